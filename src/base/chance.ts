@@ -1,0 +1,32 @@
+// Chance as an argument: the dice that samplers roll and that ids and seeds are made of.
+
+/** Uniform in [0, 1). */
+export type Chance = () => number;
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+function byte(chance: Chance): number {
+  return Math.floor(chance() * 256);
+}
+
+/** A UUID of version 4 (RFC 9562 §5.4) out of sixteen rolls. */
+export function uuid(chance: Chance): string {
+  let text = "";
+  for (let at = 0; at < 16; at++) {
+    if (at === 4 || at === 6 || at === 8 || at === 10) text += "-";
+    const rolled = byte(chance);
+    text += HEX[at === 6 ? (rolled & 0x0f) | 0x40 : at === 8 ? (rolled & 0x3f) | 0x80 : rolled];
+  }
+  return text;
+}
+
+/** Repeatable dice for tests and simulations: mulberry32 over a 32-bit seed. */
+export function seededChance(seed: number): Chance {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}

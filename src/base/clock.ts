@@ -1,0 +1,10 @@
+// Time as an argument. Pure rooms take a Clock; the real one lives in `host`, tests hand in their own.
+
+export interface Clock {
+  /** Milliseconds on a clock that never steps back, fractions included. Limiters count on it. */
+  now(): number;
+  /** Unix milliseconds, fractions included. For timestamps in replies and logs only. */
+  wall(): number;
+  /** Calls `ring` once after `ms`; the returned function takes the alarm back (idempotent). */
+  alarm(ms: number, ring: () => void): () => void;
+}

@@ -1,0 +1,51 @@
+// What was started, stopped in reverse, each once. Two speeds: drain lets work in hand finish, cut does not.
+
+export type Speed = "drain" | "cut";
+
+/** Ends one started thing. A `cut` may arrive while an earlier `drain` is still in progress. */
+export type Stop = (speed: Speed) => void | Promise<void>;
+
+export class Scope {
+  readonly #stops: { readonly name: string; readonly stop: Stop }[] = [];
+  readonly #failed: (name: string, thrown: unknown) => void;
+  #running: { readonly name: string; readonly stop: Stop } | undefined;
+  #closing: Promise<void> | undefined;
+  #speed: Speed = "drain";
+
+  /** `failed` hears of stops that throw; the ones before them are still stopped. */
+  constructor(failed: (name: string, thrown: unknown) => void = () => undefined) {
+    this.#failed = failed;
+  }
+
+  /** Notes how to stop what was just started. */
+  add(name: string, stop: Stop): void {
+    this.#stops.push({ name, stop });
+  }
+
+  /** Stops everything in reverse order. A later `cut` hurries a `drain` that is under way. */
+  close(speed: Speed): Promise<void> {
+    if (speed === "cut" && this.#speed === "drain") {
+      this.#speed = "cut";
+      const running = this.#running;
+      if (running !== undefined) void this.#attempt(running);
+    }
+    this.#closing ??= this.#unwind();
+    return this.#closing;
+  }
+
+  async #unwind(): Promise<void> {
+    for (let next = this.#stops.pop(); next !== undefined; next = this.#stops.pop()) {
+      this.#running = next;
+      await this.#attempt(next);
+    }
+    this.#running = undefined;
+  }
+
+  async #attempt({ name, stop }: { readonly name: string; readonly stop: Stop }): Promise<void> {
+    try {
+      await stop(this.#speed);
+    } catch (thrown) {
+      this.#failed(name, thrown);
+    }
+  }
+}
