@@ -1,0 +1,259 @@
+// The path of one check, top to bottom: who is it, what is it, which policies speak; may it pass, and what
+// do we take for it; settle, and tell telemetry. Read `run` and `ask` first; the order is the table STAGES.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { ClassifierInfo } from "./classify.ts";
+import {
+  type Decision,
+  type Flow,
+  type LimiterKind,
+  Pending,
+  RejectReason,
+  type Verdict,
+} from "./flow.ts";
+import { Labels } from "./label.ts";
+import type { Limiter } from "./limit.ts";
+import type { Observer } from "./observe.ts";
+import type { Lane, Plan } from "./plan.ts";
+import { applies, type Candidate } from "./select.ts";
+
+export interface Stage {
+  readonly name: string;
+  readonly limiters: readonly LimiterKind[];
+  readonly reason: RejectReason;
+  /** HTTP status of a refusal whose component names none. */
+  readonly deniedStatus: number;
+}
+
+/** The order in which limiters are asked (spec/data-plane.md §2.2). Changing it is changing a row. */
+export const STAGES: readonly Stage[] = [
+  {
+    name: "ramp",
+    limiters: ["ramp_sampler"],
+    reason: RejectReason.noMatchingRamp,
+    deniedStatus: 403,
+  },
+  { name: "sample", limiters: ["sampler"], reason: RejectReason.notSampled, deniedStatus: 403 },
+  {
+    name: "rate · concurrency",
+    limiters: ["rate_limiter", "concurrency_limiter"],
+    reason: RejectReason.rateLimited,
+    deniedStatus: 429,
+  },
+];
+
+const RAMP = 0;
+
+/** Kept back from the caller's deadline, ms, so that the answer still arrives in time. */
+const BUDGET_MARGIN_MS = 10;
+
+/** Longest wait of a caller that named no deadline, ms: nobody holds a request open for longer. */
+const LONGEST_WAIT_MS = 10_000;
+
+/** What the mind may use of the world. */
+export interface World {
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly observer: Observer;
+}
+
+/** Judges one flow by one plan. Returns the verdict itself unless a limiter has to wait. */
+export function judge(plan: Plan, flow: Flow, world: World): Verdict | Pending<Verdict> {
+  return new Judgement(plan, flow, world).run();
+}
+
+/** One check in progress. It pins its plan, may stop at a stage that waits, and settles once. */
+class Judgement {
+  readonly #flow: Flow;
+  readonly #world: World;
+  readonly #lane: Lane;
+  readonly #labels: Labels;
+  readonly #start: number;
+  readonly #decisions: Decision[] = [];
+  /** Who made the decision at the same place, so that what was taken goes back where it came from. */
+  readonly #askers: Limiter[] = [];
+  #classifiers: readonly ClassifierInfo[] = [];
+  #meters: readonly string[] = [];
+  #stage = 0;
+
+  constructor(plan: Plan, flow: Flow, world: World) {
+    const point = plan.point(flow.controlPoint);
+    this.#flow = flow;
+    this.#world = world;
+    this.#start = world.clock.wall();
+    this.#lane = point.lane(flow.services);
+    this.#labels = new Labels(point.keys, flow.labels);
+  }
+
+  run(): Verdict | Pending<Verdict> {
+    this.#classifiers = this.#classify();
+    this.#meters = this.#meter();
+    return this.#ask();
+  }
+
+  /** Runs the classifiers that match the labels as they arrived: none sees what another made. */
+  #classify(): readonly ClassifierInfo[] {
+    const { http } = this.#flow;
+    if (http === undefined || this.#lane.classifiers.length === 0) return [];
+    const labels = this.#labels;
+    return matching(this.#lane.classifiers, labels).map((classifier) =>
+      classifier.run(http, labels),
+    );
+  }
+
+  #meter(): readonly string[] {
+    return this.#lane.meters.length === 0 ? [] : matching(this.#lane.meters, this.#labels);
+  }
+
+  /** Asks stage after stage until one refuses, one has to wait, or all have granted. */
+  #ask(): Verdict | Pending<Verdict> {
+    while (this.#stage < STAGES.length) {
+      const from = this.#decisions.length;
+      const waiting = this.#take(this.#lane.limiters[this.#stage] ?? []);
+      if (waiting.length > 0) return this.#wait(waiting, from);
+      const refusal = this.#judgeStage(from);
+      if (refusal !== undefined) return refusal;
+    }
+    return this.#settle(true, RejectReason.none, 0, 0);
+  }
+
+  /** Takes from every limiter of a stage that matches, also after one refused: the reply names them all. */
+  #take(limiters: readonly Candidate<Limiter>[]): readonly Waiting[] {
+    const waiting: Waiting[] = [];
+    for (const candidate of limiters) {
+      if (!applies(candidate, this.#labels)) continue;
+      const limiter = candidate.item;
+      const taken = limiter.take(this.#flow, this.#labels);
+      const place = this.#askers.push(limiter) - 1;
+      if (taken instanceof Pending) {
+        waiting.push({ place, taken });
+        this.#decisions.push(unanswered(limiter));
+      } else {
+        this.#decisions.push(this.#resolve(taken));
+      }
+    }
+    return waiting;
+  }
+
+  /** Resumes when all of a stage have answered, or when the budget ends and local state must answer. */
+  #wait(waiting: readonly Waiting[], from: number): Pending<Verdict> {
+    const giveUp = () => {
+      for (const { taken } of waiting) taken.cancel();
+    };
+    const verdict = new Pending<Verdict>(giveUp);
+    const stopAlarm = this.#world.clock.alarm(this.#budget(), () => {
+      this.#world.observer.odd("late");
+      giveUp();
+    });
+    let left = waiting.length;
+    for (const { place, taken } of waiting) {
+      taken.whenSettled((decision) => {
+        this.#decisions[place] = this.#resolve(decision);
+        left -= 1;
+        if (left > 0) return;
+        stopAlarm();
+        const next = this.#judgeStage(from) ?? this.#ask();
+        if (next instanceof Pending) next.whenSettled((settled) => verdict.settle(settled));
+        else verdict.settle(next);
+      });
+    }
+    return verdict;
+  }
+
+  #budget(): number {
+    const left = this.#flow.deadline - BUDGET_MARGIN_MS - this.#world.clock.now();
+    return Math.max(0, Math.min(left, LONGEST_WAIT_MS));
+  }
+
+  /** The verdict if this stage refuses; otherwise moves on to the next stage. */
+  #judgeStage(from: number): Verdict | undefined {
+    const stage = STAGES[this.#stage];
+    if (stage === undefined) return undefined;
+    const decisions = this.#decisions;
+    if (this.#stage === RAMP && this.#flow.rampMode && decisions.length === from) {
+      return this.#settle(false, RejectReason.noMatchingRamp, 0, 0);
+    }
+    this.#stage += 1;
+    let first: Decision | undefined;
+    let waitMs = 0;
+    for (let at = from; at < decisions.length; at++) {
+      const decision = decisions[at];
+      if (!decision?.dropped) continue;
+      first ??= decision;
+      waitMs = Math.max(waitMs, decision.waitMs);
+    }
+    if (first === undefined) return undefined;
+    return this.#settle(
+      false,
+      stage.reason,
+      first.component.deniedStatus || stage.deniedStatus,
+      waitMs,
+    );
+  }
+
+  /** An undecided take is not a grant: the failure mode of its policy answers, by name. */
+  #resolve(decision: Decision): Decision {
+    if (decision.outcome !== "undecided") return decision;
+    this.#world.observer.odd("undecided");
+    const { onFailure } = decision.component;
+    return { ...decision, dropped: onFailure !== "open", failure: onFailure };
+  }
+
+  /** All or none: a refusal gives back everything that any stage took, before the reply leaves. */
+  #settle(accepted: boolean, reason: RejectReason, deniedStatus: number, waitMs: number): Verdict {
+    if (!accepted) this.#giveBack();
+    const verdict: Verdict = {
+      accepted,
+      reason,
+      deniedStatus,
+      waitMs,
+      decisions: this.#decisions,
+      classifiers: this.#classifiers,
+      fluxMeters: this.#meters,
+      labels: this.#labels,
+      start: this.#start,
+      end: this.#world.clock.wall(),
+    };
+    this.#world.observer.decided(this.#flow, verdict);
+    return verdict;
+  }
+
+  #giveBack(): void {
+    for (let at = 0; at < this.#decisions.length; at++) {
+      const decision = this.#decisions[at];
+      if (decision?.grant === undefined) continue;
+      this.#askers[at]?.undo(decision.grant);
+      this.#decisions[at] = { ...decision, consumed: 0, grant: undefined };
+    }
+  }
+}
+
+interface Waiting {
+  readonly place: number;
+  readonly taken: Pending<Decision>;
+}
+
+function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
+  const found: T[] = [];
+  for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
+  return found;
+}
+
+/** Holds the place of a decision that has not come yet, so that the order stays that of components. */
+function unanswered(limiter: Limiter): Decision {
+  return {
+    component: limiter.component,
+    outcome: "undecided",
+    dropped: true,
+    keyMissing: false,
+    label: "",
+    remaining: 0,
+    current: 0,
+    consumed: 0,
+    waitMs: -1,
+    requestId: "",
+    grant: undefined,
+    failure: undefined,
+  };
+}

@@ -1,0 +1,140 @@
+// The store of one process: what a laptop and a lone sidecar need. Same keys and values as etcd's.
+
+import type { Batch, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
+
+/** Never aborted: in one process neither a lease nor leadership can be lost. */
+const never = (): AbortSignal => new AbortController().signal;
+
+export function memoryStore(): Store {
+  return new MemoryStore();
+}
+
+class MemoryStore implements Store {
+  readonly #entries = new Map<string, Entry>();
+  readonly #leased = new Map<Lease, Set<string>>();
+  readonly #watchers = new Set<Watcher>();
+  #revision = 0;
+
+  async list(prefix: string): Promise<{ revision: number; entries: readonly Entry[] }> {
+    return { revision: this.#revision, entries: this.#under([prefix]) };
+  }
+
+  async commit(
+    ops: readonly Op[],
+    options: { guards?: readonly Guard[]; lease?: Lease } = {},
+  ): Promise<number | undefined> {
+    const { guards = [], lease } = options;
+    const holds = ({ key, revision }: Guard) =>
+      (this.#entries.get(key)?.revision ?? 0) === revision;
+    if (!guards.every(holds)) return undefined;
+    this.#write(ops);
+    for (const { key, kind } of ops) {
+      // The last write owns the key: one without a lease keeps it when an earlier lease ends.
+      for (const keys of this.#leased.values()) keys.delete(key);
+      if (lease !== undefined && kind === "put") this.#leased.get(lease)?.add(key);
+    }
+    return this.#revision;
+  }
+
+  async lease(): Promise<Lease> {
+    const lease: Lease = {
+      lost: never(),
+      revoke: async () => {
+        const keys = this.#leased.get(lease) ?? [];
+        this.#leased.delete(lease);
+        this.#write([...keys].map((key) => ({ kind: "delete", key })));
+      },
+    };
+    this.#leased.set(lease, new Set());
+    return lease;
+  }
+
+  async *watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch> {
+    if (signal.aborted) return;
+    const watcher = new Watcher(prefixes);
+    const stop = () => watcher.close();
+    this.#watchers.add(watcher);
+    signal.addEventListener("abort", stop, { once: true });
+    try {
+      yield { revision: this.#revision, puts: this.#under(prefixes), deletes: [] };
+      for (;;) {
+        const batch = await watcher.next();
+        if (batch === undefined) return;
+        yield batch;
+      }
+    } finally {
+      signal.removeEventListener("abort", stop);
+      this.#watchers.delete(watcher);
+    }
+  }
+
+  async lead(): Promise<Leadership> {
+    return { lost: never(), resign: async () => undefined };
+  }
+
+  async close(): Promise<void> {
+    for (const watcher of this.#watchers) watcher.close();
+  }
+
+  #write(ops: readonly Op[]): void {
+    if (ops.length === 0) return;
+    this.#revision += 1;
+    for (const op of ops) {
+      if (op.kind === "delete") this.#entries.delete(op.key);
+      else this.#entries.set(op.key, { key: op.key, value: op.value, revision: this.#revision });
+    }
+    const keys = new Set(ops.map(({ key }) => key));
+    for (const watcher of this.#watchers) watcher.changed(this.#revision, keys, this.#entries);
+  }
+
+  #under(prefixes: readonly string[]): readonly Entry[] {
+    const found = [...this.#entries.values()].filter(({ key }) => within(prefixes, key));
+    return found.sort((a, b) => (a.key < b.key ? -1 : 1));
+  }
+}
+
+function within(prefixes: readonly string[], key: string): boolean {
+  return prefixes.some((prefix) => key.startsWith(prefix));
+}
+
+/** What one watcher has not seen yet: commits that come faster than it reads melt into one difference. */
+class Watcher {
+  readonly #prefixes: readonly string[];
+  #unseen: { revision: number; readonly changed: Map<string, Entry | undefined> } | undefined;
+  #wake: (() => void) | undefined;
+  #closed = false;
+
+  constructor(prefixes: readonly string[]) {
+    this.#prefixes = prefixes;
+  }
+
+  changed(revision: number, keys: ReadonlySet<string>, entries: ReadonlyMap<string, Entry>): void {
+    const ours = [...keys].filter((key) => within(this.#prefixes, key));
+    if (ours.length === 0) return;
+    this.#unseen ??= { revision, changed: new Map() };
+    this.#unseen.revision = revision;
+    for (const key of ours) this.#unseen.changed.set(key, entries.get(key));
+    this.#wake?.();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake?.();
+  }
+
+  /** The next difference, or undefined once the watch has ended. */
+  async next(): Promise<Batch | undefined> {
+    while (this.#unseen === undefined && !this.#closed) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    this.#wake = undefined;
+    if (this.#closed || this.#unseen === undefined) return undefined;
+    const { revision, changed } = this.#unseen;
+    this.#unseen = undefined;
+    const keys = [...changed.keys()].sort();
+    const puts = keys.map((key) => changed.get(key)).filter((entry) => entry !== undefined);
+    return { revision, puts, deletes: keys.filter((key) => changed.get(key) === undefined) };
+  }
+}
