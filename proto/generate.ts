@@ -1,0 +1,166 @@
+// Makes src/wire/gen from the protos: TypeScript descriptors (buf + protoc-gen-es) and lean JSON bundles
+// that protobufjs reads. Envoy's and Google's protos are read from installed packages, so this
+// works without a network. `--check` makes everything in a temporary folder and compares byte for byte.
+
+import { spawnSync } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+import protobuf, { type ReflectionObject } from "protobufjs";
+
+const { Enum, MapField, Namespace, Root, Type } = protobuf;
+
+const ROOT = resolve(import.meta.dirname, "..");
+const GENERATED = "src/wire/gen";
+const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
+const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
+const ENVOY_MESSAGES = ["CheckRequest", "CheckResponse"].map((m) => `envoy.service.auth.v3.${m}`);
+
+/** Where imports are looked up, ours first. */
+const MODULES = [
+  { path: "proto" },
+  { path: `${DEPS}/envoy-api` },
+  { path: `${DEPS}/googleapis` },
+  { path: `${DEPS}/xds` },
+  {
+    path: `${DEPS}/protoc-gen-validate`,
+    excludes: [`${DEPS}/protoc-gen-validate/tests`, `${DEPS}/protoc-gen-validate/java`],
+  },
+];
+
+function run(command: string, args: readonly string[]): void {
+  const { status, stdout, stderr, error } = spawnSync(join("node_modules/.bin", command), args, {
+    cwd: ROOT,
+    encoding: "utf8",
+  });
+  if (error !== undefined) throw error;
+  if (status !== 0) throw new Error(`${command} ended with ${status}\n${stdout}${stderr}`);
+}
+
+/** Descriptors and types of all protos of ours, of ext_authz and of whatever they import. */
+function descriptors(out: string): void {
+  const plugin = {
+    local: "./node_modules/.bin/protoc-gen-es",
+    out,
+    include_imports: true,
+    opt: ["target=ts", "import_extension=ts", "erasable_syntax=true"],
+  };
+  run("buf", [
+    "generate",
+    ...["--config", JSON.stringify({ version: "v2", modules: MODULES })],
+    ...["--template", JSON.stringify({ version: "v2", plugins: [plugin] })],
+    ...["--path", "proto/aperture", "--path", "proto/grpc", "--path", ENVOY],
+  ]);
+}
+
+/**
+ * What protobufjs needs to encode and decode the messages that `wanted` names and all they hold: names,
+ * numbers, types. Services, comments and options other than presence and packing are left out, for the
+ * bundle is read at start.
+ */
+function bundle(out: string, files: readonly string[], wanted: (name: string) => boolean): void {
+  const root = new Root();
+  root.resolvePath = (_origin, target) =>
+    [...MODULES.map(({ path }) => path), "node_modules/protobufjs"]
+      .map((folder) => join(ROOT, folder, target))
+      .find(existsSync) ?? target;
+  root.loadSync(files.map((file) => join(ROOT, file)));
+  root.resolveAll();
+  const kept = new Set<ReflectionObject>();
+  const keep = (object: ReflectionObject): void => {
+    if (kept.has(object)) return;
+    kept.add(object);
+    if (object.parent !== null) keep(object.parent);
+    if (!(object instanceof Type)) return;
+    for (const { resolvedType } of object.fieldsArray)
+      if (resolvedType !== null) keep(resolvedType);
+  };
+  const visit = (object: ReflectionObject): void => {
+    const definite = object instanceof Type || object instanceof Enum;
+    if (definite && wanted(object.fullName.slice(1))) keep(object);
+    if (object instanceof Namespace) for (const child of object.nestedArray) visit(child);
+  };
+  visit(root);
+  writeFileSync(out, `${JSON.stringify(lean(root, kept), null, 1)}\n`);
+}
+
+/** JSON form of a namespace, type or enum: only children that are kept, only options that matter. */
+function lean(object: ReflectionObject, kept: ReadonlySet<ReflectionObject>): object {
+  if (object instanceof Enum) return { values: object.values };
+  const children =
+    object instanceof Namespace ? object.nestedArray.filter((child) => kept.has(child)) : [];
+  const nested = Object.fromEntries(children.map((child) => [child.name, lean(child, kept)]));
+  const type = object instanceof Type ? members(object) : {};
+  return children.length === 0 ? type : { ...type, nested };
+}
+
+function members(type: Type): object {
+  const fields = type.fieldsArray.map((field) => {
+    const { id, rule } = field;
+    const key = field instanceof MapField ? { keyType: field.keyType } : {};
+    const options = Object.entries(field.options ?? {}).filter(([name]) =>
+      ["packed", "proto3_optional"].includes(name),
+    );
+    return [
+      field.name,
+      {
+        ...key,
+        ...(rule === undefined ? {} : { rule }),
+        type: field.resolvedType?.fullName.slice(1) ?? field.type,
+        id,
+        ...(options.length === 0 ? {} : { options: Object.fromEntries(options) }),
+      },
+    ];
+  });
+  const oneofs = type.oneofsArray.map(({ name, oneof }) => [name, { oneof }]);
+  return {
+    ...(oneofs.length === 0 ? {} : { oneofs: Object.fromEntries(oneofs) }),
+    fields: Object.fromEntries(fields),
+  };
+}
+
+function generate(out: string): void {
+  descriptors(out);
+  const ours = globSync("proto/aperture/**/*.proto", { cwd: ROOT }).sort();
+  bundle(join(out, "aperture.json"), ours, (name) => name.startsWith("aperture."));
+  bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
+}
+
+function differences(left: string, right: string): string[] {
+  const list = (folder: string): string[] =>
+    globSync("**/*", { cwd: folder, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1));
+  return [...new Set([...list(left), ...list(right)])].sort().filter((file) => {
+    try {
+      return !readFileSync(join(left, file)).equals(readFileSync(join(right, file)));
+    } catch {
+      return true;
+    }
+  });
+}
+
+const committed = join(ROOT, GENERATED);
+const scratch = mkdtempSync(join(tmpdir(), "sluice-gen-"));
+try {
+  generate(scratch);
+  const stale = differences(scratch, committed);
+  if (!process.argv.includes("--check")) {
+    rmSync(committed, { recursive: true, force: true });
+    cpSync(scratch, committed, { recursive: true });
+  } else if (stale.length > 0) {
+    process.stderr.write(`not what the protos say (run \`make proto\`):\n${stale.join("\n")}\n`);
+    process.exitCode = 1;
+  }
+} finally {
+  rmSync(scratch, { recursive: true });
+}
