@@ -22,6 +22,8 @@ export interface HttpAttributes {
   readonly scheme: string;
   readonly protocol: string;
   readonly body: string;
+  /** Bytes of the body as the caller states them; -1 when unknown. */
+  readonly size: number;
   /** The proxy's id of the request; empty elsewhere. */
   readonly id: string;
   /** Value of a header by its name as received; repeated headers are joined with `,`. */

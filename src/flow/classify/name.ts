@@ -1,0 +1,21 @@
+// Names that a classifier may give its labels: identifiers of the rule language that also evaluates
+// hand-written modules, so that both ways to write a classifier allow the same names (§4.3).
+
+const IDENTIFIER = /^[A-Za-z_][0-9A-Za-z_]*$/;
+
+const KEYWORDS: ReadonlySet<string> = new Set([
+  ...["as", "default", "else", "false", "import", "not"],
+  ...["null", "package", "some", "true", "with"],
+]);
+
+/** Why the name cannot be a label's; empty when it can. */
+export function judgeLabelName(name: string): string[] {
+  if (name === "") return ["rules: a label needs a name, got an empty one"];
+  if (!IDENTIFIER.test(name)) {
+    return [
+      `label "${name}": a name of letters, digits and "_" is wanted, not starting with a digit`,
+    ];
+  }
+  if (KEYWORDS.has(name)) return [`label "${name}": the name is a keyword of the rule language`];
+  return [];
+}

@@ -1,0 +1,155 @@
+// Label matchers: the conditions under which a selector speaks for a flow, compiled to closures when a
+// plan arrives. Regular expressions are RE2 (unanchored, linear); see data-plane.md §2.1 and §7.2.
+
+import { Fault } from "#base/fault.ts";
+import type { Labels, Slots } from "./label.ts";
+import { compileRegex } from "./match/regex.ts";
+import type { ExpressionRule, MatcherRule, Requirement } from "./rules.ts";
+
+export type Matcher = (labels: Labels) => boolean;
+
+/** A part that is always true or always false is known before any flow comes. */
+type Part = boolean | Matcher;
+
+/** What the rule asks of labels; undefined when it is true of every flow. Faults when a regex is not RE2. */
+export function compileMatcher(rule: MatcherRule, slots: Slots): Matcher | undefined {
+  const parts: Part[] = Object.entries(rule.labels).map(([key, value]) =>
+    equals(slots.of(key), value),
+  );
+  for (const requirement of rule.list) parts.push(compileRequirement(requirement, slots));
+  if (rule.expression !== undefined) parts.push(compileExpression(rule.expression, slots));
+  const whole = all(parts);
+  if (whole === true) return undefined;
+  return whole === false ? () => false : whole;
+}
+
+/** Every fault of a matcher, one message each; empty when it compiles. */
+export function judgeMatcher(rule: MatcherRule): string[] {
+  const faults: string[] = [];
+  for (const { key, operator } of rule.list) {
+    if (!OPERATORS.has(operator)) faults.push(unknownOperator(key, operator));
+  }
+  if (rule.expression !== undefined) judgeExpression(rule.expression, faults);
+  return faults;
+}
+
+const OPERATORS: ReadonlySet<string> = new Set(["In", "NotIn", "Exists", "DoesNotExist"]);
+
+function unknownOperator(key: string, operator: string): string {
+  return `operator for label "${key}" must be In, NotIn, Exists or DoesNotExist, got "${operator}"`;
+}
+
+function judgeExpression(rule: ExpressionRule, faults: string[]): void {
+  switch (rule.kind) {
+    case "not":
+      judgeExpression(rule.of, faults);
+      return;
+    case "all":
+    case "any":
+      for (const part of rule.of) judgeExpression(part, faults);
+      return;
+    case "label_matches":
+      try {
+        compileRegex(rule.regex);
+      } catch (thrown) {
+        faults.push(Fault.from(thrown).message);
+      }
+      return;
+    case "label_exists":
+    case "label_equals":
+      return;
+  }
+}
+
+function compileRequirement(rule: Requirement, slots: Slots): Matcher {
+  const slot = slots.of(rule.key);
+  switch (rule.operator) {
+    case "In":
+      return oneOf(slot, rule.values);
+    case "NotIn": {
+      // The negation of In, hence true of a flow that lacks the label.
+      const within = oneOf(slot, rule.values);
+      return (labels) => !within(labels);
+    }
+    case "Exists":
+      return exists(slot);
+    case "DoesNotExist":
+      return (labels) => labels.get(slot) === undefined;
+    default:
+      throw new Fault("INVALID_ARGUMENT", unknownOperator(rule.key, rule.operator));
+  }
+}
+
+function compileExpression(rule: ExpressionRule, slots: Slots): Part {
+  switch (rule.kind) {
+    case "not":
+      return not(compileExpression(rule.of, slots));
+    case "all":
+      return all(rule.of.map((part) => compileExpression(part, slots)));
+    case "any":
+      return any(rule.of.map((part) => compileExpression(part, slots)));
+    case "label_exists":
+      return exists(slots.of(rule.label));
+    case "label_equals":
+      return equals(slots.of(rule.label), rule.value);
+    case "label_matches":
+      return matches(slots.of(rule.label), rule.regex);
+  }
+}
+
+function equals(slot: number, value: string): Matcher {
+  return (labels) => labels.get(slot) === value;
+}
+
+function exists(slot: number): Matcher {
+  return (labels) => labels.get(slot) !== undefined;
+}
+
+/** No values at all mean the one empty value (§7.2). */
+function oneOf(slot: number, values: readonly string[]): Matcher {
+  const [only = ""] = values;
+  if (values.length <= 1) return equals(slot, only);
+  const set = new Set(values);
+  return (labels) => {
+    const value = labels.get(slot);
+    return value !== undefined && set.has(value);
+  };
+}
+
+function matches(slot: number, regex: string): Matcher {
+  const test = compileRegex(regex);
+  return (labels) => {
+    const value = labels.get(slot);
+    return value !== undefined && test(value);
+  };
+}
+
+function not(part: Part): Part {
+  return typeof part === "boolean" ? !part : (labels) => !part(labels);
+}
+
+function all(parts: readonly Part[]): Part {
+  const open = parts.filter((part) => typeof part !== "boolean");
+  if (parts.includes(false)) return false;
+  const [first, second] = open;
+  if (first === undefined) return true;
+  if (second === undefined) return first;
+  if (open.length === 2) return (labels) => first(labels) && second(labels);
+  return (labels) => {
+    for (const part of open) if (!part(labels)) return false;
+    return true;
+  };
+}
+
+function any(parts: readonly Part[]): Part {
+  const open = parts.filter((part) => typeof part !== "boolean");
+  if (parts.includes(true)) return true;
+  const [first, second] = open;
+  if (first === undefined) return false;
+  if (second === undefined) return first;
+  if (open.length === 2) return (labels) => first(labels) || second(labels);
+  return (labels) => {
+    for (const part of open) if (part(labels)) return true;
+    return false;
+  };
+}
