@@ -76,6 +76,10 @@ class Judgement {
   #classifiers: readonly ClassifierInfo[] = [];
   #meters: readonly string[] = [];
   #stage = 0;
+  /** The answer that was promised once a stage had to wait. */
+  #later: Pending<Verdict> | undefined;
+  #giveUp: () => void = () => undefined;
+  #gone = false;
 
   constructor(plan: Plan, flow: Flow, world: World) {
     const point = plan.point(flow.controlPoint);
@@ -136,15 +140,16 @@ class Judgement {
     return waiting;
   }
 
-  /** Resumes when all of a stage have answered, or when the budget ends and local state must answer. */
+  /** Stops until all of the stage have answered, or the budget ends and local state must answer. */
   #wait(waiting: readonly Waiting[], from: number): Pending<Verdict> {
-    const giveUp = () => {
+    const verdict = this.#later ?? new Pending<Verdict>(() => this.#leave());
+    this.#later = verdict;
+    this.#giveUp = () => {
       for (const { taken } of waiting) taken.cancel();
     };
-    const verdict = new Pending<Verdict>(giveUp);
     const stopAlarm = this.#world.clock.alarm(this.#budget(), () => {
       this.#world.observer.odd("late");
-      giveUp();
+      this.#giveUp();
     });
     let left = waiting.length;
     for (const { place, taken } of waiting) {
@@ -154,11 +159,16 @@ class Judgement {
         if (left > 0) return;
         stopAlarm();
         const next = this.#judgeStage(from) ?? this.#ask();
-        if (next instanceof Pending) next.whenSettled((settled) => verdict.settle(settled));
-        else verdict.settle(next);
+        if (!(next instanceof Pending)) verdict.settle(next);
       });
     }
     return verdict;
+  }
+
+  /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
+  #leave(): void {
+    this.#gone = true;
+    this.#giveUp();
   }
 
   #budget(): number {
@@ -183,7 +193,9 @@ class Judgement {
       first ??= decision;
       waitMs = Math.max(waitMs, decision.waitMs);
     }
-    if (first === undefined) return undefined;
+    if (first === undefined) {
+      return this.#gone ? this.#settle(false, stage.reason, stage.deniedStatus, 0) : undefined;
+    }
     return this.#settle(
       false,
       stage.reason,

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Scope, type Speed } from "#base/scope.ts";
+
+test("what was started is stopped in reverse, each once", async () => {
+  const order: string[] = [];
+  const scope = new Scope();
+  for (const name of ["first", "second", "third"]) scope.add(name, () => void order.push(name));
+  await Promise.all([scope.close("drain"), scope.close("drain")]);
+  assert.deepEqual(order, ["third", "second", "first"]);
+});
+
+test("a stop that fails is reported and the ones before it still stop", async () => {
+  const failed: string[] = [];
+  const order: string[] = [];
+  const scope = new Scope((name) => failed.push(name));
+  scope.add("first", () => void order.push("first"));
+  scope.add("second", async () => {
+    throw new Error("stuck");
+  });
+  await scope.close("drain");
+  assert.deepEqual([order, failed], [["first"], ["second"]]);
+});
+
+test("a cut hurries a drain that is under way, and what is left is cut", async () => {
+  const speeds: Record<string, Speed[]> = { first: [], second: [] };
+  let release = () => undefined as void;
+  const scope = new Scope();
+  scope.add("first", (speed) => void speeds["first"]?.push(speed));
+  scope.add("second", (speed) => {
+    speeds["second"]?.push(speed);
+    if (speed === "cut") release();
+    return new Promise<void>((resolve) => {
+      if (speed === "drain") release = resolve;
+      else resolve();
+    });
+  });
+  const drained = scope.close("drain");
+  await scope.close("cut");
+  await drained;
+  assert.deepEqual(speeds, { first: ["cut"], second: ["drain", "cut"] });
+});
