@@ -19,7 +19,7 @@ export function parseSeconds(text: string): number | undefined {
   const found = SECONDS.exec(text);
   if (found === null) return undefined;
   const [, sign, whole = "0", fraction = ""] = found;
-  const ms = Number(whole) * 1_000 + Number(`0.${fraction || "0"}`) * 1_000;
+  const ms = Number(whole) * 1_000 + Number(fraction.padEnd(9, "0")) / 1e6;
   return sign === "-" ? -ms : ms;
 }
 

@@ -24,7 +24,7 @@ test("a stop that fails is reported and the ones before it still stop", async ()
 
 test("a cut hurries a drain that is under way, and what is left is cut", async () => {
   const speeds: Record<string, Speed[]> = { first: [], second: [] };
-  let release = () => undefined as void;
+  let release: () => void = () => undefined;
   const scope = new Scope();
   scope.add("first", (speed) => void speeds["first"]?.push(speed));
   scope.add("second", (speed) => {
