@@ -63,9 +63,9 @@ function descriptors(out: string): void {
 }
 
 /**
- * What protobufjs needs to encode and decode the messages that `wanted` names and all they hold: names,
- * numbers, types. Services, comments and options other than presence and packing are left out, for the
- * bundle is read at start.
+ * What protobufjs needs to encode and decode the messages that `wanted` names and all they hold, by full
+ * name: names, numbers, types. Services, comments and options other than presence and packing are left
+ * out, for this is read at start.
  */
 function bundle(out: string, files: readonly string[], wanted: (name: string) => boolean): void {
   const root = new Root();
@@ -75,35 +75,28 @@ function bundle(out: string, files: readonly string[], wanted: (name: string) =>
       .find(existsSync) ?? target;
   root.loadSync(files.map((file) => join(ROOT, file)));
   root.resolveAll();
-  const kept = new Set<ReflectionObject>();
+  const kept: Record<string, object> = {};
   const keep = (object: ReflectionObject): void => {
-    if (kept.has(object)) return;
-    kept.add(object);
-    if (object.parent !== null) keep(object.parent);
+    const name = object.fullName.slice(1);
+    if (name in kept) return;
+    if (object instanceof Enum) kept[name] = { values: object.values };
     if (!(object instanceof Type)) return;
+    kept[name] = members(object);
     for (const { resolvedType } of object.fieldsArray)
       if (resolvedType !== null) keep(resolvedType);
   };
   const visit = (object: ReflectionObject): void => {
-    const definite = object instanceof Type || object instanceof Enum;
-    if (definite && wanted(object.fullName.slice(1))) keep(object);
+    if (wanted(object.fullName.slice(1))) keep(object);
     if (object instanceof Namespace) for (const child of object.nestedArray) visit(child);
   };
   visit(root);
-  writeFileSync(out, `${JSON.stringify(lean(root, kept), null, 1)}\n`);
+  const lines = Object.entries(kept)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, type]) => `${JSON.stringify(name)}: ${JSON.stringify(type)}`);
+  writeFileSync(out, `{\n${lines.join(",\n")}\n}\n`);
 }
 
-/** JSON form of a namespace, type or enum: only children that are kept, only options that matter. */
-function lean(object: ReflectionObject, kept: ReadonlySet<ReflectionObject>): object {
-  if (object instanceof Enum) return { values: object.values };
-  const children =
-    object instanceof Namespace ? object.nestedArray.filter((child) => kept.has(child)) : [];
-  const nested = Object.fromEntries(children.map((child) => [child.name, lean(child, kept)]));
-  const type = object instanceof Type ? members(object) : {};
-  return children.length === 0 ? type : { ...type, nested };
-}
-
-function members(type: Type): object {
+function members(type: protobuf.Type): object {
   const fields = type.fieldsArray.map((field) => {
     const { id, rule } = field;
     const key = field instanceof MapField ? { keyType: field.keyType } : {};
