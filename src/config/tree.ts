@@ -1,0 +1,164 @@
+// The key trees of the two processes, put together from the tables, and the types of what loading gives.
+
+import {
+  grpcClientConfig,
+  httpClientConfig,
+  proxyConfig,
+  tokenSourceConfig,
+} from "./objects/client.ts";
+import {
+  agentFunctionsConfig,
+  agentInfoConfig,
+  autoScaleKubernetesConfig,
+  cloudExtConfig,
+  crWatcherConfig,
+  distCacheConfig,
+  etcdConfig,
+  flowControlConfig,
+  kubernetesDiscoveryConfig,
+  objectStorageConfig,
+  peerDiscoveryConfig,
+} from "./objects/fleet.ts";
+import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
+import { serverConfig } from "./objects/server.ts";
+import {
+  agentOtelConfig,
+  alerterConfig,
+  alertmanagersConfig,
+  controllerOtelConfig,
+  logConfig,
+  metricsConfig,
+  profilersConfig,
+  prometheusConfig,
+} from "./objects/telemetry.ts";
+import {
+  type Complaint,
+  group,
+  type LeafRow,
+  object,
+  type Settings,
+  type Table,
+  table,
+} from "./row.ts";
+
+const common = {
+  alerter: object(alerterConfig),
+  alertmanagers: object(alertmanagersConfig),
+  client: group({ proxy: object(proxyConfig) }),
+  cloudext: object(cloudExtConfig),
+  crashreport: object(crashReportConfig),
+  etcd: object(etcdConfig),
+  health: group({ client: group({ grpc: object(grpcClientConfig) }) }),
+  liveness: healthConfig,
+  log: object(logConfig),
+  metrics: object(metricsConfig),
+  profilers: object(profilersConfig),
+  prometheus: object(prometheusConfig),
+  readiness: healthConfig,
+  server: object(serverConfig),
+  token_source: object(tokenSourceConfig),
+  watchdog: group({ memory: object(watchdogConfig) }),
+};
+
+/** The group of the cloud's own agents is not for others. */
+function groupIsFree(agent: {
+  readonly agent_info: { readonly agent_group: string };
+  readonly cloudext: { readonly installation_mode: string };
+}): readonly Complaint[] {
+  const { agent_group: name } = agent.agent_info;
+  if (name !== "aperture-cloud" || agent.cloudext.installation_mode === "CLOUD_AGENT") return [];
+  const wanted = "another name: this one needs cloudext.installation_mode CLOUD_AGENT";
+  return [{ key: "agent_info.agent_group", wanted, got: JSON.stringify(name) }];
+}
+
+export const agentTable = table(
+  "",
+  "",
+  {
+    ...common,
+    agent_functions: object(agentFunctionsConfig),
+    agent_info: object(agentInfoConfig),
+    auto_scale: group({ kubernetes: object(autoScaleKubernetesConfig) }),
+    dist_cache: object(distCacheConfig),
+    flow_control: object(flowControlConfig),
+    kubernetes_client: group({ http_client: object(httpClientConfig) }),
+    object_storage: object(objectStorageConfig),
+    otel: object(agentOtelConfig),
+    peer_discovery: object(peerDiscoveryConfig),
+    service_discovery: group({ kubernetes: object(kubernetesDiscoveryConfig) }),
+  },
+  groupIsFree,
+);
+
+export const controllerTable = table("", "", {
+  ...common,
+  otel: object(controllerOtelConfig),
+  policies: group({
+    cr_watcher: object(crWatcherConfig),
+    promql_jobs_scheduler: object(jobGroupConfig),
+  }),
+});
+
+/** The agent's settings; keys as documented, durations in milliseconds. */
+export type AgentConfig = Settings<typeof agentTable>;
+/** The controller's settings; keys as documented, durations in milliseconds. */
+export type ControllerConfig = Settings<typeof controllerTable>;
+
+export interface ConfigOf {
+  readonly agent: AgentConfig;
+  readonly controller: ControllerConfig;
+}
+
+export type ProcessName = keyof ConfigOf;
+
+export interface ProcessKeys {
+  readonly table: Table;
+  /** Before every environment name. */
+  readonly prefix: string;
+  /** Name of the service: of its file, its log, its directories. */
+  readonly service: string;
+}
+
+export const PROCESSES: Readonly<Record<ProcessName, ProcessKeys>> = {
+  agent: { table: agentTable, prefix: "SVC_AGENT_", service: "sluice-agent" },
+  controller: { table: controllerTable, prefix: "SVC_CONTROLLER_", service: "sluice-controller" },
+};
+
+export interface Leaf {
+  /** Dotted key path. */
+  readonly path: string;
+  readonly row: LeafRow;
+}
+
+export interface Branch {
+  /** Dotted key path; empty for the root. */
+  readonly path: string;
+  readonly table: Table;
+}
+
+export function joined(path: string, key: string): string {
+  return path === "" ? key : `${path}.${key}`;
+}
+
+/** Every key that has a value, in alphabetical order at each level. */
+export function leaves(of: Table, path = ""): readonly Leaf[] {
+  const found: Leaf[] = [];
+  for (const key of Object.keys(of.rows).sort()) {
+    const row = of.rows[key];
+    if (row === undefined) continue;
+    const here = joined(path, key);
+    if (row.kind === "object") found.push(...leaves(row.table, here));
+    else found.push({ path: here, row });
+  }
+  return found;
+}
+
+/** Every object of a tree, the root first. */
+export function branches(of: Table, path = ""): readonly Branch[] {
+  const found: Branch[] = [{ path, table: of }];
+  for (const key of Object.keys(of.rows).sort()) {
+    const row = of.rows[key];
+    if (row?.kind === "object") found.push(...branches(row.table, joined(path, key)));
+  }
+  return found;
+}
