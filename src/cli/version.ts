@@ -1,0 +1,10 @@
+// `sluice version`: what is running.
+
+import { version } from "#host/info.ts";
+import { EXIT } from "#host/run.ts";
+import type { Command } from "./command.ts";
+
+export const versionCommand: Command = async (_args, terminal) => {
+  terminal.out(`sluice ${version()}, Node ${process.versions.node}\n`);
+  return EXIT.clean;
+};

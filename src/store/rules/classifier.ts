@@ -1,0 +1,124 @@
+// Classifiers and flux meters: rules to wrapper messages and back.
+
+import { Fault } from "#base/fault.ts";
+import type { BucketsRule, ClassifierRule, ExtractorRule, FluxMeterRule } from "#flow/rules.ts";
+import { decode, encode } from "#wire/messages.ts";
+import type { Decoded, Encodable } from "#wire/shapes.ts";
+import { selectorMessage, selectorRule } from "./selector.ts";
+
+type ExtractorName = "aperture.policy.language.v1.Extractor";
+type FluxMeterName = "aperture.policy.language.v1.FluxMeter";
+
+const CLASSIFIER = "aperture.policy.sync.v1.ClassifierWrapper";
+const FLUX_METER = "aperture.policy.sync.v1.FluxMeterWrapper";
+
+export function classifierBytes(rule: ClassifierRule): Uint8Array {
+  const { policyName, policyHash, index, selectors } = rule;
+  const rules = rule.rules.map(({ label, telemetry, extractor }) => [
+    label,
+    { telemetry, extractor: extractorMessage(extractor) },
+  ]);
+  return encode(CLASSIFIER, {
+    classifierAttributes: { policyName, policyHash, classifierIndex: index },
+    classifier: { rules: Object.fromEntries(rules), selectors: selectors.map(selectorMessage) },
+  });
+}
+
+export function classifierRule(bytes: Uint8Array): ClassifierRule {
+  const { classifierAttributes: attributes, classifier } = decode(CLASSIFIER, bytes);
+  if (attributes === null || classifier === null) throw incomplete(CLASSIFIER);
+  if (classifier.rego !== null) {
+    throw new Fault("UNIMPLEMENTED", "classifier: rego is not run by this version");
+  }
+  return {
+    kind: "classifier",
+    policyName: attributes.policyName,
+    policyHash: attributes.policyHash,
+    index: Number(attributes.classifierIndex),
+    selectors: classifier.selectors.map(selectorRule),
+    rules: Object.entries(classifier.rules).map(([label, { telemetry, extractor }]) => ({
+      label,
+      telemetry,
+      extractor: extractorRule(extractor ?? {}),
+    })),
+  };
+}
+
+function extractorMessage(rule: ExtractorRule): Encodable<ExtractorName> {
+  switch (rule.kind) {
+    case "from":
+      return { from: rule.from };
+    case "json":
+      return { json: { from: rule.from, pointer: rule.pointer } };
+    case "address":
+      return { address: { from: rule.from } };
+    case "jwt":
+      return { jwt: { from: rule.from, jsonPointer: rule.pointer } };
+    case "path_templates":
+      return { pathTemplates: { templateValues: rule.templates } };
+  }
+}
+
+function extractorRule(message: Decoded<ExtractorName>): ExtractorRule {
+  const { from, json, address, jwt, pathTemplates } = message;
+  if (from !== undefined) return { kind: "from", from };
+  if (json) return { kind: "json", ...json };
+  if (address) return { kind: "address", from: address.from };
+  if (jwt) return { kind: "jwt", from: jwt.from, pointer: jwt.jsonPointer };
+  if (pathTemplates) return { kind: "path_templates", templates: pathTemplates.templateValues };
+  throw new Fault("INVALID_ARGUMENT", "extractor: wanted one of its variants, got none");
+}
+
+export function fluxMeterBytes(rule: FluxMeterRule): Uint8Array {
+  const { policyName, name, attributeKey, buckets, selectors } = rule;
+  return encode(FLUX_METER, {
+    fluxMeterName: name,
+    policyName,
+    fluxMeter: {
+      attributeKey,
+      selectors: selectors.map(selectorMessage),
+      ...bucketsMessage(buckets),
+    },
+  });
+}
+
+export function fluxMeterRule(bytes: Uint8Array): FluxMeterRule {
+  const { fluxMeterName, policyName, fluxMeter } = decode(FLUX_METER, bytes);
+  if (fluxMeter === null) throw incomplete(FLUX_METER);
+  return {
+    kind: "flux_meter",
+    policyName,
+    name: fluxMeterName,
+    attributeKey: fluxMeter.attributeKey,
+    buckets: bucketsRule(fluxMeter),
+    selectors: fluxMeter.selectors.map(selectorRule),
+  };
+}
+
+function bucketsMessage(rule: BucketsRule): Encodable<FluxMeterName> {
+  switch (rule.kind) {
+    case "static":
+      return { staticBuckets: { buckets: rule.bounds } };
+    case "linear":
+      return { linearBuckets: rule };
+    case "exponential":
+      return { exponentialBuckets: rule };
+    case "exponential_range":
+      return { exponentialBucketsRange: rule };
+  }
+}
+
+function bucketsRule(message: Decoded<FluxMeterName>): BucketsRule {
+  const { staticBuckets, linearBuckets, exponentialBuckets, exponentialBucketsRange } = message;
+  if (linearBuckets) return { kind: "linear", ...linearBuckets };
+  if (exponentialBuckets) return { kind: "exponential", ...exponentialBuckets };
+  if (exponentialBucketsRange) return { kind: "exponential_range", ...exponentialBucketsRange };
+  return { kind: "static", bounds: staticBuckets?.buckets ?? [] };
+}
+
+export function incomplete(name: string): Fault {
+  return new Fault(
+    "INVALID_ARGUMENT",
+    `${name}: wanted attributes and a component, got neither or one`,
+  );
+}
