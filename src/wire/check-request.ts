@@ -1,0 +1,354 @@
+// The requests of our own check services as plain shapes, and their binary form: read on every check,
+// written where the JSON door forwards to another server.
+
+import { Fault } from "#base/fault.ts";
+import { readPair, type SocketEnd, tooManyHeaders } from "./ext-authz.ts";
+import {
+  type HeaderList,
+  type HeaderName,
+  type HeaderNames,
+  headerAsReceived,
+  MAX_HEADERS,
+  NO_HEADERS,
+} from "./headers.ts";
+import { BYTES, FIXED64, ProtoReader, VARINT } from "./proto-reader.ts";
+import { ProtoWriter } from "./proto-writer.ts";
+
+/** A socket as the caller describes it; `protocol` 0 is TCP, 1 is UDP, others are faults. */
+export interface DescribedSocket extends SocketEnd {
+  readonly protocol: number;
+}
+
+/** An HTTP request as the caller describes it. */
+export class DescribedRequest {
+  method = "";
+  path = "";
+  host = "";
+  scheme = "";
+  protocol = "";
+  body = "";
+  /** Decimal text of an int64. */
+  sizeText = "0";
+  headers: HeaderList = NO_HEADERS;
+  readonly id = "";
+  source: SocketEnd | undefined;
+  destination: SocketEnd | undefined;
+
+  get size(): number {
+    return Number(this.sizeText);
+  }
+
+  /** Value of a header by its name as received. */
+  header(name: string): string | undefined {
+    return headerAsReceived(this.headers, name);
+  }
+}
+
+export interface CheckHttpRequest {
+  readonly controlPoint: string;
+  readonly source: DescribedSocket | undefined;
+  readonly destination: DescribedSocket | undefined;
+  readonly request: DescribedRequest | undefined;
+  readonly rampMode: boolean;
+  readonly expectEnd: boolean;
+}
+
+/** Which cached values a check asks for. */
+export interface CacheLookup {
+  readonly resultKey: string;
+  readonly globalKeys: readonly string[];
+}
+
+export interface CheckRequest {
+  readonly controlPoint: string;
+  readonly labels: ReadonlyMap<string, string>;
+  readonly rampMode: boolean;
+  readonly expectEnd: boolean;
+  readonly cacheLookup: CacheLookup | undefined;
+}
+
+export interface InflightRef {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+  readonly label: string;
+  readonly requestId: string;
+  readonly tokens: number;
+}
+
+export interface FlowEndRequest {
+  readonly controlPoint: string;
+  readonly refs: readonly InflightRef[];
+}
+
+/** Most labels of one flow, for the same reason as MAX_HEADERS. */
+export const MAX_LABELS = 1_000;
+
+/** Headers whose names and values were taken apart already. */
+export class ListedHeaders implements HeaderList {
+  readonly names: HeaderName[] = [];
+  readonly values: string[] = [];
+  readonly repeated: "last" | "join";
+
+  constructor(repeated: "last" | "join") {
+    this.repeated = repeated;
+  }
+
+  add(name: HeaderName, value: string): void {
+    if (this.names.length >= MAX_HEADERS) throw tooManyHeaders();
+    this.names.push(name);
+    this.values.push(value);
+  }
+
+  value(index: number): string {
+    return this.values[index] ?? "";
+  }
+}
+
+export function tooManyLabels(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_LABELS} labels`, { http: 413 });
+}
+
+export function readCheckHttpRequest(message: Uint8Array, names: HeaderNames): CheckHttpRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  let controlPoint = "";
+  let source: DescribedSocket | undefined;
+  let destination: DescribedSocket | undefined;
+  let request: DescribedRequest | undefined;
+  let rampMode = false;
+  let expectEnd = false;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    const { wire } = reader;
+    if (field === 1 && wire === BYTES) source = readSocket(reader, reader.sub(end), source);
+    else if (field === 2 && wire === BYTES) {
+      destination = readSocket(reader, reader.sub(end), destination);
+    } else if (field === 3 && wire === BYTES) {
+      request ??= new DescribedRequest();
+      readRequest(reader, reader.sub(end), request, names);
+    } else if (field === 4 && wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 5 && wire === VARINT) rampMode = reader.bool(end);
+    else if (field === 6 && wire === VARINT) expectEnd = reader.bool(end);
+    else reader.skip(field, end);
+  }
+  return { controlPoint, source, destination, request, rampMode, expectEnd };
+}
+
+function readSocket(
+  reader: ProtoReader,
+  end: number,
+  known: DescribedSocket | undefined,
+): DescribedSocket {
+  let protocol = known?.protocol ?? 0;
+  let address = known?.address ?? "";
+  let port = known?.port ?? 0;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === VARINT) protocol = reader.uint32(end) | 0;
+    else if (field === 2 && reader.wire === BYTES) address = reader.text(end);
+    else if (field === 3 && reader.wire === VARINT) port = reader.uint32(end);
+    else reader.skip(field, end);
+  }
+  return { protocol, address, port };
+}
+
+function readRequest(
+  reader: ProtoReader,
+  end: number,
+  request: DescribedRequest,
+  names: HeaderNames,
+): void {
+  let headers: ListedHeaders | undefined;
+  if (request.headers instanceof ListedHeaders) headers = request.headers;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 6 && reader.wire === VARINT) request.sizeText = reader.int64Text(end);
+    else if (reader.wire !== BYTES) reader.skip(field, end);
+    else if (field === 2) {
+      headers ??= new ListedHeaders("last");
+      request.headers = headers;
+      readHeader(reader, reader.sub(end), headers, names);
+    } else readTextField(reader, field, end, request);
+  }
+}
+
+function readTextField(
+  reader: ProtoReader,
+  field: number,
+  end: number,
+  request: DescribedRequest,
+): void {
+  if (field === 1) request.method = reader.text(end);
+  else if (field === 3) request.path = reader.text(end);
+  else if (field === 4) request.host = reader.text(end);
+  else if (field === 5) request.scheme = reader.text(end);
+  else if (field === 7) request.protocol = reader.text(end);
+  else if (field === 8) request.body = reader.text(end);
+  else reader.skip(field, end);
+}
+
+function readHeader(
+  reader: ProtoReader,
+  end: number,
+  headers: ListedHeaders,
+  names: HeaderNames,
+): void {
+  let start = reader.at;
+  let stop = start;
+  let value = "";
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === BYTES) {
+      stop = reader.sub(end);
+      start = reader.at;
+      reader.at = stop;
+    } else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
+    else reader.skip(field, end);
+  }
+  headers.add(names.ofBytes(reader.bytes, start, stop), value);
+}
+
+export function readCheckRequest(message: Uint8Array): CheckRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  const labels = new Map<string, string>();
+  let controlPoint = "";
+  let rampMode = false;
+  let expectEnd = false;
+  let cacheLookup: CacheLookup | undefined;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    const { wire } = reader;
+    if (field === 1 && wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 2 && wire === BYTES) {
+      readPair(reader, reader.sub(end), labels);
+      if (labels.size > MAX_LABELS) throw tooManyLabels();
+    } else if (field === 3 && wire === VARINT) rampMode = reader.bool(end);
+    else if (field === 4 && wire === BYTES) {
+      cacheLookup = readLookup(reader, reader.sub(end), cacheLookup);
+    } else if (field === 5 && wire === VARINT) expectEnd = reader.bool(end);
+    else reader.skip(field, end);
+  }
+  return { controlPoint, labels, rampMode, expectEnd, cacheLookup };
+}
+
+function readLookup(reader: ProtoReader, end: number, known: CacheLookup | undefined): CacheLookup {
+  let resultKey = known?.resultKey ?? "";
+  const globalKeys = [...(known?.globalKeys ?? [])];
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 2 && reader.wire === BYTES) resultKey = reader.text(end);
+    else if (field === 3 && reader.wire === BYTES) globalKeys.push(reader.text(end));
+    else reader.skip(field, end);
+  }
+  return { resultKey, globalKeys };
+}
+
+export function readFlowEndRequest(message: Uint8Array): FlowEndRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  const refs: InflightRef[] = [];
+  let controlPoint = "";
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 2 && reader.wire === BYTES) refs.push(readRef(reader, reader.sub(end)));
+    else reader.skip(field, end);
+  }
+  return { controlPoint, refs };
+}
+
+function readRef(reader: ProtoReader, end: number): InflightRef {
+  const texts = ["", "", "", "", ""];
+  let tokens = 0;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field <= 5 && reader.wire === BYTES) texts[field - 1] = reader.text(end);
+    else if (field === 6 && reader.wire === FIXED64) tokens = reader.double(end);
+    else reader.skip(field, end);
+  }
+  const [policyName = "", policyHash = "", componentId = "", label = "", requestId = ""] = texts;
+  return { policyName, policyHash, componentId, label, requestId, tokens };
+}
+
+export function writeCheckHttpRequest(message: CheckHttpRequest): Buffer {
+  const out = new ProtoWriter();
+  writeSocket(out, 0x0a, message.source);
+  writeSocket(out, 0x12, message.destination);
+  const { request } = message;
+  if (request !== undefined) {
+    const start = out.open(0x1a);
+    out.textField(0x0a, request.method);
+    request.headers.names.forEach((name, index) => {
+      writePair(out, 0x12, name.raw, request.headers.value(index));
+    });
+    out.textField(0x1a, request.path);
+    out.textField(0x22, request.host);
+    out.textField(0x2a, request.scheme);
+    if (request.sizeText !== "0") {
+      out.tag(0x30);
+      out.int64(BigInt(request.sizeText));
+    }
+    out.textField(0x3a, request.protocol);
+    out.textField(0x42, request.body);
+    out.close(start);
+  }
+  out.textField(0x22, message.controlPoint);
+  out.uint32Field(0x28, Number(message.rampMode));
+  out.uint32Field(0x30, Number(message.expectEnd));
+  return out.copy();
+}
+
+function writeSocket(out: ProtoWriter, tag: number, socket: DescribedSocket | undefined): void {
+  if (socket === undefined) return;
+  const start = out.open(tag);
+  if (socket.protocol !== 0) {
+    out.tag(0x08);
+    out.int64(socket.protocol);
+  }
+  out.textField(0x12, socket.address);
+  out.uint32Field(0x18, socket.port);
+  out.close(start);
+}
+
+/** A map entry from string to string. */
+export function writePair(out: ProtoWriter, tag: number, key: string, value: string): void {
+  const start = out.open(tag);
+  out.text(0x0a, key);
+  out.text(0x12, value);
+  out.close(start);
+}
+
+export function writeCheckRequest(message: CheckRequest): Buffer {
+  const out = new ProtoWriter();
+  out.textField(0x0a, message.controlPoint);
+  for (const [key, value] of message.labels) writePair(out, 0x12, key, value);
+  out.uint32Field(0x18, Number(message.rampMode));
+  if (message.cacheLookup !== undefined) {
+    const start = out.open(0x22);
+    out.textField(0x12, message.cacheLookup.resultKey);
+    for (const key of message.cacheLookup.globalKeys) out.text(0x1a, key);
+    out.close(start);
+  }
+  out.uint32Field(0x28, Number(message.expectEnd));
+  return out.copy();
+}
+
+export function writeFlowEndRequest(message: FlowEndRequest): Buffer {
+  const out = new ProtoWriter();
+  out.textField(0x0a, message.controlPoint);
+  for (const ref of message.refs) writeRef(out, 0x12, ref);
+  return out.copy();
+}
+
+export function writeRef(out: ProtoWriter, tag: number, ref: InflightRef): void {
+  const start = out.open(tag);
+  out.textField(0x0a, ref.policyName);
+  out.textField(0x12, ref.policyHash);
+  out.textField(0x1a, ref.componentId);
+  out.textField(0x22, ref.label);
+  out.textField(0x2a, ref.requestId);
+  out.doubleField(0x31, ref.tokens);
+  out.close(start);
+}

@@ -1,0 +1,271 @@
+// The answer of a check in binary: CheckResponse, its LimiterDecisions, and the reply of FlowEnd. What
+// never changes about a component or classifier is encoded once and kept with the object itself.
+
+import { type InflightRef, writePair, writeRef } from "./check-request.ts";
+import { ProtoWriter } from "./proto-writer.ts";
+
+/** Sorted label keys of a reply, with their encoded forms once somebody needed them. */
+export class KeyList {
+  readonly keys: readonly string[];
+  #proto: Buffer | undefined;
+  #json: string | undefined;
+
+  constructor(keys: readonly string[]) {
+    this.keys = keys;
+  }
+
+  /** As field `flow_label_keys` of CheckResponse. */
+  get proto(): Buffer {
+    if (this.#proto === undefined) {
+      const out = new ProtoWriter();
+      for (const key of this.keys) out.text(0x32, key);
+      this.#proto = out.copy();
+    }
+    return this.#proto;
+  }
+
+  get json(): string {
+    this.#json ??= JSON.stringify(this.keys);
+    return this.#json;
+  }
+}
+
+/** Names one component; stays the same object as long as its plan lives. */
+export interface ReportedComponent {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+  readonly kind: "rate_limiter" | "concurrency_limiter" | "sampler" | "ramp_sampler";
+  readonly deniedStatus: number;
+}
+
+export interface ReportedDecision {
+  readonly component: ReportedComponent;
+  readonly dropped: boolean;
+  readonly keyMissing: boolean;
+  readonly label: string;
+  readonly remaining: number;
+  readonly current: number;
+  readonly consumed: number;
+  /** ms; -1 leaves the field out. */
+  readonly waitMs: number;
+  readonly requestId: string;
+  /** The failure mode that answered; absent when the limiter itself did. */
+  readonly failure: string | undefined;
+}
+
+/** Stays the same object per plan and error. */
+export interface ReportedClassifier {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly classifierIndex: number;
+  readonly error: number;
+}
+
+export interface CacheAnswer {
+  readonly missed: boolean;
+  readonly error: string;
+}
+
+/** The reply's part about caches: one answer per key that was asked for. */
+export interface CacheReply {
+  readonly result: CacheAnswer | undefined;
+  readonly global: ReadonlyMap<string, CacheAnswer>;
+}
+
+/** Everything that a CheckResponse says. */
+export interface CheckReply {
+  /** Unix ms, fractions included. */
+  readonly start: number;
+  readonly end: number;
+  readonly services: readonly string[];
+  readonly controlPoint: string;
+  readonly keys: KeyList;
+  /** Names and values in turn. */
+  readonly telemetry: readonly string[];
+  readonly accepted: boolean;
+  readonly reason: number;
+  readonly classifiers: readonly ReportedClassifier[];
+  readonly fluxMeters: readonly string[];
+  readonly decisions: readonly ReportedDecision[];
+  /** 0 leaves the field out. */
+  readonly waitMs: number;
+  readonly deniedStatus: number;
+  readonly cache: CacheReply | undefined;
+  readonly expectEnd: boolean;
+}
+
+export interface ReturnStatus {
+  readonly ref: InflightRef;
+  readonly returned: boolean;
+  readonly error: string;
+}
+
+/** Milliseconds as whole seconds and nanoseconds, for timestamps and durations alike. */
+export function splitMs(ms: number): { readonly seconds: number; readonly nanos: number } {
+  let seconds = Math.floor(ms / 1_000);
+  let nanos = Math.round((ms - seconds * 1_000) * 1e6);
+  if (nanos === 1e9) {
+    seconds += 1;
+    nanos = 0;
+  }
+  return { seconds, nanos };
+}
+
+const SAMPLER_INFO = (22 << 3) | 2;
+
+/** The member of the oneof `details` by the component's kind. */
+const INFO_TAG = {
+  rate_limiter: (20 << 3) | 2,
+  sampler: SAMPLER_INFO,
+  ramp_sampler: SAMPLER_INFO,
+  concurrency_limiter: (24 << 3) | 2,
+} as const;
+
+const EXPECT_END = 16 << 3;
+
+/** Sluice's own field `failure_mode` of LimiterDecision. */
+const FAILURE_MODE = (2000 << 3) | 2;
+
+/** Writes check responses, one after the other, into one buffer. */
+export class CheckResponseWriter {
+  readonly #out = new ProtoWriter();
+  readonly #components = new WeakMap<ReportedComponent, Buffer>();
+  readonly #classifiers = new WeakMap<ReportedClassifier, Buffer>();
+
+  /** The encoded message: a view that is valid until the next write. */
+  write(reply: CheckReply): Buffer {
+    const out = this.#out;
+    out.reset();
+    this.#writeTime(0x0a, reply.start);
+    this.#writeTime(0x12, reply.end);
+    for (const service of reply.services) out.text(0x22, service);
+    out.textField(0x2a, reply.controlPoint);
+    out.raw(reply.keys.proto);
+    const { telemetry } = reply;
+    for (let at = 0; at < telemetry.length; at += 2) {
+      writePair(out, 0x3a, telemetry[at] ?? "", telemetry[at + 1] ?? "");
+    }
+    out.uint32Field(0x40, reply.accepted ? 0 : 1);
+    out.uint32Field(0x48, reply.reason);
+    for (const classifier of reply.classifiers) out.raw(this.#classifier(classifier));
+    for (const meter of reply.fluxMeters) {
+      const start = out.open(0x5a);
+      out.textField(0x0a, meter);
+      out.close(start);
+    }
+    for (const decision of reply.decisions) this.#writeDecision(decision);
+    if (reply.waitMs > 0) this.#writeTime(0x6a, reply.waitMs);
+    out.uint32Field(0x70, reply.deniedStatus);
+    if (reply.cache !== undefined) this.#writeCache(reply.cache);
+    if (reply.expectEnd) {
+      out.tag(EXPECT_END);
+      out.uint32(1);
+    }
+    return out.view();
+  }
+
+  /** A Timestamp or Duration: seconds and nanoseconds have the same numbers in both. */
+  #writeTime(tag: number, ms: number): void {
+    const out = this.#out;
+    const start = out.open(tag);
+    const { seconds, nanos } = splitMs(ms);
+    if (seconds !== 0) {
+      out.tag(0x08);
+      out.int64(seconds);
+    }
+    out.uint32Field(0x10, nanos);
+    out.close(start);
+  }
+
+  #writeDecision(decision: ReportedDecision): void {
+    const out = this.#out;
+    const { component } = decision;
+    const start = out.open(0x62);
+    out.raw(this.#component(component));
+    out.uint32Field(0x20, decision.dropped ? 1 : 0);
+    out.uint32Field(0x28, decision.keyMissing ? 1 : 0);
+    out.uint32Field(0x50, component.deniedStatus);
+    if (decision.waitMs >= 0) this.#writeTime(0x5a, decision.waitMs);
+    const tag = INFO_TAG[component.kind];
+    const info = out.open(tag);
+    out.textField(0x0a, decision.label);
+    if (tag !== SAMPLER_INFO) {
+      const tokens = out.open(0x12);
+      out.doubleField(0x09, decision.remaining);
+      out.doubleField(0x11, decision.current);
+      out.doubleField(0x19, decision.consumed);
+      out.close(tokens);
+      if (component.kind === "concurrency_limiter") out.textField(0x1a, decision.requestId);
+    }
+    out.close(info);
+    if (decision.failure !== undefined) out.textField(FAILURE_MODE, decision.failure);
+    out.close(start);
+  }
+
+  /** Fields 1 to 3 of a LimiterDecision. */
+  #component(component: ReportedComponent): Buffer {
+    const known = this.#components.get(component);
+    if (known !== undefined) return known;
+    const out = new ProtoWriter();
+    out.textField(0x0a, component.policyName);
+    out.textField(0x12, component.policyHash);
+    out.textField(0x1a, component.componentId);
+    const encoded = out.copy();
+    this.#components.set(component, encoded);
+    return encoded;
+  }
+
+  /** A whole ClassifierInfo, tag included. */
+  #classifier(classifier: ReportedClassifier): Buffer {
+    const known = this.#classifiers.get(classifier);
+    if (known !== undefined) return known;
+    const out = new ProtoWriter();
+    const start = out.open(0x52);
+    out.textField(0x0a, classifier.policyName);
+    out.textField(0x12, classifier.policyHash);
+    if (classifier.classifierIndex !== 0) {
+      out.tag(0x18);
+      out.int64(classifier.classifierIndex);
+    }
+    out.uint32Field(0x28, classifier.error);
+    out.close(start);
+    const encoded = out.copy();
+    this.#classifiers.set(classifier, encoded);
+    return encoded;
+  }
+
+  #writeCache(cache: CacheReply): void {
+    const out = this.#out;
+    const start = out.open(0x7a);
+    if (cache.result !== undefined) this.#writeAnswer(0x0a, cache.result);
+    for (const [key, answer] of cache.global) {
+      const entry = out.open(0x12);
+      out.text(0x0a, key);
+      this.#writeAnswer(0x12, answer);
+      out.close(entry);
+    }
+    out.close(start);
+  }
+
+  #writeAnswer(tag: number, answer: CacheAnswer): void {
+    const out = this.#out;
+    const start = out.open(tag);
+    out.uint32Field(0x10, answer.missed ? 1 : 0);
+    out.uint32Field(0x18, answer.error === "" ? 0 : 1);
+    out.textField(0x22, answer.error);
+    out.close(start);
+  }
+}
+
+export function writeFlowEndResponse(statuses: readonly ReturnStatus[]): Buffer {
+  const out = new ProtoWriter();
+  for (const status of statuses) {
+    const start = out.open(0x0a);
+    writeRef(out, 0x0a, status.ref);
+    out.uint32Field(0x10, status.returned ? 1 : 0);
+    out.textField(0x1a, status.error);
+    out.close(start);
+  }
+  return out.copy();
+}

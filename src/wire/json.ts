@@ -1,0 +1,220 @@
+// Strict reading of JSON bodies on the hot path: the platform's own parser, and around it one pass over
+// the bytes that refuses what the parser lets through (duplicate keys, lone surrogates, bad UTF-8, depth).
+
+import { isUtf8 } from "node:buffer";
+import { Fault } from "#base/fault.ts";
+import { asBuffer } from "./proto-reader.ts";
+
+export const MAX_DEPTH = 64;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const LOWER_U = 0x75;
+const COLON = 0x3a;
+const SPACE = 0x20;
+
+export function invalid(message: string): Fault {
+  return new Fault("INVALID_ARGUMENT", message);
+}
+
+interface Seen {
+  /** Members of all objects, duplicates included: colons outside strings. */
+  readonly members: number;
+  /** Whether any text spells a code unit as `\uXXXX`: only so can a lone surrogate come in. */
+  readonly escapes: boolean;
+  /** Whether there is anything but blanks. */
+  readonly blank: boolean;
+}
+
+/** A JSON value plus the text it came from, for numbers that a double cannot hold. */
+export interface Parsed {
+  readonly value: unknown;
+  readonly text: string;
+}
+
+/**
+ * Parses a body; undefined when it is empty or blank. Objects in the result have only own members, a
+ * member `__proto__` being one like any other: read them by own keys. Throws Fault INVALID_ARGUMENT.
+ */
+export function parseJson(body: Uint8Array): Parsed | undefined {
+  const bytes = asBuffer(body);
+  const seen = scan(bytes);
+  if (seen.blank) return undefined;
+  if (!isUtf8(bytes)) throw invalid("the body must be UTF-8");
+  const text = bytes.toString("utf8");
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw invalid("the body is not valid JSON");
+  }
+  if (countMembers(value, seen.escapes) !== seen.members) {
+    throw invalid("the body names a member twice");
+  }
+  return { value, text };
+}
+
+/** Counts members and measures depth without understanding more; the parser judges the rest. */
+function scan(bytes: Buffer): Seen {
+  const { length } = bytes;
+  let depth = 0;
+  let members = 0;
+  let escapes = false;
+  let blank = true;
+  for (let at = 0; at < length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte > SPACE) blank = false;
+    if (byte === QUOTE) {
+      for (at++; at < length && bytes[at] !== QUOTE; at++) {
+        if (bytes[at] !== BACKSLASH) continue;
+        at++;
+        if (bytes[at] === LOWER_U) escapes = true;
+      }
+    } else if (byte === COLON) members++;
+    else if (byte === 0x7b || byte === 0x5b) {
+      depth++;
+      if (depth > MAX_DEPTH) throw invalid(`the body is nested deeper than ${MAX_DEPTH} levels`);
+    } else if (byte === 0x7d || byte === 0x5d) depth--;
+  }
+  return { members, escapes, blank };
+}
+
+function countMembers(value: unknown, checkText: boolean): number {
+  if (typeof value === "string") {
+    if (checkText && !value.isWellFormed()) throw invalid("the body has a lone surrogate");
+    return 0;
+  }
+  if (typeof value !== "object" || value === null) return 0;
+  let count = 0;
+  if (Array.isArray(value)) {
+    for (const item of value) count += countMembers(item, checkText);
+    return count;
+  }
+  for (const [key, member] of Object.entries(value)) {
+    if (checkText && !key.isWellFormed()) throw invalid("the body has a lone surrogate");
+    count += 1 + countMembers(member, checkText);
+  }
+  return count;
+}
+
+/** A message's member names, in both spellings, to its field numbers. */
+export type FieldNames = ReadonlyMap<string, number>;
+
+/** From `snake_case` names; adds the camelCase spelling of each. */
+export function fieldNames(names: Readonly<Record<string, number>>): FieldNames {
+  const all = new Map<string, number>();
+  for (const [name, field] of Object.entries(names)) {
+    all.set(name, field);
+    all.set(
+      name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+      field,
+    );
+  }
+  return all;
+}
+
+/** A message's members by field number, `null` as absent, unknown ones ignored; undefined for null. */
+export function readFields(
+  value: unknown,
+  known: FieldNames,
+  what: string,
+): readonly unknown[] | undefined {
+  if (value === undefined || value === null) return undefined;
+  const fields: unknown[] = [];
+  const seen = new Set<number>();
+  for (const [key, member] of Object.entries(readObject(value, what))) {
+    const field = known.get(key);
+    if (field === undefined) continue;
+    if (seen.has(field)) throw invalid(`${what} names a member twice`);
+    seen.add(field);
+    fields[field] = member === null ? undefined : member;
+  }
+  return fields;
+}
+
+export function readObject(value: unknown, what: string): object {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw invalid(`${what} must be an object`);
+}
+
+export function readText(value: unknown, what: string): string {
+  if (value === undefined) return "";
+  if (typeof value === "string") return value;
+  throw invalid(`${what} must be a string`);
+}
+
+export function readTexts(value: unknown, what: string): readonly string[] {
+  if (value === undefined) return [];
+  if (!Array.isArray(value)) throw invalid(`${what} must be a list of strings`);
+  return value.map((item) => {
+    if (typeof item === "string") return item;
+    throw invalid(`${what} must be a list of strings`);
+  });
+}
+
+export function readBoolean(value: unknown, what: string): boolean {
+  if (value === undefined) return false;
+  if (typeof value === "boolean") return value;
+  throw invalid(`${what} must be true or false`);
+}
+
+const INTEGER = /^-?(?:0|[1-9]\d{0,18})$/;
+const NUMBER = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d{1,3}))?$/;
+const INT64_MAX = 9223372036854775807n;
+
+/** A whole number of a JSON text or string, `1.2e1` included, as exact decimal text; else undefined. */
+function wholeText(text: string): string | undefined {
+  if (INTEGER.test(text)) return text === "-0" ? "0" : text;
+  const found = text.length > 400 ? null : NUMBER.exec(text);
+  if (found === null) return undefined;
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = found;
+  const digits = `${whole}${fraction}`.replace(/^0+(?=\d)/, "");
+  if (/^0*$/.test(digits)) return "0";
+  const shift = Number(exponent) - fraction.length;
+  const kept = shift < 0 ? digits.slice(0, shift) : digits;
+  if (shift < 0 && (digits.length <= -shift || /[^0]/.test(digits.slice(shift)))) return undefined;
+  if (kept.length + Math.max(0, shift) > 19) return undefined;
+  return `${sign}${kept}${"0".repeat(Math.max(0, shift))}`;
+}
+
+/** An int64 as decimal text. `exact` gives a number's text as it was sent, where doubles are too coarse. */
+export function readInt64(value: unknown, what: string, exact: () => unknown): string {
+  if (value === undefined) return "0";
+  if (typeof value === "number" && Number.isSafeInteger(value)) return String(value + 0);
+  const given = typeof value === "number" ? exact() : value;
+  const text = typeof given === "string" ? wholeText(given) : undefined;
+  if (text !== undefined) {
+    const number = BigInt(text);
+    if (number <= INT64_MAX && number >= -INT64_MAX - 1n) return text;
+  }
+  throw invalid(`${what} must be a whole number of 64 bits`);
+}
+
+/** A uint32 as number or text. */
+export function readUint32(value: unknown, what: string): number {
+  if (value === undefined) return 0;
+  const text = typeof value === "string" ? wholeText(value) : undefined;
+  const number = text === undefined ? value : Number(text);
+  if (typeof number === "number" && number >>> 0 === number) return number;
+  throw invalid(`${what} must be a whole number from 0 to 4294967295`);
+}
+
+const DOUBLE = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
+
+/** A finite double as number or text. */
+export function readDouble(value: unknown, what: string): number {
+  if (value === undefined) return 0;
+  const number = typeof value === "string" && DOUBLE.test(value) ? Number(value) : value;
+  if (typeof number === "number" && Number.isFinite(number)) return number;
+  throw invalid(`${what} must be a finite number`);
+}
+
+/** Exact texts of the numbers under one member name, wherever they are: a second, slower parse. */
+export function exactNumber(text: string, names: readonly string[]): string | undefined {
+  let found: string | undefined;
+  JSON.parse(text, (key: string, value: unknown, context?: { readonly source?: string }) => {
+    if (typeof value === "number" && names.includes(key)) found = context?.source;
+    return value;
+  });
+  return found;
+}

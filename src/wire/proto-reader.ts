@@ -1,0 +1,170 @@
+// Reads protobuf wire format straight out of a buffer, for the few messages that are too frequent for a
+// library: no objects per field, bounds checked against the enclosing message, everything odd is one Fault.
+
+import { isUtf8 } from "node:buffer";
+import { Fault } from "#base/fault.ts";
+
+export const VARINT = 0;
+export const FIXED64 = 1;
+export const BYTES = 2;
+const START_GROUP = 3;
+const END_GROUP = 4;
+const FIXED32 = 5;
+
+/** Deepest nesting of unknown groups that is skipped; libraries use the same order of magnitude. */
+const MAX_GROUPS = 64;
+
+export function malformed(): Fault {
+  return new Fault("INVALID_ARGUMENT", "the message is not valid protobuf");
+}
+
+/** The same memory as a Buffer, whose text and number methods are native. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+export class ProtoReader {
+  readonly bytes: Buffer;
+  at = 0;
+  /** Wire type of the tag that was read last. */
+  wire = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.bytes = asBuffer(bytes);
+  }
+
+  get end(): number {
+    return this.bytes.length;
+  }
+
+  /** Number of the next field; its wire type is in `wire`. */
+  tag(end: number): number {
+    const tag = this.uint32(end);
+    this.wire = tag & 7;
+    const field = tag >>> 3;
+    if (field === 0) throw malformed();
+    return field;
+  }
+
+  /** A varint's low 32 bits, unsigned. */
+  uint32(end: number): number {
+    const { bytes } = this;
+    let byte = this.at < end ? (bytes[this.at++] ?? 0) : this.#cut();
+    if (byte < 0x80) return byte;
+    let value = byte & 0x7f;
+    for (let shift = 7; shift < 70; shift += 7) {
+      byte = this.at < end ? (bytes[this.at++] ?? 0) : this.#cut();
+      if (shift < 32) value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value >>> 0;
+    }
+    throw malformed();
+  }
+
+  bool(end: number): boolean {
+    return this.int64(end) !== 0n;
+  }
+
+  /** A signed 64-bit varint. */
+  int64(end: number): bigint {
+    let value = 0n;
+    for (let shift = 0n; shift < 70n; shift += 7n) {
+      const byte = this.at < end ? (this.bytes[this.at++] ?? 0) : this.#cut();
+      value |= BigInt(byte & 0x7f) << shift;
+      if (byte < 0x80) return BigInt.asIntN(64, value);
+    }
+    throw malformed();
+  }
+
+  /** A signed 64-bit varint as decimal text, without a bigint for the common small ones. */
+  int64Text(end: number): string {
+    const start = this.at;
+    let value = 0;
+    let scale = 1;
+    for (let index = 0; index < 7; index++) {
+      const byte = this.at < end ? (this.bytes[this.at++] ?? 0) : this.#cut();
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return String(value);
+      scale *= 128;
+    }
+    this.at = start;
+    return this.int64(end).toString();
+  }
+
+  double(end: number): number {
+    if (this.at + 8 > end) throw malformed();
+    const value = this.bytes.readDoubleLE(this.at);
+    this.at += 8;
+    return value;
+  }
+
+  /** Reads a length; the end of what follows, checked to lie within `end`. */
+  sub(end: number): number {
+    const length = this.uint32(end);
+    const stop = this.at + length;
+    if (stop > end) throw malformed();
+    return stop;
+  }
+
+  /** A string. Bytes that are not UTF-8 become U+FFFD: an odd request is not an outage. */
+  text(end: number): string {
+    const stop = this.sub(end);
+    const start = this.at;
+    this.at = stop;
+    return start === stop ? "" : this.bytes.toString("utf8", start, stop);
+  }
+
+  /** Skips the value of a field whose tag was just read. */
+  skip(field: number, end: number, depth = 0): void {
+    switch (this.wire) {
+      case VARINT:
+        this.uint32(end);
+        return;
+      case FIXED64:
+        this.#forward(8, end);
+        return;
+      case BYTES:
+        this.at = this.sub(end);
+        return;
+      case FIXED32:
+        this.#forward(4, end);
+        return;
+      case START_GROUP:
+        this.#group(field, end, depth);
+        return;
+      default:
+        throw malformed();
+    }
+  }
+
+  #group(opened: number, end: number, depth: number): void {
+    if (depth >= MAX_GROUPS) throw malformed();
+    for (;;) {
+      const field = this.tag(end);
+      if (this.wire === END_GROUP) {
+        if (field !== opened) throw malformed();
+        return;
+      }
+      this.skip(field, end, depth + 1);
+    }
+  }
+
+  #forward(count: number, end: number): void {
+    if (this.at + count > end) throw malformed();
+    this.at += count;
+  }
+
+  #cut(): never {
+    throw malformed();
+  }
+}
+
+/**
+ * Text of raw header bytes: UTF-8 where it is that, else ISO 8859-1, the old charset of headers, so that
+ * different bytes never become the same text.
+ */
+export function headerText(bytes: Buffer, start: number, end: number): string {
+  const part = bytes.subarray(start, end);
+  return isUtf8(part) ? part.toString("utf8") : part.toString("latin1");
+}
