@@ -1,0 +1,245 @@
+// The local make of concurrency slots: what is in flight per key, in order of start, so that expired
+// slots are found at the front without timers. An id says where its slot is and proves that it is its own.
+
+import { type Chance, uuid } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Observer } from "../observe.ts";
+import type { EngineWorld } from "./buckets.ts";
+import { type LocalEngine, Reply, SLACK, type Taken } from "./engine.ts";
+import { KeyHash } from "./hash.ts";
+import { type Keeper, KeyTable } from "./keys.ts";
+import { NONE, Slab } from "./slab.ts";
+
+export interface SlotParams {
+  /** Tokens in flight at most; finite, >= 0. */
+  readonly max: number;
+  /** A slot that nobody ends is free again after this long. */
+  readonly maxInflightMs: number;
+}
+
+/** Row: hash lo, hi, first and last slot; sum of tokens. 24 bytes. A key exists while a slot of it does. */
+const SHAPE = { doubles: 1, words: 4 };
+
+/** Slots for one limiter: twice its keys, and this many for limiters of few keys and long queues. */
+const MIN_SLOTS = 65_536;
+
+/** Hex digits at the start of a UUID that are free of version and variant. */
+const PLACE_DIGITS = 8;
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
+  readonly #clock: Clock;
+  readonly #chance: Chance;
+  readonly #observer: Observer;
+  readonly #hash: KeyHash;
+  readonly #maxSlots: number;
+  readonly #table: KeyTable;
+  readonly #slab = new Slab();
+  readonly #reply = new Reply();
+  #now = 0;
+  #maxInflightMs = 0;
+
+  /** In flight without a key, or of the keys that overflow. */
+  #sharedSum = 0;
+  #sharedFirst = NONE;
+  #sharedLast = NONE;
+
+  /** What is in hand: one key's record. */
+  #where: "row" | "shared" | "fresh" = "fresh";
+  #lo = 0;
+  #hi = 0;
+  #sum = 0;
+  #first = NONE;
+  #last = NONE;
+
+  constructor(world: EngineWorld) {
+    this.#clock = world.clock;
+    this.#chance = world.chance;
+    this.#observer = world.observer;
+    this.#hash = KeyHash.seeded(world.chance);
+    this.#maxSlots = Math.max(MIN_SLOTS, 2 * world.maxKeys);
+    this.#table = new KeyTable(SHAPE, world.maxKeys, this);
+  }
+
+  get keys(): number {
+    return this.#table.count;
+  }
+
+  /** Slots held, expired ones that nobody has met yet included. */
+  get slots(): number {
+    return this.#slab.count;
+  }
+
+  peek(value: string | undefined, want: number, params: SlotParams): Taken {
+    this.#begin(params);
+    this.#open(value);
+    if (this.#where === "fresh" && !this.#table.hasRoom()) this.#open(undefined);
+    for (
+      let slot = this.#first;
+      slot !== NONE && this.#expired(slot);
+      slot = this.#slab.next(slot)
+    ) {
+      this.#sum -= this.#slab.tokens(slot);
+      if (slot === this.#last) this.#sum = 0;
+    }
+    return this.#answer(this.#fits(want, params), params, "");
+  }
+
+  take(value: string | undefined, want: number, params: SlotParams): Taken {
+    this.#begin(params);
+    this.#open(value);
+    this.#expire();
+    const id = uuid(this.#chance);
+    if (!this.#fits(want, params) || !this.#hasSlot()) return this.#answer(false, params, id);
+    if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi)) {
+      this.#observer.odd("keys_overflow");
+      this.#open(undefined);
+      this.#expire();
+      if (!this.#fits(want, params)) return this.#answer(false, params, id);
+    } else if (this.#where === "fresh") this.#where = "row";
+    const slot = this.#slab.take(want, this.#now, this.#last);
+    if (this.#first === NONE) this.#first = slot;
+    this.#last = slot;
+    const reply = this.#answer(true, params, this.#mark(id, slot));
+    this.#sum += want;
+    this.#store();
+    return reply;
+  }
+
+  giveBack(value: string | undefined, _amount: number, id: string, params: SlotParams): boolean {
+    this.#begin(params);
+    this.#open(value);
+    const slot = this.#find(id);
+    if (slot === NONE) return false;
+    const late = this.#expired(slot);
+    this.#free(slot);
+    this.#store();
+    return !late;
+  }
+
+  spent(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
+    const last = words[w + 3] ?? NONE;
+    return last === NONE || this.#expired(last);
+  }
+
+  forget(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): void {
+    let slot = words[w + 2] ?? NONE;
+    while (slot !== NONE) {
+      const next = this.#slab.next(slot);
+      this.#slab.free(slot);
+      slot = next;
+    }
+  }
+
+  #begin(params: SlotParams): void {
+    this.#now = this.#clock.now();
+    this.#maxInflightMs = params.maxInflightMs;
+  }
+
+  /** Takes a key's record in hand. */
+  #open(value: string | undefined): void {
+    if (value === undefined) {
+      this.#where = "shared";
+      this.#lo = 0;
+      this.#hi = 0;
+      this.#sum = this.#sharedSum;
+      this.#first = this.#sharedFirst;
+      this.#last = this.#sharedLast;
+      return;
+    }
+    this.#hash.of(value);
+    this.#lo = this.#hash.lo;
+    this.#hi = this.#hash.hi;
+    const table = this.#table;
+    const known = table.find(this.#lo, this.#hi);
+    this.#where = known ? "row" : "fresh";
+    this.#sum = known ? (table.doubles[table.d] ?? 0) : 0;
+    this.#first = known ? (table.words[table.w + 2] ?? NONE) : NONE;
+    this.#last = known ? (table.words[table.w + 3] ?? NONE) : NONE;
+  }
+
+  #store(): void {
+    if (this.#where === "shared") {
+      this.#sharedSum = this.#sum;
+      this.#sharedFirst = this.#first;
+      this.#sharedLast = this.#last;
+    } else if (this.#where === "row") {
+      if (this.#first === NONE) {
+        this.#table.remove(this.#lo, this.#hi);
+        return;
+      }
+      // Eviction may have moved the row since it was opened.
+      const table = this.#table;
+      if (!table.find(this.#lo, this.#hi)) return;
+      table.doubles[table.d] = this.#sum;
+      table.words[table.w + 2] = this.#first;
+      table.words[table.w + 3] = this.#last;
+    }
+  }
+
+  /** Tokens fit beside those in flight; a lone request may be larger than the limit, unless that is 0. */
+  #fits(want: number, params: SlotParams): boolean {
+    if (params.max <= 0) return false;
+    return this.#sum <= SLACK || this.#sum + want <= params.max + SLACK;
+  }
+
+  /** Whether one more slot may be held. When not, nobody is let in whom nothing would count. */
+  #hasSlot(): boolean {
+    if (this.#slab.count < this.#maxSlots) return true;
+    if (this.#table.evict() && this.#slab.count < this.#maxSlots) return true;
+    this.#observer.odd("keys_overflow");
+    return false;
+  }
+
+  #expired(slot: number): boolean {
+    return this.#slab.start(slot) + this.#maxInflightMs <= this.#now;
+  }
+
+  /** Frees what has expired and notes it at once: the table may look at the record before we are done. */
+  #expire(): void {
+    if (this.#first === NONE || !this.#expired(this.#first)) return;
+    while (this.#first !== NONE && this.#expired(this.#first)) this.#free(this.#first);
+    this.#store();
+    if (this.#where === "row" && this.#first === NONE) this.#where = "fresh";
+  }
+
+  #free(slot: number): void {
+    this.#sum = Math.max(0, this.#sum - this.#slab.tokens(slot));
+    if (slot === this.#first) this.#first = this.#slab.next(slot);
+    if (slot === this.#last) this.#last = this.#slab.prev(slot);
+    this.#slab.free(slot);
+    if (this.#first === NONE) this.#sum = 0; // fractions may have left a crumb
+  }
+
+  /** The same id, its first digits naming the slot under a mask that the rest of it makes. */
+  #mark(id: string, slot: number): string {
+    this.#hash.of(id, PLACE_DIGITS);
+    const { lo, hi } = this.#hash;
+    this.#slab.prove(slot, (lo ^ this.#lo) >>> 0, (hi ^ this.#hi) >>> 0);
+    const place = ((slot ^ hi) >>> 0).toString(16).padStart(PLACE_DIGITS, "0");
+    return place + id.slice(PLACE_DIGITS);
+  }
+
+  /** The slot that an id names, with its record in hand: the key's own, or the shared one. */
+  #find(id: string): number {
+    if (!ID.test(id)) return NONE;
+    this.#hash.of(id, PLACE_DIGITS);
+    const { lo, hi } = this.#hash;
+    const slot = (Number.parseInt(id.slice(0, PLACE_DIGITS), 16) ^ hi) >>> 0;
+    if (this.#slab.proves(slot, (lo ^ this.#lo) >>> 0, (hi ^ this.#hi) >>> 0)) return slot;
+    if (!this.#slab.proves(slot, lo, hi)) return NONE;
+    this.#open(undefined);
+    return slot;
+  }
+
+  /** `current` is what was in flight before this request. */
+  #answer(granted: boolean, params: SlotParams, id: string): Taken {
+    const reply = this.#reply;
+    reply.outcome = granted ? "granted" : "refused";
+    reply.current = this.#sum;
+    reply.remaining = params.max - this.#sum;
+    reply.waitMs = 0;
+    reply.id = id;
+    return reply;
+  }
+}
