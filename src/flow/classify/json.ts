@@ -1,7 +1,7 @@
-// JSON documents that come with a request, and the texts that labels take out of them. Numbers keep the
-// digits they were written with (1.50 stays 1.50, big integers stay whole), so beside the parsed value
-// the source is searched for the place a pointer means. Documents come from outside: size and depth are
-// bounded, and no walk recurses.
+// JSON documents that come with a request, and the texts that labels take out of them. The parser only
+// says whether the text is JSON; places are then found in the source. So numbers keep the digits they
+// were written with, no outsider's name is looked up in an object, and a fault of V8 14.6, which takes
+// the name `x"` for an earlier seen `x\`, is without effect. Size and depth are bounded, no walk recurses.
 
 import { Fault } from "#base/fault.ts";
 import type { Segment } from "./pointer.ts";
@@ -18,49 +18,19 @@ export interface Json {
 /** Undefined when the text is not JSON. Throws when it is larger or deeper than anybody should send. */
 export function parseJson(source: string): Json | undefined {
   if (source.length > MAX_LENGTH) throw new Fault("OUT_OF_RANGE", "JSON document too long");
-  let root: unknown;
   try {
-    root = JSON.parse(source);
+    JSON.parse(source);
   } catch {
     return undefined;
   }
   if (deeperThan(source, MAX_DEPTH)) throw new Fault("OUT_OF_RANGE", "JSON document too deep");
-  return {
-    text(pointer) {
-      const value = follow(root, pointer);
-      switch (typeof value) {
-        case "undefined":
-          return undefined;
-        case "string":
-          return value;
-        case "boolean":
-          return value ? "true" : "false";
-        default:
-          return value === null ? "null" : compact(source, locate(source, pointer));
-      }
-    },
-  };
-}
-
-function follow(root: unknown, pointer: readonly Segment[]): unknown {
-  let value = root;
-  for (const { name, index } of pointer) {
-    if (Array.isArray(value)) value = index < 0 ? undefined : value[index];
-    else if (isObject(value) && Object.hasOwn(value, name)) value = value[name];
-    else return undefined;
-  }
-  return value;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null;
+  return { text: (pointer) => textAt(source, locate(source, pointer)) };
 }
 
 // From here on the source is known to be valid JSON, which is what lets the walks be this short.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
-const COLON = 0x3a;
 const OPEN_ARRAY = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_ARRAY = 0x5d;
@@ -80,21 +50,41 @@ function deeperThan(source: string, limit: number): boolean {
   return false;
 }
 
-/** Where the value that the pointer means starts; the pointer is known to mean one. */
+const NOWHERE = -1;
+
+/** Where the value that the pointer means starts. */
 function locate(source: string, pointer: readonly Segment[]): number {
   let at = skipSpace(source, 0);
   for (const { name, index } of pointer) {
-    at =
-      source.charCodeAt(at) === OPEN_OBJECT
-        ? locateMember(source, at, name)
-        : locateElement(source, at, index);
+    const code = source.charCodeAt(at);
+    if (code === OPEN_OBJECT) at = locateMember(source, at, name);
+    else if (code === OPEN_ARRAY && index >= 0) at = locateElement(source, at, index);
+    else return NOWHERE;
+    if (at === NOWHERE) return NOWHERE;
   }
   return at;
 }
 
-/** The last member of that name, as the parser has it too. */
+function textAt(source: string, start: number): string | undefined {
+  if (start === NOWHERE) return undefined;
+  const isString = source.charCodeAt(start) === QUOTE;
+  const text = isString
+    ? stringAt(source, start, endOfString(source, start))
+    : compact(source, start);
+  return text.length * 2 < source.length ? detached(text) : text;
+}
+
+/**
+ * A copy that stands alone. The engine keeps a part of a string as a view of the whole: one limiter key
+ * out of each body would keep every body in memory.
+ */
+function detached(part: string): string {
+  return Buffer.from(part).toString();
+}
+
+/** Of several members with one name the last counts, as with every common parser. */
 function locateMember(source: string, object: number, name: string): number {
-  let found = -1;
+  let found = NOWHERE;
   let at = skipSpace(source, object + 1);
   while (source.charCodeAt(at) === QUOTE) {
     const end = endOfString(source, at);
@@ -108,8 +98,11 @@ function locateMember(source: string, object: number, name: string): number {
 
 function locateElement(source: string, array: number, index: number): number {
   let at = skipSpace(source, array + 1);
+  if (source.charCodeAt(at) === CLOSE_ARRAY) return NOWHERE;
   for (let passed = 0; passed < index; passed++) {
-    at = skipSpace(source, skipSpace(source, endOfValue(source, at)) + 1);
+    at = skipSpace(source, endOfValue(source, at));
+    if (source.charCodeAt(at) !== COMMA) return NOWHERE;
+    at = skipSpace(source, at + 1);
   }
   return at;
 }
@@ -119,27 +112,34 @@ function stringAt(source: string, start: number, end: number): string {
   return raw.includes("\\") ? String(JSON.parse(source.slice(start, end))) : raw;
 }
 
-/** The value at `start` as JSON without white space; its strings are written in their shortest form. */
+/** The value at `start` as JSON without white space; escapes are only those that JSON needs. */
 function compact(source: string, start: number): string {
   const end = endOfValue(source, start);
   let out = "";
+  let kept = start;
   let at = start;
   while (at < end) {
-    if (source.charCodeAt(at) === QUOTE) {
+    const code = source.charCodeAt(at);
+    if (isSpace(code)) {
+      out += source.slice(kept, at);
+      at = skipSpace(source, at);
+      kept = at;
+    } else if (code === QUOTE) {
       const close = endOfString(source, at);
-      out += JSON.stringify(stringAt(source, at, close));
+      if (source.slice(at, close).includes("\\")) {
+        out += source.slice(kept, at) + JSON.stringify(stringAt(source, at, close));
+        kept = close;
+      }
       at = close;
-    } else {
-      const stop = endOfToken(source, at);
-      out += source.slice(at, stop);
-      at = stop;
-    }
-    at = skipSpace(source, at);
+    } else at++;
   }
-  return out;
+  return out + source.slice(kept, end);
 }
 
 function endOfValue(source: string, start: number): number {
+  const first = source.charCodeAt(start);
+  if (first === QUOTE) return endOfString(source, start);
+  if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return endOfScalar(source, start);
   let depth = 0;
   let at = start;
   do {
@@ -148,32 +148,32 @@ function endOfValue(source: string, start: number): number {
     else {
       if (code === OPEN_ARRAY || code === OPEN_OBJECT) depth++;
       else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) depth--;
-      at = endOfToken(source, at);
+      at++;
     }
-    if (depth > 0) at = skipSpace(source, at);
-  } while (depth > 0);
+  } while (depth > 0 && at < source.length);
   return at;
 }
 
 /** `start` is the opening quote; the result is just behind the closing one. */
 function endOfString(source: string, start: number): number {
   let at = start + 1;
-  for (;;) {
+  while (at < source.length) {
     const code = source.charCodeAt(at);
     if (code === QUOTE) return at + 1;
     at += code === BACKSLASH ? 2 : 1;
   }
+  return source.length;
 }
 
-/** End of a number, a word, or one punctuation mark. */
-function endOfToken(source: string, start: number): number {
-  if (isPunctuation(source.charCodeAt(start))) return start + 1;
+/** End of a number or a word. */
+function endOfScalar(source: string, start: number): number {
   let at = start + 1;
-  while (at < source.length && !isSpace(source.charCodeAt(at))) {
-    if (isPunctuation(source.charCodeAt(at))) break;
-    at++;
-  }
+  while (at < source.length && !endsScalar(source.charCodeAt(at))) at++;
   return at;
+}
+
+function endsScalar(code: number): boolean {
+  return isSpace(code) || code === COMMA || code === CLOSE_ARRAY || code === CLOSE_OBJECT;
 }
 
 function skipSpace(source: string, start: number): number {
@@ -184,18 +184,4 @@ function skipSpace(source: string, start: number): number {
 
 function isSpace(code: number): boolean {
   return code === 0x20 || (code >= 0x09 && code <= 0x0d);
-}
-
-function isPunctuation(code: number): boolean {
-  switch (code) {
-    case COMMA:
-    case COLON:
-    case OPEN_ARRAY:
-    case CLOSE_ARRAY:
-    case OPEN_OBJECT:
-    case CLOSE_OBJECT:
-      return true;
-    default:
-      return false;
-  }
 }
