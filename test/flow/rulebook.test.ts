@@ -1,0 +1,342 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { seededChance } from "#base/chance.ts";
+import { Pending, type Verdict } from "#flow/flow.ts";
+import { mindOf } from "#flow/mind.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type {
+  ConcurrencyLimiterRule,
+  LimiterNumbers,
+  LimiterRule,
+  RateLimiterRule,
+  Rule,
+  SamplerRule,
+  SelectorRule,
+} from "#flow/rules.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { flowOf, listening } from "../kit/flow.ts";
+
+const here: SelectorRule = {
+  controlPoint: "here",
+  agentGroup: "default",
+  service: "any",
+  matcher: { labels: {}, list: [], expression: undefined },
+};
+const common = {
+  policyName: "p",
+  policyHash: "h1",
+  selectors: [here],
+  onFailure: "local",
+  deniedStatus: 0,
+} as const;
+
+function rate(componentId: string, over: Partial<RateLimiterRule> = {}): RateLimiterRule {
+  return {
+    ...common,
+    kind: "rate_limiter",
+    componentId,
+    limitByLabelKey: "user",
+    tokensLabelKey: "",
+    intervalMs: 1_000,
+    continuousFill: true,
+    delayInitialFill: false,
+    maxIdleMs: 0,
+    lazySyncs: 0,
+    ...over,
+  };
+}
+function concurrency(
+  id: string,
+  over: Partial<ConcurrencyLimiterRule> = {},
+): ConcurrencyLimiterRule {
+  return {
+    ...common,
+    kind: "concurrency_limiter",
+    componentId: id,
+    limitByLabelKey: "",
+    tokensLabelKey: "",
+    maxInflightMs: 60_000,
+    maxIdleMs: 0,
+    ...over,
+  };
+}
+function sampler(componentId: string, rampMode: boolean): SamplerRule {
+  return { ...common, kind: "sampler", componentId, sessionLabelKey: "", rampMode };
+}
+function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbers {
+  const { policyName, policyHash, componentId } = rule;
+  const owner = { policyName, policyHash, componentId };
+  switch (rule.kind) {
+    case "rate_limiter":
+      return {
+        ...owner,
+        kind: rule.kind,
+        bucketCapacity: capacity,
+        fillAmount: fill,
+        passThrough: false,
+      };
+    case "concurrency_limiter":
+      return { ...owner, kind: rule.kind, maxConcurrency: capacity, passThrough: false };
+    case "sampler":
+      return { ...owner, kind: rule.kind, acceptPercentage: capacity, passThroughLabelValues: [] };
+  }
+}
+
+function agent() {
+  const clock = fakeClock();
+  const observer = listening();
+  const world = { clock, chance: seededChance(5), observer, maxKeys: 10_000 };
+  const book = new Rulebook("default", world);
+  const mind = mindOf(book, world);
+  const keyOf = (rule: Rule) =>
+    "componentId" in rule ? `${rule.kind}/${rule.policyName}/${rule.componentId}` : rule.kind;
+  return {
+    book,
+    clock,
+    mind,
+    /** Takes rules with their numbers in as one batch. */
+    take(...given: readonly (readonly [LimiterRule, number?, number?])[]) {
+      return book.apply({
+        rules: new Map(given.map(([rule]) => [keyOf(rule), rule])),
+        numbers: new Map(
+          given.flatMap(([rule, capacity, fill]) =>
+            capacity === undefined ? [] : [[keyOf(rule), numbersFor(rule, capacity, fill)]],
+          ),
+        ),
+      });
+    },
+    drop: (...given: readonly Rule[]) =>
+      book.apply({
+        rules: new Map(given.map((rule) => [keyOf(rule), undefined])),
+        numbers: new Map(),
+      }),
+    dropNumbers: (...given: readonly Rule[]) =>
+      book.apply({
+        rules: new Map(),
+        numbers: new Map(given.map((rule) => [keyOf(rule), undefined])),
+      }),
+    ask(user = "ann", point = "here"): Verdict {
+      const verdict = mind.judge(flowOf({ controlPoint: point, claims: { user } }));
+      assert.ok(!(verdict instanceof Pending));
+      return verdict;
+    },
+    /** How many of n checks pass. */
+    passes(n: number, user = "ann"): number {
+      return Array.from({ length: n }, () => this.ask(user)).filter(({ accepted }) => accepted)
+        .length;
+    },
+  };
+}
+
+describe("state across changes of a policy", () => {
+  it("buckets stay when the policy is edited elsewhere", () => {
+    const a = agent();
+    a.take([rate("root.0"), 5]);
+    assert.equal(a.passes(3), 3);
+    a.take([rate("root.0", { policyHash: "h2" }), 5]);
+    assert.equal(a.passes(10), 2);
+  });
+
+  it("inserting a component moves no bucket", () => {
+    const a = agent();
+    a.take([rate("root.0"), 5]);
+    assert.equal(a.passes(5), 5);
+    a.take(
+      [rate("root.0", { policyHash: "h2", limitByLabelKey: "other" }), 100],
+      [rate("root.1", { policyHash: "h2" }), 5],
+    );
+    assert.equal(a.passes(10), 0);
+  });
+
+  it("twins keep their places in order of component id, root.2 before root.10", () => {
+    const a = agent();
+    a.take([rate("root.10"), 3], [rate("root.2"), 7]);
+    assert.equal(a.passes(3), 3);
+    const left = a
+      .ask("ann")
+      .decisions.map(({ component, remaining }) => [component.componentId, remaining]);
+    assert.deepEqual(left, [
+      ["root.2", 3],
+      ["root.10", 0],
+    ]);
+    a.take([rate("root.10", { policyHash: "h2" }), 3], [rate("root.2", { policyHash: "h2" }), 7]);
+    assert.equal(a.passes(1), 0);
+  });
+
+  it("a bucket that means something else now starts anew", () => {
+    const a = agent();
+    a.take([rate("root.0"), 5]);
+    assert.equal(a.passes(5), 5);
+    a.take([rate("root.0", { policyHash: "h2", limitByLabelKey: "" }), 5]);
+    assert.equal(a.passes(10), 5);
+  });
+
+  it("control points whose rules stayed are taken over as they are", () => {
+    const a = agent();
+    const other = rate("root.1", { selectors: [{ ...here, controlPoint: "there" }] });
+    a.take([rate("root.0"), 5], [other, 5]);
+    const before = a.book.plan;
+    a.take([rate("root.0", { policyHash: "h2" }), 5]);
+    assert.equal(a.book.plan.point("there"), before.point("there"));
+    assert.notEqual(a.book.plan.point("here"), before.point("here"));
+  });
+});
+
+describe("numbers", () => {
+  it("of another version of the policy are not for this one; the last ones hold until its own come", () => {
+    const a = agent();
+    a.take([rate("root.0"), 2]);
+    a.take([rate("root.0", { policyHash: "h2" })]);
+    assert.equal(a.passes(5), 2, "still judged by the numbers of h1");
+    a.book.apply({
+      rules: new Map(),
+      numbers: new Map([["rate_limiter/p/root.0", numbersFor(rate("root.0"), 1_000)]]),
+    });
+    assert.equal(a.passes(5), 0, "late numbers of h1 change nothing");
+  });
+
+  it("may come before their rule", () => {
+    const a = agent();
+    const rule = rate("root.0");
+    a.book.apply({
+      rules: new Map(),
+      numbers: new Map([["rate_limiter/p/root.0", numbersFor(rule, 1)]]),
+    });
+    a.take([rule]);
+    assert.equal(a.passes(5), 1);
+  });
+
+  it("that are missing leave limiters open, a ramp sampler closed", () => {
+    const a = agent();
+    a.take([rate("root.0")], [concurrency("root.1")], [sampler("root.2", false)]);
+    assert.equal(a.passes(3), 3);
+    a.take([sampler("root.3", true)]);
+    assert.equal(a.passes(3), 0);
+  });
+
+  it("that are taken away open the limiter again", () => {
+    const a = agent();
+    a.take([rate("root.0"), 0]);
+    assert.equal(a.passes(3), 0);
+    a.dropNumbers(rate("root.0"));
+    assert.equal(a.passes(3), 3);
+  });
+
+  it("of all zeros block everything", () => {
+    const a = agent();
+    a.take([concurrency("root.0"), 0]);
+    assert.equal(a.passes(3), 0);
+  });
+});
+
+describe("a rule that does not compile", () => {
+  const regex = {
+    labels: {},
+    list: [],
+    expression: { kind: "label_matches", label: "user", regex: "(" },
+  } as const;
+  it("is named, leaves its predecessor in force and harms no other", () => {
+    const a = agent();
+    a.take([rate("root.0"), 1]);
+    const refused = a.take(
+      [rate("root.0", { policyHash: "h2", selectors: [{ ...here, matcher: regex }] }), 99],
+      [concurrency("root.1"), 0],
+    );
+    assert.deepEqual(
+      refused.map(({ key, fault }) => [key, fault.code]),
+      [["rate_limiter/p/root.0", "INVALID_ARGUMENT"]],
+    );
+    assert.equal(a.ask().decisions.length, 2);
+    assert.equal(a.passes(3), 0);
+  });
+});
+
+describe("ending a flow", () => {
+  const slotOf = ({ decisions: [first] }: Verdict, over = {}) => ({
+    policyName: "p",
+    policyHash: "h1",
+    componentId: "root.0",
+    label: first?.label ?? "",
+    requestId: first?.requestId ?? "",
+    tokens: 1,
+    ...over,
+  });
+
+  it("frees the slot once", () => {
+    const a = agent();
+    a.take([concurrency("root.0"), 1]);
+    const first = a.ask();
+    assert.equal(a.ask().accepted, false);
+    assert.deepEqual(a.mind.end([slotOf(first), slotOf(first)]), [
+      { returned: true, error: "" },
+      { returned: false, error: "" },
+    ]);
+    assert.equal(a.ask().accepted, true);
+  });
+
+  it("works under any hash, and after an insertion renumbered the component", () => {
+    const a = agent();
+    a.take([concurrency("root.0"), 1]);
+    const first = a.ask();
+    a.take(
+      [concurrency("root.0", { policyHash: "h2", limitByLabelKey: "user" }), 9],
+      [concurrency("root.1", { policyHash: "h2" }), 1],
+    );
+    assert.equal(a.ask().accepted, false);
+    assert.equal(a.mind.end([slotOf(first)])[0]?.returned, true);
+    assert.equal(a.ask().accepted, true);
+  });
+
+  it("says what is wrong with a reference", () => {
+    const a = agent();
+    a.take([concurrency("root.0"), 1], [rate("root.1"), 5]);
+    const first = a.ask();
+    const errors = a.mind.end([
+      slotOf(first, { policyName: "unknown" }),
+      slotOf(first, { requestId: "" }),
+      slotOf(first, { requestId: "no-such-slot" }),
+    ]);
+    assert.deepEqual(
+      errors.map(({ error }) => error),
+      ["flow ender not found for limiter id", "request id cannot be empty", ""],
+    );
+  });
+});
+
+describe("policies edited under load", () => {
+  it("never let more pass than capacity and refill", () => {
+    const edit = fc.record({
+      kind: fc.constantFrom("hash", "insert", "remove inserted", "readd", "nothing"),
+      checks: fc.integer({ min: 0, max: 6 }),
+      ms: fc.integer({ min: 0, max: 400 }),
+    });
+    fc.assert(
+      fc.property(fc.array(edit, { minLength: 1, maxLength: 40 }), (edits) => {
+        const capacity = 4;
+        const fill = 2;
+        const a = agent();
+        let hash = 0;
+        let elapsed = 0;
+        let passed = 0;
+        a.take([rate("root.0"), capacity, fill]);
+        for (const { kind, checks, ms } of edits) {
+          hash += 1;
+          const policyHash = `h${hash}`;
+          const limited = rate("root.0", { policyHash });
+          if (kind === "hash") a.take([limited, capacity, fill]);
+          if (kind === "insert")
+            a.take([limited, capacity, fill], [concurrency("root.1", { policyHash }), 50]);
+          if (kind === "remove inserted") a.drop(concurrency("root.1"));
+          if (kind === "readd") a.take([limited]);
+          a.clock.advance(ms);
+          elapsed += ms;
+          passed += a.passes(checks);
+          const most = capacity + (fill * elapsed) / 1_000 + 1e-6;
+          assert.ok(passed <= most, `${passed} passed, at most ${most} may`);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
