@@ -1,0 +1,237 @@
+// Turns our methods into handlers of the gRPC library: bytes in, bytes out, faults to statuses, counted.
+
+import type {
+  handleBidiStreamingCall,
+  handleClientStreamingCall,
+  handleServerStreamingCall,
+  handleUnaryCall,
+  Metadata,
+  UntypedHandleCall,
+} from "@grpc/grpc-js";
+import type { Clock } from "#base/clock.ts";
+import { CODES, type Code, Fault } from "#base/fault.ts";
+import type { Method, StreamHandler, UnaryHandler } from "../handler.ts";
+import type { MeteredMethod, PortLog, ServerMeter } from "../settings.ts";
+import { GrpcCall, type Surface } from "./call.ts";
+
+export interface Surroundings {
+  readonly clock: Clock;
+  readonly log: PortLog;
+  readonly meter: ServerMeter | undefined;
+}
+
+interface Status {
+  readonly code: number;
+  readonly details: string;
+  readonly metadata?: Metadata;
+}
+
+export function adapt(method: Method, metered: MeteredMethod, around: Surroundings) {
+  return (
+    method.kind === "unary"
+      ? unary(method.handle, metered, around)
+      : method.client && method.server
+        ? bidirectional(method.handle, metered, around)
+        : method.client
+          ? clientStream(method.handle, metered, around)
+          : serverStream(method.handle, metered, around)
+  ) satisfies UntypedHandleCall;
+}
+
+/** A call's bookkeeping from its first message to its status. */
+class Progress {
+  readonly call: GrpcCall;
+  readonly #method: MeteredMethod;
+  readonly #around: Surroundings;
+  readonly #started: number;
+
+  constructor(method: MeteredMethod, surface: Surface, around: Surroundings) {
+    this.call = new GrpcCall(method.path, surface, around.clock);
+    this.#method = method;
+    this.#around = around;
+    this.#started = around.clock.now();
+    around.meter?.grpcStarted(method);
+  }
+
+  received(): void {
+    this.#around.meter?.grpcReceived(this.#method);
+  }
+
+  sent(): void {
+    this.#around.meter?.grpcSent(this.#method);
+  }
+
+  succeeded(): void {
+    this.#count("OK");
+  }
+
+  failed(thrown: unknown): Status {
+    const fault = Fault.from(thrown);
+    if (fault.code === "INTERNAL") {
+      this.#around.log.error("call failed", {
+        method: this.#method.path,
+        error: fault.cause ?? fault,
+      });
+    }
+    this.#count(fault.code);
+    const metadata = this.call.unsentReplies();
+    return {
+      code: CODES[fault.code].number,
+      // A lone surrogate would make the library throw while it encodes the status.
+      details: fault.message.toWellFormed(),
+      ...(metadata !== undefined && { metadata }),
+    };
+  }
+
+  /** What the caller saw: a call that was given up meanwhile is counted as that. */
+  #count(code: Code): void {
+    this.call.end();
+    const { meter, clock } = this.#around;
+    if (meter === undefined) return;
+    const late = this.call.deadline <= clock.now();
+    const seen = this.call.cancelled ? (late ? "DEADLINE_EXCEEDED" : "CANCELLED") : code;
+    meter.grpcHandled(this.#method, seen, clock.now() - this.#started);
+  }
+}
+
+function unary(
+  handle: UnaryHandler,
+  method: MeteredMethod,
+  around: Surroundings,
+): handleUnaryCall<Uint8Array, Uint8Array> {
+  return (surface, callback) => {
+    const progress = new Progress(method, surface, around);
+    progress.received();
+    const finish = (reply: Uint8Array) => {
+      progress.succeeded();
+      progress.call.sendReplies();
+      progress.sent();
+      callback(null, reply);
+    };
+    const fail = (thrown: unknown) => callback(progress.failed(thrown));
+    let reply: Uint8Array | Promise<Uint8Array>;
+    try {
+      reply = handle(surface.request, progress.call);
+    } catch (thrown) {
+      fail(thrown);
+      return;
+    }
+    if (reply instanceof Uint8Array) finish(reply);
+    else reply.then(finish, fail);
+  };
+}
+
+interface Writable {
+  readonly cancelled: boolean;
+  write(message: Uint8Array): boolean;
+  once(event: string, listener: () => void): unknown;
+  off(event: string, listener: () => void): unknown;
+}
+
+/** Writes and waits for room; a caller that went away ends the wait. */
+async function write(to: Writable, progress: Progress, message: Uint8Array): Promise<void> {
+  if (to.cancelled) throw new Fault("CANCELLED", "the caller went away");
+  progress.call.sendReplies();
+  progress.sent();
+  if (to.write(message)) return;
+  await new Promise<void>((resolve) => {
+    const done = () => {
+      to.off("drain", done);
+      to.off("cancelled", done);
+      resolve();
+    };
+    to.once("drain", done);
+    to.once("cancelled", done);
+  });
+}
+
+async function* counted(messages: AsyncIterable<Uint8Array>, progress: Progress) {
+  for await (const message of messages) {
+    progress.received();
+    yield message;
+  }
+}
+
+async function* just(message: Uint8Array) {
+  yield message;
+}
+
+function serverStream(
+  handle: StreamHandler,
+  method: MeteredMethod,
+  around: Surroundings,
+): handleServerStreamingCall<Uint8Array, Uint8Array> {
+  return (surface) => {
+    const progress = new Progress(method, surface, around);
+    const stream = {
+      messages: counted(just(surface.request), progress),
+      send: (message: Uint8Array) => write(surface, progress, message),
+    };
+    handle(stream, progress.call).then(
+      () => {
+        progress.succeeded();
+        if (!surface.cancelled) surface.end();
+      },
+      (thrown) => {
+        const status = progress.failed(thrown);
+        if (!surface.cancelled) surface.emit("error", status);
+      },
+    );
+  };
+}
+
+function clientStream(
+  handle: StreamHandler,
+  method: MeteredMethod,
+  around: Surroundings,
+): handleClientStreamingCall<Uint8Array, Uint8Array> {
+  return (surface, callback) => {
+    const progress = new Progress(method, surface, around);
+    let reply: Uint8Array | undefined;
+    const stream = {
+      messages: counted(surface.iterator({ destroyOnReturn: false }), progress),
+      async send(message: Uint8Array) {
+        if (reply !== undefined)
+          throw new Fault("INTERNAL", "one reply is all a client stream gets");
+        reply = message;
+      },
+    };
+    handle(stream, progress.call).then(
+      () => {
+        if (reply === undefined) {
+          callback(progress.failed(new Error(`${method.path} ended without a reply`)));
+          return;
+        }
+        progress.succeeded();
+        progress.call.sendReplies();
+        progress.sent();
+        callback(null, reply);
+      },
+      (thrown) => callback(progress.failed(thrown)),
+    );
+  };
+}
+
+function bidirectional(
+  handle: StreamHandler,
+  method: MeteredMethod,
+  around: Surroundings,
+): handleBidiStreamingCall<Uint8Array, Uint8Array> {
+  return (surface) => {
+    const progress = new Progress(method, surface, around);
+    const stream = {
+      messages: counted(surface.iterator({ destroyOnReturn: false }), progress),
+      send: (message: Uint8Array) => write(surface, progress, message),
+    };
+    handle(stream, progress.call).then(
+      () => {
+        progress.succeeded();
+        if (!surface.cancelled) surface.end();
+      },
+      (thrown) => {
+        const status = progress.failed(thrown);
+        if (!surface.cancelled) surface.emit("error", status);
+      },
+    );
+  };
+}

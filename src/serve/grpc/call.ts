@@ -1,0 +1,88 @@
+// One gRPC call as handlers see it, over the call object of the library. Nothing is made before it is asked for.
+
+import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
+import type { Clock } from "#base/clock.ts";
+import type { Call } from "../handler.ts";
+import { plainAddress } from "../listen/address.ts";
+
+/** The part that all four kinds of the library's calls share. */
+export interface Surface
+  extends Pick<
+    ServerUnaryCall<unknown, unknown>,
+    "cancelled" | "metadata" | "getPeer" | "getDeadline" | "sendMetadata"
+  > {
+  once(event: "cancelled", listener: () => void): unknown;
+}
+
+export class GrpcCall implements Call {
+  readonly method: string;
+  readonly #surface: Surface;
+  readonly #clock: Clock;
+  #replies: Metadata | undefined;
+  #sent = false;
+  #ended = false;
+  #controller: AbortController | undefined;
+
+  constructor(method: string, surface: Surface, clock: Clock) {
+    this.method = method;
+    this.#surface = surface;
+    this.#clock = clock;
+  }
+
+  /** The library keeps it as wall time; what is left is the same on any clock. */
+  get deadline(): number {
+    const deadline = Number(this.#surface.getDeadline());
+    return deadline === Number.POSITIVE_INFINITY
+      ? deadline
+      : this.#clock.now() + (deadline - Date.now());
+  }
+
+  get peer(): string {
+    const peer = this.#surface.getPeer();
+    const port = peer.lastIndexOf(":");
+    // "unknown" stands for a Unix socket.
+    return port === -1 ? "" : plainAddress(peer.slice(0, port));
+  }
+
+  header(name: string): string | undefined {
+    const [value] = this.#surface.metadata.get(name);
+    return typeof value === "string" ? value : value?.toString("base64");
+  }
+
+  signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      const controller = new AbortController();
+      this.#controller = controller;
+      if (this.#surface.cancelled) controller.abort();
+      // The library says "cancelled" after an ordinary end, too.
+      else this.#surface.once("cancelled", () => this.#ended || controller.abort());
+    }
+    return this.#controller.signal;
+  }
+
+  reply(name: string, value: string): void {
+    this.#replies ??= new Metadata();
+    this.#replies.set(name, value);
+  }
+
+  get cancelled(): boolean {
+    return this.#surface.cancelled;
+  }
+
+  /** Sends the reply headers if there are any; later ones are lost. */
+  sendReplies(): void {
+    if (this.#replies === undefined || this.#sent) return;
+    this.#sent = true;
+    this.#surface.sendMetadata(this.#replies);
+  }
+
+  /** Reply headers that a refusal must carry in its only header block. */
+  unsentReplies(): Metadata | undefined {
+    return this.#sent ? undefined : this.#replies;
+  }
+
+  /** From here on nobody aborts this call any more. */
+  end(): void {
+    this.#ended = true;
+  }
+}

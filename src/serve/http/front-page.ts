@@ -1,0 +1,24 @@
+// `GET /`: one short page that says what answers here.
+
+import type { Route, Service } from "../handler.ts";
+
+export function frontPage(routes: readonly Route[], services: readonly Service[]): Route {
+  const shown = routes.map(({ method, path }) => `${method.padEnd(6)} ${path}`);
+  const width = Math.max(0, ...shown.map(({ length }) => length));
+  const lines = [
+    "Sluice: asks the rules whether a request may pass.",
+    "",
+    "HTTP",
+    ...routes.map(({ about }, at) => `  ${(shown[at] ?? "").padEnd(width)}  ${about}`),
+    "",
+    "gRPC",
+    ...services.map(({ name }) => `  ${name}`),
+    "",
+  ];
+  const reply = {
+    status: 200,
+    headers: { "content-type": "text/plain; charset=utf-8" },
+    body: lines.join("\n"),
+  };
+  return { method: "GET", path: "/", about: "This page", body: "none", handle: () => reply };
+}

@@ -1,0 +1,63 @@
+// Tells by its first bytes which tongue a connection speaks, and waits until an HTTP/2 peer has shown its
+// whole handshake, so that neither costs more than a small buffer and one alarm.
+
+import type { Socket } from "node:net";
+
+export type Tongue = "http1" | "http2" | "tls";
+
+const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+/** PUT, POST, PROPFIND and PATCH share letters with the preface; no HTTP/1 method starts with these. */
+const TELLING = 3;
+const TLS_HANDSHAKE = 0x16;
+/** RFC 9113 §4.1 and §6.5: the frame header, and the kind that must come first. */
+const FRAME_HEADER = 9;
+const SETTINGS = 0x04;
+/** RFC 9113 §4.2: what a peer may send before it knows our settings. */
+const MAX_FRAME = 16_384;
+
+/** undefined: more bytes are needed. */
+export function tongueOf(head: Buffer): Tongue | undefined {
+  if (head[0] === TLS_HANDSHAKE) return "tls";
+  const seen = Math.min(head.length, TELLING);
+  if (PREFACE.compare(head, 0, seen, 0, seen) !== 0) return "http1";
+  return seen === TELLING ? "http2" : undefined;
+}
+
+/** Is the client's part of the HTTP/2 handshake, preface and SETTINGS, here as a whole? undefined: not yet. */
+export function greeted(head: Buffer): "yes" | "broken" | undefined {
+  const seen = Math.min(head.length, PREFACE.length);
+  if (PREFACE.compare(head, 0, seen, 0, seen) !== 0) return "broken";
+  if (head.length < PREFACE.length + FRAME_HEADER) return undefined;
+  const length = head.readUIntBE(PREFACE.length, 3);
+  if (head[PREFACE.length + 3] !== SETTINGS || length > MAX_FRAME) return "broken";
+  return head.length < PREFACE.length + FRAME_HEADER + length ? undefined : "yes";
+}
+
+/**
+ * Reads until `judge` has an answer, puts all bytes back and hands the answer on. A connection that ends
+ * first is destroyed. `readable` and not `data`: a paused stream would stay paused for its next owner.
+ */
+export function peek<Answer>(
+  socket: Socket,
+  judge: (head: Buffer) => Answer | undefined,
+  done: (answer: Answer) => void,
+): void {
+  let head: Buffer = Buffer.alloc(0);
+  const readable = () => {
+    for (;;) {
+      const chunk: Buffer | null = socket.read();
+      if (chunk === null) return;
+      head = head.length === 0 ? chunk : Buffer.concat([head, chunk]);
+      const answer = judge(head);
+      if (answer === undefined) continue;
+      socket.off("readable", readable);
+      socket.off("end", ended);
+      socket.unshift(head);
+      done(answer);
+      return;
+    }
+  };
+  const ended = () => socket.destroy();
+  socket.on("readable", readable);
+  socket.on("end", ended);
+}

@@ -1,0 +1,147 @@
+// The one port: a listener that tells cleartext HTTP/2, HTTP/1.1 and TLS apart and hands each connection to
+// the transport that speaks its tongue. Bytes in, handler out; it knows no flow.
+
+import { createServer, type Server, type Socket } from "node:net";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import { grpcTransport } from "./grpc/transport.ts";
+import type { Route, Service } from "./handler.ts";
+import { frontPage } from "./http/front-page.ts";
+import { httpTransport } from "./http/transport.ts";
+import { Closing } from "./lifetime/closing.ts";
+import { isLocal, readAddress, showAddress } from "./listen/address.ts";
+import { bind } from "./listen/bind.ts";
+import { Reception } from "./listen/reception.ts";
+import type {
+  Descriptors,
+  ListenerSettings,
+  PortLog,
+  PortSettings,
+  ServerMeter,
+} from "./settings.ts";
+import { healthOf } from "./standard/health.ts";
+import { reflectionOf } from "./standard/reflection.ts";
+import { openTlsDoor } from "./tls/door.ts";
+
+/**
+ * Far above what a sidecar or a fleet's controller sees, and below the usual limit on open files together
+ * with everything else that a process opens.
+ */
+const MAX_CONNECTIONS = 10_000;
+/** Refused connections are reported once per this time. */
+const REPORT_EVERY_MS = 60_000;
+
+export interface PortOptions {
+  readonly settings: PortSettings;
+  readonly services: readonly Service[];
+  readonly routes: readonly Route[];
+  readonly clock: Clock;
+  readonly log: PortLog;
+  readonly meter?: ServerMeter;
+  /** Asked at the first reflection request. Needed when reflection is enabled. */
+  readonly descriptors?: () => Promise<Descriptors>;
+}
+
+export interface Port {
+  /** What is really bound, in the form of `listener.addr`. */
+  readonly address: string;
+  /** A service by its real name, or "" for the process. */
+  readonly health: { set(service: string, serving: boolean): void };
+  /** Routes that show or change state and that other machines reach without TLS. */
+  readonly exposed: readonly Route[];
+  /** Stops in order: refuse health, still accept for a while, then finish what is in hand within the grace time. */
+  drain(): Promise<void>;
+  /** Ends everything at once, also in the middle of a drain. */
+  cut(): Promise<void>;
+}
+
+/** Opens the port, or throws a Fault that says which setting stands in the way. */
+export async function openPort(options: PortOptions): Promise<Port> {
+  const { settings, clock, log } = options;
+  const binding = await readAddress(settings.listener);
+  const health = healthOf(options.services);
+  const services = [...options.services, health.service, ...reflection(options)];
+  const http = httpTransport({
+    routes: withFrontPage(options.routes, services),
+    settings: settings.http,
+    clock,
+    log,
+    meter: options.meter,
+  });
+  const grpc = grpcTransport(services, settings.grpc, { clock, log, meter: options.meter });
+  const reception = new Reception({ settings, clock, http1: http, http2: grpc });
+  const tls = settings.tls.enabled
+    ? await openTlsDoor(
+        settings.tls,
+        settings.grpc.connection_timeout,
+        clock,
+        log,
+        (socket, tongue) => reception.admit(socket, tongue),
+      )
+    : undefined;
+  reception.useTls(tls);
+  const listener = listenerOf(settings.listener, reception, clock, log);
+  const release = () => {
+    tls?.close();
+    health.close();
+    for (const transport of [http, grpc]) transport.cut();
+  };
+  try {
+    await bind(listener, binding);
+  } catch (thrown) {
+    release();
+    throw thrown;
+  }
+  listener.on("error", (error) => log.error("listener failed", { error }));
+  const bound = listener.address();
+  const open = isLocal(bound) || settings.tls.enabled;
+  const closing = new Closing({ listener, reception, health, transports: [http, grpc], release });
+  return {
+    address: showAddress(bound),
+    health,
+    exposed: open ? [] : options.routes.filter(({ revealing }) => revealing === true),
+    drain: () => closing.drain(settings.drain, clock, log),
+    cut: () => closing.cut(),
+  };
+}
+
+function reflection({ settings, services, descriptors }: PortOptions): readonly Service[] {
+  if (!settings.grpc.enable_reflection) return [];
+  if (descriptors === undefined) {
+    throw new Fault("INTERNAL", "grpc.enable_reflection needs descriptors");
+  }
+  const names = [...services.map(({ name }) => name), "grpc.health.v1.Health"];
+  const made = reflectionOf(() => names, descriptors);
+  names.push(...made.map(({ name }) => name));
+  return made;
+}
+
+function withFrontPage(routes: readonly Route[], services: readonly Service[]): readonly Route[] {
+  return routes.some(({ path }) => path === "/")
+    ? routes
+    : [...routes, frontPage(routes, services)];
+}
+
+function listenerOf(
+  settings: ListenerSettings,
+  reception: Reception,
+  clock: Clock,
+  log: PortLog,
+): Server {
+  const listener = createServer({
+    // HTTP/1.1 callers may close their half after the request and still want the reply.
+    allowHalfOpen: true,
+    noDelay: true,
+    keepAlive: settings.keep_alive >= 0,
+    keepAliveInitialDelay: Math.max(0, settings.keep_alive),
+  });
+  listener.maxConnections = MAX_CONNECTIONS;
+  let reported = Number.NEGATIVE_INFINITY;
+  listener.on("drop", () => {
+    if (clock.now() - reported < REPORT_EVERY_MS) return;
+    reported = clock.now();
+    log.warn("refused connections: too many are open", { most: MAX_CONNECTIONS });
+  });
+  listener.on("connection", (socket: Socket) => reception.receive(socket));
+  return listener;
+}

@@ -1,0 +1,97 @@
+// Calls gRPC methods with raw bytes, as unmodified clients would put them on the wire.
+
+import type { TestContext } from "node:test";
+import {
+  ChannelCredentials,
+  Client,
+  type ClientDuplexStream,
+  type ClientOptions,
+  type ClientReadableStream,
+  Metadata,
+  type ServiceError,
+} from "@grpc/grpc-js";
+
+const buffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes);
+const bytes = (buffer: Buffer): Uint8Array => buffer;
+
+export interface Reply {
+  readonly code: number;
+  readonly details: string;
+  readonly message: Uint8Array | undefined;
+  /** Initial metadata, or the trailers of a refusal. */
+  readonly metadata: Readonly<Record<string, unknown>>;
+}
+
+export interface CallOptions {
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** Milliseconds from now. */
+  readonly timeout?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface TestClient {
+  unary(path: string, message: Uint8Array, options?: CallOptions): Promise<Reply>;
+  serverStream(path: string, message: Uint8Array): ClientReadableStream<Uint8Array>;
+  clientStream(path: string, messages: readonly Uint8Array[]): Promise<Reply>;
+  bidirectional(path: string): ClientDuplexStream<Uint8Array, Uint8Array>;
+  close(): void;
+}
+
+/** `target` is `host:port` or `unix:/path`. Closed when the test ends. */
+export function grpcClient(
+  test: TestContext,
+  target: string,
+  credentials = ChannelCredentials.createInsecure(),
+  options: ClientOptions = {},
+): TestClient {
+  const client = new Client(target, credentials, {
+    "grpc.use_local_subchannel_pool": 1,
+    "grpc.max_send_message_length": -1,
+    ...options,
+  });
+  test.after(() => client.close());
+  return {
+    unary: (path, message, { metadata = {}, timeout, signal } = {}) =>
+      collect((done) => {
+        const headers = new Metadata();
+        for (const [name, value] of Object.entries(metadata)) headers.set(name, value);
+        const deadline = timeout === undefined ? {} : { deadline: Date.now() + timeout };
+        const call = client.makeUnaryRequest(path, buffer, bytes, message, headers, deadline, done);
+        signal?.addEventListener("abort", () => call.cancel());
+        return call;
+      }),
+    serverStream: (path, message) => client.makeServerStreamRequest(path, buffer, bytes, message),
+    clientStream: (path, messages) =>
+      collect((done) => {
+        const call = client.makeClientStreamRequest(path, buffer, bytes, done);
+        for (const message of messages) call.write(message);
+        call.end();
+        return call;
+      }),
+    bidirectional: (path) => client.makeBidiStreamRequest(path, buffer, bytes),
+    close: () => client.close(),
+  };
+}
+
+interface Answering {
+  on(event: "metadata", listener: (metadata: Metadata) => void): unknown;
+}
+
+type Done = (error: ServiceError | null, message?: Uint8Array) => void;
+
+function collect(start: (done: Done) => Answering): Promise<Reply> {
+  return new Promise((resolve) => {
+    let initial: Metadata | undefined;
+    const call = start((error, message) => {
+      resolve({
+        code: error?.code ?? 0,
+        details: error?.details ?? "",
+        message,
+        metadata: { ...initial?.getMap(), ...error?.metadata?.getMap() },
+      });
+    });
+    call.on("metadata", (metadata) => {
+      initial = metadata;
+    });
+  });
+}

@@ -1,0 +1,142 @@
+// Opens ports for tests: real sockets on a free port, quick limits, and a log and a meter that remember.
+
+import { connect, type Socket } from "node:net";
+import { performance } from "node:perf_hooks";
+import type { TestContext } from "node:test";
+import type { Clock } from "#base/clock.ts";
+import type { Code } from "#base/fault.ts";
+import { openPort, type Port, type PortOptions } from "#serve/port.ts";
+import type { PortLog, PortSettings, ServerMeter } from "#serve/settings.ts";
+
+export const realClock: Clock = {
+  now: () => performance.now(),
+  wall: () => performance.timeOrigin + performance.now(),
+  alarm(ms, ring) {
+    const timer = setTimeout(ring, Math.max(0, ms));
+    return () => clearTimeout(timer);
+  },
+};
+
+export type Overrides = { readonly [Key in keyof PortSettings]?: Partial<PortSettings[Key]> };
+
+export function portSettings(over: Overrides = {}): PortSettings {
+  return {
+    listener: { addr: "127.0.0.1:0", network: "tcp", keep_alive: 180_000, ...over.listener },
+    grpc: {
+      connection_timeout: 120_000,
+      enable_reflection: false,
+      latency_buckets_ms: [10, 25, 100],
+      max_connection_age: 0,
+      max_connection_age_grace: 0,
+      ...over.grpc,
+    },
+    http: {
+      disable_http_keep_alives: false,
+      idle_timeout: 30_000,
+      latency_buckets_ms: [10, 25, 100],
+      max_header_bytes: 1_048_576,
+      read_header_timeout: 10_000,
+      read_timeout: 10_000,
+      write_timeout: 45_000,
+      ...over.http,
+    },
+    tls: {
+      enabled: false,
+      cert_file: "",
+      key_file: "",
+      client_ca_file: "",
+      allowed_cn: "",
+      ...over.tls,
+    },
+    drain: { accept_for: 0, grace: 1_000, ...over.drain },
+  };
+}
+
+export interface LogLine {
+  readonly level: keyof PortLog;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>> | undefined;
+}
+
+export function memoryLog(): PortLog & { readonly lines: LogLine[] } {
+  const lines: LogLine[] = [];
+  const at = (level: keyof PortLog) => (message: string, fields?: LogLine["fields"]) => {
+    lines.push({ level, message, fields });
+  };
+  return { lines, info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+export function memoryMeter() {
+  const http: { method: string; status: number; route: string; ms: number }[] = [];
+  const grpc: string[] = [];
+  const handled: { path: string; code: Code; ms: number }[] = [];
+  const meter: ServerMeter = {
+    grpcStarted: ({ path, type }) => grpc.push(`started ${path} ${type}`),
+    grpcHandled: ({ path }, code, ms) => handled.push({ path, code, ms }),
+    grpcReceived: ({ path }) => grpc.push(`received ${path}`),
+    grpcSent: ({ path }) => grpc.push(`sent ${path}`),
+    httpRequest: (method, status, route, ms) => http.push({ method, status, route, ms }),
+  };
+  return { meter, http, grpc, handled };
+}
+
+export interface TestPort extends Port {
+  readonly log: ReturnType<typeof memoryLog>;
+  /** Of a TCP port. */
+  readonly port: number;
+  readonly host: string;
+}
+
+/** A port that is cut when the test ends. */
+export async function testPort(
+  test: TestContext,
+  options: Partial<Omit<PortOptions, "settings">> & { readonly settings?: Overrides } = {},
+): Promise<TestPort> {
+  const log = memoryLog();
+  const port = await openPort({
+    services: [],
+    routes: [],
+    clock: realClock,
+    log,
+    ...options,
+    settings: portSettings(options.settings),
+  });
+  test.after(() => port.cut());
+  const [, host = "", digits] = /^\[?(.*?)\]?:(\d+)$/.exec(port.address) ?? [];
+  return Object.assign(port, { log, host, port: Number(digits) });
+}
+
+/** Sends raw text and collects what comes back until the other side closes. */
+export function exchange(socket: Socket, text: string | Uint8Array): Promise<string> {
+  socket.write(text);
+  return readAll(socket);
+}
+
+export function readAll(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
+    let seen = "";
+    socket.setEncoding("latin1");
+    socket.on("data", (chunk: string) => {
+      seen += chunk;
+    });
+    socket.on("error", () => undefined);
+    socket.on("close", () => resolve(seen));
+  });
+}
+
+/** A raw connection that is destroyed when the test ends. */
+export function dial(test: TestContext, { host, port }: TestPort): Socket {
+  const socket = connect({ host, port });
+  socket.on("error", () => undefined);
+  test.after(() => socket.destroy());
+  return socket;
+}
+
+/** Resolves when `holds` does; fails the test when it never does. */
+export async function until(what: string, holds: () => boolean, ms = 3_000): Promise<void> {
+  const started = performance.now();
+  while (!holds()) {
+    if (performance.now() - started > ms) throw new Error(`${what}: not within ${ms} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

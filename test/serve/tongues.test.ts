@@ -1,0 +1,250 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { setTimeout as after } from "node:timers/promises";
+import type { Route, Service } from "#serve/handler.ts";
+import { grpcClient } from "../kit/grpc-client.ts";
+import { dial, exchange, readAll, testPort } from "../kit/port.ts";
+
+const echo: Service = {
+  name: "test.Echo",
+  healthNames: ["old.Echo"],
+  methods: { Say: { kind: "unary", handle: (message) => message } },
+};
+const hello: Route = {
+  method: "GET",
+  path: "/hello",
+  about: "Says hello",
+  handle: () => ({ status: 200, headers: { "content-type": "text/plain" }, body: "hello" }),
+};
+const both = { services: [echo], routes: [hello] };
+const message = Buffer.from("over the wire");
+
+test("one port answers HTTP/1.1 and cleartext HTTP/2", async (t) => {
+  const port = await testPort(t, both);
+  const reply = await fetch(`http://${port.address}/hello`);
+  assert.equal(await reply.text(), "hello");
+  const called = await grpcClient(t, port.address).unary("/test.Echo/Say", message);
+  assert.deepEqual(called.message, message);
+});
+
+/** Passes bytes on one at a time in the direction of the server. */
+async function drip(t: TestContext, port: number): Promise<number> {
+  const relay = createServer((incoming) => {
+    const outgoing = connect({ host: "127.0.0.1", port, noDelay: true });
+    outgoing.pipe(incoming);
+    incoming.on("error", () => outgoing.destroy());
+    outgoing.on("error", () => incoming.destroy());
+    void passOn(incoming, outgoing);
+    t.after(() => incoming.destroy());
+    t.after(() => outgoing.destroy());
+  });
+  t.after(() => relay.close());
+  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
+  const bound = relay.address();
+  assert.ok(bound !== null && typeof bound === "object");
+  return bound.port;
+}
+
+async function passOn(from: Socket, to: Socket): Promise<void> {
+  try {
+    for await (const chunk of from) {
+      for (const byte of chunk as Buffer) {
+        to.write(Uint8Array.of(byte));
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    }
+    to.end();
+  } catch {
+    to.destroy();
+  }
+}
+
+test("a peer that sends byte by byte is understood in both tongues", async (t) => {
+  const port = await testPort(t, both);
+  const relay = await drip(t, port.port);
+  const called = await grpcClient(t, `127.0.0.1:${relay}`).unary("/test.Echo/Say", message);
+  assert.deepEqual(called.message, message);
+  const socket = connect({ host: "127.0.0.1", port: relay });
+  t.after(() => socket.destroy());
+  const text = await exchange(
+    socket,
+    "GET /hello HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+  );
+  assert.match(text, /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nhello$/s);
+});
+
+for (const method of ["PUT", "POST", "PROPFIND", "PATCH"]) {
+  test(`${method} is not taken for the HTTP/2 preface`, async (t) => {
+    const port = await testPort(t, both);
+    const socket = dial(t, port);
+    const text = await exchange(
+      socket,
+      `${method} /hello HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n`,
+    );
+    assert.match(text, /^HTTP\/1\.1 405 /);
+  });
+}
+
+test("what begins like HTTP/2 and goes on otherwise is closed", async (t) => {
+  const port = await testPort(t, both);
+  for (const text of ["PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "PRI / HTTP/1.1\r\n\r\n"]) {
+    assert.equal(await exchange(dial(t, port), text), "");
+  }
+});
+
+test("TLS on a cleartext port is closed", async (t) => {
+  const port = await testPort(t, both);
+  assert.equal(await exchange(dial(t, port), Uint8Array.of(0x16, 3, 1, 0, 5)), "");
+});
+
+test("a connection that says nothing is closed within read_header_timeout", async (t) => {
+  const port = await testPort(t, { ...both, settings: { http: { read_header_timeout: 100 } } });
+  assert.equal(await readAll(dial(t, port)), "");
+});
+
+test("an HTTP/2 handshake that stops is closed within grpc.connection_timeout", async (t) => {
+  const port = await testPort(t, { ...both, settings: { grpc: { connection_timeout: 100 } } });
+  assert.equal(await exchange(dial(t, port), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "");
+});
+
+test("IPv6, both families on every interface, and one family alone", async (t) => {
+  const six = await testPort(t, { ...both, settings: { listener: { addr: "[::1]:0" } } });
+  assert.match(six.address, /^\[::1\]:\d+$/);
+  assert.equal(await (await fetch(`http://${six.address}/hello`)).text(), "hello");
+
+  const every = await testPort(t, { ...both, settings: { listener: { addr: ":0" } } });
+  for (const host of ["127.0.0.1", "[::1]"]) {
+    assert.equal(await (await fetch(`http://${host}:${every.port}/hello`)).text(), "hello");
+  }
+  const only = await testPort(t, {
+    ...both,
+    settings: { listener: { addr: ":0", network: "tcp6" } },
+  });
+  await assert.rejects(fetch(`http://127.0.0.1:${only.port}/hello`));
+  assert.equal(await (await fetch(`http://[::1]:${only.port}/hello`)).text(), "hello");
+  const four = await testPort(t, {
+    ...both,
+    settings: { listener: { addr: "localhost:0", network: "tcp4" } },
+  });
+  assert.match(four.address, /^127\.0\.0\.1:\d+$/);
+});
+
+test("the peer of a dual-stack port is the plain IPv4 address", async (t) => {
+  const who: Service = {
+    name: "test.Who",
+    healthNames: [],
+    methods: { Am: { kind: "unary", handle: (_, call) => Buffer.from(call.peer) } },
+  };
+  const me: Route = {
+    ...hello,
+    path: "/me",
+    handle: (_, call) => ({ status: 200, headers: {}, body: call.peer }),
+  };
+  const port = await testPort(t, {
+    services: [who],
+    routes: [me],
+    settings: { listener: { addr: ":0" } },
+  });
+  const target = `127.0.0.1:${port.port}`;
+  assert.equal(await (await fetch(`http://${target}/me`)).text(), "127.0.0.1");
+  const called = await grpcClient(t, target).unary("/test.Who/Am", message);
+  assert.equal(String(called.message), "127.0.0.1");
+});
+
+const wrong: readonly (readonly [addr: string, network: string])[] = [
+  ["8080", "tcp"],
+  ["host:99999", "tcp"],
+  ["[1.2.3.4]:80", "tcp"],
+  ["unix:", "tcp"],
+  ["127.0.0.1:0", "udp"],
+  ["127.0.0.1:0", "tcp6"],
+  ["[::1]:0", "tcp4"],
+];
+for (const [addr, network] of wrong) {
+  test(`${addr} over ${network} is refused`, async (t) => {
+    await assert.rejects(testPort(t, { settings: { listener: { addr, network } } }), /listener\./);
+  });
+}
+
+test("a port in use is refused, and says so", async (t) => {
+  const port = await testPort(t, both);
+  const second = testPort(t, { settings: { listener: { addr: port.address } } });
+  await assert.rejects(second, /the address is in use/);
+});
+
+function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), "sluice-port-"));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function askUnix(socketPath: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath, path: "/hello", agent: false }, (reply) => {
+      reply.resume();
+      resolve(reply.statusCode);
+    });
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+test("a Unix socket serves both tongues and is gone afterwards", async (t) => {
+  const path = join(folder(t), "port.sock");
+  const port = await testPort(t, { ...both, settings: { listener: { addr: `unix:${path}` } } });
+  assert.equal(port.address, `unix:${path}`);
+  assert.equal(await askUnix(path), 200);
+  const called = await grpcClient(t, `unix:${path}`).unary("/test.Echo/Say", message);
+  assert.deepEqual(called.message, message);
+  const rival = testPort(t, { settings: { listener: { addr: `unix:${path}` } } });
+  await assert.rejects(rival, /another process listens/);
+  assert.equal(await askUnix(path), 200, "the refused rival took nothing away");
+  await port.cut();
+  assert.equal(existsSync(path), false);
+});
+
+test("a socket file that nobody listens on is replaced, another file is not", async (t) => {
+  const path = join(folder(t), "port.sock");
+  const { spawnSync } = await import("node:child_process");
+  // Only a process that dies leaves its socket behind.
+  spawnSync(process.execPath, [
+    "-e",
+    `require("node:net").createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, "SIGKILL"))`,
+  ]);
+  assert.equal(existsSync(path), true);
+  const port = await testPort(t, { ...both, settings: { listener: { addr: `unix:${path}` } } });
+  assert.equal(await askUnix(path), 200);
+  await port.cut();
+  writeFileSync(path, "mine");
+  const refused = testPort(t, { settings: { listener: { addr: `unix:${path}` } } });
+  await assert.rejects(refused, /no socket/);
+  assert.equal(existsSync(path), true);
+});
+
+test("routes that reveal are named when others can reach them without TLS", async (t) => {
+  const routes = [hello, { ...hello, path: "/status", revealing: true }];
+  const local = await testPort(t, { routes });
+  assert.deepEqual(local.exposed, []);
+  const open = await testPort(t, { routes, settings: { listener: { addr: ":0" } } });
+  assert.deepEqual(
+    open.exposed.map(({ path }) => path),
+    ["/status"],
+  );
+});
+
+test("a port that was cut leaves nothing behind", async (t) => {
+  const port = await testPort(t, both);
+  const socket = dial(t, port);
+  socket.write("GE");
+  await after(20);
+  const before = process.getActiveResourcesInfo();
+  assert.ok(before.includes("TCPServerWrap"));
+  await port.cut();
+  await after(20);
+  assert.equal(process.getActiveResourcesInfo().includes("TCPServerWrap"), false);
+});
