@@ -138,3 +138,23 @@ export function headerByLabel(list: HeaderList, label: string): string | undefin
   }
   return winner === undefined ? undefined : headerByName(list, winner);
 }
+
+/** All labels at once, by the rules of `headerByLabel`, in one pass. */
+export function headersByLabel(list: HeaderList): ReadonlyMap<string, string> {
+  const found = new Map<string, { readonly lower: string; readonly values: Map<string, string> }>();
+  list.names.forEach((name, index) => {
+    if (name.pseudo) return;
+    let label = found.get(name.label);
+    if (label === undefined || name.lower < label.lower) {
+      label = { lower: name.lower, values: new Map() };
+      found.set(name.label, label);
+    }
+    if (name.lower !== label.lower) return;
+    const entry = list.repeated === "join" ? String(index) : name.raw;
+    label.values.delete(entry);
+    label.values.set(entry, list.value(index));
+  });
+  const texts = new Map<string, string>();
+  for (const [label, { values }] of found) texts.set(label, [...values.values()].join(","));
+  return texts;
+}
