@@ -2,13 +2,16 @@
 // everything that is not a known key with a sound value is a fault.
 
 import {
+  type Alias,
   type Document,
   isAlias,
   isMap,
+  isNode,
   isScalar,
   isSeq,
   LineCounter,
   parseDocument,
+  visit,
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
@@ -90,7 +93,7 @@ function open(
     const { line, col } = lineCounter.linePos(offset);
     return placing(Math.max(1, line), Math.max(1, col));
   };
-  const document = parseDocument(text, { lineCounter, prettyErrors: false, logLevel: "silent" });
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, logLevel: "error" });
   // The library's own messages may quote the text, secrets included: only the kind of fault is told.
   for (const { code, pos } of [...document.errors, ...document.warnings]) {
     into.fault(path, at(pos[0]), wanted, code.toLowerCase().replaceAll("_", " "));
@@ -100,15 +103,21 @@ function open(
     into.fault(path, placing(1, 1), wanted, "other text");
     return undefined;
   }
-  return {
-    into,
-    source,
-    document,
-    where: (node) => {
-      const range = (node as { readonly range?: readonly [number, number, number] | null }).range;
-      return at(range?.[0] ?? 0);
+  const where = (node: unknown) => at(isNode(node) ? (node.range?.[0] ?? 0) : 0);
+  const lost = danglingAliases(document);
+  for (const alias of lost) into.fault(path, where(alias), "a known anchor", "an unknown one");
+  return lost.length > 0 ? undefined : { into, source, document, where };
+}
+
+/** Aliases whose anchor is nowhere before them. */
+function danglingAliases(document: Document): readonly Alias[] {
+  const lost: Alias[] = [];
+  visit(document, {
+    Alias(_, alias) {
+      if (alias.resolve(document) === undefined) lost.push(alias);
     },
-  };
+  });
+  return lost;
 }
 
 function isJson(text: string): boolean {

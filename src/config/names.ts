@@ -41,7 +41,9 @@ export function readVariables(
   const keys = new Map<string, Leaf>(
     leaves(table).map((leaf) => [nameOf(process, leaf.path, "leaf"), leaf]),
   );
-  const own = variables.filter(({ name }) => name.startsWith(prefix));
+  const own = variables
+    .filter(({ name }) => name.startsWith(prefix))
+    .sort((one, other) => (one.name < other.name ? -1 : 1));
   // Outer objects before inner ones, leaves last: the closer name wins.
   for (const variable of own.toSorted((one, other) => one.name.length - other.name.length)) {
     const branch = objects.get(variable.name);

@@ -1,0 +1,95 @@
+// The effective tree for a person's eyes or for a script: every key, its value, and where it came from.
+// Secrets are `***`, and so are credentials inside addresses.
+
+import type { Loaded } from "./load.ts";
+import type { LeafRow, Row, Table } from "./row.ts";
+import { joined, PROCESSES } from "./tree.ts";
+import { withoutCredentials } from "./value.ts";
+
+/** `90s`, `100ms`: text that reads back as the same length. */
+export function durationText(ms: number): string {
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${Number(ms.toFixed(6))}ms`;
+}
+
+/** A value as it may be shown: durations as text, secrets masked. */
+function shown(row: Row, value: unknown): unknown {
+  switch (row.kind) {
+    case "object":
+      return shownObject(row.table, value);
+    case "objects":
+      return Array.isArray(value) ? value.map((item) => shownObject(row.table, item)) : value;
+    case "duration":
+      return typeof value === "number" ? durationText(value) : value;
+    case "bool":
+    case "number":
+    case "string":
+    case "choice":
+    case "strings":
+    case "floats":
+    case "headers":
+      return row.secret === true && !isEmpty(value) ? "***" : masked(value);
+  }
+}
+
+function isEmpty(value: unknown): boolean {
+  if (typeof value === "object" && value !== null) return Object.keys(value).length === 0;
+  return value === "";
+}
+
+function masked(value: unknown): unknown {
+  if (typeof value === "string") return withoutCredentials(value);
+  return Array.isArray(value) ? value.map(masked) : value;
+}
+
+function shownObject(table: Table, value: unknown): Readonly<Record<string, unknown>> {
+  const fields = value as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(
+    Object.entries(table.rows).map(([key, row]) => [key, shown(row, fields[key])]),
+  );
+}
+
+/** YAML text; each line of a leaf ends in a comment that says where the value came from. */
+export function printYaml(loaded: Loaded): string {
+  const lines: string[] = [];
+  const { table } = PROCESSES[loaded.process];
+  printObject(loaded, table, loaded.config, "", lines);
+  return `${lines.join("\n")}\n`;
+}
+
+function printObject(
+  loaded: Loaded,
+  table: Table,
+  settings: unknown,
+  path: string,
+  lines: string[],
+): void {
+  const values = settings as Readonly<Record<string, unknown>>;
+  const indent = "  ".repeat(path === "" ? 0 : path.split(".").length);
+  for (const key of Object.keys(table.rows).sort()) {
+    const row = table.rows[key];
+    if (row === undefined) continue;
+    const here = joined(path, key);
+    if (row.kind === "object") {
+      lines.push(`${indent}${key}:`);
+      printObject(loaded, row.table, values[key], here, lines);
+    } else {
+      const text = JSON.stringify(shown(row, values[key]));
+      lines.push(`${indent}${key}: ${text} # ${originText(loaded, here, row)}`);
+    }
+  }
+}
+
+function originText(loaded: Loaded, path: string, row: LeafRow): string {
+  const origin = loaded.origins.get(path);
+  const from =
+    origin === undefined || origin.where === "" ? "default" : `${origin.source} ${origin.where}`;
+  return row.deprecated === undefined ? from : `${from} (deprecated)`;
+}
+
+/** The same as JSON: `{process, config, origins}`; `origins` by dotted path. */
+export function printJson(loaded: Loaded): string {
+  const { table } = PROCESSES[loaded.process];
+  const config = shownObject(table, loaded.config);
+  const origins = Object.fromEntries(loaded.origins);
+  return `${JSON.stringify({ process: loaded.process, config, origins }, undefined, 2)}\n`;
+}

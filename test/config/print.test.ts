@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parse } from "yaml";
+import { printJson, printYaml } from "#config/print.ts";
+import { configOf } from "../kit/config.ts";
+
+const ENV = {
+  SVC_AGENT_LOG_LEVEL: "warn",
+  SVC_AGENT_ETCD_PASSWORD: "hunter2",
+  SVC_AGENT_SERVER_HTTP_READ_TIMEOUT: "1m30s",
+  SVC_AGENT_SERVER_DRAIN_GRACE: "1500ms",
+  SVC_AGENT_LOG_WRITERS: '[{"file":"a"}]',
+};
+
+test("the printed tree says where every value came from", () => {
+  const text = printYaml(configOf("agent", ENV));
+  assert.match(text, /^ {2}level: "warn" # environment SVC_AGENT_LOG_LEVEL$/m);
+  assert.match(text, /^ {4}addr: ":8080" # default$/m);
+  assert.match(text, /^ {4}read_timeout: "90s" # environment/m);
+  assert.match(text, /^ {4}grace: "1500ms" # environment/m);
+  assert.match(text, /^ {2}password: "\*\*\*" # environment SVC_AGENT_ETCD_PASSWORD$/m);
+  assert.match(text, /^ {2}api_key: "" # default$/m);
+  assert.match(text, /writers: \[\{"compress":false,"file":"a"/);
+});
+
+test("the printed tree is YAML that sets the same values", () => {
+  const loaded = configOf("agent", ENV);
+  const again = configOf("agent", { SVC_AGENT_: JSON.stringify(parse(printYaml(loaded))) });
+  const { etcd, ...rest } = loaded.config;
+  assert.deepEqual({ ...again.config, etcd }, { ...rest, etcd });
+});
+
+test("as JSON, with origins by path", () => {
+  const read = JSON.parse(printJson(configOf("controller", { SVC_CONTROLLER_LOG_LEVEL: "debug" })));
+  assert.equal(read.process, "controller");
+  assert.equal(read.config.log.level, "debug");
+  assert.deepEqual(read.origins["log.level"], {
+    source: "environment",
+    where: "SVC_CONTROLLER_LOG_LEVEL",
+  });
+  assert.equal(read.origins["server.listener.addr"].source, "default");
+});

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { nameOf } from "#config/names.ts";
+import { configurationPage } from "#config/reference.ts";
+import { configSchema } from "#config/schema.ts";
+import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { badSamples, goodSamples } from "../kit/config-samples.ts";
+
+const BOTH: readonly ProcessName[] = ["agent", "controller"];
+const docs = join(import.meta.dirname, "../../docs");
+
+test("the committed page is what the tables say", () => {
+  assert.equal(readFileSync(join(docs, "configuration.md"), "utf8"), configurationPage());
+});
+
+for (const process of BOTH) {
+  test(`the committed schema of the ${process} is what the tables say`, () => {
+    const committed = readFileSync(join(docs, `config-schema-${process}.json`), "utf8");
+    assert.equal(committed, `${JSON.stringify(configSchema(process), undefined, 2)}\n`);
+  });
+
+  test(`the page names every key and variable of the ${process}`, () => {
+    const page = configurationPage();
+    for (const { path } of leaves(PROCESSES[process].table)) {
+      assert.ok(page.includes(`| \`${path}\` |`), path);
+      assert.ok(page.includes(`\`${nameOf(process, path, "leaf")}\``), path);
+    }
+  });
+}
+
+type Node = Readonly<Record<string, unknown>>;
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function typeName(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return Number.isInteger(value) ? "integer" : typeof value;
+}
+
+/** Just enough of JSON Schema for what ours uses. */
+function fits(root: Node, schema: Node, value: unknown): boolean {
+  const { $ref, type, items, properties, additionalProperties } = schema;
+  if (typeof $ref === "string") {
+    const target = $ref
+      .split("/")
+      .slice(1)
+      .reduce<unknown>((at, key) => (isNode(at) ? at[key] : at), root);
+    return isNode(target) && fits(root, target, value);
+  }
+  const name = typeName(value);
+  const types = Array.isArray(type) ? type : undefined;
+  if (
+    types !== undefined &&
+    !types.includes(name) &&
+    !(name === "integer" && types.includes("number"))
+  )
+    return false;
+  const { enum: values, minimum, maximum, pattern } = schema;
+  if (Array.isArray(values) && !values.includes(value)) return false;
+  if (typeof value === "number") {
+    if (typeof minimum === "number" && value < minimum) return false;
+    if (typeof maximum === "number" && value > maximum) return false;
+  }
+  if (
+    typeof value === "string" &&
+    typeof pattern === "string" &&
+    !new RegExp(pattern, "u").test(value)
+  )
+    return false;
+  if (Array.isArray(value) && isNode(items)) return value.every((item) => fits(root, items, item));
+  if (!isNode(value)) return true;
+  return Object.entries(value).every(([key, inner]) => {
+    const known = isNode(properties) ? properties[key] : undefined;
+    if (isNode(known)) return fits(root, known, inner);
+    return isNode(additionalProperties) && fits(root, additionalProperties, inner);
+  });
+}
+
+/** `{a: {b: value}}` for the path `a.b`. */
+function treeOf(path: string, value: unknown): unknown {
+  return path.split(".").reduceRight<unknown>((inner, key) => ({ [key]: inner }), value);
+}
+
+for (const process of BOTH) {
+  test(`the schema of the ${process} takes whatever the loader takes`, () => {
+    const schema = configSchema(process);
+    assert.ok(!fits(schema, schema, { nope: 1 }));
+    assert.ok(!fits(schema, schema, { server: { listener: { adr: "" } } }));
+    assert.ok(fits(schema, schema, { server: null, log: { level: null } }));
+    for (const { path, row } of leaves(PROCESSES[process].table)) {
+      for (const { raw } of goodSamples(row)) {
+        assert.ok(fits(schema, schema, treeOf(path, raw)), `${path} ${JSON.stringify(raw)}`);
+      }
+      const refused = badSamples(row).filter(({ raw }) => !fits(schema, schema, treeOf(path, raw)));
+      if (row.kind !== "string") assert.notEqual(refused.length, 0, path);
+    }
+  });
+}

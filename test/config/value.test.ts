@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { parseDuration } from "#base/duration.ts";
+import * as formats from "#config/format.ts";
+import { distance, nearest } from "#config/near.ts";
+import { durationText } from "#config/print.ts";
+import { bool, duration, headers, string } from "#config/row.ts";
+import { gotOf, judge, judgeText, LONGEST_MS } from "#config/value.ts";
+
+for (const [name, format] of Object.entries(formats)) {
+  test(`format ${name}`, () => {
+    assert.notEqual(format.good.length * format.bad.length, 0);
+    for (const text of format.good) assert.ok(format.accepts(text), `${text} is good`);
+    for (const text of format.bad) assert.ok(!format.accepts(text), `${text} is bad`);
+  });
+}
+
+test("durations: the fuller forms, and no number without a unit but 0", () => {
+  const row = duration("1s", "", { least: "any" });
+  const read = (text: unknown) => {
+    const judged = judge(row, text);
+    return "value" in judged ? judged.value : undefined;
+  };
+  assert.equal(read("1m30s"), 90_000);
+  assert.equal(read("100ms"), 100);
+  assert.equal(read("0.25s"), 250);
+  assert.equal(read("1h"), 3_600_000);
+  assert.equal(read("-1s"), -1_000);
+  assert.ok(Object.is(read("-0s"), 0));
+  assert.equal(read("0"), 0);
+  assert.equal(read(0), 0);
+  for (const bad of [
+    "10",
+    10,
+    "",
+    "s",
+    "1s 2s",
+    "1d",
+    "1s,",
+    null,
+    true,
+    `${LONGEST_MS + 1}ms`,
+    "999999999h",
+  ]) {
+    assert.equal(read(bad), undefined, String(bad));
+  }
+});
+
+test("durations print as text that reads back", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: -LONGEST_MS, max: LONGEST_MS }), fc.nat(999_999), (ms, nanos) => {
+      const exact = ms + nanos / 1e6;
+      const back = parseDuration(durationText(exact));
+      assert.ok(
+        back !== undefined && Math.abs(back - exact) < 2e-6,
+        `${exact} ${durationText(exact)}`,
+      );
+    }),
+  );
+});
+
+test("header names become canonical, and cannot be smuggled", () => {
+  const row = headers("");
+  assert.deepEqual(judge(row, { "x-API-key": ["a"] }), { value: { "X-Api-Key": ["a"] } });
+  for (const bad of [{ "a b": ["x"] }, { a: ["x\r\nb: c"] }, { a: ["x"], A: ["y"] }, [], "a"]) {
+    assert.ok("wanted" in judge(row, bad), JSON.stringify(bad));
+  }
+});
+
+test("what is shown is cut and keeps kinds", () => {
+  const row = string("", formats.anyText, "");
+  assert.equal(gotOf(row, "x".repeat(500)).length, 81);
+  assert.equal(gotOf(row, 5), "5");
+  assert.equal(gotOf(row, { a: 1 }), "a map");
+  assert.equal(gotOf(row, [{ a: 1 }, "b"]), '["a map","b"]');
+  assert.equal(
+    gotOf(string("", formats.anyText, "", { secret: true }), "x"),
+    "text (secret, not shown)",
+  );
+  assert.deepEqual(judgeText(bool(false, ""), "T"), { value: true });
+});
+
+test("distance counts inserts, deletes, replacements and swaps", () => {
+  assert.equal(distance("", "abc"), 3);
+  assert.equal(distance("listner", "listener"), 1);
+  assert.equal(distance("lsitener", "listener"), 1);
+  assert.equal(distance("kitten", "sitting"), 3);
+  fc.assert(
+    fc.property(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 }), (one, other) => {
+      assert.equal(distance(one, other), distance(other, one));
+      assert.equal(distance(one, other) === 0, one === other);
+    }),
+  );
+});
+
+test("suggestions are near or none", () => {
+  assert.equal(nearest("adr", ["addr", "network"]), "addr");
+  assert.equal(nearest("LEVEL", ["level"]), "level");
+  assert.equal(nearest("zzz", ["addr", "network"]), undefined);
+  assert.equal(nearest("ab", ["x", "yz"]), undefined);
+});
