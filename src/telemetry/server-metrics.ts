@@ -1,5 +1,5 @@
-// Counts what the port does: HTTP requests and gRPC calls with their latency, in own arrays. Labels that
-// callers choose are bounded.
+// Counts what the port does: HTTP requests and gRPC calls with their latency, in own arrays. Methods and
+// routes come from the port's tables; what callers choose freely is bounded.
 
 import { CODES, type Code } from "#base/fault.ts";
 import type { Sink, Source } from "./metrics-table.ts";
@@ -9,24 +9,20 @@ export interface ServerMetricsSettings {
   readonly http: { readonly latency_buckets_ms: readonly number[] };
 }
 
-/** As much of a gRPC service as tells the type of its calls. */
-export interface DescribedService {
-  readonly name: string;
-  readonly methods: Readonly<
-    Record<
-      string,
-      | { readonly kind: "unary" }
-      | { readonly kind: "stream"; readonly client: boolean; readonly server: boolean }
-    >
-  >;
+/** A method as the port names it. */
+export interface CalledMethod {
+  readonly path: string;
+  readonly service: string;
+  readonly method: string;
+  readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
 }
 
 const HTTP_METHODS = new Set([
   ...["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"],
 ]);
 const OTHER = "_other";
-/** Far beyond what the routes and services of one process can make. */
-const MOST_ROWS = 4_000;
+/** What an access log shows when the caller left before a status was sent. */
+const NOTHING_SENT = 499;
 
 /** Names of the codes as dashboards for gRPC servers know them, by number. */
 const CODE_NAMES = [
@@ -71,90 +67,67 @@ interface HttpRow {
 export class ServerMetrics implements Source {
   readonly #grpcBounds: readonly number[];
   readonly #httpBounds: readonly number[];
-  readonly #types = new Map<string, string>();
-  readonly #grpc = new Map<string, Map<string, GrpcRow>>();
-  readonly #http = new Map<string, Map<number, Map<string, HttpRow>>>();
-  #rows = 0;
+  readonly #calls = new Map<string, GrpcRow>();
+  readonly #requests = new Map<string, Map<number, Map<string, HttpRow>>>();
 
   constructor({ grpc, http }: ServerMetricsSettings) {
     this.#grpcBounds = ascending(grpc.latency_buckets_ms).map((ms) => ms / 1_000);
     this.#httpBounds = ascending(http.latency_buckets_ms);
   }
 
-  /** Tells which methods stream. Those of services that were never described count as unary. */
-  describe(services: Iterable<DescribedService>): void {
-    for (const { name, methods } of services)
-      for (const [method, shape] of Object.entries(methods))
-        this.#types.set(`${name}/${method}`, typeOf(shape));
+  grpcStarted(method: CalledMethod): void {
+    this.#call(method).started++;
   }
 
-  grpcStarted(service: string, method: string): void {
-    this.#call(service, method).started++;
-  }
-
-  grpcHandled(service: string, method: string, code: Code | number, ms: number): void {
-    const row = this.#call(service, method);
-    const number = typeof code === "number" ? code : CODES[code].number;
-    const known = number in CODE_NAMES ? number : CODES.UNKNOWN.number;
-    row.codes[known] = (row.codes[known] ?? 0) + 1;
+  grpcHandled(method: CalledMethod, code: Code, ms: number): void {
+    const row = this.#call(method);
+    const { number } = CODES[code];
+    row.codes[number] = (row.codes[number] ?? 0) + 1;
     row.seconds.observe(ms / 1_000);
   }
 
-  received(service: string, method: string): void {
-    this.#call(service, method).received++;
+  grpcReceived(method: CalledMethod): void {
+    this.#call(method).received++;
   }
 
-  sent(service: string, method: string): void {
-    this.#call(service, method).sent++;
+  grpcSent(method: CalledMethod): void {
+    this.#call(method).sent++;
   }
 
-  /** `route` is the pattern that answered; "" when none did. */
-  http(method: string, status: number, route: string, ms: number): void {
-    const row = this.#request(HTTP_METHODS.has(method) ? method : OTHER, status, route || OTHER);
+  /** `route` is the pattern that answered, "" when none did; status 0 means that nothing was sent. */
+  httpRequest(method: string, status: number, route: string, ms: number): void {
+    const known = HTTP_METHODS.has(method) ? method : OTHER;
+    const row = this.#request(known, status || NOTHING_SENT, route || OTHER);
     row.count++;
     row.ms.observe(ms);
   }
 
   collect(to: Sink): void {
-    for (const methods of this.#grpc.values())
-      for (const row of methods.values()) tellCall(to, row);
-    for (const statuses of this.#http.values())
+    for (const row of this.#calls.values()) tellCall(to, row);
+    for (const statuses of this.#requests.values())
       for (const methods of statuses.values())
         for (const row of methods.values()) tellRequest(to, row);
   }
 
-  #call(service: string, method: string): GrpcRow {
-    return this.#grpc.get(service)?.get(method) ?? this.#newCall(service, method);
-  }
-
-  #newCall(service: string, method: string): GrpcRow {
-    if (this.#rows >= MOST_ROWS && service !== OTHER) return this.#call(OTHER, OTHER);
-    this.#rows++;
-    const type = this.#types.get(`${service}/${method}`) ?? "unary";
+  #call(method: CalledMethod): GrpcRow {
+    const known = this.#calls.get(method.path);
+    if (known !== undefined) return known;
     const row: GrpcRow = {
-      labels: [type, service, method],
-      started: 0,
-      received: 0,
-      sent: 0,
+      labels: [method.type, method.service, method.method],
+      ...{ started: 0, received: 0, sent: 0 },
       codes: new Float64Array(CODE_NAMES.length),
       seconds: new Histogram(this.#grpcBounds),
     };
-    within(this.#grpc, service).set(method, row);
+    this.#calls.set(method.path, row);
     return row;
   }
 
   #request(method: string, status: number, route: string): HttpRow {
-    return (
-      this.#http.get(route)?.get(status)?.get(method) ?? this.#newRequest(method, status, route)
-    );
-  }
-
-  #newRequest(method: string, status: number, route: string): HttpRow {
-    if (this.#rows >= MOST_ROWS && route !== OTHER) return this.#request(method, status, OTHER);
-    this.#rows++;
+    const known = this.#requests.get(route)?.get(status)?.get(method);
+    if (known !== undefined) return known;
     const ms = new Histogram(this.#httpBounds);
     const row: HttpRow = { labels: [method, status, route], count: 0, ms };
-    within(within(this.#http, route), status).set(method, row);
+    within(within(this.#requests, route), status).set(method, row);
     return row;
   }
 }
@@ -167,12 +140,6 @@ function within<Key, Inner, Value>(map: Map<Key, Map<Inner, Value>>, key: Key): 
 
 function ascending(bounds: readonly number[]): readonly number[] {
   return [...new Set(bounds)].filter(Number.isFinite).sort((a, b) => a - b);
-}
-
-function typeOf(shape: DescribedService["methods"][string]): string {
-  if (shape.kind === "unary") return "unary";
-  if (shape.client) return shape.server ? "bidi_stream" : "client_stream";
-  return shape.server ? "server_stream" : "unary";
 }
 
 function tellCall(to: Sink, row: GrpcRow): void {

@@ -31,11 +31,12 @@ function everything(): Metrics {
   flows.lookedUp(true);
   flows.odd("late");
   policies.standing({ loaded: 2, refused: 1 });
-  server.grpcStarted("pkg.S", "M");
-  server.received("pkg.S", "M");
-  server.sent("pkg.S", "M");
-  server.grpcHandled("pkg.S", "M", "NOT_FOUND", 12);
-  server.http("GET", 404, "", 3);
+  const method = { path: "/pkg.S/M", service: "pkg.S", method: "M", type: "unary" } as const;
+  server.grpcStarted(method);
+  server.grpcReceived(method);
+  server.grpcSent(method);
+  server.grpcHandled(method, "NOT_FOUND", 12);
+  server.httpRequest("GET", 404, "", 3);
   return metrics;
 }
 

@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { hashSeed, realChance, realClock } from "#host/clock.ts";
+
+test("wall time has fractions and never leaves the system's clock by a millisecond", () => {
+  const { wall } = realClock();
+  let fractions = 0;
+  for (let turn = 0; turn < 10_000; turn++) {
+    const before = Date.now();
+    const shown = wall();
+    const after = Date.now();
+    assert.ok(shown >= before && shown < after + 1, `${before} <= ${shown} < ${after + 1}`);
+    if (!Number.isInteger(shown)) fractions++;
+  }
+  assert.ok(fractions > 0);
+});
+
+test("wall time follows when the system's clock is set", (t) => {
+  const { wall } = realClock();
+  const now = Date.now();
+  const set = t.mock.method(Date, "now", () => now - 3_600_000);
+  assert.ok(Math.abs(wall() - (now - 3_600_000)) < 1);
+  set.mock.mockImplementation(() => now + 3_600_000);
+  assert.ok(Math.abs(wall() - (now + 3_600_000)) < 1);
+});
+
+test("an alarm rings once, and not after it was taken back", async () => {
+  const { alarm } = realClock();
+  const alive = setInterval(() => undefined, 1_000);
+  const rung = Promise.withResolvers<void>();
+  let others = 0;
+  const back = alarm(0, () => others++);
+  back();
+  back();
+  alarm(1, rung.resolve);
+  await rung.promise;
+  clearInterval(alive);
+  assert.equal(others, 0);
+});
+
+test("an alarm beyond the longest timer does not ring at once", (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let rung = 0;
+  const back = realClock().alarm(2 ** 32, () => rung++);
+  t.mock.timers.tick(2 ** 31 - 1);
+  assert.equal(rung, 0);
+  back();
+});
+
+test("dice and seeds", () => {
+  const rolled = realChance();
+  assert.ok(rolled >= 0 && rolled < 1);
+  const seeds = new Set(Array.from({ length: 8 }, hashSeed));
+  assert.ok(seeds.size > 1);
+  for (const seed of seeds) assert.ok(Number.isInteger(seed) && seed >= 0 && seed < 2 ** 32);
+});

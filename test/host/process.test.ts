@@ -1,0 +1,43 @@
+// The real surroundings, in a process of their own.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { test } from "node:test";
+
+const SCRIPT = (main: string) => `
+  import { realClock } from "#host/clock.ts";
+  import { run } from "#host/run.ts";
+  import { surroundings } from "#host/surroundings.ts";
+  await run(async (life) => { ${main} }, surroundings(realClock()));
+`;
+
+async function lived(main: string, whenUp?: NodeJS.Signals) {
+  const args = ["--input-type=module-typescript", "--eval", SCRIPT(main)];
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let text = "";
+  child.stderr.on("data", (chunk) => {
+    text += chunk;
+  });
+  if (whenUp !== undefined) child.stdout.once("data", () => child.kill(whenUp));
+  const [code, signal] = await once(child, "close");
+  return { code, signal, text };
+}
+
+test("stays up without a handle of its own, drains on SIGTERM, exits 0", async () => {
+  const main = `life.scope.add("x", () => new Promise((end) => life.clock.alarm(20, end)));
+    console.log("up");`;
+  const { code, text } = await lived(main, "SIGTERM");
+  assert.equal(code, 0, text);
+  assert.match(text, /draining\n.*drained/);
+});
+
+test("a failed start never exits 0", async () => {
+  assert.equal((await lived(`throw new Error("broken");`)).code, 70);
+});
+
+test("a rejection that nobody handles ends the process with 70 and its stack", async () => {
+  const { code, text } = await lived(`Promise.reject(new Error("lost"));`);
+  assert.equal(code, 70);
+  assert.match(text, /unhandled rejection\nError: lost\n\s+at/);
+});

@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { promisify } from "node:util";
+import { Fault } from "#base/fault.ts";
+import { realClock } from "#host/clock.ts";
+import { profiles } from "#host/profiles.ts";
+import type { RouteReply } from "#host/routes.ts";
+import { type FakeClock, fakeClock } from "../kit/clock.ts";
+
+const SETTINGS = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+const directory = await mkdtemp(join(tmpdir(), "profiles-"));
+after(() => rm(directory, { recursive: true }));
+
+function stage(changed: Partial<typeof SETTINGS> = {}, clock: FakeClock = fakeClock()) {
+  const around = { service: "sluice-agent", argv: ["node", "sluice", "agent"], clock };
+  const made = profiles({ ...SETTINGS, ...changed }, around);
+  const gone = new AbortController();
+  const ask = async (name: string, query = ""): Promise<RouteReply> => {
+    const route = made.routes.find(({ path }) => path === `/debug/pprof${name}`);
+    assert.ok(route, name);
+    const request = { query: new URLSearchParams(query), params: {} };
+    return route.handle(request, { signal: () => gone.signal });
+  };
+  return { clock, gone, ask, ...made };
+}
+
+/** Spends processor time where a profile must find it. */
+function burnTheMidnightOil(ms: number): number {
+  let sum = 0;
+  for (const until = performance.now() + ms; performance.now() < until; )
+    for (let at = 0; at < 10_000; at++) sum += Math.sqrt(at);
+  return sum;
+}
+
+/** Waits, with turns of the event loop, until the profiler waits on its clock. */
+async function whenArmed(clock: FakeClock): Promise<void> {
+  while (clock.alarms === 0) await new Promise((next) => setImmediate(next));
+}
+
+async function pprof(body: RouteReply["body"]): Promise<string> {
+  const file = join(directory, `${crypto.randomUUID()}.pb.gz`);
+  await writeFile(file, body);
+  const env = { ...process.env, PPROF_TMPDIR: directory };
+  const args = ["tool", "pprof", "-lines", "-top", file];
+  return (await promisify(execFile)("go", args, { env })).stdout;
+}
+
+test("a processor profile opens in pprof and names the busy function", async () => {
+  const { clock, ask } = stage();
+  const taken = ask("/profile", "seconds=5");
+  await whenArmed(clock);
+  burnTheMidnightOil(300);
+  clock.advance(5_000);
+  const { body, headers } = await taken;
+  assert.equal(headers["content-type"], "application/octet-stream");
+  const top = await pprof(body);
+  assert.match(top, /Type: cpu/);
+  assert.match(top, /burnTheMidnightOil .*profiles\.test\.ts/);
+  assert.doesNotMatch(top, /\(idle\)/);
+});
+
+test("where memory lies, and what was allocated meanwhile", async () => {
+  const { clock, ask } = stage();
+  const now = await pprof((await ask("/heap")).body);
+  assert.match(now, /heap: old_space/);
+  assert.match(now, /array buffers/);
+  const taken = ask("/heap", "seconds=2");
+  await whenArmed(clock);
+  const kept = Array.from({ length: 50_000 }, (_, at) => ({ at: `${at}` }));
+  clock.advance(2_000);
+  const top = await pprof((await taken).body);
+  assert.match(top, /Type: inuse_space/);
+  assert.match(top, /profiles\.test\.ts/);
+  assert.equal(kept.length, 50_000);
+});
+
+test("one profile at a time", async () => {
+  const { clock, ask } = stage();
+  const taken = ask("/profile", "seconds=1");
+  for (const other of ["/profile", "/heap"]) {
+    await assert.rejects(ask(other, "seconds=1"), (thrown) => {
+      return thrown instanceof Fault && thrown.code === "RESOURCE_EXHAUSTED" && thrown.http === 409;
+    });
+  }
+  await whenArmed(clock);
+  clock.advance(1_000);
+  await taken;
+  const again = ask("/profile", "seconds=1");
+  await whenArmed(clock);
+  clock.advance(1_000);
+  await again;
+});
+
+test("a caller that leaves ends its profile, and the next one may begin", async () => {
+  const { clock, gone, ask } = stage();
+  const taken = ask("/profile");
+  await whenArmed(clock);
+  gone.abort();
+  await taken;
+  assert.equal(clock.alarms, 0);
+  await ask("/profile");
+});
+
+test("seconds are whole and within bounds", async () => {
+  const { ask } = stage();
+  for (const bad of ["0", "61", "-1", "1.5", "", "1e9", "99999", "x"])
+    await assert.rejects(ask("/profile", `seconds=${bad}`), { code: "INVALID_ARGUMENT" }, bad);
+});
+
+test("the plain routes and the index", async () => {
+  const { ask, routes } = stage();
+  assert.equal((await ask("/cmdline")).body, "node\0sluice\0agent");
+  assert.equal((await ask("/symbol")).body, "num_symbols: 0\n");
+  assert.match(String((await ask("/goroutine")).body), /^\d+ \w+$/m);
+  const index = String((await ask("")).body);
+  for (const { path } of routes) assert.ok(path === "/debug/pprof" || index.includes(path), path);
+  for (const { revealing } of routes) assert.equal(revealing, true);
+  assert.deepEqual(stage({ register_http_routes: false }).routes, []);
+});
+
+test("the profile of a whole run is written at the stop and rotates; meanwhile the route is busy", async () => {
+  const path = join(directory, "deep", "run");
+  for (let turn = 0; turn < 8; turn++) {
+    const clock = fakeClock(0, 1_700_000_000_000 + turn * 1_000);
+    const { ask, start } = stage({ cpu_profiler: true, profiles_path: path }, clock);
+    const stop = await start();
+    await assert.rejects(ask("/profile"), { code: "RESOURCE_EXHAUSTED" });
+    if (turn === 7) {
+      burnTheMidnightOil(150);
+      clock.advance(60_000);
+      burnTheMidnightOil(150);
+    }
+    await stop();
+    assert.equal(clock.alarms, 0);
+  }
+  const files = (await readdir(path)).sort();
+  assert.equal(files.length, 6);
+  assert.equal(files.at(-1), "cpu.prof");
+  const top = await pprof(await readFile(join(path, "cpu.prof")));
+  assert.match(top, /burnTheMidnightOil/);
+});
+
+test("a run's profile that could not be written refuses to start", async () => {
+  await writeFile(join(directory, "file"), "");
+  const { start } = stage({ cpu_profiler: true, profiles_path: join(directory, "file", "x") });
+  await assert.rejects(start(), { code: "INVALID_ARGUMENT", message: /profilers\.profiles_path/ });
+  const quiet = stage();
+  await (await quiet.start())();
+});
+
+test("with the real clock it takes the seconds it was asked for", async () => {
+  const clock = realClock();
+  const alive = setInterval(() => undefined, 50);
+  const made = profiles(SETTINGS, { service: "x", argv: [], clock });
+  const route = made.routes.find(({ path }) => path === "/debug/pprof/profile");
+  const begun = clock.now();
+  const query = new URLSearchParams("seconds=1");
+  await route?.handle({ query, params: {} }, { signal: () => new AbortController().signal });
+  clearInterval(alive);
+  assert.ok(clock.now() - begun >= 999);
+});

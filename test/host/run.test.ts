@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { Fault } from "#base/fault.ts";
+import type { Speed } from "#base/scope.ts";
+import { type Event, EXIT, type Life, type Main, run } from "#host/run.ts";
+import { fakeClock } from "../kit/clock.ts";
+
+function stage(main: Main) {
+  const clock = fakeClock();
+  const listeners = new Map<Event, (what: unknown) => void>();
+  const said: string[] = [];
+  const exits: number[] = [];
+  let held = 0;
+  const ended = run(main, {
+    ...{ argv: ["--flag"], env: { NAME: "value" }, clock },
+    stderr: (text) => void said.push(text),
+    exit: (code) => void exits.push(code),
+    on: (event, listener) => void listeners.set(event, listener),
+    off: (event, listener) => {
+      if (listeners.get(event) === listener) listeners.delete(event);
+    },
+    hold() {
+      held++;
+      return () => void held--;
+    },
+  });
+  const send = async (event: Event, what?: unknown) => {
+    listeners.get(event)?.(what);
+    await turn();
+  };
+  const left = () => ({ listeners: listeners.size, alarms: clock.alarms, held });
+  return { clock, said, exits, ended, send, left, text: () => said.join("") };
+}
+
+const NOTHING = { listeners: 0, alarms: 0, held: 0 };
+
+/** A server that stops when it is told to, by drain only when it is `free`. */
+function server(free: Promise<void> = Promise.resolve()) {
+  const speeds: Speed[] = [];
+  const cut = Promise.withResolvers<void>();
+  let life: Life | undefined;
+  const main: Main = async (given) => {
+    life = given;
+    given.scope.add("server", async (speed) => {
+      speeds.push(speed);
+      if (speed === "cut") cut.resolve();
+      await Promise.race([free, cut.promise]);
+    });
+    return undefined;
+  };
+  return { main, speeds, life: () => life };
+}
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  test(`${signal} drains and ends with 0`, async () => {
+    const { main, speeds, life } = server();
+    const it = stage(main);
+    await turn();
+    assert.deepEqual([it.exits, it.left().held], [[], 1]);
+    assert.equal(life()?.stopping.aborted, false);
+    await it.send(signal);
+    assert.equal(await it.ended, EXIT.clean);
+    assert.deepEqual([it.exits, speeds], [[0], ["drain"]]);
+    assert.equal(life()?.stopping.aborted, true);
+    assert.match(it.text(), new RegExp(`${signal}: draining`));
+    assert.match(it.text(), /drained/);
+    assert.deepEqual(it.left(), NOTHING);
+  });
+}
+
+test("a second signal cuts what drains", async () => {
+  const { main, speeds } = server(new Promise(() => undefined));
+  const it = stage(main);
+  await it.send("SIGTERM");
+  assert.deepEqual([speeds, it.exits], [["drain"], []]);
+  await it.send("SIGINT");
+  assert.equal(await it.ended, 128 + 2);
+  assert.deepEqual(speeds, ["drain", "cut"]);
+  assert.deepEqual(it.left(), NOTHING);
+});
+
+test("a drain beyond its budget is cut and does not look clean", async () => {
+  const { main, speeds } = server(new Promise(() => undefined));
+  const it = stage(main);
+  await it.send("SIGTERM");
+  it.clock.advance(14_999);
+  await turn();
+  assert.deepEqual(speeds, ["drain"]);
+  it.clock.advance(1);
+  assert.equal(await it.ended, EXIT.internal);
+  assert.deepEqual(speeds, ["drain", "cut"]);
+  assert.match(it.text(), /did not end within 15000 ms/);
+});
+
+test("even a stop that hears nothing does not keep the process", async () => {
+  const it = stage(async ({ scope }) => {
+    scope.add("deaf", () => new Promise(() => undefined));
+    return undefined;
+  });
+  await it.send("SIGTERM");
+  await it.send("SIGTERM");
+  it.clock.advance(1_000);
+  assert.equal(await it.ended, 128 + 15);
+});
+
+test("a configuration fault ends with 64 and its whole message", async () => {
+  const it = stage(async () => {
+    throw new Fault("INVALID_ARGUMENT", "server.listener.addr: wanted host:port, got a blank");
+  });
+  assert.equal(await it.ended, EXIT.usage);
+  assert.match(it.text(), /cannot start: server\.listener\.addr: wanted host:port/);
+  assert.deepEqual(it.left(), NOTHING);
+});
+
+test("any other failed start ends with 70, stops what had started and shows the stack", async () => {
+  const { main, speeds } = server();
+  const it = stage(async (life) => {
+    await main(life);
+    throw new Error("no such socket");
+  });
+  assert.equal(await it.ended, EXIT.internal);
+  assert.deepEqual(speeds, ["drain"]);
+  assert.match(it.text(), /cannot start\nError: no such socket\n\s+at /);
+});
+
+test("a start beyond its budget is a failed start", async () => {
+  const it = stage(() => new Promise(() => undefined));
+  it.clock.advance(29_999);
+  await turn();
+  assert.deepEqual(it.exits, []);
+  it.clock.advance(1);
+  assert.equal(await it.ended, EXIT.internal);
+  assert.match(it.text(), /cannot start: wanted a start within 30000 ms/);
+});
+
+test("a signal while starting waits for the start to give up, then stops what it made", async () => {
+  const stopped: string[] = [];
+  const it = stage(async ({ scope, stopping }) => {
+    const given = Promise.withResolvers<void>();
+    stopping.addEventListener("abort", () => given.resolve(), { once: true });
+    await given.promise;
+    await turn();
+    scope.add("late", () => void stopped.push("late"));
+    return undefined;
+  });
+  await it.send("SIGTERM");
+  assert.equal(await it.ended, EXIT.clean);
+  assert.deepEqual(stopped, ["late"]);
+});
+
+test("a one-shot main ends with its own code", async () => {
+  const it = stage(async ({ argv, env }) => {
+    assert.deepEqual([argv, env], [["--flag"], { NAME: "value" }]);
+    return EXIT.refused;
+  });
+  assert.equal(await it.ended, EXIT.refused);
+  assert.deepEqual([it.text(), it.left()], ["", NOTHING]);
+});
+
+test("an essential part that fails stops the process with 70", async () => {
+  const { main, speeds, life } = server();
+  const it = stage(main);
+  await turn();
+  life()?.fail("the listener broke", new Error("EBADF"));
+  assert.equal(await it.ended, EXIT.internal);
+  assert.deepEqual(speeds, ["drain"]);
+  assert.match(it.text(), /the listener broke\nError: EBADF/);
+});
+
+for (const event of ["uncaughtException", "unhandledRejection"] as const) {
+  test(`${event} is reported once, cuts and ends with 70`, async () => {
+    const { main, speeds } = server(new Promise(() => undefined));
+    const it = stage(main);
+    await turn();
+    await it.send(event, new Error("first"));
+    await it.send(event, new Error("second"));
+    assert.equal(await it.ended, EXIT.internal);
+    assert.deepEqual(speeds, ["cut"]);
+    assert.equal(it.text().split("first").length, 2);
+    assert.doesNotMatch(it.text(), /second/);
+    assert.deepEqual(it.left(), NOTHING);
+  });
+}
+
+test("a crash while draining cuts the drain", async () => {
+  const { main, speeds } = server(new Promise(() => undefined));
+  const it = stage(main);
+  await it.send("SIGTERM");
+  await it.send("uncaughtException", new Error("late"));
+  assert.equal(await it.ended, EXIT.internal);
+  assert.deepEqual(speeds, ["drain", "cut"]);
+});
+
+test("once the log stands, the process speaks through it", async () => {
+  const logged: unknown[] = [];
+  const it = stage(async ({ scope, speakThrough }) => {
+    const broken = new Error("would not");
+    scope.add("stubborn", () => Promise.reject(broken));
+    speakThrough({
+      info: (message) => logged.push(message),
+      error: (message, cause) => logged.push([message, cause === broken]),
+    });
+    return undefined;
+  });
+  await it.send("SIGTERM");
+  assert.equal(await it.ended, EXIT.clean);
+  assert.deepEqual(logged, ["SIGTERM: draining", ["stop of stubborn failed", true], "drained"]);
+  assert.equal(it.text(), "");
+});

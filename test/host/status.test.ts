@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { info, version } from "#host/info.ts";
+import { type HttpRoute, healthRoute, infoRoutes, statusRoutes } from "#host/routes.ts";
+import { StatusNode, timestamp } from "#host/status.ts";
+import type { Route } from "#serve/handler.ts";
+import { fakeClock } from "../kit/clock.ts";
+
+const SILENT = { message: null, error: null, timestamp: null };
+
+function tree() {
+  const root = new StatusNode(fakeClock(0, 1_700_000_000_123.5));
+  const [, route] = statusRoutes(root);
+  return { root, ask: (path: string) => ask(route, path) };
+}
+
+async function ask(route: HttpRoute | undefined, path = "") {
+  const request = { query: new URLSearchParams(), params: { path } };
+  const call = { signal: () => new AbortController().signal };
+  const reply = await route?.handle(request, call);
+  assert.equal(reply?.headers["content-type"], "application/json");
+  return { code: reply?.status, body: JSON.parse(String(reply?.body)) };
+}
+
+test("a node shows itself and everything below, in order", async () => {
+  const { root, ask } = tree();
+  root.at("system", "readiness").at("component", "platform").ok("platform running");
+  root.at("system", "readiness").at("component", "b").fail("not there");
+  assert.deepEqual(await ask("system/readiness"), {
+    code: 503,
+    body: {
+      status: SILENT,
+      groups: {
+        "component:b": {
+          status: {
+            message: null,
+            error: { message: "not there" },
+            timestamp: "2023-11-14T22:13:20.123500Z",
+          },
+          groups: {},
+        },
+        "component:platform": {
+          status: {
+            message: {
+              "@type": "type.googleapis.com/google.protobuf.StringValue",
+              value: "platform running",
+            },
+            error: null,
+            timestamp: "2023-11-14T22:13:20.123500Z",
+          },
+          groups: {},
+        },
+      },
+    },
+  });
+  assert.equal(root.trouble(), "system:readiness: component:b: not there");
+});
+
+test("an error is that of its node and of those above; not of others, and never of the root", async () => {
+  const { root, ask } = tree();
+  root.at("system", "liveness").at("job-group", "a").at("executor", "x").ok("OK");
+  root.at("system", "liveness").at("job-group", "b").fail("broken");
+  root.at("system", "readiness").ok("OK");
+  const codes = async (...paths: string[]) =>
+    Promise.all(paths.map(async (path) => (await ask(path)).code));
+  assert.deepEqual(await codes("system/liveness", "system/liveness/job-group/b"), [503, 503]);
+  assert.deepEqual(
+    await codes(
+      ...["system/liveness/job-group/a", "system/liveness/job-group/a/executor/x"],
+      ...["system/readiness", "", "system/readiness/"],
+    ),
+    [200, 200, 200, 200, 200],
+  );
+  root.at("system", "liveness").at("job-group", "b").ok("again");
+  assert.deepEqual(await codes("system/liveness"), [200]);
+});
+
+test("a whole path below its error: what stands under a failed node is judged by itself", async () => {
+  const { root, ask } = tree();
+  root.at("a", "1").fail("broken");
+  root.at("a", "1").at("b", "2").ok("well");
+  assert.equal((await ask("a/1/b/2")).code, 200);
+});
+
+test("unknown nodes and half pairs are 404 and are not made by asking", async () => {
+  const { root, ask } = tree();
+  root.at("system", "liveness").ok("OK");
+  for (const path of ["no/such", "odd", "system/liveness/x", "system/liveness/x/y", "__proto__/x"])
+    assert.deepEqual(await ask(path), { code: 404, body: { status: null, groups: {} } }, path);
+  assert.deepEqual(Object.keys(root.view().groups), ["system:liveness"]);
+});
+
+test("values may hold colons, and names of Object's own are names like any other", () => {
+  const { root } = tree();
+  root.at("peer", "10.0.0.1:80").ok("a");
+  root.at("peer:10.0.0.1", "80").ok("b");
+  root.at("__proto__", "x").ok("c");
+  const names = ["__proto__:x", "peer:10.0.0.1:80", "peer_10.0.0.1:80"];
+  assert.deepEqual(Object.keys(root.view().groups), names);
+  assert.equal(root.find("peer/10.0.0.1:80")?.view().status?.message?.value, "a");
+  root.remove("peer", "10.0.0.1:80");
+  assert.equal(root.find("peer/10.0.0.1:80"), undefined);
+});
+
+test("timestamps carry over into the next second", () => {
+  assert.equal(timestamp(999.9999), "1970-01-01T00:00:01.000000Z");
+  assert.equal(timestamp(1_500.25), "1970-01-01T00:00:01.500250Z");
+});
+
+test("info: the shapes of the three routes", async () => {
+  const clock = fakeClock(50, 1_700_000_000_000);
+  const told = info("sluice-agent", clock, seededChance(1));
+  const [first, second, third] = infoRoutes(told);
+  clock.advance(1_500);
+  const shown = await ask(first);
+  const members = ["version", "service", "build_host", "build_os", "build_time"];
+  assert.deepEqual(Object.keys(shown.body), [...members, "git_branch", "git_commit_hash"]);
+  assert.deepEqual([shown.body.version, shown.body.service], [version(), "sluice-agent"]);
+  assert.match(version(), /^\d+\.\d+\.\d+/);
+  assert.match(shown.body.git_commit_hash, /^(unknown|[0-9a-f]{40})$/);
+  assert.deepEqual((await ask(second)).body, {
+    start_time: "2023-11-14T22:13:20.000000Z",
+    uptime: "1.500s",
+    extensions: [],
+  });
+  const host = (await ask(third)).body;
+  assert.match(host.uuid, /^[0-9a-f]{8}-[0-9a-f]{4}-4/);
+  assert.notEqual(host.uuid, info("sluice-agent", clock, seededChance(2)).host().uuid);
+  assert.equal(told.host().uuid, host.uuid);
+  assert.ok(host.hostname.length > 0 && host.local_ip.length > 0);
+});
+
+test("healthz follows the port", async () => {
+  let serving = true;
+  const route = healthRoute(() => serving);
+  assert.deepEqual(await ask(route), { code: 200, body: { status: "SERVING" } });
+  serving = false;
+  assert.deepEqual(await ask(route), { code: 503, body: { status: "NOT_SERVING" } });
+});
+
+test("the routes fit the port's table", () => {
+  const rows: readonly Route[] = [healthRoute(() => true), ...statusRoutes(tree().root)];
+  for (const { path } of rows) assert.match(path, /^\/[^ ]+$/);
+});
