@@ -41,3 +41,20 @@ test("a rejection that nobody handles ends the process with 70 and its stack", a
   assert.equal(code, 70);
   assert.match(text, /unhandled rejection\nError: lost\n\s+at/);
 });
+
+test("what few ask for is not loaded before they do", async () => {
+  const main = `const { Metrics } = await import("#telemetry/metrics.ts");
+    const { profiles } = await import("#host/profiles.ts");
+    const settings = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+    const made = profiles(settings, { service: "x", argv: [], clock: life.clock });
+    const { createRequire } = await import("node:module");
+    const loaded = () => [
+      ...Object.keys(createRequire(process.cwd() + "/x").cache), ...process.moduleLoadList,
+    ].filter((name) => /prom-client|NativeModule inspector/.test(name)).length;
+    if (loaded() > 0) throw new Error("loaded at the start");
+    await new Metrics({}).scrape();
+    if (loaded() === 0) throw new Error("this test sees nothing");
+    return made.routes.length > 0 ? 0 : 1;`;
+  const { code, text } = await lived(main);
+  assert.equal(code, 0, text);
+});

@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { info, version } from "#host/info.ts";
+import { profiles } from "#host/profiles.ts";
 import { type HttpRoute, healthRoute, infoRoutes, statusRoutes } from "#host/routes.ts";
 import { StatusNode, timestamp } from "#host/status.ts";
 import type { Route } from "#serve/handler.ts";
+import { Metrics, metricsRoute } from "#telemetry/metrics.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 const SILENT = { message: null, error: null, timestamp: null };
@@ -140,6 +142,16 @@ test("healthz follows the port", async () => {
 });
 
 test("the routes fit the port's table", () => {
-  const rows: readonly Route[] = [healthRoute(() => true), ...statusRoutes(tree().root)];
+  const around = { service: "x", argv: [], clock: fakeClock() };
+  const settings = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+  const rows: readonly Route[] = [
+    ...[healthRoute(() => true), ...statusRoutes(tree().root)],
+    ...infoRoutes(info("x", fakeClock(), seededChance(1))),
+    ...profiles(settings, around).routes,
+    metricsRoute(
+      new Metrics({ enable_go_metrics: false, enable_process_collector: false, pedantic: true }),
+    ),
+  ];
+  assert.equal(new Set(rows.map(({ method, path }) => `${method} ${path}`)).size, rows.length);
   for (const { path } of rows) assert.match(path, /^\/[^ ]+$/);
 });
