@@ -21,7 +21,7 @@ import type {
 } from "./settings.ts";
 import { healthOf } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
-import { openTlsDoor } from "./tls/door.ts";
+import { openTlsDoor, type TlsDoor } from "./tls/door.ts";
 
 /**
  * Far above what a sidecar or a fleet's controller sees, and below the usual limit on open files together
@@ -57,36 +57,30 @@ export interface Port {
 
 /** Opens the port, or throws a Fault that says which setting stands in the way. */
 export async function openPort(options: PortOptions): Promise<Port> {
-  const { settings, clock, log } = options;
+  const { settings, clock, log, meter } = options;
   const binding = await readAddress(settings.listener);
   const health = healthOf(options.services);
   const services = [...options.services, health.service, ...reflection(options)];
-  const http = httpTransport({
-    routes: withFrontPage(options.routes, services),
-    settings: settings.http,
-    clock,
-    log,
-    meter: options.meter,
-  });
-  const grpc = grpcTransport(services, settings.grpc, { clock, log, meter: options.meter });
+  const routes = withFrontPage(options.routes, services);
+  const grpc = grpcTransport(services, settings.grpc, { clock, log, meter });
+  const http = httpTransport({ routes, settings: settings.http, clock, log, meter });
+  const transports = [http, grpc];
   const reception = new Reception({ settings, clock, http1: http, http2: grpc });
-  const tls = settings.tls.enabled
-    ? await openTlsDoor(
-        settings.tls,
-        settings.grpc.connection_timeout,
-        clock,
-        log,
-        (socket, tongue) => reception.admit(socket, tongue),
-      )
-    : undefined;
-  reception.useTls(tls);
   const listener = listenerOf(settings.listener, reception, clock, log);
+  let tls: TlsDoor | undefined;
   const release = () => {
     tls?.close();
     health.close();
-    for (const transport of [http, grpc]) transport.cut();
+    for (const transport of transports) transport.cut();
   };
   try {
+    if (settings.tls.enabled) {
+      const handshake = settings.grpc.connection_timeout;
+      tls = await openTlsDoor(settings.tls, handshake, clock, log, (inner, tongue) =>
+        reception.admit(inner, tongue),
+      );
+      reception.useTls(tls);
+    }
     await bind(listener, binding);
   } catch (thrown) {
     release();
@@ -94,12 +88,12 @@ export async function openPort(options: PortOptions): Promise<Port> {
   }
   listener.on("error", (error) => log.error("listener failed", { error }));
   const bound = listener.address();
-  const open = isLocal(bound) || settings.tls.enabled;
-  const closing = new Closing({ listener, reception, health, transports: [http, grpc], release });
+  const guarded = isLocal(bound) || settings.tls.enabled;
+  const closing = new Closing({ listener, reception, health, transports, release });
   return {
     address: showAddress(bound),
     health,
-    exposed: open ? [] : options.routes.filter(({ revealing }) => revealing === true),
+    exposed: guarded ? [] : options.routes.filter(({ revealing }) => revealing === true),
     drain: () => closing.drain(settings.drain, clock, log),
     cut: () => closing.cut(),
   };

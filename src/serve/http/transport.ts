@@ -95,7 +95,6 @@ class HttpTransport implements Transport {
         this.#meter?.httpRequest(request.method ?? "", status, found?.route.path ?? "", ms);
       });
     }
-    if (this.#leaving || this.#settings.disable_http_keep_alives) response.shouldKeepAlive = false;
     const fail = (thrown: unknown) => this.#fail(thrown, request, response, found);
     try {
       if (this.#draining) throw new Fault("UNAVAILABLE", "shutting down");
@@ -141,6 +140,7 @@ class HttpTransport implements Transport {
     }
     const finish = (reply: HttpReply) => {
       if (response.headersSent || response.destroyed) return;
+      this.#judgeKeepAlive(response);
       sendReply(response, reply, call.replies);
       if (!flushed(response)) this.#limitWriting(route, response);
     };
@@ -167,6 +167,11 @@ class HttpTransport implements Transport {
     reply.then(finish).catch(fail);
   }
 
+  /** Asked when the reply leaves: a drain may have begun since the request came. */
+  #judgeKeepAlive(response: ServerResponse): void {
+    if (this.#leaving || this.#settings.disable_http_keep_alives) response.shouldKeepAlive = false;
+  }
+
   /** `write_timeout`: a reply that is not out by then is answered 503 or, when it has begun, cut. */
   #limitWriting(route: Route, response: ServerResponse, fail?: (thrown: unknown) => void): void {
     const { write_timeout } = this.#settings;
@@ -190,6 +195,7 @@ class HttpTransport implements Transport {
       this.#log.error("request failed", { route, error: fault.cause ?? fault });
     }
     if (response.headersSent || response.destroyed) return;
+    this.#judgeKeepAlive(response);
     if (hasBody(request) && !request.complete) {
       response.shouldKeepAlive = false;
       linger(request.socket, this.#clock);
@@ -225,18 +231,18 @@ function flushed(response: ServerResponse): boolean {
 }
 
 function serverOptions(settings: HttpSettings) {
-  const whole = settings.read_timeout;
-  const head = settings.read_header_timeout === 0 ? whole : settings.read_header_timeout;
+  // Node takes whole milliseconds only.
+  const whole = Math.ceil(settings.read_timeout);
+  const head = settings.read_header_timeout === 0 ? whole : Math.ceil(settings.read_header_timeout);
   const headers = whole === 0 ? head : Math.min(head, whole);
   const shortest = Math.min(...[headers, whole].filter((ms) => ms > 0), CHECK_EVERY_MS * 4);
   return {
-    maxHeaderSize:
-      settings.max_header_bytes === 0 ? DEFAULT_MAX_HEADER_BYTES : settings.max_header_bytes,
+    maxHeaderSize: settings.max_header_bytes || DEFAULT_MAX_HEADER_BYTES,
     headersTimeout: headers,
     requestTimeout: whole,
-    keepAliveTimeout: settings.idle_timeout,
+    keepAliveTimeout: Math.ceil(settings.idle_timeout),
     keepAliveTimeoutBuffer: 0,
-    connectionsCheckingInterval: Math.max(20, shortest / 4),
+    connectionsCheckingInterval: Math.max(20, Math.ceil(shortest / 4)),
     noDelay: true,
   };
 }

@@ -31,7 +31,7 @@ export class Reception {
   }
 
   /** With a door cleartext is refused, without one TLS is. */
-  useTls(door: Door | undefined): void {
+  useTls(door: Door): void {
     this.#tls = door;
   }
 

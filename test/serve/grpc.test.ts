@@ -1,0 +1,358 @@
+import assert from "node:assert/strict";
+import { connect as connectHttp2 } from "node:http2";
+import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { ChannelCredentials } from "@grpc/grpc-js";
+import { Fault } from "#base/fault.ts";
+import type { Call, Method, Service } from "#serve/handler.ts";
+import { grpcClient } from "../kit/grpc-client.ts";
+import { memoryMeter, type Overrides, testPort, until } from "../kit/port.ts";
+
+const message = Buffer.from("a message");
+const MIB = 1024 * 1024;
+
+function service(methods: Record<string, Method>): Service {
+  return { name: "test.Service", healthNames: [], methods };
+}
+
+const unary = (handle: Extract<Method, { kind: "unary" }>["handle"]): Method => ({
+  kind: "unary",
+  handle,
+});
+
+async function serving(t: TestContext, methods: Record<string, Method>, settings: Overrides = {}) {
+  const { meter, ...counted } = memoryMeter();
+  const port = await testPort(t, { services: [service(methods)], settings, meter });
+  return { port, client: grpcClient(t, port.address), counted };
+}
+
+test("bytes pass through as they are, at once or later, and are counted", async (t) => {
+  const { client, counted } = await serving(t, {
+    Now: unary((bytes) => bytes),
+    Later: unary(async (bytes) => Uint8Array.from(bytes).reverse()),
+  });
+  assert.deepEqual((await client.unary("/test.Service/Now", message)).message, message);
+  const later = await client.unary("/test.Service/Later", message);
+  assert.deepEqual(later.message, Buffer.from(message).reverse());
+  assert.deepEqual(counted.grpc.slice(0, 3), [
+    "started /test.Service/Now unary",
+    "received /test.Service/Now",
+    "sent /test.Service/Now",
+  ]);
+  assert.deepEqual(
+    counted.handled.map(({ path, code }) => [path, code]),
+    [
+      ["/test.Service/Now", "OK"],
+      ["/test.Service/Later", "OK"],
+    ],
+  );
+});
+
+test("an empty message and an empty reply are messages", async (t) => {
+  const { client } = await serving(t, { Say: unary((bytes) => bytes) });
+  const reply = await client.unary("/test.Service/Say", new Uint8Array(0));
+  assert.equal(reply.code, 0);
+  assert.equal(reply.message?.length, 0);
+});
+
+test("metadata in and out", async (t) => {
+  const { client } = await serving(t, {
+    Say: unary((_, call) => {
+      call.reply("x-said", `${call.header("x-ask")} ${call.header("x-none")} ${call.method}`);
+      return message;
+    }),
+    Refuse: unary((_, call) => {
+      call.reply("x-said", "no");
+      throw new Fault("PERMISSION_DENIED", "no entry \ud800 %");
+    }),
+  });
+  const reply = await client.unary("/test.Service/Say", message, { metadata: { "x-ask": "who" } });
+  assert.equal(reply.metadata["x-said"], "who undefined /test.Service/Say");
+  const refused = await client.unary("/test.Service/Refuse", message);
+  assert.equal(refused.code, 7);
+  assert.equal(refused.details, "no entry \ufffd %");
+  assert.equal(refused.metadata["x-said"], "no");
+});
+
+test("anything thrown that is no Fault is INTERNAL, logged and not told", async (t) => {
+  const { port, client, counted } = await serving(t, {
+    Now: unary(() => {
+      throw new Error("the secret");
+    }),
+    Later: unary(async () => {
+      throw new Fault("INTERNAL", "internal error", { cause: new Error("the secret") });
+    }),
+  });
+  for (const name of ["Now", "Later"]) {
+    const reply = await client.unary(`/test.Service/${name}`, message);
+    assert.deepEqual([reply.code, reply.details], [13, "internal error"]);
+  }
+  assert.deepEqual(
+    port.log.lines.map(({ level, fields }) => [level, String(fields?.["error"])]),
+    [
+      ["error", "Error: the secret"],
+      ["error", "Error: the secret"],
+    ],
+  );
+  assert.deepEqual(
+    counted.handled.map(({ code }) => code),
+    ["INTERNAL", "INTERNAL"],
+  );
+});
+
+test("unknown services and methods are UNIMPLEMENTED", async (t) => {
+  const { client } = await serving(t, { Say: unary((bytes) => bytes) });
+  for (const path of [
+    "/test.Service/Shout",
+    "/other.Service/Say",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+  ]) {
+    assert.equal((await client.unary(path, message)).code, 12, path);
+  }
+});
+
+test("the deadline reaches the handler and ends the call", async (t) => {
+  const left: number[] = [];
+  let aborted: AbortSignal | undefined;
+  const { client, counted } = await serving(t, {
+    Ask: unary((bytes, call) => {
+      left.push(call.deadline - performance.now());
+      return bytes;
+    }),
+    Wait: unary((_, call) => {
+      aborted = call.signal();
+      return new Promise((resolve) =>
+        call.signal().addEventListener("abort", () => resolve(message)),
+      );
+    }),
+  });
+  await client.unary("/test.Service/Ask", message);
+  await client.unary("/test.Service/Ask", message, { timeout: 5_000 });
+  assert.equal(left[0], Number.POSITIVE_INFINITY);
+  assert.ok(left[1] !== undefined && left[1] > 4_000 && left[1] <= 5_000, String(left[1]));
+  assert.equal((await client.unary("/test.Service/Wait", message, { timeout: 100 })).code, 4);
+  await until("signal", () => aborted?.aborted === true);
+  await until("count", () => counted.handled.length === 3);
+  assert.equal(counted.handled[2]?.code, "DEADLINE_EXCEEDED");
+});
+
+test("a caller that cancels aborts the signal; an ordinary end does not", async (t) => {
+  const calls: Call[] = [];
+  const { client, counted } = await serving(t, {
+    Wait: unary((_, call) => {
+      calls.push(call);
+      return new Promise((resolve) =>
+        call.signal().addEventListener("abort", () => resolve(message)),
+      );
+    }),
+    Say: unary((bytes, call) => {
+      calls.push(call);
+      call.signal();
+      return bytes;
+    }),
+  });
+  const controller = new AbortController();
+  const cancelled = client.unary("/test.Service/Wait", message, { signal: controller.signal });
+  await until("call", () => calls.length === 1);
+  controller.abort();
+  assert.equal((await cancelled).code, 1);
+  await until("count", () => counted.handled.length === 1);
+  assert.equal(counted.handled[0]?.code, "CANCELLED");
+  await client.unary("/test.Service/Say", message);
+  await client.unary("/test.Service/Say", message);
+  assert.equal(calls[1]?.signal().aborted, false);
+});
+
+test("messages up to 4 MiB pass, beyond it RESOURCE_EXHAUSTED", async (t) => {
+  const { client } = await serving(t, { Size: unary((bytes) => Buffer.from(`${bytes.length}`)) });
+  const fits = await client.unary("/test.Service/Size", Buffer.alloc(4 * MIB));
+  assert.equal(String(fits.message), String(4 * MIB));
+  assert.equal((await client.unary("/test.Service/Size", Buffer.alloc(4 * MIB + 1))).code, 8);
+});
+
+test("a large reply passes", async (t) => {
+  const { client } = await serving(t, { Much: unary(() => Buffer.alloc(3 * MIB, 7)) });
+  const reply = await client.unary("/test.Service/Much", message);
+  assert.equal(reply.message?.length, 3 * MIB);
+});
+
+test("gzip is understood", async (t) => {
+  const port = await testPort(t, { services: [service({ Say: unary((bytes) => bytes) })] });
+  const client = grpcClient(t, port.address, ChannelCredentials.createInsecure(), {
+    "grpc.default_compression_algorithm": 2,
+  });
+  const reply = await client.unary("/test.Service/Say", Buffer.alloc(100_000, "x"));
+  assert.equal(reply.message?.length, 100_000);
+});
+
+/** The status of a call whose message is sent exactly as given. */
+async function raw(
+  t: TestContext,
+  address: string,
+  body: Uint8Array,
+  headers: Readonly<Record<string, string>>,
+): Promise<unknown> {
+  const session = connectHttp2(`http://${address}`);
+  t.after(() => session.destroy());
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/test.Service/Size",
+    "content-type": "application/grpc+proto",
+    te: "trailers",
+    ...headers,
+  });
+  stream.end(body);
+  let status: unknown;
+  stream.on("response", (head) => {
+    status = head["grpc-status"];
+  });
+  stream.on("trailers", (head) => {
+    status = head["grpc-status"];
+  });
+  stream.resume();
+  await new Promise((resolve) => stream.on("close", resolve));
+  return status;
+}
+
+function framed(compressed: Uint8Array): Buffer {
+  const head = Buffer.alloc(5);
+  head[0] = 1;
+  head.writeUInt32BE(compressed.length, 1);
+  return Buffer.concat([head, compressed]);
+}
+
+test("a small message that inflates beyond the limit is refused before it is whole", async (t) => {
+  const seen: number[] = [];
+  const size = unary((bytes) => {
+    seen.push(bytes.length);
+    return bytes;
+  });
+  const port = await testPort(t, { services: [service({ Size: size })] });
+  const gzip = { "grpc-encoding": "gzip" };
+  const bomb = framed(gzipSync(Buffer.alloc(64 * MIB)));
+  assert.ok(bomb.length < 100_000);
+  assert.equal(await raw(t, port.address, bomb, gzip), "8");
+  assert.equal(await raw(t, port.address, framed(Buffer.from("no gzip")), gzip), "13");
+  const odd = { "grpc-encoding": "snappy" };
+  assert.equal(await raw(t, port.address, framed(message), odd), "12");
+  assert.deepEqual(seen, []);
+  assert.equal(await raw(t, port.address, framed(gzipSync(message)), gzip), "0");
+  assert.deepEqual(seen, [message.length]);
+});
+
+test("application/grpc+proto is gRPC; other content types over HTTP/2 are 415", async (t) => {
+  const port = await testPort(t, { services: [service({ Size: unary((bytes) => bytes) })] });
+  const session = connectHttp2(`http://${port.address}`);
+  t.after(() => session.destroy());
+  const stream = session.request({ ":path": "/hello" });
+  const status = await new Promise((resolve) =>
+    stream.on("response", (head) => resolve(head[":status"])),
+  );
+  assert.equal(status, 415);
+});
+
+const streams: Record<string, Method> = {
+  Count: {
+    kind: "stream",
+    client: false,
+    server: true,
+    async handle({ messages, send }, call) {
+      call.reply("x-stream", "counting");
+      for await (const first of messages) {
+        for (let at = 0; at < Number(String(first)); at++) await send(Buffer.alloc(10_000, at));
+      }
+    },
+  },
+  Sum: {
+    kind: "stream",
+    client: true,
+    server: false,
+    async handle({ messages, send }) {
+      let sum = 0;
+      for await (const each of messages) sum += Number(String(each));
+      if (sum < 0) throw new Fault("OUT_OF_RANGE", "below zero");
+      if (sum > 0) await send(Buffer.from(String(sum)));
+    },
+  },
+  Echo: {
+    kind: "stream",
+    client: true,
+    server: true,
+    async handle({ messages, send }) {
+      for await (const each of messages) {
+        if (String(each) === "stop") throw new Fault("ABORTED", "stopped");
+        await send(each);
+      }
+    },
+  },
+};
+
+test("a server's stream waits for a slow reader and ends", async (t) => {
+  const { client, counted } = await serving(t, streams);
+  const call = client.serverStream("/test.Service/Count", Buffer.from("200"));
+  let seen = 0;
+  for await (const each of call) {
+    assert.equal((each as Uint8Array)[0], seen % 256);
+    seen++;
+  }
+  assert.equal(seen, 200);
+  assert.deepEqual(
+    counted.handled.map(({ code }) => code),
+    ["OK"],
+  );
+});
+
+test("a caller that leaves a server's stream ends it", async (t) => {
+  const { client, counted } = await serving(t, streams);
+  const call = client.serverStream("/test.Service/Count", Buffer.from("100000"));
+  call.on("error", () => undefined);
+  await new Promise((resolve) => call.once("data", resolve));
+  call.cancel();
+  await until("end", () => counted.handled.length === 1);
+  assert.equal(counted.handled[0]?.code, "CANCELLED");
+});
+
+test("a client's stream has one reply, a fault, or an internal error for none", async (t) => {
+  const { client } = await serving(t, streams);
+  const of = (...numbers: number[]) =>
+    client.clientStream(
+      "/test.Service/Sum",
+      numbers.map((each) => Buffer.from(String(each))),
+    );
+  assert.equal(String((await of(1, 2, 3)).message), "6");
+  const below = await of(-1);
+  assert.deepEqual([below.code, below.details], [11, "below zero"]);
+  assert.equal((await of()).code, 13);
+});
+
+test("both sides stream, and a fault ends it", async (t) => {
+  const { client } = await serving(t, streams);
+  const call = client.bidirectional("/test.Service/Echo");
+  const seen: string[] = [];
+  call.on("data", (each: Uint8Array) => seen.push(String(each)));
+  const failed = new Promise<{ code?: number }>((resolve) => call.once("error", resolve));
+  call.write(Buffer.from("a"));
+  call.write(Buffer.from("b"));
+  await until("echo", () => seen.length === 2);
+  call.write(Buffer.from("stop"));
+  assert.equal((await failed).code, 10);
+  assert.deepEqual(seen, ["a", "b"]);
+});
+
+test("a connection is told to leave at its age, and callers do not notice", async (t) => {
+  const { port, client } = await serving(
+    t,
+    { Say: unary((bytes) => bytes) },
+    { grpc: { max_connection_age: 200, max_connection_age_grace: 100 } },
+  );
+  const session = connectHttp2(`http://${port.address}`);
+  t.after(() => session.destroy());
+  const started = performance.now();
+  await new Promise((resolve) => session.once("goaway", resolve));
+  const age = performance.now() - started;
+  assert.ok(age > 150 && age < 600, `${age} ms`);
+  for (const _ of [1, 2, 3]) {
+    assert.equal((await client.unary("/test.Service/Say", message)).code, 0);
+    await new Promise((resolve) => setTimeout(resolve, 150));
+  }
+});

@@ -1,0 +1,480 @@
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { type TestContext, test } from "node:test";
+import { setTimeout as after } from "node:timers/promises";
+import { Fault } from "#base/fault.ts";
+import type { Call, HttpReply, Route } from "#serve/handler.ts";
+import {
+  dial,
+  exchange,
+  memoryMeter,
+  type Overrides,
+  type TestPort,
+  testPort,
+  until,
+} from "../kit/port.ts";
+
+const text = (body: string, status = 200): HttpReply => ({
+  status,
+  headers: { "content-type": "text/plain" },
+  body,
+});
+const route = (over: Partial<Route> & Pick<Route, "path">): Route => ({
+  method: "GET",
+  about: "",
+  handle: () => text("here"),
+  ...over,
+});
+const post = route({
+  method: "POST",
+  path: "/check",
+  body: "json",
+  maxBody: 1_000,
+  handle: ({ body }) => text(String(body.length)),
+});
+
+async function serving(t: TestContext, routes: readonly Route[], http: Overrides["http"] = {}) {
+  const { meter, http: counted } = memoryMeter();
+  const port = await testPort(t, { routes, settings: { http }, meter });
+  return { port, counted, url: `http://${port.address}` };
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+async function refusal(reply: Response): Promise<[status: number, code: number, message: string]> {
+  assert.equal(reply.headers.get("content-type"), "application/json");
+  const body = (await reply.json()) as { code: number; message: string; details: unknown };
+  assert.deepEqual(Object.keys(body), ["code", "message", "details"]);
+  assert.deepEqual(body.details, []);
+  return [reply.status, body.code, body.message];
+}
+
+/** As `refusal`, from raw text. */
+function rawRefusal(reply: string): [status: number, code: number] {
+  const [, status, body = ""] = /^HTTP\/1\.1 (\d{3}) .*?\r\n\r\n(.*)$/s.exec(reply) ?? [];
+  assert.ok(status !== undefined, `no reply but: ${reply}`);
+  return [Number(status), (JSON.parse(body) as { code: number }).code];
+}
+
+test("paths are found by their letters, segments and rests", async (t) => {
+  const show =
+    (name: string): Route["handle"] =>
+    ({ params, query, path }) =>
+      text(`${name} ${JSON.stringify(params)} ${query.get("q")} ${path}`);
+  const { url } = await serving(t, [
+    route({ path: "/a/{name}/c", handle: show("one") }),
+    route({ path: "/a/b/c", handle: show("literal") }),
+    route({ path: "/s/{path...}", handle: show("rest") }),
+    route({ path: "/p/{service}/{point}", handle: show("two") }),
+    route({ path: "/p/{point}", handle: show("single") }),
+  ]);
+  const ask = async (path: string) => (await fetch(url + path)).text();
+  assert.equal(await ask("/a/b/c"), "literal {} null /a/b/c");
+  assert.equal(await ask("/a/x%2Fy/c?q=1%20"), 'one {"name":"x/y"} 1  /a/x%2Fy/c');
+  assert.equal(await ask("/s"), 'rest {"path":""} null /s');
+  assert.equal(await ask("/s/"), 'rest {"path":""} null /s/');
+  assert.equal(await ask("/s/b/%C3%A4"), 'rest {"path":"b/ä"} null /s/b/%C3%A4');
+  assert.equal(await ask("/p/x"), 'single {"point":"x"} null /p/x');
+  assert.equal(await ask("/p/x/y"), 'two {"service":"x","point":"y"} null /p/x/y');
+  for (const path of ["/a", "/a//c", "/a/b/c/", "/A/b/c", "/a/b/c/d", "/p/", "/a%2Fb%2Fc", "//s"]) {
+    const reply = await fetch(url + path);
+    assert.deepEqual(await refusal(reply), [404, 5, "Not Found"], path);
+  }
+  assert.deepEqual((await refusal(await fetch(`${url}/a/%ff/c`))).slice(0, 2), [400, 3]);
+});
+
+test("a table with a route twice, or with a rest in the middle, is refused", async (t) => {
+  const twice = [route({ path: "/a" }), route({ path: "/a" })];
+  await assert.rejects(testPort(t, { routes: twice }), /twice/);
+  await assert.rejects(testPort(t, { routes: [route({ path: "/{a...}/b" })] }), /last/);
+});
+
+test("another method is 405 and says which are allowed; HEAD goes with GET", async (t) => {
+  const { url } = await serving(t, [post, route({ path: "/both" }), { ...post, path: "/both" }]);
+  for (const method of ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"]) {
+    const reply = await fetch(`${url}/check`, { method });
+    assert.equal(reply.headers.get("allow"), "POST");
+    assert.equal(reply.status, 405);
+    if (method !== "HEAD") assert.deepEqual(await refusal(reply), [405, 12, "Method Not Allowed"]);
+  }
+  const both = await fetch(`${url}/both`, { method: "PATCH" });
+  assert.equal(both.headers.get("allow"), "GET, HEAD, POST");
+  const head = await fetch(`${url}/both`, { method: "HEAD" });
+  assert.deepEqual(
+    [head.status, head.headers.get("content-length"), await head.text()],
+    [200, "4", ""],
+  );
+});
+
+test("a proxy's absolute target is understood", async (t) => {
+  const { port } = await serving(t, [
+    route({ path: "/here", handle: ({ query }) => text(`${query}`) }),
+  ]);
+  const reply = await exchange(
+    dial(t, port),
+    "GET http://any.host:80/here?x=1 HTTP/1.1\r\nhost: any.host\r\nconnection: close\r\n\r\n",
+  );
+  assert.match(reply, /^HTTP\/1\.1 200 .*\r\n\r\nx=1$/s);
+});
+
+test("json routes take application/json or nothing said, uncompressed", async (t) => {
+  const { url } = await serving(t, [post]);
+  const ask = (headers: Record<string, string>) =>
+    fetch(`${url}/check`, { method: "POST", body: Buffer.from("{}"), headers });
+  for (const type of [
+    "application/json",
+    "Application/JSON; charset=utf-8",
+    "application/json ;a=b",
+  ]) {
+    assert.equal((await ask({ "content-type": type })).status, 200, type);
+  }
+  assert.equal((await ask({})).status, 200);
+  assert.equal((await ask({ ...JSON_TYPE, "content-encoding": "identity" })).status, 200);
+  for (const type of ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""]) {
+    const [status, code] = await refusal(await ask({ "content-type": type }));
+    assert.deepEqual([status, code], [415, 3], type);
+  }
+  const gzip = await refusal(await ask({ ...JSON_TYPE, "content-encoding": "gzip" }));
+  assert.deepEqual(gzip.slice(0, 2), [415, 3]);
+});
+
+test("a body beyond the bound is 413, announced or not, and the answer arrives", async (t) => {
+  const { port, url } = await serving(t, [post, { ...post, path: "/default", body: "json" }]);
+  const ask = (size: number) =>
+    fetch(`${url}/check`, { method: "POST", body: Buffer.alloc(size, " "), headers: JSON_TYPE });
+  assert.equal(await (await ask(1_000)).text(), "1000");
+  assert.deepEqual((await refusal(await ask(1_001))).slice(0, 2), [413, 8]);
+  assert.deepEqual((await refusal(await ask(8_000_000))).slice(0, 2), [413, 8]);
+  const chunked = `POST /check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n${`3e8\r\n${" ".repeat(1_000)}\r\n`.repeat(2_000)}0\r\n\r\n`;
+  assert.deepEqual(rawRefusal(await exchange(dial(t, port), chunked)), [413, 8]);
+});
+
+test("the default bound is 1 MiB", async (t) => {
+  const { maxBody: _, ...unbounded } = post;
+  const { url } = await serving(t, [unbounded]);
+  const ask = (size: number) =>
+    fetch(`${url}/check`, { method: "POST", body: Buffer.alloc(size), headers: JSON_TYPE });
+  assert.equal(await (await ask(1_048_576)).text(), "1048576");
+  assert.equal((await ask(1_048_577)).status, 413);
+});
+
+test("who asks before sending is told yes, or is refused unsent", async (t) => {
+  const { port } = await serving(t, [post]);
+  const ask = (size: number) =>
+    new Promise<string>((resolve, reject) => {
+      const headers = { ...JSON_TYPE, expect: "100-continue", "content-length": size };
+      const { host } = port;
+      const asked = request({
+        host,
+        port: port.port,
+        path: "/check",
+        method: "POST",
+        headers,
+        agent: false,
+      });
+      let told = "";
+      asked.on("continue", () => {
+        told = "continue ";
+        asked.end(Buffer.alloc(size));
+      });
+      asked.on("response", (reply) => {
+        resolve(`${told}${reply.statusCode}`);
+        asked.destroy();
+      });
+      asked.on("error", reject);
+      asked.flushHeaders();
+    });
+  assert.equal(await ask(10), "continue 200");
+  assert.equal(await ask(1_001), "413");
+});
+
+test("errors repeat no input, and what is no Fault tells nothing", async (t) => {
+  const { port, url } = await serving(t, [
+    route({
+      path: "/now",
+      handle: () => {
+        throw new Error("the secret");
+      },
+    }),
+    route({ path: "/later", handle: () => Promise.reject(new Error("the secret")) }),
+    route({
+      path: "/busy",
+      handle: () => {
+        throw new Fault("UNAVAILABLE", "busy");
+      },
+    }),
+    route({
+      path: "/odd",
+      handle: () => ({ status: 200, headers: { bad: "a\r\nb" }, body: "" }),
+    }),
+  ]);
+  for (const path of ["/now", "/later", "/odd"]) {
+    assert.deepEqual(await refusal(await fetch(url + path)), [500, 13, "internal error"], path);
+  }
+  assert.equal(port.log.lines.length, 3);
+  assert.equal(String(port.log.lines[0]?.fields?.["error"]), "Error: the secret");
+  const busy = await fetch(`${url}/busy`);
+  assert.equal(busy.headers.get("retry-after"), "1");
+  assert.deepEqual(await refusal(busy), [503, 14, "busy"]);
+  const unknown = await fetch(`${url}/canary`);
+  assert.ok(!(await unknown.text()).includes("canary"));
+});
+
+test("malformed requests are 400", async (t) => {
+  const { port } = await serving(t, [post]);
+  for (const sent of [
+    "GARBAGE\r\n\r\n",
+    "GET / HTTP/1.1\r\n\r\n",
+    "GET / HTTP/1.1\r\nhost: x\r\nbad header: 1\r\n\r\n",
+    "POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
+  ]) {
+    const reply = await exchange(dial(t, port), sent);
+    assert.match(reply, /^HTTP\/1\.1 400 /, sent);
+  }
+});
+
+test("more than 1 000 headers are 431, not dropped", async (t) => {
+  const { url } = await serving(t, [route({ path: "/" })], { max_header_bytes: 1_000_000 });
+  const many = (count: number) =>
+    fetch(url, {
+      headers: Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, "1"])),
+    });
+  assert.equal((await many(980)).status, 200);
+  assert.deepEqual((await refusal(await many(1_200))).slice(0, 2), [431, 8]);
+});
+
+test("grpc-timeout sets the deadline, and ends what takes longer with 504", async (t) => {
+  const left: number[] = [];
+  let pending: Call | undefined;
+  const { url } = await serving(t, [
+    route({
+      path: "/ask",
+      handle: (_, call) => {
+        left.push(call.deadline - performance.now());
+        return text("");
+      },
+    }),
+    route({
+      path: "/wait",
+      handle: (_, call) => {
+        pending = call;
+        call.signal();
+        return new Promise(() => undefined);
+      },
+    }),
+  ]);
+  const ask = (path: string, timeout: string) =>
+    fetch(url + path, { headers: { "grpc-timeout": timeout } });
+  await fetch(`${url}/ask`);
+  for (const timeout of ["1H", "2M", "3S", "4000m", "5000000u", "99999999n"])
+    await ask("/ask", timeout);
+  const wanted = [Number.POSITIVE_INFINITY, 3_600_000, 120_000, 3_000, 4_000, 5_000, 99.999999];
+  for (const [at, ms] of wanted.entries()) {
+    const seen = left[at] ?? Number.NaN;
+    assert.ok(seen === ms || (seen <= ms && seen > ms - 90), `${seen} for ${ms}`);
+  }
+  for (const bad of ["", "1", "m", "1.5S", "-1S", "123456789m", "1s", "1 S"]) {
+    assert.deepEqual((await refusal(await ask("/ask", bad))).slice(0, 2), [400, 3], bad);
+  }
+  assert.deepEqual((await refusal(await ask("/ask", "0m"))).slice(0, 2), [504, 4]);
+  assert.deepEqual((await refusal(await ask("/wait", "50m"))).slice(0, 2), [504, 4]);
+  assert.equal(pending?.signal().aborted, true);
+});
+
+test("a caller that leaves aborts the signal", async (t) => {
+  let pending: Call | undefined;
+  const { port, counted } = await serving(t, [
+    route({
+      path: "/wait",
+      handle: (_, call) => {
+        pending = call;
+        call.signal();
+        return new Promise(() => undefined);
+      },
+    }),
+  ]);
+  const socket = dial(t, port);
+  socket.write("GET /wait HTTP/1.1\r\nhost: x\r\n\r\n");
+  await until("request", () => pending !== undefined);
+  socket.destroy();
+  await until("abort", () => pending?.signal().aborted === true);
+  await until("count", () => counted.length === 1);
+  assert.equal(counted[0]?.status, 0);
+});
+
+test("reply headers of the call join those of the reply", async (t) => {
+  const { url } = await serving(t, [
+    route({
+      path: "/",
+      handle: (_, call) => {
+        call.reply("x-said", call.header("x-ask") ?? "");
+        return text("here", 201);
+      },
+    }),
+  ]);
+  const reply = await fetch(url, { headers: { "x-ask": "who" } });
+  assert.deepEqual([reply.status, reply.headers.get("x-said")], [201, "who"]);
+});
+
+test("requests are counted with their real status, pattern and fractional time", async (t) => {
+  const { url, counted } = await serving(t, [route({ path: "/a/{name}" })]);
+  await (await fetch(`${url}/a/b`)).text();
+  await (await fetch(`${url}/nowhere`)).text();
+  await until("count", () => counted.length === 2);
+  assert.deepEqual(
+    counted.map(({ method, status, route }) => [method, status, route]),
+    [
+      ["GET", 200, "/a/{name}"],
+      ["GET", 404, ""],
+    ],
+  );
+  assert.ok(counted.every(({ ms }) => ms > 0 && ms < 1_000));
+});
+
+test("GET / says what answers here, unless the table has its own", async (t) => {
+  const { url } = await serving(t, [{ ...post, about: "Asks for a decision" }]);
+  const page = await (await fetch(url)).text();
+  assert.match(page, /POST +\/check +Asks for a decision/);
+  assert.match(page, /grpc\.health\.v1\.Health/);
+  const own = await serving(t, [route({ path: "/", handle: () => text("mine") })]);
+  assert.equal(await (await fetch(own.url)).text(), "mine");
+});
+
+// --- one test per key of server.http ---
+
+test("disable_http_keep_alives closes after each reply", async (t) => {
+  const get = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+  const off = await serving(t, [], { disable_http_keep_alives: true });
+  const reply = await exchange(dial(t, off.port), get);
+  assert.match(reply, /\r\nconnection: close\r\n/i);
+  const on = await serving(t, []);
+  const socket = dial(t, on.port);
+  socket.write(get + get);
+  let seen = "";
+  socket.on("data", (chunk) => {
+    seen += chunk;
+  });
+  await until("two replies", () => seen.split("HTTP/1.1 200").length === 3);
+});
+
+/** How long until the other side closes. */
+async function closedAfter(
+  t: TestContext,
+  port: TestPort,
+  sent: string,
+): Promise<[ms: number, seen: string]> {
+  const started = performance.now();
+  const seen = await exchange(dial(t, port), sent);
+  return [performance.now() - started, seen];
+}
+
+test("idle_timeout ends a connection between requests", async (t) => {
+  const { port } = await serving(t, [], { idle_timeout: 150 });
+  const [ms, seen] = await closedAfter(t, port, "GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+  assert.match(seen, /^HTTP\/1\.1 200/);
+  assert.ok(ms > 100 && ms < 1_000, `${ms} ms`);
+});
+
+test("latency_buckets_ms: the time that a meter sorts into them is that of the reply", async (t) => {
+  const slow = route({ path: "/slow", handle: () => after(60).then(() => text("")) });
+  const { url, counted } = await serving(t, [slow]);
+  await (await fetch(`${url}/slow`)).text();
+  await until("count", () => counted.length === 1);
+  assert.ok((counted[0]?.ms ?? 0) > 55, `${counted[0]?.ms} ms`);
+});
+
+test("max_header_bytes: one more is 431", async (t) => {
+  const { port } = await serving(t, [], { max_header_bytes: 2_000 });
+  const get = (size: number) =>
+    `GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx: ${"y".repeat(size)}\r\n\r\n`;
+  assert.match(await exchange(dial(t, port), get(1_800)), /^HTTP\/1\.1 200/);
+  assert.deepEqual(rawRefusal(await exchange(dial(t, port), get(2_000))), [431, 8]);
+  const long = `GET /${"y".repeat(2_100)} HTTP/1.1\r\nhost: x\r\n\r\n`;
+  assert.deepEqual(rawRefusal(await exchange(dial(t, port), long)), [431, 8]);
+});
+
+test("read_header_timeout ends headers that do not come to an end", async (t) => {
+  const { port } = await serving(t, [], { read_header_timeout: 150 });
+  const [ms, seen] = await closedAfter(t, port, "GET / HTTP/1.1\r\nhost: x\r\nx-slow: ");
+  assert.deepEqual(rawRefusal(seen), [408, 4]);
+  assert.ok(ms > 140 && ms < 1_000, `${ms} ms`);
+});
+
+test("read_header_timeout is not put off by a sender that drips", async (t) => {
+  const { port } = await serving(t, [], { read_header_timeout: 150 });
+  const socket = dial(t, port);
+  const started = performance.now();
+  const drip = setInterval(() => socket.write("x"), 20);
+  const seen = await exchange(socket, "GET / HTTP/1.1\r\nhost: x\r\nx-slow: ");
+  clearInterval(drip);
+  assert.deepEqual(rawRefusal(seen), [408, 4]);
+  assert.ok(performance.now() - started < 1_000);
+});
+
+test("read_timeout ends a body that drips", async (t) => {
+  const { port, counted } = await serving(t, [post], { read_timeout: 200 });
+  const socket = dial(t, port);
+  const started = performance.now();
+  const drip = setInterval(() => socket.write("x"), 20);
+  const head = "POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 900\r\n\r\n";
+  const seen = await exchange(socket, head);
+  clearInterval(drip);
+  assert.deepEqual(rawRefusal(seen), [408, 4]);
+  const ms = performance.now() - started;
+  assert.ok(ms > 190 && ms < 1_000, `${ms} ms`);
+  await until("count", () => counted.length === 1);
+});
+
+test("read_timeout does not end a handler that takes longer", async (t) => {
+  const slow = route({ path: "/slow", handle: () => after(400).then(() => text("late")) });
+  const { url } = await serving(t, [slow], { read_timeout: 100, read_header_timeout: 100 });
+  assert.equal(await (await fetch(`${url}/slow`)).text(), "late");
+});
+
+test("write_timeout ends a handler that does not answer with 503", async (t) => {
+  const never = () => new Promise<HttpReply>(() => undefined);
+  const { url } = await serving(
+    t,
+    [
+      route({ path: "/never", handle: never }),
+      route({ path: "/stream", stream: true, handle: () => after(300).then(() => text("whole")) }),
+    ],
+    { write_timeout: 150 },
+  );
+  const reply = await fetch(`${url}/never`);
+  assert.deepEqual((await refusal(reply)).slice(0, 2), [503, 14]);
+  assert.equal(await (await fetch(`${url}/stream`)).text(), "whole");
+});
+
+test("write_timeout ends a reader that does not read", async (t) => {
+  const big = { status: 200, headers: {}, body: Buffer.alloc(32 * 1024 * 1024) };
+  const { port, counted } = await serving(
+    t,
+    [
+      route({ path: "/now", handle: () => big }),
+      route({ path: "/later", handle: async () => big }),
+    ],
+    { write_timeout: 150 },
+  );
+  for (const [at, path] of ["/now", "/later"].entries()) {
+    const socket = dial(t, port);
+    socket.pause();
+    const started = performance.now();
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
+    await until("end", () => counted.length === at + 1);
+    assert.ok(performance.now() - started < 1_000);
+  }
+});
+
+test("limits of 0 are none", async (t) => {
+  const none = { read_header_timeout: 0, read_timeout: 0, write_timeout: 0, idle_timeout: 0 };
+  const { url } = await serving(
+    t,
+    [route({ path: "/", handle: () => after(50).then(() => text("ok")) })],
+    {
+      ...none,
+      max_header_bytes: 0,
+    },
+  );
+  assert.equal(await (await fetch(url)).text(), "ok");
+});

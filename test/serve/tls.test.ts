@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import {
+  copyFileSync,
+  mkdirSync,
+  renameSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { request } from "node:https";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { type ConnectionOptions, connect } from "node:tls";
+import { ChannelCredentials } from "@grpc/grpc-js";
+import type { Route, Service } from "#serve/handler.ts";
+import { grpcClient } from "../kit/grpc-client.ts";
+import { dial, exchange, type Overrides, type TestPort, testPort, until } from "../kit/port.ts";
+import { type Authority, authority, type Certificate, temporaryFolder } from "../kit/tls.ts";
+
+const services: readonly Service[] = [
+  {
+    name: "test.Echo",
+    healthNames: [],
+    methods: { Say: { kind: "unary", handle: (bytes) => bytes } },
+  },
+];
+const routes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/hello",
+    about: "",
+    handle: () => ({ status: 200, headers: {}, body: "hello" }),
+  },
+];
+const message = Buffer.from("inside");
+
+interface Setting {
+  readonly folder: string;
+  readonly ca: Authority;
+  readonly server: Certificate;
+}
+
+function setting(t: TestContext): Setting {
+  const folder = temporaryFolder(t);
+  const ca = authority(folder, "authority");
+  return { folder, ca, server: ca.issue("server") };
+}
+
+function withTls(
+  t: TestContext,
+  { server }: Setting,
+  tls: Overrides["tls"] = {},
+  more: Overrides = {},
+): Promise<TestPort> {
+  const files = { cert_file: server.certFile, key_file: server.keyFile };
+  return testPort(t, {
+    services,
+    routes,
+    settings: { ...more, tls: { enabled: true, ...files, ...tls } },
+  });
+}
+
+interface Answer {
+  readonly status: number | undefined;
+  readonly alpn: string | false | null;
+  readonly serial: string;
+}
+
+/** GET /hello on a new connection. */
+function ask(port: TestPort, options: ConnectionOptions): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const { host } = port;
+    const asked = request(
+      { host, port: port.port, path: "/hello", agent: false, ...options },
+      (reply) => {
+        const socket = reply.socket as ReturnType<typeof connect>;
+        const { serialNumber } = socket.getPeerCertificate();
+        reply.resume();
+        resolve({ status: reply.statusCode, alpn: socket.alpnProtocol, serial: serialNumber });
+      },
+    );
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+/** The protocol that a client's offer leads to. */
+function negotiate(port: TestPort, options: ConnectionOptions): Promise<string | false | null> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: port.host, port: port.port, ...options });
+    socket.once("secureConnect", () => {
+      resolve(socket.alpnProtocol);
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
+
+/** The client library cannot check the certificate of a bare address. */
+const byName = ({ port }: TestPort) => `localhost:${port}`;
+
+test("TLS carries both tongues, and the client's offer decides", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given);
+  const ca = given.ca.cert;
+  assert.equal((await ask(port, { ca })).status, 200);
+  const called = await grpcClient(t, byName(port), ChannelCredentials.createSsl(ca)).unary(
+    "/test.Echo/Say",
+    message,
+  );
+  assert.deepEqual(called.message, message);
+  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["h2"] }), "h2");
+  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["h2", "http/1.1"] }), "http/1.1");
+  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["http/1.1"] }), "http/1.1");
+  assert.equal(await negotiate(port, { ca }), false);
+  await assert.rejects(
+    negotiate(port, { ca, ALPNProtocols: ["spdy/3"] }),
+    /no.application.protocol/,
+  );
+});
+
+test("versions below 1.2 are refused", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given);
+  const old = { ca: given.ca.cert, minVersion: "TLSv1", ciphers: "DEFAULT:@SECLEVEL=0" } as const;
+  await assert.rejects(negotiate(port, { ...old, maxVersion: "TLSv1.1" }), /protocol.version/);
+  assert.equal(await negotiate(port, { ...old, maxVersion: "TLSv1.2" }), false);
+});
+
+test("cleartext on a TLS port is refused in words", async (t) => {
+  const port = await withTls(t, setting(t));
+  const reply = await exchange(dial(t, port), "GET /hello HTTP/1.1\r\nhost: x\r\n\r\n");
+  assert.match(reply, /^HTTP\/1\.1 400 .*"this port speaks TLS"/s);
+  const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+  assert.match(await exchange(dial(t, port), preface), /^HTTP\/1\.1 400 /);
+});
+
+test("a TLS handshake that stops is ended", async (t) => {
+  const port = await withTls(t, setting(t), {}, { grpc: { connection_timeout: 150 } });
+  assert.equal(await exchange(dial(t, port), Uint8Array.of(0x16, 3, 1, 0, 200)), "");
+});
+
+test("with a client authority, only its certificates enter, in both tongues", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given, { client_ca_file: given.ca.certFile });
+  const ca = given.ca.cert;
+  const client = given.ca.issue("client");
+  const stranger = authority(given.folder, "stranger").issue("client");
+  const call = (shown?: Certificate) =>
+    grpcClient(
+      t,
+      byName(port),
+      ChannelCredentials.createSsl(ca, shown?.key ?? null, shown?.cert ?? null),
+    ).unary("/test.Echo/Say", message);
+  assert.equal((await ask(port, { ca, cert: client.cert, key: client.key })).status, 200);
+  assert.equal((await call(client)).code, 0);
+  await assert.rejects(ask(port, { ca }));
+  await assert.rejects(ask(port, { ca, cert: stranger.cert, key: stranger.key }));
+  assert.equal((await call()).code, 14);
+  assert.equal((await call(stranger)).code, 14);
+});
+
+test("allowed_cn is matched exactly", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given, {
+    client_ca_file: given.ca.certFile,
+    allowed_cn: "sidecar.example",
+  });
+  const ca = given.ca.cert;
+  const enter = ({ cert, key }: Certificate) => ask(port, { ca, cert, key });
+  assert.equal((await enter(given.ca.issue("sidecar.example"))).status, 200);
+  await assert.rejects(enter(given.ca.issue("other.example")));
+  await assert.rejects(enter(given.ca.issue("sidecar.example.org")));
+  await assert.rejects(enter(given.ca.issue("SIDECAR.example")));
+});
+
+const broken: readonly (readonly [
+  what: string,
+  over: (given: Setting) => Overrides["tls"],
+  said: RegExp,
+])[] = [
+  [
+    "a missing certificate",
+    ({ folder }) => ({ cert_file: join(folder, "none") }),
+    /cert_file cannot be read/,
+  ],
+  ["no key", () => ({ key_file: "" }), /cert_file and key_file/],
+  [
+    "a key of another certificate",
+    ({ ca }) => ({ key_file: ca.issue("b").keyFile }),
+    /do not hold/,
+  ],
+  ["a certificate that is none", ({ server }) => ({ cert_file: server.keyFile }), /do not hold/],
+  [
+    "an authority that is none",
+    ({ server }) => ({ client_ca_file: server.keyFile }),
+    /client_ca_file/,
+  ],
+  ["a name without an authority", () => ({ allowed_cn: "x" }), /allowed_cn needs client_ca_file/],
+];
+for (const [what, over, said] of broken) {
+  test(`${what} refuses to start`, async (t) => {
+    const given = setting(t);
+    await assert.rejects(withTls(t, given, over(given)), said);
+  });
+}
+
+test("changed files are taken up without a restart; bad ones keep the old", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given);
+  const { server } = given;
+  const ca = given.ca.cert;
+  const first = (await ask(port, { ca })).serial;
+  const next = given.ca.issue("next");
+  const said = (text: RegExp) => () => port.log.lines.some((line) => text.test(line.message));
+
+  writeFileSync(server.certFile, "no certificate");
+  await until("refusal", said(/keeping the certificates/));
+  assert.equal((await ask(port, { ca })).serial, first);
+
+  copyFileSync(next.certFile, server.certFile);
+  copyFileSync(next.keyFile, server.keyFile);
+  await until("news", said(/took up new/));
+  const second = (await ask(port, { ca })).serial;
+  assert.notEqual(second, first);
+});
+
+test("files behind a swapped link are taken up, and so is a new client authority", async (t) => {
+  const given = setting(t);
+  const { folder, ca } = given;
+  const volume = (name: string, server: Certificate, clients: Certificate) => {
+    mkdirSync(join(folder, name));
+    copyFileSync(server.certFile, join(folder, name, "tls.crt"));
+    copyFileSync(server.keyFile, join(folder, name, "tls.key"));
+    copyFileSync(clients.certFile, join(folder, name, "ca.crt"));
+  };
+  const others = authority(folder, "others");
+  volume("one", given.server, ca);
+  volume("two", ca.issue("next"), others);
+  symlinkSync("one", join(folder, "data"));
+  const mounted = join(folder, "mounted");
+  mkdirSync(mounted);
+  for (const file of ["tls.crt", "tls.key", "ca.crt"]) {
+    symlinkSync(join(folder, "data", file), join(mounted, file));
+  }
+  // The volume's own folder is the one that sees the link change.
+  symlinkSync(join(folder, "data"), join(mounted, "..data"));
+  const port = await withTls(t, given, {
+    cert_file: join(mounted, "tls.crt"),
+    key_file: join(mounted, "tls.key"),
+    client_ca_file: join(mounted, "ca.crt"),
+  });
+  const old = ca.issue("client");
+  const fresh = others.issue("client");
+  assert.equal((await ask(port, { ca: ca.cert, cert: old.cert, key: old.key })).status, 200);
+  symlinkSync("two", join(folder, "data.next"));
+  renameSync(join(folder, "data.next"), join(folder, "data"));
+  unlinkSync(join(mounted, "..data"));
+  symlinkSync(join(folder, "data"), join(mounted, "..data"));
+  await until("news", () => port.log.lines.some(({ message }) => /took up new/.test(message)));
+  await assert.rejects(ask(port, { ca: ca.cert, cert: old.cert, key: old.key }));
+  assert.equal((await ask(port, { ca: ca.cert, cert: fresh.cert, key: fresh.key })).status, 200);
+});
+
+test("with TLS nothing counts as exposed", async (t) => {
+  const given = setting(t);
+  const port = await withTls(t, given, {}, { listener: { addr: "0.0.0.0:0" } });
+  assert.deepEqual(port.exposed, []);
+});
