@@ -1,8 +1,8 @@
 // One open-addressed piece of a key table: rows of doubles and words in typed arrays, linear probing.
 // The first two words of a row are the key's hash; a first word of 0 marks an empty row.
 
-/** Rows of the largest segment. Rebuilding one costs tens of microseconds; that is the longest insert. */
-export const MAX_ROWS = 2048;
+/** Rows of the largest segment. Rebuilding one costs some 50 microseconds; that is the longest insert. */
+export const MAX_ROWS = 1024;
 const MIN_ROWS = 8;
 /** Filled part at which a segment is rebuilt. */
 const LOAD = 0.8;

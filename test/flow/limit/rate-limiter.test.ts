@@ -1,0 +1,432 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import type { Component } from "#flow/flow.ts";
+import { type Decision, Pending } from "#flow/flow.ts";
+import { Labels, Slots } from "#flow/label.ts";
+import type { BucketParams } from "#flow/limit/bucket.ts";
+import type { CounterEngine, Taken } from "#flow/limit/engine.ts";
+import { RateLimiter, RateState } from "#flow/limit/rate-limiter.ts";
+import { Bench, concurrency, flowOf, rate, rateRule, testWorld, told } from "./setup.ts";
+
+/** What a bucket says of a first take. */
+test("fields of a decision", () => {
+  const bench = new Bench(rateRule({ deniedStatus: 402, limitByLabelKey: "user" }), rate(2, 1));
+  const decision = bench.take({ user: "x:y z" });
+  assert.deepEqual(decision, {
+    component: bench.limiter.component,
+    outcome: "granted",
+    dropped: false,
+    keyMissing: false,
+    label: "user:x:y z",
+    remaining: 1,
+    current: 1,
+    consumed: 1,
+    waitMs: 0,
+    requestId: "",
+    grant: {
+      policyName: "policy",
+      componentId: "root.0",
+      key: "user:x:y z",
+      id: "",
+      amount: 1,
+    },
+    failure: undefined,
+  } satisfies Decision);
+  assert.equal(bench.limiter.component.deniedStatus, 402);
+  assert.ok(Object.isFrozen(bench.limiter.component));
+  assert.equal(new Bench(rateRule(), rate(2, 1)).take().label, "default");
+});
+
+test("interval fill: as recorded", () => {
+  const bench = new Bench(rateRule({ continuousFill: false, intervalMs: 3_000 }), rate(3, 2));
+  const { clock } = bench.world;
+  const at = (ms: number) => {
+    clock.advance(1_000_000 + ms - clock.now());
+    return told(bench.take());
+  };
+  assert.deepEqual(at(0), [false, 2, 1, 1, 0]);
+  assert.deepEqual(at(0), [false, 1, 2, 1, 0]);
+  assert.deepEqual(at(0), [false, 0, 3, 1, 0]);
+  assert.deepEqual(at(0), [true, 0, 3, 0, 3_000]);
+  assert.deepEqual(at(2_000), [true, 0, 3, 0, 1_000]);
+  assert.deepEqual(at(3_500), [false, 1, 2, 1, 0]);
+  assert.deepEqual(at(3_500), [false, 0, 3, 1, 0]);
+  assert.deepEqual(at(3_500), [true, 0, 3, 0, 2_500]);
+  assert.deepEqual(at(5_000), [true, 0, 3, 0, 1_000]);
+  assert.deepEqual(at(6_600), [false, 1, 2, 1, 0]);
+  assert.deepEqual(at(13_000), [false, 2, 1, 1, 0]);
+  assert.deepEqual(at(13_000), [false, 1, 2, 1, 0]);
+  assert.deepEqual(at(13_000), [false, 0, 3, 1, 0]);
+  assert.deepEqual(at(13_000), [true, 0, 3, 0, 2_000]);
+});
+
+test("delayed continuous fill: as recorded, armed again when found full", () => {
+  const bench = new Bench(rateRule({ delayInitialFill: true }), rate(2, 1));
+  const { clock } = bench.world;
+  const at = (ms: number) => {
+    clock.advance(1_000_000 + ms - clock.now());
+    return told(bench.take());
+  };
+  assert.deepEqual(at(0), [false, 1, 1, 1, 0]);
+  assert.deepEqual(at(0), [false, 0, 2, 1, 0]);
+  assert.deepEqual(at(0), [true, 0, 2, 0, 3_000]);
+  assert.deepEqual(at(1_500), [true, 0, 2, 0, 1_500]);
+  assert.deepEqual(at(2_500), [true, 0.5, 1.5, 0, 500]);
+  assert.deepEqual(at(3_500), [false, 0.5, 1.5, 1, 0]);
+  assert.deepEqual(at(9_700), [false, 1, 1, 1, 0]);
+  assert.deepEqual(at(9_700), [false, 0, 2, 1, 0]);
+  assert.deepEqual(at(9_700), [true, 0, 2, 0, 3_000]);
+});
+
+test("delayed interval fill: the wait is the one to the fill that really comes", () => {
+  const rule = rateRule({ delayInitialFill: true, continuousFill: false, intervalMs: 3_000 });
+  const bench = new Bench(rule, rate(2, 2));
+  const { clock } = bench.world;
+  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(told(bench.take()), [false, 0, 2, 1, 0]);
+  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 3_000]);
+  clock.advance(1_500);
+  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 1_500]);
+  clock.advance(1_500);
+  // Full again, hence armed again: three seconds more.
+  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(told(bench.take()), [false, 0, 2, 1, 0]);
+  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 3_000]);
+});
+
+test("more than the capacity, no fill, no capacity: as recorded", () => {
+  const rule = rateRule({ intervalMs: 10_000, limitByLabelKey: "k", tokensLabelKey: "cost" });
+  const filling = new Bench(rule, rate(4, 1));
+  assert.deepEqual(told(filling.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
+  assert.deepEqual(told(filling.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 10_000]);
+  assert.deepEqual(told(filling.take({ k: "3", cost: "100" })), [true, 4, 0, 0, 960_000]);
+  const dry = new Bench(rule, rate(4, 0));
+  assert.deepEqual(told(dry.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
+  assert.deepEqual(told(dry.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 0]);
+  const shut = new Bench(rateRule({ intervalMs: 10_000 }), rate(0, 1));
+  assert.deepEqual(told(shut.take()), [true, 0, 0, 0, 10_000]);
+  assert.deepEqual(told(new Bench(rateRule(), rate(0, 0)).take()), [true, 0, 0, 0, 0]);
+});
+
+test("token texts: as recorded, odd ones count one and are counted", () => {
+  const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
+  const bench = new Bench(rule, rate(10, 0));
+  const good: readonly (readonly [string, number])[] = [
+    ["2", 2],
+    ["0.25", 0.25],
+    ["10", 10],
+    ["0", 0],
+    ["1e1", 10],
+    ["+3", 3],
+  ];
+  for (const [cost, tokens] of good) {
+    const decision = bench.take({ k: `good${cost}`, cost });
+    assert.deepEqual(told(decision), [false, 10 - tokens, tokens, tokens, 0], cost);
+  }
+  assert.deepEqual(bench.world.oddities, []);
+  const bad = ["abc", "", " 3", "3,5", "1_000", "-1", "0x1p2", "Inf", "-Inf", "infinity", "NaN"];
+  for (const cost of bad) {
+    assert.deepEqual(told(bench.take({ k: `bad${cost}`, cost })), [false, 9, 1, 1, 0], cost);
+  }
+  assert.deepEqual(bench.world.oddities, Array(bad.length).fill("bad_label_number"));
+  assert.deepEqual(told(bench.take({ k: "badNaN", cost: "10" })), [true, 9, 1, 0, 0]);
+  assert.deepEqual(told(bench.take({ k: "none" })), [false, 9, 1, 1, 0]);
+  for (const [k, cost, wanted] of [
+    ["seq", "4", [false, 6, 4, 4, 0]],
+    ["seq", "4", [false, 2, 8, 4, 0]],
+    ["seq", "4", [true, 2, 8, 0, 0]],
+    ["seq", "2", [false, 0, 10, 2, 0]],
+  ] as const) {
+    assert.deepEqual(told(bench.take({ k, cost })), wanted);
+  }
+});
+
+test("without its label a flow passes and takes nothing; the empty value is a value", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "user" }), rate(1, 0));
+  const missing = bench.take({});
+  assert.equal(missing.keyMissing, true);
+  assert.equal(missing.label, "");
+  assert.equal(missing.grant, undefined);
+  assert.deepEqual(told(missing), [false, 0, 0, 0, 0]);
+  assert.deepEqual(bench.world.oddities, ["missing_limit_label"]);
+  assert.equal(bench.take({ user: "" }).label, "user:");
+  assert.equal(bench.take({ user: "" }).dropped, true);
+  assert.equal(bench.take({ user: "a" }).dropped, false);
+  assert.equal(bench.take({ user: "A" }).dropped, false);
+});
+
+test("open before numbers, on pass-through, after removal and on signals that are no numbers", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "k" }));
+  const open = (why: string) => {
+    const decision = bench.take({ k: "a" });
+    assert.deepEqual(told(decision), [false, 0, 0, 0, 0], why);
+    assert.equal(decision.label, "k:a");
+    assert.equal(decision.keyMissing, false);
+    assert.equal(decision.grant, undefined);
+  };
+  open("before");
+  bench.limiter.decide(rate(1, 0));
+  assert.equal(bench.take({ k: "a" }).dropped, false);
+  assert.equal(bench.take({ k: "a" }).dropped, true);
+  bench.limiter.decide(rate(1, 0, true));
+  open("pass-through");
+  bench.limiter.decide(rate(1, 0));
+  assert.equal(bench.take({ k: "a" }).dropped, true, "the bucket is still empty");
+  for (const odd of [
+    undefined,
+    rate(Number.NaN, 1),
+    rate(Number.POSITIVE_INFINITY, 1),
+    rate(1, Number.NaN),
+    concurrency(0),
+  ]) {
+    bench.limiter.decide(odd);
+    open(JSON.stringify(odd));
+  }
+  bench.limiter.decide(rate(-3, -3));
+  assert.deepEqual(told(bench.take({ k: "b" })), [true, 0, 0, 0, 0]);
+});
+
+test("new numbers: a lower capacity caps, a new fill counts from now", () => {
+  const bench = new Bench(rateRule(), rate(10, 0));
+  bench.take();
+  bench.limiter.decide(rate(4, 0));
+  assert.deepEqual(told(bench.take()), [false, 3, 1, 1, 0]);
+  bench.limiter.decide(rate(100, 0));
+  assert.deepEqual(told(bench.take()), [false, 2, 98, 1, 0]);
+  bench.world.clock.advance(3_600_000);
+  bench.limiter.decide(rate(100, 10));
+  bench.world.clock.advance(100);
+  assert.deepEqual(told(bench.take()), [false, 2, 98, 1, 0]);
+});
+
+test("a rule with another interval takes the bucket over and fills it by its own", () => {
+  const first = new Bench(rateRule({ intervalMs: 1_000 }), rate(10, 10));
+  for (let taken = 0; taken < 10; taken++) first.take();
+  const { world, state } = first;
+  const second = new Bench(rateRule({ intervalMs: 10_000 }), undefined, world, state);
+  assert.deepEqual(told(second.take()), [true, 0, 10, 0, 1_000], "last numbers, own interval");
+  world.clock.advance(1_000);
+  assert.deepEqual(told(second.take()), [false, 0, 10, 1, 0]);
+});
+
+test("unused for too long: forgotten; used or unlimited: not", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "k", maxIdleMs: 60_000 }), rate(1, 0));
+  const unkeyed = new Bench(rateRule({ maxIdleMs: 60_000 }), rate(1, 0), bench.world);
+  const forever = new Bench(rateRule({ maxIdleMs: 0 }), rate(1, 0), bench.world);
+  for (const one of [bench, unkeyed, forever]) one.take({ k: "a" });
+  bench.world.clock.advance(50_000);
+  assert.equal(bench.take({ k: "a" }).dropped, true);
+  bench.world.clock.advance(50_000);
+  assert.equal(bench.take({ k: "a" }).dropped, true);
+  assert.equal(unkeyed.take().dropped, false);
+  bench.world.clock.advance(1e9);
+  assert.equal(bench.take({ k: "a" }).dropped, false);
+  assert.equal(forever.take().dropped, true);
+});
+
+test("a peek says what a take would and changes nothing", () => {
+  fc.assert(
+    fc.property(
+      fc.boolean(),
+      fc.boolean(),
+      fc.array(
+        fc.record({
+          user: fc.constantFrom("a", "b", "c", "d"),
+          cost: fc.constantFrom("0", "1", "3", "7", "bad"),
+          after: fc.constantFrom(0, 1, 500, 5_000),
+          peeks: fc.integer({ min: 0, max: 3 }),
+        }),
+        { maxLength: 60 },
+      ),
+      (continuousFill, delayInitialFill, steps) => {
+        const rule = rateRule({
+          limitByLabelKey: "user",
+          tokensLabelKey: "cost",
+          continuousFill,
+          delayInitialFill,
+        });
+        const peeked = new Bench(rule, rate(5, 2), testWorld(3));
+        const plain = new Bench(rule, rate(5, 2), testWorld(3));
+        for (const { after, peeks, ...values } of steps) {
+          for (const bench of [peeked, plain]) bench.world.clock.advance(after);
+          for (let again = 0; again < peeks; again++) {
+            peeked.peek({ user: "z", cost: "1" });
+            peeked.peek(values);
+          }
+          const seen = told(peeked.peek(values));
+          const { grant: _, component: __, ...taken } = peeked.take(values);
+          const { grant: ___, component: ____, ...wanted } = plain.take(values);
+          assert.deepEqual(taken, wanted);
+          assert.deepEqual([taken.dropped, taken.consumed], [seen[0], seen[3]]);
+          assert.deepEqual(peeked.world.oddities, plain.world.oddities);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test("what is undone is there again, and never more than the capacity", () => {
+  fc.assert(
+    fc.property(
+      fc.boolean(),
+      fc.array(
+        fc.record({
+          cost: fc.double({ min: 0, max: 8, noNaN: true }).map(String),
+          after: fc.constantFrom(0, 10, 1_000),
+          capacity: fc.constantFrom(5, 6, 10),
+          open: fc.boolean(),
+        }),
+        { maxLength: 40 },
+      ),
+      (continuousFill, steps) => {
+        const bench = new Bench(rateRule({ tokensLabelKey: "cost", continuousFill }), rate(10, 1));
+        for (const { cost, after, capacity, open } of steps) {
+          bench.world.clock.advance(after);
+          bench.limiter.decide(rate(capacity, 1));
+          const before = bench.peek({ cost: "0" }).remaining;
+          const decision = bench.take({ cost });
+          if (open) bench.limiter.decide(undefined);
+          bench.undo(decision);
+          bench.limiter.decide(rate(capacity, 1));
+          const { remaining } = bench.peek({ cost: "0" });
+          assert.ok(Math.abs(remaining - before) < 1e-9, `${remaining} after ${before}`);
+          assert.ok(remaining <= capacity);
+          bench.take({ cost: "0.7" });
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test("over any window: never more than capacity and refill", () => {
+  fc.assert(
+    fc.property(
+      fc.record({
+        capacity: fc.integer({ min: 0, max: 20 }),
+        amount: fc.double({ min: 0, max: 20, noNaN: true }),
+        continuousFill: fc.boolean(),
+        delayInitialFill: fc.boolean(),
+      }),
+      fc.array(
+        fc.record({
+          after: fc.double({ min: 0, max: 900, noNaN: true }),
+          cost: fc.double({ min: 0, max: 6, noNaN: true }).map(String),
+        }),
+        { minLength: 20, maxLength: 120 },
+      ),
+      ({ capacity, amount, ...form }, steps) => {
+        const bench = new Bench(
+          rateRule({ tokensLabelKey: "cost", ...form }),
+          rate(capacity, amount),
+        );
+        const admitted: { readonly at: number; readonly tokens: number }[] = [];
+        for (const { after, cost } of steps) {
+          bench.world.clock.advance(after);
+          const { consumed } = bench.take({ cost });
+          admitted.push({ at: bench.world.clock.now(), tokens: consumed });
+        }
+        for (const [first, { at: start }] of admitted.entries()) {
+          let sum = 0;
+          for (const { at, tokens } of admitted.slice(first)) {
+            sum += tokens;
+            const intervals = (at - start) / 1_000;
+            const due = form.continuousFill ? intervals : Math.ceil(intervals + 1e-6);
+            assert.ok(sum <= capacity + amount * due + 1e-6, `${sum} in ${intervals} intervals`);
+          }
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+/** An engine that answers as told. */
+class Away implements CounterEngine<BucketParams> {
+  readonly given: string[] = [];
+  answer: Taken | Pending<Taken>;
+
+  constructor(answer: Taken | Pending<Taken>) {
+    this.answer = answer;
+  }
+
+  peek(): Taken {
+    return UNDECIDED;
+  }
+
+  take(): Taken | Pending<Taken> {
+    return this.answer;
+  }
+
+  giveBack(_value: string | undefined, _amount: number, id: string): boolean {
+    this.given.push(id);
+    return true;
+  }
+}
+
+const UNDECIDED: Taken = { outcome: "undecided", remaining: 0, current: 0, waitMs: 0, id: "" };
+
+function away(onFailure: Component["onFailure"], engine: CounterEngine<BucketParams>) {
+  const world = testWorld();
+  const rule = rateRule({ onFailure });
+  const component = new Bench(rule).limiter.component;
+  const slots = new Slots();
+  const limiter = new RateLimiter(component, rule, slots, new RateState(world), world, engine);
+  limiter.decide(rate(1, 0));
+  return {
+    world,
+    limiter,
+    take: () => limiter.take(flowOf(), new Labels(slots.keys, flowOf().labels)),
+  };
+}
+
+test("an engine that cannot say: the failure mode answers by name", () => {
+  for (const [mode, drops] of [
+    ["open", [false, false]],
+    ["closed", [true, true]],
+    ["local", [false, true]],
+    ["last_known", [false, true]],
+  ] as const) {
+    const { take, world } = away(mode, new Away(UNDECIDED));
+    for (const dropped of drops) {
+      const decision = take();
+      assert.ok(!(decision instanceof Pending));
+      assert.equal(decision.outcome, "undecided");
+      assert.equal(decision.failure, mode);
+      assert.equal(decision.dropped, dropped, mode);
+      assert.equal(decision.consumed, mode !== "open" && !dropped ? 1 : 0);
+    }
+    assert.deepEqual(world.oddities, ["undecided", "undecided"]);
+  }
+});
+
+test("what stood in for an engine gets its tokens back itself", () => {
+  const engine = new Away(UNDECIDED);
+  const { take, limiter } = away("local", engine);
+  for (let again = 0; again < 3; again++) {
+    const decision = take();
+    assert.ok(!(decision instanceof Pending) && decision.grant !== undefined);
+    limiter.undo(decision.grant);
+  }
+  assert.deepEqual(engine.given, []);
+  engine.answer = { outcome: "granted", remaining: 3, current: 1, waitMs: 0, id: "7" };
+  const real = take();
+  assert.ok(!(real instanceof Pending) && real.grant !== undefined);
+  limiter.undo(real.grant);
+  assert.deepEqual(engine.given, ["7"]);
+});
+
+test("an engine that answers later; whoever gives up gets what it says then", () => {
+  const late = new Pending<Taken>(() => late.settle(UNDECIDED));
+  const { take } = away("closed", new Away(late));
+  const answer = take();
+  assert.ok(answer instanceof Pending);
+  const seen: Decision[] = [];
+  answer.whenSettled((decision) => seen.push(decision));
+  assert.equal(seen.length, 0);
+  answer.cancel();
+  assert.equal(seen[0]?.failure, "closed");
+  assert.equal(seen[0]?.dropped, true);
+});

@@ -1,0 +1,69 @@
+// What the limiters promise under many keys: bytes, pauses, and that invented keys free nobody.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { RateState } from "#flow/limit/rate-limiter.ts";
+import { Bench, concurrency, concurrencyRule, rate, rateRule, testWorld } from "./setup.ts";
+
+setFlagsFromString("--expose-gc");
+const collect: () => void = runInNewContext("gc");
+
+function usedBytes(): number {
+  collect();
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+const KEYED = rateRule({ limitByLabelKey: "k" });
+
+test("at most 64 bytes per key, at every size from a hundred thousand to a million", () => {
+  const bench = new Bench(KEYED, rate(5, 0), testWorld(2_000_000));
+  const before = usedBytes();
+  let key = 0;
+  for (const size of [100_000, 150_000, 200_000, 300_000, 500_000, 700_000, 1_000_000]) {
+    while (key < size) bench.take({ k: `user-${key++}` });
+    const perKey = (usedBytes() - before) / size;
+    assert.ok(perKey > 28 && perKey <= 64, `${perKey} bytes per key of ${size}`);
+  }
+  assert.ok(bench.state instanceof RateState);
+  assert.equal(bench.state.buckets.keys, 1_000_000);
+  assert.equal(bench.take({ k: "user-77" }).remaining, 3);
+  assert.equal(bench.take({ k: "x".repeat(100_000) }).remaining, 4);
+});
+
+test("small limiters are small", () => {
+  const world = testWorld();
+  const before = usedBytes();
+  const benches = Array.from({ length: 1_000 }, (_, index) => {
+    const bench =
+      index % 2 === 0
+        ? new Bench(KEYED, rate(5, 0), world)
+        : new Bench(concurrencyRule({ limitByLabelKey: "k" }), concurrency(3), world);
+    bench.take({ k: "one" });
+    return bench;
+  });
+  const each = (usedBytes() - before) / benches.length;
+  assert.ok(each < 6_000, `${each} bytes each`);
+});
+
+test("ten million invented keys free no blocked one", () => {
+  let overflowed = 0;
+  const observer = { ...testWorld().observer, odd: () => overflowed++ };
+  const bench = new Bench(KEYED, rate(2, 0), { ...testWorld(10_000), observer });
+  const blocked = Array.from({ length: 50 }, (_, index) => `blocked-${index}`);
+  for (const k of blocked) for (let again = 0; again < 2; again++) bench.take({ k });
+  let passed = 0;
+  for (let key = 0; key < 10_000_000; key++) {
+    const labels = { k: `invented-${key}` };
+    if (!bench.take(labels).dropped) passed++;
+    if (key % 1_000_000 === 0) for (const k of blocked) assert.ok(bench.take({ k }).dropped, k);
+  }
+  for (const k of blocked) assert.ok(bench.take({ k }).dropped, k);
+  assert.equal(passed, 10_000 - blocked.length + 2, "a place each, and two of the shared bucket");
+  assert.ok(bench.state instanceof RateState);
+  assert.equal(bench.state.buckets.keys, 10_000);
+  assert.equal(overflowed, 10_000_000 - (10_000 - blocked.length));
+});
