@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { seededChance } from "#base/chance.ts";
+import { Fault } from "#base/fault.ts";
+import {
+  type CheckHttpRequest,
+  readCheckHttpRequest,
+  readCheckRequest,
+  readFlowEndRequest,
+  writeCheckHttpRequest,
+  writeCheckRequest,
+  writeFlowEndRequest,
+} from "#wire/check-request.ts";
+import { HeaderNames } from "#wire/headers.ts";
+import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/json-request.ts";
+import { decode, encode } from "#wire/messages.ts";
+import { toJson } from "#wire/protojson.ts";
+import {
+  CheckRequestSchema,
+  FlowEndRequestSchema,
+} from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPRequestSchema } from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+
+const names = new HeaderNames(seededChance(1));
+
+/** A described request as plain data, headers by name as received. */
+function plain({ request, ...rest }: CheckHttpRequest) {
+  if (request === undefined) return { ...rest, request };
+  const { headers } = request;
+  const { method, path, host, scheme, protocol, body, sizeText } = request;
+  const map = Object.fromEntries(headers.names.map((name, at) => [name.raw, headers.value(at)]));
+  return {
+    ...rest,
+    request: { method, path, host, scheme, protocol, body, sizeText, headers: map },
+  };
+}
+
+const text = fc.oneof(
+  fc.string({ maxLength: 10 }),
+  fc.string({ unit: "grapheme", maxLength: 200 }),
+);
+const name = fc.string({ maxLength: 8 }).filter((key) => key !== "__proto__");
+const strings = fc.dictionary(name, text, { maxKeys: 4, noNullPrototype: true });
+const unknown = fc.constantFrom(
+  [],
+  [{ no: 900, wireType: 0, data: Uint8Array.of(5) }],
+  [{ no: 901, wireType: 2, data: Uint8Array.of(1, 9) }],
+  [{ no: 902, wireType: 1, data: new Uint8Array(8) }],
+);
+const socket = fc.option(
+  fc.record({
+    $unknown: unknown,
+    protocol: fc.constantFrom(0, 1, 7, -1),
+    address: text,
+    port: fc.nat({ max: 0xffffffff }),
+  }),
+  { nil: undefined },
+);
+const checkHttp = fc.record({
+  $unknown: unknown,
+  source: socket,
+  destination: socket,
+  controlPoint: text,
+  rampMode: fc.boolean(),
+  expectEnd: fc.boolean(),
+  request: fc.option(
+    fc.record({
+      $unknown: unknown,
+      method: text,
+      headers: strings,
+      path: text,
+      host: text,
+      scheme: text,
+      size: fc.bigInt({ min: -(1n << 63n), max: (1n << 63n) - 1n }),
+      protocol: text,
+      body: text,
+    }),
+    { nil: undefined },
+  ),
+});
+const check = fc.record({
+  $unknown: unknown,
+  controlPoint: text,
+  labels: strings,
+  rampMode: fc.boolean(),
+  expectEnd: fc.boolean(),
+  cacheLookupRequest: fc.option(
+    fc.record({ resultCacheKey: text, globalCacheKeys: fc.array(text, { maxLength: 3 }) }),
+    { nil: undefined },
+  ),
+});
+const flowEnd = fc.record({
+  $unknown: unknown,
+  controlPoint: text,
+  inflightRequests: fc.array(
+    fc.record({
+      $unknown: unknown,
+      policyName: text,
+      policyHash: text,
+      componentId: text,
+      label: text,
+      requestId: text,
+      tokens: fc.double({ noDefaultInfinity: true, noNaN: true }).map((n) => n + 0 || 0),
+    }),
+    { maxLength: 3 },
+  ),
+});
+
+/** What a reader gives, or "refused" for its Fault; any other failure fails the test. */
+function attempt<T>(read: () => T): T | "refused" {
+  try {
+    return read();
+  } catch (thrown) {
+    assert.ok(thrown instanceof Fault);
+    assert.equal(thrown.code, "INVALID_ARGUMENT");
+    return "refused";
+  }
+}
+
+interface Kind {
+  readonly title: string;
+  readonly schema: DescMessage;
+  readonly any: fc.Arbitrary<MessageInitShape<DescMessage>>;
+  readonly read: (bytes: Uint8Array) => unknown;
+  readonly rewrite: (bytes: Uint8Array) => Uint8Array;
+  readonly readJson: (bytes: Uint8Array) => unknown;
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    title: "CheckHTTPRequest",
+    schema: CheckHTTPRequestSchema,
+    any: checkHttp,
+    read: (bytes) => plain(readCheckHttpRequest(bytes, names)),
+    rewrite: (bytes) => writeCheckHttpRequest(readCheckHttpRequest(bytes, names)),
+    readJson: (bytes) => plain(checkHttpFromJson(bytes, names)),
+  },
+  {
+    title: "CheckRequest",
+    schema: CheckRequestSchema,
+    any: check,
+    read: (bytes) => readCheckRequest(bytes),
+    rewrite: (bytes) => writeCheckRequest(readCheckRequest(bytes)),
+    readJson: (bytes) => checkFromJson(bytes),
+  },
+  {
+    title: "FlowEndRequest",
+    schema: FlowEndRequestSchema,
+    any: flowEnd,
+    read: (bytes) => readFlowEndRequest(bytes),
+    rewrite: (bytes) => writeFlowEndRequest(readFlowEndRequest(bytes)),
+    readJson: (bytes) => flowEndFromJson(bytes),
+  },
+];
+
+/** The library's view of the bytes, unknown fields dropped. */
+function reference(schema: DescMessage, bytes: Uint8Array) {
+  try {
+    return toJson(schema, fromBinary(schema, bytes, { readUnknownFields: false }));
+  } catch {
+    return "refused";
+  }
+}
+
+for (const { title, schema, any, read, rewrite, readJson } of KINDS) {
+  const encoded = any.map((init) => toBinary(schema, create(schema, init)));
+  describe(`reading and writing ${title}`, () => {
+    it("loses nothing that the library reads, unknown and doubled fields included", () => {
+      fc.assert(
+        fc.property(encoded, encoded, (first, second) => {
+          for (const bytes of [first, Buffer.concat([first, second])]) {
+            assert.deepEqual(reference(schema, rewrite(bytes)), reference(schema, bytes));
+          }
+        }),
+      );
+    });
+
+    it("refuses or reads every truncation as the library does", () => {
+      fc.assert(
+        fc.property(encoded, (bytes) => {
+          for (let end = 0; end < bytes.length; end++) {
+            const cut = bytes.subarray(0, end);
+            const got = attempt(() => reference(schema, rewrite(cut)));
+            assert.deepEqual(got, reference(schema, cut), `cut at ${end}`);
+          }
+        }),
+        { numRuns: 20 },
+      );
+    });
+
+    it("reads JSON to the same shape as binary", () => {
+      fc.assert(
+        fc.property(any, (init) => {
+          const message = create(schema, init);
+          const bytes = toBinary(schema, message, { writeUnknownFields: false });
+          const json = JSON.stringify(toJson(schema, message));
+          assert.deepEqual(readJson(Buffer.from(json)), read(bytes));
+        }),
+      );
+    });
+  });
+}
+
+describe("messages of protobufjs", () => {
+  it("are read, and read what we write", () => {
+    const message = { controlPoint: "cp", labels: { a: "1", b: "é" }, expectEnd: true };
+    const bytes = encode("aperture.flowcontrol.check.v1.CheckRequest", message);
+    const got = readCheckRequest(bytes);
+    assert.deepEqual(
+      [...got.labels],
+      [
+        ["a", "1"],
+        ["b", "é"],
+      ],
+    );
+    const again = decode("aperture.flowcontrol.check.v1.CheckRequest", writeCheckRequest(got));
+    assert.deepEqual(again.labels, message.labels);
+    assert.equal(again.expectEnd, true);
+  });
+});
+
+describe("labels", () => {
+  it("beyond a thousand are refused at either door", () => {
+    const labels = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, n) => [`l${n}`, ""]));
+    const bytes = (count: number) =>
+      toBinary(CheckRequestSchema, create(CheckRequestSchema, { labels: labels(count) }));
+    assert.equal(readCheckRequest(bytes(1_000)).labels.size, 1_000);
+    assert.throws(() => readCheckRequest(bytes(1_001)), { code: "RESOURCE_EXHAUSTED" });
+    const json = JSON.stringify({ labels: labels(1_001) });
+    assert.throws(() => checkFromJson(Buffer.from(json)), {
+      code: "RESOURCE_EXHAUSTED",
+      http: 413,
+    });
+  });
+});

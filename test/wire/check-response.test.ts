@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { fromBinary, isMessage, type JsonValue, toBinary } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import {
+  type CheckReply,
+  KeyList,
+  type ReportedDecision,
+  writeFlowEndResponse,
+} from "#wire/check-response.ts";
+import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/http-answer.ts";
+import { flowEndJson, JsonAnswerWriter } from "#wire/json-response.ts";
+import { decode } from "#wire/messages.ts";
+import { toJson } from "#wire/protojson.ts";
+import { STATUS_NAMES } from "#wire/status-code.ts";
+import {
+  CheckResponseSchema,
+  FlowEndResponseSchema,
+  StatusCodeSchema,
+} from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import { CheckHTTPResponseSchema } from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { CheckResponseSchema as AuthResponseSchema } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+
+const proto = new HttpAnswerWriter();
+const json = new JsonAnswerWriter();
+
+const text = fc.oneof(
+  fc.string({ maxLength: 10 }),
+  fc.string({ unit: "grapheme", maxLength: 100 }),
+  fc.string({ minLength: 126, maxLength: 131 }),
+);
+const status = fc.constantFrom(0, 200, 402, 403, 429, 503, 599);
+const wall = fc.oneof(
+  fc.constantFrom(0, 1, 1_700_000_000_000, 1_700_000_000_000.5, 1_700_000_000_123.456, 999.9999999),
+  fc.double({ min: 0, max: 4e12, noNaN: true }),
+);
+const number = fc.oneof(
+  fc.constantFrom(0, 1, 0.1, 1e21, 1e-7, Number.MAX_VALUE),
+  fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
+);
+// The same objects come back in later replies, as they do while a plan lives.
+const components = fc.sample(
+  fc.record({
+    policyName: text,
+    policyHash: text,
+    componentId: text,
+    kind: fc.constantFrom("rate_limiter", "concurrency_limiter", "sampler", "ramp_sampler"),
+    deniedStatus: status,
+  }),
+  { numRuns: 12, seed: 4 },
+);
+const classifiers = fc.sample(
+  fc.record({
+    policyName: text,
+    policyHash: text,
+    classifierIndex: fc.nat(),
+    error: fc.nat({ max: 5 }),
+  }),
+  { numRuns: 6, seed: 4 },
+);
+const decision: fc.Arbitrary<ReportedDecision> = fc.record({
+  component: fc.constantFrom(...components),
+  dropped: fc.boolean(),
+  keyMissing: fc.boolean(),
+  label: text,
+  remaining: number,
+  current: number,
+  consumed: number,
+  waitMs: fc.oneof(fc.constantFrom(-1, 0), fc.double({ min: 0, max: 1e9, noNaN: true })),
+  requestId: text,
+  failure: fc.constantFrom(undefined, "open", "last_known"),
+});
+const cacheAnswer = fc.record({ missed: fc.boolean(), error: fc.constantFrom("", "gone") });
+const label = fc
+  .string({ maxLength: 9 })
+  .filter((name) => name !== "__proto__" && !/^\d/.test(name));
+const reply: fc.Arbitrary<CheckReply> = fc.record({
+  start: wall,
+  end: wall,
+  services: fc.array(text, { maxLength: 3 }),
+  controlPoint: text,
+  keys: fc.array(text, { maxLength: 5 }).map((keys) => new KeyList(keys)),
+  telemetry: fc
+    .uniqueArray(fc.tuple(label, text), { maxLength: 5, selector: ([name]) => name })
+    .map((pairs) => pairs.flat()),
+  accepted: fc.boolean(),
+  reason: fc.nat({ max: 4 }),
+  classifiers: fc.array(fc.constantFrom(...classifiers), { maxLength: 3 }),
+  fluxMeters: fc.array(text, { maxLength: 3 }),
+  decisions: fc.array(decision, { maxLength: 4 }),
+  waitMs: fc.constantFrom(0, 1, 1500.25),
+  deniedStatus: status,
+  cache: fc.option(
+    fc.record({
+      result: fc.option(cacheAnswer, { nil: undefined }),
+      global: fc.array(fc.tuple(label, cacheAnswer), { maxLength: 2 }).map((all) => new Map(all)),
+    }),
+    { nil: undefined },
+  ),
+  expectEnd: fc.boolean(),
+});
+const answer = fc.record({
+  check: reply,
+  deniedStatus: fc.constantFrom(403, 429, 599),
+  retryAfter: fc.constantFrom(0, 1, 77),
+  baggage: fc.constantFrom(undefined, "a=b", 'k="odd"'),
+});
+
+/** Our own field is left out of JSON when it is empty, so that replies look as clients know them. */
+function withoutEmpty(value: JsonValue): JsonValue {
+  return JSON.parse(JSON.stringify(value), (key, member) =>
+    key === "failure_mode" && member === "" ? undefined : member,
+  );
+}
+
+describe("writing CheckResponse", () => {
+  it("gives bytes in canonical form, and JSON that the library gives for them", () => {
+    fc.assert(
+      fc.property(reply, (given) => {
+        const bytes = proto.writeCheck(given);
+        const message = fromBinary(CheckResponseSchema, bytes);
+        assert.deepEqual(Buffer.from(toBinary(CheckResponseSchema, message)), bytes);
+        assert.deepEqual(
+          JSON.parse(json.check(given)),
+          withoutEmpty(toJson(CheckResponseSchema, message)),
+        );
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("says what the reply says, as protobufjs reads it", () => {
+    fc.assert(
+      fc.property(reply, (given) => {
+        const name = "aperture.flowcontrol.check.v1.CheckResponse";
+        const read = decode(name, proto.writeCheck(given));
+        assert.equal(read.controlPoint, given.controlPoint);
+        assert.deepEqual(read.flowLabelKeys, given.keys.keys);
+        assert.deepEqual(read.services, given.services);
+        assert.equal(read.limiterDecisions.length, given.decisions.length);
+        given.decisions.forEach((want, at) => {
+          const got = read.limiterDecisions[at];
+          assert.equal(got?.componentId, want.component.componentId);
+          // That library reads an unknown number of an enum as 0.
+          const { deniedStatus } = want.component;
+          assert.equal(
+            got?.deniedResponseStatusCode,
+            deniedStatus in STATUS_NAMES ? deniedStatus : 0,
+          );
+          assert.equal(got?.dropped, want.dropped);
+          const info = got?.rateLimiterInfo ?? got?.concurrencyLimiterInfo ?? got?.samplerInfo;
+          assert.equal(info?.label, want.label);
+          assert.equal(
+            got?.concurrencyLimiterInfo?.tokensInfo?.consumed ?? want.consumed,
+            want.consumed,
+          );
+          assert.equal(
+            got?.rateLimiterInfo?.tokensInfo?.remaining ?? want.remaining,
+            want.remaining,
+          );
+        });
+      }),
+    );
+  });
+
+  it("names every status as the message does", () => {
+    const known = StatusCodeSchema.values.map(({ number, name }) => [String(number), name]);
+    assert.deepEqual(Object.entries(STATUS_NAMES), known);
+  });
+
+  it("writes timestamps and durations with 0, 3, 6 or 9 decimals", () => {
+    const [base] = fc.sample(reply, { numRuns: 1, seed: 1 });
+    assert.ok(base !== undefined);
+    const shown = (start: number, waitMs: number) => {
+      const { start: at, wait_time } = JSON.parse(json.check({ ...base, start, waitMs }));
+      return [at, wait_time];
+    };
+    assert.deepEqual(shown(0, 1_000), ["1970-01-01T00:00:00Z", "1s"]);
+    assert.deepEqual(shown(1_500, 1), ["1970-01-01T00:00:01.500Z", "0.001s"]);
+    assert.deepEqual(shown(1_500.25, 0.5), ["1970-01-01T00:00:01.500250Z", "0.000500s"]);
+    assert.deepEqual(shown(1.000001, 0), ["1970-01-01T00:00:00.001000001Z", null]);
+    assert.deepEqual(shown(1_999.9999999, 0), ["1970-01-01T00:00:02Z", null]);
+  });
+});
+
+describe("writing the replies of the HTTP doors", () => {
+  it("gives CheckHTTPResponse in binary and JSON alike", () => {
+    fc.assert(
+      fc.property(answer, (given) => {
+        const message = fromBinary(CheckHTTPResponseSchema, proto.writeCheckHttp(given));
+        const text = json.checkHttp(given, proto.base64(given.check));
+        assert.deepEqual(JSON.parse(text), withoutEmpty(toJson(CheckHTTPResponseSchema, message)));
+      }),
+    );
+  });
+
+  it("gives the proxy its CheckResponse with the check response as metadata", () => {
+    fc.assert(
+      fc.property(answer, (given) => {
+        const bytes = proto.writeAuth(given);
+        const { status, httpResponse, dynamicMetadata } = fromBinary(AuthResponseSchema, bytes);
+        const encoded = dynamicMetadata?.[METADATA_KEY];
+        assert.equal(encoded, proto.writeCheck(given.check).toString("base64"));
+        assert.equal(status?.code, given.check.accepted ? 0 : 14);
+        if (given.check.accepted) {
+          assert.ok(httpResponse.case === "okResponse");
+          const [option] = httpResponse.value.headers;
+          assert.equal(option?.header?.value, given.baggage);
+          // Present and false: overwrite.
+          if (given.baggage !== undefined) assert.equal(option?.append, false);
+          assert.equal(httpResponse.value.dynamicMetadata, undefined);
+        } else {
+          assert.ok(httpResponse.case === "deniedResponse");
+          assert.equal(httpResponse.value.status?.code, given.deniedStatus);
+          const [option] = httpResponse.value.headers;
+          const wanted = given.retryAfter === 0 ? undefined : String(given.retryAfter);
+          assert.equal(option?.header?.value, wanted);
+        }
+      }),
+    );
+  });
+
+  it("keeps earlier replies whole while later ones are written", () => {
+    const [first, second] = fc.sample(answer, { numRuns: 2, seed: 3 });
+    assert.ok(first !== undefined && second !== undefined);
+    const writers: readonly ((of: HttpAnswer) => Buffer)[] = [
+      (of) => proto.writeAuth(of),
+      (of) => proto.writeCheckHttp(of),
+      (of) => proto.writeCheck(of.check),
+    ];
+    for (const write of writers) {
+      const kept = write(first);
+      const copy = Buffer.from(kept);
+      write(second);
+      assert.deepEqual(kept, copy);
+    }
+  });
+});
+
+describe("writing FlowEndResponse", () => {
+  it("is the same in binary and JSON", () => {
+    const ref = fc.record({
+      policyName: text,
+      policyHash: text,
+      componentId: text,
+      label: text,
+      requestId: text,
+      tokens: number,
+    });
+    const statuses = fc.array(fc.record({ ref, returned: fc.boolean(), error: text }));
+    fc.assert(
+      fc.property(statuses, (given) => {
+        const message = fromBinary(FlowEndResponseSchema, writeFlowEndResponse(given));
+        assert.ok(isMessage(message, FlowEndResponseSchema));
+        assert.deepEqual(JSON.parse(flowEndJson(given)), toJson(FlowEndResponseSchema, message));
+      }),
+    );
+  });
+});

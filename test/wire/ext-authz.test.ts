@@ -1,0 +1,329 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import fc from "fast-check";
+import { seededChance } from "#base/chance.ts";
+import { Fault } from "#base/fault.ts";
+import { type AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
+import { HeaderNames } from "#wire/headers.ts";
+import { Messages } from "#wire/messages.ts";
+import {
+  type CheckRequest,
+  CheckRequestSchema,
+} from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+
+const names = new HeaderNames(seededChance(1));
+const read = (bytes: Uint8Array) => readAuthRequest(bytes, names);
+
+type Init = MessageInitShape<typeof CheckRequestSchema>;
+
+/** What both readers must agree on. */
+function ours(request: AuthRequest) {
+  const headers = new Map<string, string>();
+  request.names.forEach(({ raw }, index) => {
+    const known = request.repeated === "join" ? headers.get(raw) : undefined;
+    const value = request.value(index);
+    headers.set(raw, known === undefined ? value : `${known},${value}`);
+  });
+  return {
+    id: request.id,
+    method: request.method,
+    path: request.path,
+    host: request.host,
+    scheme: request.scheme,
+    protocol: request.protocol,
+    size: request.sizeText,
+    body: request.body,
+    hasHttp: request.hasHttp,
+    headers,
+    source: request.source,
+    destination: request.destination,
+    extensions: request.contextExtensions ?? new Map(),
+  };
+}
+
+type Peer = NonNullable<NonNullable<CheckRequest["attributes"]>["source"]>;
+
+function socketOf(peer: Peer | undefined) {
+  const address = peer?.address?.address;
+  if (address?.case !== "socketAddress") return undefined;
+  const { portSpecifier } = address.value;
+  const port = portSpecifier.case === "portValue" ? portSpecifier.value : 0;
+  return { address: address.value.address, port };
+}
+
+function theirs(message: CheckRequest) {
+  const { attributes } = message;
+  const http = attributes?.request?.http;
+  const headers = new Map<string, string>();
+  for (const { key, value, rawValue } of http?.headerMap?.headers ?? []) {
+    const text = rawValue.length > 0 ? Buffer.from(rawValue).toString("utf8") : value;
+    headers.set(key, headers.has(key) ? `${headers.get(key)},${text}` : text);
+  }
+  if (headers.size === 0) {
+    for (const [key, value] of Object.entries(http?.headers ?? {})) headers.set(key, value);
+  }
+  return {
+    id: http?.id ?? "",
+    method: http?.method ?? "",
+    path: http?.path ?? "",
+    host: http?.host ?? "",
+    scheme: http?.scheme ?? "",
+    protocol: http?.protocol ?? "",
+    size: String(http?.size ?? 0n),
+    body: http?.body || Buffer.from(http?.rawBody ?? []).toString("utf8"),
+    hasHttp: http !== undefined,
+    headers,
+    source: socketOf(attributes?.source),
+    destination: socketOf(attributes?.destination),
+    extensions: new Map(Object.entries(attributes?.contextExtensions ?? {})),
+  };
+}
+
+const text = fc.oneof(
+  fc.string({ maxLength: 12 }),
+  fc.string({ unit: "grapheme", maxLength: 6 }),
+  fc.string({ minLength: 120, maxLength: 300 }),
+);
+const key = fc.oneof(
+  fc.constantFrom("user-agent", "user_id", ":authority", "X-Mixed", ""),
+  fc.string({ maxLength: 8 }).filter((name) => name !== "__proto__"),
+);
+const unknown = fc.array(
+  fc.oneof(
+    fc.record({
+      no: fc.integer({ min: 500, max: 600 }),
+      wireType: fc.constant(0),
+      data: fc.constant(Uint8Array.of(0xac, 0x02)),
+    }),
+    fc.record({
+      no: fc.integer({ min: 500, max: 600 }),
+      wireType: fc.constant(2),
+      data: fc.constant(Uint8Array.of(3, 1, 2, 3)),
+    }),
+    fc.record({
+      no: fc.integer({ min: 500, max: 600 }),
+      wireType: fc.constant(5),
+      data: fc.constant(Uint8Array.of(1, 2, 3, 4)),
+    }),
+    fc.record({
+      no: fc.constant(501),
+      wireType: fc.constant(3),
+      // A group with a varint in it and its own end.
+      data: fc.constant(Uint8Array.of(0x08, 0x01, 0xac, 0x1f)),
+    }),
+  ),
+  { maxLength: 2 },
+);
+const peer = fc.option(
+  fc.record({
+    $unknown: unknown,
+    principal: text,
+    labels: fc.dictionary(key, text, { maxKeys: 2, noNullPrototype: true }),
+    address: fc.option(
+      fc.record({
+        address: fc.oneof(
+          fc.record({
+            case: fc.constant("socketAddress" as const),
+            value: fc.record({
+              $unknown: unknown,
+              protocol: fc.constantFrom(0, 1),
+              address: fc.constantFrom("10.0.0.1", "::ffff:10.0.0.1", "", "nowhere"),
+              portSpecifier: fc.oneof(
+                fc.record({
+                  case: fc.constant("portValue" as const),
+                  value: fc.nat({ max: 0xffffffff }),
+                }),
+                fc.record({ case: fc.constant("namedPort" as const), value: text }),
+              ),
+            }),
+          }),
+          fc.record({
+            case: fc.constant("pipe" as const),
+            value: fc.record({ path: text, mode: fc.nat() }),
+          }),
+        ),
+      }),
+      { nil: undefined },
+    ),
+  }),
+  { nil: undefined },
+);
+const http = fc.record({
+  $unknown: unknown,
+  id: text,
+  method: text,
+  path: text,
+  host: text,
+  scheme: text,
+  query: text,
+  protocol: text,
+  size: fc.oneof(
+    fc.constantFrom(0n, -1n, 7n, (1n << 63n) - 1n, -(1n << 63n)),
+    fc.bigInt({ min: 0n, max: 1n << 60n }),
+  ),
+  body: text,
+  rawBody: fc.uint8Array({ maxLength: 20 }),
+  headers: fc.dictionary(key, text, { maxKeys: 5, noNullPrototype: true }),
+  headerMap: fc.option(
+    fc.record({
+      headers: fc.array(
+        fc.record({
+          $unknown: unknown,
+          key,
+          value: fc.constantFrom("", "v"),
+          rawValue: text.map((raw) => new Uint8Array(Buffer.from(raw))),
+        }),
+        { maxLength: 3 },
+      ),
+    }),
+    { nil: undefined },
+  ),
+});
+const request = fc.record({
+  $unknown: unknown,
+  attributes: fc.option(
+    fc.record({
+      $unknown: unknown,
+      source: peer,
+      destination: peer,
+      request: fc.option(
+        fc.record({
+          time: fc.constant({ seconds: 5n, nanos: 1 }),
+          http: fc.option(http, { nil: undefined }),
+        }),
+        { nil: undefined },
+      ),
+      contextExtensions: fc.dictionary(key, text, { maxKeys: 3, noNullPrototype: true }),
+      tlsSession: fc.constant({ sni: "x" }),
+    }),
+    { nil: undefined },
+  ),
+});
+
+const encode = (init: unknown) =>
+  toBinary(CheckRequestSchema, create(CheckRequestSchema, init as Init));
+
+/** The Fault that a read throws, or what it gives. Anything else thrown fails the test. */
+function attempt(bytes: Uint8Array) {
+  try {
+    return ours(read(bytes));
+  } catch (thrown) {
+    assert.ok(thrown instanceof Fault);
+    assert.equal(thrown.code, "INVALID_ARGUMENT");
+    return "refused";
+  }
+}
+
+function reference(bytes: Uint8Array) {
+  let message: CheckRequest;
+  try {
+    message = fromBinary(CheckRequestSchema, bytes);
+  } catch {
+    return "refused";
+  }
+  return theirs(message);
+}
+
+describe("reading the proxy's CheckRequest", () => {
+  it("agrees with the library on every message, unknown fields included", () => {
+    fc.assert(
+      fc.property(request, (init) => {
+        const bytes = encode(init);
+        assert.deepEqual(attempt(bytes), reference(bytes));
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("agrees with protobufjs", () => {
+    const bundle = new Messages(new URL("../../src/wire/gen/ext-authz.json", import.meta.url));
+    const type = bundle.type("envoy.service.auth.v3.CheckRequest");
+    const http = { method: "GET", path: "/a?b", headers: { a: "1", b: "2" }, size: "77" };
+    const bytes = type.encode(type.fromObject({ attributes: { request: { http } } })).finish();
+    const got = ours(read(bytes));
+    assert.equal(got.method, "GET");
+    assert.equal(got.size, "77");
+    assert.deepEqual(
+      got.headers,
+      new Map([
+        ["a", "1"],
+        ["b", "2"],
+      ]),
+    );
+  });
+
+  it("merges what is there twice as the library does", () => {
+    fc.assert(
+      fc.property(request, request, (first, second) => {
+        const bytes = Buffer.concat([encode(first), encode(second)]);
+        assert.deepEqual(attempt(bytes), reference(bytes));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it("refuses or reads every truncation just as the library does", () => {
+    fc.assert(
+      fc.property(request, (init) => {
+        const bytes = encode(init);
+        const step = Math.max(1, Math.floor(bytes.length / 120));
+        for (let end = 0; end < bytes.length; end += step) {
+          const cut = bytes.subarray(0, end);
+          assert.deepEqual(attempt(cut), reference(cut), `cut at ${end}`);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("never fails in another way than a Fault, whatever the bytes", () => {
+    fc.assert(
+      fc.property(
+        request,
+        fc.array(fc.tuple(fc.nat(), fc.nat({ max: 255 })), { minLength: 1, maxLength: 4 }),
+        (init, flips) => {
+          const bytes = Buffer.from(encode(init));
+          for (const [at, value] of flips) if (bytes.length > 0) bytes[at % bytes.length] = value;
+          attempt(bytes);
+        },
+      ),
+      { numRuns: 400 },
+    );
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => void attempt(bytes)));
+  });
+
+  it("keeps raw header values apart that are not UTF-8", () => {
+    const headers = [
+      { key: "x", rawValue: Uint8Array.of(0xff, 0x41) },
+      { key: "y", rawValue: Uint8Array.of(0xfe, 0x41) },
+      { key: "x", rawValue: Uint8Array.from(Buffer.from("é")) },
+    ];
+    const got = ours(
+      read(encode({ attributes: { request: { http: { headerMap: { headers } } } } })),
+    );
+    assert.deepEqual(
+      got.headers,
+      new Map([
+        ["x", "ÿA,é"],
+        ["y", "þA"],
+      ]),
+    );
+  });
+
+  it("refuses more than 1000 headers and takes 1000", () => {
+    const with_ = (count: number) => {
+      const headers = Object.fromEntries(Array.from({ length: count }, (_, n) => [`h${n}`, ""]));
+      return encode({ attributes: { request: { http: { headers } } } });
+    };
+    assert.equal(read(with_(1_000)).names.length, 1_000);
+    assert.throws(() => read(with_(1_001)), { code: "RESOURCE_EXHAUSTED", http: 431 });
+  });
+
+  it("reads a message that is a plain Uint8Array inside a larger buffer", () => {
+    const bytes = encode({ attributes: { request: { http: { method: "PUT" } } } });
+    const larger = new Uint8Array(bytes.length + 20).fill(0xff);
+    larger.set(bytes, 7);
+    assert.equal(read(larger.subarray(7, 7 + bytes.length)).method, "PUT");
+  });
+});
