@@ -134,8 +134,7 @@ export class JobGroup {
     if (!abort.signal.aborted) tell();
     scheduled.abort = undefined;
     this.#running--;
-    // Read anew: it may have been stopped while it ran.
-    if (this.#jobs.get(job.name) === scheduled) scheduled.state = "idle";
+    scheduled.state = "idle";
     this.#work();
   }
 }

@@ -22,6 +22,12 @@ test("wall time follows when the system's clock is set", (t) => {
   assert.ok(Math.abs(wall() - (now - 3_600_000)) < 1);
   set.mock.mockImplementation(() => now + 3_600_000);
   assert.ok(Math.abs(wall() - (now + 3_600_000)) < 1);
+  set.mock.restore();
+  const system = Date.now;
+  t.mock.method(Date, "now", () => system() - 3_600_000);
+  wall();
+  const shown = Array.from({ length: 1_000 }, wall).map((ms) => ms % 1);
+  assert.ok(new Set(shown).size > 100, "fractions are kept after the step");
 });
 
 test("an alarm rings once, and not after it was taken back", async () => {

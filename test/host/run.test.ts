@@ -170,11 +170,18 @@ test("an essential part that fails stops the process with 70", async () => {
 
 for (const event of ["uncaughtException", "unhandledRejection"] as const) {
   test(`${event} is reported once, cuts and ends with 70`, async () => {
-    const { main, speeds } = server(new Promise(() => undefined));
-    const it = stage(main);
+    const speeds: Speed[] = [];
+    const it = stage(async ({ scope }) => {
+      scope.add("deaf", (speed) => {
+        speeds.push(speed);
+        return new Promise(() => undefined);
+      });
+      return undefined;
+    });
     await turn();
     await it.send(event, new Error("first"));
     await it.send(event, new Error("second"));
+    it.clock.advance(1_000);
     assert.equal(await it.ended, EXIT.internal);
     assert.deepEqual(speeds, ["cut"]);
     assert.equal(it.text().split("first").length, 2);
