@@ -35,8 +35,12 @@ export class Segment {
     this.#shape = shape;
     this.rows = rows;
     this.depth = depth;
-    this.doubles = new Float64Array(rows * shape.doubles);
-    this.words = new Uint32Array(rows * shape.words);
+    // One buffer for both: each costs some hundred bytes besides its content.
+    const wordsAt = rows * shape.doubles * Float64Array.BYTES_PER_ELEMENT;
+    const size = wordsAt + rows * shape.words * Uint32Array.BYTES_PER_ELEMENT;
+    const buffer = new ArrayBuffer(size);
+    this.doubles = new Float64Array(buffer, 0, rows * shape.doubles);
+    this.words = new Uint32Array(buffer, wordsAt, rows * shape.words);
   }
 
   get full(): boolean {
@@ -72,7 +76,7 @@ export class Segment {
     const { doubles, words } = this.#shape;
     const source = row * words;
     const to = this.seek(from.words[source] ?? 0, from.words[source + 1] ?? 0);
-    this.#copy(from, row, to);
+    this.#copyWords(from, row, to);
     this.count++;
     for (let index = 0; index < doubles; index++) {
       this.doubles[to * doubles + index] = from.doubles[row * doubles + index] ?? 0;
@@ -91,7 +95,7 @@ export class Segment {
       const home = this.#home(lo);
       const stays = gap < next ? home > gap && home <= next : home > gap || home <= next;
       if (stays) continue;
-      this.#copy(this, next, gap);
+      this.#copyWords(this, next, gap);
       this.doubles.copyWithin(gap * doubles, next * doubles, (next + 1) * doubles);
       gap = next;
     }
@@ -100,7 +104,7 @@ export class Segment {
     this.count--;
   }
 
-  #copy(from: Segment, row: number, to: number): void {
+  #copyWords(from: Segment, row: number, to: number): void {
     const { words } = this.#shape;
     for (let index = 0; index < words; index++) {
       this.words[to * words + index] = from.words[row * words + index] ?? 0;

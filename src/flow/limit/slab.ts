@@ -18,10 +18,12 @@ interface Chunk {
 }
 
 function chunkOf(rows: number): Chunk {
+  const wordsAt = rows * DOUBLES * Float64Array.BYTES_PER_ELEMENT;
+  const buffer = new ArrayBuffer(wordsAt + rows * WORDS * Uint32Array.BYTES_PER_ELEMENT);
   return {
     rows,
-    doubles: new Float64Array(rows * DOUBLES),
-    words: new Uint32Array(rows * WORDS),
+    doubles: new Float64Array(buffer, 0, rows * DOUBLES),
+    words: new Uint32Array(buffer, wordsAt, rows * WORDS),
   };
 }
 

@@ -147,7 +147,7 @@ test("against a naive model: sums, expiry and ends agree, nothing leaks", () => 
           {
             weight: 5,
             arbitrary: fc.record({
-              take: fc.constantFrom("a", "b", "c"),
+              take: fc.nat({ max: 20 }).map((user) => `user-${user % 13}`),
               cost: fc.integer({ min: 0, max: 4 }),
             }),
           },
@@ -155,7 +155,7 @@ test("against a naive model: sums, expiry and ends agree, nothing leaks", () => 
           { weight: 2, arbitrary: fc.record({ advance: fc.integer({ min: 0, max: 600 }) }) },
           { weight: 1, arbitrary: fc.record({ max: fc.integer({ min: 0, max: 8 }) }) },
         ),
-        { maxLength: 200 },
+        { maxLength: 300, size: "large" },
       ),
       (steps) => {
         const rule = concurrencyRule({

@@ -343,6 +343,51 @@ test("over any window: never more than capacity and refill", () => {
   );
 });
 
+test("full of keys: further ones share one strict bucket, whose tokens return to it", () => {
+  const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
+  const bench = new Bench(rule, rate(2, 0), testWorld(3));
+  for (const k of ["a", "b", "c"]) assert.equal(bench.take({ k }).remaining, 1);
+  assert.equal(bench.take({ k: "big", cost: "3" }).remaining, 2, "refused: needs no place");
+  assert.deepEqual(bench.world.oddities, []);
+  const d = bench.take({ k: "d" });
+  assert.deepEqual(told(bench.peek({ k: "e" })), [false, 0, 2, 1, 0]);
+  const e = bench.take({ k: "e" });
+  assert.deepEqual([d.remaining, e.remaining, bench.take({ k: "f" }).dropped], [1, 0, true]);
+  assert.equal(d.label, "k:d");
+  assert.equal(bench.peek({ k: "f" }).dropped, true);
+  assert.deepEqual(bench.world.oddities, Array(3).fill("keys_overflow"));
+  bench.undo(d);
+  assert.equal(bench.take({ k: "f" }).dropped, false);
+  assert.equal(bench.take({ k: "a" }).dropped, false, "a known key has its own bucket");
+});
+
+test("full of keys: full buckets go first, what is in debt stays", () => {
+  const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
+  const bench = new Bench(rule, rate(10, 1), testWorld(20));
+  for (let key = 0; key < 10; key++) bench.take({ k: `debt-${key}`, cost: "10" });
+  for (let key = 0; key < 10; key++) bench.take({ k: `light-${key}`, cost: "1" });
+  bench.world.clock.advance(1_000);
+  for (let key = 0; key < 10; key++) assert.equal(bench.take({ k: `new-${key}` }).remaining, 9);
+  assert.deepEqual(bench.world.oddities, []);
+  bench.take({ k: "one-more" });
+  assert.deepEqual(bench.world.oddities, ["keys_overflow"]);
+  for (let key = 0; key < 10; key++) {
+    assert.equal(bench.take({ k: `debt-${key}`, cost: "2" }).dropped, true);
+  }
+});
+
+test("what was taken from a key that has been forgotten is not given to another", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "k" }), rate(2, 2), testWorld(1));
+  const a = bench.take({ k: "a" });
+  bench.world.clock.advance(1_000);
+  bench.take({ k: "b" });
+  bench.undo(a);
+  assert.equal(bench.peek({ k: "b" }).remaining, 0);
+  assert.equal(bench.take({ k: "c" }).remaining, 1);
+  bench.limiter.undo({ policyName: "", componentId: "", key: "other:a", id: "", amount: 1 });
+  assert.equal(bench.peek({ k: "b" }).remaining, 0);
+});
+
 /** An engine that answers as told. */
 class Away implements CounterEngine<BucketParams> {
   readonly given: string[] = [];

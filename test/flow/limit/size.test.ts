@@ -46,7 +46,7 @@ test("small limiters are small", () => {
     return bench;
   });
   const each = (usedBytes() - before) / benches.length;
-  assert.ok(each < 6_000, `${each} bytes each`);
+  assert.ok(each < 4_000, `${each} bytes each`);
 });
 
 test("ten million invented keys free no blocked one", () => {
