@@ -113,14 +113,8 @@ function symbolsOf(desc: AnyDesc): string[] {
 }
 
 function membersOf(desc: AnyDesc, scope: string): string[] {
-  switch (desc.kind) {
-    case "message":
-      return [...desc.fields, ...desc.oneofs].map(({ name }) => `${desc.typeName}.${name}`);
-    case "service":
-      return desc.methods.map(({ name }) => `${desc.typeName}.${name}`);
-    case "enum":
-      return desc.values.map(({ name }) => scope + name);
-    default:
-      return [];
-  }
+  const below = ({ name }: { readonly name: string }): string => `${scope}${desc.name}.${name}`;
+  if (desc.kind === "message") return [...desc.fields, ...desc.oneofs].map(below);
+  if (desc.kind === "service") return desc.methods.map(below);
+  return desc.kind === "enum" ? desc.values.map(({ name }) => scope + name) : [];
 }

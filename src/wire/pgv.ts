@@ -105,14 +105,9 @@ function contentJudge(
   rules: FieldRules | undefined,
   known: Map<string, Judge>,
 ): Judge | undefined {
-  switch (field.fieldKind) {
-    case "list":
-      return listJudge(field, rules, known);
-    case "map":
-      return mapJudge(field, rules, known);
-    default:
-      return valueJudge(field, rules, known);
-  }
+  if (field.fieldKind === "list") return listJudge(field, rules, known);
+  if (field.fieldKind === "map") return mapJudge(field, rules, known);
+  return valueJudge(field, rules, known);
 }
 
 /** One value: a field that is alone, an item of a list, a key or value of a map. */
@@ -244,7 +239,10 @@ function reader(field: DescField): (message: Message) => unknown {
       return arm.case === localName ? arm.value : undefined;
     };
   const read = (message: Message): unknown => (message as unknown as Plain)[localName];
-  const implicit = field.fieldKind === "list" || field.fieldKind === "map" || field.presence === FeatureSet_FieldPresence.IMPLICIT;
+  const implicit =
+    field.fieldKind === "list" ||
+    field.fieldKind === "map" ||
+    field.presence === FeatureSet_FieldPresence.IMPLICIT;
   return implicit ? read : (message) => (isFieldSet(message, field) ? read(message) : undefined);
 }
 

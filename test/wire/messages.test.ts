@@ -39,27 +39,20 @@ const TEXTS = ["", "a", "label_key", "ключ", "\u{1f30a}", "__proto__", "x".r
 const DOUBLES = [0, 1.5, -2, 1e300, 5e-324, Number.NaN, Number.POSITIVE_INFINITY, -0];
 const INT64 = [0n, 1n, -1n, 2n ** 53n + 1n, 2n ** 63n - 1n, -(2n ** 63n)];
 
+const VALUES: Readonly<Partial<Record<ScalarType, readonly unknown[]>>> = {
+  [ScalarType.STRING]: TEXTS,
+  [ScalarType.BYTES]: [new Uint8Array(), new Uint8Array([0]), new Uint8Array([255, 0, 1])],
+  [ScalarType.BOOL]: [false, true],
+  [ScalarType.DOUBLE]: DOUBLES,
+  [ScalarType.INT64]: INT64,
+  [ScalarType.UINT64]: [0n, 5n, 2n ** 64n - 1n],
+  [ScalarType.INT32]: [0, 1, -1, 2 ** 31 - 1, -(2 ** 31)],
+  [ScalarType.UINT32]: [0, 1, 65535, 2 ** 32 - 1],
+};
+
 function scalar(type: ScalarType, choices: Choices): unknown {
-  switch (type) {
-    case ScalarType.STRING:
-      return TEXTS[choices.next(TEXTS.length)];
-    case ScalarType.BYTES:
-      return new Uint8Array(choices.next(5)).fill(choices.next(256));
-    case ScalarType.BOOL:
-      return choices.next(2) === 1;
-    case ScalarType.DOUBLE:
-      return DOUBLES[choices.next(DOUBLES.length)];
-    case ScalarType.INT64:
-      return INT64[choices.next(INT64.length)];
-    case ScalarType.UINT64:
-      return BigInt(choices.next(1000));
-    case ScalarType.INT32:
-      return [0, 1, -1, 2 ** 31 - 1, -(2 ** 31)][choices.next(5)];
-    case ScalarType.UINT32:
-      return [0, 1, 65535, 2 ** 32 - 1][choices.next(4)];
-    default:
-      return assert.fail(`no values for ${ScalarType[type]}`);
-  }
+  const values = VALUES[type] ?? assert.fail(`no values for ${ScalarType[type]}`);
+  return values[choices.next(values.length)];
 }
 
 /** A message with some of its fields set. */
