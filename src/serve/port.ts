@@ -4,6 +4,7 @@
 import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Descriptors } from "#wire/descriptors.ts";
 import { grpcTransport } from "./grpc/transport.ts";
 import type { Route, Service } from "./handler.ts";
 import { frontPage } from "./http/front-page.ts";
@@ -12,13 +13,7 @@ import { Closing } from "./lifetime/closing.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
 import { Reception } from "./listen/reception.ts";
-import type {
-  Descriptors,
-  ListenerSettings,
-  PortLog,
-  PortSettings,
-  ServerMeter,
-} from "./settings.ts";
+import type { PortLog, PortSettings, ServerMeter } from "./settings.ts";
 import { healthOf } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
 import { openTlsDoor, type TlsDoor } from "./tls/door.ts";
@@ -38,8 +33,10 @@ export interface PortOptions {
   readonly clock: Clock;
   readonly log: PortLog;
   readonly meter?: ServerMeter;
-  /** Asked at the first reflection request. Needed when reflection is enabled. */
-  readonly descriptors?: () => Promise<Descriptors>;
+  /** Describes the services of these names; asked at the first question. Needed for reflection. */
+  readonly descriptors?: (services: readonly string[]) => Promise<Descriptors>;
+  /** Connections at once; further ones are closed. */
+  readonly maxConnections?: number;
 }
 
 export interface Port {
@@ -60,13 +57,14 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const { settings, clock, log, meter } = options;
   const binding = await readAddress(settings.listener);
   const health = healthOf(options.services);
-  const services = [...options.services, health.service, ...reflection(options)];
+  const described = [...options.services, health.service];
+  const services = [...described, ...reflection(options, described)];
   const routes = withFrontPage(options.routes, services);
   const grpc = grpcTransport(services, settings.grpc, { clock, log, meter });
   const http = httpTransport({ routes, settings: settings.http, clock, log, meter });
   const transports = [http, grpc];
   const reception = new Reception({ settings, clock, http1: http, http2: grpc });
-  const listener = listenerOf(settings.listener, reception, clock, log);
+  const listener = listenerOf(options, reception);
   let tls: TlsDoor | undefined;
   const release = () => {
     tls?.close();
@@ -99,15 +97,18 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-function reflection({ settings, services, descriptors }: PortOptions): readonly Service[] {
+function reflection(
+  { settings, descriptors }: PortOptions,
+  served: readonly Service[],
+): readonly Service[] {
   if (!settings.grpc.enable_reflection) return [];
   if (descriptors === undefined) {
     throw new Fault("INTERNAL", "grpc.enable_reflection needs descriptors");
   }
-  const names = [...services.map(({ name }) => name), "grpc.health.v1.Health"];
-  const made = reflectionOf(() => names, descriptors);
-  names.push(...made.map(({ name }) => name));
-  return made;
+  return reflectionOf(
+    served.map(({ name }) => name),
+    descriptors,
+  );
 }
 
 function withFrontPage(routes: readonly Route[], services: readonly Service[]): readonly Route[] {
@@ -117,24 +118,23 @@ function withFrontPage(routes: readonly Route[], services: readonly Service[]): 
 }
 
 function listenerOf(
-  settings: ListenerSettings,
+  { settings, clock, log, maxConnections = MAX_CONNECTIONS }: PortOptions,
   reception: Reception,
-  clock: Clock,
-  log: PortLog,
 ): Server {
+  const { keep_alive } = settings.listener;
   const listener = createServer({
     // HTTP/1.1 callers may close their half after the request and still want the reply.
     allowHalfOpen: true,
     noDelay: true,
-    keepAlive: settings.keep_alive >= 0,
-    keepAliveInitialDelay: Math.max(0, settings.keep_alive),
+    keepAlive: keep_alive >= 0,
+    keepAliveInitialDelay: Math.max(0, keep_alive),
   });
-  listener.maxConnections = MAX_CONNECTIONS;
+  listener.maxConnections = maxConnections;
   let reported = Number.NEGATIVE_INFINITY;
   listener.on("drop", () => {
     if (clock.now() - reported < REPORT_EVERY_MS) return;
     reported = clock.now();
-    log.warn("refused connections: too many are open", { most: MAX_CONNECTIONS });
+    log.warn("refused connections: too many are open", { most: maxConnections });
   });
   listener.on("connection", (socket: Socket) => reception.receive(socket));
   return listener;

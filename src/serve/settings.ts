@@ -91,10 +91,3 @@ export interface ServerMeter {
   /** `route` is the pattern of the table, "" when no route matched; status 0 = nothing was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void;
 }
-
-/** Descriptors of everything served, for reflection. Files are encoded FileDescriptorProtos, dependencies included. */
-export interface Descriptors {
-  services(): readonly string[];
-  fileContainingSymbol(name: string): Uint8Array[] | undefined;
-  fileByName(name: string): Uint8Array[] | undefined;
-}

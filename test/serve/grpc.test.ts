@@ -339,6 +339,16 @@ test("both sides stream, and a fault ends it", async (t) => {
   assert.deepEqual(seen, ["a", "b"]);
 });
 
+test("a connection carries at most 1 000 calls at once", async (t) => {
+  const { port } = await serving(t, { Say: unary((bytes) => bytes) });
+  const session = connectHttp2(`http://${port.address}`);
+  t.after(() => session.destroy());
+  const settings = await new Promise<{ maxConcurrentStreams?: number }>((resolve) =>
+    session.once("remoteSettings", resolve),
+  );
+  assert.equal(settings.maxConcurrentStreams, 1_000);
+});
+
 test("a connection is told to leave at its age, and callers do not notice", async (t) => {
   const { port, client } = await serving(
     t,

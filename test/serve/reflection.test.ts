@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import protobuf from "protobufjs";
 import type { Service } from "#serve/handler.ts";
-import type { Descriptors } from "#serve/settings.ts";
+import { type Descriptors, loadDescriptors } from "#wire/descriptors.ts";
 import { grpcClient } from "../kit/grpc-client.ts";
 import { testPort } from "../kit/port.ts";
 
@@ -108,6 +108,28 @@ for (const version of ["v1", "v1alpha"]) {
     assert.equal(loads(), 1);
   });
 }
+
+test("the files of the services that every port has are real ones", async (t) => {
+  const settings = { grpc: { enable_reflection: true } };
+  const port = await testPort(t, { descriptors: loadDescriptors, settings });
+  const call = grpcClient(t, port.address).bidirectional(
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+  );
+  const replies = call[Symbol.asyncIterator]();
+  for (const fileContainingSymbol of [
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+  ]) {
+    call.write(Request.encode(Request.create({ fileContainingSymbol })).finish());
+    const reply = Response.decode((await replies.next()).value as Uint8Array);
+    const { fileDescriptorResponse } = Response.toObject(reply) as unknown as Answered;
+    const [encoded] = fileDescriptorResponse?.fileDescriptorProto ?? [];
+    assert.ok(
+      String(Buffer.from(encoded ?? [])).includes(fileContainingSymbol.replace(/.*\./, "")),
+    );
+  }
+  call.end();
+});
 
 test("without the key there is no reflection, and with it descriptors are needed", async (t) => {
   const port = await testPort(t, { services: [echo] });

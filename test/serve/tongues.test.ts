@@ -226,6 +226,25 @@ test("a socket file that nobody listens on is replaced, another file is not", as
   assert.equal(existsSync(path), true);
 });
 
+test("connections beyond the most at once are closed, and said once", async (t) => {
+  const port = await testPort(t, { ...both, maxConnections: 2 });
+  const get = "GET /hello HTTP/1.1\r\nhost: x\r\n\r\n";
+  const held = [dial(t, port), dial(t, port)];
+  for (const socket of held) {
+    socket.write(get);
+    await new Promise((resolve) => socket.once("data", resolve));
+  }
+  for (const socket of [dial(t, port), dial(t, port)])
+    assert.equal(await exchange(socket, get), "");
+  assert.deepEqual(
+    port.log.lines.map(({ level }) => level),
+    ["warn"],
+  );
+  held[0]?.destroy();
+  await after(20);
+  assert.equal(await (await fetch(`http://${port.address}/hello`)).text(), "hello");
+});
+
 test("routes that reveal are named when others can reach them without TLS", async (t) => {
   const routes = [hello, { ...hello, path: "/status", revealing: true }];
   const local = await testPort(t, { routes });

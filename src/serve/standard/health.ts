@@ -1,8 +1,9 @@
 // grpc.health.v1.Health for exactly the services that are served, under their real names and the older names
 // that existing probes ask for, plus "" for the process.
 
-import protobuf from "protobufjs/minimal.js";
 import { Fault } from "#base/fault.ts";
+import { BYTES, ProtoReader } from "#wire/proto-reader.ts";
+import { ProtoWriter } from "#wire/proto-writer.ts";
 import type { Call, Service, Stream } from "../handler.ts";
 
 const SERVING = 1;
@@ -95,33 +96,29 @@ export function healthOf(services: readonly Service[]): Health {
 
 /** HealthCheckRequest { string service = 1 } */
 function readName(message: Uint8Array): string {
-  try {
-    const reader = protobuf.Reader.create(message);
-    let name = "";
-    while (reader.pos < reader.len) {
-      const tag = reader.uint32();
-      if (tag === ((1 << 3) | 2)) name = reader.string();
-      else reader.skipType(tag & 7);
-    }
-    return name;
-  } catch (cause) {
-    throw new Fault("INVALID_ARGUMENT", "wanted a HealthCheckRequest, got other bytes", { cause });
+  const reader = new ProtoReader(message);
+  let name = "";
+  while (reader.at < reader.end) {
+    const field = reader.tag(reader.end);
+    if (field === 1 && reader.wire === BYTES) name = reader.text(reader.end);
+    else reader.skip(field, reader.end);
   }
+  return name;
 }
 
 /** HealthCheckResponse { ServingStatus status = 1 } */
 function writeStatus(status: number): Uint8Array {
-  return Uint8Array.of((1 << 3) | 0, status);
+  return Uint8Array.of(1 << 3, status);
 }
 
 /** HealthListResponse { map<string, HealthCheckResponse> statuses = 1 } */
 function writeList(statuses: ReadonlyMap<string, number>): Uint8Array {
-  const writer = protobuf.Writer.create();
+  const writer = new ProtoWriter();
   for (const [name, status] of statuses) {
-    writer.uint32((1 << 3) | 2).fork();
-    writer.uint32((1 << 3) | 2).string(name);
-    writer.uint32((2 << 3) | 2).bytes(writeStatus(status));
-    writer.ldelim();
+    const entry = writer.open((1 << 3) | BYTES);
+    writer.text((1 << 3) | BYTES, name);
+    writer.bytesField((2 << 3) | BYTES, writeStatus(status));
+    writer.close(entry);
   }
-  return writer.finish();
+  return writer.view();
 }

@@ -1,10 +1,11 @@
 // gRPC server reflection, v1 and the older v1alpha (same messages): which services are here, and the files
 // that describe them. Descriptors are loaded at the first question.
 
-import protobuf from "protobufjs/minimal.js";
-import { CODES, Fault } from "#base/fault.ts";
+import { CODES } from "#base/fault.ts";
+import type { Descriptors } from "#wire/descriptors.ts";
+import { BYTES, ProtoReader } from "#wire/proto-reader.ts";
+import { ProtoWriter } from "#wire/proto-writer.ts";
 import type { Service, StreamHandler } from "../handler.ts";
-import type { Descriptors } from "../settings.ts";
 
 /** Fields of ServerReflectionRequest; `host` is 1. */
 const ASK = {
@@ -17,27 +18,29 @@ const ASK = {
 /** Fields of ServerReflectionResponse. */
 const ANSWER = { host: 1, request: 2, files: 4, services: 6, error: 7 };
 
-const bytesField = (field: number) => (field << 3) | 2;
+const tagged = (field: number) => (field << 3) | BYTES;
 
-/** Both services. `names` lists what `list_services` answers, these two included. */
+const VERSIONS = [
+  "grpc.reflection.v1.ServerReflection",
+  "grpc.reflection.v1alpha.ServerReflection",
+];
+
+/** Both services, about themselves and the ones named. `load` is asked once. */
 export function reflectionOf(
-  names: () => readonly string[],
-  descriptors: () => Promise<Descriptors>,
+  served: readonly string[],
+  load: (names: readonly string[]) => Promise<Descriptors>,
 ): readonly Service[] {
+  const names = [...served, ...VERSIONS];
   let loading: Promise<Descriptors> | undefined;
   const handle: StreamHandler = async ({ messages, send }) => {
-    loading ??= descriptors();
+    loading ??= load(names);
     const known = await loading;
-    for await (const message of messages) await send(answer(message, names(), known));
+    for await (const message of messages) await send(answer(message, names, known));
   };
   const methods = {
     ServerReflectionInfo: { kind: "stream", client: true, server: true, handle },
   } as const;
-  return ["v1", "v1alpha"].map((version) => ({
-    name: `grpc.reflection.${version}.ServerReflection`,
-    healthNames: [],
-    methods,
-  }));
+  return VERSIONS.map((name) => ({ name, healthNames: [], methods }));
 }
 
 interface Question {
@@ -48,41 +51,31 @@ interface Question {
 
 function read(message: Uint8Array): Question {
   const question = { host: "", field: 0, text: "" };
-  try {
-    const reader = protobuf.Reader.create(message);
-    while (reader.pos < reader.len) {
-      const tag = reader.uint32();
-      const field = tag >>> 3;
-      if ((tag & 7) !== 2) reader.skipType(tag & 7);
-      else if (field === 1) question.host = reader.string();
-      else if (field === ASK.fileOfExtension) {
-        question.field = field;
-        reader.skipType(2);
-      } else if (Object.values(ASK).includes(field)) {
-        question.field = field;
-        question.text = reader.string();
-      } else reader.skipType(2);
-    }
-  } catch (cause) {
-    throw new Fault("INVALID_ARGUMENT", "wanted a ServerReflectionRequest, got other bytes", {
-      cause,
-    });
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (reader.wire !== BYTES) reader.skip(field, end);
+    else if (field === 1) question.host = reader.text(end);
+    else if (field === ASK.fileOfExtension) {
+      question.field = field;
+      reader.skip(field, end);
+    } else if (Object.values(ASK).includes(field)) {
+      question.field = field;
+      question.text = reader.text(end);
+    } else reader.skip(field, end);
   }
   return question;
 }
 
 function answer(message: Uint8Array, names: readonly string[], known: Descriptors): Uint8Array {
   const { host, field, text } = read(message);
-  const writer = protobuf.Writer.create();
-  writer.uint32(bytesField(ANSWER.host)).string(host);
-  writer.uint32(bytesField(ANSWER.request)).bytes(message);
+  const writer = new ProtoWriter();
+  writer.textField(tagged(ANSWER.host), host);
+  writer.bytesField(tagged(ANSWER.request), message);
   switch (field) {
     case ASK.services:
-      writer.uint32(bytesField(ANSWER.services)).fork();
-      for (const name of names) {
-        writer.uint32(bytesField(1)).fork().uint32(bytesField(1)).string(name).ldelim();
-      }
-      writer.ldelim();
+      writeNames(writer, names);
       break;
     case ASK.fileByName:
       writeFiles(writer, known.fileByName(text));
@@ -98,25 +91,36 @@ function answer(message: Uint8Array, names: readonly string[], known: Descriptor
     default:
       writeError(writer, "INVALID_ARGUMENT", "the request asks for nothing that is known here");
   }
-  return writer.finish();
+  return writer.view();
 }
 
-function writeFiles(writer: protobuf.Writer, files: readonly Uint8Array[] | undefined): void {
+function writeNames(writer: ProtoWriter, names: readonly string[]): void {
+  const list = writer.open(tagged(ANSWER.services));
+  for (const name of names) {
+    const service = writer.open(tagged(1));
+    writer.text(tagged(1), name);
+    writer.close(service);
+  }
+  writer.close(list);
+}
+
+function writeFiles(writer: ProtoWriter, files: readonly Uint8Array[] | undefined): void {
   if (files === undefined) {
     writeError(writer, "NOT_FOUND", "no such file or symbol");
     return;
   }
-  writer.uint32(bytesField(ANSWER.files)).fork();
-  for (const file of files) writer.uint32(bytesField(1)).bytes(file);
-  writer.ldelim();
+  const answered = writer.open(tagged(ANSWER.files));
+  for (const file of files) writer.bytesField(tagged(1), file);
+  writer.close(answered);
 }
 
 function writeError(
-  writer: protobuf.Writer,
+  writer: ProtoWriter,
   code: "NOT_FOUND" | "INVALID_ARGUMENT",
   message: string,
 ): void {
-  writer.uint32(bytesField(ANSWER.error)).fork();
-  writer.uint32(8).int32(CODES[code].number);
-  writer.uint32(bytesField(2)).string(message).ldelim();
+  const error = writer.open(tagged(ANSWER.error));
+  writer.uint32Field(1 << 3, CODES[code].number);
+  writer.text(tagged(2), message);
+  writer.close(error);
 }
