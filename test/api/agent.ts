@@ -1,0 +1,149 @@
+// An agent without sockets: the real mind and the real doors, asked by calling their handlers.
+
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { type Door, doorOf } from "#api/door.ts";
+import {
+  AUTHORIZATION_SERVICE,
+  CHECK_HTTP_SERVICE,
+  CHECK_SERVICE,
+  routes,
+  services,
+} from "#api/doors.ts";
+import { NO_SERVICES, type ServiceLookup } from "#api/services.ts";
+import { seededChance } from "#base/chance.ts";
+import { type Mind, mindOf } from "#flow/mind.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import type { Call, HttpReply, Route, Service } from "#serve/handler.ts";
+import {
+  CheckRequestSchema,
+  CheckResponseSchema,
+  FlowEndRequestSchema,
+  FlowEndResponseSchema,
+} from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import {
+  CheckHTTPRequestSchema,
+  CheckHTTPResponseSchema,
+} from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import {
+  CheckRequestSchema as AuthRequestSchema,
+  CheckResponseSchema as AuthResponseSchema,
+} from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { listening } from "../kit/flow.ts";
+
+export const anywhere: SelectorRule = {
+  controlPoint: "here",
+  agentGroup: "default",
+  service: "any",
+  matcher: { labels: {}, list: [], expression: undefined },
+};
+
+export const common = {
+  policyName: "p",
+  policyHash: "h1",
+  selectors: [anywhere],
+  onFailure: "local",
+  deniedStatus: 0,
+} as const;
+
+export interface FakeCall extends Call {
+  readonly replied: Map<string, string>;
+  leave(): void;
+}
+
+export function callOf(
+  headers: Readonly<Record<string, string>> = {},
+  over: Partial<Call> = {},
+): FakeCall {
+  const leaving = new AbortController();
+  const replied = new Map<string, string>();
+  return {
+    method: "",
+    deadline: Number.POSITIVE_INFINITY,
+    peer: "127.0.0.1",
+    header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    signal: () => leaving.signal,
+    reply: (name, value) => void replied.set(name, value),
+    ...over,
+    replied,
+    leave: () => leaving.abort(),
+  };
+}
+
+export function handlerOf(all: readonly Service[], service: string, method: string) {
+  const found = all.find(({ name }) => name === service)?.methods[method];
+  if (found?.kind !== "unary") throw new Error(`no ${service}/${method}`);
+  return found.handle;
+}
+
+export async function post(
+  all: readonly Route[],
+  path: string,
+  body: unknown,
+  call: Call = callOf(),
+): Promise<HttpReply> {
+  const route = all.find((each) => each.path === path && each.method === "POST");
+  if (route === undefined) throw new Error(`no ${path}`);
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const request = { method: "POST", path, query: new URLSearchParams(), params: {}, headers: {} };
+  return await route.handle({ ...request, body: Buffer.from(text) }, call);
+}
+
+/** The doors of a mind, each as a function from message to decoded reply. */
+export function doorsOf(mind: Mind, lookup: ServiceLookup = NO_SERVICES, door?: Door) {
+  const own = door ?? doorOf(mind, lookup, seededChance(3));
+  const all = services(own);
+  const json = routes(own);
+  const ask = async (path: string, body: unknown, call?: Call) => {
+    const reply = await post(json, path, body, call);
+    return JSON.parse(String(reply.body));
+  };
+  return {
+    services: all,
+    routes: json,
+    async proxy(init: MessageInitShape<typeof AuthRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(AuthRequestSchema, create(AuthRequestSchema, init));
+      const reply = await handlerOf(all, AUTHORIZATION_SERVICE, "Check")(bytes, call);
+      return fromBinary(AuthResponseSchema, reply);
+    },
+    async checkHttp(init: MessageInitShape<typeof CheckHTTPRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(CheckHTTPRequestSchema, create(CheckHTTPRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_HTTP_SERVICE, "CheckHTTP")(bytes, call);
+      return fromBinary(CheckHTTPResponseSchema, reply);
+    },
+    async check(init: MessageInitShape<typeof CheckRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(CheckRequestSchema, create(CheckRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_SERVICE, "Check")(bytes, call);
+      return fromBinary(CheckResponseSchema, reply);
+    },
+    async flowEnd(init: MessageInitShape<typeof FlowEndRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(FlowEndRequestSchema, create(FlowEndRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_SERVICE, "FlowEnd")(bytes, call);
+      return fromBinary(FlowEndResponseSchema, reply);
+    },
+    checkHttpJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/checkhttp", body, call),
+    checkJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/check", body, call),
+    flowEndJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/flowend", body, call),
+  };
+}
+
+/** The check response that a proxy gets as metadata. */
+export function embedded(metadata: unknown) {
+  const [text] = Object.values(Object(metadata));
+  return fromBinary(CheckResponseSchema, Buffer.from(String(text), "base64"));
+}
+
+/** A mind that judges by these rules, on a clock that stands still. */
+export function agentOf(rules: readonly (readonly [Rule, LimiterNumbers?])[]) {
+  const clock = fakeClock();
+  const observer = listening();
+  const world = { clock, chance: seededChance(5), observer, maxKeys: 10_000 };
+  const book = new Rulebook("default", world);
+  const faults = book.apply({
+    rules: new Map(rules.map(([rule], at) => [String(at), rule])),
+    numbers: new Map(rules.flatMap(([, numbers], at) => (numbers ? [[String(at), numbers]] : []))),
+  });
+  if (faults.length > 0) throw new Error("a rule was refused");
+  return { clock, observer, mind: mindOf(book, world) };
+}
