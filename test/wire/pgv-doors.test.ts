@@ -20,7 +20,7 @@ function refusedField(message: Uint8Array): string {
   // Nothing else of a door and a call is asked for before the control point is.
   const door = { names: new HeaderNames(() => 0.5) } as unknown as Door;
   try {
-    checkHttpBinary(door)(message, {} as unknown as Call);
+    void checkHttpBinary(door)(message, {} as unknown as Call);
   } catch (thrown) {
     assert.ok(thrown instanceof Fault && thrown.code === "INVALID_ARGUMENT", String(thrown));
     return /^(?:source|destination)\.\w+/.exec(thrown.message)?.[0] ?? "control_point";
