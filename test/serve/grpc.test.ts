@@ -6,7 +6,7 @@ import { ChannelCredentials } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
 import type { Call, Method, Service } from "#serve/handler.ts";
 import { grpcClient } from "../kit/grpc-client.ts";
-import { memoryMeter, type Overrides, testPort, until } from "../kit/port.ts";
+import { dial, memoryMeter, type Overrides, readAll, testPort, until } from "../kit/port.ts";
 
 const message = Buffer.from("a message");
 const MIB = 1024 * 1024;
@@ -337,6 +337,18 @@ test("both sides stream, and a fault ends it", async (t) => {
   call.write(Buffer.from("stop"));
   assert.equal((await failed).code, 10);
   assert.deepEqual(seen, ["a", "b"]);
+});
+
+test("a caller that closes its half ends its connection", async (t) => {
+  const { port } = await serving(t, { Say: unary((bytes) => bytes) });
+  const socket = dial(t, port);
+  const closed = readAll(socket);
+  socket.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+  await new Promise((resolve) => socket.once("data", resolve));
+  socket.end();
+  await closed;
+  await port.drain();
+  assert.deepEqual(port.log.lines, []);
 });
 
 test("a connection carries at most 1 000 calls at once", async (t) => {

@@ -149,6 +149,47 @@ test("a body beyond the bound is 413, announced or not, and the answer arrives",
   assert.deepEqual(rawRefusal(await exchange(dial(t, port), chunked)), [413, 8]);
 });
 
+test("who sends on after a refusal is let to read it", async (t) => {
+  const { port } = await serving(t, [post]);
+  const socket = dial(t, port);
+  let seen = "";
+  socket.on("data", (chunk) => {
+    seen += chunk;
+  });
+  const ended = new Promise<string>((resolve) => {
+    socket.on("error", () => resolve("reset"));
+    socket.on("end", () => resolve("end"));
+  });
+  const body = Buffer.alloc(64 * 1024, " ");
+  socket.write("POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n");
+  while (seen === "" && !socket.destroyed) {
+    socket.write(body);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (let more = 0; more < 20; more++) {
+    socket.write(body);
+    await after(1);
+  }
+  assert.equal(await ended, "end");
+  assert.equal(rawRefusal(seen)[0], 413);
+});
+
+test("rubbish behind a request in hand does not become its reply", async (t) => {
+  let asked = false;
+  const slow = route({
+    path: "/slow",
+    handle: () => {
+      asked = true;
+      return after(100).then(() => text("late"));
+    },
+  });
+  const { port } = await serving(t, [slow]);
+  const socket = dial(t, port);
+  socket.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
+  await until("request", () => asked);
+  assert.equal(await exchange(socket, "RUBBISH\r\n\r\n"), "");
+});
+
 test("the default bound is 1 MiB", async (t) => {
   const { maxBody: _, ...unbounded } = post;
   const { url } = await serving(t, [unbounded]);
@@ -240,7 +281,9 @@ test("more than 1 000 headers are 431, not dropped", async (t) => {
       headers: Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, "1"])),
     });
   assert.equal((await many(980)).status, 200);
-  assert.deepEqual((await refusal(await many(1_200))).slice(0, 2), [431, 8]);
+  for (const count of [1_200, 5_000]) {
+    assert.deepEqual((await refusal(await many(count))).slice(0, 2), [431, 8]);
+  }
 });
 
 test("grpc-timeout sets the deadline, and ends what takes longer with 504", async (t) => {
