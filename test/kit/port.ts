@@ -133,7 +133,7 @@ export function dial(test: TestContext, { host, port }: TestPort): Socket {
 }
 
 /** Resolves when `holds` does; fails the test when it never does. */
-export async function until(what: string, holds: () => boolean, ms = 3_000): Promise<void> {
+export async function until(what: string, holds: () => boolean, ms = 10_000): Promise<void> {
   const started = performance.now();
   while (!holds()) {
     if (performance.now() - started > ms) throw new Error(`${what}: not within ${ms} ms`);

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { Clock } from "#base/clock.ts";
 import type { Service } from "#serve/handler.ts";
+import { fakeClock } from "../kit/clock.ts";
 import { grpcClient, type TestClient } from "../kit/grpc-client.ts";
-import { testPort, until } from "../kit/port.ts";
+import { realClock, testPort, until } from "../kit/port.ts";
 
 const services: readonly Service[] = [
   {
@@ -45,8 +47,9 @@ function watch(client: TestClient, name: string) {
   return state;
 }
 
-async function serving(t: TestContext, accept_for = 0) {
-  const port = await testPort(t, { services, settings: { drain: { accept_for, grace: 2_000 } } });
+async function serving(t: TestContext, clock: Clock = realClock) {
+  const drain = { accept_for: 1_000, grace: 2_000 };
+  const port = await testPort(t, { services, clock, settings: { drain } });
   return { port, client: grpcClient(t, port.address) };
 }
 
@@ -96,7 +99,8 @@ test("List names everything", async (t) => {
 });
 
 test("Watch tells now, at each change, and of the drain; then it ends", async (t) => {
-  const { port, client } = await serving(t, 200);
+  const clock = fakeClock();
+  const { port, client } = await serving(t, clock);
   const watched = watch(client, "test.Check");
   const unknown = watch(client, "nobody");
   await until("first", () => watched.seen.length === 1 && unknown.seen.length === 1);
@@ -111,6 +115,7 @@ test("Watch tells now, at each change, and of the drain; then it ends", async (t
   assert.equal(await health(client, "test.v1.Check"), "NOT_SERVING");
   port.health.set("test.v1.Check", true);
   assert.equal(await health(client, "test.v1.Check"), "NOT_SERVING", "a drain is not undone");
+  clock.advance(1_000);
   await drained;
   await until("end", () => watched.code !== undefined && unknown.code !== undefined);
   assert.deepEqual(watched.seen, ["SERVING", "NOT_SERVING", "SERVING", "NOT_SERVING"]);

@@ -88,7 +88,8 @@ class Progress {
     this.call.end();
     const { meter, clock } = this.#around;
     if (meter === undefined) return;
-    const late = this.call.deadline <= clock.now();
+    // Timers and wall time are rounded to ms each in its way.
+    const late = this.call.deadline - 1 <= clock.now();
     const seen = this.call.cancelled ? (late ? "DEADLINE_EXCEEDED" : "CANCELLED") : code;
     meter.grpcHandled(this.#method, seen, clock.now() - this.#started);
   }
