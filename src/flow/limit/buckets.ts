@@ -35,6 +35,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, Keeper {
   readonly #born: number;
   #params: BucketParams | undefined;
   #now = 0;
+  /** `#now` in the unit of "last seen". */
+  #seen = 0;
 
   /** The bucket without a key, which is also the one that overflowing keys share. Fresh until used. */
   #shared = false;
@@ -123,6 +125,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, Keeper {
 
   #begin(params: BucketParams): void {
     this.#now = this.#clock.now();
+    this.#seen = Math.floor((this.#now - this.#born) / SEEN_MS);
     if (params !== this.#params) this.adopt(params);
   }
 
@@ -182,22 +185,18 @@ export class LocalBuckets implements LocalEngine<BucketParams>, Keeper {
     const table = this.#table;
     table.doubles[table.d] = this.#available;
     table.doubles[table.d + 1] = this.#mark;
-    table.words[table.w + 2] = this.#seenNow();
+    table.words[table.w + 2] = this.#seen;
   }
 
   #storeShared(): void {
     this.#shared = true;
     this.#sharedAvailable = this.#available;
     this.#sharedMark = this.#mark;
-    this.#sharedSeen = this.#seenNow();
-  }
-
-  #seenNow(): number {
-    return Math.floor((this.#now - this.#born) / SEEN_MS);
+    this.#sharedSeen = this.#seen;
   }
 
   /** Surely unused for longer than allowed: the unit is coarse, so one unit more has to have passed. */
   #idle(seen: number, params: BucketParams): boolean {
-    return params.maxIdleMs > 0 && (this.#seenNow() - seen - 1) * SEEN_MS > params.maxIdleMs;
+    return params.maxIdleMs > 0 && (this.#seen - seen - 1) * SEEN_MS > params.maxIdleMs;
   }
 }

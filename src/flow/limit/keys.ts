@@ -13,7 +13,7 @@ export interface Keeper {
 }
 
 /** Rows looked at when a full table wants room: bounds the cost of one insert under attack. */
-const LOOKS = 32;
+const LOOKS = 16;
 
 const NO_DOUBLES = new Float64Array(0);
 const NO_WORDS = new Uint32Array(0);

@@ -120,6 +120,6 @@ test("no insert touches more than one segment, however many keys there are", () 
     total += looks;
   }
   assert.equal(table.count, 250_000);
-  assert.ok(most > 32 && most <= MAX_ROWS, `${most} rows in one insert`);
+  assert.ok(most > 16 && most <= MAX_ROWS, `${most} rows in one insert`);
   assert.ok(total < 20 * 300_000, `${total / 300_000} rows per insert`);
 });
