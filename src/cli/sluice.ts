@@ -2,6 +2,7 @@
 // The one command. Each subcommand is a row: what it is for, and a module that is loaded only when asked for.
 
 import { enableCompileCache } from "node:module";
+import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
 import type { Command, Terminal } from "./command.ts";
 
@@ -66,7 +67,14 @@ export async function sluice(argv: readonly string[], terminal: Terminal): Promi
     return asked ? EXIT.clean : EXIT.usage;
   }
   const command = await row.load();
-  return command(argv.slice(two === undefined ? 1 : 2), terminal);
+  try {
+    return await command(argv.slice(two === undefined ? 1 : 2), terminal);
+  } catch (thrown) {
+    const fault = Fault.from(thrown);
+    terminal.err(`sluice: ${fault.message}\n`);
+    if (fault.code === "INTERNAL") terminal.err(`${String(fault.cause)}\n`);
+    return fault.code === "INVALID_ARGUMENT" ? EXIT.usage : EXIT.internal;
+  }
 }
 
 if (import.meta.main) {

@@ -1,6 +1,6 @@
-// The real clock, the real dice and the seeds of hashes. Everything else takes them as arguments.
+// The real clock and the real dice. Everything else takes them as arguments.
 
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 
@@ -37,9 +37,23 @@ export function realClock(): Clock {
   };
 }
 
-export const realChance: Chance = Math.random;
+/** Dice are thrown in advance: one call into the system fills this many. */
+const POOL = 1_024;
 
-/** An unguessable 32-bit seed, so that callers cannot choose keys that collide. */
-export function hashSeed(): number {
-  return randomBytes(4).readUInt32LE();
+/**
+ * Unguessable dice: ids of slots are shown to callers, and seeds of hashes must not follow from them.
+ * 53 bits each, as many as a number holds.
+ */
+export function realChance(): Chance {
+  const pool = new Uint32Array(POOL * 2);
+  let at = pool.length;
+  return () => {
+    if (at === pool.length) {
+      randomFillSync(pool);
+      at = 0;
+    }
+    const high = (pool[at++] ?? 0) >>> 5;
+    const low = (pool[at++] ?? 0) >>> 6;
+    return (high * 67_108_864 + low) / 9_007_199_254_740_992;
+  };
 }

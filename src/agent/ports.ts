@@ -1,0 +1,146 @@
+// The agent's ports: the one that everything reaches, and the small one on which metrics collectors find
+// `/metrics` where the documentation says it is.
+
+import { readFile } from "node:fs/promises";
+import { doorOf } from "#api/door.ts";
+import { routes as jsonRoutes, services } from "#api/doors.ts";
+import { NO_SERVICES } from "#api/services.ts";
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Scope } from "#base/scope.ts";
+import type { AgentConfig } from "#config/tree.ts";
+import type { Mind } from "#flow/mind.ts";
+import type { Health } from "#host/health.ts";
+import { info } from "#host/info.ts";
+import { profiles } from "#host/profiles.ts";
+import { healthRoute, infoRoutes, statusRoutes } from "#host/routes.ts";
+import type { Route } from "#serve/handler.ts";
+import { openPort, type Port } from "#serve/port.ts";
+import type { PortLog, ServerMeter } from "#serve/settings.ts";
+import type { Log } from "#telemetry/log.ts";
+import { type Metrics, metricsRoute } from "#telemetry/metrics.ts";
+
+const SERVICE = "sluice-agent";
+
+export interface PortsOptions {
+  readonly config: AgentConfig;
+  readonly debugPortChosen: boolean;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly health: Health;
+  readonly scope: Scope;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly argv: readonly string[];
+  readonly meter: ServerMeter;
+}
+
+/** Opens the main port with every door, and names what it shows to strangers. */
+export async function openMainPort(options: PortsOptions & { readonly mind: Mind }): Promise<Port> {
+  const { config, metrics, health, scope, clock, chance, argv, mind, meter } = options;
+  const log = options.log.child("port");
+  const door = doorOf(mind, NO_SERVICES, chance);
+  const doors = services(door);
+  const profiling = profiles(config.profilers, { service: SERVICE, argv, clock });
+  scope.add("processor profile", await profiling.start());
+  const port = await openPort({
+    settings: config.server,
+    services: doors,
+    routes: [
+      ...((await forwardedRoutes(options)) ?? jsonRoutes(door)),
+      healthRoute(() => health.phase === "running"),
+      ...statusRoutes(health.root),
+      ...infoRoutes(info(SERVICE, clock, chance)),
+      metricsRoute(metrics),
+      ...profiling.routes,
+    ],
+    clock,
+    log: portLog(log),
+    meter,
+    descriptors: async (names) => {
+      const { loadDescriptors } = await import("#wire/descriptors.ts");
+      return loadDescriptors(names);
+    },
+  });
+  const shown = port.exposed.map(({ method, path }) => `${method} ${path}`);
+  if (shown.length > 0) {
+    log.warn(
+      { address: port.address, routes: shown },
+      "reachable by other machines without TLS, and these routes show or change state: " +
+        `${shown.join(", ")}; bind server.listener.addr to loopback or turn server.tls on`,
+    );
+  }
+  log.info({ address: port.address }, `listening on ${port.address}`);
+  return port;
+}
+
+/** The JSON routes of an agent that hands them on to another server; undefined where it judges itself. */
+async function forwardedRoutes(options: PortsOptions): Promise<readonly Route[] | undefined> {
+  const { config, scope, clock, chance } = options;
+  const address = config.server.grpc_gateway.grpc_server_address;
+  if (address === "") return undefined;
+  const [{ GrpcClient }, { forwardTo, gatewayRoutes }] = await Promise.all([
+    import("#wire/grpc-client.ts"),
+    import("#api/gateway.ts"),
+  ]);
+  const client = new GrpcClient({ address, ...(await clientTls(config.server.tls)) });
+  scope.add("gateway", () => client.close());
+  return gatewayRoutes(forwardTo(client, clock), chance);
+}
+
+/** Towards another server the agent shows the certificate that it shows to its callers. */
+async function clientTls({
+  enabled,
+  cert_file,
+  key_file,
+  client_ca_file,
+}: AgentConfig["server"]["tls"]) {
+  if (!enabled) return {};
+  const [cert, key] = await Promise.all([readFile(cert_file), readFile(key_file)]);
+  const ca = client_ca_file === "" ? {} : { ca: await readFile(client_ca_file) };
+  return { tls: { cert, key, ...ca } };
+}
+
+/**
+ * Opens `otel.ports.debug_port` with `/metrics` alone; 0 means that there is none. A port that nobody chose
+ * and that is taken (a second agent on one machine) is done without, and said.
+ */
+export async function openDebugPort(options: PortsOptions): Promise<Port | undefined> {
+  const { config, metrics, clock, meter, debugPortChosen } = options;
+  const number = config.otel.ports.debug_port;
+  const log = options.log.child("debug-port");
+  if (number === 0) return undefined;
+  try {
+    return await openPort({
+      settings: {
+        ...config.server,
+        listener: { ...config.server.listener, addr: `${hostOf(config)}:${number}` },
+      },
+      services: [],
+      routes: [metricsRoute(metrics)],
+      clock,
+      log: portLog(log),
+      meter,
+    });
+  } catch (thrown) {
+    if (debugPortChosen) throw thrown;
+    log.warn({ port: number }, `no debug port: ${Fault.from(thrown).message}`);
+    return undefined;
+  }
+}
+
+/** The debug port is reached by whom the main port is reached; a Unix socket is reached on this machine only. */
+function hostOf(config: AgentConfig): string {
+  const { addr } = config.server.listener;
+  if (addr.startsWith("unix:")) return "127.0.0.1";
+  return addr.slice(0, addr.lastIndexOf(":"));
+}
+
+function portLog(log: Log): PortLog {
+  return {
+    info: (message, fields = {}) => log.info(fields, message),
+    warn: (message, fields = {}) => log.warn(fields, message),
+    error: (message, fields = {}) => log.error(fields, message),
+  };
+}
