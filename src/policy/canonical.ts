@@ -1,0 +1,14 @@
+// One text per meaning: judged documents as JSON with sorted keys, so that the policy hash does not depend
+// on the order, form or defaults in which a document was written (D-41).
+
+export function canonicalJson(value: unknown): string {
+  if (typeof value === "bigint") return `"${value}"`;
+  if (typeof value === "number") return Number.isFinite(value) ? String(value + 0) : `"${value}"`;
+  if (value === null || typeof value !== "object") return JSON.stringify(value ?? null);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  const members = entries
+    .filter(([, inner]) => inner !== undefined)
+    .map(([key, inner]) => `${JSON.stringify(key)}:${canonicalJson(inner)}`);
+  return `{${members.sort().join(",")}}`;
+}

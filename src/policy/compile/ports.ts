@@ -1,0 +1,37 @@
+// Every port of a component, wherever its message holds one, found by the tables rather than by kind.
+
+import type { Message, Type } from "../language/field.ts";
+import { component } from "../language/policy.ts";
+import { type InPort, inPort, type OutPort, outPort } from "../language/ports.ts";
+import type { Path } from "../tree.ts";
+
+export interface PortVisitor {
+  in(port: InPort, path: Path): void;
+  out(port: OutPort, path: Path): void;
+}
+
+/** Does not enter the components of a nested circuit: their signals are their own. */
+export function eachPort(message: Message, value: unknown, path: Path, visit: PortVisitor): void {
+  const members = value as Readonly<Record<string, unknown>>;
+  for (const [name, { type }] of Object.entries(message.fields)) {
+    eachInType(type, members[name], [...path, name], visit);
+  }
+}
+
+function eachInType(type: Type, value: unknown, path: Path, visit: PortVisitor): void {
+  if (value === undefined) return;
+  if (type.kind === "list") {
+    for (const [at, item] of (value as readonly unknown[]).entries()) {
+      eachInType(type.of.type, item, [...path, at], visit);
+    }
+  } else if (type.kind === "map") {
+    for (const [key, item] of value as ReadonlyMap<string, unknown>) {
+      eachInType(type.of.type, item, [...path, key], visit);
+    }
+  } else if (type.kind === "message") {
+    const message = type.of();
+    if (message === inPort) visit.in(value as InPort, path);
+    else if (message === outPort) visit.out(value as OutPort, path);
+    else if (message !== component) eachPort(message, value, path, visit);
+  }
+}

@@ -1,0 +1,37 @@
+// What the room has to say about a document: findings that refuse it, and notices that do not.
+
+import { formatPath, type Path, type Position } from "./tree.ts";
+
+/** One reason why a document is refused. */
+export interface Finding {
+  readonly at: Position;
+  /** Where in the document, as text; "" means the document as a whole. */
+  readonly path: string;
+  readonly wanted: string;
+  readonly got: string;
+  /** `unsupported` is good language that this version does not run; everything else is at fault. */
+  readonly kind: "fault" | "unsupported";
+}
+
+/** Something a person should know about a document that is accepted. */
+export interface Notice {
+  readonly at: Position;
+  readonly path: string;
+  readonly text: string;
+}
+
+/** Collects findings and notices below one place of one document. */
+export interface Report {
+  readonly findings: Finding[];
+  readonly warnings: Notice[];
+}
+
+export function finding(
+  at: Position,
+  path: Path,
+  wanted: string,
+  got: string,
+  kind: Finding["kind"] = "fault",
+): Finding {
+  return { at, path: formatPath(path), wanted, got, kind };
+}
