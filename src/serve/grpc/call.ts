@@ -46,7 +46,10 @@ export class GrpcCall implements Call {
 
   header(name: string): string | undefined {
     const [value] = this.#surface.metadata.get(name);
-    return typeof value === "string" ? value : value?.toString("base64");
+    if (typeof value !== "string") return value?.toString("base64");
+    // Node hands repeated headers over as one, joined like this; the first is what was asked for.
+    const joint = value.indexOf(", ");
+    return joint < 0 ? value : value.slice(0, joint);
   }
 
   signal(): AbortSignal {

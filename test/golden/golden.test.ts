@@ -1,0 +1,112 @@
+// Replays what the reference system answered, with its faults corrected, against the real process.
+
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { EXCEPTIONS } from "./exceptions.ts";
+
+const CASES = join(import.meta.dirname, "data-plane");
+const ROOT = join(import.meta.dirname, "../..");
+const policies = mkdtempSync(join(tmpdir(), "sluice-golden-"));
+let stop: () => Promise<unknown> = async () => undefined;
+let address = "";
+
+before(async () => {
+  for (const name of readdirSync(CASES)) {
+    const folder = join(CASES, name, "policies");
+    if (!existsSync(folder)) continue;
+    for (const file of readdirSync(folder)) copyFileSync(join(folder, file), join(policies, file));
+  }
+  const sluice = spawn(
+    process.execPath,
+    ["src/cli/sluice.ts", "standalone", "--policies", policies],
+    {
+      cwd: ROOT,
+      env: {
+        PATH: process.env["PATH"],
+        SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+        SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
+        SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+        SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
+      },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
+  stop = async () => {
+    sluice.kill("SIGTERM");
+    await once(sluice, "exit");
+  };
+  let said = "";
+  for await (const chunk of sluice.stderr) {
+    said += chunk;
+    address = /listening on (127\.0\.0\.1:\d+)/.exec(said)?.[1] ?? "";
+    if (address !== "") break;
+  }
+  sluice.stderr.resume();
+  assert.notEqual(address, "", said);
+});
+
+after(async () => {
+  await stop();
+  rmSync(policies, { recursive: true });
+});
+
+test("the recorded cases pass, but for the steps listed with their reasons", async () => {
+  const replay = join(import.meta.dirname, "replay.mjs");
+  const { output, code } = await new Promise<{ output: string; code: number }>((resolve) => {
+    const arguments_ = [replay, "--address", address, "--verbose", CASES];
+    const child = execFile(
+      process.execPath,
+      arguments_,
+      { maxBuffer: 64 << 20 },
+      (_error, out, err) => resolve({ output: out + err, code: child.exitCode ?? -1 }),
+    );
+  });
+  assert.ok(code === 0 || code === 1, output);
+  const seen = readReport(output);
+  assert.equal(seen.size, readdirSync(CASES).length, "every case ran");
+  for (const [name, steps] of seen) {
+    for (const [step, failure] of steps) {
+      const excused = EXCEPTIONS[name]?.[step];
+      assert.ok(
+        failure === undefined || excused !== undefined,
+        `${name} step ${step}:\n${failure}`,
+      );
+      assert.ok(
+        failure !== undefined || excused === undefined,
+        `${name} step ${step} passes: unlist it`,
+      );
+    }
+  }
+  for (const [name, steps] of Object.entries(EXCEPTIONS)) {
+    for (const step of Object.keys(steps)) {
+      assert.ok(seen.get(name)?.has(Number(step)), `${name} has no step ${step}`);
+    }
+  }
+});
+
+/** Case to step to what differed, undefined where nothing did. */
+function readReport(output: string): ReadonlyMap<string, ReadonlyMap<number, string | undefined>> {
+  const cases = new Map<string, ReadonlyMap<number, string | undefined>>();
+  let steps = new Map<number, string | undefined>();
+  let failing = -1;
+  for (const line of output.split("\n")) {
+    const [, mark, number] = /^ {2}(x|ok|-) step (\d+)/.exec(line) ?? [];
+    const [, name] = /^(?:ok|FAIL)\s+(\S+) \(/.exec(line) ?? [];
+    if (number !== undefined) {
+      failing = mark === "x" ? Number(number) : -1;
+      if (mark !== "-") steps.set(Number(number), mark === "x" ? "" : undefined);
+    } else if (name !== undefined) {
+      cases.set(name, steps);
+      steps = new Map();
+      failing = -1;
+    } else if (failing >= 0 && line.startsWith("      ")) {
+      steps.set(failing, `${steps.get(failing)}${line}\n`);
+    }
+  }
+  return cases;
+}
