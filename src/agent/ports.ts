@@ -36,25 +36,35 @@ export interface PortsOptions {
   readonly meter: ServerMeter;
 }
 
+/** The JSON doors and everything by which the process shows itself. */
+export function agentRoutes(
+  options: Pick<PortsOptions, "metrics" | "health" | "clock" | "chance">,
+  doors: readonly Route[],
+  profiling: readonly Route[],
+): readonly Route[] {
+  const { metrics, health, clock, chance } = options;
+  return [
+    ...doors,
+    healthRoute(() => health.phase === "running"),
+    ...statusRoutes(health.root),
+    ...infoRoutes(info(SERVICE, clock, chance)),
+    metricsRoute(metrics),
+    ...profiling,
+  ];
+}
+
 /** Opens the main port with every door, and names what it shows to strangers. */
 export async function openMainPort(options: PortsOptions & { readonly mind: Mind }): Promise<Port> {
-  const { config, metrics, health, scope, clock, chance, argv, mind, meter } = options;
+  const { config, scope, clock, chance, argv, mind, meter } = options;
   const log = options.log.child("port");
   const door = doorOf(mind, NO_SERVICES, chance);
-  const doors = services(door);
+  const doors = (await forwardedRoutes(options)) ?? jsonRoutes(door);
   const profiling = profiles(config.profilers, { service: SERVICE, argv, clock });
   scope.add("processor profile", await profiling.start());
   const port = await openPort({
     settings: config.server,
-    services: doors,
-    routes: [
-      ...((await forwardedRoutes(options)) ?? jsonRoutes(door)),
-      healthRoute(() => health.phase === "running"),
-      ...statusRoutes(health.root),
-      ...infoRoutes(info(SERVICE, clock, chance)),
-      metricsRoute(metrics),
-      ...profiling.routes,
-    ],
+    services: services(door),
+    routes: agentRoutes(options, doors, profiling.routes),
     clock,
     log: portLog(log),
     meter,
@@ -63,16 +73,19 @@ export async function openMainPort(options: PortsOptions & { readonly mind: Mind
       return loadDescriptors(names);
     },
   });
-  const shown = port.exposed.map(({ method, path }) => `${method} ${path}`);
-  if (shown.length > 0) {
-    log.warn(
-      { address: port.address, routes: shown },
-      "reachable by other machines without TLS, and these routes show or change state: " +
-        `${shown.join(", ")}; bind server.listener.addr to loopback or turn server.tls on`,
-    );
-  }
+  tellExposure(port, log);
   log.info({ address: port.address }, `listening on ${port.address}`);
   return port;
+}
+
+function tellExposure({ exposed, address }: Port, log: Log): void {
+  const routes = exposed.map(({ method, path }) => `${method} ${path}`);
+  if (routes.length === 0) return;
+  log.warn(
+    { address, routes },
+    "other machines reach this port without TLS, and these routes show or change state; " +
+      "bind server.listener.addr to loopback or turn server.tls on",
+  );
 }
 
 /** The JSON routes of an agent that hands them on to another server; undefined where it judges itself. */
