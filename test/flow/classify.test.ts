@@ -173,8 +173,15 @@ test("claims of a token, unverified", () => {
   ]) {
     assert.deepEqual(of(token), {}, token);
   }
-  const broken = Buffer.from([0x22, 0xff, 0x22]).toString("base64url");
-  assert.deepEqual(of(`h.${broken}.s`), {});
+  assert.deepEqual(of(`h.${payload.toString("base64url")}.s.t`), {});
+});
+
+test("a payload that is not UTF-8 is no payload", () => {
+  const rule = classifierOf({ all: { kind: "jwt", from: "request.http.host", pointer: "" } });
+  const of = (...bytes: number[]) =>
+    run(rule, requestOf({ host: `h.${Buffer.from(bytes).toString("base64url")}.s` })).made;
+  assert.deepEqual(of(0x22, 0x61, 0x22), { all: "a" });
+  assert.deepEqual(of(0x22, 0xff, 0x22), {});
 });
 
 test("the value of a path template is a label value like others", () => {

@@ -101,6 +101,13 @@ test("the dialect is RE2", () => {
   }
 });
 
+test("half a character is not found inside a whole one", () => {
+  assert.equal(compileRegex("\ud83d")("😀"), false);
+  assert.equal(compileRegex("\ud83d")("a\ud83d"), true);
+  assert.equal(compileRegex("\ude00$")("😀"), false);
+  assert.equal(compileRegex("^😀$")("😀"), true);
+});
+
 test("a refusal shows the expression and why", () => {
   assert.throws(() => compileRegex("(a)\\1"), {
     message: 'regex "(a)\\1" is not RE2: invalid escape sequence: `\\1`',
