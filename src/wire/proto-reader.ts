@@ -80,6 +80,10 @@ export class ProtoReader {
   /** A signed 64-bit varint as decimal text, without a bigint for the common small ones. */
   int64Text(end: number): string {
     const start = this.at;
+    if (this.#isMinusOne(start, end)) {
+      this.at = start + 10;
+      return "-1";
+    }
     let value = 0;
     let scale = 1;
     for (let index = 0; index < 7; index++) {
@@ -90,6 +94,13 @@ export class ProtoReader {
     }
     this.at = start;
     return this.int64(end).toString();
+  }
+
+  /** -1 as a varint, what proxies send for an unknown size: nine bytes of ones and a last one. */
+  #isMinusOne(start: number, end: number): boolean {
+    if (start + 10 > end || this.bytes[start + 9] !== 1) return false;
+    for (let at = start; at < start + 9; at++) if (this.bytes[at] !== 0xff) return false;
+    return true;
   }
 
   double(end: number): number {
