@@ -60,7 +60,7 @@ export class Metrics {
     const { write, runtime } = await this.#speak();
     let gathered = this.#gather();
     const [first] = gathered.faults;
-    if (first !== undefined && this.#settings.pedantic) {
+    if (this.#settings.pedantic && first !== undefined) {
       throw new Fault("INTERNAL", `metrics are inconsistent: ${first}`);
     }
     if (first !== undefined) {

@@ -133,9 +133,13 @@ export function dial(test: TestContext, { host, port }: TestPort): Socket {
 }
 
 /** Resolves when `holds` does; fails the test when it never does. */
-export async function until(what: string, holds: () => boolean, ms = 10_000): Promise<void> {
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  ms = 10_000,
+): Promise<void> {
   const started = performance.now();
-  while (!holds()) {
+  while (!(await holds())) {
     if (performance.now() - started > ms) throw new Error(`${what}: not within ${ms} ms`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
