@@ -1,0 +1,60 @@
+// The policies that requests through Envoy meet in these tests: one path for each kind of answer, and
+// classifiers for each place that a label can come from.
+
+import type { Files } from "../kit/folder.ts";
+
+const LIMITS = `
+circuit:
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors:
+            - control_point: ingress
+              label_matcher: { match_labels: { endpoint: limited } }
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 2 } }
+            fill_amount: { constant_signal: { value: 1 } }
+          parameters:
+            interval: 60s
+            limit_by_label_key: http.request.header.x_user
+    - flow_control:
+        sampler:
+          in_ports: { accept_percentage: { constant_signal: { value: 0 } } }
+          parameters:
+            selectors:
+              - control_point: ingress
+                label_matcher: { match_labels: { endpoint: shut } }
+    - flow_control:
+        sampler:
+          in_ports: { accept_percentage: { constant_signal: { value: 0 } } }
+          parameters:
+            denied_response_status_code: ServiceUnavailable
+            selectors:
+              - control_point: ingress
+                label_matcher: { match_labels: { endpoint: busy } }
+`;
+
+const LABELS = `
+circuit: { components: [] }
+resources:
+  flow_control:
+    classifiers:
+      - selectors: [{ control_point: ingress }]
+        rules:
+          endpoint:
+            extractor:
+              path_templates:
+                template_values:
+                  /limited/{}: limited
+                  /shut: shut
+                  /busy: busy
+                  /orders/{}: orders
+          tenant: { extractor: { from: request.http.headers.x-tenant } }
+          plan: { extractor: { json: { from: request.http.body, pointer: /account/plan } } }
+          subject: { extractor: { jwt: { from: request.http.bearer, json_pointer: /sub } } }
+          hidden:
+            telemetry: false
+            extractor: { from: request.http.headers.x-tenant }
+`;
+
+export const POLICIES: Files = { "limits.yaml": LIMITS, "labels.yaml": LABELS };
