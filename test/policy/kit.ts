@@ -1,0 +1,49 @@
+// Short ways to judge a text in the tests of this room.
+
+import { createHash } from "node:crypto";
+import { type CompiledPolicy, compilePolicy } from "#policy/compile.ts";
+import type { Finding } from "#policy/finding.ts";
+import { readPolicies } from "#policy/read.ts";
+import { findingLine } from "#policy/report.ts";
+import { compileSet, type PolicySet } from "#policy/set.ts";
+
+export function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** One text as the only one of a set. */
+export function judged(text: string, stem = "p"): PolicySet {
+  return compileSet([{ source: `${stem}.yaml`, stem, text }], digest);
+}
+
+export function findings(text: string): readonly Finding[] {
+  return judged(text).findings.map(({ of }) => of);
+}
+
+/** Every finding as people see it. */
+export function lines(text: string, stem = "p"): string[] {
+  return judged(text, stem).findings.map(findingLine);
+}
+
+/** The one good policy of a text; its findings are the message when it is not good. */
+export function compiled(text: string, stem = "p"): CompiledPolicy {
+  const [document] = readPolicies(text, stem).documents;
+  const outcome = document && compilePolicy(document, digest);
+  if (!outcome?.ok) throw new Error(lines(text, stem).join("\n"));
+  return outcome.policy;
+}
+
+/** A bare policy out of components, each a line of YAML flow style. */
+export function circuit(...components: readonly string[]): string {
+  return `circuit:\n  components:\n${components.map((each) => `    - ${each}\n`).join("")}`;
+}
+
+export const SELECTORS = "selectors: [{control_point: ingress}]";
+
+/** A rate limiter whose ports are `capacity`, `fill` and whatever else is given. */
+export function rateLimiter(ports: string, rest = "parameters: {interval: 1s}"): string {
+  return `flow_control: {rate_limiter: {in_ports: {${ports}}, ${rest}, ${SELECTORS}}}`;
+}
+
+export const CONSTANT_PORTS =
+  "bucket_capacity: {constant_signal: {value: 5}}, fill_amount: {constant_signal: {value: 1}}";
