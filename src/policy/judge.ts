@@ -53,6 +53,7 @@ class Judge implements Report {
     if (tree.kind !== "map") return this.#say(tree, path, "an object", describe(tree));
     const before = this.#faults;
     const meant = this.#unknownKeys(message, tree, path);
+    const unknown = this.#faults > before;
     const value: Record<string, unknown> = {};
     const present = new Map<string, string[]>();
     for (const [name, field] of Object.entries(message.fields)) {
@@ -71,7 +72,7 @@ class Judge implements Report {
       this.#standing(field, entry, at);
       value[name] = this.#field(field, entry.value, at);
     }
-    this.#groups(message, tree, path, present, meant);
+    this.#groups(message, tree, path, present, unknown);
     if (this.#faults === before) {
       message.check?.(value, (inner, wanted, got) => {
         const at = locate(tree, inner);
@@ -121,7 +122,7 @@ class Judge implements Report {
     tree: Tree,
     path: Path,
     present: ReadonlyMap<string, readonly string[]>,
-    meant: ReadonlySet<string>,
+    unknown: boolean,
   ): void {
     const groups = new Map<string, string[]>();
     for (const [name, { group }] of Object.entries(message.fields)) {
@@ -132,11 +133,8 @@ class Judge implements Report {
       const what = message.oneOf[group];
       const wanted = `one ${what ?? group} out of ${members.join(", ")}`;
       if (found.length > 1) this.#say(tree, path, wanted, found.join(" and "));
-      else if (
-        found.length === 0 &&
-        what !== undefined &&
-        !members.some((name) => meant.has(name))
-      ) {
+      // An unknown key, already refused, was probably meant to be the member.
+      else if (found.length === 0 && what !== undefined && !unknown) {
         this.#say(tree, path, wanted, "none");
       }
     }

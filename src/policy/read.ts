@@ -31,6 +31,9 @@ export interface Reading {
 const MOST_NODES = 200_000;
 const DEEPEST = 200;
 
+/** Of one document that is not YAML: later errors mostly follow from the first. */
+const MOST_ERRORS = 5;
+
 const START: Position = { line: 1, column: 1 };
 
 /** `stem` names bare policies: the file's name without its extension. */
@@ -63,7 +66,7 @@ function parse(text: string, report: Report): Tree[] {
   const roots: Tree[] = [];
   for (const document of parsed) {
     const before = report.findings.length;
-    for (const problem of [...document.errors, ...document.warnings]) {
+    for (const problem of [...document.errors, ...document.warnings].slice(0, MOST_ERRORS)) {
       report.findings.push(finding(at(problem.pos[0]), [], "well-formed YAML", problem.message));
     }
     const { yaml } = document.directives;

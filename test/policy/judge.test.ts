@@ -1,0 +1,280 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { parse } from "yaml";
+import type { RateLimiterRule } from "#flow/rules.ts";
+import { canonicalJson } from "#policy/canonical.ts";
+import { closest, editDistance, isCamelOf } from "#policy/spelling.ts";
+import { formatPath, type Path } from "#policy/tree.ts";
+import type { Message, Type } from "../../src/policy/language/field.ts";
+import { policy } from "../../src/policy/language/policy.ts";
+import {
+  CONSTANT_PORTS,
+  circuit,
+  compiled,
+  findings,
+  lines,
+  rateLimiter,
+  SELECTORS,
+} from "./kit.ts";
+
+describe("places", () => {
+  test("line, column and path of a value, of a missing one and of an unknown key", () => {
+    const text = [
+      "circuit:",
+      "  components:",
+      "    - flow_control:",
+      "        rate_limiter:",
+      "          in_ports: {bucket_capacity: {constant_signal: {value: 1}}}",
+      "          parameters:",
+      "            interval: 1m",
+      "            continous_fill: true",
+      "          selectors: [{control_point: ingress}]",
+    ].join("\n");
+    const at = "circuit.components[0].flow_control.rate_limiter";
+    assert.deepEqual(lines(text), [
+      `p.yaml:5:21: ${at}.in_ports.fill_amount: wanted a value: fill_amount is required, got nothing`,
+      `p.yaml:7:23: ${at}.parameters.interval: wanted a duration in seconds with the suffix s, such as 10s or 0.5s, got "1m"`,
+      `p.yaml:8:13: ${at}.parameters.continous_fill: wanted a key of RateLimiter.Parameters; did you mean continuous_fill?, got the unknown key "continous_fill"`,
+    ]);
+  });
+
+  test("a misspelt required key is one fault, not two", () => {
+    const found = findings(circuit(rateLimiter(CONSTANT_PORTS, "parameters: {intervall: 1s}")));
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      ["circuit.components[0].flow_control.rate_limiter.parameters.intervall"],
+    );
+    assert.match(found[0]?.wanted ?? "", /did you mean interval\?/);
+  });
+
+  test("long values are cut short", () => {
+    const [line = ""] = lines(`circuit: {evaluation_interval: ${"x".repeat(10_000)}}`);
+    assert.ok(line.length < 300, String(line.length));
+  });
+
+  test("paths quote keys that are not plain words", () => {
+    assert.equal(formatPath(["a", 0, "b-c", "d/e", ""]), 'a[0].b-c["d/e"][""]');
+  });
+});
+
+/** Components that are one fault each, and what its line must hold. */
+const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
+  [
+    rateLimiter(CONSTANT_PORTS, "parameters: {interval: 0s}"),
+    /interval: wanted a duration above 0s/,
+  ],
+  [rateLimiter(CONSTANT_PORTS, "parameters: {interval: -1s}"), /interval: wanted a duration above/],
+  [
+    rateLimiter(CONSTANT_PORTS, "parameters: {interval: 1s, max_idle_time: -1s}"),
+    /max_idle_time: wanted a duration of at least 0s/,
+  ],
+  [
+    rateLimiter(
+      CONSTANT_PORTS,
+      "parameters: {interval: 1s}, request_parameters: {denied_response_status_code: 299}",
+    ),
+    /denied_response_status_code: wanted a StatusCode/,
+  ],
+  [
+    rateLimiter(
+      CONSTANT_PORTS,
+      "parameters: {interval: 1s}, request_parameters: {denied_response_status_code: TooManyRequest}",
+    ),
+    /did you mean TooManyRequests\?/,
+  ],
+  [
+    `flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {}}, parameters: {max_inflight_duration: 0s}, ${SELECTORS}}}`,
+    /max_inflight_duration: wanted a duration above 0s/,
+  ],
+  [
+    "flow_control: {sampler: {parameters: {selectors: [{control_point: x, agent_group: a/b}]}}}",
+    /agent_group: wanted a name without `\/`/,
+  ],
+  [
+    "flow_control: {sampler: {parameters: {selectors: [{control_point: ''}]}}}",
+    /control_point: wanted text that is not empty/,
+  ],
+  ["variable: {constant_output: {value: 1e400}}", /value: wanted a number/],
+  ["variable: {constant_output: {value: .inf}}", /value: wanted a number/],
+  ["variable: {constant_output: {value: '0x10'}}", /value: wanted a number/],
+  ["bool_variable: {constant_output: on}", /constant_output: wanted true or false/],
+  ["query: {promql: {query_string: up, evaluation_interval: 0s}}", /evaluation_interval: wanted/],
+  ["integrator: {evaluation_interval: 0s}", /evaluation_interval: wanted a duration above 0s/],
+  [
+    "pid_controller: {parameters: {evaluation_interval: 0s}}",
+    /evaluation_interval: wanted a duration above 0s/,
+  ],
+  ["polynomial_range_function: {parameters: {end: {}}}", /start: wanted a value/],
+  [
+    "arithmetic_combinator: {operator: lshift, in_ports: {rhs: {constant_signal: {value: -1}}}}",
+    /in_ports.rhs: wanted a shift of at least 0/,
+  ],
+  [
+    "gradient_controller: {parameters: {slope: 1, min_gradient: 2, max_gradient: 1}}",
+    /max_gradient: wanted at least min_gradient \(2\), got 1/,
+  ],
+  ["pulse_generator: {out_ports: {output: {signal_name: ''}}}", /signal_name: wanted text/],
+  ["pulse_generator: {outPorts: {}}", /wanted out_ports \(keys are snake_case\)/],
+  ["constructor: {}", /constructor: wanted a key of Component/],
+];
+
+const METERS: readonly (readonly [string, RegExp])[] = [
+  ["static_buckets: {buckets: []}", /buckets: wanted between 1 and 1000/],
+  ["static_buckets: {buckets: [1, 3, 2]}", /buckets\[2\]: wanted a finite bound above .* \(3\)/],
+  ["linear_buckets: {width: 0, count: 3}", /width: wanted/],
+  ["linear_buckets: {width: 1, count: 1001}", /count: wanted/],
+  ["exponential_buckets: {start: 0, factor: 2, count: 2}", /start: wanted a number above 0/],
+  ["exponential_buckets: {start: 1, factor: 1, count: 2}", /factor: wanted a number above 1/],
+  ["exponential_buckets: {start: 1, factor: 1e9, count: 99}", /count: wanted bounds that stay/],
+  ["exponential_buckets_range: {min: 2, max: 2, count: 2}", /max: wanted .* above min \(2\)/],
+];
+
+describe("one fault each", () => {
+  for (const [component, wanted] of ONE_FAULT) {
+    test(component.slice(0, 90), () => {
+      const found = lines(circuit(component));
+      assert.equal(found.length, 1, found.join("\n"));
+      assert.match(found[0] ?? "", wanted);
+    });
+  }
+  for (const [buckets, wanted] of METERS) {
+    test(buckets, () => {
+      const found = lines(
+        `resources: {flow_control: {flux_meters: {m: {${SELECTORS}, ${buckets}}}}}`,
+      );
+      assert.equal(found.length, 1, found.join("\n"));
+      assert.match(found[0] ?? "", wanted);
+    });
+  }
+});
+
+test("all faults of a document are said together", () => {
+  const all = lines(circuit(...ONE_FAULT.map(([component]) => component)));
+  assert.equal(all.length, ONE_FAULT.length, all.join("\n"));
+});
+
+describe("defaults", () => {
+  const rule = (parameters: string): RateLimiterRule => {
+    const [only] = compiled(circuit(rateLimiter(CONSTANT_PORTS, parameters))).rules;
+    assert.equal(only?.kind, "rate_limiter");
+    return only;
+  };
+  test("absent takes the default, null is absent", () => {
+    for (const text of ["", ", continuous_fill: null, max_idle_time: ~"]) {
+      const got = rule(`parameters: {interval: 1s${text}}`);
+      assert.equal(got.continuousFill, true);
+      assert.equal(got.maxIdleMs, 7_200_000);
+      assert.equal(got.selectors[0]?.agentGroup, "default");
+      assert.equal(got.selectors[0]?.service, "any");
+    }
+  });
+  test("explicit zero and false are kept", () => {
+    const got = rule("parameters: {interval: 1s, continuous_fill: false, max_idle_time: 0s}");
+    assert.equal(got.continuousFill, false);
+    assert.equal(got.maxIdleMs, 0);
+  });
+  test("defaults inside a part apply only where the part is written", () => {
+    assert.equal(rule("parameters: {interval: 1s, lazy_sync: {enabled: true}}").lazySyncs, 4);
+    assert.equal(rule("parameters: {interval: 1s, lazy_sync: {}}").lazySyncs, 0);
+    assert.equal(rule("parameters: {interval: 1s}").lazySyncs, 0);
+  });
+  test("status by name and by number", () => {
+    for (const status of ["PaymentRequired", "402"]) {
+      const request = `request_parameters: {denied_response_status_code: ${status}}`;
+      assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
+    }
+  });
+});
+
+/** Paths of all keys that the tables know, in a document as plain data. */
+function* keysOf(message: Message, value: object, path: Path): Generator<Path> {
+  for (const [name, inner] of Object.entries(value)) {
+    yield [...path, name];
+    const type = message.fields[name]?.type;
+    if (type !== undefined) yield* keysIn(type, inner, [...path, name]);
+  }
+}
+
+function* keysIn(type: Type, value: unknown, path: Path): Generator<Path> {
+  if (typeof value !== "object" || value === null) return;
+  if (type.kind === "message") yield* keysOf(type.of(), value, path);
+  if (type.kind !== "list" && type.kind !== "map") return;
+  for (const [key, inner] of Object.entries(value)) {
+    yield* keysIn(type.of.type, inner, [...path, type.kind === "list" ? Number(key) : key]);
+  }
+}
+
+/** The document with one key spelt otherwise. */
+function renamed(value: unknown, [step, ...rest]: Path, name: string): unknown {
+  if (Array.isArray(value)) {
+    return value.map((item, at) => (at === step ? renamed(item, rest, name) : item));
+  }
+  return Object.fromEntries(
+    Object.entries(value as object).map(([key, inner]) => {
+      if (key !== step) return [key, inner];
+      return rest.length === 0 ? [name, inner] : [key, renamed(inner, rest, name)];
+    }),
+  );
+}
+
+test("a key spelt otherwise is always refused, by its path", () => {
+  const root = "test/cases/policy";
+  const documents = readdirSync(root).map((name): unknown =>
+    parse(readFileSync(`${root}/${name}/policy.yaml`, "utf8")),
+  );
+  const edit = fc.record({
+    document: fc.constantFrom(...documents),
+    which: fc.nat(),
+    at: fc.nat(),
+    letter: fc.constantFrom("", "x", "_", "A", "0", "-", " "),
+    keep: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(edit, ({ document, which, at, letter, keep }) => {
+      const paths = [...keysOf(policy, document as object, [])];
+      const path = paths[which % paths.length] ?? [];
+      const key = String(path.at(-1));
+      const cut = at % key.length;
+      const other = key.slice(0, cut) + letter + key.slice(keep ? cut : cut + 1);
+      fc.pre(other !== key && !paths.some((known) => known.at(-1) === other));
+      const found = findings(JSON.stringify(renamed(document, path, other)));
+      const wanted = formatPath([...path.slice(0, -1), other]);
+      assert.ok(
+        found.some((finding) => finding.path === wanted && finding.got.includes("unknown key")),
+        `${wanted}: ${JSON.stringify(found)}`,
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("suggestions", () => {
+  assert.equal(closest("tru_for", ["false_for", "true_for"]), "true_for");
+  assert.equal(closest("zzz", ["true_for"]), undefined);
+  assert.equal(isCamelOf("constantOutput", "constant_output"), true);
+  assert.equal(isCamelOf("constant_output", "constant_output"), false);
+  assert.equal(editDistance("kitten", "sitting"), 3);
+});
+
+test("canonical text does not depend on order, and tells special numbers apart", () => {
+  const left = {
+    b: [1n, Number.NaN, -0],
+    a: new Map([
+      ["y", 1],
+      ["x", 2],
+    ]),
+    c: undefined,
+  };
+  const right = {
+    a: new Map([
+      ["x", 2],
+      ["y", 1],
+    ]),
+    b: [1n, Number.NaN, 0],
+  };
+  assert.equal(canonicalJson(left), canonicalJson(right));
+  assert.equal(canonicalJson(left), '{"a":{"x":2,"y":1},"b":["1","NaN",0]}');
+  assert.notEqual(canonicalJson({ a: 1 }), canonicalJson({ a: "1" }));
+});
