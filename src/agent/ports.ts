@@ -129,6 +129,7 @@ export async function openDebugPort(options: PortsOptions): Promise<Port | undef
       settings: {
         ...config.server,
         listener: { ...config.server.listener, addr: `${hostOf(config)}:${number}` },
+        grpc: { ...config.server.grpc, enable_reflection: false },
       },
       services: [],
       routes: [metricsRoute(metrics)],

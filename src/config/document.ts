@@ -15,8 +15,8 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
+import { nearest } from "#base/near.ts";
 import type { Collected, Origin } from "./collect.ts";
-import { nearest } from "./near.ts";
 import type { LeafRow, Table } from "./row.ts";
 import { joined } from "./tree.ts";
 import { gotOf, judge } from "./value.ts";

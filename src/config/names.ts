@@ -1,9 +1,9 @@
 // Environment names: made from key paths, and read back. A leaf's name sets the leaf; an object's name,
 // with its trailing underscore, takes the object as JSON, and leaves win over it.
 
+import { nearest } from "#base/near.ts";
 import type { Collected, Origin } from "./collect.ts";
 import { readJson, readJsonLeaf } from "./document.ts";
-import { nearest } from "./near.ts";
 import { type Branch, branches, type Leaf, leaves, PROCESSES, type ProcessName } from "./tree.ts";
 import { gotOf, judgeText } from "./value.ts";
 

@@ -53,7 +53,7 @@ function routesPage(): string {
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
   const options = { metrics: new Metrics(config.metrics), health, clock, chance };
   const all = agentRoutes(options, routes(door), profiling.routes);
-  health.close("cut");
+  void health.close("cut");
   const http = all.map(({ method, path, about, revealing, stream }) => [
     method,
     `\`${path}\``,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { fromBinary, isMessage, type JsonValue, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import {
   type CheckReply,
@@ -106,13 +106,6 @@ const answer = fc.record({
   baggage: fc.constantFrom(undefined, "a=b", 'k="odd"'),
 });
 
-/** Our own field is left out of JSON when it is empty, so that replies look as clients know them. */
-function withoutEmpty(value: JsonValue): JsonValue {
-  return JSON.parse(JSON.stringify(value), (key, member) =>
-    key === "failure_mode" && member === "" ? undefined : member,
-  );
-}
-
 describe("writing CheckResponse", () => {
   it("gives bytes in canonical form, and JSON that the library gives for them", () => {
     fc.assert(
@@ -120,10 +113,7 @@ describe("writing CheckResponse", () => {
         const bytes = proto.writeCheck(given);
         const message = fromBinary(CheckResponseSchema, bytes);
         assert.deepEqual(Buffer.from(toBinary(CheckResponseSchema, message)), bytes);
-        assert.deepEqual(
-          JSON.parse(json.check(given)),
-          withoutEmpty(toJson(CheckResponseSchema, message)),
-        );
+        assert.deepEqual(JSON.parse(json.check(given)), toJson(CheckResponseSchema, message));
       }),
       { numRuns: 300 },
     );
@@ -189,7 +179,7 @@ describe("writing the replies of the HTTP doors", () => {
       fc.property(answer, (given) => {
         const message = fromBinary(CheckHTTPResponseSchema, proto.writeCheckHttp(given));
         const text = json.checkHttp(given, proto.base64(given.check));
-        assert.deepEqual(JSON.parse(text), withoutEmpty(toJson(CheckHTTPResponseSchema, message)));
+        assert.deepEqual(JSON.parse(text), toJson(CheckHTTPResponseSchema, message));
       }),
     );
   });

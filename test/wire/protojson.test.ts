@@ -32,7 +32,6 @@ const UNSET_DECISION = {
   reason: "LIMITER_REASON_UNSPECIFIED",
   denied_response_status_code: "Empty",
   wait_time: null,
-  failure_mode: "",
 };
 
 function refusal(run: () => unknown): string {
