@@ -117,6 +117,7 @@ const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
   ],
   ["pulse_generator: {out_ports: {output: {signal_name: ''}}}", /signal_name: wanted text/],
   ["pulse_generator: {outPorts: {}}", /wanted out_ports \(keys are snake_case\)/],
+  ["holder: {hold_for: 315576000001s}", /hold_for: wanted a duration in seconds/],
   ["constructor: {}", /constructor: wanted a key of Component/],
 ];
 
@@ -186,6 +187,29 @@ describe("defaults", () => {
       assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
     }
   });
+});
+
+test("64-bit integers are compared to the last digit, as numbers and as text", () => {
+  const scaler = (least: string, most: string) =>
+    `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {min_replicas: ${least}, max_replicas: ${most}, kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: x}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
+  const faults = (least: string, most: string) =>
+    findings(circuit(scaler(least, most))).filter(({ kind }) => kind === "fault");
+  assert.deepEqual(faults("9007199254740993", "'9007199254740993'"), []);
+  assert.match(faults("9007199254740993", "9007199254740992")[0]?.wanted ?? "", /min_replicas/);
+  assert.deepEqual(faults("1.0", "1e3"), []);
+});
+
+test("the deprecated list of a matcher counts only where the current one is empty", () => {
+  const one = (key: string) => `[{key: ${key}, operator: Exists}]`;
+  const keys = (matcher: string) => {
+    const policy = compiled(
+      `resources: {flow_control: {flux_meters: {m: {selectors: [{control_point: x, label_matcher: {${matcher}}}]}}}}`,
+    );
+    assert.equal(policy.warnings.length, 1);
+    return policy.rules[0]?.selectors[0]?.matcher.list.map(({ key }) => key);
+  };
+  assert.deepEqual(keys(`match_expressions: ${one("old")}`), ["old"]);
+  assert.deepEqual(keys(`match_expressions: ${one("old")}, match_list: ${one("new")}`), ["new"]);
 });
 
 /** Paths of all keys that the tables know, in a document as plain data. */
