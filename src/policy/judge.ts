@@ -2,12 +2,12 @@
 // wanted and what was got. What passes comes back as typed data with its defaults filled in.
 
 import { parseSeconds } from "#base/duration.ts";
+import { nearest } from "#base/near.ts";
 import { judgeLabelRule } from "#flow/classify.ts";
 import { judgeMatcher } from "#flow/match.ts";
 import type { Finding, Notice } from "./finding.ts";
 import { finding, type Report } from "./finding.ts";
 import type { Field, Message, Range, Type } from "./language/field.ts";
-import { closest, isCamelOf } from "./spelling.ts";
 import {
   describe,
   formatPath,
@@ -103,8 +103,8 @@ class Judge implements Report {
     const meant = new Set<string>();
     for (const { key, keyAt } of tree.entries) {
       if (Object.hasOwn(message.fields, key)) continue;
-      const camel = names.find((name) => isCamelOf(key, name));
-      const near = camel ?? closest(key, names);
+      const camel = names.find((name) => isSpelling(key, name));
+      const near = camel ?? nearest(key, names);
       if (near !== undefined) meant.add(near);
       const wanted =
         camel !== undefined
@@ -271,7 +271,7 @@ class Judge implements Report {
     if (tree.kind === "number" && numbers.includes(tree.value)) return tree.value;
     const value = tree.kind === "text" ? type.numbers.get(tree.value) : undefined;
     if (value !== undefined) return value;
-    const near = tree.kind === "text" ? closest(tree.value, [...type.numbers.keys()]) : undefined;
+    const near = tree.kind === "text" ? nearest(tree.value, [...type.numbers.keys()]) : undefined;
     const hint = near === undefined ? "" : `; did you mean ${near}?`;
     return this.#say(tree, path, `a ${type.name} by name or number${hint}`, describe(tree));
   }
@@ -330,4 +330,10 @@ function patternFaults(regex: string): string {
 function labelFaults(label: string): string {
   const extractor = { kind: "from", from: "request.http.host" } as const;
   return judgeLabelRule({ label, telemetry: true, extractor }).join("; ");
+}
+
+/** Whether a key spells a name in another way of writing words together (`constantOutput`). */
+function isSpelling(key: string, name: string): boolean {
+  const bare = (text: string): string => text.replaceAll(/[_-]/g, "").toLowerCase();
+  return bare(key) === bare(name);
 }

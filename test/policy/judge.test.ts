@@ -5,7 +5,6 @@ import fc from "fast-check";
 import { parse } from "yaml";
 import type { RateLimiterRule } from "#flow/rules.ts";
 import { canonicalJson } from "#policy/canonical.ts";
-import { closest, editDistance, isCamelOf } from "#policy/spelling.ts";
 import { formatPath, type Path } from "#policy/tree.ts";
 import type { Message, Type } from "../../src/policy/language/field.ts";
 import { policy } from "../../src/policy/language/policy.ts";
@@ -272,14 +271,6 @@ test("a key spelt otherwise is always refused, by its path", () => {
     }),
     { numRuns: 300 },
   );
-});
-
-test("suggestions", () => {
-  assert.equal(closest("tru_for", ["false_for", "true_for"]), "true_for");
-  assert.equal(closest("zzz", ["true_for"]), undefined);
-  assert.equal(isCamelOf("constantOutput", "constant_output"), true);
-  assert.equal(isCamelOf("constant_output", "constant_output"), false);
-  assert.equal(editDistance("kitten", "sitting"), 3);
 });
 
 test("canonical text does not depend on order, and tells special numbers apart", () => {

@@ -4,6 +4,7 @@ import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
 import { memoryStore } from "#store/memory.ts";
 import { agentPrefixes, readBatch, storedRules } from "#store/rules.ts";
 import type { Batch } from "#store/store.ts";
+import { encode } from "#wire/messages.ts";
 
 const selector: SelectorRule = {
   controlPoint: "ingress",
@@ -194,6 +195,18 @@ describe("rules in a store", () => {
     const read = readBatch("default", batchOf(stored));
     assert.deepEqual([...read.faults.keys()].slice(0, 1), [broken]);
     assert.equal(read.rules.size, rules.length - 1);
+  });
+
+  it("of a flux meter without buckets mean the default in milliseconds", () => {
+    const value = encode("aperture.policy.sync.v1.FluxMeterWrapper", {
+      fluxMeterName: "m",
+      policyName: "p",
+      fluxMeter: { attributeKey: "x" },
+    });
+    const key = "/config/flux_meter/agent_group-default-flux_meter-m";
+    const [rule] = readBatch("default", batchOf(new Map([[key, value]]))).rules.values();
+    assert.ok(rule?.kind === "flux_meter" && rule.buckets.kind === "static");
+    assert.deepEqual([rule.buckets.bounds[0], rule.buckets.bounds.at(-1)], [5, 10_000]);
   });
 
   it("that are gone are named as the ones that were there", () => {

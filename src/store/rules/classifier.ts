@@ -12,6 +12,8 @@ type FluxMeterName = "aperture.policy.language.v1.FluxMeter";
 const CLASSIFIER = "aperture.policy.sync.v1.ClassifierWrapper";
 const FLUX_METER = "aperture.policy.sync.v1.FluxMeterWrapper";
 
+const DEFAULT_BUCKETS_MS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+
 export function classifierBytes(rule: ClassifierRule): Uint8Array {
   const { policyName, policyHash, index, selectors } = rule;
   const rules = rule.rules.map(({ label, telemetry, extractor }) => [
@@ -113,7 +115,9 @@ function bucketsRule(message: Decoded<FluxMeterName>): BucketsRule {
   if (linearBuckets) return { kind: "linear", ...linearBuckets };
   if (exponentialBuckets) return { kind: "exponential", ...exponentialBuckets };
   if (exponentialBucketsRange) return { kind: "exponential_range", ...exponentialBucketsRange };
-  return { kind: "static", bounds: staticBuckets?.buckets ?? [] };
+  // Some controllers leave the default out, which is meant in milliseconds (D-22).
+  const bounds = staticBuckets?.buckets ?? [];
+  return { kind: "static", bounds: bounds.length > 0 ? bounds : DEFAULT_BUCKETS_MS };
 }
 
 export function incomplete(name: string): Fault {
