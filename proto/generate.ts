@@ -4,6 +4,7 @@
 
 import { spawnSync } from "node:child_process";
 import {
+  chmodSync,
   cpSync,
   existsSync,
   globSync,
@@ -144,6 +145,8 @@ function differences(left: string, right: string): string[] {
 
 const committed = join(ROOT, GENERATED);
 const scratch = mkdtempSync(join(tmpdir(), "sluice-gen-"));
+// Copied with the folder: what is committed is for every user to read.
+chmodSync(scratch, 0o755);
 try {
   generate(scratch);
   const stale = differences(scratch, committed);

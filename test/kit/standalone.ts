@@ -1,6 +1,7 @@
 // Starts Sluice as people run it: in this process, where a test wants to look inside, or as the real
 // command in a process of its own.
 
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { execPath } from "node:process";
 import type { TestContext } from "node:test";
@@ -87,6 +88,7 @@ export async function standaloneProcess(
   { policies: files, env = {}, uid, cwd }: ProcessOptions,
 ): Promise<StandaloneProcess> {
   const policies = folderOf(test, files);
+  if (uid !== undefined) chmodSync(policies, 0o755);
   const own = child(test, execPath, [SLUICE, "standalone", "--policies", policies], {
     cwd: cwd ?? folderOf(test),
     env: { PATH: process.env["PATH"], ...BASE, ...env },
