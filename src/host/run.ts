@@ -36,6 +36,8 @@ export interface Surroundings {
 export interface Voice {
   info(message: string): void;
   error(message: string, cause?: unknown): void;
+  /** Called once, after the last word: what is still on its way gets out. */
+  close?(): Promise<void>;
 }
 
 /** What `main` is given. */
@@ -109,6 +111,7 @@ class Process {
     const started = this.#start(main);
     const end = await this.#ended.promise;
     const code = await this.#stop(end, started);
+    await this.#voice.close?.();
     for (const [event, listener] of listeners) this.#around.off(event, listener);
     release();
     this.#around.exit(code);

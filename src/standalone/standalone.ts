@@ -56,8 +56,8 @@ export async function startStandalone(options: StandaloneOptions): Promise<Agent
   const { scope, clock } = life;
   const settings = config.agent.config;
   const log = openLog(settings.log, { service: "sluice-agent", clock });
-  scope.add("log", () => log.close());
   life.speakThrough({
+    close: () => log.close(),
     info: (message) => log.info({}, message),
     error: (message, cause) => log.error(cause === undefined ? {} : { error: cause }, message),
   });

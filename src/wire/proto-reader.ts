@@ -172,8 +172,8 @@ export class ProtoReader {
 }
 
 /**
- * Text of raw header bytes: UTF-8 where it is that, else ISO 8859-1, the old charset of headers, so that
- * different bytes never become the same text.
+ * Text of raw header bytes: UTF-8 where it is that, else ISO 8859-1, the old charset of headers. The same
+ * word in either charset becomes the same text, and no byte is lost to a replacement character.
  */
 export function headerText(bytes: Buffer, start: number, end: number): string {
   const part = bytes.subarray(start, end);

@@ -8,7 +8,7 @@ import type { Terminal } from "../../src/cli/command.ts";
 import { sluice } from "../../src/cli/sluice.ts";
 import { child } from "../kit/child.ts";
 import { folderOf } from "../kit/folder.ts";
-import { standalone } from "../kit/standalone.ts";
+import { standalone, standaloneProcess } from "../kit/standalone.ts";
 
 const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.ts");
 
@@ -180,6 +180,17 @@ describe("the real command", () => {
     assert.equal(await sluice.ended, 64);
     assert.match(sluice.err(), /p\.yaml:5:11/);
     assert.match(sluice.err(), /p\.yaml:9:/);
+  });
+
+  it("drains on SIGTERM, says so to the last word, and ends with 0", async (t) => {
+    const { child: sluice } = await standaloneProcess(t, { policies: {} });
+    sluice.kill("SIGTERM");
+    assert.equal(await sluice.ended, 0);
+    const said = sluice.err().trimEnd().split("\n").slice(-2);
+    assert.deepEqual(
+      said.map((line) => JSON.parse(line).message),
+      ["SIGTERM: draining", "drained"],
+    );
   });
 
   it("ends with 70 when the port is taken, never with 0", async (t) => {

@@ -207,11 +207,17 @@ test("once the log stands, the process speaks through it", async () => {
     speakThrough({
       info: (message) => logged.push(message),
       error: (message, cause) => logged.push([message, cause === broken]),
+      close: async () => void logged.push("closed"),
     });
     return undefined;
   });
   await it.send("SIGTERM");
   assert.equal(await it.ended, EXIT.clean);
-  assert.deepEqual(logged, ["SIGTERM: draining", ["stop of stubborn failed", true], "drained"]);
+  assert.deepEqual(logged, [
+    "SIGTERM: draining",
+    ["stop of stubborn failed", true],
+    "drained",
+    "closed",
+  ]);
   assert.equal(it.text(), "");
 });

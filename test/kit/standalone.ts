@@ -63,7 +63,7 @@ export async function standalone(
       clock: realClock(),
       scope,
       stopping: new AbortController().signal,
-      speakThrough: () => undefined,
+      speakThrough: ({ close }) => scope.add("log", () => close?.()),
       fail(message, cause) {
         throw new Error(message, { cause });
       },

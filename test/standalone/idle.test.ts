@@ -41,7 +41,7 @@ async function readBy(policies: string, env: Env) {
       clock: realClock(),
       scope,
       stopping: new AbortController().signal,
-      speakThrough: () => undefined,
+      speakThrough: ({ close }) => scope.add("log", () => close?.()),
       fail: (message) => assert.fail(message),
     },
   });
