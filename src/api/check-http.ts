@@ -11,7 +11,7 @@ import {
 } from "#wire/check-request.ts";
 import type { HttpAnswer } from "#wire/http-answer.ts";
 import { checkHttpFromJson } from "#wire/json-request.ts";
-import { answer, DECISION_ID, type Door, requireControlPoint, then } from "./door.ts";
+import { andThen, answer, DECISION_ID, type Door, requireControlPoint } from "./door.ts";
 import { jsonReply } from "./json-door.ts";
 import { httpAnswer } from "./reply.ts";
 import { RequestLabels } from "./request-labels.ts";
@@ -72,14 +72,14 @@ function checkHttp(
 
 export function checkHttpBinary(door: Door): UnaryHandler {
   return (message, call) =>
-    then(checkHttp(door, readCheckHttpRequest(message, door.names), call), (made) =>
+    andThen(checkHttp(door, readCheckHttpRequest(message, door.names), call), (made) =>
       door.proto.writeCheckHttp(made),
     );
 }
 
 export function checkHttpJson(door: Door): HttpHandler {
   return ({ body }, call) =>
-    then(checkHttp(door, checkHttpFromJson(body, door.names), call), (made) =>
+    andThen(checkHttp(door, checkHttpFromJson(body, door.names), call), (made) =>
       jsonReply(door.json.checkHttp(made, door.proto.base64(made.check))),
     );
 }

@@ -6,7 +6,7 @@ import type { Call, HttpHandler, UnaryHandler } from "#serve/handler.ts";
 import { type CacheLookup, type CheckRequest, readCheckRequest } from "#wire/check-request.ts";
 import type { CacheAnswer, CacheReply, CheckReply } from "#wire/check-response.ts";
 import { checkFromJson } from "#wire/json-request.ts";
-import { answer, DECISION_ID, type Door, requireControlPoint, then } from "./door.ts";
+import { andThen, answer, DECISION_ID, type Door, requireControlPoint } from "./door.ts";
 import { jsonReply } from "./json-door.ts";
 import { checkReply } from "./reply.ts";
 import { findCounted } from "./services.ts";
@@ -64,10 +64,10 @@ function check(door: Door, message: CheckRequest, call: Call): CheckReply | Prom
 
 export function checkBinary(door: Door): UnaryHandler {
   return (message, call) =>
-    then(check(door, readCheckRequest(message), call), (reply) => door.proto.writeCheck(reply));
+    andThen(check(door, readCheckRequest(message), call), (reply) => door.proto.writeCheck(reply));
 }
 
 export function checkJson(door: Door): HttpHandler {
   return ({ body }, call) =>
-    then(check(door, checkFromJson(body), call), (reply) => jsonReply(door.json.check(reply)));
+    andThen(check(door, checkFromJson(body), call), (reply) => jsonReply(door.json.check(reply)));
 }

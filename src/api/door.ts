@@ -79,8 +79,8 @@ function wait<Reply>(
   });
 }
 
-/** Goes on with a value that may not be there yet. */
-export function then<In, Out>(
+/** Goes on with a value that may not be there yet. (A module that exports `then` cannot be awaited.) */
+export function andThen<In, Out>(
   value: In | Promise<In>,
   next: (value: In) => Out,
 ): Out | Promise<Out> {

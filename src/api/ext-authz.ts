@@ -7,7 +7,7 @@ import { type AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
 import { answer, DECISION_ID, type Door, requireControlPoint } from "./door.ts";
 import { httpAnswer } from "./reply.ts";
 import { RequestLabels } from "./request-labels.ts";
-import { findCounted, servicesLabel } from "./services.ts";
+import { findCounted, NO_SERVICES, servicesLabel } from "./services.ts";
 
 const CONTROL_POINT = "control-point";
 
@@ -43,7 +43,8 @@ function describe(
 ): { readonly labels: RequestLabels; readonly services: readonly string[] } {
   const source = findCounted(lookup, request.source?.address ?? "", observer);
   const destination = findCounted(lookup, request.destination?.address ?? "", observer);
-  const own = findCounted(lookup, call.peer, observer);
+  // To ask a connection for its address costs more than to find out that nobody is known.
+  const own = findCounted(lookup, lookup === NO_SERVICES ? "" : call.peer, observer);
   const labels = new RequestLabels(
     request,
     request,

@@ -84,20 +84,24 @@ const MAX_SHAPED_HEADERS = 64;
 export class Shapes {
   #roots = new Map<DoorLabels, Shape>();
   #count = 0;
+  /** Ids of the request at hand, sorted; used again for the next. */
+  readonly #ids = new Int32Array(MAX_SHAPED_HEADERS);
 
   of(door: DoorLabels, names: readonly HeaderName[]): ShapeFacts {
     if (names.length > MAX_SHAPED_HEADERS) return describe(door, names);
-    const ids: number[] = [];
-    for (const { id } of names) {
+    const ids = this.#ids;
+    let count = 0;
+    for (let at = 0; at < names.length; at++) {
+      const id = names[at]?.id ?? -1;
       if (id < 0) return describe(door, names);
-      insert(ids, id);
+      count = insert(ids, count, id);
     }
     if (this.#count >= MAX_SHAPES) {
       this.#roots = new Map();
       this.#count = 0;
     }
     let shape = this.#roots.get(door) ?? this.#add(this.#roots, door);
-    for (let at = 0; at < ids.length; at++) {
+    for (let at = 0; at < count; at++) {
       const id = ids[at] ?? 0;
       shape = shape.next.get(id) ?? this.#add(shape.next, id);
     }
@@ -113,12 +117,14 @@ export class Shapes {
   }
 }
 
-/** Keeps ids sorted and single; short lists, so insertion is the cheapest sort. */
-function insert(ids: number[], id: number): void {
-  let at = ids.length;
+/** Keeps the first `count` ids sorted and single; short lists, so insertion is the cheapest sort. */
+function insert(ids: Int32Array, count: number, id: number): number {
+  let at = count;
   while (at > 0 && (ids[at - 1] ?? 0) > id) at--;
-  if (at > 0 && ids[at - 1] === id) return;
-  ids.splice(at, 0, id);
+  if (at > 0 && ids[at - 1] === id) return count;
+  ids.copyWithin(at + 1, at, count);
+  ids[at] = id;
+  return count + 1;
 }
 
 function describe(door: DoorLabels, names: readonly HeaderName[]): ShapeFacts {

@@ -124,20 +124,22 @@ class Judgement {
 
   /** Takes from every limiter of a stage that matches, also after one refused: the reply names them all. */
   #take(limiters: readonly Candidate<Limiter>[]): readonly Waiting[] {
-    const waiting: Waiting[] = [];
+    // Made when a limiter waits: most stages have none that does.
+    let waiting: Waiting[] | undefined;
     for (const candidate of limiters) {
       if (!applies(candidate, this.#labels)) continue;
       const limiter = candidate.item;
       const taken = limiter.take(this.#flow, this.#labels);
       const place = this.#askers.push(limiter) - 1;
       if (taken instanceof Pending) {
+        waiting ??= [];
         waiting.push({ place, taken });
         this.#decisions.push(unanswered(limiter));
       } else {
         this.#decisions.push(this.#resolve(taken));
       }
     }
-    return waiting;
+    return waiting ?? NONE_WAIT;
   }
 
   /** Stops until all of the stage have answered, or the budget ends and local state must answer. */
@@ -240,6 +242,8 @@ class Judgement {
     }
   }
 }
+
+const NONE_WAIT: readonly Waiting[] = [];
 
 interface Waiting {
   readonly place: number;

@@ -70,7 +70,8 @@ export class Labels {
   readonly source: LabelSource;
   readonly #keys: readonly LabelKey[];
   readonly #values: (string | undefined | typeof UNREAD)[];
-  readonly #made = new Map<string, MadeLabel>();
+  /** Made with its first label: most checks have none. */
+  #made: Map<string, MadeLabel> | undefined;
 
   constructor(keys: readonly LabelKey[], source: LabelSource) {
     this.source = source;
@@ -90,7 +91,7 @@ export class Labels {
   origin(slot: number): Origin | undefined {
     const key = this.#keys[slot];
     if (key === undefined) return undefined;
-    return this.#made.has(key.name) ? "classifier" : this.source.origin(key);
+    return this.#made?.has(key.name) ? "classifier" : this.source.origin(key);
   }
 
   /** A classifier's label. A later one of the same name replaces an earlier one. */
@@ -98,28 +99,30 @@ export class Labels {
     const key = this.#keys[slot];
     if (key === undefined) return;
     this.#values[slot] = value;
+    this.#made ??= new Map();
     this.#made.set(key.name, { name: key.name, value, telemetry });
   }
 
   /** What classifiers made in this check. */
   made(): Iterable<MadeLabel> {
-    return this.#made.values();
+    return this.#made?.values() ?? [];
   }
 
   get madeCount(): number {
-    return this.#made.size;
+    return this.#made?.size ?? 0;
   }
 
   /** Every label of the flow once, classifiers' values in place of those they replaced. */
   each(visit: LabelVisitor): void {
-    if (this.#made.size === 0) {
+    const made = this.#made;
+    if (made === undefined) {
       this.source.each(visit);
       return;
     }
     this.source.each((name, value, telemetry, origin) => {
-      if (!this.#made.has(name)) visit(name, value, telemetry, origin);
+      if (!made.has(name)) visit(name, value, telemetry, origin);
     });
-    for (const { name, value, telemetry } of this.#made.values()) {
+    for (const { name, value, telemetry } of made.values()) {
       visit(name, value, telemetry, "classifier");
     }
   }

@@ -132,8 +132,10 @@ export function headerByName(list: HeaderList, lower: string): string | undefine
  */
 export function headerByLabel(list: HeaderList, label: string): string | undefined {
   let winner: string | undefined;
-  for (const name of list.names) {
-    if (name.label !== label || name.pseudo) continue;
+  const { names } = list;
+  for (let at = 0; at < names.length; at++) {
+    const name = names[at];
+    if (name === undefined || name.label !== label || name.pseudo) continue;
     if (winner === undefined || name.lower < winner) winner = name.lower;
   }
   return winner === undefined ? undefined : headerByName(list, winner);

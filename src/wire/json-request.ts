@@ -128,7 +128,9 @@ function readRequest(
 /** Name to text, or to a list of texts where the header was repeated. */
 function readHeaders(value: unknown, names: HeaderNames): ListedHeaders {
   const headers = new ListedHeaders("join");
-  for (const [name, member] of Object.entries(readObject(value, "request.headers"))) {
+  const members = readObject(value, "request.headers");
+  for (const name of Object.keys(members)) {
+    const member = members[name];
     const kept = names.ofText(name);
     if (typeof member === "string") headers.add(kept, member);
     else if (Array.isArray(member)) {
@@ -157,7 +159,9 @@ export function checkFromJson(body: Uint8Array): CheckRequest {
 function readLabels(value: unknown): ReadonlyMap<string, string> {
   const labels = new Map<string, string>();
   if (value === undefined) return labels;
-  for (const [name, member] of Object.entries(readObject(value, "labels"))) {
+  const members = readObject(value, "labels");
+  for (const name of Object.keys(members)) {
+    const member = members[name];
     if (typeof member !== "string") throw invalid("labels must have texts as values");
     labels.set(name, member);
     if (labels.size > MAX_LABELS) throw tooManyLabels();

@@ -90,14 +90,18 @@ function countMembers(value: unknown, checkText: boolean): number {
     for (const item of value) count += countMembers(item, checkText);
     return count;
   }
-  for (const [key, member] of Object.entries(value)) {
+  const members: Members = value as Members;
+  for (const key of Object.keys(members)) {
     if (checkText && !key.isWellFormed()) throw invalid("the body has a lone surrogate");
-    count += 1 + countMembers(member, checkText);
+    count += 1 + countMembers(members[key], checkText);
   }
   return count;
 }
 
-/** A message's member names, in both spellings, to its field numbers. */
+/** An object out of `parseJson`, to be read by its own keys. */
+export type Members = Readonly<Record<string, unknown>>;
+
+/** A message's member names, in both spellings, to its field numbers, which are below 32. */
 export type FieldNames = ReadonlyMap<string, number>;
 
 /** From `snake_case` names; adds the camelCase spelling of each. */
@@ -121,19 +125,22 @@ export function readFields(
 ): readonly unknown[] | undefined {
   if (value === undefined || value === null) return undefined;
   const fields: unknown[] = [];
-  const seen = new Set<number>();
-  for (const [key, member] of Object.entries(readObject(value, what))) {
+  const members = readObject(value, what);
+  let seen = 0;
+  for (const key of Object.keys(members)) {
     const field = known.get(key);
     if (field === undefined) continue;
-    if (seen.has(field)) throw invalid(`${what} names a member twice`);
-    seen.add(field);
+    const bit = 1 << field;
+    if ((seen & bit) !== 0) throw invalid(`${what} names a member twice`);
+    seen |= bit;
+    const member = members[key];
     fields[field] = member === null ? undefined : member;
   }
   return fields;
 }
 
-export function readObject(value: unknown, what: string): object {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+export function readObject(value: unknown, what: string): Members {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Members;
   throw invalid(`${what} must be an object`);
 }
 

@@ -6,6 +6,7 @@ import type {
   handleServerStreamingCall,
   handleUnaryCall,
   Metadata,
+  sendUnaryData,
   UntypedHandleCall,
 } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
@@ -103,23 +104,28 @@ function unary(
   return (surface, callback) => {
     const progress = new Progress(method, surface, around);
     progress.received();
-    const finish = (reply: Uint8Array) => {
-      progress.succeeded();
-      progress.call.sendReplies();
-      progress.sent();
-      callback(null, reply);
-    };
-    const fail = (thrown: unknown) => callback(progress.failed(thrown));
     let reply: Uint8Array | Promise<Uint8Array>;
     try {
       reply = handle(surface.request, progress.call);
     } catch (thrown) {
-      fail(thrown);
+      callback(progress.failed(thrown));
       return;
     }
-    if (reply instanceof Uint8Array) finish(reply);
-    else reply.then(finish, fail);
+    if (reply instanceof Uint8Array) finish(progress, reply, callback);
+    else {
+      reply.then(
+        (late) => finish(progress, late, callback),
+        (thrown) => callback(progress.failed(thrown)),
+      );
+    }
   };
+}
+
+function finish(progress: Progress, reply: Uint8Array, callback: sendUnaryData<Uint8Array>): void {
+  progress.succeeded();
+  progress.call.sendReplies();
+  progress.sent();
+  callback(null, reply);
 }
 
 interface Writable {

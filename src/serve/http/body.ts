@@ -40,27 +40,27 @@ export function readBody(
   const max = route.maxBody ?? DEFAULT_MAX_BODY;
   let chunks: Buffer[] = [];
   let length = 0;
-  const settle = () => {
-    request.off("data", data);
-    request.off("end", end);
-    request.off("error", broken);
-  };
+  // To take listeners off again costs more than to let them find out that it is over.
+  let settled = false;
   const data = (chunk: Buffer) => {
+    if (settled) return;
     length += chunk.length;
     chunks.push(chunk);
     if (length <= max) return;
     chunks = [];
-    settle();
+    settled = true;
     failed(tooLarge(max));
   };
   const end = () => {
-    settle();
+    if (settled) return;
+    settled = true;
     const [first] = chunks;
     if (first === undefined) done(EMPTY);
     else done(chunks.length === 1 ? first : Buffer.concat(chunks, length));
   };
   const broken = (cause: Error) => {
-    settle();
+    if (settled) return;
+    settled = true;
     failed(new Fault("CANCELLED", "the caller went away", { cause }));
   };
   request.on("data", data);

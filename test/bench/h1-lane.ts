@@ -1,0 +1,84 @@
+// JSON posts over one kept HTTP/1.1 connection, one at a time as clients do.
+
+import type { Socket } from "node:net";
+import {
+  dial,
+  type Lane,
+  type LaneEvents,
+  type OpenLane,
+  Outgoing,
+  SAMPLE_EVERY,
+  Template,
+} from "./lane.ts";
+
+export function h1Lanes(path: string, body: Buffer): OpenLane {
+  const head =
+    `POST ${path} HTTP/1.1\r\nhost: sluice\r\ncontent-type: application/json\r\n` +
+    `content-length: ${body.length}\r\n\r\n`;
+  const request = new Template(Buffer.concat([Buffer.from(head), body]));
+  return async (target, events) => new H1Lane(await dial(target), events, request);
+}
+
+const HEAD_END = "\r\n\r\n";
+const LENGTH = /\r\ncontent-length: (\d+)\r\n/i;
+
+class H1Lane implements Lane {
+  readonly #socket: Socket;
+  readonly #out: Outgoing;
+  readonly #events: LaneEvents;
+  readonly #request: Template;
+  #tag = 0;
+  #busy = false;
+  #count = 0;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(socket: Socket, events: LaneEvents, request: Template) {
+    this.#socket = socket;
+    this.#out = new Outgoing(socket);
+    this.#events = events;
+    this.#request = request;
+    socket.on("data", (chunk: Buffer) => this.#read(chunk));
+    socket.on("error", (cause) => events.failed(cause.message));
+    socket.on("close", () => events.failed("the connection was closed"));
+  }
+
+  ready(): boolean {
+    return !this.#busy;
+  }
+
+  send(tag: number, key: number): void {
+    this.#busy = true;
+    this.#tag = tag;
+    const { bytes, at } = this.#out.room(this.#request.length);
+    this.#request.put(key, bytes, at);
+  }
+
+  flush(): void {
+    this.#out.flush();
+  }
+
+  close(): void {
+    this.#socket.removeAllListeners();
+    this.#socket.on("error", () => undefined);
+    this.#socket.destroy();
+  }
+
+  #read(chunk: Buffer): void {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    this.#rest = bytes;
+    const headEnd = bytes.indexOf(HEAD_END);
+    if (headEnd < 0) return;
+    const head = bytes.toString("latin1", 0, headEnd + 2);
+    const start = headEnd + HEAD_END.length;
+    const end = start + Number(LENGTH.exec(head)?.[1] ?? Number.NaN);
+    if (bytes.length < end) return;
+    if (!head.startsWith("HTTP/1.1 200 ") || bytes.length !== end)
+      this.#events.failed(head.slice(0, head.indexOf("\r")));
+    this.#rest = Buffer.alloc(0);
+    this.#busy = false;
+    const kept = this.#count++ % SAMPLE_EVERY === 0;
+    this.#events.answered(this, this.#tag, kept ? bytes.subarray(start, end) : undefined);
+    this.#events.rest(this);
+    this.flush();
+  }
+}

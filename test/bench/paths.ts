@@ -1,0 +1,4 @@
+// Where checks are sent: apart from the requests, so that the no-op servers load nothing they do not need.
+
+export const CHECK_PATH = "/envoy.service.auth.v3.Authorization/Check";
+export const JSON_PATH = "/v1/flowcontrol/checkhttp";

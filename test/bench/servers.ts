@@ -1,0 +1,163 @@
+// Starts servers on the core that is theirs, and reads from outside what they did and what they use.
+
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { request } from "node:http";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { dial, type Target } from "./lane.ts";
+
+export const SERVER_CORE = "0";
+export const LOAD_CORE = "1";
+/** Another checkout can be measured with this bench: two commits, two runs, each against its own no-op. */
+const TREE = process.env["SLUICE_BENCH_TREE"] ?? join(import.meta.dirname, "../..");
+const SLUICE = join(TREE, "src/cli/sluice.ts");
+const NOOP = join(import.meta.dirname, "noop.ts");
+const PROBE = join(import.meta.dirname, "probe.ts");
+const PATIENCE_MS = 60_000;
+
+/** This process sends the load: it and its children stay on the other core. */
+export function takeLoadCore(): void {
+  execFileSync("taskset", ["-a", "-c", "-p", LOAD_CORE, String(process.pid)], { stdio: "ignore" });
+}
+
+export interface Running {
+  readonly target: Target;
+  /** CPU seconds so far. */
+  cpu(): number;
+  /** Resident bytes. */
+  resident(): number;
+  stop(): Promise<void>;
+}
+
+export interface Sluice extends Running {
+  /** Checks decided so far, by the server's own counters. */
+  decided(): Promise<number>;
+  /** Bytes of heap, ArrayBuffers and other memory that the process holds after a full collection. */
+  held(): Promise<number>;
+}
+
+export function pinned(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  return spawn("taskset", ["-c", SERVER_CORE, process.execPath, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+}
+
+export async function startNoop(kind: "grpc" | "http", target: Target, reply: number) {
+  return answering(pinned([NOOP, kind, target, String(reply)]), target);
+}
+
+/** What a standalone Sluice is started with; nothing but the address differs from the defaults. */
+export function sluiceCommand(target: Target, policies: string) {
+  return {
+    args: [SLUICE, "standalone", "--policies", policies],
+    env: {
+      SVC_AGENT_SERVER_LISTENER_ADDR: target,
+      SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+      SVC_AGENT_LOG_LEVEL: "error",
+    },
+  };
+}
+
+export async function startSluice(target: Target, policies: string): Promise<Sluice> {
+  const { args, env } = sluiceCommand(target, policies);
+  const flags = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
+  const child = pinned([...flags, "--expose-gc", "--import", PROBE, ...args], env);
+  return {
+    ...(await answering(child, target)),
+    decided: () => decisions(target),
+    async held() {
+      child.send("held");
+      const [bytes] = await once(child, "message");
+      return Number(bytes);
+    },
+  };
+}
+
+async function answering(child: ChildProcess, target: Target): Promise<Running> {
+  await reachable(target, child);
+  const { pid } = child;
+  if (pid === undefined) throw new Error("the server has no process");
+  return {
+    target,
+    cpu: () => cpuSeconds(pid),
+    resident: () => residentBytes(pid),
+    async stop() {
+      if (child.exitCode !== null) return;
+      const ended = once(child, "exit");
+      child.kill("SIGTERM");
+      setTimeout(() => child.kill("SIGKILL"), 8_000).unref();
+      await ended;
+    },
+  };
+}
+
+/** Resolves when the address takes connections. */
+async function reachable(target: Target, child: ChildProcess): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  while (performance.now() < end && child.exitCode === null) {
+    const socket = await dial(target).catch(() => undefined);
+    if (socket !== undefined) {
+      socket.destroy();
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  throw new Error(`no server at ${target}`);
+}
+
+/** A port that was free a moment ago. */
+export async function freeTarget(): Promise<Target> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port");
+  server.close();
+  await once(server, "close");
+  return `127.0.0.1:${address.port}`;
+}
+
+/** Body of a reply, or undefined where nobody listens yet. */
+export async function ask(target: Target, path: string, body?: Buffer): Promise<string> {
+  const where = target.startsWith("unix:")
+    ? { socketPath: target.slice("unix:".length) }
+    : { host: "127.0.0.1", port: target.slice(target.lastIndexOf(":") + 1) };
+  const asked = request({
+    ...where,
+    path,
+    method: body === undefined ? "GET" : "POST",
+    headers: { "content-type": "application/json" },
+    agent: false,
+  });
+  asked.end(body);
+  const [reply] = await once(asked, "response");
+  let text = "";
+  for await (const part of reply) text += part;
+  if (reply.statusCode !== 200) throw new Error(`${path} answered ${reply.statusCode}`);
+  return text;
+}
+
+async function decisions(target: Target): Promise<number> {
+  const page = await ask(target, "/metrics");
+  let sum = 0;
+  for (const [, count] of page.matchAll(/^flowcontrol_decisions_total\{.*\} (\S+)/gm))
+    sum += Number(count);
+  return sum;
+}
+
+/** Nanoseconds on the processor, all threads. */
+function cpuSeconds(pid: number): number {
+  let sum = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const [spent = ""] = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ");
+    sum += Number(spent);
+  }
+  return sum / 1e9;
+}
+
+function residentBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024;
+}
