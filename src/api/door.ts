@@ -67,6 +67,10 @@ function wait<Reply>(
   return new Promise((resolve, reject) => {
     const leave = () => pending.cancel();
     signal.addEventListener("abort", leave, { once: true });
+    const failed = (thrown: unknown) => {
+      signal.removeEventListener("abort", leave);
+      reject(thrown);
+    };
     pending.whenSettled((verdict) => {
       signal.removeEventListener("abort", leave);
       try {
@@ -74,7 +78,7 @@ function wait<Reply>(
       } catch (thrown) {
         reject(thrown);
       }
-    });
+    }, failed);
     if (signal.aborted) leave();
   });
 }

@@ -3,7 +3,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import type { ClassifierInfo } from "./classify.ts";
+import { type ClassifierInfo, readingOf } from "./classify.ts";
 import {
   type Decision,
   type Flow,
@@ -17,6 +17,7 @@ import type { Limiter } from "./limit.ts";
 import type { Observer } from "./observe.ts";
 import type { Lane, Plan } from "./plan.ts";
 import { applies, type Candidate } from "./select.ts";
+import { unanswered, Waits } from "./waits.ts";
 
 export interface Stage {
   readonly name: string;
@@ -24,15 +25,18 @@ export interface Stage {
   readonly reason: RejectReason;
   /** HTTP status of a refusal whose component names none. */
   readonly deniedStatus: number;
+  /** Flows in ramp mode are refused where no limiter of this stage speaks. */
+  readonly rampModeNeedsOne?: true;
 }
 
-/** The order in which limiters are asked (spec/data-plane.md §2.2). Changing it is changing a row. */
+/** The order in which limiters are asked. Changing it is changing a row. */
 export const STAGES: readonly Stage[] = [
   {
     name: "ramp",
     limiters: ["ramp_sampler"],
     reason: RejectReason.noMatchingRamp,
     deniedStatus: 403,
+    rampModeNeedsOne: true,
   },
   { name: "sample", limiters: ["sampler"], reason: RejectReason.notSampled, deniedStatus: 403 },
   {
@@ -42,8 +46,6 @@ export const STAGES: readonly Stage[] = [
     deniedStatus: 429,
   },
 ];
-
-const RAMP = 0;
 
 /** Kept back from the caller's deadline, ms, so that the answer still arrives in time. */
 const BUDGET_MARGIN_MS = 10;
@@ -76,9 +78,12 @@ class Judgement {
   #classifiers: readonly ClassifierInfo[] = [];
   #meters: readonly string[] = [];
   #stage = 0;
+  /** Where the decisions of this stage begin. */
+  #from = 0;
+  /** Those of this stage that have to wait; most checks have none. */
+  #waits: Waits | undefined;
   /** The answer that was promised once a stage had to wait. */
   #later: Pending<Verdict> | undefined;
-  #giveUp: () => void = () => undefined;
   #gone = false;
 
   constructor(plan: Plan, flow: Flow, world: World) {
@@ -91,9 +96,14 @@ class Judgement {
   }
 
   run(): Verdict | Pending<Verdict> {
-    this.#classifiers = this.#classify();
-    this.#meters = this.#meter();
-    return this.#ask();
+    try {
+      this.#classifiers = this.#classify();
+      this.#meters = this.#meter();
+      return this.#ask();
+    } catch (thrown) {
+      this.#break();
+      throw thrown;
+    }
   }
 
   /** Runs the classifiers that match the labels as they arrived: none sees what another made. */
@@ -101,8 +111,9 @@ class Judgement {
     const { http } = this.#flow;
     if (http === undefined || this.#lane.classifiers.length === 0) return [];
     const labels = this.#labels;
+    const reading = readingOf(http);
     return matching(this.#lane.classifiers, labels).map((classifier) =>
-      classifier.run(http, labels),
+      classifier.run(reading, labels),
     );
   }
 
@@ -113,64 +124,78 @@ class Judgement {
   /** Asks stage after stage until one refuses, one has to wait, or all have granted. */
   #ask(): Verdict | Pending<Verdict> {
     while (this.#stage < STAGES.length) {
-      const from = this.#decisions.length;
-      const waiting = this.#take(this.#lane.limiters[this.#stage] ?? []);
-      if (waiting.length > 0) return this.#wait(waiting, from);
-      const refusal = this.#judgeStage(from);
+      this.#from = this.#decisions.length;
+      this.#take(this.#lane.limiters[this.#stage] ?? []);
+      if (this.#waits !== undefined) return this.#wait(this.#waits);
+      const refusal = this.#judgeStage();
       if (refusal !== undefined) return refusal;
     }
     return this.#settle(true, RejectReason.none, 0, 0);
   }
 
   /** Takes from every limiter of a stage that matches, also after one refused: the reply names them all. */
-  #take(limiters: readonly Candidate<Limiter>[]): readonly Waiting[] {
-    // Made when a limiter waits: most stages have none that does.
-    let waiting: Waiting[] | undefined;
+  #take(limiters: readonly Candidate<Limiter>[]): void {
     for (const candidate of limiters) {
       if (!applies(candidate, this.#labels)) continue;
       const limiter = candidate.item;
       const taken = limiter.take(this.#flow, this.#labels);
       const place = this.#askers.push(limiter) - 1;
       if (taken instanceof Pending) {
-        waiting ??= [];
-        waiting.push({ place, taken });
+        this.#waits ??= new Waits();
+        this.#waits.add(place, limiter, taken);
         this.#decisions.push(unanswered(limiter));
       } else {
         this.#decisions.push(this.#resolve(taken));
       }
     }
-    return waiting ?? NONE_WAIT;
   }
 
   /** Stops until all of the stage have answered, or the budget ends and local state must answer. */
-  #wait(waiting: readonly Waiting[], from: number): Pending<Verdict> {
-    const verdict = this.#later ?? new Pending<Verdict>(() => this.#leave());
-    this.#later = verdict;
-    this.#giveUp = () => {
-      for (const { taken } of waiting) taken.cancel();
-    };
+  #wait(waits: Waits): Pending<Verdict> {
+    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
+    this.#later = later;
     const stopAlarm = this.#world.clock.alarm(this.#budget(), () => {
       this.#world.observer.odd("late");
-      this.#giveUp();
+      waits.end();
     });
-    let left = waiting.length;
-    for (const { place, taken } of waiting) {
-      taken.whenSettled((decision) => {
+    waits.begin({
+      answered: (place, decision) => {
         this.#decisions[place] = this.#resolve(decision);
-        left -= 1;
-        if (left > 0) return;
+      },
+      over: () => {
         stopAlarm();
-        const next = this.#judgeStage(from) ?? this.#ask();
-        if (!(next instanceof Pending)) verdict.settle(next);
-      });
+        this.#waits = undefined;
+        this.#resume(later);
+      },
+      broke: (thrown) => {
+        stopAlarm();
+        this.#break();
+        later.fail(thrown);
+      },
+    });
+    return later;
+  }
+
+  #resume(later: Pending<Verdict>): void {
+    try {
+      const next = this.#judgeStage() ?? this.#ask();
+      if (!(next instanceof Pending)) later.settle(next);
+    } catch (thrown) {
+      this.#break();
+      later.fail(thrown);
     }
-    return verdict;
   }
 
   /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
   #leave(): void {
     this.#gone = true;
-    this.#giveUp();
+    this.#waits?.end();
+  }
+
+  /** Something threw: there is no verdict, and nothing stays taken. */
+  #break(): void {
+    this.#waits?.abandon();
+    this.#giveBack();
   }
 
   #budget(): number {
@@ -179,11 +204,12 @@ class Judgement {
   }
 
   /** The verdict if this stage refuses; otherwise moves on to the next stage. */
-  #judgeStage(from: number): Verdict | undefined {
+  #judgeStage(): Verdict | undefined {
     const stage = STAGES[this.#stage];
     if (stage === undefined) return undefined;
     const decisions = this.#decisions;
-    if (this.#stage === RAMP && this.#flow.rampMode && decisions.length === from) {
+    const from = this.#from;
+    if (stage.rampModeNeedsOne && this.#flow.rampMode && decisions.length === from) {
       return this.#settle(false, RejectReason.noMatchingRamp, 0, 0);
     }
     this.#stage += 1;
@@ -206,9 +232,12 @@ class Judgement {
     );
   }
 
-  /** An undecided take is not a grant: the failure mode of its policy answers, by name. */
+  /**
+   * An undecided take is not a grant: the failure mode of its policy answers, by name. A limiter that could
+   * answer from local state has named it already; here only `open` lets the flow pass.
+   */
   #resolve(decision: Decision): Decision {
-    if (decision.outcome !== "undecided") return decision;
+    if (decision.outcome !== "undecided" || decision.failure !== undefined) return decision;
     this.#world.observer.odd("undecided");
     const { onFailure } = decision.component;
     return { ...decision, dropped: onFailure !== "open", failure: onFailure };
@@ -229,7 +258,9 @@ class Judgement {
       start: this.#start,
       end: this.#world.clock.wall(),
     };
-    this.#world.observer.decided(this.#flow, verdict);
+    // A caller that went away hears nothing: it was not refused, and counts as no decision.
+    if (this.#gone) this.#world.observer.odd("abandoned");
+    else this.#world.observer.decided(this.#flow, verdict);
     return verdict;
   }
 
@@ -243,33 +274,8 @@ class Judgement {
   }
 }
 
-const NONE_WAIT: readonly Waiting[] = [];
-
-interface Waiting {
-  readonly place: number;
-  readonly taken: Pending<Decision>;
-}
-
 function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
   const found: T[] = [];
   for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
   return found;
-}
-
-/** Holds the place of a decision that has not come yet, so that the order stays that of components. */
-function unanswered(limiter: Limiter): Decision {
-  return {
-    component: limiter.component,
-    outcome: "undecided",
-    dropped: true,
-    keyMissing: false,
-    label: "",
-    remaining: 0,
-    current: 0,
-    consumed: 0,
-    waitMs: -1,
-    requestId: "",
-    grant: undefined,
-    failure: undefined,
-  };
 }

@@ -32,7 +32,12 @@ export interface Classifier {
   /** What a run without an error reports. */
   readonly info: ClassifierInfo;
   /** Makes this classifier's labels, and says how it went. Never throws. */
-  run(http: HttpAttributes, labels: Labels): ClassifierInfo;
+  run(reading: Reading, labels: Labels): ClassifierInfo;
+}
+
+/** A request as the classifiers of one check read it together: what several need is parsed once. */
+export function readingOf(http: HttpAttributes): Reading {
+  return new Reading(http);
 }
 
 interface LabelMaker {
@@ -54,7 +59,7 @@ export function compileClassifier(rule: ClassifierRule, slots: Slots): Classifie
   );
   const info = infoOf(rule, ClassifierError.none);
   const failed = infoOf(rule, ClassifierError.evalFailed);
-  return { info, run: (http, labels) => (makeLabels(makers, http, labels) ? info : failed) };
+  return { info, run: (reading, labels) => (makeLabels(makers, reading, labels) ? info : failed) };
 }
 
 /** Every fault of one label's rule, one message each; empty when it compiles. */
@@ -74,10 +79,9 @@ function infoOf(rule: ClassifierRule, error: ClassifierError): ClassifierInfo {
 }
 
 /** All or nothing: nothing is made before every value is known. False when a value could not be had. */
-function makeLabels(makers: readonly LabelMaker[], http: HttpAttributes, labels: Labels): boolean {
+function makeLabels(makers: readonly LabelMaker[], reading: Reading, labels: Labels): boolean {
   let values: (string | undefined)[];
   try {
-    const reading = new Reading(http);
     values = makers.map(({ extract }) => extract(reading));
   } catch {
     return false;

@@ -20,7 +20,7 @@ export interface SlotReturn {
   readonly error: string;
 }
 
-/** Gives back one slot (spec/data-plane.md §2.8). Never throws: the answer is per reference. */
+/** Gives back one slot. Never throws: the answer is per reference. */
 export function endSlot(book: Rulebook, ref: SlotRef): SlotReturn {
   const { policyName, componentId, label, requestId } = ref;
   const enders = book.limiters(policyName).filter(({ end }) => end !== undefined);

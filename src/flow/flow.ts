@@ -126,39 +126,56 @@ export interface Verdict {
   readonly end: number;
 }
 
+type Outcome<T> = { readonly value: T } | { readonly thrown: unknown };
+
 /** An answer that must wait. Settles once; cheaper than a promise and can be told to give up. */
 export class Pending<T> {
-  #value: { readonly of: T } | undefined;
-  #waiting: ((value: T) => void) | undefined;
+  #outcome: Outcome<T> | undefined;
+  #settled: ((value: T) => void) | undefined;
+  #failed: ((thrown: unknown) => void) | undefined;
   #cancelled: (() => void) | undefined;
 
-  /** `cancelled` runs when whoever waits gives up; it must settle this, with what local state says. */
+  /** `cancelled` runs when whoever waits gives up; it should settle this with what local state says. */
   constructor(cancelled?: () => void) {
     this.#cancelled = cancelled;
   }
 
-  get settled(): boolean {
-    return this.#value !== undefined;
-  }
-
   settle(value: T): void {
-    if (this.#value !== undefined) return;
-    this.#value = { of: value };
-    this.#cancelled = undefined;
-    const waiting = this.#waiting;
-    this.#waiting = undefined;
-    waiting?.(value);
+    this.#end({ value });
   }
 
-  /** Calls back once, at once when the value is already there. One waiter only. */
-  whenSettled(waiting: (value: T) => void): void {
-    if (this.#value === undefined) this.#waiting = waiting;
-    else waiting(this.#value.of);
+  /** There will be no answer: something broke. */
+  fail(thrown: unknown): void {
+    this.#end({ thrown });
+  }
+
+  /** Calls one of the two back once, at once when the answer is already there. One waiter only. */
+  whenSettled(settled: (value: T) => void, failed: (thrown: unknown) => void): void {
+    this.#settled = settled;
+    this.#failed = failed;
+    this.#tell();
   }
 
   cancel(): void {
     const cancelled = this.#cancelled;
     this.#cancelled = undefined;
-    if (this.#value === undefined) cancelled?.();
+    if (this.#outcome === undefined) cancelled?.();
+  }
+
+  #end(outcome: Outcome<T>): void {
+    if (this.#outcome !== undefined) return;
+    this.#outcome = outcome;
+    this.#cancelled = undefined;
+    this.#tell();
+  }
+
+  #tell(): void {
+    const outcome = this.#outcome;
+    const [settled, failed] = [this.#settled, this.#failed];
+    if (outcome === undefined || settled === undefined) return;
+    this.#settled = undefined;
+    this.#failed = undefined;
+    if ("value" in outcome) settled(outcome.value);
+    else failed?.(outcome.thrown);
   }
 }

@@ -12,6 +12,7 @@ export const ODDITIES = [
   "missing_limit_label", // a limiter's key label was absent
   "undecided", // a take could not answer; its failure mode did
   "late", // the caller's budget ended first
+  "abandoned", // the caller went away while its check waited: no decision was made
   "keys_overflow", // a limiter is full: the key shares the overflow bucket
 ] as const;
 export type Oddity = (typeof ODDITIES)[number];

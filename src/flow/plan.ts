@@ -6,7 +6,7 @@ import { type Classifier, compileClassifier } from "./classify.ts";
 import { type LabelKey, Slots } from "./label.ts";
 import type { Limiter } from "./limit.ts";
 import type { ClassifierRule, FluxMeterRule, LimiterRule, Rule, SelectorRule } from "./rules.ts";
-import { type Candidate, candidates, namedServices, type Selected } from "./select.ts";
+import { type Candidate, candidates, namedServices, type Selected, select } from "./select.ts";
 
 /** What is asked of the flows of one control point that belong to one set of services. */
 export interface Lane {
@@ -67,10 +67,10 @@ export function compilePlan(
 
 function compilePoint(name: string, rules: readonly Rule[], group: string, bind: Bind): Point {
   const slots = new Slots();
-  const chosen = <T>(item: T, rule: Rule): Selected<T> => ({
-    item,
-    selectors: rule.selectors.filter((selector) => isOurs(selector, name, group)),
-  });
+  const chosen = <T>(item: T, { selectors }: Rule): Selected<T> => {
+    const ours = selectors.filter((selector) => isOurs(selector, name, group));
+    return select(item, ours, slots);
+  };
   const classifiers: Selected<Classifier>[] = [];
   const meters: Selected<string>[] = [];
   const limiters: Selected<Limiter>[] = [];
@@ -84,9 +84,9 @@ function compilePoint(name: string, rules: readonly Rule[], group: string, bind:
   );
   const laneFor = (services: ReadonlySet<string>): Lane =>
     Object.freeze({
-      classifiers: candidates(classifiers, services, slots),
-      meters: candidates(meters, services, slots),
-      limiters: stages.map((stage) => candidates(stage, services, slots)),
+      classifiers: candidates(classifiers, services),
+      meters: candidates(meters, services),
+      limiters: stages.map((stage) => candidates(stage, services)),
     });
   const named = namedServices([...classifiers, ...meters, ...limiters]);
   return Object.freeze({
@@ -103,6 +103,7 @@ const REMEMBERED_LANES = 256;
 /** A lane for each service that rules name; those of several at once are made when they first come. */
 function lanes(named: ReadonlySet<string>, laneFor: (services: ReadonlySet<string>) => Lane) {
   const any = laneFor(new Set());
+  if (named.size === 0) return () => any;
   const made = new Map([...named].map((service) => [service, laneFor(new Set([service]))]));
   const bound = made.size + REMEMBERED_LANES;
   return (services: readonly string[]): Lane => {

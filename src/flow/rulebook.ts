@@ -43,6 +43,7 @@ export class Rulebook {
   readonly #told = new WeakMap<LimiterState, LimiterNumbers>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
   #bound: ReadonlyMap<string, Bound> = new Map();
+  #byPolicy: ReadonlyMap<string, readonly Limiter[]> = new Map();
   #plan: Plan = EMPTY_PLAN;
 
   constructor(group: string, world: LimitWorld) {
@@ -60,11 +61,7 @@ export class Rulebook {
 
   /** The limiters of one policy, one for each component. */
   limiters(policyName: string): readonly Limiter[] {
-    const found: Limiter[] = [];
-    for (const { rule, limiter } of this.#bound.values()) {
-      if (rule.policyName === policyName) found.push(limiter);
-    }
-    return found;
+    return this.#byPolicy.get(policyName) ?? [];
   }
 
   /** Takes one batch in. Everything that it changes is in force when this returns. */
@@ -115,12 +112,19 @@ export class Rulebook {
     };
     this.#plan = compilePlan([...this.#rules.values()], this.#group, bind, this.#plan);
     const bound = new Map<string, Bound>();
+    const byPolicy = new Map<string, Limiter[]>();
     for (const [key, rule] of this.#rules) {
       if (rule.kind === "classifier" || rule.kind === "flux_meter") continue;
       const state = stateOf.get(rule);
-      if (state !== undefined) bound.set(key, { rule, state, limiter: bind(rule, new Slots()) });
+      if (state === undefined) continue;
+      const limiter = bind(rule, new Slots());
+      bound.set(key, { rule, state, limiter });
+      const sisters = byPolicy.get(rule.policyName);
+      if (sisters === undefined) byPolicy.set(rule.policyName, [limiter]);
+      else sisters.push(limiter);
     }
     this.#bound = bound;
+    this.#byPolicy = byPolicy;
   }
 
   /** State follows what its numbers mean, not where the component stands: an insertion moves no bucket. */
@@ -144,18 +148,20 @@ export class Rulebook {
 
   /**
    * Hands numbers to the limiter whose policy version they name. A component that changed judges by its
-   * last numbers until its own arrive; only numbers that were taken away open it again.
+   * last numbers until its own arrive: those its state was told, or, where what they mean has changed and
+   * the state is new, those that its predecessor at this place had. Only numbers that were taken away open
+   * it again.
    */
   #tell(key: string, changed: boolean): void {
     const bound = this.#bound.get(key);
     if (bound === undefined) return;
     const numbers = this.#numbers.get(key);
+    const told = this.#told.get(bound.state);
     if (numbers === undefined) {
       if (!changed) return;
       this.#told.delete(bound.state);
       bound.limiter.decide(undefined);
-    } else if (numbers.policyHash === bound.rule.policyHash) {
-      if (this.#told.get(bound.state) === numbers) return;
+    } else if (numbers !== told && (numbers.policyHash === bound.rule.policyHash || !told)) {
       this.#told.set(bound.state, numbers);
       bound.limiter.decide(numbers);
     }

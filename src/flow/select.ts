@@ -15,10 +15,24 @@ export interface Candidate<T> {
   readonly matches: Matcher | undefined;
 }
 
+/** One way to a thing at one control point, compiled. */
+interface Way {
+  readonly service: string;
+  readonly matches: Matcher | undefined;
+}
+
 /** One thing and the selectors that lead to it at one control point. */
 export interface Selected<T> {
   readonly item: T;
-  readonly selectors: readonly SelectorRule[];
+  readonly ways: readonly Way[];
+}
+
+export function select<T>(item: T, selectors: readonly SelectorRule[], slots: Slots): Selected<T> {
+  const ways = selectors.map(({ service, matcher }) => ({
+    service,
+    matches: compileMatcher(matcher, slots),
+  }));
+  return { item, ways };
 }
 
 export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
@@ -27,11 +41,8 @@ export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
 
 /** The services that any selector of these names, `any` left out. */
 export function namedServices(all: readonly Selected<unknown>[]): ReadonlySet<string> {
-  const names = new Set<string>();
-  for (const { selectors } of all) {
-    for (const { service } of selectors) if (service !== ANY) names.add(service);
-  }
-  return names;
+  const names = all.flatMap(({ ways }) => ways.map(({ service }) => service));
+  return new Set(names.filter((name) => name !== ANY));
 }
 
 /**
@@ -41,16 +52,11 @@ export function namedServices(all: readonly Selected<unknown>[]): ReadonlySet<st
 export function candidates<T>(
   all: readonly Selected<T>[],
   services: ReadonlySet<string>,
-  slots: Slots,
 ): readonly Candidate<T>[] {
   const found: Candidate<T>[] = [];
-  for (const { item, selectors } of all) {
-    const here = selectors.filter(({ service }) => service === ANY || services.has(service));
-    if (here.length === 0) continue;
-    found.push({
-      item,
-      matches: either(here.map(({ matcher }) => compileMatcher(matcher, slots))),
-    });
+  for (const { item, ways } of all) {
+    const open = ways.filter(({ service }) => service === ANY || services.has(service));
+    if (open.length > 0) found.push({ item, matches: either(open.map(({ matches }) => matches)) });
   }
   return found;
 }

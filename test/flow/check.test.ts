@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { judge, STAGES } from "#flow/check.ts";
-import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
+import { type Decision, type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { Limiter } from "#flow/limit.ts";
 import type { Lane, Plan, Point } from "#flow/plan.ts";
 import { fakeClock } from "../kit/clock.ts";
@@ -151,6 +151,80 @@ describe("undecided", () => {
       assert.deepEqual(at.observer.oddities, ["undecided"]);
     });
   }
+
+  for (const mode of ["local", "last_known"] as const) {
+    it(`stands as a limiter that could answer by ${mode} answered it`, () => {
+      const at = world();
+      const limiter = scripted(
+        "rate_limiter",
+        "root.0",
+        { ...cannot, failure: mode },
+        { onFailure: mode },
+      );
+      assert.equal(decided(judge(planOf(limiter), flowOf(), at)).accepted, true);
+      assert.deepEqual(at.observer.oddities, [], "counted where it was resolved");
+    });
+  }
+});
+
+describe("a check that breaks", () => {
+  const broken = () => {
+    throw new Error("broken");
+  };
+
+  it("gives back what was taken before", () => {
+    const granted = scripted("rate_limiter", "root.0");
+    const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
+    assert.throws(() => judge(planOf(granted, breaks), flowOf(), world()), /broken/);
+    assert.equal(granted.undone.length, 1);
+  });
+
+  it("also takes back what a sister that waits is granted later", () => {
+    const waits = scripted("rate_limiter", "root.0", "deaf");
+    const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
+    assert.throws(() => judge(planOf(waits, breaks), flowOf(), world()), /broken/);
+    waits.answer({});
+    assert.equal(waits.undone.length, 1);
+  });
+
+  it("fails the caller that waits instead of leaving it hanging", () => {
+    const at = world();
+    const slow = scripted("sampler", "root.0", "wait");
+    const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
+    const pending = judge(planOf(slow, breaks), flowOf(), at);
+    assert.ok(pending instanceof Pending);
+    let thrown: unknown;
+    pending.whenSettled(
+      () => assert.fail(),
+      (cause) => {
+        thrown = cause;
+      },
+    );
+    slow.answer({});
+    assert.match(String(thrown), /broken/);
+    assert.equal(slow.undone.length, 1);
+    assert.equal(at.clock.alarms, 0);
+  });
+
+  it("fails when an engine does", () => {
+    const at = world();
+    const granted = scripted("rate_limiter", "root.0");
+    const engine = new Pending<Decision>();
+    const breaks = { ...scripted("rate_limiter", "root.1"), take: () => engine };
+    const pending = judge(planOf(granted, breaks), flowOf(), at);
+    assert.ok(pending instanceof Pending);
+    let thrown: unknown;
+    pending.whenSettled(
+      () => assert.fail(),
+      (cause) => {
+        thrown = cause;
+      },
+    );
+    engine.fail(new Error("gone"));
+    assert.match(String(thrown), /gone/);
+    assert.equal(granted.undone.length, 1);
+    assert.equal(at.clock.alarms, 0);
+  });
 });
 
 describe("a check that waits", () => {
@@ -159,10 +233,16 @@ describe("a check that waits", () => {
     const pending = judge(planOf(...limiters), flowOf(flow), at);
     assert.ok(pending instanceof Pending);
     let verdict: Verdict | undefined;
-    pending.whenSettled((settled) => {
-      verdict = settled;
-    });
-    return { at, pending, verdict: () => verdict };
+    let broken: unknown;
+    pending.whenSettled(
+      (settled) => {
+        verdict = settled;
+      },
+      (thrown) => {
+        broken = thrown;
+      },
+    );
+    return { at, pending, verdict: () => verdict, broken: () => broken };
   }
 
   it("goes on with the next stages when the answer comes, in component order", () => {
@@ -219,7 +299,19 @@ describe("a check that waits", () => {
     check.pending.cancel();
     assert.equal(granted.undone.length, 1);
     slow.answer({});
-    assert.equal(check.at.observer.verdicts.length, 1);
+    assert.equal(check.at.observer.verdicts.length, 0, "a caller that left was not refused");
+    assert.deepEqual(check.at.observer.oddities.at(-1), "abandoned");
+  });
+
+  it("does not hang on an engine that settles nothing when told to give up, and keeps none of its late grants", () => {
+    const granted = scripted("rate_limiter", "root.0");
+    const deaf = scripted("rate_limiter", "root.1", "deaf");
+    const check = start({ deadline: 1_000_000 + 100 }, granted, deaf);
+    check.at.clock.advance(90);
+    assert.equal(check.verdict()?.accepted, false);
+    assert.equal(granted.undone.length, 1);
+    deaf.answer({});
+    assert.equal(deaf.undone.length, 1, "what came too late went back");
   });
 
   it("is refused when the caller goes away at a later stage, whatever the failure mode says", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { ClassifierError, compileClassifier, judgeLabelRule } from "#flow/classify.ts";
+import { ClassifierError, compileClassifier, judgeLabelRule, readingOf } from "#flow/classify.ts";
 import type { HttpAttributes } from "#flow/flow.ts";
 import { type LabelSource, Labels, Slots } from "#flow/label.ts";
 import type { ClassifierRule, ExtractorRule, LabelRule } from "#flow/rules.ts";
@@ -37,7 +37,7 @@ function run(rule: ClassifierRule, http: HttpAttributes) {
   const slots = new Slots();
   const classifier = compileClassifier(rule, slots);
   const labels = new Labels(slots.keys, NO_LABELS);
-  const info = classifier.run(http, labels);
+  const info = classifier.run(readingOf(http), labels);
   const made = Object.fromEntries([...labels.made()].map(({ name, value }) => [name, value]));
   return { classifier, info, made };
 }
@@ -201,7 +201,7 @@ test("labels carry their rule's telemetry flag and come from a classifier", () =
   };
   const classifier = compileClassifier({ ...rest, rules: [...rules, hidden] }, slots);
   const labels = new Labels(slots.keys, NO_LABELS);
-  classifier.run(requestOf({ host: "h" }), labels);
+  classifier.run(readingOf(requestOf({ host: "h" })), labels);
   assert.deepEqual(
     [...labels.made()],
     [
@@ -241,7 +241,7 @@ test("infos name the classifier and stay the same objects", () => {
   const rule = classifierOf({ v: { kind: "json", from: "request.http.body", pointer: "" } });
   const classifier = compileClassifier(rule, slots);
   const runOver = (body: string) =>
-    classifier.run(requestOf({ body }), new Labels(slots.keys, NO_LABELS));
+    classifier.run(readingOf(requestOf({ body })), new Labels(slots.keys, NO_LABELS));
   const deep = `${"[".repeat(99)}${"]".repeat(99)}`;
   assert.deepEqual(classifier.info, {
     ...{ policyName: "p", policyHash: "h", classifierIndex: 3, error: ClassifierError.none },

@@ -196,6 +196,20 @@ describe("numbers", () => {
     assert.equal(a.passes(5), 0, "late numbers of h1 change nothing");
   });
 
+  it("of the predecessor hold where a changed component means something else, until its own come", () => {
+    const a = agent();
+    a.take([rate("root.0"), 2]);
+    const changed = rate("root.0", {
+      policyHash: "h2",
+      selectors: [here, { ...here, service: "cart" }],
+    });
+    a.take([changed]);
+    assert.equal(a.passes(5), 2, "a new bucket, by the old numbers: it is not open");
+    a.take([changed, 3, 3]);
+    a.clock.advance(1_000);
+    assert.equal(a.passes(5), 3, "by its own numbers");
+  });
+
   it("may come before their rule", () => {
     const a = agent();
     const rule = rate("root.0");

@@ -71,11 +71,11 @@ export interface ScriptedLimiter extends Limiter {
   answer(decision: Partial<Decision>): void;
 }
 
-/** A limiter that grants one token, or does what the script says. */
+/** A limiter that grants one token, or does what the script says; a deaf one waits and hears of no giving up. */
 export function scripted(
   kind: LimiterKind,
   id: string,
-  script: Partial<Decision> | "wait" = {},
+  script: Partial<Decision> | "wait" | "deaf" = {},
   component: Partial<Component> = {},
 ): ScriptedLimiter {
   const self = componentOf({ componentId: id, kind, ...component });
@@ -87,13 +87,13 @@ export function scripted(
     decisionOf(self, { ...(over.outcome === undefined ? { grant } : {}), ...over });
   return {
     component: self,
-    peek: () => decide(script === "wait" ? {} : script),
+    peek: () => decide(typeof script === "string" ? {} : script),
     take() {
       taken += 1;
-      if (script !== "wait") return decide(script);
-      const pending: Pending<Decision> = new Pending(() =>
-        pending.settle(decide({ outcome: "undecided", dropped: true })),
-      );
+      if (typeof script !== "string") return decide(script);
+      const pending: Pending<Decision> = new Pending(() => {
+        if (script === "wait") pending.settle(decide({ outcome: "undecided", dropped: true }));
+      });
       waiting.push(pending);
       return pending;
     },

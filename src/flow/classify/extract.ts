@@ -1,4 +1,4 @@
-// Extractors: each turns a request into one text, or undefined where there is none (§4.3).
+// Extractors: each turns a request into one text, or undefined where there is none.
 
 import type { HttpAttributes } from "../flow.ts";
 import type { ExtractorRule } from "../rules.ts";
@@ -10,7 +10,7 @@ import { tokenPayload } from "./token.ts";
 
 export type Extract = (reading: Reading) => string | undefined;
 
-/** One run of a classifier over one request: documents that several labels read are parsed once. */
+/** One request as classifiers read it: documents that several labels read are parsed once. */
 export class Reading {
   readonly http: HttpAttributes;
   readonly #documents = new Map<string, Json | undefined>();

@@ -62,7 +62,10 @@ export class CountingLimiter<Params> {
     const taken = this.#engine.take(value, want, params);
     if (!(taken instanceof Pending)) return this.#settle(taken, value, label, want, params);
     const decision = new Pending<Decision>(() => taken.cancel());
-    taken.whenSettled((late) => decision.settle(this.#settle(late, value, label, want, params)));
+    taken.whenSettled(
+      (late) => decision.settle(this.#settle(late, value, label, want, params)),
+      (thrown) => decision.fail(thrown),
+    );
     return decision;
   }
 

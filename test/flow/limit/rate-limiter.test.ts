@@ -469,7 +469,10 @@ test("an engine that answers later; whoever gives up gets what it says then", ()
   const answer = take();
   assert.ok(answer instanceof Pending);
   const seen: Decision[] = [];
-  answer.whenSettled((decision) => seen.push(decision));
+  answer.whenSettled(
+    (decision) => seen.push(decision),
+    () => assert.fail(),
+  );
   assert.equal(seen.length, 0);
   answer.cancel();
   assert.equal(seen[0]?.failure, "closed");
