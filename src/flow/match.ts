@@ -1,5 +1,5 @@
 // Label matchers: the conditions under which a selector speaks for a flow, compiled to closures when a
-// plan arrives. Regular expressions are RE2 (unanchored, linear); see data-plane.md §2.1 and §7.2.
+// plan arrives. Regular expressions are RE2 (unanchored, linear).
 
 import { Fault } from "#base/fault.ts";
 import type { Labels, Slots } from "./label.ts";
@@ -105,7 +105,7 @@ function exists(slot: number): Matcher {
   return (labels) => labels.get(slot) !== undefined;
 }
 
-/** No values at all mean the one empty value (§7.2). */
+/** No values at all mean the one empty value. */
 function oneOf(slot: number, values: readonly string[]): Matcher {
   const [only = ""] = values;
   if (values.length <= 1) return equals(slot, only);

@@ -1,4 +1,4 @@
-// Attribute paths: the names by which classifiers ask for parts of the request (§4.3, D-15).
+// Attribute paths: the names by which classifiers ask for parts of the request.
 
 import { Fault } from "#base/fault.ts";
 import type { Endpoint, HttpAttributes } from "../flow.ts";

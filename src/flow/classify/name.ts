@@ -1,5 +1,5 @@
 // Names that a classifier may give its labels: identifiers of the rule language that also evaluates
-// hand-written modules, so that both ways to write a classifier allow the same names (§4.3).
+// hand-written modules, so that both ways to write a classifier allow the same names.
 
 const IDENTIFIER = /^[A-Za-z_][0-9A-Za-z_]*$/;
 

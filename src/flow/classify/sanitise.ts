@@ -1,5 +1,5 @@
 // What becomes of a classifier's value before anybody sees it: characters that would break a baggage
-// member turn into dashes (§1.4). Limiters, telemetry and baggage all see the same text.
+// member turn into dashes. Limiters, telemetry and baggage all see the same text.
 
 // White space is Unicode's White_Space property, which `\s` is not (it lacks U+0085 and has U+FEFF).
 const UNFIT = /[\p{White_Space}\\/;",]/gu;

@@ -1,5 +1,5 @@
 // Path templates: which of a few route shapes a request path has. A tree of static segments, since a
-// template's parameters all come behind them; both sides drop empty segments (§4.3, D-25).
+// template's parameters all come behind them; both sides drop empty segments.
 
 import { Fault } from "#base/fault.ts";
 

@@ -1,20 +1,13 @@
 // The local make of token buckets: counts in process, answers at once, keeps as little per key as it can.
 
-import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { LimitWorld } from "../limit.ts";
 import type { Observer } from "../observe.ts";
 import { type BucketParams, delayedMark, filled, markAt, waitFor } from "./bucket.ts";
 import { type LocalEngine, Reply, SLACK, type Taken } from "./engine.ts";
 import { KeyHash } from "./hash.ts";
 import { type Keeper, KeyTable } from "./keys.ts";
 import { Refill } from "./refill.ts";
-
-export interface EngineWorld {
-  readonly clock: Clock;
-  readonly chance: Chance;
-  readonly observer: Observer;
-  readonly maxKeys: number;
-}
 
 /** Mark of tokens out of the bucket that keys share when the table is full. */
 const OVERFLOW = "overflow";
@@ -48,7 +41,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, Keeper {
   #available = 0;
   #mark = 0;
 
-  constructor(world: EngineWorld) {
+  constructor(world: LimitWorld) {
     this.#clock = world.clock;
     this.#observer = world.observer;
     this.#hash = KeyHash.seeded(world.chance);

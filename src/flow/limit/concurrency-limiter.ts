@@ -3,9 +3,8 @@
 
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
 import type { Labels, Slots } from "../label.ts";
-import type { Limiter } from "../limit.ts";
+import type { Limiter, LimitWorld } from "../limit.ts";
 import type { ConcurrencyLimiterRule, LimiterNumbers } from "../rules.ts";
-import type { EngineWorld } from "./buckets.ts";
 import { CountingLimiter } from "./counting-limiter.ts";
 import type { CounterEngine } from "./engine.ts";
 import { bounded } from "./numbers.ts";
@@ -17,7 +16,7 @@ export class ConcurrencyState {
   readonly slots: LocalSlots;
   max: number | undefined;
 
-  constructor(world: EngineWorld) {
+  constructor(world: LimitWorld) {
     this.slots = new LocalSlots(world);
   }
 }
@@ -34,7 +33,7 @@ export class ConcurrencyLimiter implements Limiter {
     rule: ConcurrencyLimiterRule,
     slots: Slots,
     state: ConcurrencyState,
-    world: EngineWorld,
+    world: LimitWorld,
     engine: CounterEngine<SlotParams> = state.slots,
   ) {
     this.component = component;

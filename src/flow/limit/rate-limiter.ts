@@ -2,10 +2,10 @@
 
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
 import type { Labels, Slots } from "../label.ts";
-import type { Limiter } from "../limit.ts";
+import type { Limiter, LimitWorld } from "../limit.ts";
 import type { LimiterNumbers, RateLimiterRule } from "../rules.ts";
 import type { BucketParams } from "./bucket.ts";
-import { type EngineWorld, LocalBuckets } from "./buckets.ts";
+import { LocalBuckets } from "./buckets.ts";
 import { CountingLimiter } from "./counting-limiter.ts";
 import type { CounterEngine } from "./engine.ts";
 import { bounded } from "./numbers.ts";
@@ -22,7 +22,7 @@ export class RateState {
   open = true;
   numbers: RateNumbers | undefined;
 
-  constructor(world: EngineWorld) {
+  constructor(world: LimitWorld) {
     this.buckets = new LocalBuckets(world);
   }
 }
@@ -40,7 +40,7 @@ export class RateLimiter implements Limiter {
     rule: RateLimiterRule,
     slots: Slots,
     state: RateState,
-    world: EngineWorld,
+    world: LimitWorld,
     engine: CounterEngine<BucketParams> = state.buckets,
   ) {
     this.component = component;

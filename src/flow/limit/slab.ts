@@ -1,5 +1,5 @@
-// Numbered slots in chunks of typed arrays: taking and freeing one is constant time, nothing is ever
-// moved when there are many, and freed slots are used again.
+// Numbered slots in chunks of typed arrays, in lists that their first slots name: adding one at the end
+// and freeing any is constant time, nothing is ever moved when there are many, freed slots are used again.
 
 /** No slot. */
 export const NONE = 0xffffffff;
@@ -8,8 +8,16 @@ const CHUNK_BITS = 10;
 const CHUNK = 2 ** CHUNK_BITS;
 const FIRST = 8;
 
-const DOUBLES = 2;
+const DOUBLES = 3;
+const TOKENS = 0;
+const START = 1;
+const SUM = 2;
+
 const WORDS = 4;
+const PROOF_LO = 0;
+const PROOF_HI = 1;
+const PREV = 2;
+const NEXT = 3;
 
 interface Chunk {
   readonly rows: number;
@@ -27,7 +35,11 @@ function chunkOf(rows: number): Chunk {
   };
 }
 
-/** Slot: tokens, start; two words that prove an id, links to its neighbours in order of start. 32 bytes. */
+/**
+ * Slot: tokens, start, sum; two words that prove an id, links to its neighbours in its list. 40 bytes.
+ * Only a first slot has the sum of its list, and links back to the last one: most lists are one slot
+ * long, so that a table with two numbers less for each list saves more than slots cost.
+ */
 export class Slab {
   /** Slots in use. */
   count = 0;
@@ -37,56 +49,77 @@ export class Slab {
   #free = NONE;
 
   tokens(slot: number): number {
-    return this.#chunk(slot).doubles[(slot % CHUNK) * DOUBLES] ?? 0;
+    return this.#double(slot, TOKENS);
   }
 
   start(slot: number): number {
-    return this.#chunk(slot).doubles[(slot % CHUNK) * DOUBLES + 1] ?? 0;
-  }
-
-  prev(slot: number): number {
-    return this.#word(slot, 2);
+    return this.#double(slot, START);
   }
 
   next(slot: number): number {
-    return this.#word(slot, 3);
+    return this.#word(slot, NEXT);
+  }
+
+  /** The last slot of the list that `first` begins. */
+  last(first: number): number {
+    return this.#word(first, PREV);
+  }
+
+  /** Tokens of the list that `first` begins. */
+  sum(first: number): number {
+    return first === NONE ? 0 : this.#double(first, SUM);
   }
 
   /** Whether the slot is in use and was proved by these words. */
   proves(slot: number, lo: number, hi: number): boolean {
     if (slot >= this.#used || this.start(slot) === Number.NEGATIVE_INFINITY) return false;
-    return this.#word(slot, 0) === lo && this.#word(slot, 1) === hi;
+    return this.#word(slot, PROOF_LO) === lo && this.#word(slot, PROOF_HI) === hi;
   }
 
   prove(slot: number, lo: number, hi: number): void {
-    this.#setWord(slot, 0, lo);
-    this.#setWord(slot, 1, hi);
+    this.#setWord(slot, PROOF_LO, lo);
+    this.#setWord(slot, PROOF_HI, hi);
   }
 
-  take(tokens: number, start: number, prev: number): number {
+  /** A slot at the end of the list that `first` begins; of a list of its own for NONE. */
+  take(tokens: number, start: number, first: number): number {
     let slot = this.#free;
     if (slot === NONE) {
       if (this.#used === this.#rows) this.#grow();
       slot = this.#used++;
     } else this.#free = this.next(slot);
-    this.#setNumbers(slot, tokens, start);
-    this.#setWord(slot, 2, prev);
-    this.#setWord(slot, 3, NONE);
-    if (prev !== NONE) this.#setWord(prev, 3, slot);
+    this.#setDouble(slot, TOKENS, tokens);
+    this.#setDouble(slot, START, start);
+    this.#setWord(slot, NEXT, NONE);
     this.count++;
+    if (first === NONE) {
+      this.#setWord(slot, PREV, slot);
+      this.#setDouble(slot, SUM, tokens);
+      return slot;
+    }
+    const last = this.last(first);
+    this.#setWord(last, NEXT, slot);
+    this.#setWord(slot, PREV, last);
+    this.#setWord(first, PREV, slot);
+    this.#setDouble(first, SUM, this.sum(first) + tokens);
     return slot;
   }
 
-  /** Frees a slot and joins its neighbours. */
-  free(slot: number): void {
-    const prev = this.prev(slot);
+  /** Frees a slot of the list that `first` begins. What the list begins with then. */
+  free(slot: number, first: number): number {
     const next = this.next(slot);
-    if (prev !== NONE) this.#setWord(prev, 3, next);
-    if (next !== NONE) this.#setWord(next, 2, prev);
-    this.#setNumbers(slot, 0, Number.NEGATIVE_INFINITY);
-    this.#setWord(slot, 3, this.#free);
+    const prev = this.#word(slot, PREV);
+    const left = Math.max(0, this.sum(first) - this.tokens(slot));
+    const head = slot === first ? next : first;
+    if (slot !== first) this.#setWord(prev, NEXT, next);
+    if (next !== NONE) this.#setWord(next, PREV, prev);
+    else if (slot !== first) this.#setWord(first, PREV, prev);
+    if (head !== NONE) this.#setDouble(head, SUM, left);
+    this.#setDouble(slot, START, Number.NEGATIVE_INFINITY);
+    this.#setWord(slot, NEXT, this.#free);
     this.#free = slot;
     this.count--;
+    return head;
   }
 
   /** The first chunk doubles until it is whole, so that a small limiter stays small. */
@@ -120,10 +153,11 @@ export class Slab {
     this.#chunk(slot).words[(slot % CHUNK) * WORDS + column] = value;
   }
 
-  #setNumbers(slot: number, tokens: number, start: number): void {
-    const { doubles } = this.#chunk(slot);
-    const at = (slot % CHUNK) * DOUBLES;
-    doubles[at] = tokens;
-    doubles[at + 1] = start;
+  #double(slot: number, column: number): number {
+    return this.#chunk(slot).doubles[(slot % CHUNK) * DOUBLES + column] ?? 0;
+  }
+
+  #setDouble(slot: number, column: number, value: number): void {
+    this.#chunk(slot).doubles[(slot % CHUNK) * DOUBLES + column] = value;
   }
 }

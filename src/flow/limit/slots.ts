@@ -3,8 +3,8 @@
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { LimitWorld } from "../limit.ts";
 import type { Observer } from "../observe.ts";
-import type { EngineWorld } from "./buckets.ts";
 import { type LocalEngine, Reply, SLACK, type Taken } from "./engine.ts";
 import { KeyHash } from "./hash.ts";
 import { type Keeper, KeyTable } from "./keys.ts";
@@ -17,8 +17,8 @@ export interface SlotParams {
   readonly maxInflightMs: number;
 }
 
-/** Row: hash lo, hi, first and last slot; sum of tokens. 24 bytes. A key exists while a slot of it does. */
-const SHAPE = { doubles: 1, words: 4 };
+/** Row: hash lo, hi, first slot. 12 bytes. A key exists while a slot of it does. */
+const SHAPE = { doubles: 0, words: 3 };
 
 /** Slots for one limiter: twice its keys, and this many for limiters of few keys and long queues. */
 const MIN_SLOTS = 65_536;
@@ -40,19 +40,15 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
   #maxInflightMs = 0;
 
   /** In flight without a key, or of the keys that overflow. */
-  #sharedSum = 0;
   #sharedFirst = NONE;
-  #sharedLast = NONE;
 
-  /** What is in hand: one key's record. */
+  /** What is in hand: one key's slots. */
   #where: "row" | "shared" | "fresh" = "fresh";
   #lo = 0;
   #hi = 0;
-  #sum = 0;
   #first = NONE;
-  #last = NONE;
 
-  constructor(world: EngineWorld) {
+  constructor(world: LimitWorld) {
     this.#clock = world.clock;
     this.#chance = world.chance;
     this.#observer = world.observer;
@@ -74,15 +70,14 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     this.#begin(params);
     this.#open(value);
     if (this.#where === "fresh" && !this.#table.hasRoom()) this.#open(undefined);
-    for (
-      let slot = this.#first;
-      slot !== NONE && this.#expired(slot);
-      slot = this.#slab.next(slot)
-    ) {
-      this.#sum -= this.#slab.tokens(slot);
-      if (slot === this.#last) this.#sum = 0;
+    let slot = this.#first;
+    let sum = this.#slab.sum(slot);
+    while (slot !== NONE && this.#expired(slot)) {
+      sum = Math.max(0, sum - this.#slab.tokens(slot));
+      slot = this.#slab.next(slot);
     }
-    return this.#answer(this.#fits(want, params), params, "");
+    if (slot === NONE) sum = 0; // fractions may have left a crumb
+    return this.#answer(fits(sum, want, params), sum, params, "");
   }
 
   take(value: string | undefined, want: number, params: SlotParams): Taken {
@@ -90,20 +85,21 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     this.#open(value);
     this.#expire();
     const id = uuid(this.#chance);
-    if (!this.#fits(want, params) || !this.#hasSlot()) return this.#answer(false, params, id);
+    let sum = this.#slab.sum(this.#first);
+    if (!fits(sum, want, params) || !this.#hasSlot()) return this.#answer(false, sum, params, id);
     if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi)) {
       this.#observer.odd("keys_overflow");
       this.#open(undefined);
       this.#expire();
-      if (!this.#fits(want, params)) return this.#answer(false, params, id);
+      sum = this.#slab.sum(this.#first);
+      if (!fits(sum, want, params)) return this.#answer(false, sum, params, id);
     } else if (this.#where === "fresh") this.#where = "row";
-    const slot = this.#slab.take(want, this.#now, this.#last);
-    if (this.#first === NONE) this.#first = slot;
-    this.#last = slot;
-    const reply = this.#answer(true, params, this.#mark(id, slot));
-    this.#sum += want;
-    this.#store();
-    return reply;
+    const slot = this.#slab.take(want, this.#now, this.#first);
+    if (this.#first === NONE) {
+      this.#first = slot;
+      this.#store();
+    }
+    return this.#answer(true, sum, params, this.#mark(id, slot));
   }
 
   giveBack(value: string | undefined, _amount: number, id: string, params: SlotParams): boolean {
@@ -113,22 +109,17 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     if (slot === NONE) return false;
     const late = this.#expired(slot);
     this.#free(slot);
-    this.#store();
     return !late;
   }
 
   spent(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
-    const last = words[w + 3] ?? NONE;
-    return last === NONE || this.#expired(last);
+    const first = words[w + 2] ?? NONE;
+    return first === NONE || this.#expired(this.#slab.last(first));
   }
 
   forget(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): void {
-    let slot = words[w + 2] ?? NONE;
-    while (slot !== NONE) {
-      const next = this.#slab.next(slot);
-      this.#slab.free(slot);
-      slot = next;
-    }
+    let first = words[w + 2] ?? NONE;
+    while (first !== NONE) first = this.#slab.free(first, first);
   }
 
   #begin(params: SlotParams): void {
@@ -136,15 +127,13 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     this.#maxInflightMs = params.maxInflightMs;
   }
 
-  /** Takes a key's record in hand. */
+  /** Takes a key's slots in hand. */
   #open(value: string | undefined): void {
     if (value === undefined) {
       this.#where = "shared";
       this.#lo = 0;
       this.#hi = 0;
-      this.#sum = this.#sharedSum;
       this.#first = this.#sharedFirst;
-      this.#last = this.#sharedLast;
       return;
     }
     this.#hash.of(value);
@@ -153,17 +142,13 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     const table = this.#table;
     const known = table.find(this.#lo, this.#hi);
     this.#where = known ? "row" : "fresh";
-    this.#sum = known ? (table.doubles[table.d] ?? 0) : 0;
     this.#first = known ? (table.words[table.w + 2] ?? NONE) : NONE;
-    this.#last = known ? (table.words[table.w + 3] ?? NONE) : NONE;
   }
 
+  /** Notes which slot is the first now. */
   #store(): void {
-    if (this.#where === "shared") {
-      this.#sharedSum = this.#sum;
-      this.#sharedFirst = this.#first;
-      this.#sharedLast = this.#last;
-    } else if (this.#where === "row") {
+    if (this.#where === "shared") this.#sharedFirst = this.#first;
+    else if (this.#where === "row") {
       if (this.#first === NONE) {
         this.#table.remove(this.#lo, this.#hi);
         return;
@@ -171,16 +156,8 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
       // Eviction may have moved the row since it was opened.
       const table = this.#table;
       if (!table.find(this.#lo, this.#hi)) return;
-      table.doubles[table.d] = this.#sum;
       table.words[table.w + 2] = this.#first;
-      table.words[table.w + 3] = this.#last;
     }
-  }
-
-  /** Tokens fit beside those in flight; a lone request may be larger than the limit, unless that is 0. */
-  #fits(want: number, params: SlotParams): boolean {
-    if (params.max <= 0) return false;
-    return this.#sum <= SLACK || this.#sum + want <= params.max + SLACK;
   }
 
   /** Whether one more slot may be held. When not, nobody is let in whom nothing would count. */
@@ -195,20 +172,18 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     return this.#slab.start(slot) + this.#maxInflightMs <= this.#now;
   }
 
-  /** Frees what has expired and notes it at once: the table may look at the record before we are done. */
+  /** Frees what has expired. Noted slot by slot: the table may look at the row before we are done. */
   #expire(): void {
     if (this.#first === NONE || !this.#expired(this.#first)) return;
     while (this.#first !== NONE && this.#expired(this.#first)) this.#free(this.#first);
-    this.#store();
     if (this.#where === "row" && this.#first === NONE) this.#where = "fresh";
   }
 
   #free(slot: number): void {
-    this.#sum = Math.max(0, this.#sum - this.#slab.tokens(slot));
-    if (slot === this.#first) this.#first = this.#slab.next(slot);
-    if (slot === this.#last) this.#last = this.#slab.prev(slot);
-    this.#slab.free(slot);
-    if (this.#first === NONE) this.#sum = 0; // fractions may have left a crumb
+    const first = this.#slab.free(slot, this.#first);
+    if (first === this.#first) return;
+    this.#first = first;
+    this.#store();
   }
 
   /** The same id, its first digits naming the slot under a mask that the rest of it makes. */
@@ -220,7 +195,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     return place + id.slice(PLACE_DIGITS);
   }
 
-  /** The slot that an id names, with its record in hand: the key's own, or the shared one. */
+  /** The slot that an id names, with its list in hand: the key's own, or the shared one. */
   #find(id: string): number {
     if (!ID.test(id)) return NONE;
     this.#hash.of(id, PLACE_DIGITS);
@@ -232,14 +207,20 @@ export class LocalSlots implements LocalEngine<SlotParams>, Keeper {
     return slot;
   }
 
-  /** `current` is what was in flight before this request. */
-  #answer(granted: boolean, params: SlotParams, id: string): Taken {
+  /** `sum` is what was in flight before this request. */
+  #answer(granted: boolean, sum: number, params: SlotParams, id: string): Taken {
     const reply = this.#reply;
     reply.outcome = granted ? "granted" : "refused";
-    reply.current = this.#sum;
-    reply.remaining = params.max - this.#sum;
+    reply.current = sum;
+    reply.remaining = params.max - sum;
     reply.waitMs = 0;
     reply.id = id;
     return reply;
   }
+}
+
+/** Tokens fit beside those in flight; a lone request may be larger than the limit, unless that is 0. */
+function fits(sum: number, want: number, params: SlotParams): boolean {
+  if (params.max <= 0) return false;
+  return sum <= SLACK || sum + want <= params.max + SLACK;
 }
