@@ -127,7 +127,8 @@ function listenerOf(
     allowHalfOpen: true,
     noDelay: true,
     keepAlive: keep_alive >= 0,
-    keepAliveInitialDelay: Math.max(0, keep_alive),
+    // Whole seconds are kept, and 0 means the system's default: a short time may not become that.
+    keepAliveInitialDelay: Math.ceil(Math.max(0, keep_alive) / 1_000) * 1_000,
   });
   listener.maxConnections = maxConnections;
   let reported = Number.NEGATIVE_INFINITY;

@@ -4,7 +4,7 @@ import { type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { HttpReply, Route, Service } from "#serve/handler.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { grpcClient } from "../kit/grpc-client.ts";
+import { grpcClient, type TestClient } from "../kit/grpc-client.ts";
 import { dial, type Overrides, readAll, realClock, testPort, until } from "../kit/port.ts";
 
 const message = Buffer.from("a message");
@@ -102,17 +102,32 @@ test("what does not end within the grace time is cut, and said", async (t) => {
   assert.match(port.log.lines[0]?.message ?? "", /grace/);
 });
 
-for (const [when, drain] of [
-  ["still accepts", { accept_for: 60_000, grace: 60_000 }],
-  ["waits for calls", { accept_for: 0, grace: 60_000 }],
+/** What a watch of the whole process's health has heard: raw replies, then "end". */
+async function watched(client: TestClient): Promise<readonly string[]> {
+  const heard: string[] = [];
+  const call = client.serverStream("/grpc.health.v1.Health/Watch", new Uint8Array(0));
+  call.on("data", (reply: Uint8Array) => heard.push(Buffer.from(reply).toString("hex")));
+  call.on("end", () => heard.push("end"));
+  call.on("error", () => heard.push("end"));
+  await until("first health", () => heard.length === 1);
+  return heard;
+}
+
+const NOT_SERVING = "0802";
+
+for (const [when, drain, sign] of [
+  ["still accepts", { accept_for: 60_000, grace: 60_000 }, NOT_SERVING],
+  ["waits for calls", { accept_for: 0, grace: 60_000 }, "end"],
 ] as const) {
   test(`a cut while a drain ${when} ends both at once`, async (t) => {
     const { port, client, url, held } = await serving(t, drain);
     const call = client.unary("/test.Slow/Say", message);
     const slow = assert.rejects(fetch(`${url}/slow`));
     await until("calls", () => held() === 2);
+    const health = await watched(client);
     const drained = port.drain();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await until(sign, () => health.includes(sign));
+    assert.equal(health.includes("end"), sign === "end");
     const started = performance.now();
     await port.cut();
     await drained;
