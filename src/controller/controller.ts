@@ -55,15 +55,11 @@ export async function startController(options: ControllerOptions): Promise<Contr
     throw new Fault("INVALID_ARGUMENT", `the policies cannot be used:\n  ${lines}`);
   }
   await publisher.publish(set);
-  const { directory, clock, voice, status } = options;
   const watching = watchDirectory(
-    directory,
-    clock,
+    options.directory,
+    options.clock,
     () => publisher.reload(),
-    (fault) => {
-      voice.error(fault.message);
-      status.fail(fault.message);
-    },
+    (fault) => publisher.unread(fault),
   );
   return { stop: () => watching.close() };
 }
@@ -71,8 +67,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
 class Publisher {
   readonly #options: ControllerOptions;
   #published: ReadonlyMap<string, Uint8Array> = new Map();
-  /** Names of the policies and their hashes as they stand in the store. */
-  #standing = "";
+  /** Names of the policies and their hashes as last told; undefined after a failure. */
+  #standing: string | undefined;
 
   constructor(options: ControllerOptions) {
     this.#options = options;
@@ -120,15 +116,25 @@ class Publisher {
     voice.info(standing);
   }
 
+  /** The documents could not even be read, or what they say could not be written. */
+  unread(fault: Fault): void {
+    this.#fail([fault.message]);
+  }
+
   #refuse(set: PolicySet): void {
+    this.#fail(set.findings.map(findingLine));
+    const files = new Set(set.findings.map(({ source }) => source));
+    this.#options.metrics.standing({ loaded: set.policies.length, refused: files.size });
+  }
+
+  #fail(lines: readonly string[]): void {
     const { voice, status, metrics } = this.#options;
-    const lines = set.findings.map(findingLine);
     for (const line of lines) voice.error(line);
     voice.error("the policies were not taken over; those in force before stay");
     status.fail(`the policies in the directory were not taken over: ${lines.join("; ")}`);
-    const files = new Set(set.findings.map(({ source }) => source));
-    metrics.standing({ loaded: set.policies.length, refused: files.size });
     metrics.reloaded("failure");
+    // The way back is told even where nothing has changed since.
+    this.#standing = undefined;
   }
 }
 
