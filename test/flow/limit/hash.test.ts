@@ -49,6 +49,19 @@ test("equal texts hash equal, wherever they start; another seed hashes otherwise
   );
 });
 
+test("both halves of the seed count", () => {
+  const hashes = [
+    [0.25, 0.75],
+    [0.25, 0.5],
+    [0.5, 0.75],
+  ].map((dice) => {
+    const hash = KeyHash.seeded(() => dice.shift() ?? 0);
+    hash.of("key");
+    return hex(hash);
+  });
+  assert.equal(new Set(hashes).size, hashes.length);
+});
+
 test("every unit counts, however long the text", () => {
   const hash = KeyHash.seeded(seededChance(3));
   const seen = new Set<string>();

@@ -478,3 +478,16 @@ test("an engine that answers later; whoever gives up gets what it says then", ()
   assert.equal(seen[0]?.failure, "closed");
   assert.equal(seen[0]?.dropped, true);
 });
+
+test("what is given back to a full bucket is gone, also when the bucket grows thereafter", () => {
+  for (const rule of [rateRule(), rateRule({ limitByLabelKey: "k" })]) {
+    const bench = new Bench(rule, rate(2, 2));
+    const taken = bench.take({ k: "a" });
+    bench.take({ k: "a" });
+    bench.world.clock.advance(rule.intervalMs);
+    assert.equal(bench.peek({ k: "a" }).remaining, 1, "full, so that one would be left");
+    bench.undo(taken);
+    bench.limiter.decide(rate(9, 2));
+    assert.deepEqual(told(bench.take({ k: "a" })), [false, 1, 8, 1, 0]);
+  }
+});

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { labelNumber, MAX_LABEL_NUMBER } from "#flow/label.ts";
+
+describe("a number in a label", () => {
+  it("is a decimal from 0 to a million millions", () => {
+    const numbers: readonly (readonly [string, number])[] = [
+      ["0", 0],
+      ["7", 7],
+      ["+7", 7],
+      ["007", 7],
+      ["2.5", 2.5],
+      ["2.", 2],
+      [".5", 0.5],
+      ["1e3", 1_000],
+      ["1E+3", 1_000],
+      ["25e-1", 2.5],
+      ["1e-400", 0],
+      ["1000000000000", 1e12],
+      ["1e12", MAX_LABEL_NUMBER],
+      ["0e999", 0],
+    ];
+    for (const [text, value] of numbers) assert.equal(labelNumber(text), value, text);
+  });
+
+  it("is not what is larger: text from outside would ask for more than there can be", () => {
+    for (const text of ["1000000000001", "1000000000000.1", "1e13", "1e308", "1e400", "9e999"]) {
+      assert.equal(labelNumber(text), undefined, text);
+    }
+  });
+
+  it("is not longer than forty characters", () => {
+    assert.equal(labelNumber("1".padStart(40, "0")), 1);
+    assert.equal(labelNumber("1".padStart(41, "0")), undefined);
+    assert.equal(labelNumber(`1.${"0".repeat(38)}`), 1);
+    assert.equal(labelNumber(`1.${"0".repeat(39)}`), undefined);
+    assert.equal(labelNumber("1".repeat(100_000)), undefined);
+  });
+
+  it("is not other things that JavaScript reads as numbers", () => {
+    const others = [
+      ...[
+        "",
+        " ",
+        " 1",
+        "1 ",
+        "-1",
+        "-0",
+        "--1",
+        "++1",
+        "1,5",
+        "1.2.3",
+        ".",
+        "+",
+        "e3",
+        "1e",
+        "1e+",
+      ],
+      ...["1e1000", "0x10", "0b1", "0o7", "1_000", "1n", "NaN", "Infinity", "+Infinity", "١"],
+    ];
+    for (const text of others) assert.equal(labelNumber(text), undefined, JSON.stringify(text));
+  });
+
+  it("is finite and within bounds, or nothing, whatever the text", () => {
+    const text = fc.oneof(
+      fc.string(),
+      fc.double().map(String),
+      fc.stringMatching(/^\+?\d{1,14}(\.\d{0,5})?(e[+-]?\d{1,3})?$/),
+    );
+    fc.assert(
+      fc.property(text, (given) => {
+        const value = labelNumber(given);
+        if (value === undefined) return;
+        assert.equal(value, Number(given));
+        assert.ok(value >= 0 && value <= 1e12, given);
+      }),
+    );
+  });
+});
