@@ -51,12 +51,17 @@ export class HostProfiler {
     });
   }
 
-  /** Where memory lies at this moment. Gzipped pprof. */
+  /** Where memory lies at this moment. Blocks the process, which a profile would show. Gzipped pprof. */
   async memory(): Promise<Uint8Array> {
-    const format = await import("./profile-format.ts");
-    const builder = new format.ProfileBuilder(format.HEAP_TYPES);
-    format.addMemory(builder);
-    return builder.encode(this.#clock.wall(), 0, HEAP_PERIOD);
+    this.#take("the memory is being looked through");
+    try {
+      const format = await import("./profile-format.ts");
+      const builder = new format.ProfileBuilder(format.HEAP_TYPES);
+      format.addMemory(builder);
+      return await builder.encode(this.#clock.wall(), 0, HEAP_PERIOD);
+    } finally {
+      this.#busy = "";
+    }
   }
 
   /** Samples the processor from now on; the returned function ends it and gives the gzipped profile. */

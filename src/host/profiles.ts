@@ -9,7 +9,7 @@ import type { HttpRoute, RouteReply, RouteRequest } from "./routes.ts";
 
 /** `profilers.*` of the configuration. */
 export interface ProfilersSettings {
-  /** Profiles the processor from start to stop; the profile route is busy meanwhile. */
+  /** Profiles the processor from start to stop; the profile and heap routes are busy meanwhile. */
   readonly cpu_profiler: boolean;
   /** A directory; `default` is that of the service below the system's logs. */
   readonly profiles_path: string;

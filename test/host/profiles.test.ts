@@ -5,7 +5,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import { Fault } from "#base/fault.ts";
 import { realClock } from "#host/clock.ts";
 import { profiles } from "#host/profiles.ts";
 import type { RouteReply } from "#host/routes.ts";
@@ -78,21 +77,32 @@ test("where memory lies, and what was allocated meanwhile", async () => {
   assert.equal(kept.length, 50_000);
 });
 
+/** Every profile, asked for while another is taken, is refused. */
+async function refuseAll(ask: (name: string, query?: string) => Promise<RouteReply>) {
+  for (const [other, query] of [
+    ["/profile", "seconds=1"],
+    ["/heap", "seconds=1"],
+    ["/heap", ""],
+  ] as const) {
+    const why = { code: "RESOURCE_EXHAUSTED", http: 409, message: /one profile at a time/ };
+    await assert.rejects(ask(other, query), why, `${other}?${query}`);
+  }
+}
+
 test("one profile at a time", async () => {
   const { clock, ask } = stage();
-  const taken = ask("/profile", "seconds=1");
-  for (const other of ["/profile", "/heap"]) {
-    await assert.rejects(ask(other, "seconds=1"), (thrown) => {
-      return thrown instanceof Fault && thrown.code === "RESOURCE_EXHAUSTED" && thrown.http === 409;
-    });
+  for (const first of ["/profile", "/heap"]) {
+    const taken = ask(first, "seconds=1");
+    await refuseAll(ask);
+    await whenArmed(clock);
+    await refuseAll(ask);
+    clock.advance(1_000);
+    await taken;
   }
-  await whenArmed(clock);
-  clock.advance(1_000);
-  await taken;
-  const again = ask("/profile", "seconds=1");
-  await whenArmed(clock);
-  clock.advance(1_000);
-  await again;
+  const now = ask("/heap");
+  await refuseAll(ask);
+  await now;
+  await ask("/heap");
 });
 
 test("a caller that leaves ends its profile, and the next one may begin", async () => {
@@ -122,13 +132,13 @@ test("the plain routes and the index", async () => {
   assert.deepEqual(stage({ register_http_routes: false }).routes, []);
 });
 
-test("the profile of a whole run is written at the stop and rotates; meanwhile the route is busy", async () => {
+test("the profile of a whole run is written at the stop and rotates; meanwhile the routes are busy", async () => {
   const path = join(directory, "deep", "run");
   for (let turn = 0; turn < 8; turn++) {
     const clock = fakeClock(0, 1_700_000_000_000 + turn * 1_000);
     const { ask, start } = stage({ cpu_profiler: true, profiles_path: path }, clock);
     const stop = await start();
-    await assert.rejects(ask("/profile"), { code: "RESOURCE_EXHAUSTED" });
+    await refuseAll(ask);
     if (turn === 7) {
       burnTheMidnightOil(150);
       clock.advance(60_000);
