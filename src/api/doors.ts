@@ -42,6 +42,7 @@ export interface JsonHandlers {
   readonly flowEnd: HttpHandler;
 }
 
+/** All change state: a check takes tokens and slots, an end gives slots back. */
 export function jsonRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonly Route[] {
   return [
     {
@@ -49,6 +50,7 @@ export function jsonRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonl
       path: "/v1/flowcontrol/checkhttp",
       about: "May this HTTP request pass? Body: CheckHTTPRequest",
       handle: checkHttp,
+      revealing: true,
       body: "json",
     },
     {
@@ -56,6 +58,7 @@ export function jsonRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonl
       path: "/v1/flowcontrol/check",
       about: "May this flow pass? Body: CheckRequest",
       handle: check,
+      revealing: true,
       body: "json",
     },
     {
@@ -63,6 +66,7 @@ export function jsonRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonl
       path: "/v1/flowcontrol/flowend",
       about: "Ends flows that hold concurrency slots. Body: FlowEndRequest",
       handle: flowEnd,
+      revealing: true,
       body: "json",
     },
   ];

@@ -1,7 +1,7 @@
-// From a verdict to what a door says: label keys, telemetry labels, statuses (spec/data-plane.md §1.9).
-// Everything is final before it is encoded, so that the copy in the metadata says the same (D-8).
+// From a verdict to what a door says: label keys, telemetry labels, statuses. Everything is final before it
+// is encoded, so that the copy of the check response in the metadata says the same as the reply around it.
 
-import { type Flow, RejectReason, type Verdict } from "#flow/flow.ts";
+import type { Flow, Verdict } from "#flow/flow.ts";
 import { type CacheReply, type CheckReply, KeyList } from "#wire/check-response.ts";
 import type { HttpAnswer } from "#wire/http-answer.ts";
 import { injectBaggage } from "./baggage.ts";
@@ -9,14 +9,8 @@ import type { RequestLabels, Shapes } from "./request-labels.ts";
 
 const TYPE_LABEL = "aperture.control_point_type";
 
-/** HTTP status of a refusal where neither component nor stage names one. */
-const REASON_STATUS: Readonly<Record<RejectReason, number>> = {
-  [RejectReason.none]: 403,
-  [RejectReason.rateLimited]: 429,
-  [RejectReason.noTokens]: 503,
-  [RejectReason.notSampled]: 403,
-  [RejectReason.noMatchingRamp]: 403,
-};
+/** HTTP status of a refusal where neither component nor stage names one: a ramp flow without a ramp. */
+const FORBIDDEN = 403;
 
 /** Labels of a reply: sorted names of all, and those for telemetry as names and values in turn. */
 interface ReplyLabels {
@@ -98,7 +92,7 @@ export function httpAnswer(
   }
   return {
     check,
-    deniedStatus: verdict.deniedStatus || (REASON_STATUS[verdict.reason] ?? 403),
+    deniedStatus: verdict.deniedStatus || FORBIDDEN,
     retryAfter: Math.ceil(verdict.waitMs / 1_000),
     baggage: undefined,
   };

@@ -1,5 +1,5 @@
-// The labels of an HTTP request (spec/data-plane.md §1.2): read off the request when somebody asks, with
-// the reply's sorted list of their names kept per set of headers, since requests look alike.
+// The labels of an HTTP request: read off the request when somebody asks, with the reply's sorted list of
+// their names kept per set of headers, since requests look alike.
 
 import {
   isReserved,
@@ -75,15 +75,19 @@ interface ShapeFacts {
   readonly collides: boolean;
 }
 
-/** Most shapes that are kept; then all are forgotten and the common ones soon known again. */
-const MAX_SHAPES = 4_096;
+/** Most bytes, about, that are kept; beyond them all is forgotten and what is common soon known again. */
+export const MAX_SHAPE_BYTES = 4 * 1024 * 1024;
+/** What one node of the tree takes, its map included. */
+const NODE_BYTES = 320;
+/** What one name takes besides its characters, which are there as text, in binary and in JSON. */
+const NAME_BYTES = 64;
 /** Requests with more headers are rare, and their shapes rarer. */
 const MAX_SHAPED_HEADERS = 64;
 
 /** Finds the shape of a request by the ids of its header names, in whatever order they came. */
 export class Shapes {
   #roots = new Map<DoorLabels, Shape>();
-  #count = 0;
+  #bytes = 0;
   /** Ids of the request at hand, sorted; used again for the next. */
   readonly #ids = new Int32Array(MAX_SHAPED_HEADERS);
 
@@ -96,23 +100,28 @@ export class Shapes {
       if (id < 0) return describe(door, names);
       count = insert(ids, count, id);
     }
-    if (this.#count >= MAX_SHAPES) {
-      this.#roots = new Map();
-      this.#count = 0;
-    }
     let shape = this.#roots.get(door) ?? this.#add(this.#roots, door);
     for (let at = 0; at < count; at++) {
       const id = ids[at] ?? 0;
       shape = shape.next.get(id) ?? this.#add(shape.next, id);
     }
-    shape.known ??= describe(door, names);
-    return shape.known;
+    return shape.known ?? this.#learn(shape, describe(door, names));
+  }
+
+  #learn(shape: Shape, facts: ShapeFacts): ShapeFacts {
+    shape.known = facts;
+    for (const key of facts.keys.keys) this.#bytes += 3 * key.length + NAME_BYTES;
+    if (this.#bytes > MAX_SHAPE_BYTES) {
+      this.#roots = new Map();
+      this.#bytes = 0;
+    }
+    return facts;
   }
 
   #add<Key>(to: Map<Key, Shape>, key: Key): Shape {
     const shape: Shape = { next: new Map(), known: undefined };
     to.set(key, shape);
-    this.#count += 1;
+    this.#bytes += NODE_BYTES;
     return shape;
   }
 }

@@ -8,6 +8,7 @@ import {
   type HeaderName,
   type HeaderNames,
   headerAsReceived,
+  headersAsMap,
   MAX_HEADERS,
   NO_HEADERS,
 } from "./headers.ts";
@@ -103,6 +104,13 @@ export class ListedHeaders implements HeaderList {
   value(index: number): string {
     return this.values[index] ?? "";
   }
+}
+
+/** Most references of one FlowEnd: each is looked up and answered, in one turn. */
+export const MAX_REFS = 1_000;
+
+export function tooManyRefs(): Fault {
+  return new Fault("INVALID_ARGUMENT", `more than ${MAX_REFS} inflight requests`);
 }
 
 export function tooManyLabels(): Fault {
@@ -253,8 +261,10 @@ export function readFlowEndRequest(message: Uint8Array): FlowEndRequest {
   while (reader.at < end) {
     const field = reader.tag(end);
     if (field === 1 && reader.wire === BYTES) controlPoint = reader.text(end);
-    else if (field === 2 && reader.wire === BYTES) refs.push(readRef(reader, reader.sub(end)));
-    else reader.skip(field, end);
+    else if (field === 2 && reader.wire === BYTES) {
+      if (refs.length >= MAX_REFS) throw tooManyRefs();
+      refs.push(readRef(reader, reader.sub(end)));
+    } else reader.skip(field, end);
   }
   return { controlPoint, refs };
 }
@@ -280,9 +290,7 @@ export function writeCheckHttpRequest(message: CheckHttpRequest): Buffer {
   if (request !== undefined) {
     const start = out.open(0x1a);
     out.textField(0x0a, request.method);
-    request.headers.names.forEach((name, index) => {
-      writePair(out, 0x12, name.raw, request.headers.value(index));
-    });
+    for (const [name, value] of headersAsMap(request.headers)) writePair(out, 0x12, name, value);
     out.textField(0x1a, request.path);
     out.textField(0x22, request.host);
     out.textField(0x2a, request.scheme);

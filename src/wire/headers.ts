@@ -79,7 +79,10 @@ export class HeaderNames {
   }
 
   #keep(place: number, hash: number, bytes: Buffer, start: number, end: number): HeaderName {
-    const name = this.ofText(bytes.toString("utf8", start, end));
+    const text = bytes.toString("utf8", start, end);
+    const name = this.ofText(text);
+    // Bytes that are no text: many spellings of one name would fill the table, and nothing would empty it.
+    if (text.includes("\ufffd")) return name;
     this.#table[place] = { hash, bytes: Uint8Array.from(bytes.subarray(start, end)), name };
     return name;
   }
@@ -139,6 +142,23 @@ export function headerByLabel(list: HeaderList, label: string): string | undefin
     if (winner === undefined || name.lower < winner) winner = name.lower;
   }
   return winner === undefined ? undefined : headerByName(list, winner);
+}
+
+/** One value per spelling: what a map, which has each key once, must say to mean the same as the list. */
+export function headersAsMap(list: HeaderList): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  list.names.forEach(({ raw }, index) => {
+    const earlier = texts.get(raw);
+    const value = list.value(index);
+    if (earlier === undefined || list.repeated === "join") {
+      texts.set(raw, earlier === undefined ? value : `${earlier},${value}`);
+      return;
+    }
+    // The last entry counts, and stands where it came.
+    texts.delete(raw);
+    texts.set(raw, value);
+  });
+  return texts;
 }
 
 /** All labels at once, by the rules of `headerByLabel`, in one pass. */

@@ -10,7 +10,9 @@ import {
   type InflightRef,
   ListedHeaders,
   MAX_LABELS,
+  MAX_REFS,
   tooManyLabels,
+  tooManyRefs,
 } from "./check-request.ts";
 import type { HeaderNames } from "./headers.ts";
 import {
@@ -183,6 +185,7 @@ export function flowEndFromJson(body: Uint8Array): FlowEndRequest {
   const fields = readFields(readBody(body).value, FLOW_END, "the body") ?? [];
   const refs = fields[2] ?? [];
   if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
+  if (refs.length > MAX_REFS) throw tooManyRefs();
   return { controlPoint: readText(fields[1], "control_point"), refs: refs.map(readRef) };
 }
 

@@ -1,6 +1,7 @@
 // The answers of the JSON doors as canonical protobuf JSON: proto names, every field present, null for
 // unset messages, of a oneof only the set member, int64 as text.
 
+import { STATUS_NAMES } from "#base/http-status.ts";
 import type {
   CacheAnswer,
   CacheReply,
@@ -12,7 +13,6 @@ import type {
 } from "./check-response.ts";
 import { splitMs } from "./check-response.ts";
 import { DENIED_CODE, type HttpAnswer, METADATA_KEY } from "./http-answer.ts";
-import { STATUS_NAMES } from "./status-code.ts";
 
 const REJECT_REASONS = [
   "REJECT_REASON_NONE",

@@ -1,5 +1,6 @@
 // An agent without sockets: the real mind and the real doors, asked by calling their handlers.
 
+import { getEventListeners } from "node:events";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { type Door, doorOf } from "#api/door.ts";
 import {
@@ -49,6 +50,8 @@ export const common = {
 
 export interface FakeCall extends Call {
   readonly replied: Map<string, string>;
+  /** How many wait for the caller to leave. */
+  readonly listeners: number;
   leave(): void;
 }
 
@@ -67,6 +70,9 @@ export function callOf(
     reply: (name, value) => void replied.set(name, value),
     ...over,
     replied,
+    get listeners() {
+      return getEventListeners(leaving.signal, "abort").length;
+    },
     leave: () => leaving.abort(),
   };
 }

@@ -315,14 +315,13 @@ describe("a refusal", () => {
 
   it("always has an explicit status", async () => {
     const wanted = [
-      [RejectReason.none, 403],
-      [RejectReason.rateLimited, 429],
-      [RejectReason.noTokens, 503],
-      [RejectReason.notSampled, 403],
-      [RejectReason.noMatchingRamp, 403],
+      [RejectReason.rateLimited, 429, 429],
+      [RejectReason.noTokens, 503, 503],
+      [RejectReason.noMatchingRamp, 0, 403],
     ] as const;
-    for (const [reason, code] of wanted) {
-      const doors = doorsOf(mindThat((flow) => verdictOf(flow, { accepted: false, reason })));
+    for (const [reason, deniedStatus, code] of wanted) {
+      const over = { accepted: false, reason, deniedStatus };
+      const doors = doorsOf(mindThat((flow) => verdictOf(flow, over)));
       const { httpResponse } = await doors.proxy({}, callOf(CP));
       assert.ok(httpResponse.case === "deniedResponse");
       assert.equal(httpResponse.value.status?.code, code);
@@ -389,6 +388,25 @@ describe("a verdict that has to wait", () => {
       assert.equal((await reply).status?.code, 14);
       assert.equal(cancelled, 1);
     }
+  });
+
+  it("listens for the caller's leaving as long as it waits, and no longer", async () => {
+    const waiting: (() => void)[] = [];
+    const doors = doorsOf(
+      mindThat((flow) => {
+        const pending = new Pending<Verdict>();
+        waiting.push(() => pending.settle(verdictOf(flow, {})));
+        return pending;
+      }),
+    );
+    const call = callOf(CP);
+    const replies = [doors.proxy({}, call), doors.checkJson({ control_point: "here" }, call)];
+    assert.equal(call.listeners, 2);
+    waiting[0]?.();
+    assert.equal(call.listeners, 1);
+    waiting[1]?.();
+    assert.equal(call.listeners, 0);
+    await Promise.all(replies);
   });
 
   it("never asks for the signal when it need not", async () => {

@@ -227,6 +227,33 @@ describe("messages of protobufjs", () => {
   });
 });
 
+describe("headers that came repeated", () => {
+  const written = (read: ReturnType<typeof checkHttpFromJson>) => {
+    const message = fromBinary(CheckHTTPRequestSchema, writeCheckHttpRequest(read));
+    return message.request?.headers;
+  };
+
+  it("are joined where a list is written as a map, spelling by spelling", () => {
+    const headers = { "x-user": ["a", "b"], "X-User": ["c"], one: "1", none: [], empty: ["", ""] };
+    const body = Buffer.from(JSON.stringify({ request: { headers } }));
+    assert.deepEqual(written(checkHttpFromJson(body, new HeaderNames(() => 0.5))), {
+      ...{ "x-user": "a,b", "X-User": "c", one: "1", empty: "," },
+    });
+  });
+
+  it("are the last of their entries where a map was read", () => {
+    const entry = (value: string) => {
+      const init = { request: { headers: { "x-user": value } } };
+      return toBinary(CheckHTTPRequestSchema, create(CheckHTTPRequestSchema, init));
+    };
+    const read = readCheckHttpRequest(
+      Buffer.concat([entry("a"), entry("b")]),
+      new HeaderNames(() => 0.5),
+    );
+    assert.deepEqual(written(read), { "x-user": "b" });
+  });
+});
+
 describe("labels", () => {
   it("beyond a thousand are refused at either door", () => {
     const labels = (count: number) =>

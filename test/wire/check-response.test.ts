@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import { STATUS_NAMES } from "#base/http-status.ts";
 import {
   type CheckReply,
   KeyList,
@@ -12,7 +13,6 @@ import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/http-answ
 import { flowEndJson, JsonAnswerWriter } from "#wire/json-response.ts";
 import { decode } from "#wire/messages.ts";
 import { toJson } from "#wire/protojson.ts";
-import { STATUS_NAMES } from "#wire/status-code.ts";
 import {
   CheckResponseSchema,
   FlowEndResponseSchema,

@@ -1,4 +1,4 @@
-// Names of HTTP statuses as the check messages spell them (enum StatusCode), for the JSON doors, which
+// Names and numbers of HTTP statuses as policies and check messages spell them (enum StatusCode), for rooms that
 // must not load the generated code to say `TooManyRequests`.
 
 export const STATUS_NAMES: Readonly<Record<number, string>> = {
