@@ -164,6 +164,34 @@ describe("state across changes of a policy", () => {
     assert.equal(a.passes(1), 0);
   });
 
+  it("twins are paired by component id, not by when they came", () => {
+    const a = agent();
+    a.take([rate("root.10"), 3], [rate("root.2"), 7]);
+    assert.equal(a.passes(2), 2);
+    // In one batch root.2 becomes root.10 and root.10 becomes root.11, as an insertion would have it.
+    const first = rate("root.10", { policyHash: "h2" });
+    const second = rate("root.11", { policyHash: "h2" });
+    a.book.apply({
+      rules: new Map<string, Rule | undefined>([
+        ["rate_limiter/p/root.2", undefined],
+        ["rate_limiter/p/root.11", second],
+        ["rate_limiter/p/root.10", first],
+      ]),
+      numbers: new Map([
+        ["rate_limiter/p/root.2", undefined],
+        ["rate_limiter/p/root.11", numbersFor(second, 3)],
+        ["rate_limiter/p/root.10", numbersFor(first, 7)],
+      ]),
+    });
+    const left = a
+      .ask()
+      .decisions.map(({ component, remaining }) => [component.componentId, remaining]);
+    assert.deepEqual(left, [
+      ["root.10", 4],
+      ["root.11", 0],
+    ]);
+  });
+
   it("a bucket that means something else now starts anew", () => {
     const a = agent();
     a.take([rate("root.0"), 5]);

@@ -1,38 +1,105 @@
-// Steps of the recorded cases at which Sluice answers otherwise on purpose. Each names the decision, the
-// defect or the section that says why. A step that is listed here and passes after all fails the test.
+// How far the cases recorded from the reference system bind Sluice: all their names, those that wait for
+// what is not built yet, and single steps that Sluice answers otherwise on purpose, each with its reason.
+// A step that is listed here and passes after all fails the test.
+
+/** Every case that was recorded. */
+export const NAMES: readonly string[] = [
+  ...["baggage-limits", "baggage-malformed", "baggage-valid"],
+  ...["cache-errors", "cache-result", "cache-ttl"],
+  ...["check-labels", "checkhttp-grpc-same-as-json"],
+  ...["cl-and-rl-revert", "cl-by-label-and-tokens", "cl-check-and-flow-end"],
+  ...["cl-pass-through-and-zero", "cl-telemetry-ends-flow"],
+  ...["cls-address", "cls-from", "cls-json-composites", "cls-json-pointer"],
+  ...["cls-path-templates-precedence", "cls-sanitise-and-inject", "cls-selectors"],
+  ...["controlpoints-route", "cs-priority-order", "cs-queue-timeout", "cs-reject-and-wait"],
+  ...["engine-order", "engine-revert-across-steps"],
+  ...["extauthz-addresses", "extauthz-baggage", "extauthz-body-and-raw-body"],
+  ...["extauthz-control-point", "flux-meter-telemetry", "info-and-status-routes"],
+  ...["json-address-forms", "json-body-forms", "json-control-point", "json-flavour-and-target"],
+  ...["json-full-request", "json-protocol-forms", "json-ramp-without-sampler", "json-routing"],
+  ...["json-size-forms", "json-timeout-header", "json-wrong-types"],
+  ...["ls-multiplier-zero-after-bootstrap", "ls-workloads-pass-through", "metrics-from-telemetry"],
+  ...["preview-errors", "preview-labels"],
+  ...["qs-pass-through", "qs-queue-timeout-zero", "qs-waits-for-token", "qs-workloads"],
+  ...["ramp-mode", "rego-input-document", "rego-values"],
+  ...["rl-delay-initial-fill", "rl-denied-code", "rl-interval-fill", "rl-lazy-sync"],
+  ...["rl-limit-by-label", "rl-over-capacity-and-zero", "rl-pass-through", "rl-tokens-label"],
+  ...["rl-two-limiters-revert", "sampler-0-and-100", "sampler-denied-code"],
+  ...["sampler-pass-through-values", "sampler-session-10"],
+  ...["sel-expressions", "sel-match-labels", "sel-match-list", "sel-merged-labels"],
+];
+
+/** Cases that are not replayed, and what they need that is not built yet. */
+export const LEFT_OUT: Readonly<Record<string, string>> = {
+  "cache-errors": "caches",
+  "cache-result": "caches",
+  "cache-ttl": "caches",
+  "cl-telemetry-ends-flow": "telemetry: the log record of a flow ends it",
+  "controlpoints-route": "telemetry: control points are those that log records name",
+  "cs-priority-order": "queues: concurrency scheduler",
+  "cs-queue-timeout": "queues: concurrency scheduler",
+  "cs-reject-and-wait": "queues: concurrency scheduler",
+  "engine-revert-across-steps": "queues: a quota scheduler is what refuses in its second stage",
+  "flux-meter-telemetry": "telemetry: flux meters are fed by log records",
+  "ls-multiplier-zero-after-bootstrap": "queues: load scheduler",
+  "ls-workloads-pass-through": "queues: load scheduler",
+  "metrics-from-telemetry": "telemetry: counters that move when the access log of a flow arrives",
+  "preview-errors": "preview of flows",
+  "preview-labels": "preview of flows",
+  "qs-pass-through": "queues: quota scheduler",
+  "qs-queue-timeout-zero": "queues: quota scheduler",
+  "qs-waits-for-token": "queues: quota scheduler",
+  "qs-workloads": "queues: quota scheduler",
+  "rego-input-document": "Rego classifiers",
+  "rego-values": "Rego classifiers",
+};
+
+// Two cases are replayed in part, because one component of their policies is not built yet:
+// - cls-selectors: the `rego` block of its last classifier is taken out of the policy.
+// - engine-order: the quota scheduler is taken out of the policy, and its decisions out of the answers.
+
+const NOT_BUILT = "not built yet: the route does not exist";
+const NEXT_FILL =
+  "data-plane §7.3: the wait is the one to the fill that really comes, and that fill lands";
+const CONTROL_POINT = "decision 13: an empty control point is INVALID_ARGUMENT at every door";
+const ONE_HEADER = "decision 9: Envoy gets one overwriting header with the merged value";
+const ABSENT = "data-plane §7.5: an absent label is not the empty value";
 
 /** By case: step numbers and the reason. */
 export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
-  "check-labels": {
-    0: "decision 13: an empty control point is INVALID_ARGUMENT at every door",
-    6: "decision 13",
+  "check-labels": { 0: CONTROL_POINT, 6: CONTROL_POINT },
+  "cls-selectors": {
+    3: "not built yet: the label r2 of the Rego module that is taken out, and its report",
   },
-  "extauthz-baggage": {
-    2: "decision 9: Envoy gets one overwriting header with the merged value",
-    3: "decision 9",
-    4: "decision 9",
-  },
+  "extauthz-baggage": { 2: ONE_HEADER, 3: ONE_HEADER, 4: ONE_HEADER },
   "extauthz-body-and-raw-body": {
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",
+  },
+  // Steps 9 and 10 ask for entities that nobody knows, and a route that is none says the same.
+  "info-and-status-routes": {
+    7: NOT_BUILT,
+    8: NOT_BUILT,
+    11: NOT_BUILT,
+    12: NOT_BUILT,
+    14: NOT_BUILT,
+    15: NOT_BUILT,
+    16: NOT_BUILT,
   },
   "json-routing": {
     10: "GET / is a page that says what this is and which routes exist",
   },
   "rl-delay-initial-fill": {
-    5: "data-plane §7.3: the wait is the one to the fill that really comes, and that fill lands",
-    7: "data-plane §7.3",
+    5: NEXT_FILL,
+    7: NEXT_FILL,
     8: "D-4: no remembered refusal, so the tokens shown are those of this moment",
-    9: "data-plane §7.3",
-    11: "data-plane §7.3",
-    12: "data-plane §7.3",
-    13: "data-plane §7.3",
-    14: "data-plane §7.3",
-    15: "data-plane §7.3",
-    16: "data-plane §7.3",
-    17: "data-plane §7.3",
+    9: NEXT_FILL,
+    11: NEXT_FILL,
+    12: NEXT_FILL,
+    13: NEXT_FILL,
+    14: NEXT_FILL,
+    15: NEXT_FILL,
+    16: NEXT_FILL,
+    17: NEXT_FILL,
   },
-  "sampler-pass-through-values": {
-    5: "data-plane §7.5: an absent label is not the empty value",
-    6: "data-plane §7.5",
-  },
+  "sampler-pass-through-values": { 5: ABSENT, 6: ABSENT },
 };

@@ -1,4 +1,4 @@
-// Token bucket arithmetic over numbers (token bucket of the data plane, continuous and interval fill).
+// Token bucket arithmetic over numbers, for buckets that fill as time goes and for those that fill in steps.
 // A bucket is two of them: `available`, and `mark`, the time up to which it has been filled. A delayed
 // fill is a mark that lies ahead: nothing falls due before it, so no third number is needed.
 

@@ -16,7 +16,7 @@ const OVERFLOW = "overflow";
 const SEEN_MS = 100;
 
 /** Row: hash lo, hi, last seen; available, mark. 28 bytes. */
-const SHAPE = { doubles: 2, words: 3 };
+const SHAPE = { doubles: 2, words: 3 } as const;
 
 export class LocalBuckets implements LocalEngine<BucketParams>, Keeper {
   readonly #clock: Clock;

@@ -18,7 +18,7 @@ export interface SlotParams {
 }
 
 /** Row: hash lo, hi, first slot. 12 bytes. A key exists while a slot of it does. */
-const SHAPE = { doubles: 0, words: 3 };
+const SHAPE = { doubles: 0, words: 3 } as const;
 
 /** Slots for one limiter: twice its keys, and this many for limiters of few keys and long queues. */
 const MIN_SLOTS = 65_536;
