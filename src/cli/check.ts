@@ -4,7 +4,7 @@
 import { readFile } from "node:fs/promises";
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
-import { type Command, readArgs, type Terminal } from "./command.ts";
+import { type Command, readArgs, type Terminal, unreadable } from "./command.ts";
 
 const OPTIONS = {
   address: { type: "string", default: "http://127.0.0.1:8080" },
@@ -74,7 +74,11 @@ function base(address: string): string {
 }
 
 async function given(source: string, terminal: Terminal): Promise<string> {
-  if (source !== "-") return readFile(source, "utf8");
+  if (source !== "-") {
+    return readFile(source, "utf8").catch((thrown: unknown) => {
+      throw unreadable(source, thrown);
+    });
+  }
   const chunks: Buffer[] = [];
   for await (const chunk of terminal.stdin) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString();

@@ -2,6 +2,7 @@
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -12,16 +13,32 @@ export interface Terminal {
 
 export type Command = (args: readonly string[], terminal: Terminal) => Promise<number>;
 
-/** Options and the rest; a Fault INVALID_ARGUMENT on anything unknown. */
+/** A file that a person named and that cannot be read: the name and the reason are the whole story. */
+export function unreadable(path: string, thrown: unknown): Fault {
+  const told = `${path} cannot be read: ${reasonOf(thrown)}`;
+  return new Fault("INVALID_ARGUMENT", told);
+}
+
+/** Options and the rest; `_` and `-` in option names are one. A Fault INVALID_ARGUMENT on anything unknown. */
 export function readArgs<const T extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: T,
   rest = false,
 ) {
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: rest, strict: true });
+    return parseArgs({ args: hyphenated(args), options, allowPositionals: rest, strict: true });
   } catch (thrown) {
     const told = thrown instanceof Error ? thrown.message : "bad arguments";
     throw new Fault("INVALID_ARGUMENT", told, { cause: thrown });
   }
+}
+
+/** `--config_path=a_b` as `--config-path=a_b`. What follows a lone `--` is no option. */
+function hyphenated(args: readonly string[]): string[] {
+  const end = args.indexOf("--");
+  return args.map((arg, at) => {
+    if (!arg.startsWith("--") || (end !== -1 && at >= end)) return arg;
+    const [name = "", ...value] = arg.split("=");
+    return [name.replaceAll("_", "-"), ...value].join("=");
+  });
 }

@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
 import { setLines } from "#policy/report.ts";
 import { compileSet } from "#policy/set.ts";
-import { type Command, readArgs } from "./command.ts";
+import { type Command, readArgs, unreadable } from "./command.ts";
 
 export const policyCheckCommand: Command = async (args, terminal) => {
   const { positionals } = readArgs(args, {}, true);
@@ -19,7 +19,7 @@ export const policyCheckCommand: Command = async (args, terminal) => {
       source,
       stem: parse(source).name,
       text: await readFile(source, "utf8").catch((cause: unknown) => {
-        throw new Fault("NOT_FOUND", `${source} cannot be read`, { cause });
+        throw unreadable(source, cause);
       }),
     })),
   );

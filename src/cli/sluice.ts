@@ -12,38 +12,69 @@ enableCompileCache();
 interface Row {
   readonly usage: string;
   readonly about: string;
+  /** Flags and what they mean; what `--help` lists. */
+  readonly flags: Readonly<Record<string, string>>;
   readonly load: () => Promise<Command>;
 }
+
+const CONFIG_PATH = {
+  "--config-path PATH": "configuration file, or the directory that holds it",
+} as const;
+const CONFIG_FLAGS = {
+  ...CONFIG_PATH,
+  "--json": "print JSON instead of YAML",
+} as const;
 
 const COMMANDS: Readonly<Record<string, Row>> = {
   standalone: {
     usage: "--policies DIR [--config-path PATH]",
     about: "agent and controller in one process; policies are read from a directory and watched",
+    flags: {
+      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json)",
+      ...CONFIG_PATH,
+    },
     load: async () => (await import("./standalone.ts")).standaloneCommand,
   },
   check: {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",
+    flags: {
+      "--address ADDRESS": "the agent, http://127.0.0.1:8080 unless told",
+      "--control-point NAME": "where the request is, ingress unless told",
+      "--method METHOD": "of the request, GET unless told",
+      "--path PATH": "of the request, / unless told",
+      "--host HOST": "of the request",
+      "--header NAME=VALUE": "of the request; may be repeated",
+      "--body TEXT": "of the request",
+      "--ramp-mode": "refuse the request where no load ramp matches it",
+      "--expect-end": "say that the end of the flow will be told",
+      "--json": "print the whole answer as JSON",
+      FILE: "a CheckHTTPRequest as JSON instead of the flags above; - is standard input",
+    },
     load: async () => (await import("./check.ts")).checkCommand,
   },
   "policy check": {
     usage: "FILE…",
     about: "judge policy documents without running them",
+    flags: { FILE: "a policy document; those given together are judged as one set" },
     load: async () => (await import("./policy-check.ts")).policyCheckCommand,
   },
   "agent config": {
     usage: "[--config-path PATH] [--json]",
     about: "print the agent's settings and where each came from",
+    flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("agent"),
   },
   "controller config": {
     usage: "[--config-path PATH] [--json]",
     about: "print the controller's settings and where each came from",
+    flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("controller"),
   },
   version: {
     usage: "",
     about: "print the version",
+    flags: {},
     load: async () => (await import("./version.ts")).versionCommand,
   },
 };
@@ -52,15 +83,49 @@ function usage(): string {
   const rows = Object.entries(COMMANDS).map(
     ([name, { usage, about }]) => `  sluice ${name} ${usage}\n      ${about}`,
   );
-  return `Flow control for services and meshes.\n\n${rows.join("\n")}\n`;
+  const more = "sluice <command> --help lists the flags of a command.";
+  return `Flow control for services and meshes.\n\n${rows.join("\n")}\n\n${more}\n`;
+}
+
+/** What `sluice <command> --help` prints. */
+function usageOf(name: string, { usage, about, flags }: Row): string {
+  const all = Object.entries({ ...flags, "--help": "print this" });
+  const wide = Math.max(...all.map(([flag]) => flag.length));
+  const lines = all.map(([flag, meaning]) => `  ${flag.padEnd(wide)}  ${meaning}`);
+  return `sluice ${name} ${usage}`.trimEnd().concat(`\n  ${about}\n\n${lines.join("\n")}\n`);
+}
+
+/** Is help asked for? What follows a lone `--` is no option. */
+function wantsHelp(args: readonly string[]): boolean {
+  const end = args.indexOf("--");
+  const options = end === -1 ? args : args.slice(0, end);
+  return options.includes("--help") || options.includes("-h");
+}
+
+function commandOf(first: string, second: string): string | undefined {
+  return [`${first} ${second}`, first].find((name) => Object.hasOwn(COMMANDS, name));
+}
+
+/** Usage of a command, or of all that begin with the word (`policy`); empty where there is none. */
+function helpFor(first: string, second: string): string {
+  const name = commandOf(first, second);
+  return Object.entries(COMMANDS)
+    .filter(([other]) => (name === undefined ? other.startsWith(`${first} `) : other === name))
+    .map((entry) => usageOf(...entry))
+    .join("\n");
 }
 
 /** Runs the command line; returns the exit code. */
 export async function sluice(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [first = "", second = ""] = argv;
-  const two = COMMANDS[`${first} ${second}`];
-  const row = two ?? COMMANDS[first];
-  if (row === undefined) {
+  const help = wantsHelp(argv) ? helpFor(first, second) : "";
+  if (help !== "") {
+    terminal.out(help);
+    return EXIT.clean;
+  }
+  const name = commandOf(first, second);
+  const row = COMMANDS[name ?? ""];
+  if (name === undefined || row === undefined) {
     const asked = first === "" || first === "help" || first === "--help" || first === "-h";
     if (asked) terminal.out(usage());
     else terminal.err(`sluice: no such command\n\n${usage()}`);
@@ -68,7 +133,7 @@ export async function sluice(argv: readonly string[], terminal: Terminal): Promi
   }
   const command = await row.load();
   try {
-    return await command(argv.slice(two === undefined ? 1 : 2), terminal);
+    return await command(argv.slice(name.split(" ").length), terminal);
   } catch (thrown) {
     const fault = Fault.from(thrown);
     terminal.err(`sluice: ${fault.message}\n`);

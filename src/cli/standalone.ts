@@ -1,6 +1,8 @@
 // `sluice standalone`: agent and controller in one process, policies from a directory.
 
+import { readdir } from "node:fs/promises";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 import { realChance, realClock } from "#host/clock.ts";
 import { run } from "#host/run.ts";
 import { surroundings } from "#host/surroundings.ts";
@@ -19,6 +21,7 @@ export const standaloneCommand: Command = async (args, terminal) => {
       "--policies: wanted a directory of policy documents, got nothing",
     );
   }
+  await mustBeDirectory(policies);
   const config = loadStandalone({ env: terminal.env, configPath });
   const main = async (life: Parameters<Parameters<typeof run>[0]>[0]) => {
     await startStandalone({ config, policies, life, chance: realChance() });
@@ -26,3 +29,11 @@ export const standaloneCommand: Command = async (args, terminal) => {
   };
   return run(main, surroundings(realClock()), { stopMs: drainBudget(config) });
 };
+
+/** Asked before anything starts, because only here it is known by which flag the directory was named. */
+async function mustBeDirectory(path: string): Promise<void> {
+  await readdir(path).catch((thrown: unknown) => {
+    const wanted = `--policies: wanted a directory that can be read at ${path}`;
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${reasonOf(thrown)}`);
+  });
+}

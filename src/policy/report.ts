@@ -9,12 +9,20 @@ import type { Position } from "./tree.ts";
 
 /** `file:line:column: path: wanted …, got …`. */
 export function findingLine({ source, of }: Sourced<Finding>): string {
-  return `${place(source, of.at, of.path)}: wanted ${of.wanted}, got ${of.got}`;
+  return shown(`${place(source, of.at, of.path)}: wanted ${of.wanted}, got ${of.got}`);
 }
 
 /** `file:line:column: path: text`. */
 export function noticeLine({ source, of }: Sourced<Notice>): string {
-  return `${place(source, of.at, of.path)}: ${of.text}`;
+  return shown(`${place(source, of.at, of.path)}: ${of.text}`);
+}
+
+/** One line of text: what a terminal would obey, or not show, is written as its code. */
+function shown(line: string): string {
+  return line.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0) ?? 0;
+    return `\\u${code.toString(16).padStart(4, "0")}`;
+  });
 }
 
 function place(source: string, { line, column }: Position, path: string): string {
@@ -29,7 +37,8 @@ export function setLines(set: PolicySet): string[] {
     ...set.observing.map(noticeLine),
     ...set.policies.map(({ source, of }) => {
       const observing = of.observing.length === 0 ? "" : `, ${of.observing.length} observing`;
-      return `${source}: policy ${of.name} (${of.hash}): ${of.rules.length} rules${observing}`;
+      const policy = `policy ${of.name} (${of.hash}): ${of.rules.length} rules${observing}`;
+      return shown(`${source}: ${policy}`);
     }),
   ];
 }
@@ -86,12 +95,18 @@ const INFRA: ReadonlySet<string> = new Set([
   "resources.telemetry_collectors",
 ]);
 
-const SELECTOR = ["circuit", "components", "flow_control", "rate_limiter", "selectors"];
-const IN_PORT = ["circuit", "components", "inverter", "in_ports", "input"];
+const SELECTOR: readonly string[] = [
+  "circuit",
+  "components",
+  "flow_control",
+  "rate_limiter",
+  "selectors",
+];
+const IN_PORT: readonly string[] = ["circuit", "components", "inverter", "in_ports", "input"];
 const SHARED = [
   { title: "Selector", of: find(policy, SELECTOR) },
   { title: "InPort", of: find(policy, IN_PORT) },
-];
+] as const;
 const SHARED_MESSAGES: ReadonlySet<Message> = new Set(SHARED.map(({ of }) => of));
 
 /** The message that a chain of keys leads to, through lists and maps. */

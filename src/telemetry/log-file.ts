@@ -67,9 +67,8 @@ export class LogFile implements Sink {
       this.#size = fstatSync(this.#descriptor).size;
     } catch (thrown) {
       throw new Fault(
-        "FAILED_PRECONDITION",
+        "INVALID_ARGUMENT",
         `log.writers: wanted a file that can be written at ${path}, got ${reason(thrown)}`,
-        { cause: thrown },
       );
     }
     this.#tidied = clock.wall();

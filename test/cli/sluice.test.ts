@@ -1,7 +1,7 @@
 // The command line as a person uses it: what is said where, and with which exit code.
 
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import type { Terminal } from "../../src/cli/command.ts";
@@ -29,6 +29,9 @@ async function run(args: readonly string[], around: Partial<Terminal> = {}) {
   return { code, out, err };
 }
 
+/** A line of a stack, on its own or inside a line of the log. */
+const STACK = /\bat (async )?[\w.#<> ]*\(?(file|node):/;
+
 const LIMITED = `circuit:
   components:
     - flow_control:
@@ -46,6 +49,47 @@ describe("sluice", () => {
       const { code, out } = await run(args);
       assert.equal(code, 0);
       assert.match(out, /sluice standalone --policies DIR/);
+    }
+  });
+
+  it("prints the usage of the command whose help is asked for, every flag with it", async () => {
+    const commands = {
+      standalone: ["--policies DIR", "--config-path PATH"],
+      check: ["--address", "--control-point", "--header", "--ramp-mode", "--expect-end", "--json"],
+      "policy check": ["FILE"],
+      "agent config": ["--config-path", "--json"],
+      "controller config": ["--config-path", "--json"],
+      version: ["--help"],
+    };
+    for (const [name, flags] of Object.entries(commands)) {
+      for (const help of ["--help", "-h"]) {
+        const { code, out, err } = await run([...name.split(" "), help]);
+        assert.deepEqual([code, err], [0, ""], name);
+        assert.ok(out.startsWith(`sluice ${name}`), out);
+        for (const flag of flags) assert.ok(out.includes(`  ${flag}`), `${name}: ${flag}`);
+      }
+    }
+    const { code, out } = await run(["policy", "--help"]);
+    assert.equal(code, 0);
+    assert.match(out, /^sluice policy check FILE/);
+    const unknown = await run(["polise", "--help"]);
+    assert.equal(unknown.code, 64);
+  });
+
+  it("takes flags with _ for - and leaves values alone", async (t) => {
+    const file = join(
+      folderOf(t, { "a_b.yaml": "agent_info: { agent_group: blue }\n" }),
+      "a_b.yaml",
+    );
+    for (const flag of [
+      [`--config_path=${file}`],
+      ["--config_path", file],
+      ["--config-path", file],
+    ]) {
+      const { code, out, err } = await run(["agent", "config", ...flag]);
+      assert.equal(code, 0, err);
+      assert.match(out, /blue/);
+      assert.match(out, /a_b\.yaml/);
     }
   });
 
@@ -116,9 +160,30 @@ describe("sluice policy check", () => {
   });
 
   it("says which file cannot be read", async (t) => {
-    const { code, err } = await run(["policy", "check", join(folderOf(t), "none.yaml")]);
-    assert.equal(code, 70);
-    assert.match(err, /none\.yaml cannot be read/);
+    const none = join(folderOf(t), "none.yaml");
+    for (const args of [
+      ["policy", "check", none],
+      ["check", none],
+    ]) {
+      const { code, err } = await run(args);
+      assert.equal(code, 64);
+      assert.match(err, /^sluice: .*none\.yaml cannot be read: ENOENT: [^\n]*\n$/);
+    }
+  });
+
+  it("prints no control character of a file that is no policy", async (t) => {
+    const folder = folderOf(t);
+    const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    writeFileSync(join(folder, "binary.yaml"), every);
+    const text = 'circuit: { components: [], "\\e[31mred\\x07\\u202e\\u2028": 1 }\n';
+    writeFileSync(join(folder, "escaped.yaml"), text);
+    for (const name of ["binary.yaml", "escaped.yaml"]) {
+      const { code, err, out } = await run(["policy", "check", join(folder, name)]);
+      assert.deepEqual([code, out], [1, ""]);
+      assert.doesNotMatch(err, /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u);
+    }
+    const { err } = await run(["policy", "check", join(folder, "escaped.yaml")]);
+    assert.match(err, /\\u001b\[31mred\\u0007\\u202e\\u2028/);
   });
 });
 
@@ -200,6 +265,65 @@ describe("the real command", () => {
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
     });
     assert.equal(await sluice.ended, 70);
-    assert.match(sluice.err(), /cannot start/);
+    assert.match(sluice.err(), /cannot start: .*server\.listener\.addr: the address is in use/);
+    assert.doesNotMatch(sluice.err(), STACK);
+  });
+
+  const loopback = {
+    SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+  };
+  const unusable: Readonly<Record<string, readonly [Readonly<Record<string, string>>, RegExp]>> = {
+    "a certificate": [
+      {
+        SVC_AGENT_SERVER_TLS_ENABLED: "true",
+        SVC_AGENT_SERVER_TLS_CERT_FILE: "/nope/tls.crt",
+        SVC_AGENT_SERVER_TLS_KEY_FILE: "/nope/tls.key",
+      },
+      /server\.tls\.(cert|key)_file: wanted .* \/nope\/tls\.(crt|key), got ENOENT/,
+    ],
+    "a certificate towards another server": [
+      {
+        SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
+        SVC_AGENT_SERVER_TLS_ENABLED: "true",
+        SVC_AGENT_SERVER_TLS_CERT_FILE: "/nope/tls.crt",
+        SVC_AGENT_SERVER_TLS_KEY_FILE: "/nope/tls.key",
+      },
+      /server\.tls\.(cert|key)_file: wanted .* \/nope\/tls\.(crt|key), got ENOENT/,
+    ],
+    "a socket's path": [
+      { SVC_AGENT_SERVER_LISTENER_ADDR: "unix:/nope/port.sock" },
+      /server\.listener\.addr: (ENOENT|EACCES)/,
+    ],
+    "a log file": [
+      { SVC_AGENT_LOG_WRITERS: '[{"file":"/dev/null/a.log"}]' },
+      /log\.writers: wanted .* \/dev\/null\/a\.log, got E/,
+    ],
+  };
+  for (const [what, [env, said]] of Object.entries(unusable)) {
+    it(`ends with 64, one line and no stack for ${what} that cannot be used`, async (t) => {
+      const sluice = start(t, ["standalone", "--policies", folderOf(t)], { ...loopback, ...env });
+      assert.equal(await sluice.ended, 64, sluice.err());
+      const last = sluice
+        .err()
+        .trimEnd()
+        .split("\n")
+        .filter((line) => /cannot start/.test(line));
+      assert.equal(last.length, 1, sluice.err());
+      assert.match(last[0] ?? "", said);
+      assert.doesNotMatch(sluice.err(), STACK);
+    });
+  }
+
+  it("ends with 64 and names --policies, or the document, that cannot be read", async (t) => {
+    const none = start(t, ["standalone", "--policies", "/nope"], loopback);
+    assert.equal(await none.ended, 64);
+    assert.match(none.err(), /^sluice: --policies: wanted .* at \/nope, got ENOENT: [^\n]*\n$/);
+    const policies = folderOf(t);
+    mkdirSync(join(policies, "b.yaml"));
+    const odd = start(t, ["standalone", "--policies", policies], loopback);
+    assert.equal(await odd.ended, 64);
+    assert.match(odd.err(), /cannot start: .*b\.yaml: wanted a file that can be read, got EISDIR/);
+    assert.doesNotMatch(odd.err(), STACK);
   });
 });

@@ -182,7 +182,7 @@ const broken: readonly (readonly [
   [
     "a missing certificate",
     ({ folder }) => ({ cert_file: join(folder, "none") }),
-    /cert_file cannot be read/,
+    /server\.tls\.cert_file: wanted a file that can be read at .*none, got ENOENT/,
   ],
   ["no key", () => ({ key_file: "" }), /cert_file and key_file/],
   [

@@ -174,7 +174,7 @@ for (const [addr, network] of wrong) {
 test("a port in use is refused, and says so", async (t) => {
   const port = await testPort(t, both);
   const second = testPort(t, { settings: { listener: { addr: port.address } } });
-  await assert.rejects(second, /the address is in use/);
+  await assert.rejects(second, /server\.listener\.addr: the address is in use/);
 });
 
 function folder(t: TestContext): string {

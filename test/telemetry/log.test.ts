@@ -214,7 +214,7 @@ test("a file that cannot be written refuses the start and says which and why", (
   const open = () => openLog({ ...QUIET, writers: [{ ...WRITER, file: under }] }, place());
   assert.throws(open, (thrown: unknown) => {
     assert.ok(thrown instanceof Fault);
-    assert.equal(thrown.code, "FAILED_PRECONDITION");
+    assert.equal(thrown.code, "INVALID_ARGUMENT");
     assert.match(
       thrown.message,
       /wanted a file that can be written at .*a\.log, got E(NOTDIR|EXIST)/,

@@ -3,6 +3,7 @@
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 import type { ListenerSettings } from "../settings.ts";
 
 export type Binding =
@@ -23,21 +24,25 @@ export async function readAddress(settings: ListenerSettings): Promise<Binding> 
   const { addr, network } = settings;
   if (addr.startsWith("unix:")) {
     const path = addr.slice("unix:".length);
-    if (path === "") throw new Fault("INVALID_ARGUMENT", "listener.addr: unix: needs a path");
+    if (path === "")
+      throw new Fault("INVALID_ARGUMENT", "server.listener.addr: unix: needs a path");
     return { kind: "unix", path };
   }
   const family = FAMILY[network];
   if (family === undefined) {
-    throw new Fault("INVALID_ARGUMENT", "listener.network must be tcp, tcp4 or tcp6");
+    throw new Fault("INVALID_ARGUMENT", "server.listener.network must be tcp, tcp4 or tcp6");
   }
   const [, bracketed, bare, digits] = HOST_PORT.exec(addr) ?? [];
   const port = Number(digits);
   if (digits === undefined || port > 65_535) {
-    throw new Fault("INVALID_ARGUMENT", "listener.addr must be host:port, :port or unix:/path");
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      "server.listener.addr must be host:port, :port or unix:/path",
+    );
   }
   const host = bracketed ?? bare ?? "";
   if (bracketed !== undefined && !isIPv6(bracketed)) {
-    throw new Fault("INVALID_ARGUMENT", "listener.addr: brackets hold an IPv6 address");
+    throw new Fault("INVALID_ARGUMENT", "server.listener.addr: brackets hold an IPv6 address");
   }
   if (host === "") {
     const every = family === 4 ? "0.0.0.0" : family === 6 ? "::" : undefined;
@@ -55,7 +60,8 @@ async function resolve(host: string, family: 0 | 4 | 6): Promise<string> {
   try {
     return (await lookup(host, { family })).address;
   } catch (cause) {
-    throw new Fault("UNAVAILABLE", "listener.addr: the host name does not resolve", { cause });
+    const why = reasonOf(cause);
+    throw new Fault("UNAVAILABLE", `server.listener.addr: the host name does not resolve: ${why}`);
   }
 }
 

@@ -4,6 +4,7 @@
 import { lstat, unlink } from "node:fs/promises";
 import { createConnection, type ListenOptions, type Server } from "node:net";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 import type { Binding } from "./address.ts";
 
 /** Listens, or throws a Fault that says why not. */
@@ -20,8 +21,7 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (cause: Error & { readonly code?: string }) => {
       server.off("listening", listening);
-      const why = cause.code === "EADDRINUSE" ? "the address is in use" : (cause.code ?? "failed");
-      reject(new Fault("UNAVAILABLE", `cannot listen on listener.addr: ${why}`, { cause }));
+      reject(unusable(options, cause));
     };
     const listening = () => {
       server.off("error", failed);
@@ -33,18 +33,29 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
   });
 }
 
+/** An address in use may be free at the next start; a path where no socket can be made is a wrong setting. */
+function unusable({ path }: ListenOptions, cause: Error & { readonly code?: string }): Fault {
+  const { code = cause.message } = cause;
+  const inUse = code === "EADDRINUSE";
+  const why = inUse ? "the address is in use" : code;
+  const kind = path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
+  return new Fault(kind, `cannot listen on server.listener.addr: ${why}`);
+}
+
 /** Removes a socket file that nobody answers on. Anything else in its place is left alone and refused. */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch((thrown: NodeJS.ErrnoException) => {
     if (thrown.code === "ENOENT") return undefined;
-    throw new Fault("UNAVAILABLE", "listener.addr: the path cannot be read", { cause: thrown });
+    const why = reasonOf(thrown);
+    throw new Fault("INVALID_ARGUMENT", `server.listener.addr: the path cannot be read: ${why}`);
   });
   if (found === undefined) return;
   if (!found.isSocket()) {
-    throw new Fault("UNAVAILABLE", "listener.addr: a file that is no socket is in its place");
+    const found = "a file that is no socket is in its place";
+    throw new Fault("INVALID_ARGUMENT", `server.listener.addr: ${found}`);
   }
   if (await answers(path)) {
-    throw new Fault("UNAVAILABLE", "listener.addr: another process listens on this socket");
+    throw new Fault("UNAVAILABLE", "server.listener.addr: another process listens on this socket");
   }
   await unlink(path);
 }

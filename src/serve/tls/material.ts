@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 import type { TlsSettings } from "../settings.ts";
 
 export interface Material {
@@ -17,10 +18,10 @@ export interface Material {
 export async function readMaterial(settings: TlsSettings): Promise<Material> {
   const { cert_file, key_file, client_ca_file, allowed_cn } = settings;
   if (cert_file === "" || key_file === "") {
-    throw new Fault("FAILED_PRECONDITION", "server.tls.enabled needs cert_file and key_file");
+    throw new Fault("INVALID_ARGUMENT", "server.tls.enabled needs cert_file and key_file");
   }
   if (allowed_cn !== "" && client_ca_file === "") {
-    throw new Fault("FAILED_PRECONDITION", "server.tls.allowed_cn needs client_ca_file");
+    throw new Fault("INVALID_ARGUMENT", "server.tls.allowed_cn needs client_ca_file");
   }
   const [cert, key, ca] = await Promise.all([
     read(cert_file, "cert_file"),
@@ -43,11 +44,11 @@ export function judgeMaterial({ context }: Material): void {
   } catch (cause) {
     const wanted =
       "server.tls: the files do not hold a certificate, its key and (if set) an authority";
-    throw new Fault("FAILED_PRECONDITION", wanted, { cause });
+    throw new Fault("INVALID_ARGUMENT", `${wanted}: ${reasonOf(cause)}`);
   }
   // Node takes an authority file without any certificate silently, and would then trust nobody.
   if (context.ca !== undefined && !String(context.ca).includes("-----BEGIN CERTIFICATE-----")) {
-    throw new Fault("FAILED_PRECONDITION", "server.tls.client_ca_file holds no certificate");
+    throw new Fault("INVALID_ARGUMENT", "server.tls.client_ca_file holds no certificate");
   }
 }
 
@@ -55,6 +56,7 @@ async function read(path: string, key: string): Promise<Buffer> {
   try {
     return await readFile(path);
   } catch (cause) {
-    throw new Fault("FAILED_PRECONDITION", `server.tls.${key} cannot be read`, { cause });
+    const wanted = `server.tls.${key}: wanted a file that can be read at ${path}`;
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${reasonOf(cause)}`);
   }
 }
