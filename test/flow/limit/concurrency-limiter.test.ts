@@ -214,6 +214,9 @@ test("fractions leave no crumbs", () => {
     for (const decision of three) assert.equal(bench.end(decision), true);
   }
   assert.equal(bench.peek().current, 0);
+  for (const cost of ["0.1", "0.2", "0.3"]) assert.equal(bench.take({ cost }).dropped, false);
+  bench.world.clock.advance(60_000);
+  assert.equal(bench.peek().current, 0, "expired ones neither");
 });
 
 test("full of keys: further ones share one strict count, and end in it", () => {
