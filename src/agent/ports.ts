@@ -8,6 +8,7 @@ import { NO_SERVICES } from "#api/services.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { reasonOf } from "#base/reason.ts";
 import type { Scope } from "#base/scope.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { Mind } from "#flow/mind.ts";
@@ -61,9 +62,10 @@ export async function openMainPort(options: PortsOptions & { readonly mind: Mind
   const doors = (await forwardedRoutes(options)) ?? jsonRoutes(door);
   const profiling = profiles(config.profilers, { service: SERVICE, argv, clock });
   scope.add("processor profile", await profiling.start());
+  const grpc = services(door);
   const port = await openPort({
     settings: config.server,
-    services: services(door),
+    services: grpc,
     routes: agentRoutes(options, doors, profiling.routes),
     clock,
     log: portLog(log),
@@ -73,19 +75,26 @@ export async function openMainPort(options: PortsOptions & { readonly mind: Mind
       return loadDescriptors(names);
     },
   });
-  tellExposure(port, log);
+  const named = [
+    ...grpc.map(({ name }) => `gRPC ${name}`),
+    ...(config.server.grpc.enable_reflection ? ["gRPC server reflection"] : []),
+  ];
+  tellExposure(port, named, "bind server.listener.addr to loopback or turn server.tls on", log);
   log.info({ address: port.address }, `listening on ${port.address}`);
   return port;
 }
 
-function tellExposure({ exposed, address }: Port, log: Log): void {
-  const routes = exposed.map(({ method, path }) => `${method} ${path}`);
-  if (routes.length === 0) return;
-  log.warn(
-    { address, routes },
-    "other machines reach this port without TLS, and these routes show or change state; " +
-      "bind server.listener.addr to loopback or turn server.tls on",
-  );
+/** Names what strangers reach: the port's revealing routes and, on a port that they reach, `grpc`. */
+function tellExposure(
+  { exposed, address }: Port,
+  grpc: readonly string[],
+  remedy: string,
+  log: Log,
+): void {
+  if (exposed.length === 0) return;
+  const routes = [...exposed.map(({ method, path }) => `${method} ${path}`), ...grpc];
+  const what = "other machines reach this port without TLS, and these routes show or change state";
+  log.warn({ address, routes }, `${what}; ${remedy}`);
 }
 
 /** The JSON routes of an agent that hands them on to another server; undefined where it judges itself. */
@@ -110,9 +119,19 @@ async function clientTls({
   client_ca_file,
 }: AgentConfig["server"]["tls"]) {
   if (!enabled) return {};
-  const [cert, key] = await Promise.all([readFile(cert_file), readFile(key_file)]);
-  const ca = client_ca_file === "" ? {} : { ca: await readFile(client_ca_file) };
+  const [cert, key] = await Promise.all([
+    tlsFile("cert_file", cert_file),
+    tlsFile("key_file", key_file),
+  ]);
+  const ca = client_ca_file === "" ? {} : { ca: await tlsFile("client_ca_file", client_ca_file) };
   return { tls: { cert, key, ...ca } };
+}
+
+async function tlsFile(key: string, path: string): Promise<Buffer> {
+  return readFile(path).catch((thrown: unknown) => {
+    const wanted = `server.tls.${key}: wanted a file that can be read at ${path}`;
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${reasonOf(thrown)}`);
+  });
 }
 
 /**
@@ -125,7 +144,7 @@ export async function openDebugPort(options: PortsOptions): Promise<Port | undef
   const log = options.log.child("debug-port");
   if (number === 0) return undefined;
   try {
-    return await openPort({
+    const port = await openPort({
       settings: {
         ...config.server,
         listener: { ...config.server.listener, addr: `${hostOf(config)}:${number}` },
@@ -137,11 +156,22 @@ export async function openDebugPort(options: PortsOptions): Promise<Port | undef
       log: portLog(log),
       meter,
     });
+    const remedy = "bind server.listener.addr to loopback, turn server.tls on, or set it to 0";
+    tellExposure(port, [], `otel.ports.debug_port: ${remedy}`, log);
+    return port;
   } catch (thrown) {
-    if (debugPortChosen) throw thrown;
-    log.warn({ port: number }, `no debug port: ${Fault.from(thrown).message}`);
+    const fault = ofDebugPort(Fault.from(thrown));
+    if (debugPortChosen) throw fault;
+    log.warn({ port: number }, `no debug port: ${fault.message}`);
     return undefined;
   }
+}
+
+/** The port knows one name for its address; this one's comes from another key. */
+function ofDebugPort(fault: Fault): Fault {
+  const { code, message, cause } = fault;
+  const named = message.replace("server.listener.addr", "otel.ports.debug_port");
+  return named === message ? fault : new Fault(code, named, { cause });
 }
 
 /** The debug port is reached by whom the main port is reached; a Unix socket is reached on this machine only. */

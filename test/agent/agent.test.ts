@@ -16,6 +16,7 @@ import type { Log } from "#telemetry/log.ts";
 import { Metrics } from "#telemetry/metrics.ts";
 import { call, passes } from "../kit/check.ts";
 import { configOf } from "../kit/config.ts";
+import { grpcClient } from "../kit/grpc-client.ts";
 import { until } from "../kit/port.ts";
 
 interface Line {
@@ -58,10 +59,10 @@ async function agentOn(
   });
   const log = memoryLog();
   const scope = new Scope();
+  test.after(() => scope.close("cut"));
   const clock = realClock();
   const health = new Health(clock, config);
   scope.add("health", health.close);
-  test.after(() => scope.close("drain"));
   const failures: string[] = [];
   const agent = await startAgent({
     config,
@@ -76,7 +77,7 @@ async function agentOn(
     argv: [],
     fail: (message) => failures.push(message),
   });
-  return { agent, address: agent.port.address, lines: log.lines, health, failures, store };
+  return { agent, address: agent.port.address, lines: log.lines, health, failures, store, scope };
 }
 
 const closed = {
@@ -112,17 +113,43 @@ async function publish(store: Store, stored: ReadonlyMap<string, Uint8Array>): P
   await store.commit([...stored].map(([key, value]) => ({ kind: "put", key, value })));
 }
 
+const warnings = ({ lines }: { readonly lines: readonly Line[] }) =>
+  lines.filter(({ level }) => level === "warn");
+
 test("routes that strangers reach without TLS are named at start; on loopback nothing is said", async (t) => {
   const open = await agentOn(t, { SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0" });
   const warning = open.lines.find(({ level }) => level === "warn");
   assert.match(warning?.message ?? "", /without TLS/);
-  assert.match(JSON.stringify(warning?.fields), /GET \/debug\/pprof\/heap/);
-  assert.doesNotMatch(JSON.stringify(warning?.fields), /checkhttp/);
+  const named = JSON.stringify(warning?.fields);
+  for (const route of [
+    "GET /debug/pprof/heap",
+    "POST /v1/flowcontrol/checkhttp",
+    "POST /v1/flowcontrol/check",
+    "POST /v1/flowcontrol/flowend",
+    "gRPC envoy.service.auth.v3.Authorization",
+  ]) {
+    assert.ok(named.includes(`"${route}"`), `${route} in ${named}`);
+  }
+  assert.doesNotMatch(named, /healthz|reflection/);
+  const reflecting = await agentOn(t, {
+    SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
+    SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
+  });
+  assert.match(JSON.stringify(warnings(reflecting)), /gRPC server reflection/);
   const local = await agentOn(t);
-  assert.deepEqual(
-    local.lines.filter(({ level }) => level === "warn"),
-    [],
-  );
+  assert.deepEqual(warnings(local), []);
+});
+
+test("the debug port is named too when strangers reach it", async (t) => {
+  const free = await freePort();
+  const open = await agentOn(t, {
+    SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
+    SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(free),
+  });
+  const [, warning, ...rest] = warnings(open);
+  assert.deepEqual(rest, []);
+  assert.deepEqual(warning?.fields, { address: `0.0.0.0:${free}`, routes: ["GET /metrics"] });
+  assert.match(warning?.message ?? "", /otel\.ports\.debug_port/);
 });
 
 test("the debug port carries /metrics and nothing else", async (t) => {
@@ -146,7 +173,7 @@ test("a debug port that is taken is done without, unless somebody chose it", asy
   assert.ok(
     without.lines.some(({ level, message }) => level === "warn" && /no debug port/.test(message)),
   );
-  await assert.rejects(agentOn(t, env, { debugPortChosen: true }));
+  await assert.rejects(agentOn(t, env, { debugPortChosen: true }), /otel\.ports\.debug_port/);
 });
 
 test("with a gateway address the JSON routes are judged by the other server", async (t) => {
@@ -191,12 +218,107 @@ test("a store that ends its watch fails the process; a stop does not", async (t)
   const agent = await agentOn(t, {}, { store });
   await store.close();
   await until("the failure is told", () => agent.failures.length === 1);
+  const stopped = await agentOn(t);
+  await stopped.scope.close("drain");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(stopped.failures, []);
 });
 
-test("readiness is refused from the moment the stop begins", async (t) => {
-  const { health, agent } = await agentOn(t);
+/** A store whose watchers get nothing until told. */
+function heldBack() {
+  const store = memoryStore();
+  const gate = Promise.withResolvers<void>();
+  const held: Store = {
+    ...methodsOf(store),
+    async *watch(prefixes, signal) {
+      await gate.promise;
+      yield* store.watch(prefixes, signal);
+    },
+  };
+  return { store: held, release: gate.resolve };
+}
+
+function methodsOf(store: Store): Store {
+  return {
+    list: (prefix) => store.list(prefix),
+    commit: (ops, options) => store.commit(ops, options),
+    lease: (ttlMs) => store.lease(ttlMs),
+    watch: (prefixes, signal) => store.watch(prefixes, signal),
+    lead: (name, signal) => store.lead(name, signal),
+    close: () => store.close(),
+  };
+}
+
+test("nothing is accepted before the first rules are in force", async (t) => {
+  const { store, release } = heldBack();
+  await publish(store, storedRules([closed], [none]));
+  const port = await freePort();
+  const debug = await freePort();
+  const address = `127.0.0.1:${port}`;
+  const starting = agentOn(
+    t,
+    {
+      SVC_AGENT_SERVER_LISTENER_ADDR: address,
+      SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(debug),
+    },
+    { store },
+  );
+  // Begun later and up: an agent that does not wait for its rules would be up as well.
+  for (let turn = 0; turn < 2; turn++) await agentOn(t);
+  await assert.rejects(call(address, "GET", "/healthz"), /ECONNREFUSED/);
+  await assert.rejects(call(`127.0.0.1:${debug}`, "GET", "/metrics"), /ECONNREFUSED/);
+  release();
+  await starting;
+  assert.equal(await passes(address, "shop"), false, "the first answer knows the rules");
+});
+
+test("readiness and health are refused from the moment the stop begins", async (t) => {
+  const { health, address, scope } = await agentOn(t, {
+    SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "60s",
+  });
+  const readiness = () => call(address, "GET", "/v1/status/system/readiness");
   assert.equal(health.phase, "running");
-  assert.equal((await call(agent.port.address, "GET", "/healthz")).status, 200);
+  assert.deepEqual([(await call(address, "GET", "/healthz")).status], [200]);
+  assert.equal((await readiness()).status, 200);
+  const stopped = scope.close("drain");
+  assert.equal((await call(address, "GET", "/healthz")).status, 503);
+  const { status, body } = await readiness();
+  assert.equal(status, 503);
+  assert.match(body, /stopping/);
+  assert.equal(await passes(address, "shop"), true, "calls are still answered");
+  await scope.close("cut");
+  await stopped;
+  await assert.rejects(readiness(), /ECONNREFUSED/);
+});
+
+const SERVING = 1;
+const NOT_FOUND = 5;
+
+test("health knows the services by their real names and by those that clients ask for", async (t) => {
+  const { address } = await agentOn(t);
+  const client = grpcClient(t, address);
+  const ask = async (service: string) => {
+    const name = Buffer.from(service);
+    const question = Buffer.concat([Buffer.from([0x0a, name.length]), name]);
+    return client.unary("/grpc.health.v1.Health/Check", question);
+  };
+  for (const service of [
+    "",
+    "aperture.flowcontrol.v1.FlowControlService",
+    "aperture.flowcontrol.v1.FlowControlServiceHTTP",
+    "aperture.flowcontrol.check.v1.FlowControlService",
+    "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP",
+    "envoy.service.auth.v3.Authorization",
+  ]) {
+    const { code, message } = await ask(service);
+    assert.deepEqual([code, [...(message ?? [])]], [0, [0x08, SERVING]], service);
+  }
+  for (const service of [
+    "aperture.flowcontrol.v1.FlowPreviewService",
+    "aperture.flowcontrol.preview.v1.FlowPreviewService",
+  ]) {
+    assert.equal((await ask(service)).code, NOT_FOUND, service);
+  }
 });
 
 function freePort(): Promise<number> {

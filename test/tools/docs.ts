@@ -69,7 +69,7 @@ function routesPage(): string {
   return `${[
     "# Routes and services of the agent",
     GENERATED,
-    "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1, both with or without TLS. *Revealing* routes show or change state; at start the process names those that other machines reach without TLS. *Stream* routes may outlive `write_timeout`.",
+    "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1, both with or without TLS. *Revealing* routes show or change state; at start the process names those that other machines reach without TLS, and with them the gRPC services, server reflection where it is on, and the debug port. *Stream* routes may outlive `write_timeout`.",
     "## HTTP",
     table(
       ["method", "path", "what", "flags"],
