@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { moduleState, parse, readonlyTypes } from "./lint/module-state.ts";
 
 /** Who may import whom. `base` is open to all and knows nobody. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -29,6 +30,13 @@ const PURE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   flow: ["re2js"],
   policy: ["yaml", "re2js"],
+};
+
+/** Module-level objects that change, or could, and why no two users of the module notice. */
+const SHARED: Readonly<Record<string, string>> = {
+  "src/wire/messages.ts messages":
+    "remembers definitions made from a file of the package; who asks first changes nothing",
+  "src/serve/listen/tongue.ts PREFACE": "bytes to compare with; there is no readonly Buffer type",
 };
 
 const IMPORT = /(?:\bfrom\s+|\bimport\s+|\bimport\(\s*)"([^"]+)"/g;
@@ -69,3 +77,69 @@ for (const file of files) {
     }
   });
 }
+
+test("no module keeps state: two agents can live in one process", () => {
+  const parsed = files
+    .filter((file) => !file.startsWith("src/wire/gen/"))
+    .map((file) => parse(file, readFileSync(file, "utf8")));
+  const known = readonlyTypes(parsed);
+  const found = parsed.flatMap((file) =>
+    moduleState(file, known).map((offence) => `${file.fileName} ${offence}`),
+  );
+  const named = found.map((each) => each.slice(0, each.indexOf(":")));
+  assert.deepEqual(
+    found.filter((_, at) => !((named[at] ?? "") in SHARED)),
+    [],
+  );
+  for (const name of Object.keys(SHARED)) assert.ok(named.includes(name), `${name} is no more`);
+});
+
+const DECLARED = `
+  interface Fixed { readonly a: number; f(): void }
+  interface Loose { a: number }
+  type Both = Fixed | "none";
+`;
+
+for (const bad of [
+  "let x = 1;",
+  "export let x: number;",
+  "var x = 1;",
+  "const x = new Map();",
+  "export const x = new Map<string, string>();",
+  "const x: Map<string, string> = new Map();",
+  "const x = new Set(['a']);",
+  "const x = new WeakMap();",
+  "const x = new Own();",
+  "const x = new Float64Array(1);",
+  "const x = [];",
+  "const x: string[] = [];",
+  "const x = ([1] as number[]);",
+  "const x = {};",
+  "const x = { a: 1 } satisfies Fixed;",
+  "const x: Loose = { a: 1 };",
+  "const x: Unknown = { a: 1 };",
+  "const x: Record<string, string> = {};",
+  "const x = Array.from({ length: 2 });",
+  "const x = Buffer.alloc(1);",
+  "const x = Object.fromEntries([]);",
+  "const x = 'a b'.split(' ');",
+  "class X { static x = 1; }",
+])
+  test(`module state: ${bad}`, () => {
+    const file = parse("bad.ts", DECLARED + bad);
+    assert.equal(moduleState(file, new Set()).length, 1);
+  });
+
+test("what nobody can change is no state", () => {
+  const fine = `${DECLARED}
+    const a = 1, b = "x", c = /x/, d = () => new Map(), e = Symbol("e");
+    const f = new TextDecoder(), g = new Uint8Array(0), h = Object.freeze({ a: [] });
+    const i: ReadonlyMap<string, string> = new Map(), j: ReadonlySet<string> = new Set();
+    const k: readonly number[] = [1], l: Readonly<Record<string, string>> = {};
+    const m = { a: 1 } as const, n: Fixed = { a: 1, f() {} }, o: Both = { a: 1, f() {} };
+    class X { static readonly x = 1; y = 2; }
+    function f() { let x = 1; const y = new Map(); }
+  `;
+  const file = parse("fine.ts", fine);
+  assert.deepEqual(moduleState(file, readonlyTypes([file])), []);
+});

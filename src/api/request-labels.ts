@@ -34,8 +34,8 @@ export type DoorLabels = "proxy" | "described" | "none";
 export const SOURCE_LABEL = "aperture.source_fqdns";
 export const DESTINATION_LABEL = "aperture.destination_fqdns";
 const HEADER_PREFIX = "http.request.header.";
-const SERVICE_LABELS = [SOURCE_LABEL, DESTINATION_LABEL];
-const DESCRIBED_LABELS = [
+const SERVICE_LABELS: readonly string[] = [SOURCE_LABEL, DESTINATION_LABEL];
+const DESCRIBED_LABELS: readonly string[] = [
   ...SERVICE_LABELS,
   "http.method",
   "http.target",

@@ -3,7 +3,9 @@
 /** Uniform in [0, 1). */
 export type Chance = () => number;
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, "0"),
+);
 
 function byte(chance: Chance): number {
   return Math.floor(chance() * 256);

@@ -58,7 +58,7 @@ const common = {
   server: object(serverConfig),
   token_source: object(tokenSourceConfig),
   watchdog: group({ memory: object(watchdogConfig) }),
-};
+} as const;
 
 /** The group of the cloud's own agents is not for others. */
 function groupIsFree(agent: {

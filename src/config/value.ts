@@ -142,8 +142,8 @@ export function judge(row: LeafRow, raw: unknown): Judged {
   }
 }
 
-const TRUE = new Set(["1", "t", "T", "TRUE", "true", "True"]);
-const FALSE = new Set(["0", "f", "F", "FALSE", "false", "False"]);
+const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "TRUE", "true", "True"]);
+const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "FALSE", "false", "False"]);
 const WHOLE = /^[+-]?\d{1,19}$/;
 const DECIMAL = /^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/;
 

@@ -99,7 +99,7 @@ function profileRoutes(
   return [row("", "List of profiles.", { handle: () => text(index) }), ...routes];
 }
 
-const symbol = { handle: () => text("num_symbols: 0\n") };
+const symbol = { handle: () => text("num_symbols: 0\n") } as const;
 
 function row(name: string, about: string, rest: Pick<HttpRoute, "handle" | "stream">): HttpRoute {
   const path = name === "" ? "/debug/pprof" : `/debug/pprof/${name}`;

@@ -211,8 +211,15 @@ function notice(at: Position, path: Path, text: string): Notice {
 }
 
 const API_VERSION = "fluxninja.com/v1alpha1";
-const POLICY_KEYS = ["apiVersion", "kind", "metadata", "spec", "dynamicConfig", "status"];
-const LIST_KEYS = ["apiVersion", "kind", "metadata", "items"];
+const POLICY_KEYS: readonly string[] = [
+  "apiVersion",
+  "kind",
+  "metadata",
+  "spec",
+  "dynamicConfig",
+  "status",
+];
+const LIST_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "items"];
 
 function unwrap(root: Tree, stem: string, into: PolicyDocument[], report: Report): void {
   const say = (at: Position, path: Path, wanted: string, got: string): void => {

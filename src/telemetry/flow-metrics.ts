@@ -23,8 +23,11 @@ export interface Kept {
   readonly controlPoints?: Iterable<string>;
 }
 
-const DECISION_TYPE = { accepted: "DECISION_TYPE_ACCEPTED", rejected: "DECISION_TYPE_REJECTED" };
-const REASON = new Map<RejectReason, string>([
+const DECISION_TYPE: Readonly<Record<"accepted" | "rejected", string>> = {
+  accepted: "DECISION_TYPE_ACCEPTED",
+  rejected: "DECISION_TYPE_REJECTED",
+};
+const REASON: ReadonlyMap<RejectReason, string> = new Map<RejectReason, string>([
   [RejectReason.rateLimited, "REJECT_REASON_RATE_LIMITED"],
   [RejectReason.noTokens, "REJECT_REASON_NO_TOKENS"],
   [RejectReason.notSampled, "REJECT_REASON_NOT_SAMPLED"],

@@ -7,7 +7,7 @@ const MASK = "***";
 const DEEPEST = 6;
 
 /** Names whose values are never written, compared without case, dashes and underscores. */
-const SECRET = new Set([
+const SECRET: ReadonlySet<string> = new Set([
   ...["authorization", "proxyauthorization", "cookie", "setcookie", "xapikey", "apikey"],
   ...["agentapikey", "password", "passwd", "secret", "dsn", "accesstoken", "xforwardedaccesstoken"],
 ]);
@@ -66,7 +66,14 @@ export function errorText(thrown: unknown): string {
 }
 
 /** Names that the line itself uses; a field of the same name gets a trailing underscore. */
-const OWN = new Set(["level", "time", "service", "component", "message", "stack"]);
+const OWN: ReadonlySet<string> = new Set([
+  "level",
+  "time",
+  "service",
+  "component",
+  "message",
+  "stack",
+]);
 
 /** Fields as they may be written. `error` becomes words; where it was unforeseen its stack stands beside. */
 export function safeLine(fields: LogFields): Record<string, unknown> {

@@ -17,7 +17,7 @@ export interface CalledMethod {
   readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
 }
 
-const HTTP_METHODS = new Set([
+const HTTP_METHODS: ReadonlySet<string> = new Set([
   ...["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"],
 ]);
 const OTHER = "_other";

@@ -85,8 +85,9 @@ async function connect({ address, tls }: GrpcClientSettings): Promise<Connected>
   return { grpc, client: new grpc.Client(address, credentials) };
 }
 
-const BY_NUMBER = new Map<number, Code>();
-for (const [code, { number }] of Object.entries(CODES)) BY_NUMBER.set(number, code as Code);
+const BY_NUMBER: ReadonlyMap<number, Code> = new Map(
+  Object.entries(CODES).map(([code, { number }]) => [number, code as Code]),
+);
 
 /** The server's refusal as it is; its message is a Sluice's own or another server's, fit to be passed on. */
 function faultOf(error: ServiceError | null): Fault {

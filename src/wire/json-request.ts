@@ -68,7 +68,7 @@ const REF = fieldNames({
   tokens: 6,
 });
 
-const ABSENT: Parsed = { value: {}, text: "{}" };
+const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
 
 /** The body's message; an empty body is an empty message, as canonical readers have it. */
 function readBody(body: Uint8Array): Parsed {

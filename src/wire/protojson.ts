@@ -248,7 +248,7 @@ function settleItem(
   return settleScalar(field.scalar, json, path);
 }
 
-const INT64 = new Set([
+const INT64: ReadonlySet<ScalarType> = new Set([
   ScalarType.INT64,
   ScalarType.UINT64,
   ScalarType.SINT64,

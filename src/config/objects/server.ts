@@ -13,7 +13,7 @@ import {
   table,
 } from "../row.ts";
 
-const LATENCY_MS = [10, 25, 100, 250, 1_000];
+const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
 
 export const listenerConfig = table("ListenerConfig", "Where the process listens.", {
   addr: string(":8080", listenAddress, "Address of the one port that carries everything."),

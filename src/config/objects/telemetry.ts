@@ -76,7 +76,7 @@ export const profilersConfig = table("ProfilersConfig", "Profiles of the process
   register_http_routes: bool(true, "Serve /debug/pprof routes."),
 });
 
-const PORT = { min: 0, max: 65_535 };
+const PORT = { min: 0, max: 65_535 } as const;
 
 export const portsConfig = table("PortsConfig", "Ports of the telemetry pipeline.", {
   debug_port: number(

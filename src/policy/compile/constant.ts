@@ -17,7 +17,7 @@ export interface Overrides {
   setAside(key: string, wanted: string): void;
 }
 
-const INVALID: Source = { kind: "constant", value: Number.NaN };
+const INVALID: Readonly<Source> = { kind: "constant", value: Number.NaN };
 
 export function sourceOf(
   scope: Scope,
@@ -69,8 +69,8 @@ function variableValue({ config_key: key, constant_output }: Variable, overrides
   return reading(constant_output);
 }
 
-const TRUE = new Set(["1", "t", "T", "true", "TRUE", "True"]);
-const FALSE = new Set(["0", "f", "F", "false", "FALSE", "False"]);
+const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "true", "TRUE", "True"]);
+const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "false", "FALSE", "False"]);
 
 function boolValue({ config_key: key, constant_output }: BoolVariable, overrides: Overrides) {
   const override = overrides.at(key);

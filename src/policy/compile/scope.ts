@@ -31,7 +31,7 @@ export interface Scope {
   readonly egresses: ReadonlyMap<string, Placed>;
 }
 
-const NESTED = ["flow_control", "auto_scale", "query"];
+const NESTED: readonly string[] = ["flow_control", "auto_scale", "query"];
 
 /** The present member of a component, one deeper where the member is itself a choice. */
 export function kindOf(component: Component): string {

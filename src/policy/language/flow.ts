@@ -126,7 +126,7 @@ const loadSchedulerParameters = message("LoadScheduler.Parameters", {
   selectors: selectors(),
 });
 
-const dryRun = { dry_run: flag(), dry_run_config_key: text() };
+const dryRun = { dry_run: flag(), dry_run_config_key: text() } as const;
 
 const loadScheduler = message("LoadScheduler", {
   in_ports: required(part(message("LoadScheduler.Ins", { load_multiplier: input() }))),

@@ -27,7 +27,9 @@ import { selectors } from "./selector.ts";
 const MOST_BUCKETS = 1_000;
 const count = () => int32({ above: 0, max: MOST_BUCKETS });
 
-const DEFAULT_BOUNDS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+const DEFAULT_BOUNDS: readonly number[] = [
+  5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
+];
 
 function sayBounds(bounds: readonly number[], say: Say): void {
   if (bounds.length === 0 || bounds.length > MOST_BUCKETS) {

@@ -32,7 +32,7 @@ export const and = fold("And");
 export const or = fold("Or");
 export const firstValid = fold("FirstValid");
 
-const ARITHMETIC = ["add", "sub", "mul", "div", "xor", "lshift", "rshift"];
+const ARITHMETIC: readonly string[] = ["add", "sub", "mul", "div", "xor", "lshift", "rshift"];
 
 function constantOf(port: InPort | undefined): number | undefined {
   return port?.constant_signal === undefined ? undefined : reading(port.constant_signal);

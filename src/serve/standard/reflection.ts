@@ -14,13 +14,13 @@ const ASK = {
   fileOfExtension: 5,
   extensionNumbers: 6,
   services: 7,
-};
+} as const;
 /** Fields of ServerReflectionResponse. */
-const ANSWER = { host: 1, request: 2, files: 4, services: 6, error: 7 };
+const ANSWER = { host: 1, request: 2, files: 4, services: 6, error: 7 } as const;
 
 const tagged = (field: number) => (field << 3) | BYTES;
 
-const VERSIONS = [
+const VERSIONS: readonly string[] = [
   "grpc.reflection.v1.ServerReflection",
   "grpc.reflection.v1alpha.ServerReflection",
 ];
@@ -60,7 +60,7 @@ function read(message: Uint8Array): Question {
     else if (field === ASK.fileOfExtension) {
       question.field = field;
       reader.skip(field, end);
-    } else if (Object.values(ASK).includes(field)) {
+    } else if (Object.values<number>(ASK).includes(field)) {
       question.field = field;
       question.text = reader.text(end);
     } else reader.skip(field, end);

@@ -12,7 +12,9 @@ type FluxMeterName = "aperture.policy.language.v1.FluxMeter";
 const CLASSIFIER = "aperture.policy.sync.v1.ClassifierWrapper";
 const FLUX_METER = "aperture.policy.sync.v1.FluxMeterWrapper";
 
-const DEFAULT_BUCKETS_MS = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+const DEFAULT_BUCKETS_MS: readonly number[] = [
+  5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
+];
 
 export function classifierBytes(rule: ClassifierRule): Uint8Array {
   const { policyName, policyHash, index, selectors } = rule;
