@@ -1,10 +1,10 @@
 // `sluice check`: asks a running agent about one request, given as flags or as JSON, and says in words what
 // it answered and why.
 
-import { readFile } from "node:fs/promises";
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
-import { type Command, readArgs, type Terminal, unreadable } from "./command.ts";
+import { readTextFile } from "#host/text-file.ts";
+import { type Command, readArgs, type Terminal } from "./command.ts";
 
 const OPTIONS = {
   address: { type: "string", default: "http://127.0.0.1:8080" },
@@ -18,6 +18,9 @@ const OPTIONS = {
   "expect-end": { type: "boolean", default: false },
   json: { type: "boolean", default: false },
 } as const;
+
+/** The agent takes no larger body. */
+const MAX_REQUEST_BYTES = 1024 * 1024;
 
 /** Longest wait for an answer: an agent that needs more is broken. */
 const PATIENCE_MS = 10_000;
@@ -74,11 +77,7 @@ function base(address: string): string {
 }
 
 async function given(source: string, terminal: Terminal): Promise<string> {
-  if (source !== "-") {
-    return readFile(source, "utf8").catch((thrown: unknown) => {
-      throw unreadable(source, thrown);
-    });
-  }
+  if (source !== "-") return readTextFile(source, MAX_REQUEST_BYTES);
   const chunks: Buffer[] = [];
   for await (const chunk of terminal.stdin) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString();

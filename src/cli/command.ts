@@ -2,7 +2,6 @@
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
-import { reasonOf } from "#base/reason.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -12,12 +11,6 @@ export interface Terminal {
 }
 
 export type Command = (args: readonly string[], terminal: Terminal) => Promise<number>;
-
-/** A file that a person named and that cannot be read: the name and the reason are the whole story. */
-export function unreadable(path: string, thrown: unknown): Fault {
-  const told = `${path} cannot be read: ${reasonOf(thrown)}`;
-  return new Fault("INVALID_ARGUMENT", told);
-}
 
 /** Options and the rest; `_` and `-` in option names are one. A Fault INVALID_ARGUMENT on anything unknown. */
 export function readArgs<const T extends ParseArgsOptionsConfig>(

@@ -1,13 +1,16 @@
 // `sluice policy check`: judges documents as the controller would, without running them.
 
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import { parse } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
+import { readTextFile } from "#host/text-file.ts";
 import { setLines } from "#policy/report.ts";
 import { compileSet } from "#policy/set.ts";
-import { type Command, readArgs, unreadable } from "./command.ts";
+import { type Command, readArgs } from "./command.ts";
+
+/** As much as the controller reads of one document. */
+const MAX_BYTES = 4 * 1024 * 1024;
 
 export const policyCheckCommand: Command = async (args, terminal) => {
   const { positionals } = readArgs(args, {}, true);
@@ -18,9 +21,7 @@ export const policyCheckCommand: Command = async (args, terminal) => {
     positionals.map(async (source) => ({
       source,
       stem: parse(source).name,
-      text: await readFile(source, "utf8").catch((cause: unknown) => {
-        throw unreadable(source, cause);
-      }),
+      text: await readTextFile(source, MAX_BYTES),
     })),
   );
   const set = compileSet(texts, (text) => createHash("sha256").update(text).digest("hex"));

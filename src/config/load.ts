@@ -77,6 +77,10 @@ function readFile(into: Collected, process: ProcessName, told: string | undefine
     into.note("warn", "", file, `no such file; defaults and environment hold${beside}`);
     return;
   }
+  if (!statSync(file).isFile()) {
+    into.fault("", file, "a regular file", "a directory, pipe or device");
+    return;
+  }
   try {
     readYaml(into, PROCESSES[process].table, file, readFileSync(file, "utf8"));
   } catch (thrown) {

@@ -67,6 +67,8 @@ export async function startController(options: ControllerOptions): Promise<Contr
 class Publisher {
   readonly #options: ControllerOptions;
   #published: ReadonlyMap<string, Uint8Array> = new Map();
+  /** How many policies stand in the store. */
+  #loaded = 0;
   /** Names of the policies and their hashes as last told; undefined after a failure. */
   #standing: string | undefined;
 
@@ -99,21 +101,24 @@ class Publisher {
     const ops = difference(this.#published, wanted);
     if (ops.length > 0) await this.#options.store.commit(ops);
     this.#published = wanted;
+    this.#loaded = set.policies.length;
     this.#tell(set, ops.length > 0);
   }
 
   #tell(set: PolicySet, changed: boolean): void {
     const { voice, status, metrics } = this.#options;
     const names = set.policies.map(({ of }) => `${of.name} (${of.hash})`).join(", ");
-    const standing = names === "" ? "no policies" : `policies in force: ${names}`;
+    const none = "no policies: every request passes, those in ramp mode excepted";
+    const standing = names === "" ? none : `policies in force: ${names}`;
     status.ok(standing);
-    metrics.standing({ loaded: set.policies.length, refused: 0 });
+    metrics.standing({ loaded: this.#loaded, refused: 0 });
     if (standing === this.#standing && !changed) return;
     this.#standing = standing;
     metrics.reloaded("success");
     for (const warning of set.warnings) voice.warn(noticeLine(warning));
     for (const observing of set.observing) voice.info(noticeLine(observing));
-    voice.info(standing);
+    if (names === "") voice.warn(standing);
+    else voice.info(standing);
   }
 
   /** The documents could not even be read, or what they say could not be written. */
@@ -124,7 +129,7 @@ class Publisher {
   #refuse(set: PolicySet): void {
     this.#fail(set.findings.map(findingLine));
     const files = new Set(set.findings.map(({ source }) => source));
-    this.#options.metrics.standing({ loaded: set.policies.length, refused: files.size });
+    this.#options.metrics.standing({ loaded: this.#loaded, refused: files.size });
   }
 
   #fail(lines: readonly string[]): void {

@@ -2,11 +2,12 @@
 // notice makes edits quick; a regular look catches what it misses (network disks, replaced mounts).
 
 import { type FSWatcher, watch } from "node:fs";
-import { readdir, readFile, stat } from "node:fs/promises";
+import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import { reasonOf } from "#base/reason.ts";
+import { readTextFile } from "#host/text-file.ts";
 
 /** File name to text, in name order. */
 export type Documents = ReadonlyMap<string, string>;
@@ -32,20 +33,9 @@ const LOOK_MOST_MS = 800;
 export async function readDocuments(dir: string): Promise<Documents> {
   const documents = new Map<string, string>();
   for (const name of await documentNames(dir)) {
-    documents.set(name, await readDocument(join(dir, name)));
+    documents.set(name, await readTextFile(join(dir, name), MAX_BYTES));
   }
   return documents;
-}
-
-async function readDocument(path: string): Promise<string> {
-  try {
-    const { size } = await stat(path);
-    if (size <= MAX_BYTES) return await readFile(path, "utf8");
-    const wanted = `${path}: wanted at most ${MAX_BYTES} bytes, got ${size}`;
-    throw new Fault("INVALID_ARGUMENT", wanted);
-  } catch (thrown) {
-    throw unreadable(`${path}: wanted a file that can be read`, thrown);
-  }
 }
 
 /** Without a cause: the path and the system's reason are the whole story, a stack adds nothing. */

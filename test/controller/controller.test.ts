@@ -70,13 +70,13 @@ test("an entry that cannot be read is a failed reload that names it; at the star
   const { told, when } = await controllerOn(t, directory);
   mkdirSync(join(directory, "b.yaml"));
   await when("the failure shows", () => told.status !== "ok");
-  assert.match(told.status, /b\.yaml: wanted a file that can be read, got EISDIR/);
+  assert.match(told.status, /b\.yaml: wanted a regular file, got a directory/);
   assert.match(told.errors.join("\n"), /b\.yaml/);
   assert.deepEqual(told.reloads, { success: 1, failure: 1 });
   await assert.rejects(controllerOn(t, directory), (thrown: unknown) => {
     assert.ok(thrown instanceof Fault);
     assert.equal(thrown.code, "INVALID_ARGUMENT");
-    assert.match(thrown.message, /b\.yaml: wanted a file that can be read, got EISDIR/);
+    assert.match(thrown.message, /b\.yaml: wanted a regular file, got a directory/);
     assert.equal(thrown.cause, undefined, "a cause is printed with its stack");
     return true;
   });

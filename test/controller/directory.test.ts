@@ -176,7 +176,7 @@ test("what could not be taken in is tried again although nothing changed, and to
 test("an entry that is no readable file is named, with the reason", async (t) => {
   const dir = folderOf(t, { "a.yaml": "a" });
   mkdirSync(join(dir, "b.yaml"));
-  const told = new RegExp(`${join(dir, "b.yaml")}: wanted a file that can be read, got EISDIR`);
+  const told = new RegExp(`${join(dir, "b.yaml")}: wanted a regular file, got a directory`);
   await assert.rejects(readDocuments(dir), told);
   const clock = fakeClock();
   const seen = watching(t, dir, clock);

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { readTextFile } from "#host/text-file.ts";
+import { folderOf } from "../kit/folder.ts";
+
+test("a regular file is read, also behind a link; anything else is refused by name without being opened", async (t) => {
+  const folder = folderOf(t, { "a.yaml": "ä: 1", "empty.yaml": "" });
+  const at = (name: string) => join(folder, name);
+  symlinkSync(at("a.yaml"), at("link.yaml"));
+  assert.equal(await readTextFile(at("link.yaml"), 100), "ä: 1");
+  assert.equal(await readTextFile(at("empty.yaml"), 100), "");
+  execFileSync("mkfifo", [at("pipe.yaml")]);
+  symlinkSync("/dev/zero", at("zero.yaml"));
+  mkdirSync(at("folder.yaml"));
+  symlinkSync(at("loop.yaml"), at("loop.yaml"));
+  const refusals = {
+    "pipe.yaml": /pipe\.yaml: wanted a regular file, got a pipe/,
+    "zero.yaml": /zero\.yaml: wanted a regular file, got a device/,
+    "folder.yaml": /folder\.yaml: wanted a regular file, got a directory/,
+    "loop.yaml": /loop\.yaml: wanted a file that can be read, got /,
+    "none.yaml": /none\.yaml: wanted a file that can be read, got /,
+  };
+  for (const [name, message] of Object.entries(refusals)) {
+    await assert.rejects(readTextFile(at(name), 100), message);
+  }
+  await assert.rejects(readTextFile(at("a.yaml"), 4), /a\.yaml: wanted at most 4 bytes, got 5/);
+});
