@@ -1,5 +1,5 @@
 // One text per meaning: judged documents as JSON with sorted keys, so that the policy hash does not depend
-// on the order, form or defaults in which a document was written (D-41).
+// on the order, form or defaults in which a document was written.
 
 export function canonicalJson(value: unknown): string {
   if (typeof value === "bigint") return `"${value}"`;

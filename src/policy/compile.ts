@@ -1,5 +1,5 @@
 // A document becomes rules and numbers for agents, or every reason why not. What needs a running circuit to
-// steer an agent is refused; what feeds no agent is loaded and named as observing (control-plane.md §2).
+// steer an agent is refused; what feeds no agent is loaded and named as observing.
 
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import { canonicalJson } from "./canonical.ts";

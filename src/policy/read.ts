@@ -297,7 +297,7 @@ function textOf(tree: Tree, key: string): string | undefined {
   return found?.kind === "text" ? found.value : undefined;
 }
 
-/** Names become parts of storage keys, where `/` separates (D-23). */
+/** Names become parts of storage keys, where `/` separates. */
 function checkName(name: string, at: Position, path: Path, say: SayAt): string | undefined {
   if (name !== "" && !name.includes("/")) return name;
   say(at, path, "a policy name without `/`", quote(name));

@@ -61,7 +61,7 @@ function byPlace(left: { readonly at: Position }, right: { readonly at: Position
   return left.at.line - right.at.line || left.at.column - right.at.column;
 }
 
-/** What each policy may do alone but not beside another: names are one space (D-23). */
+/** What each policy may do alone but not beside another: names are one space. */
 export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<Finding>[] {
   const findings: Sourced<Finding>[] = [];
   const names = new Map<string, Sourced<CompiledPolicy>>();

@@ -42,7 +42,7 @@ export type Method =
 export interface Service {
   readonly name: string;
   readonly methods: Readonly<Record<string, Method>>;
-  /** Other names under which health reports the service (spec/data-plane.md §1.1). */
+  /** Other names under which health reports the service. */
   readonly healthNames: readonly string[];
 }
 

@@ -82,7 +82,7 @@ export interface MeteredMethod {
   readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
 }
 
-/** Counts for the port (spec/platform.md §2.6). Times are ms with fractions (D-7). */
+/** Counts for the port. Times are ms with fractions: whole ones would put most calls at 0. */
 export interface ServerMeter {
   grpcStarted(method: MeteredMethod): void;
   grpcHandled(method: MeteredMethod, code: Code, ms: number): void;

@@ -1,5 +1,5 @@
 // Rules as they lie in a store, and back: the one place that knows both the mind's rules and the wrapper
-// messages that controllers and agents exchange (spec/control-plane.md §5.4, §5.5).
+// messages that controllers and agents exchange.
 
 import { Fault } from "#base/fault.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "#flow/rules.ts";

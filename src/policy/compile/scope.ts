@@ -1,5 +1,5 @@
 // A circuit as scopes: which component stands where under which id, who writes which signal, and what is
-// wrong with the wiring. Signals are known within their own circuit only (control-plane.md §2.1, §2.2).
+// wrong with the wiring. Signals are known within their own circuit only.
 
 import type { NestedCircuit } from "../language/policy.ts";
 import { type Component, component as componentTable } from "../language/policy.ts";

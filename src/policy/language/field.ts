@@ -16,7 +16,7 @@ interface TextRules {
   readonly oneOf?: readonly string[];
   /** Empty text is refused where the key is present. */
   readonly filled?: true;
-  /** Part of a storage key, where `/` separates (D-23). */
+  /** Part of a storage key, where `/` separates. */
   readonly noSlash?: true;
   /** An RE2 pattern. */
   readonly regex?: true;

@@ -169,7 +169,7 @@ const datapoint = message("PolynomialRangeFunction.Parameters.Datapoint", {
   output: number(),
 });
 
-/** Start and end are needed to draw the curve at all (D-9). */
+/** Start and end are needed to draw the curve at all. */
 export const polynomialRangeFunction = message("PolynomialRangeFunction", {
   in_ports: unary,
   out_ports: single,

@@ -9,7 +9,7 @@ import type { Transport } from "../lifetime/transport.ts";
 import type { GrpcSettings, MeteredMethod } from "../settings.ts";
 import { adapt, type Surroundings } from "./adapter.ts";
 
-/** The bound of design decision 11, compressed or not. */
+/** A longer message is refused, not cut; inflated ones count by what they inflate to. */
 const MAX_MESSAGE = 4 * 1024 * 1024;
 /**
  * Calls at once on one connection. A proxy opens another connection beyond it, so this bounds what one

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Route } from "../handler.ts";
 
-/** Design decision 11. */
+/** A longer body is refused (413), not cut. */
 const DEFAULT_MAX_BODY = 1024 * 1024;
 const EMPTY = new Uint8Array(0);
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;

@@ -14,7 +14,10 @@ import { faultReply, linger, refuseRaw, sendReply } from "./reply.ts";
 import { type Found, Router } from "./router.ts";
 import { readTimeout } from "./timeout.ts";
 
-/** Design decision 11. Node reads twice as many before it drops any. Their size is max_header_bytes' business. */
+/**
+ * More are refused (431), not dropped. Node reads twice as many before it drops any. Their size is
+ * max_header_bytes' business.
+ */
 const MAX_HEADERS = 1_000;
 const DEFAULT_MAX_HEADER_BYTES = 1024 * 1024;
 /** How late a slow sender may be noticed, at most. */

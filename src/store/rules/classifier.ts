@@ -117,7 +117,7 @@ function bucketsRule(message: Decoded<FluxMeterName>): BucketsRule {
   if (linearBuckets) return { kind: "linear", ...linearBuckets };
   if (exponentialBuckets) return { kind: "exponential", ...exponentialBuckets };
   if (exponentialBucketsRange) return { kind: "exponential_range", ...exponentialBucketsRange };
-  // Some controllers leave the default out, which is meant in milliseconds (D-22).
+  // Some controllers leave the default out, which is meant in milliseconds.
   const bounds = staticBuckets?.buckets ?? [];
   return { kind: "static", bounds: bounds.length > 0 ? bounds : DEFAULT_BUCKETS_MS };
 }

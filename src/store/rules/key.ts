@@ -1,4 +1,4 @@
-// The keys under which controllers leave rules and numbers for agents (spec/control-plane.md §5.4).
+// The keys under which controllers leave rules and numbers for agents.
 
 export const LIMITER_KINDS = ["rate_limiter", "concurrency_limiter", "sampler"] as const;
 export type Kind = (typeof LIMITER_KINDS)[number] | "classifiers" | "flux_meter";
