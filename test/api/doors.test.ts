@@ -1,202 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { doorOf } from "#api/door.ts";
 import { NO_SERVICES } from "#api/services.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import { Labels } from "#flow/label.ts";
 import type { Mind } from "#flow/mind.ts";
-import type { LabelRule, LimiterNumbers, Rule } from "#flow/rules.ts";
+import type { LabelRule, Rule } from "#flow/rules.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { componentOf, decisionOf, listening } from "../kit/flow.ts";
 import { agentOf, callOf, common, doorsOf, embedded } from "./agent.ts";
+import { CP, claims, DOORS, oneSlot, perUser, slots, threeEach } from "./corpus.ts";
 
-const CP = { "control-point": "here" };
-
-const perUser: Rule = {
-  ...common,
-  kind: "rate_limiter",
-  componentId: "root.0",
-  limitByLabelKey: "http.request.header.user_id",
-  tokensLabelKey: "http.request.header.tokens",
-  intervalMs: 1_000,
-  continuousFill: true,
-  delayInitialFill: false,
-  maxIdleMs: 0,
-  lazySyncs: 0,
-};
-const threeEach: LimiterNumbers = {
-  ...{ policyName: "p", policyHash: "h1", componentId: "root.0" },
-  kind: "rate_limiter",
-  bucketCapacity: 3,
-  fillAmount: 1,
-  passThrough: false,
-};
-const slots: Rule = {
-  ...common,
-  kind: "concurrency_limiter",
-  componentId: "root.1",
-  limitByLabelKey: "",
-  tokensLabelKey: "",
-  maxInflightMs: 60_000,
-  maxIdleMs: 0,
-};
-const oneSlot: LimiterNumbers = {
-  ...{ policyName: "p", policyHash: "h1", componentId: "root.1" },
-  kind: "concurrency_limiter",
-  maxConcurrency: 1,
-  passThrough: false,
-};
-
-/** Decision of a check response, whichever tongue it was read from. */
-interface Seen {
-  readonly accepted: boolean;
-  readonly reason: number;
-  readonly label: string | undefined;
-  readonly remaining: number | undefined;
-  readonly waitMs: number;
-}
-
-type BinaryCheck = ReturnType<typeof embedded>;
-
-function seenBinary(check: BinaryCheck | undefined): Seen {
-  const decision = check?.limiterDecisions[0];
-  const info = decision?.details.case === "rateLimiterInfo" ? decision.details.value : undefined;
-  const wait = decision?.waitTime;
-  return {
-    accepted: check?.decisionType === 0,
-    reason: check?.rejectReason ?? -1,
-    label: info?.label,
-    remaining: info?.tokensInfo?.remaining,
-    waitMs: Number(wait?.seconds ?? 0n) * 1_000 + Math.round((wait?.nanos ?? 0) / 1e6),
-  };
-}
-
-const REASONS = ["NONE", "RATE_LIMITED", "NO_TOKENS", "NOT_SAMPLED", "NO_MATCHING_RAMP"];
-
-function seenJson(check: {
-  readonly decision_type: string;
-  readonly reject_reason: string;
-  readonly limiter_decisions: readonly {
-    readonly wait_time: string;
-    readonly rate_limiter_info: { label: string; tokens_info: { remaining: number } };
-  }[];
-}): Seen {
-  const decision = check.limiter_decisions[0];
-  return {
-    accepted: check.decision_type === "DECISION_TYPE_ACCEPTED",
-    reason: REASONS.indexOf(check.reject_reason.slice("REJECT_REASON_".length)),
-    label: decision?.rate_limiter_info.label,
-    remaining: decision?.rate_limiter_info.tokens_info.remaining,
-    waitMs: Math.round(Number.parseFloat(decision?.wait_time ?? "0") * 1_000),
-  };
-}
-
-interface Asked {
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly ramp: boolean;
-}
-
-/** Each door's way to ask one request of the corpus. */
-const DOORS = {
-  async proxy(doors: ReturnType<typeof doorsOf>, { path, headers }: Asked) {
-    const http = { method: "GET", path, headers: { ...headers } };
-    return seenBinary(
-      embedded(
-        (await doors.proxy({ attributes: { request: { http } } }, callOf(CP))).dynamicMetadata,
-      ),
-    );
-  },
-  async rawProxy(doors: ReturnType<typeof doorsOf>, { path, headers }: Asked) {
-    const list = Object.entries(headers).map(([key, value]) => ({
-      key,
-      rawValue: Buffer.from(value),
-    }));
-    const http = { method: "GET", path, headerMap: { headers: list } };
-    const attributes = { request: { http }, contextExtensions: CP };
-    return seenBinary(embedded((await doors.proxy({ attributes })).dynamicMetadata));
-  },
-  async described(doors: ReturnType<typeof doorsOf>, { path, headers, ramp }: Asked) {
-    const request = { method: "GET", path, headers: { ...headers } };
-    const reply = await doors.checkHttp({ controlPoint: "here", request, rampMode: ramp });
-    assert.deepEqual(seenBinary(reply.checkResponse), seenBinary(embedded(reply.dynamicMetadata)));
-    return seenBinary(reply.checkResponse);
-  },
-  async describedJson(doors: ReturnType<typeof doorsOf>, { path, headers, ramp }: Asked) {
-    const request = { method: "GET", path, headers };
-    const body = { control_point: "here", request, ramp_mode: ramp };
-    return seenJson((await doors.checkHttpJson(body)).check_response);
-  },
-  async feature(doors: ReturnType<typeof doorsOf>, { headers, ramp }: Asked) {
-    return seenBinary(
-      await doors.check({ controlPoint: "here", labels: claims(headers), rampMode: ramp }),
-    );
-  },
-  async featureJson(doors: ReturnType<typeof doorsOf>, { headers, ramp }: Asked) {
-    return seenJson(
-      await doors.checkJson({ control_point: "here", labels: claims(headers), ramp_mode: ramp }),
-    );
-  },
-};
-
-function claims(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).map(([name, value]) => [
-      `http.request.header.${name.replaceAll("-", "_")}`,
-      value,
-    ]),
-  );
-}
-
-const asked: fc.Arbitrary<Asked & { readonly later: number }> = fc.record({
-  path: fc.constantFrom("/", "//a", "/%2F?x=1", "/é"),
-  headers: fc
-    .record(
-      {
-        "user-id": fc.constantFrom("ann", "bob", "", "ünï", "a,b", "\u0000"),
-        tokens: fc.constantFrom("1", "2", "NaN", "-1", "1e400"),
-        other: fc.string({ maxLength: 5 }),
-      },
-      { requiredKeys: [] },
-    )
-    .map((headers) => ({ ...headers })),
-  ramp: fc.constant(false),
-  later: fc.constantFrom(0, 0, 300, 2_000),
-});
-
-describe("all doors", () => {
-  it("decide alike, request for request, and leave the same state", async () => {
-    const corpus = fc.array(asked, { minLength: 5, maxLength: 25 });
-    await fc.assert(
-      fc.asyncProperty(corpus, async (requests) => {
-        const all = await Promise.all(
-          Object.values(DOORS).map(async (ask) => {
-            const agent = agentOf([[perUser, threeEach]]);
-            const doors = doorsOf(agent.mind);
-            const seen: Seen[] = [];
-            for (const request of requests) {
-              agent.clock.advance(request.later);
-              seen.push(await ask(doors, request));
-            }
-            // What every user may still take tells the state.
-            for (const user of ["ann", "bob", ""]) {
-              seen.push(
-                await DOORS.feature(doors, { path: "", headers: { "user-id": user }, ramp: false }),
-              );
-            }
-            assert.equal(agent.observer.verdicts.length, requests.length + 3);
-            return seen;
-          }),
-        );
-        for (const seen of all) assert.deepEqual(seen, all[0]);
-        assert.ok(all[0]?.some(({ accepted }) => accepted));
-      }),
-      { numRuns: 40 },
-    );
-  });
-
+describe("doors", () => {
   it("turn a ramp flow away where no ramp is", async () => {
     const doors = doorsOf(agentOf([]).mind);
     const request = { path: "/", headers: {}, ramp: true };
@@ -367,7 +183,7 @@ describe("a verdict that has to wait", () => {
       const reply = ask(doors, { path: "/x", headers: { "user-id": "ann" }, ramp: false });
       await new Promise((resolve) => setImmediate(resolve));
       waiting[0]?.();
-      assert.equal((await reply).label, "default");
+      assert.equal((await reply).decisions[0]?.label, "default");
     }
   });
 

@@ -8,22 +8,39 @@ import type { Call } from "#serve/handler.ts";
 import { GrpcClient } from "#wire/grpc-client.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { agentOf, callOf, doorsOf, handlerOf, post } from "./agent.ts";
+import { RULES } from "./corpus.ts";
 
-/** The JSON routes twice: answered in process, and through the binary doors of the same agent. */
+/** The JSON routes of two equal agents: answered in process, and through the binary doors. */
 function both() {
-  const doors = doorsOf(agentOf([]).mind);
+  const far = doorsOf(agentOf(RULES).mind);
   const forward = async (method: string, message: Uint8Array, call: Call) => {
     const [, service = "", name = ""] = method.split("/");
-    return await handlerOf(doors.services, service, name)(message, call);
+    return await handlerOf(far.services, service, name)(message, call);
   };
-  return { direct: doors.routes, forwarded: gatewayRoutes(forward, seededChance(1)) };
+  return {
+    direct: doorsOf(agentOf(RULES).mind).routes,
+    forwarded: gatewayRoutes(forward, seededChance(1)),
+  };
 }
 
+/** A described request at the control point that has rules. */
+const described = (headers: unknown, over: object = {}) =>
+  ["checkhttp", { control_point: "here", request: { method: "GET", headers }, ...over }] as const;
+
 describe("JSON routes that forward", () => {
-  it("answer as those in process", async () => {
+  it("answer as those in process, whatever a limiter, a sampler or a classifier reads", async () => {
     const { direct, forwarded } = both();
     const ref = { policy_name: "p", request_id: "r", tokens: 1.5 };
+    const repeated = { "user-id": ["ann", "bob"], "x-kind": ["gold", "tin"], stage: "beta" };
     const asked = [
+      described(repeated),
+      described({ "user-id": ["ann"], tokens: ["2"] }),
+      described({ "user-id": "ann", "User-Id": ["bob", "eve"], user_id: "dash first" }),
+      described({ "user-id": "bob", tokens: ["1", "2"] }),
+      described({ "user-id": [], stage: ["beta", "beta"], "x-kind": ["", ""] }),
+      described(repeated, { ramp_mode: true }),
+      described(repeated),
+      described({ ...repeated, baggage: ["a=1", "b=2"] }, { expect_end: true }),
       [
         "checkhttp",
         {
@@ -42,23 +59,28 @@ describe("JSON routes that forward", () => {
       [
         "check",
         {
-          control_point: "cp",
-          labels: { a: "1" },
+          control_point: "here",
+          labels: { a: "1", kind: "gold", "http.request.header.user_id": "ann" },
           expect_end: true,
           cache_lookup_request: { result_cache_key: "k" },
         },
       ],
       ["flowend", { control_point: "cp", inflight_requests: [ref, {}] }],
     ] as const;
+    const keys = new Set<unknown>();
     for (const [name, body] of asked) {
       const path = `/v1/flowcontrol/${name}`;
-      const [near, far] = await Promise.all([
-        post(direct, path, body),
-        post(forwarded, path, body),
-      ]);
+      const near = await post(direct, path, body);
+      const far = await post(forwarded, path, body);
       assert.equal(far.status, 200);
-      assert.deepEqual(JSON.parse(String(far.body)), JSON.parse(String(near.body)));
+      const wanted = JSON.parse(String(near.body));
+      assert.deepEqual(JSON.parse(String(far.body)), wanted);
+      for (const decision of wanted.check_response?.limiter_decisions ?? []) {
+        keys.add(decision.rate_limiter_info?.label);
+      }
     }
+    assert.ok(keys.has("http.request.header.user_id:ann,bob"), "repeated headers are one key");
+    assert.ok(keys.has("kind:gold-tin"));
   });
 
   it("refuse what those in process refuse, here and there", async () => {
