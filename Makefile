@@ -13,7 +13,7 @@ node_modules/.package-lock.json: package-lock.json
 	@touch $@
 
 run: node_modules/.package-lock.json ## Start Sluice alone with the sample policies on :8080
-	npm run -s sluice -- standalone --policies deploy/policies
+	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec node --disable-sigusr1 src/cli/sluice.ts standalone --policies deploy/policies
 
 demo: node_modules/.package-lock.json ## Real Envoy and a demo service in front of it, traffic and refusals live
 	@$(NODE) test/tools/install.ts envoy

@@ -52,13 +52,14 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const book = new Rulebook(config.agent_info.agent_group, world);
   await followStore(options, book, decisions);
   const mind = mindOf(book, world);
+  // First up and last down: what happens while the main port drains can still be seen.
+  const debug = await openDebugPort({ ...options, meter: traffic });
+  if (debug !== undefined) scope.add("debug port", () => debug.cut());
   const main = await openMainPort({ ...options, mind, meter: traffic });
   scope.add("port", (speed) => {
     health.enter("stopping");
     return speed === "cut" ? main.cut() : main.drain();
   });
-  const debug = await openDebugPort({ ...options, meter: traffic });
-  if (debug !== undefined) scope.add("debug port", () => debug.cut());
   health.enter("running");
   return { port: main, debugAddress: debug?.address, book };
 }

@@ -17,7 +17,7 @@ export const EXIT = {
 } as const;
 
 type Listener = (what: unknown) => void;
-export type Event = "SIGINT" | "SIGTERM" | "uncaughtException" | "unhandledRejection";
+export type Event = "SIGHUP" | "SIGINT" | "SIGTERM" | "uncaughtException" | "unhandledRejection";
 
 /** What a process gets from the outside; tests hand in their own. */
 export interface Surroundings {
@@ -69,7 +69,8 @@ export interface Budgets {
 const START_MS = 30_000;
 const STOP_MS = 15_000;
 const CUT_MS = 1_000;
-const SIGNAL_NUMBER = { SIGINT: 2, SIGTERM: 15 } as const;
+/** A terminal that goes away ends the process as orderly as whoever asks it to stop. */
+const SIGNAL_NUMBER = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 type SignalName = keyof typeof SIGNAL_NUMBER;
 
 /** Why the process ends. */
@@ -120,6 +121,7 @@ class Process {
 
   #listeners(): readonly (readonly [Event, Listener])[] {
     return [
+      ["SIGHUP", () => this.#signalled("SIGHUP")],
       ["SIGINT", () => this.#signalled("SIGINT")],
       ["SIGTERM", () => this.#signalled("SIGTERM")],
       ["uncaughtException", (thrown) => this.#crash("uncaught exception", thrown)],

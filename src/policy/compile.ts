@@ -156,8 +156,11 @@ class Compiler {
       componentId: placed.id,
       read: (name, port) => {
         const source = sourceOf(placed.scope, port, this.#overrides);
-        if (source.kind === "constant") return source.value;
         const path = [...placed.path, ...placed.kind.split("."), "in_ports", name];
+        if (source.kind === "constant") {
+          this.#doubt(path, name, source.value);
+          return source.value;
+        }
         const wanted = "a constant, a variable or a bool_variable (this version runs no circuits)";
         const at = locate(this.#document.root, path);
         this.#report.findings.push(
@@ -167,6 +170,16 @@ class Compiler {
       },
       values: (key) => textsOf(key, this.#overrides),
     };
+  }
+
+  /** Numbers that are allowed and seldom meant. */
+  #doubt(path: Path, port: string, value: number): void {
+    const doubt = Number.isNaN(value)
+      ? "no valid number: lets everything pass (a sampler in ramp mode: nothing)"
+      : "negative: counts as 0";
+    if (port === "pass_through" || value >= 0) return;
+    const at = locate(this.#document.root, path);
+    this.#report.warnings.push({ at, path: formatPath(path), text: doubt });
   }
 
   resources({ resources }: Policy): void {

@@ -146,7 +146,7 @@ test("the debug port is named too when strangers reach it", async (t) => {
     SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
     SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(free),
   });
-  const [, warning, ...rest] = warnings(open);
+  const [warning, , ...rest] = warnings(open);
   assert.deepEqual(rest, []);
   assert.deepEqual(warning?.fields, { address: `0.0.0.0:${free}`, routes: ["GET /metrics"] });
   assert.match(warning?.message ?? "", /otel\.ports\.debug_port/);

@@ -74,6 +74,17 @@ describe("numbers", () => {
     assert.equal(accepted(sampler(`accept_percentage: ${constant("150")}`)), 100);
     assert.equal(accepted(sampler(`accept_percentage: ${constant("-1")}`)), 0);
   });
+  test("numbers that are seldom meant are pointed at: invalid ones open, negative ones count as 0", () => {
+    const told = (capacity: string, fill: string) =>
+      compiled(circuit(rateLimiter(ports(constant(capacity), constant(fill))))).warnings.map(
+        ({ path, text }) => `${path.split(".").at(-1)}: ${text.split(":")[0]}`,
+      );
+    assert.deepEqual(told("5", "0"), []);
+    assert.deepEqual(told('"NaN"', "-1"), [
+      "bucket_capacity: no valid number",
+      "fill_amount: negative",
+    ]);
+  });
   test("a circuit that never runs decides nothing", () => {
     const text = circuit(rateLimiter(CONSTANT_PORTS)).replace(
       "circuit:\n",

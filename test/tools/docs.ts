@@ -90,7 +90,7 @@ function errorsPage(): string {
   return `${[
     "# Errors, refusals and exit codes",
     GENERATED,
-    "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision and its message never repeats the caller's input.",
+    "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision, and its message never repeats the caller's input (gRPC calls that are malformed below the message, such as an unknown method, are answered by the gRPC library, which names the method).",
     "## Errors",
     'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Sharper HTTP statuses: 404 unknown route, 405 known route with another method (with `allow`), 408 too slow, 413 body too large, 415 not JSON or encoded, 431 headers too large, 503 with `retry-after` while draining.',
     table(
