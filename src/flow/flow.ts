@@ -111,7 +111,7 @@ export interface Decision {
 export interface Verdict {
   readonly accepted: boolean;
   readonly reason: RejectReason;
-  /** HTTP status for the refused caller; 0 leaves it to the door's table. */
+  /** HTTP status for the refused caller; 0 means that nothing names one: 403. */
   readonly deniedStatus: number;
   /** Longest wait among those that refused, ms; 0 when none. */
   readonly waitMs: number;

@@ -66,7 +66,7 @@ export const metricsConfig = table("MetricsConfig", "The metrics registry.", {
 export const profilersConfig = table("ProfilersConfig", "Profiles of the process.", {
   cpu_profiler: bool(
     false,
-    "Profile from start to stop into a file. The profile route is refused meanwhile.",
+    "Profile from start to stop into a file. The profile and heap routes are refused meanwhile.",
   ),
   profiles_path: string(
     "default",
