@@ -167,7 +167,10 @@ describe("sluice policy check", () => {
     ]) {
       const { code, err } = await run(args);
       assert.equal(code, 64);
-      assert.match(err, /^sluice: .*none\.yaml: wanted a file that can be read, got ENOENT[^\n]*\n$/);
+      assert.match(
+        err,
+        /^sluice: .*none\.yaml: wanted a file that can be read, got ENOENT[^\n]*\n$/,
+      );
     }
   });
 

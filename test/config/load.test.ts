@@ -186,7 +186,10 @@ test("--config-path: a file, a directory, and what is not there", (context) => {
 
   const folder = join(made, "sluice-agent.yaml");
   mkdirSync(folder);
-  assert.throws(() => loadConfig("agent", { ...sources, configPath: made }), /wanted a regular file/);
+  assert.throws(
+    () => loadConfig("agent", { ...sources, configPath: made }),
+    /wanted a regular file/,
+  );
 });
 
 test("without --config-path the default directory may be absent", (context) => {
