@@ -5,7 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { CONTROL_POINT } from "./requests.ts";
 
-/** Never refuses: a refusal is cheaper in one place and dearer in another, and would blur what is measured. */
+/**
+ * Never refuses: a refusal is cheaper in one place and dearer in another, and would blur what is measured.
+ * Fills slowly: a bucket that is full again is forgotten, and keys would cost nothing.
+ */
 function policy(name: string, controlPoint: string): string {
   return `apiVersion: fluxninja.com/v1alpha1
 kind: Policy
@@ -20,9 +23,9 @@ spec:
               - control_point: ${controlPoint}
             in_ports:
               bucket_capacity: { constant_signal: { value: 1000000 } }
-              fill_amount: { constant_signal: { value: 1000000 } }
+              fill_amount: { constant_signal: { value: 1 } }
             parameters:
-              interval: 1s
+              interval: 3600s
               limit_by_label_key: http.request.header.user_id
 `;
 }

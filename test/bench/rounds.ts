@@ -25,8 +25,6 @@ export interface Figures {
   readonly rate: number;
   /** Microseconds of the server's processor per request. */
   readonly cost: number;
-  /** Share of its core that the load generator used: near 1 it measured itself. */
-  readonly load: number;
 }
 
 export async function runOnce(
@@ -42,7 +40,6 @@ export async function runOnce(
   return {
     rate: requests / outcome.seconds,
     cost: ((server.cpu() - cpu) / requests) * 1e6,
-    load: outcome.cpu / outcome.seconds,
   };
 }
 

@@ -10,12 +10,11 @@ import { dial, type Target } from "./lane.ts";
 
 export const SERVER_CORE = "0";
 export const LOAD_CORE = "1";
-/** Another checkout can be measured with this bench: two commits, two runs, each against its own no-op. */
-const TREE = process.env["SLUICE_BENCH_TREE"] ?? join(import.meta.dirname, "../..");
-const SLUICE = join(TREE, "src/cli/sluice.ts");
+const HERE = join(import.meta.dirname, "../..");
 const NOOP = join(import.meta.dirname, "noop.ts");
 const PROBE = join(import.meta.dirname, "probe.ts");
 const PATIENCE_MS = 60_000;
+const SETTLE_MS = 1_000;
 
 /** This process sends the load: it and its children stay on the other core. */
 export function takeLoadCore(): void {
@@ -51,8 +50,10 @@ export async function startNoop(kind: "grpc" | "http", target: Target, reply: nu
 
 /** What a standalone Sluice is started with; nothing but the address differs from the defaults. */
 export function sluiceCommand(target: Target, policies: string) {
+  // Another checkout can be measured, too: two commits are compared by their ratios to the same no-op.
+  const tree = process.env["SLUICE_BENCH_TREE"] ?? HERE;
   return {
-    args: [SLUICE, "standalone", "--policies", policies],
+    args: [join(tree, "src/cli/sluice.ts"), "standalone", "--policies", policies],
     env: {
       SVC_AGENT_SERVER_LISTENER_ADDR: target,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
@@ -69,6 +70,8 @@ export async function startSluice(target: Target, policies: string): Promise<Slu
     ...(await answering(child, target)),
     decided: () => decisions(target),
     async held() {
+      // Connections of the last run are still being taken down.
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
       child.send("held");
       const [bytes] = await once(child, "message");
       return Number(bytes);

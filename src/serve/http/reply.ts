@@ -14,12 +14,16 @@ export function sendReply(
   reply: HttpReply,
   more: Readonly<Record<string, string>> | undefined,
 ): void {
+  const { body } = reply;
+  const length = Buffer.byteLength(body);
   response.writeHead(reply.status, {
     ...reply.headers,
     ...more,
-    "content-length": String(Buffer.byteLength(reply.body)),
+    "content-length": String(length),
   });
-  response.end(reply.body);
+  // As many bytes as characters: ASCII, which leaves without being encoded again.
+  if (typeof body === "string" && length === body.length) response.end(body, "latin1");
+  else response.end(body);
 }
 
 export function faultReply(fault: Fault): HttpReply {
