@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { startAgent } from "#agent/agent.ts";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
@@ -225,9 +225,11 @@ test("a store that ends its watch fails the process; a stop does not", async (t)
 });
 
 /** A store whose watchers get nothing until told. */
-function heldBack() {
+function heldBack(t: TestContext) {
   const store = memoryStore();
   const gate = Promise.withResolvers<void>();
+  // Also where the test fails: a watch that waits on would hold up the stop.
+  t.after(() => gate.resolve());
   const held: Store = {
     ...methodsOf(store),
     async *watch(prefixes, signal) {
@@ -250,7 +252,7 @@ function methodsOf(store: Store): Store {
 }
 
 test("nothing is accepted before the first rules are in force", async (t) => {
-  const { store, release } = heldBack();
+  const { store, release } = heldBack(t);
   await publish(store, storedRules([closed], [none]));
   const port = await freePort();
   const debug = await freePort();

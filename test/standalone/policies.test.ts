@@ -1,11 +1,12 @@
 // A directory of policies as a person works with it: edits, mistakes, removals, all while traffic flows.
 
 import assert from "node:assert/strict";
-import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { call, passes } from "../kit/check.ts";
 import { folderOf } from "../kit/folder.ts";
+import { underLoad } from "../kit/load.ts";
 import { until } from "../kit/port.ts";
 import { standalone, standaloneProcess } from "../kit/standalone.ts";
 
@@ -15,7 +16,7 @@ interface Limit {
   readonly before?: string;
 }
 
-/** A bucket per user at control point `shop`, refilled per hour unless told. */
+/** A bucket per user at control point `shop`; it gets `fill` tokens a second, none unless told. */
 function perUser({ capacity, fill = 0, before = "" }: Limit): string {
   return `circuit:
   components:${before}
@@ -36,50 +37,53 @@ const INSERTED = `
           in_ports: { accept_percentage: { constant_signal: { value: 100 } } }
           parameters: { selectors: [{ control_point: shop }] }`;
 
-/** Sends until stopped; counts what passed. */
-function load(address: string, headers: Readonly<Record<string, string>>) {
-  let stopped = false;
-  let passed = 0;
-  let sent = 0;
-  const done = (async () => {
-    while (!stopped) {
-      if (await passes(address, "shop", headers)) passed += 1;
-      sent += 1;
-    }
-  })();
-  return {
-    counts: () => ({ passed, sent }),
-    async stop() {
-      stopped = true;
-      await done;
-      return { passed, sent };
-    },
-  };
+/** A bucket of two that gets nothing, for one user. */
+const bucketOf = (user: string, { capacity = 2, fill = 0 } = {}) => ({
+  controlPoint: "shop",
+  headers: { user },
+  capacity,
+  fill,
+});
+
+const PROMISED_MS = 1_000;
+
+/** Edits and waits until it is in force; a machine that was busy once gets a second try, another edit. */
+async function liveAsPromised(
+  edit: (turn: number) => void,
+  live: (turn: number) => Promise<boolean>,
+) {
+  const took: number[] = [];
+  for (const turn of [0, 1]) {
+    const edited = performance.now();
+    edit(turn);
+    await until("the edit is in force", () => live(turn));
+    took.push(performance.now() - edited);
+    if (Math.min(...took) < PROMISED_MS) return;
+  }
+  assert.fail(`edits took ${took} ms, promised is ${PROMISED_MS} ms`);
 }
 
 test("a good edit is in force within a second, under load, and no bucket moves", async (t) => {
+  const limit = { capacity: 5, fill: 2 };
   const { address, policies } = await standalone(t, {
-    policies: { "limits.yaml": perUser({ capacity: 5, fill: 2 }) },
+    policies: { "limits.yaml": perUser(limit) },
   });
-  const began = performance.now();
-  const traffic = load(address, { user: "ann" });
-  await until("the bucket is empty", () => traffic.counts().sent > 20);
   const edits = [
-    perUser({ capacity: 5, fill: 2, before: INSERTED }),
-    perUser({ capacity: 5, fill: 2 }),
-    `# a comment changes nothing\n${perUser({ capacity: 5, fill: 2 })}`,
+    perUser({ ...limit, before: INSERTED }),
+    perUser(limit),
+    `# a comment changes nothing\n${perUser(limit)}`,
   ];
-  for (const [turn, edit] of edits.entries()) {
-    writeFileSync(join(policies, "limits.yaml"), edit);
-    writeFileSync(join(policies, "probe.yaml"), closedAt(`probe-${turn}`));
-    const edited = performance.now();
-    await until("the edit is in force", async () => !(await passes(address, `probe-${turn}`)));
-    const took = performance.now() - edited;
-    assert.ok(took < 1_000, `an edit took ${took} ms`);
-  }
-  const { passed } = await traffic.stop();
-  const most = 5 + (2 * (performance.now() - began)) / 1_000;
-  assert.ok(passed >= 5 && passed <= most, `${passed} passed, at most ${most} may`);
+  await underLoad(address, bucketOf("ann", limit), async () => {
+    for (const [at, edit] of edits.entries()) {
+      await liveAsPromised(
+        (turn) => {
+          writeFileSync(join(policies, "limits.yaml"), edit);
+          writeFileSync(join(policies, "probe.yaml"), closedAt(`probe-${at}-${turn}`));
+        },
+        async (turn) => !(await passes(address, `probe-${at}-${turn}`)),
+      );
+    }
+  });
 });
 
 /** Refuses everything at a control point: shows that an edit has arrived. */
@@ -98,27 +102,57 @@ test("a bad edit leaves the old plan running and shows in log, status and metric
   const { address, policies, child } = await standaloneProcess(t, {
     policies: { "limits.yaml": perUser({ capacity: 2 }), "other.yaml": closedAt("other") },
   });
-  assert.equal(await passes(address, "shop", { user: "ann" }), true);
-  writeFileSync(
-    join(policies, "limits.yaml"),
-    perUser({ capacity: 99 }).replace("interval", "intervall"),
-  );
-  await child.until("the log tells", () => child.err().includes("intervall"));
-  assert.match(child.err(), /limits\.yaml:\d+:\d+: circuit\.components\[0\]/);
-  const status = await call(address, "GET", "/v1/status/system/policies");
-  assert.equal(status.status, 503);
-  assert.match(status.body, /limits\.yaml/);
-  const ready = await call(address, "GET", "/v1/status/system/readiness");
-  assert.equal(ready.status, 200, "the agent goes on serving by the old plan");
-  const { body: metrics } = await call(address, "GET", "/metrics");
-  assert.match(metrics, /sluice_policy_reload_total\{result="failure"\} 1/);
-  assert.match(metrics, /sluice_policies\{state="refused"\} 1/);
-  assert.equal(await passes(address, "shop", { user: "ann" }), true);
-  assert.equal(await passes(address, "shop", { user: "ann" }), false, "still a bucket of two");
-  assert.equal(await passes(address, "other"), false, "the policy beside it still holds");
-  writeFileSync(join(policies, "limits.yaml"), perUser({ capacity: 2 }));
-  await until("the status is well again", async () => {
-    return (await call(address, "GET", "/v1/status/system/policies")).status === 200;
+  const bad = perUser({ capacity: 99 }).replace("interval", "intervall");
+  const statusOf = () => call(address, "GET", "/v1/status/system/policies");
+  const metric = async (line: RegExp) =>
+    assert.match((await call(address, "GET", "/metrics")).body, line);
+  await underLoad(address, bucketOf("ann"), async () => {
+    writeFileSync(join(policies, "limits.yaml"), bad);
+    await child.until("the log tells", () => child.err().includes("intervall"));
+    assert.match(child.err(), /limits\.yaml:\d+:\d+: circuit\.components\[0\]/);
+    const status = await statusOf();
+    assert.equal(status.status, 503);
+    assert.match(status.body, /limits\.yaml/);
+    const ready = await call(address, "GET", "/v1/status/system/readiness");
+    assert.equal(ready.status, 200, "the agent goes on serving by the old plan");
+    await metric(/sluice_policy_reload_total\{result="failure"\} 1/);
+    await metric(/sluice_policies\{state="refused"\} 1/);
+    assert.equal(await passes(address, "other"), false, "the policy beside it still holds");
+  });
+  await underLoad(address, bucketOf("bob"), async () => {
+    writeFileSync(join(policies, "limits.yaml"), perUser({ capacity: 2 }));
+    await until("the status is well again", async () => (await statusOf()).status === 200);
+    await metric(/sluice_policies\{state="refused"\} 0/);
+  });
+  assert.equal(await passes(address, "shop", { user: "ann" }), false, "no bucket was filled anew");
+});
+
+test("an entry that cannot be read is a failed reload that names it, and the old plan holds", async (t) => {
+  const { address, policies } = await standalone(t, {
+    policies: { "limits.yaml": perUser({ capacity: 2 }) },
+  });
+  const statusOf = () => call(address, "GET", "/v1/status/system/policies");
+  await underLoad(address, bucketOf("ann"), async () => {
+    mkdirSync(join(policies, "b.yaml"));
+    await until("the status tells", async () => (await statusOf()).status === 503);
+    assert.match((await statusOf()).body, /b\.yaml: wanted a .*file.*, got (a directory|EISDIR)/);
+    const { body } = await call(address, "GET", "/metrics");
+    assert.match(body, /sluice_policy_reload_total\{result="failure"\} 1/);
+    rmdirSync(join(policies, "b.yaml"));
+    await until("the status is well again", async () => (await statusOf()).status === 200);
+  });
+});
+
+test("a directory that was away and is back unchanged is well again", async (t) => {
+  const { address, policies } = await standalone(t, {
+    policies: { "limits.yaml": perUser({ capacity: 2 }) },
+  });
+  const statusOf = () => call(address, "GET", "/v1/status/system/policies");
+  await underLoad(address, bucketOf("ann"), async () => {
+    renameSync(policies, `${policies}-away`);
+    await until("the status tells", async () => (await statusOf()).status === 503);
+    renameSync(`${policies}-away`, policies);
+    await until("the status is well again", async () => (await statusOf()).status === 200);
   });
 });
 
@@ -128,12 +162,15 @@ test("a removed document takes its rules away, and those of others stay", async 
       "a.yaml": closedAt("a"),
       "b.json": JSON.stringify({ circuit: { components: [] } }),
       "c.yml": closedAt("c"),
+      "limits.yaml": perUser({ capacity: 2 }),
     },
   });
   assert.deepEqual([await passes(address, "a"), await passes(address, "c")], [false, false]);
-  rmSync(join(policies, "a.yaml"));
-  await until("the rules of a are gone", () => passes(address, "a"));
-  assert.equal(await passes(address, "c"), false);
+  await underLoad(address, bucketOf("ann"), async () => {
+    rmSync(join(policies, "a.yaml"));
+    await until("the rules of a are gone", () => passes(address, "a"));
+    assert.equal(await passes(address, "c"), false);
+  });
 });
 
 test("a directory whose files are swapped behind a link is followed", async (t) => {
@@ -144,17 +181,16 @@ test("a directory whose files are swapped behind a link is followed", async (t) 
   };
   version("..v1", closedAt("one"));
   version("..v2", closedAt("two"));
-  const { address, policies } = await standalone(t, { policies: {} });
+  const { address, policies } = await standalone(t, {
+    policies: { "limits.yaml": perUser({ capacity: 2 }) },
+  });
   symlinkSync(join(root, "..v1"), join(root, "..data"));
   symlinkSync(join(root, "..data/p.yaml"), join(policies, "p.yaml"));
   await until("the first version is in force", async () => !(await passes(address, "one")));
-  symlinkSync(join(root, "..v2"), join(root, "..next"));
-  renameSync(join(root, "..next"), join(root, "..data"));
-  await until("the second version is in force", async () => !(await passes(address, "two")));
+  await underLoad(address, bucketOf("ann"), async () => {
+    symlinkSync(join(root, "..v2"), join(root, "..next"));
+    renameSync(join(root, "..next"), join(root, "..data"));
+    await until("the second version is in force", async () => !(await passes(address, "two")));
+  });
   assert.equal(await passes(address, "one"), true);
-});
-
-test("numbers that the controller takes away at the end leave with it, no handle stays", async (t) => {
-  const { agent } = await standalone(t, { policies: { "a.yaml": closedAt("a") } });
-  assert.equal(agent.book.rules.size, 1);
 });
