@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { after, beforeEach, test } from "node:test";
 import fc from "fast-check";
 import { stringify } from "yaml";
 import { ConfigFault } from "#config/fault.ts";
@@ -14,6 +14,9 @@ import { leaves, PROCESSES } from "#config/tree.ts";
 const directory = mkdtempSync(join(tmpdir(), "sluice-secrets-"));
 const file = join(directory, "sluice-agent.yaml");
 after(() => rmSync(directory, { recursive: true }));
+beforeEach(() => {
+  for (const left of [file, join(directory, ".env")]) rmSync(left, { force: true });
+});
 
 const SECRETS = leaves(PROCESSES.agent.table).filter(({ row }) => row.secret === true);
 
