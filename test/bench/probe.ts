@@ -6,8 +6,7 @@ import { setTimeout as wait } from "node:timers/promises";
 const COLLECTIONS = 12;
 const REST_MS = 50;
 
-process.on("message", async (asked) => {
-  if (asked !== "held") return;
+async function tellHeld(): Promise<void> {
   for (let turn = 0; turn < COLLECTIONS; turn++) {
     globalThis.gc?.();
     await wait(REST_MS);
@@ -15,5 +14,9 @@ process.on("message", async (asked) => {
   // ArrayBuffers are part of `external`.
   const { heapUsed, external } = process.memoryUsage();
   process.send?.(heapUsed + external);
+}
+
+process.on("message", (asked) => {
+  if (asked === "held") void tellHeld();
 });
 process.channel?.unref();
