@@ -122,8 +122,18 @@ function members(type: protobuf.Type): object {
   };
 }
 
+/** What others wrote about their messages stays with them: of their files only the code is kept. */
+function dropForeignComments(out: string): void {
+  for (const file of globSync("**/*.ts", { cwd: out })) {
+    if (file.startsWith("aperture/")) continue;
+    const path = join(out, file);
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm, ""));
+  }
+}
+
 function generate(out: string): void {
   descriptors(out);
+  dropForeignComments(out);
   const ours = globSync("proto/aperture/**/*.proto", { cwd: ROOT }).sort();
   bundle(join(out, "aperture.json"), ours, (name) => name.startsWith("aperture."));
   bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));

@@ -12,106 +12,44 @@ import type { EnumOptions, EnumValueOptions, FieldOptions, FileOptions, MessageO
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file udpa/annotations/migrate.proto.
- */
 export const file_udpa_annotations_migrate: GenFile = /*@__PURE__*/
   fileDesc("Ch51ZHBhL2Fubm90YXRpb25zL21pZ3JhdGUucHJvdG8SEHVkcGEuYW5ub3RhdGlvbnMiIwoRTWlncmF0ZUFubm90YXRpb24SDgoGcmVuYW1lGAEgASgJIkEKFkZpZWxkTWlncmF0ZUFubm90YXRpb24SDgoGcmVuYW1lGAEgASgJEhcKD29uZW9mX3Byb21vdGlvbhgCIAEoCSIwChVGaWxlTWlncmF0ZUFubm90YXRpb24SFwoPbW92ZV90b19wYWNrYWdlGAIgASgJOnAKD21lc3NhZ2VfbWlncmF0ZRIfLmdvb2dsZS5wcm90b2J1Zi5NZXNzYWdlT3B0aW9ucxiO4/9RIAEoCzIjLnVkcGEuYW5ub3RhdGlvbnMuTWlncmF0ZUFubm90YXRpb25SDm1lc3NhZ2VNaWdyYXRlOm8KDWZpZWxkX21pZ3JhdGUSHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGI7j/1EgASgLMigudWRwYS5hbm5vdGF0aW9ucy5GaWVsZE1pZ3JhdGVBbm5vdGF0aW9uUgxmaWVsZE1pZ3JhdGU6ZwoMZW51bV9taWdyYXRlEhwuZ29vZ2xlLnByb3RvYnVmLkVudW1PcHRpb25zGI7j/1EgASgLMiMudWRwYS5hbm5vdGF0aW9ucy5NaWdyYXRlQW5ub3RhdGlvblILZW51bU1pZ3JhdGU6dwoSZW51bV92YWx1ZV9taWdyYXRlEiEuZ29vZ2xlLnByb3RvYnVmLkVudW1WYWx1ZU9wdGlvbnMYjuP/USABKAsyIy51ZHBhLmFubm90YXRpb25zLk1pZ3JhdGVBbm5vdGF0aW9uUhBlbnVtVmFsdWVNaWdyYXRlOmsKDGZpbGVfbWlncmF0ZRIcLmdvb2dsZS5wcm90b2J1Zi5GaWxlT3B0aW9ucxiO4/9RIAEoCzInLnVkcGEuYW5ub3RhdGlvbnMuRmlsZU1pZ3JhdGVBbm5vdGF0aW9uUgtmaWxlTWlncmF0ZUIkWiJnaXRodWIuY29tL2NuY2YveGRzL2dvL2Fubm90YXRpb25zYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
-/**
- * @generated from message udpa.annotations.MigrateAnnotation
- */
 export type MigrateAnnotation = Message<"udpa.annotations.MigrateAnnotation"> & {
-  /**
-   * Rename the message/enum/enum value in next version.
-   *
-   * @generated from field: string rename = 1;
-   */
   rename: string;
 };
 
-/**
- * Describes the message udpa.annotations.MigrateAnnotation.
- * Use `create(MigrateAnnotationSchema)` to create a new message.
- */
 export const MigrateAnnotationSchema: GenMessage<MigrateAnnotation> = /*@__PURE__*/
   messageDesc(file_udpa_annotations_migrate, 0);
 
-/**
- * @generated from message udpa.annotations.FieldMigrateAnnotation
- */
 export type FieldMigrateAnnotation = Message<"udpa.annotations.FieldMigrateAnnotation"> & {
-  /**
-   * Rename the field in next version.
-   *
-   * @generated from field: string rename = 1;
-   */
   rename: string;
 
-  /**
-   * Add the field to a named oneof in next version. If this already exists, the
-   * field will join its siblings under the oneof, otherwise a new oneof will be
-   * created with the given name.
-   *
-   * @generated from field: string oneof_promotion = 2;
-   */
   oneofPromotion: string;
 };
 
-/**
- * Describes the message udpa.annotations.FieldMigrateAnnotation.
- * Use `create(FieldMigrateAnnotationSchema)` to create a new message.
- */
 export const FieldMigrateAnnotationSchema: GenMessage<FieldMigrateAnnotation> = /*@__PURE__*/
   messageDesc(file_udpa_annotations_migrate, 1);
 
-/**
- * @generated from message udpa.annotations.FileMigrateAnnotation
- */
 export type FileMigrateAnnotation = Message<"udpa.annotations.FileMigrateAnnotation"> & {
-  /**
-   * Move all types in the file to another package, this implies changing proto
-   * file path.
-   *
-   * @generated from field: string move_to_package = 2;
-   */
   moveToPackage: string;
 };
 
-/**
- * Describes the message udpa.annotations.FileMigrateAnnotation.
- * Use `create(FileMigrateAnnotationSchema)` to create a new message.
- */
 export const FileMigrateAnnotationSchema: GenMessage<FileMigrateAnnotation> = /*@__PURE__*/
   messageDesc(file_udpa_annotations_migrate, 2);
 
-/**
- * @generated from extension: udpa.annotations.MigrateAnnotation message_migrate = 171962766;
- */
 export const message_migrate: GenExtension<MessageOptions, MigrateAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_migrate, 0);
 
-/**
- * @generated from extension: udpa.annotations.FieldMigrateAnnotation field_migrate = 171962766;
- */
 export const field_migrate: GenExtension<FieldOptions, FieldMigrateAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_migrate, 1);
 
-/**
- * @generated from extension: udpa.annotations.MigrateAnnotation enum_migrate = 171962766;
- */
 export const enum_migrate: GenExtension<EnumOptions, MigrateAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_migrate, 2);
 
-/**
- * @generated from extension: udpa.annotations.MigrateAnnotation enum_value_migrate = 171962766;
- */
 export const enum_value_migrate: GenExtension<EnumValueOptions, MigrateAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_migrate, 3);
 
-/**
- * @generated from extension: udpa.annotations.FileMigrateAnnotation file_migrate = 171962766;
- */
 export const file_migrate: GenExtension<FileOptions, FileMigrateAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_migrate, 4);
 

@@ -12,86 +12,33 @@ import type { FileOptions } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file udpa/annotations/status.proto.
- */
 export const file_udpa_annotations_status: GenFile = /*@__PURE__*/
   fileDesc("Ch11ZHBhL2Fubm90YXRpb25zL3N0YXR1cy5wcm90bxIQdWRwYS5hbm5vdGF0aW9ucyJ0ChBTdGF0dXNBbm5vdGF0aW9uEhgKEHdvcmtfaW5fcHJvZ3Jlc3MYASABKAgSRgoWcGFja2FnZV92ZXJzaW9uX3N0YXR1cxgCIAEoDjImLnVkcGEuYW5ub3RhdGlvbnMuUGFja2FnZVZlcnNpb25TdGF0dXMqXQoUUGFja2FnZVZlcnNpb25TdGF0dXMSCwoHVU5LTk9XThAAEgoKBkZST1pFThABEgoKBkFDVElWRRACEiAKHE5FWFRfTUFKT1JfVkVSU0lPTl9DQU5ESURBVEUQAzpkCgtmaWxlX3N0YXR1cxIcLmdvb2dsZS5wcm90b2J1Zi5GaWxlT3B0aW9ucxiHgJlqIAEoCzIiLnVkcGEuYW5ub3RhdGlvbnMuU3RhdHVzQW5ub3RhdGlvblIKZmlsZVN0YXR1c0IkWiJnaXRodWIuY29tL2NuY2YveGRzL2dvL2Fubm90YXRpb25zYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
-/**
- * @generated from message udpa.annotations.StatusAnnotation
- */
 export type StatusAnnotation = Message<"udpa.annotations.StatusAnnotation"> & {
-  /**
-   * The entity is work-in-progress and subject to breaking changes.
-   *
-   * @generated from field: bool work_in_progress = 1;
-   */
   workInProgress: boolean;
 
-  /**
-   * The entity belongs to a package with the given version status.
-   *
-   * @generated from field: udpa.annotations.PackageVersionStatus package_version_status = 2;
-   */
   packageVersionStatus: PackageVersionStatus;
 };
 
-/**
- * Describes the message udpa.annotations.StatusAnnotation.
- * Use `create(StatusAnnotationSchema)` to create a new message.
- */
 export const StatusAnnotationSchema: GenMessage<StatusAnnotation> = /*@__PURE__*/
   messageDesc(file_udpa_annotations_status, 0);
 
-/**
- * @generated from enum udpa.annotations.PackageVersionStatus
- */
 export const PackageVersionStatus = {
-  /**
-   * Unknown package version status.
-   *
-   * @generated from enum value: UNKNOWN = 0;
-   */
   UNKNOWN: 0,
 
-  /**
-   * This version of the package is frozen.
-   *
-   * @generated from enum value: FROZEN = 1;
-   */
   FROZEN: 1,
 
-  /**
-   * This version of the package is the active development version.
-   *
-   * @generated from enum value: ACTIVE = 2;
-   */
   ACTIVE: 2,
 
-  /**
-   * This version of the package is the candidate for the next major version. It
-   * is typically machine generated from the active development version.
-   *
-   * @generated from enum value: NEXT_MAJOR_VERSION_CANDIDATE = 3;
-   */
   NEXT_MAJOR_VERSION_CANDIDATE: 3,
 } as const;
 
-/**
- * @generated from enum udpa.annotations.PackageVersionStatus
- */
 export type PackageVersionStatus = (typeof PackageVersionStatus)[keyof typeof PackageVersionStatus] | UnknownEnum;
 
-/**
- * Describes the enum udpa.annotations.PackageVersionStatus.
- */
 export const PackageVersionStatusSchema: GenEnum<PackageVersionStatus> = /*@__PURE__*/
   enumDesc(file_udpa_annotations_status, 0);
 
-/**
- * @generated from extension: udpa.annotations.StatusAnnotation file_status = 222707719;
- */
 export const file_status: GenExtension<FileOptions, StatusAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_status, 0);
 

@@ -12,38 +12,16 @@ import type { MessageOptions } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file udpa/annotations/versioning.proto.
- */
 export const file_udpa_annotations_versioning: GenFile = /*@__PURE__*/
   fileDesc("CiF1ZHBhL2Fubm90YXRpb25zL3ZlcnNpb25pbmcucHJvdG8SEHVkcGEuYW5ub3RhdGlvbnMiNQoUVmVyc2lvbmluZ0Fubm90YXRpb24SHQoVcHJldmlvdXNfbWVzc2FnZV90eXBlGAEgASgJOmoKCnZlcnNpb25pbmcSHy5nb29nbGUucHJvdG9idWYuTWVzc2FnZU9wdGlvbnMY04jhAyABKAsyJi51ZHBhLmFubm90YXRpb25zLlZlcnNpb25pbmdBbm5vdGF0aW9uUgp2ZXJzaW9uaW5nQiRaImdpdGh1Yi5jb20vY25jZi94ZHMvZ28vYW5ub3RhdGlvbnNiBnByb3RvMw", [file_google_protobuf_descriptor]);
 
-/**
- * @generated from message udpa.annotations.VersioningAnnotation
- */
 export type VersioningAnnotation = Message<"udpa.annotations.VersioningAnnotation"> & {
-  /**
-   * Track the previous message type. E.g. this message might be
-   * udpa.foo.v3alpha.Foo and it was previously udpa.bar.v2.Bar. This
-   * information is consumed by UDPA via proto descriptors.
-   *
-   * @generated from field: string previous_message_type = 1;
-   */
   previousMessageType: string;
 };
 
-/**
- * Describes the message udpa.annotations.VersioningAnnotation.
- * Use `create(VersioningAnnotationSchema)` to create a new message.
- */
 export const VersioningAnnotationSchema: GenMessage<VersioningAnnotation> = /*@__PURE__*/
   messageDesc(file_udpa_annotations_versioning, 0);
 
-/**
- * Magic number derived from 0x78 ('x') 0x44 ('D') 0x53 ('S')
- *
- * @generated from extension: udpa.annotations.VersioningAnnotation versioning = 7881811;
- */
 export const versioning: GenExtension<MessageOptions, VersioningAnnotation> = /*@__PURE__*/
   extDesc(file_udpa_annotations_versioning, 0);
 

@@ -9,340 +9,134 @@ import { file_udpa_annotations_versioning } from "../../../udpa/annotations/vers
 import { file_validate_validate } from "../../../validate/validate_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/type/v3/http_status.proto.
- */
 export const file_envoy_type_v3_http_status: GenFile = /*@__PURE__*/
   fileDesc("Ch9lbnZveS90eXBlL3YzL2h0dHBfc3RhdHVzLnByb3RvEg1lbnZveS50eXBlLnYzIl8KCkh0dHBTdGF0dXMSMwoEY29kZRgBIAEoDjIZLmVudm95LnR5cGUudjMuU3RhdHVzQ29kZUIK+kIHggEEEAEgADocmsWIHhcKFWVudm95LnR5cGUuSHR0cFN0YXR1cyq1CQoKU3RhdHVzQ29kZRIJCgVFbXB0eRAAEgwKCENvbnRpbnVlEGQSBwoCT0sQyAESDAoHQ3JlYXRlZBDJARINCghBY2NlcHRlZBDKARIgChtOb25BdXRob3JpdGF0aXZlSW5mb3JtYXRpb24QywESDgoJTm9Db250ZW50EMwBEhEKDFJlc2V0Q29udGVudBDNARITCg5QYXJ0aWFsQ29udGVudBDOARIQCgtNdWx0aVN0YXR1cxDPARIUCg9BbHJlYWR5UmVwb3J0ZWQQ0AESCwoGSU1Vc2VkEOIBEhQKD011bHRpcGxlQ2hvaWNlcxCsAhIVChBNb3ZlZFBlcm1hbmVudGx5EK0CEgoKBUZvdW5kEK4CEg0KCFNlZU90aGVyEK8CEhAKC05vdE1vZGlmaWVkELACEg0KCFVzZVByb3h5ELECEhYKEVRlbXBvcmFyeVJlZGlyZWN0ELMCEhYKEVBlcm1hbmVudFJlZGlyZWN0ELQCEg8KCkJhZFJlcXVlc3QQkAMSEQoMVW5hdXRob3JpemVkEJEDEhQKD1BheW1lbnRSZXF1aXJlZBCSAxIOCglGb3JiaWRkZW4QkwMSDQoITm90Rm91bmQQlAMSFQoQTWV0aG9kTm90QWxsb3dlZBCVAxISCg1Ob3RBY2NlcHRhYmxlEJYDEiAKG1Byb3h5QXV0aGVudGljYXRpb25SZXF1aXJlZBCXAxITCg5SZXF1ZXN0VGltZW91dBCYAxINCghDb25mbGljdBCZAxIJCgRHb25lEJoDEhMKDkxlbmd0aFJlcXVpcmVkEJsDEhcKElByZWNvbmRpdGlvbkZhaWxlZBCcAxIUCg9QYXlsb2FkVG9vTGFyZ2UQnQMSDwoKVVJJVG9vTG9uZxCeAxIZChRVbnN1cHBvcnRlZE1lZGlhVHlwZRCfAxIYChNSYW5nZU5vdFNhdGlzZmlhYmxlEKADEhYKEUV4cGVjdGF0aW9uRmFpbGVkEKEDEhcKEk1pc2RpcmVjdGVkUmVxdWVzdBClAxIYChNVbnByb2Nlc3NhYmxlRW50aXR5EKYDEgsKBkxvY2tlZBCnAxIVChBGYWlsZWREZXBlbmRlbmN5EKgDEhQKD1VwZ3JhZGVSZXF1aXJlZBCqAxIZChRQcmVjb25kaXRpb25SZXF1aXJlZBCsAxIUCg9Ub29NYW55UmVxdWVzdHMQrQMSIAobUmVxdWVzdEhlYWRlckZpZWxkc1Rvb0xhcmdlEK8DEhgKE0ludGVybmFsU2VydmVyRXJyb3IQ9AMSEwoOTm90SW1wbGVtZW50ZWQQ9QMSDwoKQmFkR2F0ZXdheRD2AxIXChJTZXJ2aWNlVW5hdmFpbGFibGUQ9wMSEwoOR2F0ZXdheVRpbWVvdXQQ+AMSHAoXSFRUUFZlcnNpb25Ob3RTdXBwb3J0ZWQQ+QMSGgoVVmFyaWFudEFsc29OZWdvdGlhdGVzEPoDEhgKE0luc3VmZmljaWVudFN0b3JhZ2UQ+wMSEQoMTG9vcERldGVjdGVkEPwDEhAKC05vdEV4dGVuZGVkEP4DEiIKHU5ldHdvcmtBdXRoZW50aWNhdGlvblJlcXVpcmVkEP8DQnUKG2lvLmVudm95cHJveHkuZW52b3kudHlwZS52M0IPSHR0cFN0YXR1c1Byb3RvUAFaO2dpdGh1Yi5jb20vZW52b3lwcm94eS9nby1jb250cm9sLXBsYW5lL2Vudm95L3R5cGUvdjM7dHlwZXYzuoDI0QYCEAJiBnByb3RvMw", [file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * HTTP status.
- *
- * @generated from message envoy.type.v3.HttpStatus
- */
 export type HttpStatus = Message<"envoy.type.v3.HttpStatus"> & {
-  /**
-   * Supplies HTTP response code.
-   *
-   * @generated from field: envoy.type.v3.StatusCode code = 1;
-   */
   code: StatusCode;
 };
 
-/**
- * Describes the message envoy.type.v3.HttpStatus.
- * Use `create(HttpStatusSchema)` to create a new message.
- */
 export const HttpStatusSchema: GenMessage<HttpStatus> = /*@__PURE__*/
   messageDesc(file_envoy_type_v3_http_status, 0);
 
-/**
- * HTTP response codes supported in Envoy.
- * For more details: https://www.iana.org/assignments/http-status-codes/http-status-codes.xhtml
- *
- * @generated from enum envoy.type.v3.StatusCode
- */
 export const StatusCode = {
-  /**
-   * Empty - This code not part of the HTTP status code specification, but it is needed for proto
-   * `enum` type.
-   *
-   * @generated from enum value: Empty = 0;
-   */
   Empty: 0,
 
-  /**
-   * @generated from enum value: Continue = 100;
-   */
   Continue: 100,
 
-  /**
-   * @generated from enum value: OK = 200;
-   */
   OK: 200,
 
-  /**
-   * @generated from enum value: Created = 201;
-   */
   Created: 201,
 
-  /**
-   * @generated from enum value: Accepted = 202;
-   */
   Accepted: 202,
 
-  /**
-   * @generated from enum value: NonAuthoritativeInformation = 203;
-   */
   NonAuthoritativeInformation: 203,
 
-  /**
-   * @generated from enum value: NoContent = 204;
-   */
   NoContent: 204,
 
-  /**
-   * @generated from enum value: ResetContent = 205;
-   */
   ResetContent: 205,
 
-  /**
-   * @generated from enum value: PartialContent = 206;
-   */
   PartialContent: 206,
 
-  /**
-   * @generated from enum value: MultiStatus = 207;
-   */
   MultiStatus: 207,
 
-  /**
-   * @generated from enum value: AlreadyReported = 208;
-   */
   AlreadyReported: 208,
 
-  /**
-   * @generated from enum value: IMUsed = 226;
-   */
   IMUsed: 226,
 
-  /**
-   * @generated from enum value: MultipleChoices = 300;
-   */
   MultipleChoices: 300,
 
-  /**
-   * @generated from enum value: MovedPermanently = 301;
-   */
   MovedPermanently: 301,
 
-  /**
-   * @generated from enum value: Found = 302;
-   */
   Found: 302,
 
-  /**
-   * @generated from enum value: SeeOther = 303;
-   */
   SeeOther: 303,
 
-  /**
-   * @generated from enum value: NotModified = 304;
-   */
   NotModified: 304,
 
-  /**
-   * @generated from enum value: UseProxy = 305;
-   */
   UseProxy: 305,
 
-  /**
-   * @generated from enum value: TemporaryRedirect = 307;
-   */
   TemporaryRedirect: 307,
 
-  /**
-   * @generated from enum value: PermanentRedirect = 308;
-   */
   PermanentRedirect: 308,
 
-  /**
-   * @generated from enum value: BadRequest = 400;
-   */
   BadRequest: 400,
 
-  /**
-   * @generated from enum value: Unauthorized = 401;
-   */
   Unauthorized: 401,
 
-  /**
-   * @generated from enum value: PaymentRequired = 402;
-   */
   PaymentRequired: 402,
 
-  /**
-   * @generated from enum value: Forbidden = 403;
-   */
   Forbidden: 403,
 
-  /**
-   * @generated from enum value: NotFound = 404;
-   */
   NotFound: 404,
 
-  /**
-   * @generated from enum value: MethodNotAllowed = 405;
-   */
   MethodNotAllowed: 405,
 
-  /**
-   * @generated from enum value: NotAcceptable = 406;
-   */
   NotAcceptable: 406,
 
-  /**
-   * @generated from enum value: ProxyAuthenticationRequired = 407;
-   */
   ProxyAuthenticationRequired: 407,
 
-  /**
-   * @generated from enum value: RequestTimeout = 408;
-   */
   RequestTimeout: 408,
 
-  /**
-   * @generated from enum value: Conflict = 409;
-   */
   Conflict: 409,
 
-  /**
-   * @generated from enum value: Gone = 410;
-   */
   Gone: 410,
 
-  /**
-   * @generated from enum value: LengthRequired = 411;
-   */
   LengthRequired: 411,
 
-  /**
-   * @generated from enum value: PreconditionFailed = 412;
-   */
   PreconditionFailed: 412,
 
-  /**
-   * @generated from enum value: PayloadTooLarge = 413;
-   */
   PayloadTooLarge: 413,
 
-  /**
-   * @generated from enum value: URITooLong = 414;
-   */
   URITooLong: 414,
 
-  /**
-   * @generated from enum value: UnsupportedMediaType = 415;
-   */
   UnsupportedMediaType: 415,
 
-  /**
-   * @generated from enum value: RangeNotSatisfiable = 416;
-   */
   RangeNotSatisfiable: 416,
 
-  /**
-   * @generated from enum value: ExpectationFailed = 417;
-   */
   ExpectationFailed: 417,
 
-  /**
-   * @generated from enum value: MisdirectedRequest = 421;
-   */
   MisdirectedRequest: 421,
 
-  /**
-   * @generated from enum value: UnprocessableEntity = 422;
-   */
   UnprocessableEntity: 422,
 
-  /**
-   * @generated from enum value: Locked = 423;
-   */
   Locked: 423,
 
-  /**
-   * @generated from enum value: FailedDependency = 424;
-   */
   FailedDependency: 424,
 
-  /**
-   * @generated from enum value: UpgradeRequired = 426;
-   */
   UpgradeRequired: 426,
 
-  /**
-   * @generated from enum value: PreconditionRequired = 428;
-   */
   PreconditionRequired: 428,
 
-  /**
-   * @generated from enum value: TooManyRequests = 429;
-   */
   TooManyRequests: 429,
 
-  /**
-   * @generated from enum value: RequestHeaderFieldsTooLarge = 431;
-   */
   RequestHeaderFieldsTooLarge: 431,
 
-  /**
-   * @generated from enum value: InternalServerError = 500;
-   */
   InternalServerError: 500,
 
-  /**
-   * @generated from enum value: NotImplemented = 501;
-   */
   NotImplemented: 501,
 
-  /**
-   * @generated from enum value: BadGateway = 502;
-   */
   BadGateway: 502,
 
-  /**
-   * @generated from enum value: ServiceUnavailable = 503;
-   */
   ServiceUnavailable: 503,
 
-  /**
-   * @generated from enum value: GatewayTimeout = 504;
-   */
   GatewayTimeout: 504,
 
-  /**
-   * @generated from enum value: HTTPVersionNotSupported = 505;
-   */
   HTTPVersionNotSupported: 505,
 
-  /**
-   * @generated from enum value: VariantAlsoNegotiates = 506;
-   */
   VariantAlsoNegotiates: 506,
 
-  /**
-   * @generated from enum value: InsufficientStorage = 507;
-   */
   InsufficientStorage: 507,
 
-  /**
-   * @generated from enum value: LoopDetected = 508;
-   */
   LoopDetected: 508,
 
-  /**
-   * @generated from enum value: NotExtended = 510;
-   */
   NotExtended: 510,
 
-  /**
-   * @generated from enum value: NetworkAuthenticationRequired = 511;
-   */
   NetworkAuthenticationRequired: 511,
 } as const;
 
-/**
- * HTTP response codes supported in Envoy.
- * For more details: https://www.iana.org/assignments/http-status-codes/http-status-codes.xhtml
- *
- * @generated from enum envoy.type.v3.StatusCode
- */
 export type StatusCode = (typeof StatusCode)[keyof typeof StatusCode] | UnknownEnum;
 
-/**
- * Describes the enum envoy.type.v3.StatusCode.
- */
 export const StatusCodeSchema: GenEnum<StatusCode> = /*@__PURE__*/
   enumDesc(file_envoy_type_v3_http_status, 0);
 

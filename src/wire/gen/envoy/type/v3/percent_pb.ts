@@ -9,109 +9,35 @@ import { file_udpa_annotations_versioning } from "../../../udpa/annotations/vers
 import { file_validate_validate } from "../../../validate/validate_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/type/v3/percent.proto.
- */
 export const file_envoy_type_v3_percent: GenFile = /*@__PURE__*/
   fileDesc("ChtlbnZveS90eXBlL3YzL3BlcmNlbnQucHJvdG8SDWVudm95LnR5cGUudjMiTAoHUGVyY2VudBImCgV2YWx1ZRgBIAEoAUIX+kIUEhIZAAAAAAAAWUApAAAAAAAAAAA6GZrFiB4UChJlbnZveS50eXBlLlBlcmNlbnQi2wEKEUZyYWN0aW9uYWxQZXJjZW50EhEKCW51bWVyYXRvchgBIAEoDRJPCgtkZW5vbWluYXRvchgCIAEoDjIwLmVudm95LnR5cGUudjMuRnJhY3Rpb25hbFBlcmNlbnQuRGVub21pbmF0b3JUeXBlQgj6QgWCAQIQASI9Cg9EZW5vbWluYXRvclR5cGUSCwoHSFVORFJFRBAAEhAKDFRFTl9USE9VU0FORBABEgsKB01JTExJT04QAjojmsWIHh4KHGVudm95LnR5cGUuRnJhY3Rpb25hbFBlcmNlbnRCcgobaW8uZW52b3lwcm94eS5lbnZveS50eXBlLnYzQgxQZXJjZW50UHJvdG9QAVo7Z2l0aHViLmNvbS9lbnZveXByb3h5L2dvLWNvbnRyb2wtcGxhbmUvZW52b3kvdHlwZS92Mzt0eXBldjO6gMjRBgIQAmIGcHJvdG8z", [file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * Identifies a percentage, in the range [0.0, 100.0].
- *
- * @generated from message envoy.type.v3.Percent
- */
 export type Percent = Message<"envoy.type.v3.Percent"> & {
-  /**
-   * @generated from field: double value = 1;
-   */
   value: number;
 };
 
-/**
- * Describes the message envoy.type.v3.Percent.
- * Use `create(PercentSchema)` to create a new message.
- */
 export const PercentSchema: GenMessage<Percent> = /*@__PURE__*/
   messageDesc(file_envoy_type_v3_percent, 0);
 
-/**
- * A fractional percentage is used in cases in which for performance reasons performing floating
- * point to integer conversions during randomness calculations is undesirable. The message includes
- * both a numerator and denominator that together determine the final fractional value.
- *
- * * **Example**: 1/100 = 1%.
- * * **Example**: 3/10000 = 0.03%.
- *
- * @generated from message envoy.type.v3.FractionalPercent
- */
 export type FractionalPercent = Message<"envoy.type.v3.FractionalPercent"> & {
-  /**
-   * Specifies the numerator. Defaults to 0.
-   *
-   * @generated from field: uint32 numerator = 1;
-   */
   numerator: number;
 
-  /**
-   * Specifies the denominator. If the denominator specified is less than the numerator, the final
-   * fractional percentage is capped at 1 (100%).
-   *
-   * @generated from field: envoy.type.v3.FractionalPercent.DenominatorType denominator = 2;
-   */
   denominator: FractionalPercent_DenominatorType;
 };
 
-/**
- * Describes the message envoy.type.v3.FractionalPercent.
- * Use `create(FractionalPercentSchema)` to create a new message.
- */
 export const FractionalPercentSchema: GenMessage<FractionalPercent> = /*@__PURE__*/
   messageDesc(file_envoy_type_v3_percent, 1);
 
-/**
- * Fraction percentages support several fixed denominator values.
- *
- * @generated from enum envoy.type.v3.FractionalPercent.DenominatorType
- */
 export const FractionalPercent_DenominatorType = {
-  /**
-   * 100.
-   *
-   * **Example**: 1/100 = 1%.
-   *
-   * @generated from enum value: HUNDRED = 0;
-   */
   HUNDRED: 0,
 
-  /**
-   * 10,000.
-   *
-   * **Example**: 1/10000 = 0.01%.
-   *
-   * @generated from enum value: TEN_THOUSAND = 1;
-   */
   TEN_THOUSAND: 1,
 
-  /**
-   * 1,000,000.
-   *
-   * **Example**: 1/1000000 = 0.0001%.
-   *
-   * @generated from enum value: MILLION = 2;
-   */
   MILLION: 2,
 } as const;
 
-/**
- * Fraction percentages support several fixed denominator values.
- *
- * @generated from enum envoy.type.v3.FractionalPercent.DenominatorType
- */
 export type FractionalPercent_DenominatorType = (typeof FractionalPercent_DenominatorType)[keyof typeof FractionalPercent_DenominatorType] | UnknownEnum;
 
-/**
- * Describes the enum envoy.type.v3.FractionalPercent.DenominatorType.
- */
 export const FractionalPercent_DenominatorTypeSchema: GenEnum<FractionalPercent_DenominatorType> = /*@__PURE__*/
   enumDesc(file_envoy_type_v3_percent, 1, 0);
 

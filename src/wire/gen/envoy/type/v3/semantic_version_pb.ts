@@ -8,40 +8,17 @@ import { file_udpa_annotations_status } from "../../../udpa/annotations/status_p
 import { file_udpa_annotations_versioning } from "../../../udpa/annotations/versioning_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/type/v3/semantic_version.proto.
- */
 export const file_envoy_type_v3_semantic_version: GenFile = /*@__PURE__*/
   fileDesc("CiRlbnZveS90eXBlL3YzL3NlbWFudGljX3ZlcnNpb24ucHJvdG8SDWVudm95LnR5cGUudjMibwoPU2VtYW50aWNWZXJzaW9uEhQKDG1ham9yX251bWJlchgBIAEoDRIUCgxtaW5vcl9udW1iZXIYAiABKA0SDQoFcGF0Y2gYAyABKA06IZrFiB4cChplbnZveS50eXBlLlNlbWFudGljVmVyc2lvbkJ6Chtpby5lbnZveXByb3h5LmVudm95LnR5cGUudjNCFFNlbWFudGljVmVyc2lvblByb3RvUAFaO2dpdGh1Yi5jb20vZW52b3lwcm94eS9nby1jb250cm9sLXBsYW5lL2Vudm95L3R5cGUvdjM7dHlwZXYzuoDI0QYCEAJiBnByb3RvMw", [file_udpa_annotations_status, file_udpa_annotations_versioning]);
 
-/**
- * Envoy uses SemVer (https://semver.org/). Major/minor versions indicate
- * expected behaviors and APIs, the patch version field is used only
- * for security fixes and can be generally ignored.
- *
- * @generated from message envoy.type.v3.SemanticVersion
- */
 export type SemanticVersion = Message<"envoy.type.v3.SemanticVersion"> & {
-  /**
-   * @generated from field: uint32 major_number = 1;
-   */
   majorNumber: number;
 
-  /**
-   * @generated from field: uint32 minor_number = 2;
-   */
   minorNumber: number;
 
-  /**
-   * @generated from field: uint32 patch = 3;
-   */
   patch: number;
 };
 
-/**
- * Describes the message envoy.type.v3.SemanticVersion.
- * Use `create(SemanticVersionSchema)` to create a new message.
- */
 export const SemanticVersionSchema: GenMessage<SemanticVersion> = /*@__PURE__*/
   messageDesc(file_envoy_type_v3_semantic_version, 0);
 

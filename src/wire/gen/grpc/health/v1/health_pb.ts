@@ -8,149 +8,62 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file grpc/health/v1/health.proto.
- */
 export const file_grpc_health_v1_health: GenFile = /*@__PURE__*/
   fileDesc("ChtncnBjL2hlYWx0aC92MS9oZWFsdGgucHJvdG8SDmdycGMuaGVhbHRoLnYxIiUKEkhlYWx0aENoZWNrUmVxdWVzdBIPCgdzZXJ2aWNlGAEgASgJIqkBChNIZWFsdGhDaGVja1Jlc3BvbnNlEkEKBnN0YXR1cxgBIAEoDjIxLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2UuU2VydmluZ1N0YXR1cyJPCg1TZXJ2aW5nU3RhdHVzEgsKB1VOS05PV04QABILCgdTRVJWSU5HEAESDwoLTk9UX1NFUlZJTkcQAhITCg9TRVJWSUNFX1VOS05PV04QAyITChFIZWFsdGhMaXN0UmVxdWVzdCKuAQoSSGVhbHRoTGlzdFJlc3BvbnNlEkIKCHN0YXR1c2VzGAEgAygLMjAuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlc3BvbnNlLlN0YXR1c2VzRW50cnkaVAoNU3RhdHVzZXNFbnRyeRILCgNrZXkYASABKAkSMgoFdmFsdWUYAiABKAsyIy5ncnBjLmhlYWx0aC52MS5IZWFsdGhDaGVja1Jlc3BvbnNlOgI4ATL9AQoGSGVhbHRoElAKBUNoZWNrEiIuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXF1ZXN0GiMuZ3JwYy5oZWFsdGgudjEuSGVhbHRoQ2hlY2tSZXNwb25zZRJSCgVXYXRjaBIiLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVxdWVzdBojLmdycGMuaGVhbHRoLnYxLkhlYWx0aENoZWNrUmVzcG9uc2UwARJNCgRMaXN0EiEuZ3JwYy5oZWFsdGgudjEuSGVhbHRoTGlzdFJlcXVlc3QaIi5ncnBjLmhlYWx0aC52MS5IZWFsdGhMaXN0UmVzcG9uc2ViBnByb3RvMw");
 
-/**
- * One service by its full name; the whole server when empty.
- *
- * @generated from message grpc.health.v1.HealthCheckRequest
- */
 export type HealthCheckRequest = Message<"grpc.health.v1.HealthCheckRequest"> & {
-  /**
-   * @generated from field: string service = 1;
-   */
   service: string;
 };
 
-/**
- * Describes the message grpc.health.v1.HealthCheckRequest.
- * Use `create(HealthCheckRequestSchema)` to create a new message.
- */
 export const HealthCheckRequestSchema: GenMessage<HealthCheckRequest> = /*@__PURE__*/
   messageDesc(file_grpc_health_v1_health, 0);
 
-/**
- * How the service is.
- *
- * @generated from message grpc.health.v1.HealthCheckResponse
- */
 export type HealthCheckResponse = Message<"grpc.health.v1.HealthCheckResponse"> & {
-  /**
-   * @generated from field: grpc.health.v1.HealthCheckResponse.ServingStatus status = 1;
-   */
   status: HealthCheckResponse_ServingStatus;
 };
 
-/**
- * Describes the message grpc.health.v1.HealthCheckResponse.
- * Use `create(HealthCheckResponseSchema)` to create a new message.
- */
 export const HealthCheckResponseSchema: GenMessage<HealthCheckResponse> = /*@__PURE__*/
   messageDesc(file_grpc_health_v1_health, 1);
 
-/**
- * @generated from enum grpc.health.v1.HealthCheckResponse.ServingStatus
- */
 export const HealthCheckResponse_ServingStatus = {
-  /**
-   * @generated from enum value: UNKNOWN = 0;
-   */
   UNKNOWN: 0,
 
-  /**
-   * @generated from enum value: SERVING = 1;
-   */
   SERVING: 1,
 
-  /**
-   * @generated from enum value: NOT_SERVING = 2;
-   */
   NOT_SERVING: 2,
 
-  /**
-   * Said by Watch alone; Check answers NOT_FOUND.
-   *
-   * @generated from enum value: SERVICE_UNKNOWN = 3;
-   */
   SERVICE_UNKNOWN: 3,
 } as const;
 
-/**
- * @generated from enum grpc.health.v1.HealthCheckResponse.ServingStatus
- */
 export type HealthCheckResponse_ServingStatus = (typeof HealthCheckResponse_ServingStatus)[keyof typeof HealthCheckResponse_ServingStatus] | UnknownEnum;
 
-/**
- * Describes the enum grpc.health.v1.HealthCheckResponse.ServingStatus.
- */
 export const HealthCheckResponse_ServingStatusSchema: GenEnum<HealthCheckResponse_ServingStatus> = /*@__PURE__*/
   enumDesc(file_grpc_health_v1_health, 1, 0);
 
-/**
- * All services.
- *
- * @generated from message grpc.health.v1.HealthListRequest
- */
 export type HealthListRequest = Message<"grpc.health.v1.HealthListRequest"> & {
 };
 
-/**
- * Describes the message grpc.health.v1.HealthListRequest.
- * Use `create(HealthListRequestSchema)` to create a new message.
- */
 export const HealthListRequestSchema: GenMessage<HealthListRequest> = /*@__PURE__*/
   messageDesc(file_grpc_health_v1_health, 2);
 
-/**
- * Status by service.
- *
- * @generated from message grpc.health.v1.HealthListResponse
- */
 export type HealthListResponse = Message<"grpc.health.v1.HealthListResponse"> & {
-  /**
-   * @generated from field: map<string, grpc.health.v1.HealthCheckResponse> statuses = 1;
-   */
   statuses: { [key: string]: HealthCheckResponse };
 };
 
-/**
- * Describes the message grpc.health.v1.HealthListResponse.
- * Use `create(HealthListResponseSchema)` to create a new message.
- */
 export const HealthListResponseSchema: GenMessage<HealthListResponse> = /*@__PURE__*/
   messageDesc(file_grpc_health_v1_health, 3);
 
-/**
- * Asked by load balancers and probes.
- *
- * @generated from service grpc.health.v1.Health
- */
 export const Health: GenService<{
-  /**
-   * @generated from rpc grpc.health.v1.Health.Check
-   */
   check: {
     methodKind: "unary";
     input: typeof HealthCheckRequestSchema;
     output: typeof HealthCheckResponseSchema;
   },
-  /**
-   * The status now, then each change.
-   *
-   * @generated from rpc grpc.health.v1.Health.Watch
-   */
   watch: {
     methodKind: "server_streaming";
     input: typeof HealthCheckRequestSchema;
     output: typeof HealthCheckResponseSchema;
   },
-  /**
-   * @generated from rpc grpc.health.v1.Health.List
-   */
   list: {
     methodKind: "unary";
     input: typeof HealthListRequestSchema;

@@ -8,257 +8,105 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file grpc/reflection/v1alpha/reflection.proto.
- */
 export const file_grpc_reflection_v1alpha_reflection: GenFile = /*@__PURE__*/
   fileDesc("CihncnBjL3JlZmxlY3Rpb24vdjFhbHBoYS9yZWZsZWN0aW9uLnByb3RvEhdncnBjLnJlZmxlY3Rpb24udjFhbHBoYSKKAgoXU2VydmVyUmVmbGVjdGlvblJlcXVlc3QSDAoEaG9zdBgBIAEoCRIaChBmaWxlX2J5X2ZpbGVuYW1lGAMgASgJSAASIAoWZmlsZV9jb250YWluaW5nX3N5bWJvbBgEIAEoCUgAEk4KGWZpbGVfY29udGFpbmluZ19leHRlbnNpb24YBSABKAsyKS5ncnBjLnJlZmxlY3Rpb24udjFhbHBoYS5FeHRlbnNpb25SZXF1ZXN0SAASJwodYWxsX2V4dGVuc2lvbl9udW1iZXJzX29mX3R5cGUYBiABKAlIABIXCg1saXN0X3NlcnZpY2VzGAcgASgJSABCEQoPbWVzc2FnZV9yZXF1ZXN0IkUKEEV4dGVuc2lvblJlcXVlc3QSFwoPY29udGFpbmluZ190eXBlGAEgASgJEhgKEGV4dGVuc2lvbl9udW1iZXIYAiABKAUi0QMKGFNlcnZlclJlZmxlY3Rpb25SZXNwb25zZRISCgp2YWxpZF9ob3N0GAEgASgJEkoKEG9yaWdpbmFsX3JlcXVlc3QYAiABKAsyMC5ncnBjLnJlZmxlY3Rpb24udjFhbHBoYS5TZXJ2ZXJSZWZsZWN0aW9uUmVxdWVzdBJTChhmaWxlX2Rlc2NyaXB0b3JfcmVzcG9uc2UYBCABKAsyLy5ncnBjLnJlZmxlY3Rpb24udjFhbHBoYS5GaWxlRGVzY3JpcHRvclJlc3BvbnNlSAASWgoeYWxsX2V4dGVuc2lvbl9udW1iZXJzX3Jlc3BvbnNlGAUgASgLMjAuZ3JwYy5yZWZsZWN0aW9uLnYxYWxwaGEuRXh0ZW5zaW9uTnVtYmVyUmVzcG9uc2VIABJOChZsaXN0X3NlcnZpY2VzX3Jlc3BvbnNlGAYgASgLMiwuZ3JwYy5yZWZsZWN0aW9uLnYxYWxwaGEuTGlzdFNlcnZpY2VSZXNwb25zZUgAEkAKDmVycm9yX3Jlc3BvbnNlGAcgASgLMiYuZ3JwYy5yZWZsZWN0aW9uLnYxYWxwaGEuRXJyb3JSZXNwb25zZUgAQhIKEG1lc3NhZ2VfcmVzcG9uc2UiNwoWRmlsZURlc2NyaXB0b3JSZXNwb25zZRIdChVmaWxlX2Rlc2NyaXB0b3JfcHJvdG8YASADKAwiSwoXRXh0ZW5zaW9uTnVtYmVyUmVzcG9uc2USFgoOYmFzZV90eXBlX25hbWUYASABKAkSGAoQZXh0ZW5zaW9uX251bWJlchgCIAMoBSJQChNMaXN0U2VydmljZVJlc3BvbnNlEjkKB3NlcnZpY2UYASADKAsyKC5ncnBjLnJlZmxlY3Rpb24udjFhbHBoYS5TZXJ2aWNlUmVzcG9uc2UiHwoPU2VydmljZVJlc3BvbnNlEgwKBG5hbWUYASABKAkiOgoNRXJyb3JSZXNwb25zZRISCgplcnJvcl9jb2RlGAEgASgFEhUKDWVycm9yX21lc3NhZ2UYAiABKAkykwEKEFNlcnZlclJlZmxlY3Rpb24SfwoUU2VydmVyUmVmbGVjdGlvbkluZm8SMC5ncnBjLnJlZmxlY3Rpb24udjFhbHBoYS5TZXJ2ZXJSZWZsZWN0aW9uUmVxdWVzdBoxLmdycGMucmVmbGVjdGlvbi52MWFscGhhLlNlcnZlclJlZmxlY3Rpb25SZXNwb25zZSgBMAFiBnByb3RvMw");
 
-/**
- * One question.
- *
- * @generated from message grpc.reflection.v1alpha.ServerReflectionRequest
- */
 export type ServerReflectionRequest = Message<"grpc.reflection.v1alpha.ServerReflectionRequest"> & {
-  /**
-   * @generated from field: string host = 1;
-   */
   host: string;
 
-  /**
-   * @generated from oneof grpc.reflection.v1alpha.ServerReflectionRequest.message_request
-   */
   messageRequest: {
-    /**
-     * @generated from field: string file_by_filename = 3;
-     */
     value: string;
     case: "fileByFilename";
   } | {
-    /**
-     * @generated from field: string file_containing_symbol = 4;
-     */
     value: string;
     case: "fileContainingSymbol";
   } | {
-    /**
-     * @generated from field: grpc.reflection.v1alpha.ExtensionRequest file_containing_extension = 5;
-     */
     value: ExtensionRequest;
     case: "fileContainingExtension";
   } | {
-    /**
-     * @generated from field: string all_extension_numbers_of_type = 6;
-     */
     value: string;
     case: "allExtensionNumbersOfType";
   } | {
-    /**
-     * @generated from field: string list_services = 7;
-     */
     value: string;
     case: "listServices";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ServerReflectionRequest.
- * Use `create(ServerReflectionRequestSchema)` to create a new message.
- */
 export const ServerReflectionRequestSchema: GenMessage<ServerReflectionRequest> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 0);
 
-/**
- * An extension by the message it extends and its number.
- *
- * @generated from message grpc.reflection.v1alpha.ExtensionRequest
- */
 export type ExtensionRequest = Message<"grpc.reflection.v1alpha.ExtensionRequest"> & {
-  /**
-   * @generated from field: string containing_type = 1;
-   */
   containingType: string;
 
-  /**
-   * @generated from field: int32 extension_number = 2;
-   */
   extensionNumber: number;
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ExtensionRequest.
- * Use `create(ExtensionRequestSchema)` to create a new message.
- */
 export const ExtensionRequestSchema: GenMessage<ExtensionRequest> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 1);
 
-/**
- * The answer, with its question.
- *
- * @generated from message grpc.reflection.v1alpha.ServerReflectionResponse
- */
 export type ServerReflectionResponse = Message<"grpc.reflection.v1alpha.ServerReflectionResponse"> & {
-  /**
-   * @generated from field: string valid_host = 1;
-   */
   validHost: string;
 
-  /**
-   * @generated from field: grpc.reflection.v1alpha.ServerReflectionRequest original_request = 2;
-   */
   originalRequest?: ServerReflectionRequest | undefined;
 
-  /**
-   * @generated from oneof grpc.reflection.v1alpha.ServerReflectionResponse.message_response
-   */
   messageResponse: {
-    /**
-     * @generated from field: grpc.reflection.v1alpha.FileDescriptorResponse file_descriptor_response = 4;
-     */
     value: FileDescriptorResponse;
     case: "fileDescriptorResponse";
   } | {
-    /**
-     * @generated from field: grpc.reflection.v1alpha.ExtensionNumberResponse all_extension_numbers_response = 5;
-     */
     value: ExtensionNumberResponse;
     case: "allExtensionNumbersResponse";
   } | {
-    /**
-     * @generated from field: grpc.reflection.v1alpha.ListServiceResponse list_services_response = 6;
-     */
     value: ListServiceResponse;
     case: "listServicesResponse";
   } | {
-    /**
-     * @generated from field: grpc.reflection.v1alpha.ErrorResponse error_response = 7;
-     */
     value: ErrorResponse;
     case: "errorResponse";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ServerReflectionResponse.
- * Use `create(ServerReflectionResponseSchema)` to create a new message.
- */
 export const ServerReflectionResponseSchema: GenMessage<ServerReflectionResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 2);
 
-/**
- * Serialized FileDescriptorProto messages: the file asked for and those it needs.
- *
- * @generated from message grpc.reflection.v1alpha.FileDescriptorResponse
- */
 export type FileDescriptorResponse = Message<"grpc.reflection.v1alpha.FileDescriptorResponse"> & {
-  /**
-   * @generated from field: repeated bytes file_descriptor_proto = 1;
-   */
   fileDescriptorProto: Uint8Array[];
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.FileDescriptorResponse.
- * Use `create(FileDescriptorResponseSchema)` to create a new message.
- */
 export const FileDescriptorResponseSchema: GenMessage<FileDescriptorResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 3);
 
-/**
- * Numbers of the extensions of a message.
- *
- * @generated from message grpc.reflection.v1alpha.ExtensionNumberResponse
- */
 export type ExtensionNumberResponse = Message<"grpc.reflection.v1alpha.ExtensionNumberResponse"> & {
-  /**
-   * @generated from field: string base_type_name = 1;
-   */
   baseTypeName: string;
 
-  /**
-   * @generated from field: repeated int32 extension_number = 2;
-   */
   extensionNumber: number[];
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ExtensionNumberResponse.
- * Use `create(ExtensionNumberResponseSchema)` to create a new message.
- */
 export const ExtensionNumberResponseSchema: GenMessage<ExtensionNumberResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 4);
 
-/**
- * All services of the server.
- *
- * @generated from message grpc.reflection.v1alpha.ListServiceResponse
- */
 export type ListServiceResponse = Message<"grpc.reflection.v1alpha.ListServiceResponse"> & {
-  /**
-   * @generated from field: repeated grpc.reflection.v1alpha.ServiceResponse service = 1;
-   */
   service: ServiceResponse[];
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ListServiceResponse.
- * Use `create(ListServiceResponseSchema)` to create a new message.
- */
 export const ListServiceResponseSchema: GenMessage<ListServiceResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 5);
 
-/**
- * One service by its full name.
- *
- * @generated from message grpc.reflection.v1alpha.ServiceResponse
- */
 export type ServiceResponse = Message<"grpc.reflection.v1alpha.ServiceResponse"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
   name: string;
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ServiceResponse.
- * Use `create(ServiceResponseSchema)` to create a new message.
- */
 export const ServiceResponseSchema: GenMessage<ServiceResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 6);
 
-/**
- * A status code of gRPC and what went wrong.
- *
- * @generated from message grpc.reflection.v1alpha.ErrorResponse
- */
 export type ErrorResponse = Message<"grpc.reflection.v1alpha.ErrorResponse"> & {
-  /**
-   * @generated from field: int32 error_code = 1;
-   */
   errorCode: number;
 
-  /**
-   * @generated from field: string error_message = 2;
-   */
   errorMessage: string;
 };
 
-/**
- * Describes the message grpc.reflection.v1alpha.ErrorResponse.
- * Use `create(ErrorResponseSchema)` to create a new message.
- */
 export const ErrorResponseSchema: GenMessage<ErrorResponse> = /*@__PURE__*/
   messageDesc(file_grpc_reflection_v1alpha_reflection, 7);
 
-/**
- * Tells tools which services a server has and what their messages look like.
- *
- * @generated from service grpc.reflection.v1alpha.ServerReflection
- */
 export const ServerReflection: GenService<{
-  /**
-   * @generated from rpc grpc.reflection.v1alpha.ServerReflection.ServerReflectionInfo
-   */
   serverReflectionInfo: {
     methodKind: "bidi_streaming";
     input: typeof ServerReflectionRequestSchema;

@@ -8,155 +8,60 @@ import type { FieldOptions, FileOptions, MessageOptions } from "@bufbuild/protob
 import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file xds/annotations/v3/status.proto.
- */
 export const file_xds_annotations_v3_status: GenFile = /*@__PURE__*/
   fileDesc("Ch94ZHMvYW5ub3RhdGlvbnMvdjMvc3RhdHVzLnByb3RvEhJ4ZHMuYW5ub3RhdGlvbnMudjMiMAoURmlsZVN0YXR1c0Fubm90YXRpb24SGAoQd29ya19pbl9wcm9ncmVzcxgBIAEoCCIzChdNZXNzYWdlU3RhdHVzQW5ub3RhdGlvbhIYChB3b3JrX2luX3Byb2dyZXNzGAEgASgIIjEKFUZpZWxkU3RhdHVzQW5ub3RhdGlvbhIYChB3b3JrX2luX3Byb2dyZXNzGAEgASgIInYKEFN0YXR1c0Fubm90YXRpb24SGAoQd29ya19pbl9wcm9ncmVzcxgBIAEoCBJIChZwYWNrYWdlX3ZlcnNpb25fc3RhdHVzGAIgASgOMigueGRzLmFubm90YXRpb25zLnYzLlBhY2thZ2VWZXJzaW9uU3RhdHVzKl0KFFBhY2thZ2VWZXJzaW9uU3RhdHVzEgsKB1VOS05PV04QABIKCgZGUk9aRU4QARIKCgZBQ1RJVkUQAhIgChxORVhUX01BSk9SX1ZFUlNJT05fQ0FORElEQVRFEAM6agoLZmlsZV9zdGF0dXMSHC5nb29nbGUucHJvdG9idWYuRmlsZU9wdGlvbnMY6siUbCABKAsyKC54ZHMuYW5ub3RhdGlvbnMudjMuRmlsZVN0YXR1c0Fubm90YXRpb25SCmZpbGVTdGF0dXM6dgoObWVzc2FnZV9zdGF0dXMSHy5nb29nbGUucHJvdG9idWYuTWVzc2FnZU9wdGlvbnMY6siUbCABKAsyKy54ZHMuYW5ub3RhdGlvbnMudjMuTWVzc2FnZVN0YXR1c0Fubm90YXRpb25SDW1lc3NhZ2VTdGF0dXM6bgoMZmllbGRfc3RhdHVzEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjqyJRsIAEoCzIpLnhkcy5hbm5vdGF0aW9ucy52My5GaWVsZFN0YXR1c0Fubm90YXRpb25SC2ZpZWxkU3RhdHVzQitaKWdpdGh1Yi5jb20vY25jZi94ZHMvZ28veGRzL2Fubm90YXRpb25zL3YzYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
-/**
- * @generated from message xds.annotations.v3.FileStatusAnnotation
- */
 export type FileStatusAnnotation = Message<"xds.annotations.v3.FileStatusAnnotation"> & {
-  /**
-   * The entity is work-in-progress and subject to breaking changes.
-   *
-   * @generated from field: bool work_in_progress = 1;
-   */
   workInProgress: boolean;
 };
 
-/**
- * Describes the message xds.annotations.v3.FileStatusAnnotation.
- * Use `create(FileStatusAnnotationSchema)` to create a new message.
- */
 export const FileStatusAnnotationSchema: GenMessage<FileStatusAnnotation> = /*@__PURE__*/
   messageDesc(file_xds_annotations_v3_status, 0);
 
-/**
- * @generated from message xds.annotations.v3.MessageStatusAnnotation
- */
 export type MessageStatusAnnotation = Message<"xds.annotations.v3.MessageStatusAnnotation"> & {
-  /**
-   * The entity is work-in-progress and subject to breaking changes.
-   *
-   * @generated from field: bool work_in_progress = 1;
-   */
   workInProgress: boolean;
 };
 
-/**
- * Describes the message xds.annotations.v3.MessageStatusAnnotation.
- * Use `create(MessageStatusAnnotationSchema)` to create a new message.
- */
 export const MessageStatusAnnotationSchema: GenMessage<MessageStatusAnnotation> = /*@__PURE__*/
   messageDesc(file_xds_annotations_v3_status, 1);
 
-/**
- * @generated from message xds.annotations.v3.FieldStatusAnnotation
- */
 export type FieldStatusAnnotation = Message<"xds.annotations.v3.FieldStatusAnnotation"> & {
-  /**
-   * The entity is work-in-progress and subject to breaking changes.
-   *
-   * @generated from field: bool work_in_progress = 1;
-   */
   workInProgress: boolean;
 };
 
-/**
- * Describes the message xds.annotations.v3.FieldStatusAnnotation.
- * Use `create(FieldStatusAnnotationSchema)` to create a new message.
- */
 export const FieldStatusAnnotationSchema: GenMessage<FieldStatusAnnotation> = /*@__PURE__*/
   messageDesc(file_xds_annotations_v3_status, 2);
 
-/**
- * @generated from message xds.annotations.v3.StatusAnnotation
- */
 export type StatusAnnotation = Message<"xds.annotations.v3.StatusAnnotation"> & {
-  /**
-   * The entity is work-in-progress and subject to breaking changes.
-   *
-   * @generated from field: bool work_in_progress = 1;
-   */
   workInProgress: boolean;
 
-  /**
-   * The entity belongs to a package with the given version status.
-   *
-   * @generated from field: xds.annotations.v3.PackageVersionStatus package_version_status = 2;
-   */
   packageVersionStatus: PackageVersionStatus;
 };
 
-/**
- * Describes the message xds.annotations.v3.StatusAnnotation.
- * Use `create(StatusAnnotationSchema)` to create a new message.
- */
 export const StatusAnnotationSchema: GenMessage<StatusAnnotation> = /*@__PURE__*/
   messageDesc(file_xds_annotations_v3_status, 3);
 
-/**
- * @generated from enum xds.annotations.v3.PackageVersionStatus
- */
 export const PackageVersionStatus = {
-  /**
-   * Unknown package version status.
-   *
-   * @generated from enum value: UNKNOWN = 0;
-   */
   UNKNOWN: 0,
 
-  /**
-   * This version of the package is frozen.
-   *
-   * @generated from enum value: FROZEN = 1;
-   */
   FROZEN: 1,
 
-  /**
-   * This version of the package is the active development version.
-   *
-   * @generated from enum value: ACTIVE = 2;
-   */
   ACTIVE: 2,
 
-  /**
-   * This version of the package is the candidate for the next major version. It
-   * is typically machine generated from the active development version.
-   *
-   * @generated from enum value: NEXT_MAJOR_VERSION_CANDIDATE = 3;
-   */
   NEXT_MAJOR_VERSION_CANDIDATE: 3,
 } as const;
 
-/**
- * @generated from enum xds.annotations.v3.PackageVersionStatus
- */
 export type PackageVersionStatus = (typeof PackageVersionStatus)[keyof typeof PackageVersionStatus] | UnknownEnum;
 
-/**
- * Describes the enum xds.annotations.v3.PackageVersionStatus.
- */
 export const PackageVersionStatusSchema: GenEnum<PackageVersionStatus> = /*@__PURE__*/
   enumDesc(file_xds_annotations_v3_status, 0);
 
-/**
- * @generated from extension: xds.annotations.v3.FileStatusAnnotation file_status = 226829418;
- */
 export const file_status: GenExtension<FileOptions, FileStatusAnnotation> = /*@__PURE__*/
   extDesc(file_xds_annotations_v3_status, 0);
 
-/**
- * @generated from extension: xds.annotations.v3.MessageStatusAnnotation message_status = 226829418;
- */
 export const message_status: GenExtension<MessageOptions, MessageStatusAnnotation> = /*@__PURE__*/
   extDesc(file_xds_annotations_v3_status, 1);
 
-/**
- * @generated from extension: xds.annotations.v3.FieldStatusAnnotation field_status = 226829418;
- */
 export const field_status: GenExtension<FieldOptions, FieldStatusAnnotation> = /*@__PURE__*/
   extDesc(file_xds_annotations_v3_status, 2);
 

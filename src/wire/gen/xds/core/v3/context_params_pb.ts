@@ -7,34 +7,13 @@ import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_xds_annotations_v3_status } from "../../annotations/v3/status_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file xds/core/v3/context_params.proto.
- */
 export const file_xds_core_v3_context_params: GenFile = /*@__PURE__*/
   fileDesc("CiB4ZHMvY29yZS92My9jb250ZXh0X3BhcmFtcy5wcm90bxILeGRzLmNvcmUudjMidgoNQ29udGV4dFBhcmFtcxI2CgZwYXJhbXMYASADKAsyJi54ZHMuY29yZS52My5Db250ZXh0UGFyYW1zLlBhcmFtc0VudHJ5Gi0KC1BhcmFtc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAFCWgoWY29tLmdpdGh1Yi54ZHMuY29yZS52M0ISQ29udGV4dFBhcmFtc1Byb3RvUAFaImdpdGh1Yi5jb20vY25jZi94ZHMvZ28veGRzL2NvcmUvdjPSxqThBgIIAWIGcHJvdG8z", [file_xds_annotations_v3_status]);
 
-/**
- * Additional parameters that can be used to select resource variants. These include any
- * global context parameters, per-resource type client feature capabilities and per-resource
- * type functional attributes. All per-resource type attributes will be `xds.resource.`
- * prefixed and some of these are documented below:
- *
- * `xds.resource.listening_address`: The value is "IP:port" (e.g. "10.1.1.3:8080") which is
- *   the listening address of a Listener. Used in a Listener resource query.
- *
- * @generated from message xds.core.v3.ContextParams
- */
 export type ContextParams = Message<"xds.core.v3.ContextParams"> & {
-  /**
-   * @generated from field: map<string, string> params = 1;
-   */
   params: { [key: string]: string };
 };
 
-/**
- * Describes the message xds.core.v3.ContextParams.
- * Use `create(ContextParamsSchema)` to create a new message.
- */
 export const ContextParamsSchema: GenMessage<ContextParams> = /*@__PURE__*/
   messageDesc(file_xds_core_v3_context_params, 0);
 

@@ -15,392 +15,121 @@ import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/v
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/address.proto.
- */
 export const file_envoy_config_core_v3_address: GenFile = /*@__PURE__*/
   fileDesc("CiJlbnZveS9jb25maWcvY29yZS92My9hZGRyZXNzLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyJUCgRQaXBlEhUKBHBhdGgYASABKAlCB/pCBHICEAESFgoEbW9kZRgCIAEoDUII+kIFKgMY/wM6HZrFiB4YChZlbnZveS5hcGkudjIuY29yZS5QaXBlImoKFEVudm95SW50ZXJuYWxBZGRyZXNzEh4KFHNlcnZlcl9saXN0ZW5lcl9uYW1lGAEgASgJSAASEwoLZW5kcG9pbnRfaWQYAiABKAlCHQoWYWRkcmVzc19uYW1lX3NwZWNpZmllchID+EIBIrMCCg1Tb2NrZXRBZGRyZXNzEkgKCHByb3RvY29sGAEgASgOMiwuZW52b3kuY29uZmlnLmNvcmUudjMuU29ja2V0QWRkcmVzcy5Qcm90b2NvbEII+kIFggECEAESGAoHYWRkcmVzcxgCIAEoCUIH+kIEcgIQARIfCgpwb3J0X3ZhbHVlGAMgASgNQgn6QgYqBBj//wNIABIUCgpuYW1lZF9wb3J0GAQgASgJSAASFQoNcmVzb2x2ZXJfbmFtZRgFIAEoCRITCgtpcHY0X2NvbXBhdBgGIAEoCCIcCghQcm90b2NvbBIHCgNUQ1AQABIHCgNVRFAQATommsWIHiEKH2Vudm95LmFwaS52Mi5jb3JlLlNvY2tldEFkZHJlc3NCFQoOcG9ydF9zcGVjaWZpZXISA/hCASLdAQoMVGNwS2VlcGFsaXZlEjYKEGtlZXBhbGl2ZV9wcm9iZXMYASABKAsyHC5nb29nbGUucHJvdG9idWYuVUludDMyVmFsdWUSNAoOa2VlcGFsaXZlX3RpbWUYAiABKAsyHC5nb29nbGUucHJvdG9idWYuVUludDMyVmFsdWUSOAoSa2VlcGFsaXZlX2ludGVydmFsGAMgASgLMhwuZ29vZ2xlLnByb3RvYnVmLlVJbnQzMlZhbHVlOiWaxYgeIAoeZW52b3kuYXBpLnYyLmNvcmUuVGNwS2VlcGFsaXZlIpkBChJFeHRyYVNvdXJjZUFkZHJlc3MSPgoHYWRkcmVzcxgBIAEoCzIjLmVudm95LmNvbmZpZy5jb3JlLnYzLlNvY2tldEFkZHJlc3NCCPpCBYoBAhABEkMKDnNvY2tldF9vcHRpb25zGAIgASgLMisuZW52b3kuY29uZmlnLmNvcmUudjMuU29ja2V0T3B0aW9uc092ZXJyaWRlIsUDCgpCaW5kQ29uZmlnEjsKDnNvdXJjZV9hZGRyZXNzGAEgASgLMiMuZW52b3kuY29uZmlnLmNvcmUudjMuU29ja2V0QWRkcmVzcxIsCghmcmVlYmluZBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5Cb29sVmFsdWUSOgoOc29ja2V0X29wdGlvbnMYAyADKAsyIi5lbnZveS5jb25maWcuY29yZS52My5Tb2NrZXRPcHRpb24SSAoWZXh0cmFfc291cmNlX2FkZHJlc3NlcxgFIAMoCzIoLmVudm95LmNvbmZpZy5jb3JlLnYzLkV4dHJhU291cmNlQWRkcmVzcxJVChthZGRpdGlvbmFsX3NvdXJjZV9hZGRyZXNzZXMYBCADKAsyIy5lbnZveS5jb25maWcuY29yZS52My5Tb2NrZXRBZGRyZXNzQgsYAZLHhtgEAzMuMBJKChZsb2NhbF9hZGRyZXNzX3NlbGVjdG9yGAYgASgLMiouZW52b3kuY29uZmlnLmNvcmUudjMuVHlwZWRFeHRlbnNpb25Db25maWc6I5rFiB4eChxlbnZveS5hcGkudjIuY29yZS5CaW5kQ29uZmlnIvQBCgdBZGRyZXNzEj0KDnNvY2tldF9hZGRyZXNzGAEgASgLMiMuZW52b3kuY29uZmlnLmNvcmUudjMuU29ja2V0QWRkcmVzc0gAEioKBHBpcGUYAiABKAsyGi5lbnZveS5jb25maWcuY29yZS52My5QaXBlSAASTAoWZW52b3lfaW50ZXJuYWxfYWRkcmVzcxgDIAEoCzIqLmVudm95LmNvbmZpZy5jb3JlLnYzLkVudm95SW50ZXJuYWxBZGRyZXNzSAA6IJrFiB4bChllbnZveS5hcGkudjIuY29yZS5BZGRyZXNzQg4KB2FkZHJlc3MSA/hCASKMAQoJQ2lkclJhbmdlEh8KDmFkZHJlc3NfcHJlZml4GAEgASgJQgf6QgRyAhABEjoKCnByZWZpeF9sZW4YAiABKAsyHC5nb29nbGUucHJvdG9idWYuVUludDMyVmFsdWVCCPpCBSoDGIABOiKaxYgeHQobZW52b3kuYXBpLnYyLmNvcmUuQ2lkclJhbmdlQoABCiJpby5lbnZveXByb3h5LmVudm95LmNvbmZpZy5jb3JlLnYzQgxBZGRyZXNzUHJvdG9QAVpCZ2l0aHViLmNvbS9lbnZveXByb3h5L2dvLWNvbnRyb2wtcGxhbmUvZW52b3kvY29uZmlnL2NvcmUvdjM7Y29yZXYzuoDI0QYCEAJiBnByb3RvMw", [file_envoy_config_core_v3_extension, file_envoy_config_core_v3_socket_option, file_google_protobuf_wrappers, file_envoy_annotations_deprecation, file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * @generated from message envoy.config.core.v3.Pipe
- */
 export type Pipe = Message<"envoy.config.core.v3.Pipe"> & {
-  /**
-   * Unix Domain Socket path. On Linux, paths starting with '@' will use the
-   * abstract namespace. The starting '@' is replaced by a null byte by Envoy.
-   * Paths starting with '@' will result in an error in environments other than
-   * Linux.
-   *
-   * @generated from field: string path = 1;
-   */
   path: string;
 
-  /**
-   * The mode for the Pipe. Not applicable for abstract sockets.
-   *
-   * @generated from field: uint32 mode = 2;
-   */
   mode: number;
 };
 
-/**
- * Describes the message envoy.config.core.v3.Pipe.
- * Use `create(PipeSchema)` to create a new message.
- */
 export const PipeSchema: GenMessage<Pipe> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 0);
 
-/**
- * The address represents an envoy internal listener.
- * [#comment: TODO(asraa): When address available, remove workaround from test/server/server_fuzz_test.cc:30.]
- *
- * @generated from message envoy.config.core.v3.EnvoyInternalAddress
- */
 export type EnvoyInternalAddress = Message<"envoy.config.core.v3.EnvoyInternalAddress"> & {
-  /**
-   * @generated from oneof envoy.config.core.v3.EnvoyInternalAddress.address_name_specifier
-   */
   addressNameSpecifier: {
-    /**
-     * Specifies the :ref:`name <envoy_v3_api_field_config.listener.v3.Listener.name>` of the
-     * internal listener.
-     *
-     * @generated from field: string server_listener_name = 1;
-     */
     value: string;
     case: "serverListenerName";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * Specifies an endpoint identifier to distinguish between multiple endpoints for the same internal listener in a
-   * single upstream pool. Only used in the upstream addresses for tracking changes to individual endpoints. This, for
-   * example, may be set to the final destination IP for the target internal listener.
-   *
-   * @generated from field: string endpoint_id = 2;
-   */
   endpointId: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.EnvoyInternalAddress.
- * Use `create(EnvoyInternalAddressSchema)` to create a new message.
- */
 export const EnvoyInternalAddressSchema: GenMessage<EnvoyInternalAddress> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 1);
 
-/**
- * [#next-free-field: 7]
- *
- * @generated from message envoy.config.core.v3.SocketAddress
- */
 export type SocketAddress = Message<"envoy.config.core.v3.SocketAddress"> & {
-  /**
-   * @generated from field: envoy.config.core.v3.SocketAddress.Protocol protocol = 1;
-   */
   protocol: SocketAddress_Protocol;
 
-  /**
-   * The address for this socket. :ref:`Listeners <config_listeners>` will bind
-   * to the address. An empty address is not allowed. Specify ``0.0.0.0`` or ``::``
-   * to bind to any address. [#comment:TODO(zuercher) reinstate when implemented:
-   * It is possible to distinguish a Listener address via the prefix/suffix matching
-   * in :ref:`FilterChainMatch <envoy_v3_api_msg_config.listener.v3.FilterChainMatch>`.] When used
-   * within an upstream :ref:`BindConfig <envoy_v3_api_msg_config.core.v3.BindConfig>`, the address
-   * controls the source address of outbound connections. For :ref:`clusters
-   * <envoy_v3_api_msg_config.cluster.v3.Cluster>`, the cluster type determines whether the
-   * address must be an IP (``STATIC`` or ``EDS`` clusters) or a hostname resolved by DNS
-   * (``STRICT_DNS`` or ``LOGICAL_DNS`` clusters). Address resolution can be customized
-   * via :ref:`resolver_name <envoy_v3_api_field_config.core.v3.SocketAddress.resolver_name>`.
-   *
-   * @generated from field: string address = 2;
-   */
   address: string;
 
-  /**
-   * @generated from oneof envoy.config.core.v3.SocketAddress.port_specifier
-   */
   portSpecifier: {
-    /**
-     * @generated from field: uint32 port_value = 3;
-     */
     value: number;
     case: "portValue";
   } | {
-    /**
-     * This is only valid if :ref:`resolver_name
-     * <envoy_v3_api_field_config.core.v3.SocketAddress.resolver_name>` is specified below and the
-     * named resolver is capable of named port resolution.
-     *
-     * @generated from field: string named_port = 4;
-     */
     value: string;
     case: "namedPort";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * The name of the custom resolver. This must have been registered with Envoy. If
-   * this is empty, a context dependent default applies. If the address is a concrete
-   * IP address, no resolution will occur. If address is a hostname this
-   * should be set for resolution other than DNS. Specifying a custom resolver with
-   * ``STRICT_DNS`` or ``LOGICAL_DNS`` will generate an error at runtime.
-   *
-   * @generated from field: string resolver_name = 5;
-   */
   resolverName: string;
 
-  /**
-   * When binding to an IPv6 address above, this enables `IPv4 compatibility
-   * <https://tools.ietf.org/html/rfc3493#page-11>`_. Binding to ``::`` will
-   * allow both IPv4 and IPv6 connections, with peer IPv4 addresses mapped into
-   * IPv6 space as ``::FFFF:<IPv4-address>``.
-   *
-   * @generated from field: bool ipv4_compat = 6;
-   */
   ipv4Compat: boolean;
 };
 
-/**
- * Describes the message envoy.config.core.v3.SocketAddress.
- * Use `create(SocketAddressSchema)` to create a new message.
- */
 export const SocketAddressSchema: GenMessage<SocketAddress> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 2);
 
-/**
- * @generated from enum envoy.config.core.v3.SocketAddress.Protocol
- */
 export const SocketAddress_Protocol = {
-  /**
-   * @generated from enum value: TCP = 0;
-   */
   TCP: 0,
 
-  /**
-   * @generated from enum value: UDP = 1;
-   */
   UDP: 1,
 } as const;
 
-/**
- * @generated from enum envoy.config.core.v3.SocketAddress.Protocol
- */
 export type SocketAddress_Protocol = (typeof SocketAddress_Protocol)[keyof typeof SocketAddress_Protocol] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.SocketAddress.Protocol.
- */
 export const SocketAddress_ProtocolSchema: GenEnum<SocketAddress_Protocol> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_address, 2, 0);
 
-/**
- * @generated from message envoy.config.core.v3.TcpKeepalive
- */
 export type TcpKeepalive = Message<"envoy.config.core.v3.TcpKeepalive"> & {
-  /**
-   * Maximum number of keepalive probes to send without response before deciding
-   * the connection is dead. Default is to use the OS level configuration (unless
-   * overridden, Linux defaults to 9.)
-   *
-   * @generated from field: google.protobuf.UInt32Value keepalive_probes = 1;
-   */
   keepaliveProbes?: number | undefined;
 
-  /**
-   * The number of seconds a connection needs to be idle before keep-alive probes
-   * start being sent. Default is to use the OS level configuration (unless
-   * overridden, Linux defaults to 7200s (i.e., 2 hours.)
-   *
-   * @generated from field: google.protobuf.UInt32Value keepalive_time = 2;
-   */
   keepaliveTime?: number | undefined;
 
-  /**
-   * The number of seconds between keep-alive probes. Default is to use the OS
-   * level configuration (unless overridden, Linux defaults to 75s.)
-   *
-   * @generated from field: google.protobuf.UInt32Value keepalive_interval = 3;
-   */
   keepaliveInterval?: number | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.TcpKeepalive.
- * Use `create(TcpKeepaliveSchema)` to create a new message.
- */
 export const TcpKeepaliveSchema: GenMessage<TcpKeepalive> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 3);
 
-/**
- * @generated from message envoy.config.core.v3.ExtraSourceAddress
- */
 export type ExtraSourceAddress = Message<"envoy.config.core.v3.ExtraSourceAddress"> & {
-  /**
-   * The additional address to bind.
-   *
-   * @generated from field: envoy.config.core.v3.SocketAddress address = 1;
-   */
   address?: SocketAddress | undefined;
 
-  /**
-   * Additional socket options that may not be present in Envoy source code or
-   * precompiled binaries. If specified, this will override the
-   * :ref:`socket_options <envoy_v3_api_field_config.core.v3.BindConfig.socket_options>`
-   * in the BindConfig. If specified with no
-   * :ref:`socket_options <envoy_v3_api_field_config.core.v3.SocketOptionsOverride.socket_options>`
-   * or an empty list of :ref:`socket_options <envoy_v3_api_field_config.core.v3.SocketOptionsOverride.socket_options>`,
-   * it means no socket option will apply.
-   *
-   * @generated from field: envoy.config.core.v3.SocketOptionsOverride socket_options = 2;
-   */
   socketOptions?: SocketOptionsOverride | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.ExtraSourceAddress.
- * Use `create(ExtraSourceAddressSchema)` to create a new message.
- */
 export const ExtraSourceAddressSchema: GenMessage<ExtraSourceAddress> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 4);
 
-/**
- * [#next-free-field: 7]
- *
- * @generated from message envoy.config.core.v3.BindConfig
- */
 export type BindConfig = Message<"envoy.config.core.v3.BindConfig"> & {
-  /**
-   * The address to bind to when creating a socket.
-   *
-   * @generated from field: envoy.config.core.v3.SocketAddress source_address = 1;
-   */
   sourceAddress?: SocketAddress | undefined;
 
-  /**
-   * Whether to set the ``IP_FREEBIND`` option when creating the socket. When this
-   * flag is set to true, allows the :ref:`source_address
-   * <envoy_v3_api_field_config.core.v3.BindConfig.source_address>` to be an IP address
-   * that is not configured on the system running Envoy. When this flag is set
-   * to false, the option ``IP_FREEBIND`` is disabled on the socket. When this
-   * flag is not set (default), the socket is not modified, i.e. the option is
-   * neither enabled nor disabled.
-   *
-   * @generated from field: google.protobuf.BoolValue freebind = 2;
-   */
   freebind?: boolean | undefined;
 
-  /**
-   * Additional socket options that may not be present in Envoy source code or
-   * precompiled binaries.
-   *
-   * @generated from field: repeated envoy.config.core.v3.SocketOption socket_options = 3;
-   */
   socketOptions: SocketOption[];
 
-  /**
-   * Extra source addresses appended to the address specified in the ``source_address``
-   * field. This enables to specify multiple source addresses.
-   * The source address selection is determined by :ref:`local_address_selector
-   * <envoy_v3_api_field_config.core.v3.BindConfig.local_address_selector>`.
-   *
-   * @generated from field: repeated envoy.config.core.v3.ExtraSourceAddress extra_source_addresses = 5;
-   */
   extraSourceAddresses: ExtraSourceAddress[];
 
-  /**
-   * Deprecated by
-   * :ref:`extra_source_addresses <envoy_v3_api_field_config.core.v3.BindConfig.extra_source_addresses>`
-   *
-   * @generated from field: repeated envoy.config.core.v3.SocketAddress additional_source_addresses = 4 [deprecated = true];
-   * @deprecated
-   */
   additionalSourceAddresses: SocketAddress[];
 
-  /**
-   * Custom local address selector to override the default (i.e.
-   * :ref:`DefaultLocalAddressSelector
-   * <envoy_v3_api_msg_config.upstream.local_address_selector.v3.DefaultLocalAddressSelector>`).
-   * [#extension-category: envoy.upstream.local_address_selector]
-   *
-   * @generated from field: envoy.config.core.v3.TypedExtensionConfig local_address_selector = 6;
-   */
   localAddressSelector?: TypedExtensionConfig | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.BindConfig.
- * Use `create(BindConfigSchema)` to create a new message.
- */
 export const BindConfigSchema: GenMessage<BindConfig> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 5);
 
-/**
- * Addresses specify either a logical or physical address and port, which are
- * used to tell Envoy where to bind/listen, connect to upstream and find
- * management servers.
- *
- * @generated from message envoy.config.core.v3.Address
- */
 export type Address = Message<"envoy.config.core.v3.Address"> & {
-  /**
-   * @generated from oneof envoy.config.core.v3.Address.address
-   */
   address: {
-    /**
-     * @generated from field: envoy.config.core.v3.SocketAddress socket_address = 1;
-     */
     value: SocketAddress;
     case: "socketAddress";
   } | {
-    /**
-     * @generated from field: envoy.config.core.v3.Pipe pipe = 2;
-     */
     value: Pipe;
     case: "pipe";
   } | {
-    /**
-     * Specifies a user-space address handled by :ref:`internal listeners
-     * <envoy_v3_api_field_config.listener.v3.Listener.internal_listener>`.
-     *
-     * @generated from field: envoy.config.core.v3.EnvoyInternalAddress envoy_internal_address = 3;
-     */
     value: EnvoyInternalAddress;
     case: "envoyInternalAddress";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message envoy.config.core.v3.Address.
- * Use `create(AddressSchema)` to create a new message.
- */
 export const AddressSchema: GenMessage<Address> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 6);
 
-/**
- * CidrRange specifies an IP Address and a prefix length to construct
- * the subnet mask for a `CIDR <https://tools.ietf.org/html/rfc4632>`_ range.
- *
- * @generated from message envoy.config.core.v3.CidrRange
- */
 export type CidrRange = Message<"envoy.config.core.v3.CidrRange"> & {
-  /**
-   * IPv4 or IPv6 address, e.g. ``192.0.0.0`` or ``2001:db8::``.
-   *
-   * @generated from field: string address_prefix = 1;
-   */
   addressPrefix: string;
 
-  /**
-   * Length of prefix, e.g. 0, 32. Defaults to 0 when unset.
-   *
-   * @generated from field: google.protobuf.UInt32Value prefix_len = 2;
-   */
   prefixLen?: number | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.CidrRange.
- * Use `create(CidrRangeSchema)` to create a new message.
- */
 export const CidrRangeSchema: GenMessage<CidrRange> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_address, 7);
 

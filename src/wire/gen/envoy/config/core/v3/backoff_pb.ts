@@ -11,43 +11,15 @@ import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/v
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/backoff.proto.
- */
 export const file_envoy_config_core_v3_backoff: GenFile = /*@__PURE__*/
   fileDesc("CiJlbnZveS9jb25maWcvY29yZS92My9iYWNrb2ZmLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyK4AQoPQmFja29mZlN0cmF0ZWd5EkAKDWJhc2VfaW50ZXJ2YWwYASABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CDvpCC6oBCAgBMgQQwIQ9EjkKDG1heF9pbnRlcnZhbBgCIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkII+kIFqgECKgA6KJrFiB4jCiFlbnZveS5hcGkudjIuY29yZS5CYWNrb2ZmU3RyYXRlZ3lCgAEKImlvLmVudm95cHJveHkuZW52b3kuY29uZmlnLmNvcmUudjNCDEJhY2tvZmZQcm90b1ABWkJnaXRodWIuY29tL2Vudm95cHJveHkvZ28tY29udHJvbC1wbGFuZS9lbnZveS9jb25maWcvY29yZS92Mztjb3JldjO6gMjRBgIQAmIGcHJvdG8z", [file_google_protobuf_duration, file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * Configuration defining a jittered exponential back off strategy.
- *
- * @generated from message envoy.config.core.v3.BackoffStrategy
- */
 export type BackoffStrategy = Message<"envoy.config.core.v3.BackoffStrategy"> & {
-  /**
-   * The base interval to be used for the next back off computation. It should
-   * be greater than zero and less than or equal to :ref:`max_interval
-   * <envoy_v3_api_field_config.core.v3.BackoffStrategy.max_interval>`.
-   *
-   * @generated from field: google.protobuf.Duration base_interval = 1;
-   */
   baseInterval?: Duration | undefined;
 
-  /**
-   * Specifies the maximum interval between retries. This parameter is optional,
-   * but must be greater than or equal to the :ref:`base_interval
-   * <envoy_v3_api_field_config.core.v3.BackoffStrategy.base_interval>` if set. The default
-   * is 10 times the :ref:`base_interval
-   * <envoy_v3_api_field_config.core.v3.BackoffStrategy.base_interval>`.
-   *
-   * @generated from field: google.protobuf.Duration max_interval = 2;
-   */
   maxInterval?: Duration | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.BackoffStrategy.
- * Use `create(BackoffStrategySchema)` to create a new message.
- */
 export const BackoffStrategySchema: GenMessage<BackoffStrategy> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_backoff, 0);
 

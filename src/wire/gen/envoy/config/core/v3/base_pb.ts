@@ -25,1334 +25,388 @@ import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/v
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/base.proto.
- */
 export const file_envoy_config_core_v3_base: GenFile = /*@__PURE__*/
   fileDesc("Ch9lbnZveS9jb25maWcvY29yZS92My9iYXNlLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyJdCghMb2NhbGl0eRIOCgZyZWdpb24YASABKAkSDAoEem9uZRgCIAEoCRIQCghzdWJfem9uZRgDIAEoCTohmsWIHhwKGmVudm95LmFwaS52Mi5jb3JlLkxvY2FsaXR5IpEBCgxCdWlsZFZlcnNpb24SLwoHdmVyc2lvbhgBIAEoCzIeLmVudm95LnR5cGUudjMuU2VtYW50aWNWZXJzaW9uEikKCG1ldGFkYXRhGAIgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdDolmsWIHiAKHmVudm95LmFwaS52Mi5jb3JlLkJ1aWxkVmVyc2lvbiLPAQoJRXh0ZW5zaW9uEgwKBG5hbWUYASABKAkSEAoIY2F0ZWdvcnkYAiABKAkSJAoPdHlwZV9kZXNjcmlwdG9yGAMgASgJQgsYAZLHhtgEAzMuMBIzCgd2ZXJzaW9uGAQgASgLMiIuZW52b3kuY29uZmlnLmNvcmUudjMuQnVpbGRWZXJzaW9uEhAKCGRpc2FibGVkGAUgASgIEhEKCXR5cGVfdXJscxgGIAMoCToimsWIHh0KG2Vudm95LmFwaS52Mi5jb3JlLkV4dGVuc2lvbiKKBQoETm9kZRIKCgJpZBgBIAEoCRIPCgdjbHVzdGVyGAIgASgJEikKCG1ldGFkYXRhGAMgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBJNChJkeW5hbWljX3BhcmFtZXRlcnMYDCADKAsyMS5lbnZveS5jb25maWcuY29yZS52My5Ob2RlLkR5bmFtaWNQYXJhbWV0ZXJzRW50cnkSMAoIbG9jYWxpdHkYBCABKAsyHi5lbnZveS5jb25maWcuY29yZS52My5Mb2NhbGl0eRIXCg91c2VyX2FnZW50X25hbWUYBiABKAkSHAoSdXNlcl9hZ2VudF92ZXJzaW9uGAcgASgJSAASRgoYdXNlcl9hZ2VudF9idWlsZF92ZXJzaW9uGAggASgLMiIuZW52b3kuY29uZmlnLmNvcmUudjMuQnVpbGRWZXJzaW9uSAASMwoKZXh0ZW5zaW9ucxgJIAMoCzIfLmVudm95LmNvbmZpZy5jb3JlLnYzLkV4dGVuc2lvbhIXCg9jbGllbnRfZmVhdHVyZXMYCiADKAkSRwoTbGlzdGVuaW5nX2FkZHJlc3NlcxgLIAMoCzIdLmVudm95LmNvbmZpZy5jb3JlLnYzLkFkZHJlc3NCCxgBkseG2AQDMy4wGlQKFkR5bmFtaWNQYXJhbWV0ZXJzRW50cnkSCwoDa2V5GAEgASgJEikKBXZhbHVlGAIgASgLMhoueGRzLmNvcmUudjMuQ29udGV4dFBhcmFtczoCOAE6HZrFiB4YChZlbnZveS5hcGkudjIuY29yZS5Ob2RlQhkKF3VzZXJfYWdlbnRfdmVyc2lvbl90eXBlSgQIBRAGUg1idWlsZF92ZXJzaW9uIpADCghNZXRhZGF0YRJZCg9maWx0ZXJfbWV0YWRhdGEYASADKAsyMi5lbnZveS5jb25maWcuY29yZS52My5NZXRhZGF0YS5GaWx0ZXJNZXRhZGF0YUVudHJ5Qgz6QgmaAQYiBHICEAESZAoVdHlwZWRfZmlsdGVyX21ldGFkYXRhGAIgAygLMjcuZW52b3kuY29uZmlnLmNvcmUudjMuTWV0YWRhdGEuVHlwZWRGaWx0ZXJNZXRhZGF0YUVudHJ5Qgz6QgmaAQYiBHICEAEaTgoTRmlsdGVyTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSJgoFdmFsdWUYAiABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0OgI4ARpQChhUeXBlZEZpbHRlck1ldGFkYXRhRW50cnkSCwoDa2V5GAEgASgJEiMKBXZhbHVlGAIgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueToCOAE6IZrFiB4cChplbnZveS5hcGkudjIuY29yZS5NZXRhZGF0YSJsCg1SdW50aW1lVUludDMyEhUKDWRlZmF1bHRfdmFsdWUYAiABKA0SHAoLcnVudGltZV9rZXkYAyABKAlCB/pCBHICEAE6JprFiB4hCh9lbnZveS5hcGkudjIuY29yZS5SdW50aW1lVUludDMyIl0KDlJ1bnRpbWVQZXJjZW50Ei0KDWRlZmF1bHRfdmFsdWUYASABKAsyFi5lbnZveS50eXBlLnYzLlBlcmNlbnQSHAoLcnVudGltZV9rZXkYAiABKAlCB/pCBHICEAEibAoNUnVudGltZURvdWJsZRIVCg1kZWZhdWx0X3ZhbHVlGAEgASgBEhwKC3J1bnRpbWVfa2V5GAIgASgJQgf6QgRyAhABOiaaxYgeIQofZW52b3kuYXBpLnYyLmNvcmUuUnVudGltZURvdWJsZSKcAQoSUnVudGltZUZlYXR1cmVGbGFnEjsKDWRlZmF1bHRfdmFsdWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuQm9vbFZhbHVlQgj6QgWKAQIQARIcCgtydW50aW1lX2tleRgCIAEoCUIH+kIEcgIQATormsWIHiYKJGVudm95LmFwaS52Mi5jb3JlLlJ1bnRpbWVGZWF0dXJlRmxhZyIzCghLZXlWYWx1ZRIYCgNrZXkYASABKAlCC/pCCHIGEAEogIABEg0KBXZhbHVlGAIgASgMIp8CCg5LZXlWYWx1ZUFwcGVuZBI3CgVlbnRyeRgBIAEoCzIeLmVudm95LmNvbmZpZy5jb3JlLnYzLktleVZhbHVlQgj6QgWKAQIQARJTCgZhY3Rpb24YAiABKA4yOS5lbnZveS5jb25maWcuY29yZS52My5LZXlWYWx1ZUFwcGVuZC5LZXlWYWx1ZUFwcGVuZEFjdGlvbkII+kIFggECEAEifwoUS2V5VmFsdWVBcHBlbmRBY3Rpb24SGwoXQVBQRU5EX0lGX0VYSVNUU19PUl9BREQQABIRCg1BRERfSUZfQUJTRU5UEAESHgoaT1ZFUldSSVRFX0lGX0VYSVNUU19PUl9BREQQAhIXChNPVkVSV1JJVEVfSUZfRVhJU1RTEAMiYwoQS2V5VmFsdWVNdXRhdGlvbhI0CgZhcHBlbmQYASABKAsyJC5lbnZveS5jb25maWcuY29yZS52My5LZXlWYWx1ZUFwcGVuZBIZCgZyZW1vdmUYAiABKAlCCfpCBnIEKICAASI1Cg5RdWVyeVBhcmFtZXRlchIUCgNrZXkYASABKAlCB/pCBHICEAESDQoFdmFsdWUYAiABKAkitwEKC0hlYWRlclZhbHVlEh4KA2tleRgBIAEoCUIR+kIOcgwQASiAgAHIAQDAAQESMAoFdmFsdWUYAiABKAlCIfpCDHIKKICAAcgBAMABAvKY/o8FDBIKdmFsdWVfdHlwZRIwCglyYXdfdmFsdWUYAyABKAxCHfpCCHoGEAAYgIAB8pj+jwUMEgp2YWx1ZV90eXBlOiSaxYgeHwodZW52b3kuYXBpLnYyLmNvcmUuSGVhZGVyVmFsdWUiqwMKEUhlYWRlclZhbHVlT3B0aW9uEjsKBmhlYWRlchgBIAEoCzIhLmVudm95LmNvbmZpZy5jb3JlLnYzLkhlYWRlclZhbHVlQgj6QgWKAQIQARI3CgZhcHBlbmQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuQm9vbFZhbHVlQgsYAZLHhtgEAzMuMBJbCg1hcHBlbmRfYWN0aW9uGAMgASgOMjouZW52b3kuY29uZmlnLmNvcmUudjMuSGVhZGVyVmFsdWVPcHRpb24uSGVhZGVyQXBwZW5kQWN0aW9uQgj6QgWCAQIQARIYChBrZWVwX2VtcHR5X3ZhbHVlGAQgASgIIn0KEkhlYWRlckFwcGVuZEFjdGlvbhIbChdBUFBFTkRfSUZfRVhJU1RTX09SX0FERBAAEhEKDUFERF9JRl9BQlNFTlQQARIeChpPVkVSV1JJVEVfSUZfRVhJU1RTX09SX0FERBACEhcKE09WRVJXUklURV9JRl9FWElTVFMQAzoqmsWIHiUKI2Vudm95LmFwaS52Mi5jb3JlLkhlYWRlclZhbHVlT3B0aW9uImMKCUhlYWRlck1hcBIyCgdoZWFkZXJzGAEgAygLMiEuZW52b3kuY29uZmlnLmNvcmUudjMuSGVhZGVyVmFsdWU6IprFiB4dChtlbnZveS5hcGkudjIuY29yZS5IZWFkZXJNYXAiKQoQV2F0Y2hlZERpcmVjdG9yeRIVCgRwYXRoGAEgASgJQgf6QgRyAhABIv0BCgpEYXRhU291cmNlEhsKCGZpbGVuYW1lGAEgASgJQgf6QgRyAhABSAASFgoMaW5saW5lX2J5dGVzGAIgASgMSAASFwoNaW5saW5lX3N0cmluZxgDIAEoCUgAEicKFGVudmlyb25tZW50X3ZhcmlhYmxlGAQgASgJQgf6QgRyAhABSAASQQoRd2F0Y2hlZF9kaXJlY3RvcnkYBSABKAsyJi5lbnZveS5jb25maWcuY29yZS52My5XYXRjaGVkRGlyZWN0b3J5OiOaxYgeHgocZW52b3kuYXBpLnYyLmNvcmUuRGF0YVNvdXJjZUIQCglzcGVjaWZpZXISA/hCASLjBAoLUmV0cnlQb2xpY3kSPQoOcmV0cnlfYmFja19vZmYYASABKAsyJS5lbnZveS5jb25maWcuY29yZS52My5CYWNrb2ZmU3RyYXRlZ3kSRgoLbnVtX3JldHJpZXMYAiABKAsyHC5nb29nbGUucHJvdG9idWYuVUludDMyVmFsdWVCE/KY/o8FDQoLbWF4X3JldHJpZXMSEAoIcmV0cnlfb24YAyABKAkSRwoOcmV0cnlfcHJpb3JpdHkYBCABKAsyLy5lbnZveS5jb25maWcuY29yZS52My5SZXRyeVBvbGljeS5SZXRyeVByaW9yaXR5ElIKFHJldHJ5X2hvc3RfcHJlZGljYXRlGAUgAygLMjQuZW52b3kuY29uZmlnLmNvcmUudjMuUmV0cnlQb2xpY3kuUmV0cnlIb3N0UHJlZGljYXRlEikKIWhvc3Rfc2VsZWN0aW9uX3JldHJ5X21heF9hdHRlbXB0cxgGIAEoAxpjCg1SZXRyeVByaW9yaXR5EhUKBG5hbWUYASABKAlCB/pCBHICEAESLAoMdHlwZWRfY29uZmlnGAIgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueUgAQg0KC2NvbmZpZ190eXBlGmgKElJldHJ5SG9zdFByZWRpY2F0ZRIVCgRuYW1lGAEgASgJQgf6QgRyAhABEiwKDHR5cGVkX2NvbmZpZxgCIAEoCzIULmdvb2dsZS5wcm90b2J1Zi5BbnlIAEINCgtjb25maWdfdHlwZTokmsWIHh8KHWVudm95LmFwaS52Mi5jb3JlLlJldHJ5UG9saWN5IsoBChBSZW1vdGVEYXRhU291cmNlEjkKCGh0dHBfdXJpGAEgASgLMh0uZW52b3kuY29uZmlnLmNvcmUudjMuSHR0cFVyaUII+kIFigECEAESFwoGc2hhMjU2GAIgASgJQgf6QgRyAhABEjcKDHJldHJ5X3BvbGljeRgDIAEoCzIhLmVudm95LmNvbmZpZy5jb3JlLnYzLlJldHJ5UG9saWN5OimaxYgeJAoiZW52b3kuYXBpLnYyLmNvcmUuUmVtb3RlRGF0YVNvdXJjZSK6AQoPQXN5bmNEYXRhU291cmNlEjEKBWxvY2FsGAEgASgLMiAuZW52b3kuY29uZmlnLmNvcmUudjMuRGF0YVNvdXJjZUgAEjgKBnJlbW90ZRgCIAEoCzImLmVudm95LmNvbmZpZy5jb3JlLnYzLlJlbW90ZURhdGFTb3VyY2VIADoomsWIHiMKIWVudm95LmFwaS52Mi5jb3JlLkFzeW5jRGF0YVNvdXJjZUIQCglzcGVjaWZpZXISA/hCASKdAQoPVHJhbnNwb3J0U29ja2V0EhUKBG5hbWUYASABKAlCB/pCBHICEAESLAoMdHlwZWRfY29uZmlnGAMgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueUgAOiiaxYgeIwohZW52b3kuYXBpLnYyLmNvcmUuVHJhbnNwb3J0U29ja2V0Qg0KC2NvbmZpZ190eXBlSgQIAhADUgZjb25maWcipQEKGFJ1bnRpbWVGcmFjdGlvbmFsUGVyY2VudBJBCg1kZWZhdWx0X3ZhbHVlGAEgASgLMiAuZW52b3kudHlwZS52My5GcmFjdGlvbmFsUGVyY2VudEII+kIFigECEAESEwoLcnVudGltZV9rZXkYAiABKAk6MZrFiB4sCiplbnZveS5hcGkudjIuY29yZS5SdW50aW1lRnJhY3Rpb25hbFBlcmNlbnQiSQoMQ29udHJvbFBsYW5lEhIKCmlkZW50aWZpZXIYASABKAk6JZrFiB4gCh5lbnZveS5hcGkudjIuY29yZS5Db250cm9sUGxhbmUqKAoPUm91dGluZ1ByaW9yaXR5EgsKB0RFRkFVTFQQABIICgRISUdIEAEqiQEKDVJlcXVlc3RNZXRob2QSFgoSTUVUSE9EX1VOU1BFQ0lGSUVEEAASBwoDR0VUEAESCAoESEVBRBACEggKBFBPU1QQAxIHCgNQVVQQBBIKCgZERUxFVEUQBRILCgdDT05ORUNUEAYSCwoHT1BUSU9OUxAHEgkKBVRSQUNFEAgSCQoFUEFUQ0gQCSo+ChBUcmFmZmljRGlyZWN0aW9uEg8KC1VOU1BFQ0lGSUVEEAASCwoHSU5CT1VORBABEgwKCE9VVEJPVU5EEAJCfQoiaW8uZW52b3lwcm94eS5lbnZveS5jb25maWcuY29yZS52M0IJQmFzZVByb3RvUAFaQmdpdGh1Yi5jb20vZW52b3lwcm94eS9nby1jb250cm9sLXBsYW5lL2Vudm95L2NvbmZpZy9jb3JlL3YzO2NvcmV2M7qAyNEGAhACYgZwcm90bzM", [file_envoy_config_core_v3_address, file_envoy_config_core_v3_backoff, file_envoy_config_core_v3_http_uri, file_envoy_type_v3_percent, file_envoy_type_v3_semantic_version, file_google_protobuf_any, file_google_protobuf_struct, file_google_protobuf_wrappers, file_xds_core_v3_context_params, file_envoy_annotations_deprecation, file_udpa_annotations_migrate, file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * Identifies location of where either Envoy runs or where upstream hosts run.
- *
- * @generated from message envoy.config.core.v3.Locality
- */
 export type Locality = Message<"envoy.config.core.v3.Locality"> & {
-  /**
-   * Region this :ref:`zone <envoy_v3_api_field_config.core.v3.Locality.zone>` belongs to.
-   *
-   * @generated from field: string region = 1;
-   */
   region: string;
 
-  /**
-   * Defines the local service zone where Envoy is running. Though optional, it
-   * should be set if discovery service routing is used and the discovery
-   * service exposes :ref:`zone data <envoy_v3_api_field_config.endpoint.v3.LocalityLbEndpoints.locality>`,
-   * either in this message or via :option:`--service-zone`. The meaning of zone
-   * is context dependent, e.g. `Availability Zone (AZ)
-   * <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html>`_
-   * on AWS, `Zone <https://cloud.google.com/compute/docs/regions-zones/>`_ on
-   * GCP, etc.
-   *
-   * @generated from field: string zone = 2;
-   */
   zone: string;
 
-  /**
-   * When used for locality of upstream hosts, this field further splits zone
-   * into smaller chunks of sub-zones so they can be load balanced
-   * independently.
-   *
-   * @generated from field: string sub_zone = 3;
-   */
   subZone: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.Locality.
- * Use `create(LocalitySchema)` to create a new message.
- */
 export const LocalitySchema: GenMessage<Locality> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 0);
 
-/**
- * BuildVersion combines SemVer version of extension with free-form build information
- * (i.e. 'alpha', 'private-build') as a set of strings.
- *
- * @generated from message envoy.config.core.v3.BuildVersion
- */
 export type BuildVersion = Message<"envoy.config.core.v3.BuildVersion"> & {
-  /**
-   * SemVer version of extension.
-   *
-   * @generated from field: envoy.type.v3.SemanticVersion version = 1;
-   */
   version?: SemanticVersion | undefined;
 
-  /**
-   * Free-form build information.
-   * Envoy defines several well known keys in the source/common/version/version.h file
-   *
-   * @generated from field: google.protobuf.Struct metadata = 2;
-   */
   metadata?: JsonObject | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.BuildVersion.
- * Use `create(BuildVersionSchema)` to create a new message.
- */
 export const BuildVersionSchema: GenMessage<BuildVersion> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 1);
 
-/**
- * Version and identification for an Envoy extension.
- * [#next-free-field: 7]
- *
- * @generated from message envoy.config.core.v3.Extension
- */
 export type Extension = Message<"envoy.config.core.v3.Extension"> & {
-  /**
-   * This is the name of the Envoy filter as specified in the Envoy
-   * configuration, e.g. envoy.filters.http.router, com.acme.widget.
-   *
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * Category of the extension.
-   * Extension category names use reverse DNS notation. For instance "envoy.filters.listener"
-   * for Envoy's built-in listener filters or "com.acme.filters.http" for HTTP filters from
-   * acme.com vendor.
-   * [#comment:TODO(yanavlasov): Link to the doc with existing envoy category names.]
-   *
-   * @generated from field: string category = 2;
-   */
   category: string;
 
-  /**
-   * [#not-implemented-hide:] Type descriptor of extension configuration proto.
-   * [#comment:TODO(yanavlasov): Link to the doc with existing configuration protos.]
-   * [#comment:TODO(yanavlasov): Add tests when PR #9391 lands.]
-   *
-   * @generated from field: string type_descriptor = 3 [deprecated = true];
-   * @deprecated
-   */
   typeDescriptor: string;
 
-  /**
-   * The version is a property of the extension and maintained independently
-   * of other extensions and the Envoy API.
-   * This field is not set when extension did not provide version information.
-   *
-   * @generated from field: envoy.config.core.v3.BuildVersion version = 4;
-   */
   version?: BuildVersion | undefined;
 
-  /**
-   * Indicates that the extension is present but was disabled via dynamic configuration.
-   *
-   * @generated from field: bool disabled = 5;
-   */
   disabled: boolean;
 
-  /**
-   * Type URLs of extension configuration protos.
-   *
-   * @generated from field: repeated string type_urls = 6;
-   */
   typeUrls: string[];
 };
 
-/**
- * Describes the message envoy.config.core.v3.Extension.
- * Use `create(ExtensionSchema)` to create a new message.
- */
 export const ExtensionSchema: GenMessage<Extension> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 2);
 
-/**
- * Identifies a specific Envoy instance. The node identifier is presented to the
- * management server, which may use this identifier to distinguish per Envoy
- * configuration for serving.
- * [#next-free-field: 13]
- *
- * @generated from message envoy.config.core.v3.Node
- */
 export type Node = Message<"envoy.config.core.v3.Node"> & {
-  /**
-   * An opaque node identifier for the Envoy node. This also provides the local
-   * service node name. It should be set if any of the following features are
-   * used: :ref:`statsd <arch_overview_statistics>`, :ref:`CDS
-   * <config_cluster_manager_cds>`, and :ref:`HTTP tracing
-   * <arch_overview_tracing>`, either in this message or via
-   * :option:`--service-node`.
-   *
-   * @generated from field: string id = 1;
-   */
   id: string;
 
-  /**
-   * Defines the local service cluster name where Envoy is running. Though
-   * optional, it should be set if any of the following features are used:
-   * :ref:`statsd <arch_overview_statistics>`, :ref:`health check cluster
-   * verification
-   * <envoy_v3_api_field_config.core.v3.HealthCheck.HttpHealthCheck.service_name_matcher>`,
-   * :ref:`runtime override directory <envoy_v3_api_msg_config.bootstrap.v3.Runtime>`,
-   * :ref:`user agent addition
-   * <envoy_v3_api_field_extensions.filters.network.http_connection_manager.v3.HttpConnectionManager.add_user_agent>`,
-   * :ref:`HTTP global rate limiting <config_http_filters_rate_limit>`,
-   * :ref:`CDS <config_cluster_manager_cds>`, and :ref:`HTTP tracing
-   * <arch_overview_tracing>`, either in this message or via
-   * :option:`--service-cluster`.
-   *
-   * @generated from field: string cluster = 2;
-   */
   cluster: string;
 
-  /**
-   * Opaque metadata extending the node identifier. Envoy will pass this
-   * directly to the management server.
-   *
-   * @generated from field: google.protobuf.Struct metadata = 3;
-   */
   metadata?: JsonObject | undefined;
 
-  /**
-   * Map from xDS resource type URL to dynamic context parameters. These may vary at runtime (unlike
-   * other fields in this message). For example, the xDS client may have a shard identifier that
-   * changes during the lifetime of the xDS client. In Envoy, this would be achieved by updating the
-   * dynamic context on the Server::Instance's LocalInfo context provider. The shard ID dynamic
-   * parameter then appears in this field during future discovery requests.
-   *
-   * @generated from field: map<string, xds.core.v3.ContextParams> dynamic_parameters = 12;
-   */
   dynamicParameters: { [key: string]: ContextParams };
 
-  /**
-   * Locality specifying where the Envoy instance is running.
-   *
-   * @generated from field: envoy.config.core.v3.Locality locality = 4;
-   */
   locality?: Locality | undefined;
 
-  /**
-   * Free-form string that identifies the entity requesting config.
-   * E.g. "envoy" or "grpc"
-   *
-   * @generated from field: string user_agent_name = 6;
-   */
   userAgentName: string;
 
-  /**
-   * @generated from oneof envoy.config.core.v3.Node.user_agent_version_type
-   */
   userAgentVersionType: {
-    /**
-     * Free-form string that identifies the version of the entity requesting config.
-     * E.g. "1.12.2" or "abcd1234", or "SpecialEnvoyBuild"
-     *
-     * @generated from field: string user_agent_version = 7;
-     */
     value: string;
     case: "userAgentVersion";
   } | {
-    /**
-     * Structured version of the entity requesting config.
-     *
-     * @generated from field: envoy.config.core.v3.BuildVersion user_agent_build_version = 8;
-     */
     value: BuildVersion;
     case: "userAgentBuildVersion";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * List of extensions and their versions supported by the node.
-   *
-   * @generated from field: repeated envoy.config.core.v3.Extension extensions = 9;
-   */
   extensions: Extension[];
 
-  /**
-   * Client feature support list. These are well known features described
-   * in the Envoy API repository for a given major version of an API. Client features
-   * use reverse DNS naming scheme, for example ``com.acme.feature``.
-   * See :ref:`the list of features <client_features>` that xDS client may
-   * support.
-   *
-   * @generated from field: repeated string client_features = 10;
-   */
   clientFeatures: string[];
 
-  /**
-   * Known listening ports on the node as a generic hint to the management server
-   * for filtering :ref:`listeners <config_listeners>` to be returned. For example,
-   * if there is a listener bound to port 80, the list can optionally contain the
-   * SocketAddress ``(0.0.0.0,80)``. The field is optional and just a hint.
-   *
-   * @generated from field: repeated envoy.config.core.v3.Address listening_addresses = 11 [deprecated = true];
-   * @deprecated
-   */
   listeningAddresses: Address[];
 };
 
-/**
- * Describes the message envoy.config.core.v3.Node.
- * Use `create(NodeSchema)` to create a new message.
- */
 export const NodeSchema: GenMessage<Node> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 3);
 
-/**
- * Metadata provides additional inputs to filters based on matched listeners,
- * filter chains, routes and endpoints. It is structured as a map, usually from
- * filter name (in reverse DNS format) to metadata specific to the filter. Metadata
- * key-values for a filter are merged as connection and request handling occurs,
- * with later values for the same key overriding earlier values.
- *
- * An example use of metadata is providing additional values to
- * http_connection_manager in the envoy.http_connection_manager.access_log
- * namespace.
- *
- * Another example use of metadata is to per service config info in cluster metadata, which may get
- * consumed by multiple filters.
- *
- * For load balancing, Metadata provides a means to subset cluster endpoints.
- * Endpoints have a Metadata object associated and routes contain a Metadata
- * object to match against. There are some well defined metadata used today for
- * this purpose:
- *
- * * ``{"envoy.lb": {"canary": <bool> }}`` This indicates the canary status of an
- *   endpoint and is also used during header processing
- *   (x-envoy-upstream-canary) and for stats purposes.
- * [#next-major-version: move to type/metadata/v2]
- *
- * @generated from message envoy.config.core.v3.Metadata
- */
 export type Metadata = Message<"envoy.config.core.v3.Metadata"> & {
-  /**
-   * Key is the reverse DNS filter name, e.g. com.acme.widget. The ``envoy.*``
-   * namespace is reserved for Envoy's built-in filters.
-   * If both ``filter_metadata`` and
-   * :ref:`typed_filter_metadata <envoy_v3_api_field_config.core.v3.Metadata.typed_filter_metadata>`
-   * fields are present in the metadata with same keys,
-   * only ``typed_filter_metadata`` field will be parsed.
-   *
-   * @generated from field: map<string, google.protobuf.Struct> filter_metadata = 1;
-   */
   filterMetadata: { [key: string]: JsonObject };
 
-  /**
-   * Key is the reverse DNS filter name, e.g. com.acme.widget. The ``envoy.*``
-   * namespace is reserved for Envoy's built-in filters.
-   * The value is encoded as google.protobuf.Any.
-   * If both :ref:`filter_metadata <envoy_v3_api_field_config.core.v3.Metadata.filter_metadata>`
-   * and ``typed_filter_metadata`` fields are present in the metadata with same keys,
-   * only ``typed_filter_metadata`` field will be parsed.
-   *
-   * @generated from field: map<string, google.protobuf.Any> typed_filter_metadata = 2;
-   */
   typedFilterMetadata: { [key: string]: Any };
 };
 
-/**
- * Describes the message envoy.config.core.v3.Metadata.
- * Use `create(MetadataSchema)` to create a new message.
- */
 export const MetadataSchema: GenMessage<Metadata> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 4);
 
-/**
- * Runtime derived uint32 with a default when not specified.
- *
- * @generated from message envoy.config.core.v3.RuntimeUInt32
- */
 export type RuntimeUInt32 = Message<"envoy.config.core.v3.RuntimeUInt32"> & {
-  /**
-   * Default value if runtime value is not available.
-   *
-   * @generated from field: uint32 default_value = 2;
-   */
   defaultValue: number;
 
-  /**
-   * Runtime key to get value for comparison. This value is used if defined.
-   *
-   * @generated from field: string runtime_key = 3;
-   */
   runtimeKey: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RuntimeUInt32.
- * Use `create(RuntimeUInt32Schema)` to create a new message.
- */
 export const RuntimeUInt32Schema: GenMessage<RuntimeUInt32> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 5);
 
-/**
- * Runtime derived percentage with a default when not specified.
- *
- * @generated from message envoy.config.core.v3.RuntimePercent
- */
 export type RuntimePercent = Message<"envoy.config.core.v3.RuntimePercent"> & {
-  /**
-   * Default value if runtime value is not available.
-   *
-   * @generated from field: envoy.type.v3.Percent default_value = 1;
-   */
   defaultValue?: Percent | undefined;
 
-  /**
-   * Runtime key to get value for comparison. This value is used if defined.
-   *
-   * @generated from field: string runtime_key = 2;
-   */
   runtimeKey: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RuntimePercent.
- * Use `create(RuntimePercentSchema)` to create a new message.
- */
 export const RuntimePercentSchema: GenMessage<RuntimePercent> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 6);
 
-/**
- * Runtime derived double with a default when not specified.
- *
- * @generated from message envoy.config.core.v3.RuntimeDouble
- */
 export type RuntimeDouble = Message<"envoy.config.core.v3.RuntimeDouble"> & {
-  /**
-   * Default value if runtime value is not available.
-   *
-   * @generated from field: double default_value = 1;
-   */
   defaultValue: number;
 
-  /**
-   * Runtime key to get value for comparison. This value is used if defined.
-   *
-   * @generated from field: string runtime_key = 2;
-   */
   runtimeKey: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RuntimeDouble.
- * Use `create(RuntimeDoubleSchema)` to create a new message.
- */
 export const RuntimeDoubleSchema: GenMessage<RuntimeDouble> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 7);
 
-/**
- * Runtime derived bool with a default when not specified.
- *
- * @generated from message envoy.config.core.v3.RuntimeFeatureFlag
- */
 export type RuntimeFeatureFlag = Message<"envoy.config.core.v3.RuntimeFeatureFlag"> & {
-  /**
-   * Default value if runtime value is not available.
-   *
-   * @generated from field: google.protobuf.BoolValue default_value = 1;
-   */
   defaultValue?: boolean | undefined;
 
-  /**
-   * Runtime key to get value for comparison. This value is used if defined. The boolean value must
-   * be represented via its
-   * `canonical JSON encoding <https://developers.google.com/protocol-buffers/docs/proto3#json>`_.
-   *
-   * @generated from field: string runtime_key = 2;
-   */
   runtimeKey: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RuntimeFeatureFlag.
- * Use `create(RuntimeFeatureFlagSchema)` to create a new message.
- */
 export const RuntimeFeatureFlagSchema: GenMessage<RuntimeFeatureFlag> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 8);
 
-/**
- * @generated from message envoy.config.core.v3.KeyValue
- */
 export type KeyValue = Message<"envoy.config.core.v3.KeyValue"> & {
-  /**
-   * The key of the key/value pair.
-   *
-   * @generated from field: string key = 1;
-   */
   key: string;
 
-  /**
-   * The value of the key/value pair.
-   *
-   * @generated from field: bytes value = 2;
-   */
   value: Uint8Array;
 };
 
-/**
- * Describes the message envoy.config.core.v3.KeyValue.
- * Use `create(KeyValueSchema)` to create a new message.
- */
 export const KeyValueSchema: GenMessage<KeyValue> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 9);
 
-/**
- * Key/value pair plus option to control append behavior. This is used to specify
- * key/value pairs that should be appended to a set of existing key/value pairs.
- *
- * @generated from message envoy.config.core.v3.KeyValueAppend
- */
 export type KeyValueAppend = Message<"envoy.config.core.v3.KeyValueAppend"> & {
-  /**
-   * Key/value pair entry that this option to append or overwrite.
-   *
-   * @generated from field: envoy.config.core.v3.KeyValue entry = 1;
-   */
   entry?: KeyValue | undefined;
 
-  /**
-   * Describes the action taken to append/overwrite the given value for an existing
-   * key or to only add this key if it's absent.
-   *
-   * @generated from field: envoy.config.core.v3.KeyValueAppend.KeyValueAppendAction action = 2;
-   */
   action: KeyValueAppend_KeyValueAppendAction;
 };
 
-/**
- * Describes the message envoy.config.core.v3.KeyValueAppend.
- * Use `create(KeyValueAppendSchema)` to create a new message.
- */
 export const KeyValueAppendSchema: GenMessage<KeyValueAppend> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 10);
 
-/**
- * Describes the supported actions types for key/value pair append action.
- *
- * @generated from enum envoy.config.core.v3.KeyValueAppend.KeyValueAppendAction
- */
 export const KeyValueAppend_KeyValueAppendAction = {
-  /**
-   * If the key already exists, this action will result in the following behavior:
-   *
-   * - Comma-concatenated value if multiple values are not allowed.
-   * - New value added to the list of values if multiple values are allowed.
-   *
-   * If the key doesn't exist then this will add pair with specified key and value.
-   *
-   * @generated from enum value: APPEND_IF_EXISTS_OR_ADD = 0;
-   */
   APPEND_IF_EXISTS_OR_ADD: 0,
 
-  /**
-   * This action will add the key/value pair if it doesn't already exist. If the
-   * key already exists then this will be a no-op.
-   *
-   * @generated from enum value: ADD_IF_ABSENT = 1;
-   */
   ADD_IF_ABSENT: 1,
 
-  /**
-   * This action will overwrite the specified value by discarding any existing
-   * values if the key already exists. If the key doesn't exist then this will add
-   * the pair with specified key and value.
-   *
-   * @generated from enum value: OVERWRITE_IF_EXISTS_OR_ADD = 2;
-   */
   OVERWRITE_IF_EXISTS_OR_ADD: 2,
 
-  /**
-   * This action will overwrite the specified value by discarding any existing
-   * values if the key already exists. If the key doesn't exist then this will
-   * be no-op.
-   *
-   * @generated from enum value: OVERWRITE_IF_EXISTS = 3;
-   */
   OVERWRITE_IF_EXISTS: 3,
 } as const;
 
-/**
- * Describes the supported actions types for key/value pair append action.
- *
- * @generated from enum envoy.config.core.v3.KeyValueAppend.KeyValueAppendAction
- */
 export type KeyValueAppend_KeyValueAppendAction = (typeof KeyValueAppend_KeyValueAppendAction)[keyof typeof KeyValueAppend_KeyValueAppendAction] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.KeyValueAppend.KeyValueAppendAction.
- */
 export const KeyValueAppend_KeyValueAppendActionSchema: GenEnum<KeyValueAppend_KeyValueAppendAction> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_base, 10, 0);
 
-/**
- * Key/value pair to append or remove.
- *
- * @generated from message envoy.config.core.v3.KeyValueMutation
- */
 export type KeyValueMutation = Message<"envoy.config.core.v3.KeyValueMutation"> & {
-  /**
-   * Key/value pair to append or overwrite. Only one of ``append`` or ``remove`` can be set.
-   *
-   * @generated from field: envoy.config.core.v3.KeyValueAppend append = 1;
-   */
   append?: KeyValueAppend | undefined;
 
-  /**
-   * Key to remove. Only one of ``append`` or ``remove`` can be set.
-   *
-   * @generated from field: string remove = 2;
-   */
   remove: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.KeyValueMutation.
- * Use `create(KeyValueMutationSchema)` to create a new message.
- */
 export const KeyValueMutationSchema: GenMessage<KeyValueMutation> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 11);
 
-/**
- * Query parameter name/value pair.
- *
- * @generated from message envoy.config.core.v3.QueryParameter
- */
 export type QueryParameter = Message<"envoy.config.core.v3.QueryParameter"> & {
-  /**
-   * The key of the query parameter. Case sensitive.
-   *
-   * @generated from field: string key = 1;
-   */
   key: string;
 
-  /**
-   * The value of the query parameter.
-   *
-   * @generated from field: string value = 2;
-   */
   value: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.QueryParameter.
- * Use `create(QueryParameterSchema)` to create a new message.
- */
 export const QueryParameterSchema: GenMessage<QueryParameter> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 12);
 
-/**
- * Header name/value pair.
- *
- * @generated from message envoy.config.core.v3.HeaderValue
- */
 export type HeaderValue = Message<"envoy.config.core.v3.HeaderValue"> & {
-  /**
-   * Header name.
-   *
-   * @generated from field: string key = 1;
-   */
   key: string;
 
-  /**
-   * Header value.
-   *
-   * The same :ref:`format specifier <config_access_log_format>` as used for
-   * :ref:`HTTP access logging <config_access_log>` applies here, however
-   * unknown header values are replaced with the empty string instead of ``-``.
-   * Header value is encoded as string. This does not work for non-utf8 characters.
-   * Only one of ``value`` or ``raw_value`` can be set.
-   *
-   * @generated from field: string value = 2;
-   */
   value: string;
 
-  /**
-   * Header value is encoded as bytes which can support non-utf8 characters.
-   * Only one of ``value`` or ``raw_value`` can be set.
-   *
-   * @generated from field: bytes raw_value = 3;
-   */
   rawValue: Uint8Array;
 };
 
-/**
- * Describes the message envoy.config.core.v3.HeaderValue.
- * Use `create(HeaderValueSchema)` to create a new message.
- */
 export const HeaderValueSchema: GenMessage<HeaderValue> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 13);
 
-/**
- * Header name/value pair plus option to control append behavior.
- *
- * @generated from message envoy.config.core.v3.HeaderValueOption
- */
 export type HeaderValueOption = Message<"envoy.config.core.v3.HeaderValueOption"> & {
-  /**
-   * Header name/value pair that this option applies to.
-   *
-   * @generated from field: envoy.config.core.v3.HeaderValue header = 1;
-   */
   header?: HeaderValue | undefined;
 
-  /**
-   * Should the value be appended? If true (default), the value is appended to
-   * existing values. Otherwise it replaces any existing values.
-   * This field is deprecated and please use
-   * :ref:`append_action <envoy_v3_api_field_config.core.v3.HeaderValueOption.append_action>` as replacement.
-   *
-   * .. note::
-   *   The :ref:`external authorization service <envoy_v3_api_msg_service.auth.v3.CheckResponse>` and
-   *   :ref:`external processor service <envoy_v3_api_msg_service.ext_proc.v3.ProcessingResponse>` have
-   *   default value (``false``) for this field.
-   *
-   * @generated from field: google.protobuf.BoolValue append = 2 [deprecated = true];
-   * @deprecated
-   */
   append?: boolean | undefined;
 
-  /**
-   * Describes the action taken to append/overwrite the given value for an existing header
-   * or to only add this header if it's absent.
-   * Value defaults to :ref:`APPEND_IF_EXISTS_OR_ADD
-   * <envoy_v3_api_enum_value_config.core.v3.HeaderValueOption.HeaderAppendAction.APPEND_IF_EXISTS_OR_ADD>`.
-   *
-   * @generated from field: envoy.config.core.v3.HeaderValueOption.HeaderAppendAction append_action = 3;
-   */
   appendAction: HeaderValueOption_HeaderAppendAction;
 
-  /**
-   * Is the header value allowed to be empty? If false (default), custom headers with empty values are dropped,
-   * otherwise they are added.
-   *
-   * @generated from field: bool keep_empty_value = 4;
-   */
   keepEmptyValue: boolean;
 };
 
-/**
- * Describes the message envoy.config.core.v3.HeaderValueOption.
- * Use `create(HeaderValueOptionSchema)` to create a new message.
- */
 export const HeaderValueOptionSchema: GenMessage<HeaderValueOption> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 14);
 
-/**
- * Describes the supported actions types for header append action.
- *
- * @generated from enum envoy.config.core.v3.HeaderValueOption.HeaderAppendAction
- */
 export const HeaderValueOption_HeaderAppendAction = {
-  /**
-   * If the header already exists, this action will result in:
-   *
-   * - Comma-concatenated for predefined inline headers.
-   * - Duplicate header added in the ``HeaderMap`` for other headers.
-   *
-   * If the header doesn't exist then this will add new header with specified key and value.
-   *
-   * @generated from enum value: APPEND_IF_EXISTS_OR_ADD = 0;
-   */
   APPEND_IF_EXISTS_OR_ADD: 0,
 
-  /**
-   * This action will add the header if it doesn't already exist. If the header
-   * already exists then this will be a no-op.
-   *
-   * @generated from enum value: ADD_IF_ABSENT = 1;
-   */
   ADD_IF_ABSENT: 1,
 
-  /**
-   * This action will overwrite the specified value by discarding any existing values if
-   * the header already exists. If the header doesn't exist then this will add the header
-   * with specified key and value.
-   *
-   * @generated from enum value: OVERWRITE_IF_EXISTS_OR_ADD = 2;
-   */
   OVERWRITE_IF_EXISTS_OR_ADD: 2,
 
-  /**
-   * This action will overwrite the specified value by discarding any existing values if
-   * the header already exists. If the header doesn't exist then this will be no-op.
-   *
-   * @generated from enum value: OVERWRITE_IF_EXISTS = 3;
-   */
   OVERWRITE_IF_EXISTS: 3,
 } as const;
 
-/**
- * Describes the supported actions types for header append action.
- *
- * @generated from enum envoy.config.core.v3.HeaderValueOption.HeaderAppendAction
- */
 export type HeaderValueOption_HeaderAppendAction = (typeof HeaderValueOption_HeaderAppendAction)[keyof typeof HeaderValueOption_HeaderAppendAction] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.HeaderValueOption.HeaderAppendAction.
- */
 export const HeaderValueOption_HeaderAppendActionSchema: GenEnum<HeaderValueOption_HeaderAppendAction> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_base, 14, 0);
 
-/**
- * Wrapper for a set of headers.
- *
- * @generated from message envoy.config.core.v3.HeaderMap
- */
 export type HeaderMap = Message<"envoy.config.core.v3.HeaderMap"> & {
-  /**
-   * @generated from field: repeated envoy.config.core.v3.HeaderValue headers = 1;
-   */
   headers: HeaderValue[];
 };
 
-/**
- * Describes the message envoy.config.core.v3.HeaderMap.
- * Use `create(HeaderMapSchema)` to create a new message.
- */
 export const HeaderMapSchema: GenMessage<HeaderMap> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 15);
 
-/**
- * A directory that is watched for changes, e.g. by inotify on Linux. Move/rename
- * events inside this directory trigger the watch.
- *
- * @generated from message envoy.config.core.v3.WatchedDirectory
- */
 export type WatchedDirectory = Message<"envoy.config.core.v3.WatchedDirectory"> & {
-  /**
-   * Directory path to watch.
-   *
-   * @generated from field: string path = 1;
-   */
   path: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.WatchedDirectory.
- * Use `create(WatchedDirectorySchema)` to create a new message.
- */
 export const WatchedDirectorySchema: GenMessage<WatchedDirectory> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 16);
 
-/**
- * Data source consisting of a file, an inline value, or an environment variable.
- * [#next-free-field: 6]
- *
- * @generated from message envoy.config.core.v3.DataSource
- */
 export type DataSource = Message<"envoy.config.core.v3.DataSource"> & {
-  /**
-   * @generated from oneof envoy.config.core.v3.DataSource.specifier
-   */
   specifier: {
-    /**
-     * Local filesystem data source.
-     *
-     * @generated from field: string filename = 1;
-     */
     value: string;
     case: "filename";
   } | {
-    /**
-     * Bytes inlined in the configuration.
-     *
-     * @generated from field: bytes inline_bytes = 2;
-     */
     value: Uint8Array;
     case: "inlineBytes";
   } | {
-    /**
-     * String inlined in the configuration.
-     *
-     * @generated from field: string inline_string = 3;
-     */
     value: string;
     case: "inlineString";
   } | {
-    /**
-     * Environment variable data source.
-     *
-     * @generated from field: string environment_variable = 4;
-     */
     value: string;
     case: "environmentVariable";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * Watched directory that is watched for file changes. If this is set explicitly, the file
-   * specified in the ``filename`` field will be reloaded when relevant file move events occur.
-   *
-   * .. note::
-   *   This field only makes sense when the ``filename`` field is set.
-   *
-   * .. note::
-   *   Envoy only updates when the file is replaced by a file move, and not when the file is
-   *   edited in place.
-   *
-   * .. note::
-   *   Not all use cases of ``DataSource`` support watching directories. It depends on the
-   *   specific usage of the ``DataSource``. See the documentation of the parent message for
-   *   details.
-   *
-   * @generated from field: envoy.config.core.v3.WatchedDirectory watched_directory = 5;
-   */
   watchedDirectory?: WatchedDirectory | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.DataSource.
- * Use `create(DataSourceSchema)` to create a new message.
- */
 export const DataSourceSchema: GenMessage<DataSource> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 17);
 
-/**
- * The message specifies the retry policy of remote data source when fetching fails.
- * [#next-free-field: 7]
- *
- * @generated from message envoy.config.core.v3.RetryPolicy
- */
 export type RetryPolicy = Message<"envoy.config.core.v3.RetryPolicy"> & {
-  /**
-   * Specifies parameters that control :ref:`retry backoff strategy <envoy_v3_api_msg_config.core.v3.BackoffStrategy>`.
-   * This parameter is optional, in which case the default base interval is 1000 milliseconds. The
-   * default maximum interval is 10 times the base interval.
-   *
-   * @generated from field: envoy.config.core.v3.BackoffStrategy retry_back_off = 1;
-   */
   retryBackOff?: BackoffStrategy | undefined;
 
-  /**
-   * Specifies the allowed number of retries. This parameter is optional and
-   * defaults to 1.
-   *
-   * @generated from field: google.protobuf.UInt32Value num_retries = 2;
-   */
   numRetries?: number | undefined;
 
-  /**
-   * For details, see :ref:`retry_on <envoy_v3_api_field_config.route.v3.RetryPolicy.retry_on>`.
-   *
-   * @generated from field: string retry_on = 3;
-   */
   retryOn: string;
 
-  /**
-   * For details, see :ref:`retry_priority <envoy_v3_api_field_config.route.v3.RetryPolicy.retry_priority>`.
-   *
-   * @generated from field: envoy.config.core.v3.RetryPolicy.RetryPriority retry_priority = 4;
-   */
   retryPriority?: RetryPolicy_RetryPriority | undefined;
 
-  /**
-   * For details, see :ref:`RetryHostPredicate <envoy_v3_api_field_config.route.v3.RetryPolicy.retry_host_predicate>`.
-   *
-   * @generated from field: repeated envoy.config.core.v3.RetryPolicy.RetryHostPredicate retry_host_predicate = 5;
-   */
   retryHostPredicate: RetryPolicy_RetryHostPredicate[];
 
-  /**
-   * For details, see :ref:`host_selection_retry_max_attempts <envoy_v3_api_field_config.route.v3.RetryPolicy.host_selection_retry_max_attempts>`.
-   *
-   * @generated from field: int64 host_selection_retry_max_attempts = 6;
-   */
   hostSelectionRetryMaxAttempts: bigint;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RetryPolicy.
- * Use `create(RetryPolicySchema)` to create a new message.
- */
 export const RetryPolicySchema: GenMessage<RetryPolicy> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 18);
 
-/**
- * See :ref:`RetryPriority <envoy_v3_api_field_config.route.v3.RetryPolicy.retry_priority>`.
- *
- * @generated from message envoy.config.core.v3.RetryPolicy.RetryPriority
- */
 export type RetryPolicy_RetryPriority = Message<"envoy.config.core.v3.RetryPolicy.RetryPriority"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * @generated from oneof envoy.config.core.v3.RetryPolicy.RetryPriority.config_type
-   */
   configType: {
-    /**
-     * @generated from field: google.protobuf.Any typed_config = 2;
-     */
     value: Any;
     case: "typedConfig";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message envoy.config.core.v3.RetryPolicy.RetryPriority.
- * Use `create(RetryPolicy_RetryPrioritySchema)` to create a new message.
- */
 export const RetryPolicy_RetryPrioritySchema: GenMessage<RetryPolicy_RetryPriority> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 18, 0);
 
-/**
- * See :ref:`RetryHostPredicate <envoy_v3_api_field_config.route.v3.RetryPolicy.retry_host_predicate>`.
- *
- * @generated from message envoy.config.core.v3.RetryPolicy.RetryHostPredicate
- */
 export type RetryPolicy_RetryHostPredicate = Message<"envoy.config.core.v3.RetryPolicy.RetryHostPredicate"> & {
-  /**
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * @generated from oneof envoy.config.core.v3.RetryPolicy.RetryHostPredicate.config_type
-   */
   configType: {
-    /**
-     * @generated from field: google.protobuf.Any typed_config = 2;
-     */
     value: Any;
     case: "typedConfig";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message envoy.config.core.v3.RetryPolicy.RetryHostPredicate.
- * Use `create(RetryPolicy_RetryHostPredicateSchema)` to create a new message.
- */
 export const RetryPolicy_RetryHostPredicateSchema: GenMessage<RetryPolicy_RetryHostPredicate> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 18, 1);
 
-/**
- * The message specifies how to fetch data from remote and how to verify it.
- *
- * @generated from message envoy.config.core.v3.RemoteDataSource
- */
 export type RemoteDataSource = Message<"envoy.config.core.v3.RemoteDataSource"> & {
-  /**
-   * The HTTP URI to fetch the remote data.
-   *
-   * @generated from field: envoy.config.core.v3.HttpUri http_uri = 1;
-   */
   httpUri?: HttpUri | undefined;
 
-  /**
-   * SHA256 string for verifying data.
-   *
-   * @generated from field: string sha256 = 2;
-   */
   sha256: string;
 
-  /**
-   * Retry policy for fetching remote data.
-   *
-   * @generated from field: envoy.config.core.v3.RetryPolicy retry_policy = 3;
-   */
   retryPolicy?: RetryPolicy | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RemoteDataSource.
- * Use `create(RemoteDataSourceSchema)` to create a new message.
- */
 export const RemoteDataSourceSchema: GenMessage<RemoteDataSource> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 19);
 
-/**
- * Async data source which support async data fetch.
- *
- * @generated from message envoy.config.core.v3.AsyncDataSource
- */
 export type AsyncDataSource = Message<"envoy.config.core.v3.AsyncDataSource"> & {
-  /**
-   * @generated from oneof envoy.config.core.v3.AsyncDataSource.specifier
-   */
   specifier: {
-    /**
-     * Local async data source.
-     *
-     * @generated from field: envoy.config.core.v3.DataSource local = 1;
-     */
     value: DataSource;
     case: "local";
   } | {
-    /**
-     * Remote async data source.
-     *
-     * @generated from field: envoy.config.core.v3.RemoteDataSource remote = 2;
-     */
     value: RemoteDataSource;
     case: "remote";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message envoy.config.core.v3.AsyncDataSource.
- * Use `create(AsyncDataSourceSchema)` to create a new message.
- */
 export const AsyncDataSourceSchema: GenMessage<AsyncDataSource> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 20);
 
-/**
- * Configuration for transport socket in :ref:`listeners <config_listeners>` and
- * :ref:`clusters <envoy_v3_api_msg_config.cluster.v3.Cluster>`. If the configuration is
- * empty, a default transport socket implementation and configuration will be
- * chosen based on the platform and existence of tls_context.
- *
- * @generated from message envoy.config.core.v3.TransportSocket
- */
 export type TransportSocket = Message<"envoy.config.core.v3.TransportSocket"> & {
-  /**
-   * The name of the transport socket to instantiate. The name must match a supported transport
-   * socket implementation.
-   *
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * Implementation specific configuration which depends on the implementation being instantiated.
-   * See the supported transport socket implementations for further documentation.
-   *
-   * @generated from oneof envoy.config.core.v3.TransportSocket.config_type
-   */
   configType: {
-    /**
-     * @generated from field: google.protobuf.Any typed_config = 3;
-     */
     value: Any;
     case: "typedConfig";
   } | { case: undefined; value?: undefined };
 };
 
-/**
- * Describes the message envoy.config.core.v3.TransportSocket.
- * Use `create(TransportSocketSchema)` to create a new message.
- */
 export const TransportSocketSchema: GenMessage<TransportSocket> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 21);
 
-/**
- * Runtime derived FractionalPercent with defaults for when the numerator or denominator is not
- * specified via a runtime key.
- *
- * .. note::
- *
- *   Parsing of the runtime key's data is implemented such that it may be represented as a
- *   :ref:`FractionalPercent <envoy_v3_api_msg_type.v3.FractionalPercent>` proto represented as JSON/YAML
- *   and may also be represented as an integer with the assumption that the value is an integral
- *   percentage out of 100. For instance, a runtime key lookup returning the value "42" would parse
- *   as a ``FractionalPercent`` whose numerator is 42 and denominator is HUNDRED.
- *
- * @generated from message envoy.config.core.v3.RuntimeFractionalPercent
- */
 export type RuntimeFractionalPercent = Message<"envoy.config.core.v3.RuntimeFractionalPercent"> & {
-  /**
-   * Default value if the runtime value's for the numerator/denominator keys are not available.
-   *
-   * @generated from field: envoy.type.v3.FractionalPercent default_value = 1;
-   */
   defaultValue?: FractionalPercent | undefined;
 
-  /**
-   * Runtime key for a YAML representation of a FractionalPercent.
-   *
-   * @generated from field: string runtime_key = 2;
-   */
   runtimeKey: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.RuntimeFractionalPercent.
- * Use `create(RuntimeFractionalPercentSchema)` to create a new message.
- */
 export const RuntimeFractionalPercentSchema: GenMessage<RuntimeFractionalPercent> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 22);
 
-/**
- * Identifies a specific ControlPlane instance that Envoy is connected to.
- *
- * @generated from message envoy.config.core.v3.ControlPlane
- */
 export type ControlPlane = Message<"envoy.config.core.v3.ControlPlane"> & {
-  /**
-   * An opaque control plane identifier that uniquely identifies an instance
-   * of control plane. This can be used to identify which control plane instance,
-   * the Envoy is connected to.
-   *
-   * @generated from field: string identifier = 1;
-   */
   identifier: string;
 };
 
-/**
- * Describes the message envoy.config.core.v3.ControlPlane.
- * Use `create(ControlPlaneSchema)` to create a new message.
- */
 export const ControlPlaneSchema: GenMessage<ControlPlane> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_base, 23);
 
-/**
- * Envoy supports :ref:`upstream priority routing
- * <arch_overview_http_routing_priority>` both at the route and the virtual
- * cluster level. The current priority implementation uses different connection
- * pool and circuit breaking settings for each priority level. This means that
- * even for HTTP/2 requests, two physical connections will be used to an
- * upstream host. In the future Envoy will likely support true HTTP/2 priority
- * over a single upstream connection.
- *
- * @generated from enum envoy.config.core.v3.RoutingPriority
- */
 export const RoutingPriority = {
-  /**
-   * @generated from enum value: DEFAULT = 0;
-   */
   DEFAULT: 0,
 
-  /**
-   * @generated from enum value: HIGH = 1;
-   */
   HIGH: 1,
 } as const;
 
-/**
- * Envoy supports :ref:`upstream priority routing
- * <arch_overview_http_routing_priority>` both at the route and the virtual
- * cluster level. The current priority implementation uses different connection
- * pool and circuit breaking settings for each priority level. This means that
- * even for HTTP/2 requests, two physical connections will be used to an
- * upstream host. In the future Envoy will likely support true HTTP/2 priority
- * over a single upstream connection.
- *
- * @generated from enum envoy.config.core.v3.RoutingPriority
- */
 export type RoutingPriority = (typeof RoutingPriority)[keyof typeof RoutingPriority] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.RoutingPriority.
- */
 export const RoutingPrioritySchema: GenEnum<RoutingPriority> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_base, 0);
 
-/**
- * HTTP request method.
- *
- * @generated from enum envoy.config.core.v3.RequestMethod
- */
 export const RequestMethod = {
-  /**
-   * @generated from enum value: METHOD_UNSPECIFIED = 0;
-   */
   METHOD_UNSPECIFIED: 0,
 
-  /**
-   * @generated from enum value: GET = 1;
-   */
   GET: 1,
 
-  /**
-   * @generated from enum value: HEAD = 2;
-   */
   HEAD: 2,
 
-  /**
-   * @generated from enum value: POST = 3;
-   */
   POST: 3,
 
-  /**
-   * @generated from enum value: PUT = 4;
-   */
   PUT: 4,
 
-  /**
-   * @generated from enum value: DELETE = 5;
-   */
   DELETE: 5,
 
-  /**
-   * @generated from enum value: CONNECT = 6;
-   */
   CONNECT: 6,
 
-  /**
-   * @generated from enum value: OPTIONS = 7;
-   */
   OPTIONS: 7,
 
-  /**
-   * @generated from enum value: TRACE = 8;
-   */
   TRACE: 8,
 
-  /**
-   * @generated from enum value: PATCH = 9;
-   */
   PATCH: 9,
 } as const;
 
-/**
- * HTTP request method.
- *
- * @generated from enum envoy.config.core.v3.RequestMethod
- */
 export type RequestMethod = (typeof RequestMethod)[keyof typeof RequestMethod] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.RequestMethod.
- */
 export const RequestMethodSchema: GenEnum<RequestMethod> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_base, 1);
 
-/**
- * Identifies the direction of the traffic relative to the local Envoy.
- *
- * @generated from enum envoy.config.core.v3.TrafficDirection
- */
 export const TrafficDirection = {
-  /**
-   * Default option is unspecified.
-   *
-   * @generated from enum value: UNSPECIFIED = 0;
-   */
   UNSPECIFIED: 0,
 
-  /**
-   * The transport is used for incoming traffic.
-   *
-   * @generated from enum value: INBOUND = 1;
-   */
   INBOUND: 1,
 
-  /**
-   * The transport is used for outgoing traffic.
-   *
-   * @generated from enum value: OUTBOUND = 2;
-   */
   OUTBOUND: 2,
 } as const;
 
-/**
- * Identifies the direction of the traffic relative to the local Envoy.
- *
- * @generated from enum envoy.config.core.v3.TrafficDirection
- */
 export type TrafficDirection = (typeof TrafficDirection)[keyof typeof TrafficDirection] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.TrafficDirection.
- */
 export const TrafficDirectionSchema: GenEnum<TrafficDirection> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_base, 2);
 

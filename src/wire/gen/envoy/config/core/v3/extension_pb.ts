@@ -10,44 +10,15 @@ import { file_udpa_annotations_status } from "../../../../udpa/annotations/statu
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/extension.proto.
- */
 export const file_envoy_config_core_v3_extension: GenFile = /*@__PURE__*/
   fileDesc("CiRlbnZveS9jb25maWcvY29yZS92My9leHRlbnNpb24ucHJvdG8SFGVudm95LmNvbmZpZy5jb3JlLnYzImMKFFR5cGVkRXh0ZW5zaW9uQ29uZmlnEhUKBG5hbWUYASABKAlCB/pCBHICEAESNAoMdHlwZWRfY29uZmlnGAIgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueUII+kIFogECCAFCggEKImlvLmVudm95cHJveHkuZW52b3kuY29uZmlnLmNvcmUudjNCDkV4dGVuc2lvblByb3RvUAFaQmdpdGh1Yi5jb20vZW52b3lwcm94eS9nby1jb250cm9sLXBsYW5lL2Vudm95L2NvbmZpZy9jb3JlL3YzO2NvcmV2M7qAyNEGAhACYgZwcm90bzM", [file_google_protobuf_any, file_udpa_annotations_status, file_validate_validate]);
 
-/**
- * Message type for extension configuration.
- * [#next-major-version: revisit all existing typed_config that doesn't use this wrapper.].
- *
- * @generated from message envoy.config.core.v3.TypedExtensionConfig
- */
 export type TypedExtensionConfig = Message<"envoy.config.core.v3.TypedExtensionConfig"> & {
-  /**
-   * The name of an extension. This is not used to select the extension, instead
-   * it serves the role of an opaque identifier.
-   *
-   * @generated from field: string name = 1;
-   */
   name: string;
 
-  /**
-   * The typed config for the extension. The type URL will be used to identify
-   * the extension. In the case that the type URL is ``xds.type.v3.TypedStruct``
-   * (or, for historical reasons, ``udpa.type.v1.TypedStruct``), the inner type
-   * URL of ``TypedStruct`` will be utilized. See the
-   * :ref:`extension configuration overview
-   * <config_overview_extension_configuration>` for further details.
-   *
-   * @generated from field: google.protobuf.Any typed_config = 2;
-   */
   typedConfig?: Any | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.TypedExtensionConfig.
- * Use `create(TypedExtensionConfigSchema)` to create a new message.
- */
 export const TypedExtensionConfigSchema: GenMessage<TypedExtensionConfig> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_extension, 0);
 

@@ -11,70 +11,20 @@ import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/v
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/http_uri.proto.
- */
 export const file_envoy_config_core_v3_http_uri: GenFile = /*@__PURE__*/
   fileDesc("CiNlbnZveS9jb25maWcvY29yZS92My9odHRwX3VyaS5wcm90bxIUZW52b3kuY29uZmlnLmNvcmUudjMiuAEKB0h0dHBVcmkSFAoDdXJpGAEgASgJQgf6QgRyAhABEhoKB2NsdXN0ZXIYAiABKAlCB/pCBHICEAFIABI+Cgd0aW1lb3V0GAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQhL6Qg+qAQwIARoGCICAgIAQMgA6IJrFiB4bChllbnZveS5hcGkudjIuY29yZS5IdHRwVXJpQhkKEmh0dHBfdXBzdHJlYW1fdHlwZRID+EIBQoABCiJpby5lbnZveXByb3h5LmVudm95LmNvbmZpZy5jb3JlLnYzQgxIdHRwVXJpUHJvdG9QAVpCZ2l0aHViLmNvbS9lbnZveXByb3h5L2dvLWNvbnRyb2wtcGxhbmUvZW52b3kvY29uZmlnL2NvcmUvdjM7Y29yZXYzuoDI0QYCEAJiBnByb3RvMw", [file_google_protobuf_duration, file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * Envoy external URI descriptor
- *
- * @generated from message envoy.config.core.v3.HttpUri
- */
 export type HttpUri = Message<"envoy.config.core.v3.HttpUri"> & {
-  /**
-   * The HTTP server URI. It should be a full FQDN with protocol, host and path.
-   *
-   * Example:
-   *
-   * .. code-block:: yaml
-   *
-   *    uri: https://www.googleapis.com/oauth2/v1/certs
-   *
-   *
-   * @generated from field: string uri = 1;
-   */
   uri: string;
 
-  /**
-   * Specify how ``uri`` is to be fetched. Today, this requires an explicit
-   * cluster, but in the future we may support dynamic cluster creation or
-   * inline DNS resolution. See `issue
-   * <https://github.com/envoyproxy/envoy/issues/1606>`_.
-   *
-   * @generated from oneof envoy.config.core.v3.HttpUri.http_upstream_type
-   */
   httpUpstreamType: {
-    /**
-     * A cluster is created in the Envoy "cluster_manager" config
-     * section. This field specifies the cluster name.
-     *
-     * Example:
-     *
-     * .. code-block:: yaml
-     *
-     *    cluster: jwks_cluster
-     *
-     *
-     * @generated from field: string cluster = 2;
-     */
     value: string;
     case: "cluster";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * Sets the maximum duration in milliseconds that a response can take to arrive upon request.
-   *
-   * @generated from field: google.protobuf.Duration timeout = 3;
-   */
   timeout?: Duration | undefined;
 };
 
-/**
- * Describes the message envoy.config.core.v3.HttpUri.
- * Use `create(HttpUriSchema)` to create a new message.
- */
 export const HttpUriSchema: GenMessage<HttpUri> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_http_uri, 0);
 

@@ -9,150 +9,47 @@ import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/v
 import { file_validate_validate } from "../../../../validate/validate_pb.ts";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/config/core/v3/socket_option.proto.
- */
 export const file_envoy_config_core_v3_socket_option: GenFile = /*@__PURE__*/
   fileDesc("CihlbnZveS9jb25maWcvY29yZS92My9zb2NrZXRfb3B0aW9uLnByb3RvEhRlbnZveS5jb25maWcuY29yZS52MyKwAgoMU29ja2V0T3B0aW9uEhMKC2Rlc2NyaXB0aW9uGAEgASgJEg0KBWxldmVsGAIgASgDEgwKBG5hbWUYAyABKAMSEwoJaW50X3ZhbHVlGAQgASgDSAASEwoJYnVmX3ZhbHVlGAUgASgMSAASRwoFc3RhdGUYBiABKA4yLi5lbnZveS5jb25maWcuY29yZS52My5Tb2NrZXRPcHRpb24uU29ja2V0U3RhdGVCCPpCBYIBAhABIkYKC1NvY2tldFN0YXRlEhEKDVNUQVRFX1BSRUJJTkQQABIPCgtTVEFURV9CT1VORBABEhMKD1NUQVRFX0xJU1RFTklORxACOiWaxYgeIAoeZW52b3kuYXBpLnYyLmNvcmUuU29ja2V0T3B0aW9uQgwKBXZhbHVlEgP4QgEiUwoVU29ja2V0T3B0aW9uc092ZXJyaWRlEjoKDnNvY2tldF9vcHRpb25zGAEgAygLMiIuZW52b3kuY29uZmlnLmNvcmUudjMuU29ja2V0T3B0aW9uQoUBCiJpby5lbnZveXByb3h5LmVudm95LmNvbmZpZy5jb3JlLnYzQhFTb2NrZXRPcHRpb25Qcm90b1ABWkJnaXRodWIuY29tL2Vudm95cHJveHkvZ28tY29udHJvbC1wbGFuZS9lbnZveS9jb25maWcvY29yZS92Mztjb3JldjO6gMjRBgIQAmIGcHJvdG8z", [file_udpa_annotations_status, file_udpa_annotations_versioning, file_validate_validate]);
 
-/**
- * Generic socket option message. This would be used to set socket options that
- * might not exist in upstream kernels or precompiled Envoy binaries.
- *
- * For example:
- *
- * .. code-block:: json
- *
- *  {
- *    "description": "support tcp keep alive",
- *    "state": 0,
- *    "level": 1,
- *    "name": 9,
- *    "int_value": 1,
- *  }
- *
- * 1 means SOL_SOCKET and 9 means SO_KEEPALIVE on Linux.
- * With the above configuration, `TCP Keep-Alives <https://www.freesoft.org/CIE/RFC/1122/114.htm>`_
- * can be enabled in socket with Linux, which can be used in
- * :ref:`listener's<envoy_v3_api_field_config.listener.v3.Listener.socket_options>` or
- * :ref:`admin's <envoy_v3_api_field_config.bootstrap.v3.Admin.socket_options>` socket_options etc.
- *
- * It should be noted that the name or level may have different values on different platforms.
- * [#next-free-field: 7]
- *
- * @generated from message envoy.config.core.v3.SocketOption
- */
 export type SocketOption = Message<"envoy.config.core.v3.SocketOption"> & {
-  /**
-   * An optional name to give this socket option for debugging, etc.
-   * Uniqueness is not required and no special meaning is assumed.
-   *
-   * @generated from field: string description = 1;
-   */
   description: string;
 
-  /**
-   * Corresponding to the level value passed to setsockopt, such as IPPROTO_TCP
-   *
-   * @generated from field: int64 level = 2;
-   */
   level: bigint;
 
-  /**
-   * The numeric name as passed to setsockopt
-   *
-   * @generated from field: int64 name = 3;
-   */
   name: bigint;
 
-  /**
-   * @generated from oneof envoy.config.core.v3.SocketOption.value
-   */
   value: {
-    /**
-     * Because many sockopts take an int value.
-     *
-     * @generated from field: int64 int_value = 4;
-     */
     value: bigint;
     case: "intValue";
   } | {
-    /**
-     * Otherwise it's a byte buffer.
-     *
-     * @generated from field: bytes buf_value = 5;
-     */
     value: Uint8Array;
     case: "bufValue";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * The state in which the option will be applied. When used in BindConfig
-   * STATE_PREBIND is currently the only valid value.
-   *
-   * @generated from field: envoy.config.core.v3.SocketOption.SocketState state = 6;
-   */
   state: SocketOption_SocketState;
 };
 
-/**
- * Describes the message envoy.config.core.v3.SocketOption.
- * Use `create(SocketOptionSchema)` to create a new message.
- */
 export const SocketOptionSchema: GenMessage<SocketOption> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_socket_option, 0);
 
-/**
- * @generated from enum envoy.config.core.v3.SocketOption.SocketState
- */
 export const SocketOption_SocketState = {
-  /**
-   * Socket options are applied after socket creation but before binding the socket to a port
-   *
-   * @generated from enum value: STATE_PREBIND = 0;
-   */
   STATE_PREBIND: 0,
 
-  /**
-   * Socket options are applied after binding the socket to a port but before calling listen()
-   *
-   * @generated from enum value: STATE_BOUND = 1;
-   */
   STATE_BOUND: 1,
 
-  /**
-   * Socket options are applied after calling listen()
-   *
-   * @generated from enum value: STATE_LISTENING = 2;
-   */
   STATE_LISTENING: 2,
 } as const;
 
-/**
- * @generated from enum envoy.config.core.v3.SocketOption.SocketState
- */
 export type SocketOption_SocketState = (typeof SocketOption_SocketState)[keyof typeof SocketOption_SocketState] | UnknownEnum;
 
-/**
- * Describes the enum envoy.config.core.v3.SocketOption.SocketState.
- */
 export const SocketOption_SocketStateSchema: GenEnum<SocketOption_SocketState> = /*@__PURE__*/
   enumDesc(file_envoy_config_core_v3_socket_option, 0, 0);
 
-/**
- * @generated from message envoy.config.core.v3.SocketOptionsOverride
- */
 export type SocketOptionsOverride = Message<"envoy.config.core.v3.SocketOptionsOverride"> & {
-  /**
-   * @generated from field: repeated envoy.config.core.v3.SocketOption socket_options = 1;
-   */
   socketOptions: SocketOption[];
 };
 
-/**
- * Describes the message envoy.config.core.v3.SocketOptionsOverride.
- * Use `create(SocketOptionsOverrideSchema)` to create a new message.
- */
 export const SocketOptionsOverrideSchema: GenMessage<SocketOptionsOverride> = /*@__PURE__*/
   messageDesc(file_envoy_config_core_v3_socket_option, 1);
 

@@ -18,229 +18,62 @@ import { file_udpa_annotations_status } from "../../../../udpa/annotations/statu
 import { file_udpa_annotations_versioning } from "../../../../udpa/annotations/versioning_pb.ts";
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 
-/**
- * Describes the file envoy/service/auth/v3/external_auth.proto.
- */
 export const file_envoy_service_auth_v3_external_auth: GenFile = /*@__PURE__*/
   fileDesc("CillbnZveS9zZXJ2aWNlL2F1dGgvdjMvZXh0ZXJuYWxfYXV0aC5wcm90bxIVZW52b3kuc2VydmljZS5hdXRoLnYzInYKDENoZWNrUmVxdWVzdBI7CgphdHRyaWJ1dGVzGAEgASgLMicuZW52b3kuc2VydmljZS5hdXRoLnYzLkF0dHJpYnV0ZUNvbnRleHQ6KZrFiB4kCiJlbnZveS5zZXJ2aWNlLmF1dGgudjIuQ2hlY2tSZXF1ZXN0IrgBChJEZW5pZWRIdHRwUmVzcG9uc2USKQoGc3RhdHVzGAEgASgLMhkuZW52b3kudHlwZS52My5IdHRwU3RhdHVzEjgKB2hlYWRlcnMYAiADKAsyJy5lbnZveS5jb25maWcuY29yZS52My5IZWFkZXJWYWx1ZU9wdGlvbhIMCgRib2R5GAMgASgJOi+axYgeKgooZW52b3kuc2VydmljZS5hdXRoLnYyLkRlbmllZEh0dHBSZXNwb25zZSKHAwoOT2tIdHRwUmVzcG9uc2USOAoHaGVhZGVycxgCIAMoCzInLmVudm95LmNvbmZpZy5jb3JlLnYzLkhlYWRlclZhbHVlT3B0aW9uEhkKEWhlYWRlcnNfdG9fcmVtb3ZlGAUgAygJEj4KEGR5bmFtaWNfbWV0YWRhdGEYAyABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0QgsYAZLHhtgEAzMuMBJIChdyZXNwb25zZV9oZWFkZXJzX3RvX2FkZBgGIAMoCzInLmVudm95LmNvbmZpZy5jb3JlLnYzLkhlYWRlclZhbHVlT3B0aW9uEkUKF3F1ZXJ5X3BhcmFtZXRlcnNfdG9fc2V0GAcgAygLMiQuZW52b3kuY29uZmlnLmNvcmUudjMuUXVlcnlQYXJhbWV0ZXISIgoacXVlcnlfcGFyYW1ldGVyc190b19yZW1vdmUYCCADKAk6K5rFiB4mCiRlbnZveS5zZXJ2aWNlLmF1dGgudjIuT2tIdHRwUmVzcG9uc2UipwIKDUNoZWNrUmVzcG9uc2USIgoGc3RhdHVzGAEgASgLMhIuZ29vZ2xlLnJwYy5TdGF0dXMSRAoPZGVuaWVkX3Jlc3BvbnNlGAIgASgLMikuZW52b3kuc2VydmljZS5hdXRoLnYzLkRlbmllZEh0dHBSZXNwb25zZUgAEjwKC29rX3Jlc3BvbnNlGAMgASgLMiUuZW52b3kuc2VydmljZS5hdXRoLnYzLk9rSHR0cFJlc3BvbnNlSAASMQoQZHluYW1pY19tZXRhZGF0YRgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3Q6KprFiB4lCiNlbnZveS5zZXJ2aWNlLmF1dGgudjIuQ2hlY2tSZXNwb25zZUIPCg1odHRwX3Jlc3BvbnNlMmUKDUF1dGhvcml6YXRpb24SVAoFQ2hlY2sSIy5lbnZveS5zZXJ2aWNlLmF1dGgudjMuQ2hlY2tSZXF1ZXN0GiQuZW52b3kuc2VydmljZS5hdXRoLnYzLkNoZWNrUmVzcG9uc2UiAEKHAQojaW8uZW52b3lwcm94eS5lbnZveS5zZXJ2aWNlLmF1dGgudjNCEUV4dGVybmFsQXV0aFByb3RvUAFaQ2dpdGh1Yi5jb20vZW52b3lwcm94eS9nby1jb250cm9sLXBsYW5lL2Vudm95L3NlcnZpY2UvYXV0aC92MzthdXRodjO6gMjRBgIQAmIGcHJvdG8z", [file_envoy_config_core_v3_base, file_envoy_service_auth_v3_attribute_context, file_envoy_type_v3_http_status, file_google_protobuf_struct, file_google_rpc_status, file_envoy_annotations_deprecation, file_udpa_annotations_status, file_udpa_annotations_versioning]);
 
-/**
- * @generated from message envoy.service.auth.v3.CheckRequest
- */
 export type CheckRequest = Message<"envoy.service.auth.v3.CheckRequest"> & {
-  /**
-   * The request attributes.
-   *
-   * @generated from field: envoy.service.auth.v3.AttributeContext attributes = 1;
-   */
   attributes?: AttributeContext | undefined;
 };
 
-/**
- * Describes the message envoy.service.auth.v3.CheckRequest.
- * Use `create(CheckRequestSchema)` to create a new message.
- */
 export const CheckRequestSchema: GenMessage<CheckRequest> = /*@__PURE__*/
   messageDesc(file_envoy_service_auth_v3_external_auth, 0);
 
-/**
- * HTTP attributes for a denied response.
- *
- * @generated from message envoy.service.auth.v3.DeniedHttpResponse
- */
 export type DeniedHttpResponse = Message<"envoy.service.auth.v3.DeniedHttpResponse"> & {
-  /**
-   * This field allows the authorization service to send an HTTP response status code to the
-   * downstream client. If not set, Envoy sends ``403 Forbidden`` HTTP status code by default.
-   *
-   * @generated from field: envoy.type.v3.HttpStatus status = 1;
-   */
   status?: HttpStatus | undefined;
 
-  /**
-   * This field allows the authorization service to send HTTP response headers
-   * to the downstream client. Note that the :ref:`append field in HeaderValueOption <envoy_v3_api_field_config.core.v3.HeaderValueOption.append>` defaults to
-   * false when used in this message.
-   *
-   * @generated from field: repeated envoy.config.core.v3.HeaderValueOption headers = 2;
-   */
   headers: HeaderValueOption[];
 
-  /**
-   * This field allows the authorization service to send a response body data
-   * to the downstream client.
-   *
-   * @generated from field: string body = 3;
-   */
   body: string;
 };
 
-/**
- * Describes the message envoy.service.auth.v3.DeniedHttpResponse.
- * Use `create(DeniedHttpResponseSchema)` to create a new message.
- */
 export const DeniedHttpResponseSchema: GenMessage<DeniedHttpResponse> = /*@__PURE__*/
   messageDesc(file_envoy_service_auth_v3_external_auth, 1);
 
-/**
- * HTTP attributes for an OK response.
- * [#next-free-field: 9]
- *
- * @generated from message envoy.service.auth.v3.OkHttpResponse
- */
 export type OkHttpResponse = Message<"envoy.service.auth.v3.OkHttpResponse"> & {
-  /**
-   * HTTP entity headers in addition to the original request headers. This allows the authorization
-   * service to append, to add or to override headers from the original request before
-   * dispatching it to the upstream. Note that the :ref:`append field in HeaderValueOption <envoy_v3_api_field_config.core.v3.HeaderValueOption.append>` defaults to
-   * false when used in this message. By setting the ``append`` field to ``true``,
-   * the filter will append the correspondent header value to the matched request header.
-   * By leaving ``append`` as false, the filter will either add a new header, or override an existing
-   * one if there is a match.
-   *
-   * @generated from field: repeated envoy.config.core.v3.HeaderValueOption headers = 2;
-   */
   headers: HeaderValueOption[];
 
-  /**
-   * HTTP entity headers to remove from the original request before dispatching
-   * it to the upstream. This allows the authorization service to act on auth
-   * related headers (like ``Authorization``), process them, and consume them.
-   * Under this model, the upstream will either receive the request (if it's
-   * authorized) or not receive it (if it's not), but will not see headers
-   * containing authorization credentials.
-   *
-   * Pseudo headers (such as ``:authority``, ``:method``, ``:path`` etc), as well as
-   * the header ``Host``, may not be removed as that would make the request
-   * malformed. If mentioned in ``headers_to_remove`` these special headers will
-   * be ignored.
-   *
-   * When using the HTTP service this must instead be set by the HTTP
-   * authorization service as a comma separated list like so:
-   * ``x-envoy-auth-headers-to-remove: one-auth-header, another-auth-header``.
-   *
-   * @generated from field: repeated string headers_to_remove = 5;
-   */
   headersToRemove: string[];
 
-  /**
-   * This field has been deprecated in favor of :ref:`CheckResponse.dynamic_metadata
-   * <envoy_v3_api_field_service.auth.v3.CheckResponse.dynamic_metadata>`. Until it is removed,
-   * setting this field overrides :ref:`CheckResponse.dynamic_metadata
-   * <envoy_v3_api_field_service.auth.v3.CheckResponse.dynamic_metadata>`.
-   *
-   * @generated from field: google.protobuf.Struct dynamic_metadata = 3 [deprecated = true];
-   * @deprecated
-   */
   dynamicMetadata?: JsonObject | undefined;
 
-  /**
-   * This field allows the authorization service to send HTTP response headers
-   * to the downstream client on success. Note that the :ref:`append field in HeaderValueOption <envoy_v3_api_field_config.core.v3.HeaderValueOption.append>`
-   * defaults to false when used in this message.
-   *
-   * @generated from field: repeated envoy.config.core.v3.HeaderValueOption response_headers_to_add = 6;
-   */
   responseHeadersToAdd: HeaderValueOption[];
 
-  /**
-   * This field allows the authorization service to set (and overwrite) query
-   * string parameters on the original request before it is sent upstream.
-   *
-   * @generated from field: repeated envoy.config.core.v3.QueryParameter query_parameters_to_set = 7;
-   */
   queryParametersToSet: QueryParameter[];
 
-  /**
-   * This field allows the authorization service to specify which query parameters
-   * should be removed from the original request before it is sent upstream. Each
-   * element in this list is a case-sensitive query parameter name to be removed.
-   *
-   * @generated from field: repeated string query_parameters_to_remove = 8;
-   */
   queryParametersToRemove: string[];
 };
 
-/**
- * Describes the message envoy.service.auth.v3.OkHttpResponse.
- * Use `create(OkHttpResponseSchema)` to create a new message.
- */
 export const OkHttpResponseSchema: GenMessage<OkHttpResponse> = /*@__PURE__*/
   messageDesc(file_envoy_service_auth_v3_external_auth, 2);
 
-/**
- * Intended for gRPC and Network Authorization servers ``only``.
- *
- * @generated from message envoy.service.auth.v3.CheckResponse
- */
 export type CheckResponse = Message<"envoy.service.auth.v3.CheckResponse"> & {
-  /**
-   * Status ``OK`` allows the request. Any other status indicates the request should be denied, and
-   * for HTTP filter, if not overridden by :ref:`denied HTTP response status <envoy_v3_api_field_service.auth.v3.DeniedHttpResponse.status>`
-   * Envoy sends ``403 Forbidden`` HTTP status code by default.
-   *
-   * @generated from field: google.rpc.Status status = 1;
-   */
   status?: Status | undefined;
 
-  /**
-   * An message that contains HTTP response attributes. This message is
-   * used when the authorization service needs to send custom responses to the
-   * downstream client or, to modify/add request headers being dispatched to the upstream.
-   *
-   * @generated from oneof envoy.service.auth.v3.CheckResponse.http_response
-   */
   httpResponse: {
-    /**
-     * Supplies http attributes for a denied response.
-     *
-     * @generated from field: envoy.service.auth.v3.DeniedHttpResponse denied_response = 2;
-     */
     value: DeniedHttpResponse;
     case: "deniedResponse";
   } | {
-    /**
-     * Supplies http attributes for an ok response.
-     *
-     * @generated from field: envoy.service.auth.v3.OkHttpResponse ok_response = 3;
-     */
     value: OkHttpResponse;
     case: "okResponse";
   } | { case: undefined; value?: undefined };
 
-  /**
-   * Optional response metadata that will be emitted as dynamic metadata to be consumed by the next
-   * filter. This metadata lives in a namespace specified by the canonical name of extension filter
-   * that requires it:
-   *
-   * - :ref:`envoy.filters.http.ext_authz <config_http_filters_ext_authz_dynamic_metadata>` for HTTP filter.
-   * - :ref:`envoy.filters.network.ext_authz <config_network_filters_ext_authz_dynamic_metadata>` for network filter.
-   *
-   * @generated from field: google.protobuf.Struct dynamic_metadata = 4;
-   */
   dynamicMetadata?: JsonObject | undefined;
 };
 
-/**
- * Describes the message envoy.service.auth.v3.CheckResponse.
- * Use `create(CheckResponseSchema)` to create a new message.
- */
 export const CheckResponseSchema: GenMessage<CheckResponse> = /*@__PURE__*/
   messageDesc(file_envoy_service_auth_v3_external_auth, 3);
 
-/**
- * A generic interface for performing authorization check on incoming
- * requests to a networked service.
- *
- * @generated from service envoy.service.auth.v3.Authorization
- */
 export const Authorization: GenService<{
-  /**
-   * Performs authorization check based on the attributes associated with the
-   * incoming request, and returns status `OK` or not `OK`.
-   *
-   * @generated from rpc envoy.service.auth.v3.Authorization.Check
-   */
   check: {
     methodKind: "unary";
     input: typeof CheckRequestSchema;
