@@ -174,7 +174,7 @@ test("who sends on after a refusal is let to read it", async (t) => {
   assert.equal(rawRefusal(seen)[0], 413);
 });
 
-test("rubbish behind a request in hand does not become its reply", async (t) => {
+test("rubbish behind a request in hand neither takes its reply nor runs into it", async (t) => {
   let asked = false;
   const slow = route({
     path: "/slow",
@@ -187,7 +187,10 @@ test("rubbish behind a request in hand does not become its reply", async (t) => 
   const socket = dial(t, port);
   socket.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("request", () => asked);
-  assert.equal(await exchange(socket, "RUBBISH\r\n\r\n"), "");
+  const said = await exchange(socket, "RUBBISH\r\n\r\n");
+  const statuses = [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
+  assert.deepEqual(statuses, ["200", "400"]);
+  assert.match(said, /\r\n\r\nlateHTTP/, "the reply came whole, the refusal after it");
 });
 
 test("the default bound is 1 MiB", async (t) => {

@@ -57,9 +57,13 @@ class HttpTransport implements Transport {
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#answer(request, response, true));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-      // A refusal may not run into the reply to an earlier request of the connection.
-      if (!socket.writable || answerPending(this.#newest.get(socket))) socket.destroy();
-      else refuseRaw(socket as Socket, error.code ?? "");
+      const refuse = () => refuseRaw(socket as Socket, error.code ?? "");
+      const newest = this.#newest.get(socket);
+      if (!socket.writable) socket.destroy();
+      // A refusal may not run into the reply to an earlier request of the connection, nor take its place.
+      else if (newest !== undefined && answerPending(newest))
+        newest.response.once("finish", refuse);
+      else refuse();
     });
     // Without it a server that does not listen enforces none of its timeouts.
     this.#server.emit("listening");
@@ -211,8 +215,8 @@ interface Exchange {
   readonly response: ServerResponse;
 }
 
-function answerPending(newest: Exchange | undefined): boolean {
-  if (newest === undefined || newest.response.writableFinished) return false;
+function answerPending(newest: Exchange): boolean {
+  if (newest.response.writableFinished) return false;
   return newest.response.headersSent || newest.request.complete;
 }
 
