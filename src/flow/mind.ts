@@ -1,6 +1,5 @@
 // The mind as the doors see it: ask whether a flow may pass, and end one that did.
 
-import type { Clock } from "#base/clock.ts";
 import { judge, type World } from "./check.ts";
 import { endSlot, type SlotRef, type SlotReturn } from "./end.ts";
 import type { Flow, Pending, Verdict } from "./flow.ts";
@@ -11,7 +10,6 @@ export interface Mind {
   judge(flow: Flow): Verdict | Pending<Verdict>;
   end(refs: readonly SlotRef[]): readonly SlotReturn[];
   readonly observer: Observer;
-  readonly clock: Clock;
 }
 
 /** A mind that judges by whatever plan the book holds when a flow arrives. */
@@ -20,6 +18,5 @@ export function mindOf(book: Rulebook, world: World): Mind {
     judge: (flow) => judge(book.plan, flow, world),
     end: (refs) => refs.map((ref) => endSlot(book, ref)),
     observer: world.observer,
-    clock: world.clock,
   };
 }

@@ -161,28 +161,3 @@ function targetOf(file: string, { service, directory = SYSTEM_LOG_DIRECTORY }: L
   if (file === "stderr" || file === "stdout") return file;
   return file === "default" ? join(directory, service, `${service}.log`) : resolve(file);
 }
-
-/** As often as a hot place may repeat itself, unless told otherwise. */
-const RARE_MS = 300_000;
-
-/**
- * A warning for a hot place: written at most once per interval, then with the number of times it was held
- * back since. Make one per place that warns.
- */
-export function rareWarning(
-  log: Pick<Log, "warn">,
-  clock: Clock,
-  intervalMs: number = RARE_MS,
-): (fields: LogFields, message: string) => void {
-  let next = Number.NEGATIVE_INFINITY;
-  let held = 0;
-  return (fields, message) => {
-    if (clock.now() < next) {
-      held += 1;
-      return;
-    }
-    next = clock.now() + intervalMs;
-    log.warn(held === 0 ? fields : { ...fields, held_back: held }, message);
-    held = 0;
-  };
-}

@@ -7,7 +7,6 @@ import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import { Labels } from "#flow/label.ts";
 import type { Mind } from "#flow/mind.ts";
 import type { LabelRule, Rule } from "#flow/rules.ts";
-import { fakeClock } from "../kit/clock.ts";
 import { componentOf, decisionOf, listening } from "../kit/flow.ts";
 import { agentOf, callOf, common, doorsOf, embedded } from "./agent.ts";
 import { CP, claims, DOORS, oneSlot, perUser, slots, threeEach } from "./corpus.ts";
@@ -163,7 +162,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
 }
 
 function mindThat(judge: Mind["judge"]): Mind {
-  return { judge, end: () => [], observer: listening(), clock: fakeClock() };
+  return { judge, end: () => [], observer: listening() };
 }
 
 describe("a verdict that has to wait", () => {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
-import { type LogPlace, type LogSettings, openLog, rareWarning } from "#telemetry/log.ts";
+import { type LogPlace, type LogSettings, openLog } from "#telemetry/log.ts";
 import { QUEUE_LINES, type Sink } from "#telemetry/log-sink.ts";
 import { fakeClock } from "../kit/clock.ts";
 
@@ -364,19 +364,4 @@ test("fields that refer to themselves are cut, not followed", () => {
   loop["self"] = loop;
   openLog(QUIET, where).info({ loop }, "x");
   assert.equal(JSON.parse(where.stderr.lines[0] ?? "").message, "x");
-});
-
-test("a rare warning is written once per interval and counts what it held back", () => {
-  const clock = fakeClock();
-  const written: unknown[] = [];
-  const warn = rareWarning({ warn: (fields) => void written.push(fields) }, clock, 1_000);
-  for (let time = 0; time < 5; time++) warn({ time }, "hot");
-  clock.advance(999);
-  warn({ time: 5 }, "hot");
-  clock.advance(1);
-  warn({ time: 6 }, "hot");
-  clock.advance(1_000);
-  warn({ time: 7 }, "hot");
-  assert.deepEqual(written, [{ time: 0 }, { time: 6, held_back: 5 }, { time: 7 }]);
-  assert.equal(clock.alarms, 0);
 });

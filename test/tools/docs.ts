@@ -47,7 +47,7 @@ function routesPage(): string {
   const clock = realClock();
   const chance = seededChance(1);
   const { config } = configOf("agent");
-  const mind = { judge: () => never(), end: () => [], observer: SILENT, clock };
+  const mind = { judge: () => never(), end: () => [], observer: SILENT };
   const door = doorOf(mind, NO_SERVICES, chance);
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
