@@ -22,6 +22,8 @@ interface Seen {
   readonly members: number;
   /** Whether any text spells a code unit as `\uXXXX`: only so can a lone surrogate come in. */
   readonly escapes: boolean;
+  /** Whether a member's name holds an escape of any kind. */
+  readonly escapedNames: boolean;
   /** Whether there is anything but blanks. */
   readonly blank: boolean;
 }
@@ -48,10 +50,33 @@ export function parseJson(body: Uint8Array): Parsed | undefined {
   } catch {
     throw invalid("the body is not valid JSON");
   }
-  if (countMembers(value, seen.escapes) !== seen.members) {
+  const members = countMembers(value, seen.escapes);
+  // The platform's parser (V8 14.6) mistakes a name `"` for `\` where it met that before, so with escaped
+  // names its count cannot be trusted. No member that is read here has such a name.
+  if (seen.escapedNames ? namesTwice(text) : members !== seen.members) {
     throw invalid("the body names a member twice");
   }
   return { value, text };
+}
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:]/g;
+
+/** Whether an object of a valid JSON text names a member twice, names compared as they read. */
+function namesTwice(text: string): boolean {
+  const open: Set<string>[] = [];
+  let literal = "";
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token === "{" || token === "[") open.push(new Set());
+    else if (token === "}" || token === "]") open.pop();
+    else if (token !== ":") literal = token;
+    else {
+      const name: string = JSON.parse(literal);
+      const names = open.at(-1);
+      if (names?.has(name)) return true;
+      names?.add(name);
+    }
+  }
+  return false;
 }
 
 /** Counts members and measures depth without understanding more; the parser judges the rest. */
@@ -60,23 +85,29 @@ function scan(bytes: Buffer): Seen {
   let depth = 0;
   let members = 0;
   let escapes = false;
+  let escaped = false;
+  let escapedNames = false;
   let blank = true;
   for (let at = 0; at < length; at++) {
     const byte = bytes[at] ?? 0;
     if (byte > SPACE) blank = false;
     if (byte === QUOTE) {
+      escaped = false;
       for (at++; at < length && bytes[at] !== QUOTE; at++) {
         if (bytes[at] !== BACKSLASH) continue;
+        escaped = true;
         at++;
         if (bytes[at] === LOWER_U) escapes = true;
       }
-    } else if (byte === COLON) members++;
-    else if (byte === 0x7b || byte === 0x5b) {
+    } else if (byte === COLON) {
+      members++;
+      if (escaped) escapedNames = true;
+    } else if (byte === 0x7b || byte === 0x5b) {
       depth++;
       if (depth > MAX_DEPTH) throw invalid(`the body is nested deeper than ${MAX_DEPTH} levels`);
     } else if (byte === 0x7d || byte === 0x5d) depth--;
   }
-  return { members, escapes, blank };
+  return { members, escapes, escapedNames, blank };
 }
 
 function countMembers(value: unknown, checkText: boolean): number {

@@ -71,6 +71,14 @@ describe("strict JSON", () => {
     refused(() => http('{"control_point":"a","controlPoint":"a"}'), /twice/);
   });
 
+  it("tells names of escaped quotes and backslashes apart, whatever the parser met before", () => {
+    assert.ok(parseJson(Buffer.from('{"a":1,"\\\\":2}')) !== undefined);
+    assert.ok(parseJson(Buffer.from('{"a":1,"\\"":2,"\\\\":3}')) !== undefined);
+    for (const body of ['{"a":1,"\\"":2,"\\"":3}', '{"\\"":1,"\\"":2}', '{"\\\\":1,"\\u005c":2}']) {
+      for (let turn = 0; turn < 3; turn++) refused(() => parseJson(Buffer.from(body)), /twice/);
+    }
+  });
+
   it("counts members right, whatever texts hold", () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (one, two) => {
@@ -80,6 +88,13 @@ describe("strict JSON", () => {
         const twice = `{${JSON.stringify(one)}:1,${JSON.stringify(one)}:2}`;
         refused(() => parseJson(Buffer.from(twice)));
       }),
+      {
+        examples: [
+          ['"', ""],
+          ["\\", '"'],
+          ['"', "\\"],
+        ],
+      },
     );
   });
 
