@@ -9,12 +9,14 @@ export interface Call {
   readonly deadline: number;
   /** Address of the other end without its port; "" on a Unix socket. */
   readonly peer: string;
-  /** First value of a request metadata key or header (lower case), or undefined. */
+  /** First value of a request metadata key or header (lower case), or undefined. `-bin` values are in base64. */
   header(name: string): string | undefined;
   /** Aborted when the caller goes away or the deadline passes. Made on first use: most checks never ask. */
   signal(): AbortSignal;
-  /** Sets a reply header (gRPC: initial metadata). Lower case. */
+  /** Sets a reply header (gRPC: initial metadata). Lower case; `-bin` values are given in base64. */
   reply(name: string, value: string): void;
+  /** Sets a field of the trailing metadata; over HTTP/1.1 and JSON, which have none, a reply header. Lower case. */
+  trailer(name: string, value: string): void;
 }
 
 /** The message's bytes are borrowed until the handler returns (or its promise settles). */

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Descriptors } from "#wire/descriptors.ts";
-import { grpcTransport } from "./grpc/transport.ts";
+import { grpcTransport } from "./grpc-js/transport.ts";
 import type { Route, Service } from "./handler.ts";
 import { frontPage } from "./http/front-page.ts";
 import { httpTransport } from "./http/transport.ts";

@@ -13,6 +13,8 @@ export interface ListenerSettings {
 }
 
 export interface GrpcSettings {
+  /** What carries gRPC: the own transport, the library, or (`auto`) own for peers on this machine. */
+  readonly transport: "auto" | "own" | "grpc-js";
   /** From accept to the end of the TLS and HTTP/2 handshakes; 0 = no limit. */
   readonly connection_timeout: number;
   readonly enable_reflection: boolean;
@@ -82,12 +84,29 @@ export interface MeteredMethod {
   readonly type: "unary" | "client_stream" | "server_stream" | "bidi_stream";
 }
 
+/** What a peer of the own HTTP/2 transport did wrong, as `http2_server_faults_total` counts it. */
+export const HTTP2_FAULTS = [
+  /** A connection broken by frames that RFC 9113 forbids, or by a header block that does not decode. */
+  ...["protocol", "compression", "flow_control", "frame_size"],
+  /** One stream broken: a request that is malformed (§8.1.1), or a frame its stream may not get. */
+  ...["malformed_request", "stream"],
+  /** Beyond a bound: fields of a request, frames of one header block, calls at once, bytes kept. */
+  ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes"],
+  /** Too often in too short a time: calls taken back, resets provoked from us, frames that carry nothing. */
+  ...["rapid_reset", "made_reset", "control_flood"],
+  /** Not in time: header blocks, bodies, taking replies, answering a ping. */
+  ...["slow_headers", "slow_body", "slow_reader", "silent"],
+] as const;
+
+export type Http2Fault = (typeof HTTP2_FAULTS)[number];
+
 /** Counts for the port. Times are ms with fractions: whole ones would put most calls at 0. */
 export interface ServerMeter {
   grpcStarted(method: MeteredMethod): void;
   grpcHandled(method: MeteredMethod, code: Code, ms: number): void;
   grpcReceived(method: MeteredMethod): void;
   grpcSent(method: MeteredMethod): void;
+  http2Fault(fault: Http2Fault): void;
   /** `route` is the pattern of the table, "" when no route matched; status 0 = nothing was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void;
 }
