@@ -117,6 +117,12 @@ export const METRICS = {
     about:
       "Seconds until a gRPC call ended. Buckets: `server.grpc.latency_buckets_ms`, divided by 1000.",
   },
+  http2_server_faults_total: {
+    type: "counter",
+    labels: ["fault"],
+    about:
+      "What peers did against HTTP/2 or beyond its bounds on connections of the own transport (`server.grpc.transport`), by kind. Every kind is shown from 0.",
+  },
 } as const satisfies Readonly<Record<string, MetricRow>>;
 
 export type MetricName = keyof typeof METRICS;

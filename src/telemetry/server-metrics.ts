@@ -24,6 +24,15 @@ const OTHER = "_other";
 /** What an access log shows when the caller left before a status was sent. */
 const NOTHING_SENT = 499;
 
+/** The port's kinds of HTTP/2 faults; a test compares them with the port's own list. */
+export const FAULTS_OF_HTTP2 = [
+  ...["protocol", "compression", "flow_control", "frame_size", "malformed_request", "stream"],
+  ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes", "rapid_reset"],
+  ...["made_reset", "control_flood", "slow_headers", "slow_body", "slow_reader", "silent"],
+] as const;
+
+type FaultOfHttp2 = (typeof FAULTS_OF_HTTP2)[number];
+
 /** Names of the codes as dashboards for gRPC servers know them, by number. */
 const CODE_NAMES = [
   ...["OK", "Canceled", "Unknown", "InvalidArgument", "DeadlineExceeded", "NotFound"],
@@ -69,6 +78,8 @@ export class ServerMetrics implements Source {
   readonly #httpBounds: readonly number[];
   readonly #calls = new Map<string, GrpcRow>();
   readonly #requests = new Map<string, Map<number, Map<string, HttpRow>>>();
+  /** By place in the list of kinds. */
+  readonly #faults = new Float64Array(FAULTS_OF_HTTP2.length);
 
   constructor({ grpc, http }: ServerMetricsSettings) {
     this.#grpcBounds = ascending(grpc.latency_buckets_ms).map((ms) => ms / 1_000);
@@ -94,6 +105,11 @@ export class ServerMetrics implements Source {
     this.#call(method).sent++;
   }
 
+  http2Fault(fault: FaultOfHttp2): void {
+    const at = FAULTS_OF_HTTP2.indexOf(fault);
+    this.#faults[at] = (this.#faults[at] ?? 0) + 1;
+  }
+
   /** `route` is the pattern that answered, "" when none did; status 0 means that nothing was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void {
     const known = HTTP_METHODS.has(method) ? method : OTHER;
@@ -103,6 +119,8 @@ export class ServerMetrics implements Source {
   }
 
   collect(to: Sink): void {
+    for (const [at, fault] of FAULTS_OF_HTTP2.entries())
+      to.number("http2_server_faults_total", [fault], this.#faults[at] ?? 0);
     for (const row of this.#calls.values()) tellCall(to, row);
     for (const statuses of this.#requests.values())
       for (const methods of statuses.values())

@@ -229,6 +229,7 @@ const COMMON = {
       latency_buckets_ms: BUCKETS,
       max_connection_age: 0,
       max_connection_age_grace: 10_000,
+      transport: "auto",
     },
     grpc_gateway: { grpc_server_address: "" },
     http: {

@@ -6,7 +6,7 @@ import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { Code } from "#base/fault.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
-import type { PortLog, PortSettings, ServerMeter } from "#serve/settings.ts";
+import type { Http2Fault, PortLog, PortSettings, ServerMeter } from "#serve/settings.ts";
 
 export const realClock: Clock = {
   now: () => performance.now(),
@@ -28,6 +28,7 @@ export function portSettings(over: Overrides = {}): PortSettings {
       latency_buckets_ms: [10, 25, 100],
       max_connection_age: 0,
       max_connection_age_grace: 0,
+      transport: "auto",
       ...over.grpc,
     },
     http: {
@@ -70,14 +71,16 @@ export function memoryMeter() {
   const http: { method: string; status: number; route: string; ms: number }[] = [];
   const grpc: string[] = [];
   const handled: { path: string; code: Code; ms: number }[] = [];
+  const faults: Http2Fault[] = [];
   const meter: ServerMeter = {
     grpcStarted: ({ path, type }) => grpc.push(`started ${path} ${type}`),
     grpcHandled: ({ path }, code, ms) => handled.push({ path, code, ms }),
     grpcReceived: ({ path }) => grpc.push(`received ${path}`),
     grpcSent: ({ path }) => grpc.push(`sent ${path}`),
+    http2Fault: (fault) => faults.push(fault),
     httpRequest: (method, status, route, ms) => http.push({ method, status, route, ms }),
   };
-  return { meter, http, grpc, handled };
+  return { meter, http, grpc, handled, faults };
 }
 
 export interface TestPort extends Port {

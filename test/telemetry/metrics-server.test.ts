@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CODES, type Code } from "#base/fault.ts";
-import type { ServerMeter } from "#serve/settings.ts";
+import { HTTP2_FAULTS, type ServerMeter } from "#serve/settings.ts";
 import { Metrics } from "#telemetry/metrics.ts";
-import { ServerMetrics } from "#telemetry/server-metrics.ts";
+import { FAULTS_OF_HTTP2, ServerMetrics } from "#telemetry/server-metrics.ts";
 
 function meter() {
   const metrics = new Metrics({
@@ -81,4 +81,14 @@ test("calls and messages by method and type", () => {
     assert.equal(read("grpc_server_msg_sent_total", at), 3);
     assert.equal(read("grpc_server_handled_total", at), undefined);
   }
+});
+
+test("HTTP/2 faults are the port's, each is shown from 0 and counted by its own name", () => {
+  assert.deepEqual([...FAULTS_OF_HTTP2].sort(), [...HTTP2_FAULTS].sort());
+  const { server, read } = meter();
+  for (const fault of HTTP2_FAULTS) assert.equal(read("http2_server_faults_total", { fault }), 0);
+  for (const [at, fault] of HTTP2_FAULTS.entries())
+    for (let turn = 0; turn <= at; turn++) server.http2Fault(fault);
+  for (const [at, fault] of HTTP2_FAULTS.entries())
+    assert.equal(read("http2_server_faults_total", { fault }), at + 1, fault);
 });

@@ -53,7 +53,7 @@ test("what is scraped after every event is what the table lists", async () => {
     listed.filter((line) => line !== silent),
   );
   for (const line of body.split("\n").filter((line) => /^[a-z]/.test(line))) {
-    const [, series = "", labels = ""] = /^([a-z_]+)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
+    const [, series = "", labels = ""] = /^([a-z0-9_]+)(?:\{(.*)\})? \S+$/.exec(line) ?? [];
     const name = series.replace(/_(bucket|sum|count)$/, "");
     assert.ok(name in METRICS || series in METRICS, line);
     const row = METRICS[(series in METRICS ? series : name) as keyof typeof METRICS];

@@ -50,6 +50,12 @@ export const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
     "Time for calls in hand on a connection that was asked to go away.",
     { own: true },
   ),
+  transport: choice(
+    "auto",
+    ["auto", "own", "grpc-js"],
+    "What carries HTTP/2: own is this server's transport, grpc-js the gRPC library, each for all connections. auto takes own for connections from loopback or over a Unix socket and grpc-js for every other.",
+    { own: true },
+  ),
 });
 
 export const grpcGatewayConfig = table("GRPCGatewayConfig", "The JSON door.", {
