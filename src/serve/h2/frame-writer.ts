@@ -1,0 +1,70 @@
+// Writes the small frames: everything but headers and data, which streams write themselves.
+
+import { FLAG, FRAME, FRAME_HEAD, putHead, putUint32 } from "./frames.ts";
+import type { Output } from "./output.ts";
+
+const PING_BYTES = 8;
+const SETTING_BYTES = 6;
+
+export class FrameWriter {
+  readonly #out: Output;
+
+  constructor(out: Output) {
+    this.#out = out;
+  }
+
+  /** Ids and values. */
+  settings(values: readonly (readonly [id: number, value: number])[]): void {
+    const length = values.length * SETTING_BYTES;
+    const bytes = this.#out.room(FRAME_HEAD + length);
+    let at = putHead(bytes, this.#out.at, length, FRAME.settings, 0, 0);
+    for (const [id, value] of values) {
+      bytes[at] = 0;
+      bytes[at + 1] = id;
+      at = putUint32(bytes, at + 2, value);
+    }
+    this.#out.wrote(at);
+  }
+
+  settingsTaken(): void {
+    const bytes = this.#out.room(FRAME_HEAD);
+    this.#out.wrote(putHead(bytes, this.#out.at, 0, FRAME.settings, FLAG.ack, 0));
+  }
+
+  window(stream: number, by: number): void {
+    this.#number(FRAME.window, stream, by);
+  }
+
+  reset(stream: number, code: number): void {
+    this.#number(FRAME.reset, stream, code);
+  }
+
+  ping(what: number): void {
+    const bytes = this.#out.room(FRAME_HEAD + PING_BYTES);
+    const at = putHead(bytes, this.#out.at, PING_BYTES, FRAME.ping, 0, 0);
+    this.#out.wrote(putUint32(bytes, putUint32(bytes, at, 0), what));
+  }
+
+  /** Gives a ping's payload back. */
+  pong(ping: Buffer, start: number): void {
+    const bytes = this.#out.room(FRAME_HEAD + PING_BYTES);
+    const at = putHead(bytes, this.#out.at, PING_BYTES, FRAME.ping, FLAG.ack, 0);
+    bytes.set(ping.subarray(start, start + PING_BYTES), at);
+    this.#out.wrote(at + PING_BYTES);
+  }
+
+  /** `why` is for people who read the peer's log; ASCII. */
+  goAway(last: number, code: number, why: string): void {
+    const length = PING_BYTES + why.length;
+    const bytes = this.#out.room(FRAME_HEAD + length);
+    let at = putHead(bytes, this.#out.at, length, FRAME.goaway, 0, 0);
+    at = putUint32(bytes, putUint32(bytes, at, last), code);
+    this.#out.wrote(at + bytes.write(why, at, "latin1"));
+  }
+
+  #number(type: number, stream: number, value: number): void {
+    const bytes = this.#out.room(FRAME_HEAD + 4);
+    const at = putHead(bytes, this.#out.at, 4, type, 0, stream);
+    this.#out.wrote(putUint32(bytes, at, value));
+  }
+}

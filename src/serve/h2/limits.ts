@@ -1,0 +1,54 @@
+// The bounds of one HTTP/2 connection and of all together, each with its reason. What an operator would want to
+// change has a key instead: header bytes, timeouts, connection age.
+
+/**
+ * Calls at once on one connection. A proxy opens another connection beyond it, so this bounds what one peer can
+ * hold open without bounding what a busy one gets through.
+ */
+export const MAX_STREAMS = 1_000;
+
+/** Our side of HPACK: the size that every peer may assume anyway. */
+export const HEADER_TABLE = 4_096;
+/** Fields of one request; the same number as over HTTP/1.1. */
+export const MAX_FIELDS = 1_000;
+/** Most bytes of a request's header fields (RFC 9113 §6.5.2), as other HTTP/2 servers allow; a smaller key wins. */
+export const MAX_HEADER_LIST = 64 * 1024;
+/**
+ * A header block that is larger than the list may be is still read, so that its request can be refused politely,
+ * up to this many times the list.
+ */
+export const BLOCK_PER_LIST = 2;
+/** Frames of one header block: the largest in frames of 2 KiB. Small ones in any number are an attack. */
+export const MAX_BLOCK_FRAMES = 64;
+
+/** How far ahead of us a peer may send: on one stream, and on one connection. */
+export const STREAM_WINDOW = 256 * 1024;
+export const CONNECTION_WINDOW = 1024 * 1024;
+
+/** Bytes kept for one peer (requests not yet whole, replies not yet taken): two of the largest messages. */
+export const MAX_HELD = 8 * 1024 * 1024;
+/** Bytes kept for all peers together. */
+export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
+
+/**
+ * Frames that carry no call (settings, pings, priorities, windows, empty data, unknown ones): so many in a burst
+ * and per second, and so many more for each call, since honest clients measure and widen windows as they call.
+ */
+export const CONTROL_BURST = 10_000;
+export const CONTROL_PER_SECOND = 1_000;
+export const CONTROL_PER_CALL = 10;
+
+/** Calls taken back, or broken so that we must reset them; each call that ends well makes up for one. */
+export const RESET_BURST = 1_000;
+export const RESETS_PER_SECOND = 100;
+
+/** How many of the streams that ended last are known by what became of them. */
+export const REMEMBERED_ENDS = 128;
+
+/** A peer that vanished without a FIN is noticed after this and one unanswered ping. */
+export const PING_AFTER_MS = 5 * 60_000;
+export const PING_ANSWER_MS = 20_000;
+/** Between saying that no more calls are taken and naming the last one, unless the peer answers sooner. */
+export const FAREWELL_MS = 1_000;
+/** How long a connection that was told its fault may take to read that. */
+export const LINGER_MS = 250;

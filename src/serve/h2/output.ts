@@ -1,0 +1,80 @@
+// Gathers what one connection sends within a turn of the event loop, so that it leaves in one write.
+
+import type { Duplex } from "node:stream";
+
+const CHUNK = 64 * 1024;
+/** Chunks that wait to be used again; more at once are rare and are left to the collector. */
+const KEPT = 16;
+
+/** Chunks that all connections of a transport use in turn: an idle connection owns none. */
+export class Chunks {
+  readonly #free: Buffer[] = [];
+
+  take(): Buffer {
+    return this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK);
+  }
+
+  giveBack(chunk: Buffer): void {
+    if (this.#free.length < KEPT) this.#free.push(chunk);
+  }
+}
+
+export class Output {
+  readonly #socket: Duplex;
+  readonly #chunks: Chunks;
+  readonly #wake: () => void;
+  #chunk: Buffer | undefined;
+  #end = 0;
+  #given = 0;
+
+  /** `wake` is called when there is something to flush that was not before. */
+  constructor(socket: Duplex, chunks: Chunks, wake: () => void) {
+    this.#socket = socket;
+    this.#chunks = chunks;
+    this.#wake = wake;
+  }
+
+  /** Bytes of which `size` (at most 32 KiB) may be written from `at` on; `wrote` says how far that went. */
+  room(size: number): Buffer {
+    let chunk = this.#chunk;
+    if (chunk !== undefined && this.#end + size > CHUNK) {
+      this.flush();
+      chunk = this.#chunk;
+    }
+    if (chunk === undefined) {
+      chunk = this.#chunks.take();
+      this.#chunk = chunk;
+      this.#end = 0;
+      this.#wake();
+    }
+    return chunk;
+  }
+
+  get at(): number {
+    return this.#end;
+  }
+
+  wrote(end: number): void {
+    this.#end = end;
+  }
+
+  /** Bytes that the system has taken so far: what shows whether the peer reads. */
+  get taken(): number {
+    return this.#given - this.#socket.writableLength;
+  }
+
+  flush(): void {
+    const chunk = this.#chunk;
+    if (chunk === undefined) return;
+    this.#chunk = undefined;
+    const socket = this.#socket;
+    if (this.#end === 0 || !socket.writable) {
+      this.#chunks.giveBack(chunk);
+      return;
+    }
+    this.#given += this.#end;
+    socket.write(chunk.subarray(0, this.#end));
+    // Nothing waits: the system has taken every byte, and the memory is free again. Otherwise the socket keeps it.
+    if (socket.writableLength === 0) this.#chunks.giveBack(chunk);
+  }
+}

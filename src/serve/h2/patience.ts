@@ -1,0 +1,101 @@
+// What one connection and its streams are given time for: looked at in sweeps, as one timer for all connections
+// costs nothing per call.
+
+import type { Connection } from "./connection.ts";
+import { ERROR } from "./frames.ts";
+import { FAREWELL_MS, PING_AFTER_MS, PING_ANSWER_MS } from "./limits.ts";
+
+/** In ms; 0 = no limit. */
+export interface Patience {
+  /** For a frame or a header block to become whole. */
+  readonly headers: number;
+  /** For a request to become whole. */
+  readonly request: number;
+  /** For a reply to be taken by the peer, or any byte of it. */
+  readonly reply: number;
+}
+
+const MOST_MS = 1_000;
+const LEAST_MS = 20;
+
+/** How often to look, so that nothing is noticed later than a quarter over its time. */
+export function sweepEvery({ headers, request, reply }: Patience): number {
+  const limits = [headers, request, reply].filter((ms) => ms > 0).map((ms) => ms / 4);
+  return Math.max(LEAST_MS, Math.min(MOST_MS, ...limits));
+}
+
+export class Watch {
+  readonly #connection: Connection;
+  readonly #patience: Patience;
+  readonly #every: number;
+  #midway = 0;
+  #midwaySweeps = 0;
+  #taken = 0;
+  #takenSweeps = 0;
+  #leavingSweeps = 0;
+
+  constructor(connection: Connection, patience: Patience, every: number) {
+    this.#connection = connection;
+    this.#patience = patience;
+    this.#every = every;
+  }
+
+  /** False when the peer is not there any more and the connection is to be destroyed. */
+  sweep(): boolean {
+    const connection = this.#connection;
+    connection.sweep++;
+    connection.refill(this.#every / 1_000);
+    if (connection.leaving && ++this.#leavingSweeps * this.#every >= FAREWELL_MS) connection.name();
+    this.#headers();
+    for (const stream of connection.streams.values()) this.#stream(stream);
+    return this.#reads() && this.#answers();
+  }
+
+  #headers(): void {
+    const { midway } = this.#connection;
+    this.#midwaySweeps = midway !== 0 && midway === this.#midway ? this.#midwaySweeps + 1 : 0;
+    this.#midway = midway;
+    if (this.#over(this.#midwaySweeps, this.#patience.headers)) {
+      this.#connection.fail(ERROR.calm, "slow_headers", "a frame did not become whole in time");
+    }
+  }
+
+  #stream(stream: ReturnType<Connection["streams"]["get"]> & object): void {
+    const age = this.#connection.sweep - stream.born;
+    if (!stream.heard && !stream.slow && this.#over(age, this.#patience.request)) {
+      stream.slow = true;
+      stream.exchange?.slow();
+    }
+    if (!stream.waits) stream.stuck = 0;
+    else if (this.#over(++stream.stuck, this.#patience.reply)) {
+      this.#connection.shared.fault("slow_reader");
+      stream.break(ERROR.cancel);
+    }
+  }
+
+  /** Whether the peer takes what was written to its socket. */
+  #reads(): boolean {
+    const { out, socket } = this.#connection;
+    const { taken } = out;
+    const moves = taken !== this.#taken || socket.writableLength === 0;
+    this.#taken = taken;
+    this.#takenSweeps = moves ? 0 : this.#takenSweeps + 1;
+    if (!this.#over(this.#takenSweeps, this.#patience.reply)) return true;
+    this.#connection.shared.fault("slow_reader");
+    return false;
+  }
+
+  /** Whether a peer that has long been silent answers a ping. */
+  #answers(): boolean {
+    const connection = this.#connection;
+    const silent = (connection.sweep - connection.heardAt) * this.#every;
+    if (silent >= PING_AFTER_MS) connection.ask();
+    if (silent < PING_AFTER_MS + PING_ANSWER_MS) return true;
+    connection.shared.fault("silent");
+    return false;
+  }
+
+  #over(sweeps: number, ms: number): boolean {
+    return ms > 0 && sweeps * this.#every > ms;
+  }
+}

@@ -1,0 +1,43 @@
+// What the peer asked for in its SETTINGS frames (RFC 9113 §6.5.2).
+
+import { ConnectionFault, protocolFault } from "./fault.ts";
+import { ERROR, FIRST_WINDOW, MAX_FRAME, MAX_WINDOW, SETTING, uint32 } from "./frames.ts";
+import { HEADER_TABLE } from "./limits.ts";
+
+const SETTING_BYTES = 6;
+const LARGEST_FRAME = 0xffffff;
+
+export class PeerSettings {
+  headerTable = HEADER_TABLE;
+  initialWindow = FIRST_WINDOW;
+  maxFrame = MAX_FRAME;
+
+  /** Reads a payload of whole settings. Throws ConnectionFaults. */
+  read(bytes: Buffer, start: number, end: number): void {
+    for (let at = start; at < end; at += SETTING_BYTES) {
+      this.#set(((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0), uint32(bytes, at + 2));
+    }
+  }
+
+  /** Settings that do not concern us, unknown ones among them, are ignored. */
+  #set(id: number, value: number): void {
+    if (id === SETTING.headerTable) this.headerTable = value;
+    else if (id === SETTING.initialWindow) {
+      if (value > MAX_WINDOW) {
+        throw new ConnectionFault(
+          ERROR.flowControl,
+          "flow_control",
+          "the first window is too large",
+        );
+      }
+      this.initialWindow = value;
+    } else if (id === SETTING.maxFrame) {
+      if (value < MAX_FRAME || value > LARGEST_FRAME) {
+        throw protocolFault("SETTINGS_MAX_FRAME_SIZE is out of its range");
+      }
+      this.maxFrame = value;
+    } else if (id === SETTING.enablePush && value > 1) {
+      throw protocolFault("SETTINGS_ENABLE_PUSH must be 0 or 1");
+    }
+  }
+}

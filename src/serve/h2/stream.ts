@@ -1,0 +1,336 @@
+// One stream: what its exchange sends goes out in one piece where windows allow, and waits here where they don't.
+
+import type { Duplex } from "node:stream";
+import type { Exchange, Stream } from "./exchange.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+import { ERROR, FLAG, FRAME, FRAME_HEAD, putHead, putLength } from "./frames.ts";
+import type { Encoder, FixedBlock } from "./hpack/encoder.ts";
+import { STREAM_WINDOW } from "./limits.ts";
+import type { Output } from "./output.ts";
+
+/** What streams share with the connection that they run on. */
+export interface Line {
+  readonly peer: string;
+  readonly socket: Duplex;
+  readonly out: Output;
+  readonly frames: FrameWriter;
+  readonly encoder: Encoder;
+  /** Bytes of data that the peer takes now on all streams together. */
+  window: number;
+  /** Most payload of a frame that the peer takes. */
+  readonly peerMaxFrame: number;
+  hold(bytes: number): boolean;
+  release(bytes: number): void;
+  /** The stream waits for the connection's window. */
+  blocked(stream: H2Stream): void;
+  /** Ended in both directions or reset. `answered`: by a whole reply. */
+  ended(stream: H2Stream, answered: boolean): void;
+  /** Work that outlived its stream is done. */
+  rested(): void;
+}
+
+/** A reply is copied from where it lies into frames of this size, or less if the peer wants less. */
+const DATA_ROOM = 16_384;
+
+interface Waiting {
+  readonly bytes: Uint8Array;
+  at: number;
+}
+
+export class H2Stream implements Stream {
+  readonly id: number;
+  /** In sweeps of the transport. */
+  readonly born: number;
+  exchange: Exchange | undefined;
+  /** How much the peer takes. */
+  window: number;
+  /** How much more the peer may send. */
+  allowance = STREAM_WINDOW;
+  /** Of an announced content-length, what has not come; -1 where none was announced. */
+  expected: number;
+  /** The request is whole. */
+  heard = false;
+  /** Sweeps for which a reply has waited without moving. */
+  stuck = 0;
+  slow = false;
+  readonly #line: Line;
+  #closed = false;
+  #working = false;
+  #held = 0;
+  #credited = 0;
+  #waiting: Waiting[] | undefined;
+  /** Trailers that wait behind the body; `[]` ends the stream without any. */
+  #last: readonly string[] | undefined;
+
+  constructor(line: Line, id: number, born: number, window: number, expected: number) {
+    this.#line = line;
+    this.id = id;
+    this.born = born;
+    this.window = window;
+    this.expected = expected;
+  }
+
+  get peer(): string {
+    return this.#line.peer;
+  }
+
+  get socket(): Duplex {
+    return this.#line.socket;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  get working(): boolean {
+    return this.#working;
+  }
+
+  /** A reply waits for the peer to take it. */
+  get waits(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  answer(
+    head: FixedBlock,
+    more: readonly string[] | undefined,
+    lead: Uint8Array,
+    body: Uint8Array,
+    trailers: FixedBlock,
+  ): void {
+    if (this.#closed) return;
+    const line = this.#line;
+    const size = lead.length + body.length;
+    const room = this.#roomOf(more) + HEADS;
+    if (size > this.window || size > line.window || size > DATA_ROOM || room > DATA_ROOM) {
+      this.headers(more === undefined ? head.fields : [...head.fields, ...more], false);
+      this.write(lead, false);
+      this.write(body, false);
+      this.headers(trailers.fields, true);
+      return;
+    }
+    const { out } = line;
+    const bytes = out.room(size + room);
+    let at = this.#putHeaders(bytes, out.at, head, more, FLAG.endHeaders);
+    at = putHead(bytes, at, size, FRAME.data, 0, this.id);
+    for (let index = 0; index < lead.length; index++) bytes[at + index] = lead[index] ?? 0;
+    at += lead.length;
+    bytes.set(body, at);
+    at += body.length;
+    at = this.#putHeaders(bytes, at, trailers, undefined, FLAG.endHeaders | FLAG.endStream);
+    out.wrote(at);
+    this.window -= size;
+    line.window -= size;
+    this.#finish();
+  }
+
+  headers(fields: readonly string[], last: boolean): void {
+    if (this.#closed) return;
+    if (this.#waiting !== undefined) {
+      if (!last) throw new Error("a reply's head must come before its body");
+      this.#last = fields;
+      return;
+    }
+    this.#sendBlock(this.#line.encoder.block(fields), last);
+    if (last) this.#finish();
+  }
+
+  write(bytes: Uint8Array, last: boolean): boolean {
+    if (this.#closed) return true;
+    let at = 0;
+    if (this.#waiting === undefined) {
+      at = this.#send(bytes, 0, last);
+      if (at === bytes.length) {
+        if (last) this.#finish();
+        return true;
+      }
+    }
+    this.#wait(bytes, at);
+    if (last) this.#last = [];
+    return false;
+  }
+
+  /** The peer takes more: sends on. */
+  pump(): void {
+    const waiting = this.#waiting;
+    if (waiting === undefined) return;
+    for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
+      const ends = waiting.length === 1 && this.#last?.length === 0;
+      const at = this.#send(next.bytes, next.at, ends);
+      if (at > next.at) this.stuck = 0;
+      if (at < next.bytes.length) {
+        next.at = at;
+        return;
+      }
+      waiting.shift();
+      this.release(next.bytes.length);
+    }
+    this.#waiting = undefined;
+    const last = this.#last;
+    if (last === undefined) this.exchange?.drained();
+    else if (last.length === 0) this.#finish();
+    else this.headers(last, true);
+  }
+
+  reset(code: number): void {
+    if (this.#closed) return;
+    this.#line.frames.reset(this.id, code);
+    this.#close(false);
+  }
+
+  /** Ends the stream without a word to the peer, who did it or is gone. */
+  drop(): void {
+    if (this.#closed) return;
+    this.#close(false);
+    this.exchange?.gone();
+  }
+
+  /** Resets the stream for what the peer did; its exchange is told. */
+  break(code: number): void {
+    if (this.#closed) return;
+    this.#line.frames.reset(this.id, code);
+    this.drop();
+  }
+
+  credit(bytes: number): void {
+    if (this.heard || this.#closed) return;
+    this.#credited += bytes;
+    if (this.#credited < STREAM_WINDOW / 2) return;
+    this.#line.frames.window(this.id, this.#credited);
+    this.allowance += this.#credited;
+    this.#credited = 0;
+  }
+
+  hold(bytes: number): boolean {
+    if (this.#closed || !this.#line.hold(bytes)) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    const given = Math.min(bytes, this.#held);
+    this.#held -= given;
+    this.#line.release(given);
+  }
+
+  work(): void {
+    this.#working = true;
+  }
+
+  rest(): void {
+    if (!this.#working) return;
+    this.#working = false;
+    if (this.#closed) this.#line.rested();
+  }
+
+  #roomOf(more: readonly string[] | undefined): number {
+    if (more === undefined) return 0;
+    const { encoder } = this.#line;
+    let room = 0;
+    for (let at = 0; at < more.length; at += 2) {
+      room += encoder.room(more[at] ?? "", more[at + 1] ?? "");
+    }
+    return room;
+  }
+
+  /** A whole HEADERS frame of a fixed block and, after it, further fields. */
+  #putHeaders(
+    bytes: Uint8Array,
+    start: number,
+    block: FixedBlock,
+    more: readonly string[] | undefined,
+    flags: number,
+  ): number {
+    const { encoder } = this.#line;
+    const payload = putHead(bytes, start, 0, FRAME.headers, flags, this.id);
+    const fixed = encoder.fixed(block);
+    let at = payload;
+    for (let index = 0; index < fixed.length; index++) bytes[at + index] = fixed[index] ?? 0;
+    at += fixed.length;
+    if (more !== undefined) {
+      for (let index = 0; index < more.length; index += 2) {
+        at = encoder.field(bytes, at, more[index] ?? "", more[index + 1] ?? "");
+      }
+    }
+    putLength(bytes, start, at - payload);
+    return at;
+  }
+
+  /** A header block in as many frames as the peer wants. */
+  #sendBlock(block: Uint8Array, last: boolean): void {
+    const { out, peerMaxFrame } = this.#line;
+    const most = Math.min(peerMaxFrame, DATA_ROOM);
+    let flags = last ? FLAG.endStream : 0;
+    let type: number = FRAME.headers;
+    let at = 0;
+    do {
+      const part = Math.min(most, block.length - at);
+      if (at + part === block.length) flags |= FLAG.endHeaders;
+      const bytes = out.room(FRAME_HEAD + part);
+      const start = putHead(bytes, out.at, part, type, flags, this.id);
+      bytes.set(block.subarray(at, at + part), start);
+      out.wrote(start + part);
+      at += part;
+      flags = 0;
+      type = FRAME.continuation;
+    } while (at < block.length);
+  }
+
+  /** Sends what windows allow of `bytes` from `at` on; returns how far it came. */
+  #send(bytes: Uint8Array, start: number, last: boolean): number {
+    const line = this.#line;
+    const { out } = line;
+    const most = Math.min(line.peerMaxFrame, DATA_ROOM);
+    let at = start;
+    do {
+      const part = Math.min(most, bytes.length - at, this.window, line.window);
+      if (part <= 0 && at < bytes.length) {
+        if (line.window <= 0) line.blocked(this);
+        return at;
+      }
+      const ends = last && at + part === bytes.length;
+      if (part > 0 || ends) {
+        const room = out.room(FRAME_HEAD + part);
+        const payload = putHead(room, out.at, part, FRAME.data, ends ? FLAG.endStream : 0, this.id);
+        room.set(
+          at === 0 && part === bytes.length ? bytes : bytes.subarray(at, at + part),
+          payload,
+        );
+        out.wrote(payload + part);
+        this.window -= part;
+        line.window -= part;
+        at += part;
+      }
+    } while (at < bytes.length);
+    return at;
+  }
+
+  /** Keeps what the peer does not take yet. A peer that makes us keep too much loses the stream. */
+  #wait(bytes: Uint8Array, at: number): void {
+    if (at === bytes.length) return;
+    const kept = Uint8Array.prototype.slice.call(bytes, at);
+    if (!this.hold(kept.length)) {
+      this.break(ERROR.calm);
+      return;
+    }
+    this.#waiting ??= [];
+    this.#waiting.push({ bytes: kept, at: 0 });
+  }
+
+  /** The reply is out as a whole. */
+  #finish(): void {
+    // RFC 9113 §8.1: asks a peer that is still sending to stop.
+    if (!this.heard) this.#line.frames.reset(this.id, ERROR.none);
+    this.#close(true);
+  }
+
+  #close(answered: boolean): void {
+    this.#closed = true;
+    this.#waiting = undefined;
+    if (this.#held > 0) this.release(this.#held);
+    this.#line.ended(this, answered);
+  }
+}
+
+/** Room for the two header frames and the data frame's head of an answer: fixed blocks are far smaller. */
+const HEADS = 1_024;
