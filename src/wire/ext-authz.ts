@@ -1,5 +1,5 @@
-// The proxy's check: reads envoy.service.auth.v3.CheckRequest in one pass over its bytes and writes the
-// CheckResponse. Header values, body and ids become strings only when somebody asks for them.
+// The proxy's check: reads envoy.service.auth.v3.CheckRequest in one pass over its bytes and notes
+// where its parts lie. Nothing of it becomes a string before somebody asks for it.
 
 import { Fault } from "#base/fault.ts";
 import {
@@ -9,54 +9,137 @@ import {
   headerAsReceived,
   MAX_HEADERS,
 } from "./headers.ts";
-import { BYTES, headerText, ProtoReader, VARINT } from "./proto-reader.ts";
+import { BYTES, headerText, ProtoReader, Span, VARINT } from "./proto-reader.ts";
 
 export interface SocketEnd {
   readonly address: string;
   readonly port: number;
 }
 
-interface Span {
-  readonly start: number;
-  readonly end: number;
+/** One end of the connection, where the proxy named a socket. */
+class SocketPart {
+  present = false;
+  readonly address = new Span();
+  port = 0;
+
+  clear(): void {
+    this.present = false;
+    this.address.clear();
+    this.port = 0;
+  }
 }
 
-/** One decoded CheckRequest. Its bytes are borrowed: lazy parts may be read until the handler is done. */
+/** Where the parts of a request lie in its bytes. */
+class Parts {
+  readonly method = new Span();
+  readonly path = new Span();
+  readonly host = new Span();
+  readonly scheme = new Span();
+  readonly protocol = new Span();
+  readonly id = new Span();
+  readonly body = new Span();
+  readonly rawBody = new Span();
+  readonly source = new SocketPart();
+  readonly destination = new SocketPart();
+  /** Of the varint; -1 where there is none. */
+  size = -1;
+
+  clear(): void {
+    this.method.clear();
+    this.path.clear();
+    this.host.clear();
+    this.scheme.clear();
+    this.protocol.clear();
+    this.id.clear();
+    this.body.clear();
+    this.rawBody.clear();
+    this.source.clear();
+    this.destination.clear();
+    this.size = -1;
+  }
+}
+
+/** Headers that a request has room for from the start. */
+const FIRST_HEADERS = 64;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * One decoded CheckRequest, which may be used again for the next. Its bytes are borrowed: whoever reads it
+ * after its handler returned calls `keep` before that.
+ */
 export class AuthRequest implements HeaderList {
-  method = "";
-  path = "";
-  host = "";
-  scheme = "";
-  protocol = "";
-  /** Size of the request as decimal text of an int64; -1 when the proxy does not know. */
-  sizeText = "0";
   /** Whether the caller described an HTTP request at all. */
   hasHttp = false;
-  source: SocketEnd | undefined;
-  destination: SocketEnd | undefined;
   contextExtensions: Map<string, string> | undefined;
   repeated: "last" | "join" = "last";
+  readonly names: HeaderName[] = [];
+  readonly parts = new Parts();
+  readonly #reader = new ProtoReader(NOTHING);
+  #count = 0;
+  /** Start and end of each header's value. */
+  #values = new Int32Array(2 * FIRST_HEADERS);
 
-  readonly #bytes: Buffer;
-  #names: HeaderName[] = [];
-  #values: number[] = [];
-  #id: Span | undefined;
-  #body: Span | undefined;
-  #rawBody: Span | undefined;
-
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
+  get bytes(): Buffer {
+    return this.#reader.bytes;
   }
 
-  get names(): readonly HeaderName[] {
-    return this.#names;
+  get method(): string {
+    return this.parts.method.text(this.bytes);
+  }
+
+  get path(): string {
+    return this.parts.path.text(this.bytes);
+  }
+
+  get host(): string {
+    return this.parts.host.text(this.bytes);
+  }
+
+  get scheme(): string {
+    return this.parts.scheme.text(this.bytes);
+  }
+
+  get protocol(): string {
+    return this.parts.protocol.text(this.bytes);
+  }
+
+  get id(): string {
+    return this.parts.id.text(this.bytes);
+  }
+
+  /** `body`, or `raw_body` read as UTF-8 where only that was sent. */
+  get body(): string {
+    return this.parts.body.text(this.bytes) || this.parts.rawBody.text(this.bytes);
+  }
+
+  get source(): SocketEnd | undefined {
+    return this.#socket(this.parts.source);
+  }
+
+  get destination(): SocketEnd | undefined {
+    return this.#socket(this.parts.destination);
+  }
+
+  #socket({ present, address, port }: SocketPart): SocketEnd | undefined {
+    return present ? { address: address.text(this.bytes), port } : undefined;
+  }
+
+  /** Size of the request as decimal text of an int64; -1 when the proxy does not know. */
+  get sizeText(): string {
+    if (this.parts.size < 0) return "0";
+    this.#reader.at = this.parts.size;
+    return this.#reader.int64Text(this.#reader.end);
+  }
+
+  get size(): number {
+    return Number(this.sizeText);
   }
 
   value(index: number): string {
     const start = this.#values[index * 2] ?? 0;
     const end = this.#values[index * 2 + 1] ?? 0;
-    if (this.repeated === "join") return headerText(this.#bytes, start, end);
-    return this.#bytes.toString("utf8", start, end);
+    if (this.repeated === "join") return headerText(this.bytes, start, end);
+    return this.bytes.toString("utf8", start, end);
   }
 
   /** Value of a header by its name as received. */
@@ -64,43 +147,56 @@ export class AuthRequest implements HeaderList {
     return headerAsReceived(this, name);
   }
 
-  get size(): number {
-    return Number(this.sizeText);
+  /** Takes a copy of the bytes: the request will be read after they are given back. */
+  keep(): void {
+    const { at, bytes } = this.#reader;
+    this.#reader.begin(Buffer.from(bytes));
+    this.#reader.at = at;
   }
 
-  get id(): string {
-    return this.#text(this.#id);
+  /** Lets go of the bytes. */
+  release(): void {
+    this.#reader.begin(NOTHING);
   }
 
-  /** `body`, or `raw_body` read as UTF-8 where only that was sent. */
-  get body(): string {
-    return this.#text(this.#body) || this.#text(this.#rawBody);
+  /** For `readAuthRequest`: nothing is known yet of what these bytes say. */
+  begin(message: Uint8Array): ProtoReader {
+    this.hasHttp = false;
+    this.contextExtensions = undefined;
+    this.repeated = "last";
+    this.parts.clear();
+    this.#count = 0;
+    this.#reader.begin(message);
+    return this.#reader;
   }
 
-  #text(span: Span | undefined): string {
-    return span === undefined ? "" : this.#bytes.toString("utf8", span.start, span.end);
-  }
-
-  /** For the reader: notes a header by where its value lies. */
+  /** Notes a header by where its value lies. */
   addHeader(name: HeaderName, start: number, end: number): void {
-    if (this.#names.length >= MAX_HEADERS) throw tooManyHeaders();
-    this.#names.push(name);
-    this.#values.push(start, end);
+    const at = this.#count;
+    if (at >= MAX_HEADERS) throw tooManyHeaders();
+    if (at * 2 === this.#values.length) this.#grow();
+    // Not emptied before: a list that grows anew for each request would be allocated anew.
+    this.names[at] = name;
+    this.#values[at * 2] = start;
+    this.#values[at * 2 + 1] = end;
+    this.#count = at + 1;
   }
 
-  /** For the reader: from here on headers come as the raw list, which replaces the map. */
+  /** From here on headers come as the raw list, which replaces the map. */
   useHeaderMap(): void {
     if (this.repeated === "join") return;
     this.repeated = "join";
-    this.#names = [];
-    this.#values = [];
+    this.#count = 0;
   }
 
-  /** For the reader: `id`, `body` or `raw_body` by its field number. */
-  noteSpan(field: number, start: number, end: number): void {
-    if (field === 1) this.#id = { start, end };
-    else if (field === 11) this.#body = { start, end };
-    else this.#rawBody = { start, end };
+  end(): void {
+    if (this.names.length > this.#count) this.names.length = this.#count;
+  }
+
+  #grow(): void {
+    const larger = new Int32Array(this.#values.length * 2);
+    larger.set(this.#values);
+    this.#values = larger;
   }
 }
 
@@ -108,10 +204,16 @@ export function tooManyHeaders(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_HEADERS} headers`, { http: 431 });
 }
 
-/** Throws Fault INVALID_ARGUMENT on bytes that are no message, RESOURCE_EXHAUSTED beyond its bounds. */
-export function readAuthRequest(message: Uint8Array, names: HeaderNames): AuthRequest {
-  const reader = new ProtoReader(message);
-  const request = new AuthRequest(reader.bytes);
+/**
+ * Throws Fault INVALID_ARGUMENT on bytes that are no message, RESOURCE_EXHAUSTED beyond its bounds. `request`
+ * is one that nobody reads any more.
+ */
+export function readAuthRequest(
+  message: Uint8Array,
+  names: HeaderNames,
+  request = new AuthRequest(),
+): AuthRequest {
+  const reader = request.begin(message);
   const { end } = reader;
   while (reader.at < end) {
     const field = reader.tag(end);
@@ -119,6 +221,7 @@ export function readAuthRequest(message: Uint8Array, names: HeaderNames): AuthRe
       readAttributes(reader, reader.sub(end), request, names);
     } else reader.skip(field, end);
   }
+  request.end();
   return request;
 }
 
@@ -132,9 +235,9 @@ function readAttributes(
     const field = reader.tag(end);
     if (reader.wire !== BYTES) reader.skip(field, end);
     else if (field === 1) {
-      request.source = readPeer(reader, reader.sub(end), request.source);
+      readPeer(reader, reader.sub(end), request.parts.source);
     } else if (field === 2) {
-      request.destination = readPeer(reader, reader.sub(end), request.destination);
+      readPeer(reader, reader.sub(end), request.parts.destination);
     } else if (field === 4) readRequest(reader, reader.sub(end), request, names);
     else if (field === 10) {
       request.contextExtensions ??= new Map();
@@ -157,57 +260,38 @@ export function readPair(reader: ProtoReader, end: number, into: Map<string, str
 }
 
 /** Address of a peer; pipes and internal addresses have none that a service could be known by. */
-function readPeer(
-  reader: ProtoReader,
-  end: number,
-  known: SocketEnd | undefined,
-): SocketEnd | undefined {
-  let found = known;
+function readPeer(reader: ProtoReader, end: number, peer: SocketPart): void {
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 1 && reader.wire === BYTES) found = readAddress(reader, reader.sub(end), found);
+    if (field === 1 && reader.wire === BYTES) readAddress(reader, reader.sub(end), peer);
     else reader.skip(field, end);
   }
-  return found;
 }
 
-function readAddress(
-  reader: ProtoReader,
-  end: number,
-  known: SocketEnd | undefined,
-): SocketEnd | undefined {
-  let found = known;
+function readAddress(reader: ProtoReader, end: number, peer: SocketPart): void {
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 1 && reader.wire === BYTES) {
-      found = readSocketAddress(reader, reader.sub(end), found);
-    } else {
+    if (field === 1 && reader.wire === BYTES) readSocketAddress(reader, reader.sub(end), peer);
+    else {
       // A later member of the oneof takes the place of an earlier one.
-      if (field === 2 || field === 3) found = undefined;
+      if (field === 2 || field === 3) peer.clear();
       reader.skip(field, end);
     }
   }
-  return found;
 }
 
-function readSocketAddress(
-  reader: ProtoReader,
-  end: number,
-  known: SocketEnd | undefined,
-): SocketEnd {
-  let address = known?.address ?? "";
-  let port = known?.port ?? 0;
+function readSocketAddress(reader: ProtoReader, end: number, peer: SocketPart): void {
+  peer.present = true;
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 2 && reader.wire === BYTES) address = reader.text(end);
-    else if (field === 3 && reader.wire === VARINT) port = reader.uint32(end);
+    if (field === 2 && reader.wire === BYTES) reader.span(end, peer.address);
+    else if (field === 3 && reader.wire === VARINT) peer.port = reader.uint32(end);
     else {
       // A named port replaces a numbered one and has no number of its own.
-      if (field === 4) port = 0;
+      if (field === 4) peer.port = 0;
       reader.skip(field, end);
     }
   }
-  return { address, port };
 }
 
 function readRequest(
@@ -232,47 +316,28 @@ function readHttp(
   request.hasHttp = true;
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (reader.wire === VARINT && field === 9) request.sizeText = reader.int64Text(end);
-    else if (reader.wire !== BYTES) reader.skip(field, end);
-    else readHttpField(reader, field, end, request, names);
+    if (field === 3 && reader.wire === BYTES) {
+      readHeader(reader, reader.sub(end), request, names, false);
+    } else if (field === 13 && reader.wire === BYTES) {
+      readHeaderMap(reader, reader.sub(end), request, names);
+    } else if (reader.wire === BYTES) noteText(reader, field, end, request.parts);
+    else {
+      if (field === 9 && reader.wire === VARINT) request.parts.size = reader.at;
+      reader.skip(field, end);
+    }
   }
 }
 
-function readHttpField(
-  reader: ProtoReader,
-  field: number,
-  end: number,
-  request: AuthRequest,
-  names: HeaderNames,
-): void {
-  switch (field) {
-    case 2:
-      request.method = reader.text(end);
-      return;
-    case 3:
-      readHeader(reader, reader.sub(end), request, names, false);
-      return;
-    case 4:
-      request.path = reader.text(end);
-      return;
-    case 5:
-      request.host = reader.text(end);
-      return;
-    case 6:
-      request.scheme = reader.text(end);
-      return;
-    case 10:
-      request.protocol = reader.text(end);
-      return;
-    case 13:
-      readHeaderMap(reader, reader.sub(end), request, names);
-      return;
-    default: {
-      const stop = reader.sub(end);
-      if (field === 1 || field === 11 || field === 12) request.noteSpan(field, reader.at, stop);
-      reader.at = stop;
-    }
-  }
+function noteText(reader: ProtoReader, field: number, end: number, parts: Parts): void {
+  if (field === 1) reader.span(end, parts.id);
+  else if (field === 2) reader.span(end, parts.method);
+  else if (field === 4) reader.span(end, parts.path);
+  else if (field === 5) reader.span(end, parts.host);
+  else if (field === 6) reader.span(end, parts.scheme);
+  else if (field === 10) reader.span(end, parts.protocol);
+  else if (field === 11) reader.span(end, parts.body);
+  else if (field === 12) reader.span(end, parts.rawBody);
+  else reader.skip(field, end);
 }
 
 function readHeaderMap(

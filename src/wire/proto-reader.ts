@@ -25,8 +25,24 @@ export function asBuffer(bytes: Uint8Array): Buffer {
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
+/** Where a field's bytes lie in their message. Empty where there are none. */
+export class Span {
+  start = 0;
+  end = 0;
+
+  clear(): void {
+    this.start = 0;
+    this.end = 0;
+  }
+
+  /** Bytes that are not UTF-8 become U+FFFD: an odd request is not an outage. */
+  text(bytes: Buffer): string {
+    return this.start === this.end ? "" : bytes.toString("utf8", this.start, this.end);
+  }
+}
+
 export class ProtoReader {
-  readonly bytes: Buffer;
+  bytes: Buffer;
   at = 0;
   /** Wire type of the tag that was read last. */
   wire = 0;
@@ -35,12 +51,26 @@ export class ProtoReader {
     this.bytes = asBuffer(bytes);
   }
 
+  /** The same reader for another message. */
+  begin(bytes: Uint8Array): void {
+    this.bytes = asBuffer(bytes);
+    this.at = 0;
+  }
+
   get end(): number {
     return this.bytes.length;
   }
 
   /** Number of the next field; its wire type is in `wire`. */
   tag(end: number): number {
+    const { at } = this;
+    const byte = at < end ? (this.bytes[at] ?? 0) : 0;
+    // Most tags are one byte long.
+    if (byte >= 8 && byte < 0x80) {
+      this.at = at + 1;
+      this.wire = byte & 7;
+      return byte >>> 3;
+    }
     const tag = this.uint32(end);
     this.wire = tag & 7;
     const field = tag >>> 3;
@@ -112,10 +142,22 @@ export class ProtoReader {
 
   /** Reads a length; the end of what follows, checked to lie within `end`. */
   sub(end: number): number {
-    const length = this.uint32(end);
+    const { at } = this;
+    const byte = at < end ? (this.bytes[at] ?? 0) : 0x80;
+    let length = byte;
+    if (byte < 0x80) this.at = at + 1;
+    else length = this.uint32(end);
     const stop = this.at + length;
     if (stop > end) throw malformed();
     return stop;
+  }
+
+  /** Notes where a length-delimited field lies, and goes on behind it. */
+  span(end: number, into: Span): void {
+    const stop = this.sub(end);
+    into.start = this.at;
+    into.end = stop;
+    this.at = stop;
   }
 
   /** A string. Bytes that are not UTF-8 become U+FFFD: an odd request is not an outage. */
