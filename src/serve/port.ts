@@ -5,13 +5,13 @@ import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Descriptors } from "#wire/descriptors.ts";
-import { grpcTransport } from "./grpc-js/transport.ts";
 import type { Route, Service } from "./handler.ts";
 import { frontPage } from "./http/front-page.ts";
 import { httpTransport } from "./http/transport.ts";
 import { Closing } from "./lifetime/closing.ts";
-import { isLocal, readAddress, showAddress } from "./listen/address.ts";
+import { type Binding, isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
+import { type Carriers, http2Of } from "./listen/carrier.ts";
 import { Reception } from "./listen/reception.ts";
 import type { PortLog, PortSettings, ServerMeter } from "./settings.ts";
 import { healthOf } from "./standard/health.ts";
@@ -60,10 +60,10 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const described = [...options.services, health.service];
   const services = [...described, ...reflection(options, described)];
   const routes = withFrontPage(options.routes, services);
-  const grpc = grpcTransport(services, settings.grpc, { clock, log, meter });
-  const http = httpTransport({ routes, settings: settings.http, clock, log, meter });
-  const transports = [http, grpc];
-  const reception = new Reception({ settings, clock, http1: http, http2: grpc });
+  const http2 = http2Of(await carriersFor(options, services, binding), binding.kind);
+  const http1 = httpTransport({ routes, settings: settings.http, clock, log, meter });
+  const transports = [http1, ...http2.transports];
+  const reception = new Reception({ settings, clock, http1, http2: http2.carrierOf });
   const listener = listenerOf(options, reception);
   let tls: TlsDoor | undefined;
   const release = () => {
@@ -73,10 +73,14 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
   try {
     if (settings.tls.enabled) {
-      const handshake = settings.grpc.connection_timeout;
-      tls = await openTlsDoor(settings.tls, handshake, clock, log, (inner, tongue) =>
-        reception.admit(inner, tongue),
-      );
+      tls = await openTlsDoor({
+        settings: settings.tls,
+        handshakeTimeout: settings.grpc.connection_timeout,
+        clock,
+        log,
+        prefers: http2.prefers,
+        admitted: (inner, tongue) => reception.admit(inner, tongue),
+      });
       reception.useTls(tls);
     }
     await bind(listener, binding);
@@ -95,6 +99,17 @@ export async function openPort(options: PortOptions): Promise<Port> {
     drain: () => closing.drain(settings.drain, clock, log),
     cut: () => closing.cut(),
   };
+}
+
+/** Makes the transports that the listener needs. */
+async function carriersFor(
+  { settings, clock, log, meter }: PortOptions,
+  services: readonly Service[],
+  _binding: Binding,
+): Promise<Carriers> {
+  const { grpcTransport } = await import("./grpc-js/transport.ts");
+  const library = grpcTransport(services, settings.grpc, { clock, log, meter });
+  return { own: undefined, library };
 }
 
 function reflection(

@@ -8,13 +8,26 @@ import {
   writeFileSync,
 } from "node:fs";
 import { request } from "node:https";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect } from "node:tls";
 import { ChannelCredentials } from "@grpc/grpc-js";
 import type { Route, Service } from "#serve/handler.ts";
+import { isLocalPeer } from "#serve/listen/address.ts";
+import { openTlsDoor } from "#serve/tls/door.ts";
 import { grpcClient } from "../kit/grpc-client.ts";
-import { dial, exchange, type Overrides, type TestPort, testPort, until } from "../kit/port.ts";
+import {
+  dial,
+  exchange,
+  memoryLog,
+  type Overrides,
+  portSettings,
+  realClock,
+  type TestPort,
+  testPort,
+  until,
+} from "../kit/port.ts";
 import { type Authority, authority, type Certificate, temporaryFolder } from "../kit/tls.ts";
 
 const services: readonly Service[] = [
@@ -118,6 +131,107 @@ test("TLS carries both tongues, and the client's offer decides", async (t) => {
     /no.application.protocol/,
   );
 });
+
+/** A door alone, behind a listener of its own. */
+async function doorAt(
+  t: TestContext,
+  { server }: Setting,
+  where: { readonly path: string } | { readonly host: string; readonly port: 0 },
+  prefers: "http1" | "http2",
+) {
+  const asked: boolean[] = [];
+  const admitted: { readonly tongue: string; readonly local: boolean }[] = [];
+  const kind = "path" in where ? "unix" : "tcp";
+  const door = await openTlsDoor({
+    settings: {
+      ...portSettings().tls,
+      ...{ enabled: true, cert_file: server.certFile, key_file: server.keyFile },
+    },
+    handshakeTimeout: 10_000,
+    clock: realClock,
+    log: memoryLog(),
+    prefers: (socket) => {
+      asked.push(isLocalPeer(kind, socket));
+      return prefers;
+    },
+    admitted: (socket, tongue) => {
+      admitted.push({ tongue, local: isLocalPeer(kind, socket) });
+      socket.destroy();
+    },
+  });
+  t.after(() => door.close());
+  const listener = createServer((socket) => door.enter(socket)).listen(where);
+  t.after(() => listener.close());
+  await new Promise((resolve) => listener.once("listening", resolve));
+  const bound = listener.address();
+  assert.ok(bound !== null);
+  const to = typeof bound === "string" ? { path: bound } : { host: "localhost", port: bound.port };
+  const choose = (ALPNProtocols?: string[]) =>
+    new Promise((resolve, reject) => {
+      const socket = connect({
+        ...{ ...to, rejectUnauthorized: false },
+        ...(ALPNProtocols !== undefined && { ALPNProtocols }),
+      });
+      socket.once("secureConnect", () => resolve(socket.alpnProtocol));
+      socket.once("error", reject);
+      t.after(() => socket.destroy());
+    });
+  return { choose, asked, admitted };
+}
+
+for (const [prefers, first] of [
+  ["http1", "http/1.1"],
+  ["http2", "h2"],
+] as const) {
+  test(`a client that offers both gets ${first} where ${prefers} is preferred`, async (t) => {
+    const given = setting(t);
+    for (const where of [
+      { host: "127.0.0.1", port: 0 as const },
+      { path: join(given.folder, "door") },
+    ]) {
+      const { choose, asked, admitted } = await doorAt(t, given, where, prefers);
+      assert.equal(await choose(["h2", "http/1.1"]), first);
+      assert.equal(await choose(["http/1.1", "h2"]), first);
+      assert.equal(await choose(["h2"]), "h2");
+      assert.equal(await choose(["http/1.1"]), "http/1.1");
+      assert.equal(await choose(), false);
+      await assert.rejects(choose(["spdy/3"]), /no.application.protocol/);
+      await until("all inside", () => admitted.length === 5);
+      assert.deepEqual(
+        admitted.map(({ tongue }) => tongue),
+        [prefers, prefers, "http2", "http1", "http1"],
+      );
+      assert.ok(admitted.every(({ local }) => local));
+      assert.deepEqual(asked, Array(6).fill(true), "the peer is known before the handshake");
+    }
+  });
+}
+
+for (const transport of ["own", "grpc-js"] as const) {
+  test(`HTTP/2 that was not agreed by ALPN is not spoken: ${transport}`, async (t) => {
+    const given = setting(t);
+    const port = await withTls(t, given, {}, { grpc: { transport } });
+    for (const ALPNProtocols of [undefined, ["http/1.1"]]) {
+      const socket = connect({
+        ...{ host: port.host, port: port.port, ca: given.ca.cert },
+        ...(ALPNProtocols !== undefined && { ALPNProtocols }),
+      });
+      t.after(() => socket.destroy());
+      const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+      assert.match(await exchange(socket, preface), /^HTTP\/1\.1 400 /);
+    }
+    assert.equal((await ask(port, { ca: given.ca.cert })).alpn, false);
+  });
+
+  test(`HTTP/1.1 on a connection that agreed on HTTP/2 is closed: ${transport}`, async (t) => {
+    const given = setting(t);
+    const port = await withTls(t, given, {}, { grpc: { transport } });
+    const to = { host: port.host, port: port.port, ca: given.ca.cert, ALPNProtocols: ["h2"] };
+    const socket = connect(to);
+    t.after(() => socket.destroy());
+    assert.equal(await exchange(socket, "GET /hello HTTP/1.1\r\nhost: x\r\n\r\n"), "");
+  });
+}
 
 test("versions below 1.2 are refused", async (t) => {
   const given = setting(t);

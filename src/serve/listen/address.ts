@@ -76,8 +76,31 @@ export function showAddress(bound: AddressInfo | string | null): string {
 
 /** Can only this machine reach the address? */
 export function isLocal(bound: AddressInfo | string | null): boolean {
-  if (bound === null || typeof bound === "string") return true;
-  return bound.address === "::1" || plainAddress(bound.address).startsWith("127.");
+  return bound === null || typeof bound === "string" || isLoopback(bound.address);
+}
+
+/** The same, before it is bound. */
+export function isLocalBinding(binding: Binding): boolean {
+  return binding.kind === "unix" || isLoopback(binding.host);
+}
+
+/** Addresses of a connection as its socket shows them: undefined on a Unix socket, and once it is gone. */
+export interface Ends {
+  readonly remoteAddress?: string | undefined;
+  readonly localAddress?: string | undefined;
+}
+
+/**
+ * Does a connection that came in over a listener of this kind stay on this machine? Both ends must say so: proxies
+ * of a mesh pass strangers on from an address in 127.0.0.0/8, but to the address of the pod.
+ */
+export function isLocalPeer(kind: Binding["kind"], { remoteAddress, localAddress }: Ends): boolean {
+  return kind === "unix" || (isLoopback(remoteAddress) && isLoopback(localAddress));
+}
+
+function isLoopback(address: string | undefined): boolean {
+  if (address === undefined) return false;
+  return address === "::1" || plainAddress(address).startsWith("127.");
 }
 
 /** An IPv4 address that a dual-stack socket shows as `::ffff:a.b.c.d`, as itself. */

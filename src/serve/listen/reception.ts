@@ -4,13 +4,14 @@ import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Transport } from "../lifetime/transport.ts";
 import type { PortSettings } from "../settings.ts";
-import { greeted, peek, tongueOf } from "./tongue.ts";
+import { greeted, type PlainTongue, peek, tongueOf } from "./tongue.ts";
 
 export interface ReceptionParts {
   readonly settings: Pick<PortSettings, "grpc" | "http">;
   readonly clock: Clock;
   readonly http1: Transport;
-  readonly http2: Transport;
+  /** By the connection: not every peer gets the same make of HTTP/2. */
+  readonly http2: (socket: Socket) => Transport;
 }
 
 /** Takes a connection that begins with TLS, and admits what is inside later. */
@@ -52,7 +53,7 @@ export class Reception {
   }
 
   /** The inside of a connection whose TLS handshake is complete; the tongue was agreed there. */
-  admit(inner: Socket, tongue: "http1" | "http2"): void {
+  admit(inner: Socket, tongue: PlainTongue): void {
     if (this.#away) inner.destroy();
     else this.#enter(inner, tongue);
   }
@@ -67,7 +68,7 @@ export class Reception {
     for (const socket of [...this.#all]) socket.destroy();
   }
 
-  #enter(socket: Socket, tongue: "http1" | "http2"): void {
+  #enter(socket: Socket, tongue: PlainTongue): void {
     if (tongue === "http1") {
       this.#parts.http1.inject(socket);
       return;
@@ -76,7 +77,7 @@ export class Reception {
     this.#expect(socket, this.#parts.settings.grpc.connection_timeout);
     peek(socket, greeted, (answer) => {
       this.#arrived(socket);
-      if (answer === "yes") this.#parts.http2.inject(socket);
+      if (answer === "yes") this.#parts.http2(socket).inject(socket);
       else socket.destroy();
     });
   }

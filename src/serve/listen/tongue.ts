@@ -3,7 +3,9 @@
 
 import type { Socket } from "node:net";
 
-export type Tongue = "http1" | "http2" | "tls";
+/** What may follow TLS, or come without it. */
+export type PlainTongue = "http1" | "http2";
+export type Tongue = PlainTongue | "tls";
 
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 /** PUT, POST, PROPFIND and PATCH share letters with the preface; no HTTP/1 method starts with these. */

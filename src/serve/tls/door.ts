@@ -2,9 +2,10 @@
 // tongue follows, and new certificates while running.
 
 import type { Socket } from "node:net";
-import { createServer, type TLSSocket } from "node:tls";
+import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { PlainTongue } from "../listen/tongue.ts";
 import type { PortLog, TlsSettings } from "../settings.ts";
 import { judgeMaterial, readMaterial } from "./material.ts";
 import { watchFiles } from "./watch.ts";
@@ -14,36 +15,29 @@ export interface TlsDoor {
   close(): void;
 }
 
-/** `admitted` gets connections whose handshake is complete and whose client may enter. Throws Faults. */
-export async function openTlsDoor(
-  settings: TlsSettings,
-  handshakeTimeout: number,
-  clock: Clock,
-  log: PortLog,
-  admitted: (socket: TLSSocket, tongue: "http1" | "http2") => void,
-): Promise<TlsDoor> {
+export interface TlsDoorParts {
+  readonly settings: TlsSettings;
+  /** ms; 0 leaves Node's own 120 s. */
+  readonly handshakeTimeout: number;
+  readonly clock: Clock;
+  readonly log: PortLog;
+  /** What ALPN takes of a client that offers both. */
+  readonly prefers: (socket: Socket) => PlainTongue;
+  /** Gets connections whose handshake is complete and whose client may enter. */
+  readonly admitted: (socket: TLSSocket, tongue: PlainTongue) => void;
+}
+
+/** Throws Faults. */
+export async function openTlsDoor(parts: TlsDoorParts): Promise<TlsDoor> {
+  const { settings, clock, log, prefers } = parts;
   const material = await readMaterial(settings);
   judgeMaterial(material);
-  const { allowed_cn, client_ca_file } = settings;
-  const mutual = client_ca_file !== "";
-  const server = createServer({
-    ...material.context,
-    // 0 leaves Node's own 120 s.
-    handshakeTimeout,
-    requestCert: mutual,
-    rejectUnauthorized: mutual,
-    ALPNCallback: ({ protocols }) => chooseProtocol(protocols),
-  });
-  server.on("secureConnection", (socket) => {
-    socket.on("error", () => socket.destroy());
-    if (allowed_cn !== "" && !(socket.authorized && commonName(socket) === allowed_cn)) {
-      log.warn("refused a client certificate: its common name is not allowed");
-      socket.destroy();
-      return;
-    }
-    admitted(socket, socket.alpnProtocol === "h2" ? "http2" : "http1");
-  });
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  const { cert_file, key_file, client_ca_file } = settings;
+  // ALPN's callback is not told whose handshake it is: there is one server for each preference.
+  const servers: Readonly<Record<PlainTongue, Server>> = {
+    http1: serverOf(parts, material.context, ["http/1.1", "h2"]),
+    http2: serverOf(parts, material.context, ["h2", "http/1.1"]),
+  };
 
   let current = material.digest;
   let refused = "";
@@ -53,7 +47,7 @@ export async function openTlsDoor(
       if (found.digest === current || found.digest === refused) return;
       refused = found.digest;
       judgeMaterial(found);
-      server.setSecureContext(found.context);
+      for (const server of Object.values(servers)) server.setSecureContext(found.context);
       current = found.digest;
       refused = "";
       log.info("took up new certificate files");
@@ -63,22 +57,41 @@ export async function openTlsDoor(
       });
     }
   };
-  const files = [settings.cert_file, settings.key_file, client_ca_file].filter(
-    (path) => path !== "",
-  );
+  const files = [cert_file, key_file, client_ca_file].filter((path) => path !== "");
   const unwatch = watchFiles(files, clock, () => void look());
   return {
-    enter: (socket) => void server.emit("connection", socket),
+    enter: (socket) => void servers[prefers(socket)].emit("connection", socket),
     close: unwatch,
   };
 }
 
-/**
- * HTTP/1.1 first while JSON is only served there: a client that offers both wants JSON, gRPC clients offer
- * h2 alone. undefined ends the handshake with no_application_protocol.
- */
-function chooseProtocol(offered: readonly string[]): string | undefined {
-  return ["http/1.1", "h2"].find((protocol) => offered.includes(protocol));
+function serverOf(
+  { settings, handshakeTimeout, log, admitted }: TlsDoorParts,
+  context: SecureContextOptions,
+  inOrder: readonly string[],
+): Server {
+  const { allowed_cn, client_ca_file } = settings;
+  const mutual = client_ca_file !== "";
+  const server = createServer({
+    ...context,
+    handshakeTimeout,
+    requestCert: mutual,
+    rejectUnauthorized: mutual,
+    // undefined ends the handshake with no_application_protocol. Clients without ALPN do not come here.
+    ALPNCallback: ({ protocols }) => inOrder.find((protocol) => protocols.includes(protocol)),
+  });
+  server.on("secureConnection", (socket) => {
+    socket.on("error", () => socket.destroy());
+    if (allowed_cn !== "" && !(socket.authorized && commonName(socket) === allowed_cn)) {
+      log.warn("refused a client certificate: its common name is not allowed");
+      socket.destroy();
+      return;
+    }
+    // RFC 9113 §3.3: HTTP/2 over TLS is agreed by ALPN, never guessed.
+    admitted(socket, socket.alpnProtocol === "h2" ? "http2" : "http1");
+  });
+  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  return server;
 }
 
 function commonName(socket: TLSSocket): string | string[] | undefined {
