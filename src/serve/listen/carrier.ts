@@ -6,11 +6,6 @@ import type { GrpcSettings } from "../settings.ts";
 import { type Binding, type Ends, isLocalBinding, isLocalPeer } from "./address.ts";
 import type { PlainTongue } from "./tongue.ts";
 
-export interface Makes<Of> {
-  readonly own: Of;
-  readonly library: Of;
-}
-
 /** What can carry: at least one of the two. */
 export type Carriers =
   | { readonly own: Transport; readonly library: Transport | undefined }
@@ -30,11 +25,12 @@ export interface Http2 {
  * What the port needs, so that nothing else is loaded. Whoever reaches an address that only this machine has is
  * taken to be on it.
  */
-export function makesFor(choice: GrpcSettings["transport"], binding: Binding): Makes<boolean> {
-  return {
-    own: choice !== "grpc-js",
-    library: choice === "grpc-js" || (choice === "auto" && !isLocalBinding(binding)),
-  };
+export function makesFor(
+  choice: GrpcSettings["transport"],
+  binding: Binding,
+): "own" | "library" | "both" {
+  if (choice === "auto") return isLocalBinding(binding) ? "own" : "both";
+  return choice === "own" ? "own" : "library";
 }
 
 export function http2Of(carriers: Carriers, kind: Binding["kind"]): Http2 {
