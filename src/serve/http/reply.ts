@@ -1,6 +1,5 @@
 // How HTTP replies leave: whole, with their length, errors as a small status object that repeats no input.
 
-import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
@@ -9,21 +8,29 @@ import type { HttpReply } from "../handler.ts";
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;
 
-export function sendReply(
-  response: ServerResponse,
-  reply: HttpReply,
-  more: Readonly<Record<string, string>> | undefined,
-): void {
-  const { body } = reply;
-  const length = Buffer.byteLength(body);
-  response.writeHead(reply.status, {
-    ...reply.headers,
-    ...more,
-    "content-length": String(length),
-  });
-  // As many bytes as characters: ASCII, which leaves without being encoded again.
-  if (typeof body === "string" && length === body.length) response.end(body, "latin1");
-  else response.end(body);
+/** A reply's header fields, names and values in turn: what the call set wins, and its length is known. */
+export function replyFields(
+  headers: HttpReply["headers"],
+  more: readonly string[] | undefined,
+  body: HttpReply["body"],
+): string[] {
+  const fields: string[] = [];
+  for (const name in headers) fields.push(name, headers[name] ?? "");
+  if (more !== undefined) {
+    for (let at = 0; at < more.length; at += 2)
+      setField(fields, more[at] ?? "", more[at + 1] ?? "");
+  }
+  setField(fields, "content-length", String(Buffer.byteLength(body)));
+  return fields;
+}
+
+function setField(fields: string[], name: string, value: string): void {
+  for (let at = 0; at < fields.length; at += 2) {
+    if (fields[at] !== name) continue;
+    fields[at + 1] = value;
+    return;
+  }
+  fields.push(name, value);
 }
 
 export function faultReply(fault: Fault): HttpReply {

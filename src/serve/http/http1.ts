@@ -1,0 +1,135 @@
+// An exchange over HTTP/1.1, carried by Node's own server.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import type { HttpRequest } from "../handler.ts";
+import { plainAddress } from "../listen/address.ts";
+import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
+import { linger } from "./reply.ts";
+
+/** Whose replies a connection still waits for, or has not taken whole yet: the newest of each. */
+export type Pending = WeakMap<Socket, Http1Exchange>;
+
+export class Http1Exchange extends HttpExchange {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #pending: Pending;
+  readonly #expects100: boolean;
+  #watched = false;
+
+  constructor(
+    around: Surroundings,
+    pending: Pending,
+    request: IncomingMessage,
+    response: ServerResponse,
+    expects100: boolean,
+  ) {
+    super(around);
+    this.#request = request;
+    this.#response = response;
+    this.#pending = pending;
+    this.#expects100 = expects100;
+    this.begin();
+  }
+
+  get httpMethod(): string {
+    return this.#request.method ?? "";
+  }
+
+  get headers(): HttpRequest["headers"] {
+    return this.#request.headers;
+  }
+
+  get peer(): string {
+    return plainAddress(this.#request.socket.remoteAddress ?? "");
+  }
+
+  protected get requestTarget(): string {
+    return this.#request.url ?? "";
+  }
+
+  protected get overflow(): boolean {
+    return this.#request.rawHeaders.length > 2 * MAX_HEADERS;
+  }
+
+  protected override get answered(): boolean {
+    return super.answered || this.#response.destroyed;
+  }
+
+  /** Does `then` when the reply is out, where one is still to come or on its way; else at once. */
+  afterReply(then: () => void): void {
+    const request = this.#request;
+    const response = this.#response;
+    const pending = !response.writableFinished && (response.headersSent || request.complete);
+    if (pending) response.once("finish", then);
+    else then();
+  }
+
+  protected collect(): void {
+    if (this.#expects100) this.#response.writeContinue();
+    if (!hasBody(this.#request)) {
+      this.complete();
+      return;
+    }
+    this.#watch();
+    this.#request.on("data", (chunk: Buffer) => this.part(chunk, 0, chunk.length, true));
+    this.#request.on("end", () => this.complete());
+    // The end of the response tells the same; without a listener it would end the process.
+    this.#request.on("error", nothing);
+  }
+
+  protected transmit(
+    status: number,
+    fields: readonly string[],
+    body: Uint8Array | string,
+  ): boolean {
+    const { around } = this;
+    const response = this.#response;
+    // Asked when the reply leaves: a drain may have begun since the request came.
+    if (around.leaving || around.settings.disable_http_keep_alives)
+      response.shouldKeepAlive = false;
+    response.writeHead(status, fields as string[]);
+    // As many bytes as characters: ASCII, which leaves without being encoded again.
+    if (typeof body === "string" && Buffer.byteLength(body) === body.length)
+      response.end(body, "latin1");
+    else response.end(body);
+    if (response.socket !== null && response.socket.writableLength === 0) return true;
+    this.#await();
+    return false;
+  }
+
+  protected refuseRest(): void {
+    const request = this.#request;
+    if (!hasBody(request) || request.complete) return;
+    this.#response.shouldKeepAlive = false;
+    linger(request.socket, this.around.clock);
+  }
+
+  protected cut(): void {
+    this.#response.destroy();
+  }
+
+  protected waits(): void {
+    this.#await();
+  }
+
+  #await(): void {
+    this.#pending.set(this.#request.socket, this);
+    this.#watch();
+  }
+
+  #watch(): void {
+    if (this.#watched) return;
+    this.#watched = true;
+    const response = this.#response;
+    response.once("close", () => this.ended(response.writableFinished));
+  }
+}
+
+/** Does the message announce any body? */
+function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers["content-length"];
+  return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
+}
+
+function nothing(): void {}

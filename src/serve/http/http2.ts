@@ -1,0 +1,175 @@
+// An exchange over HTTP/2: one stream of the own transport that is not gRPC.
+
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { Fault } from "#base/fault.ts";
+import type { Answerer, Exchange, Head, Stream } from "../h2/exchange.ts";
+import type { HttpRequest } from "../handler.ts";
+import { NO_BODY } from "./body.ts";
+import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
+import { RequestHead } from "./head.ts";
+
+/** RFC 9113 §7 */
+const CANCEL = 0x8;
+/** RFC 9113 §8.2.2: they speak of a connection that HTTP/2 has not, and make a message malformed. */
+const OF_CONNECTIONS: ReadonlySet<string> = new Set([
+  ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"],
+]);
+/** A reply is handed on in parts of this size, as the stream keeps what its peer does not take. */
+const PART = 64 * 1024;
+/** What a long reply that its peer does not take counts at most: no peer may have many of them waiting. */
+const MOST_HELD = 1024 * 1024;
+/** Of a body's part: a share of its memory that is kept as it is, though the rest is kept with it. */
+const WORTH_KEEPING = 0.5;
+
+export function answererOf(around: Surroundings): Answerer {
+  return (stream, head, last) => new Http2Exchange(around, stream, head, last);
+}
+
+class Http2Exchange extends HttpExchange implements Exchange {
+  readonly #stream: Stream;
+  readonly #head: Head;
+  readonly #fields: RequestHead;
+  /** The request is here whole. */
+  #whole: boolean;
+  /** Of the memory that body and reply take up, as the stream was told. */
+  #held = 0;
+  /** Of the reply's body. */
+  #left: Uint8Array = NO_BODY;
+
+  constructor(around: Surroundings, stream: Stream, head: Head, last: boolean) {
+    super(around);
+    this.#stream = stream;
+    this.#head = head;
+    this.#fields = RequestHead.of(head);
+    this.#whole = last;
+    this.begin();
+  }
+
+  get httpMethod(): string {
+    return this.#head.method;
+  }
+
+  get headers(): HttpRequest["headers"] {
+    return this.#fields.headers;
+  }
+
+  get peer(): string {
+    return this.#stream.peer;
+  }
+
+  protected get requestTarget(): string {
+    return this.#head.path;
+  }
+
+  protected get overflow(): boolean {
+    return this.#head.overflow || this.#fields.count > MAX_HEADERS;
+  }
+
+  protected override get answered(): boolean {
+    return super.answered || this.#stream.closed;
+  }
+
+  // --- what the stream tells
+
+  data(chunk: Buffer, start: number, end: number, last: boolean): void {
+    this.#whole = last;
+    if (!this.collecting) return;
+    this.part(chunk, start, end, last || end - start >= chunk.length * WORTH_KEEPING);
+    if (last) this.complete();
+    else if (this.collecting) {
+      if (this.#hold(this.kept)) this.#stream.credit(end - start);
+      else this.fail(tooMuchKept());
+    }
+  }
+
+  gone(): void {
+    this.ended(false);
+  }
+
+  drained(): void {
+    if (this.#send()) this.ended(true);
+  }
+
+  slow(): void {
+    if (!this.collecting) return;
+    this.fail(new Fault("DEADLINE_EXCEEDED", "the request did not arrive in time", { http: 408 }));
+  }
+
+  // --- what the request's course asks for
+
+  protected collect(): void {
+    if (this.#whole) this.complete();
+    else if (this.#fields.expects100) this.#stream.headers([":status", "100"], false);
+  }
+
+  protected transmit(
+    status: number,
+    fields: readonly string[],
+    body: Uint8Array | string,
+  ): boolean {
+    const stream = this.#stream;
+    const head = [":status", String(status)];
+    for (let at = 0; at < fields.length; at += 2) addField(head, fields[at], fields[at + 1]);
+    this.#hold(0);
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const bare = bytes.length === 0 || this.httpMethod === "HEAD";
+    stream.headers(head, bare);
+    if (bare) return true;
+    this.#left = bytes;
+    return this.#send();
+  }
+
+  protected refuseRest(): void {}
+
+  protected cut(): void {
+    const { closed } = this.#stream;
+    if (!closed) this.#stream.reset(CANCEL);
+    this.ended(closed);
+  }
+
+  protected waits(reply: Promise<unknown>): void {
+    const stream = this.#stream;
+    stream.work();
+    const rest = () => stream.rest();
+    reply.then(rest, rest);
+  }
+
+  /** Sends on until the peer takes no more now; true when there is nothing left here. */
+  #send(): boolean {
+    const stream = this.#stream;
+    let left = this.#left;
+    while (!stream.closed) {
+      const last = left.length <= PART;
+      const more = stream.write(last ? left : left.subarray(0, PART), last);
+      left = last ? NO_BODY : left.subarray(PART);
+      if (more) continue;
+      this.#left = left;
+      // The stream does not tell when what it has taken is out.
+      if (last) this.count();
+      else if (!this.#hold(Math.min(left.length, MOST_HELD))) this.cut();
+      return stream.closed;
+    }
+    return true;
+  }
+
+  /** Keeps account of the memory that the body takes up. */
+  #hold(bytes: number): boolean {
+    const more = bytes - this.#held;
+    if (more > 0 && !this.#stream.hold(more)) return false;
+    if (more < 0) this.#stream.release(-more);
+    this.#held = bytes;
+    return true;
+  }
+}
+
+function addField(head: string[], given = "", value = ""): void {
+  const name = given.toLowerCase();
+  if (OF_CONNECTIONS.has(name)) return;
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  head.push(name, value);
+}
+
+function tooMuchKept(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", "too many requests are being read", { http: 503 });
+}
