@@ -20,6 +20,8 @@ export interface Head {
   readonly size: number;
   /** More fields or bytes than are taken: `fields` is not complete, the request is to be refused. */
   readonly overflow: boolean;
+  /** What `content-length` announces, for comparison with the data that comes (RFC 9113 §8.1.1); -1 without it. */
+  readonly contentLength: number;
   /** What the tongue above worked out about it; kept as long as the head is remembered. */
   memo: unknown;
 }
