@@ -4,6 +4,7 @@
 import type { Connection } from "./connection.ts";
 import { ERROR } from "./frames.ts";
 import { FAREWELL_MS, PING_AFTER_MS, PING_ANSWER_MS } from "./limits.ts";
+import type { H2Stream } from "./stream.ts";
 
 /** In ms; 0 = no limit. */
 export interface Patience {
@@ -43,11 +44,11 @@ export class Watch {
   /** False when the peer is not there any more and the connection is to be destroyed. */
   sweep(): boolean {
     const connection = this.#connection;
-    connection.sweep++;
-    connection.refill(this.#every / 1_000);
+    connection.now++;
+    connection.guard.refill(this.#every / 1_000);
     if (connection.leaving && ++this.#leavingSweeps * this.#every >= FAREWELL_MS) connection.name();
     this.#headers();
-    for (const stream of connection.streams.values()) this.#stream(stream);
+    for (const stream of connection.streams.live.values()) this.#stream(stream);
     return this.#reads() && this.#answers();
   }
 
@@ -60,15 +61,15 @@ export class Watch {
     }
   }
 
-  #stream(stream: ReturnType<Connection["streams"]["get"]> & object): void {
-    const age = this.#connection.sweep - stream.born;
+  #stream(stream: H2Stream): void {
+    const age = this.#connection.now - stream.born;
     if (!stream.heard && !stream.slow && this.#over(age, this.#patience.request)) {
       stream.slow = true;
       stream.exchange?.slow();
     }
     if (!stream.waits) stream.stuck = 0;
     else if (this.#over(++stream.stuck, this.#patience.reply)) {
-      this.#connection.shared.fault("slow_reader");
+      this.#connection.fault("slow_reader");
       stream.break(ERROR.cancel);
     }
   }
@@ -81,17 +82,17 @@ export class Watch {
     this.#taken = taken;
     this.#takenSweeps = moves ? 0 : this.#takenSweeps + 1;
     if (!this.#over(this.#takenSweeps, this.#patience.reply)) return true;
-    this.#connection.shared.fault("slow_reader");
+    this.#connection.fault("slow_reader");
     return false;
   }
 
   /** Whether a peer that has long been silent answers a ping. */
   #answers(): boolean {
     const connection = this.#connection;
-    const silent = (connection.sweep - connection.heardAt) * this.#every;
+    const silent = (connection.now - connection.heardAt) * this.#every;
     if (silent >= PING_AFTER_MS) connection.ask();
     if (silent < PING_AFTER_MS + PING_ANSWER_MS) return true;
-    connection.shared.fault("silent");
+    connection.fault("silent");
     return false;
   }
 

@@ -8,6 +8,9 @@ import type { Encoder, FixedBlock } from "./hpack/encoder.ts";
 import { STREAM_WINDOW } from "./limits.ts";
 import type { Output } from "./output.ts";
 
+/** A whole reply was sent; we reset the stream; the peer did, or is gone. */
+export type End = "answered" | "reset" | "dropped";
+
 /** What streams share with the connection that they run on. */
 export interface Line {
   readonly peer: string;
@@ -23,8 +26,7 @@ export interface Line {
   release(bytes: number): void;
   /** The stream waits for the connection's window. */
   blocked(stream: H2Stream): void;
-  /** Ended in both directions or reset. `answered`: by a whole reply. */
-  ended(stream: H2Stream, answered: boolean): void;
+  ended(stream: H2Stream, how: End): void;
   /** Work that outlived its stream is done. */
   rested(): void;
 }
@@ -175,21 +177,21 @@ export class H2Stream implements Stream {
   reset(code: number): void {
     if (this.#closed) return;
     this.#line.frames.reset(this.id, code);
-    this.#close(false);
+    this.#close("reset");
   }
 
   /** Ends the stream without a word to the peer, who did it or is gone. */
   drop(): void {
     if (this.#closed) return;
-    this.#close(false);
+    this.#close("dropped");
     this.exchange?.gone();
   }
 
   /** Resets the stream for what the peer did; its exchange is told. */
   break(code: number): void {
     if (this.#closed) return;
-    this.#line.frames.reset(this.id, code);
-    this.drop();
+    this.reset(code);
+    this.exchange?.gone();
   }
 
   credit(bytes: number): void {
@@ -321,14 +323,14 @@ export class H2Stream implements Stream {
   #finish(): void {
     // RFC 9113 §8.1: asks a peer that is still sending to stop.
     if (!this.heard) this.#line.frames.reset(this.id, ERROR.none);
-    this.#close(true);
+    this.#close("answered");
   }
 
-  #close(answered: boolean): void {
+  #close(how: End): void {
     this.#closed = true;
     this.#waiting = undefined;
     if (this.#held > 0) this.release(this.#held);
-    this.#line.ended(this, answered);
+    this.#line.ended(this, how);
   }
 }
 

@@ -1,0 +1,289 @@
+// What the frames of a peer bring (RFC 9113 §5 and §6): calls, their bodies, windows, settings; and what is said
+// to a peer that breaks the rules.
+
+import type { Http2Fault } from "../settings.ts";
+import type { Answerer } from "./exchange.ts";
+import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
+import type { FrameSink } from "./frame-reader.ts";
+import type { FrameWriter } from "./frame-writer.ts";
+import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
+import type { Guard } from "./guard.ts";
+import { HeadReader } from "./heads.ts";
+import { CONNECTION_WINDOW } from "./limits.ts";
+import { PeerSettings } from "./peer-settings.ts";
+import { H2Stream, type Line } from "./stream.ts";
+import type { Streams } from "./streams.ts";
+
+/** The connection as its receiver sees it. */
+export interface Receiving extends Line {
+  readonly streams: Streams;
+  readonly frames: FrameWriter;
+  readonly guard: Guard;
+  peerMaxFrame: number;
+  /** In sweeps. */
+  readonly now: number;
+  /** The last stream that is ours, once we have said so. */
+  readonly named: number;
+  fault(fault: Http2Fault): void;
+  /** A ping of ours came back, with what it carried. */
+  ponged(what: number): void;
+  /** The peer will make no more calls. */
+  peerLeaves(): void;
+}
+
+const PING_BYTES = 8;
+const SETTING_BYTES = 6;
+const PRIORITY_BYTES = 5;
+const NOTHING = Buffer.alloc(0);
+
+export class Receiver implements FrameSink {
+  readonly #connection: Receiving;
+  readonly #answer: Answerer;
+  readonly #heads: HeadReader;
+  readonly #settings = new PeerSettings();
+  /** How much more data the peer may send, and what it sent since it was told so. */
+  #allowance = CONNECTION_WINDOW;
+  #received = 0;
+  /** Of the data frame at hand: its stream, and whether it is the last one there. */
+  #target: H2Stream | undefined;
+  #targetEnds = false;
+  /** The stream that a head came for last, which the next data frame is mostly for. */
+  #newest: H2Stream | undefined;
+
+  constructor(connection: Receiving, answer: Answerer, maxHeaderList: number) {
+    this.#connection = connection;
+    this.#answer = answer;
+    this.#heads = new HeadReader(maxHeaderList, (stream, ends, block, start, end) =>
+      this.#block(stream, ends, block, start, end),
+    );
+  }
+
+  /** Stream whose header block is not whole, or 0. */
+  get midBlock(): number {
+    return this.#heads.open;
+  }
+
+  /** The end of what a read brought. */
+  rest(): void {
+    this.#target = undefined;
+    this.#newest = undefined;
+    if (this.#received < CONNECTION_WINDOW / 2) return;
+    this.#connection.frames.window(0, this.#received);
+    this.#allowance += this.#received;
+    this.#received = 0;
+  }
+
+  beginData(id: number, flags: number, length: number): void {
+    if (this.#heads.open !== 0) throw protocolFault("a frame inside a header block");
+    const { streams, guard } = this.#connection;
+    if (id === 0 || id > streams.last) throw protocolFault("DATA on an idle stream");
+    this.#allowance -= length;
+    if (this.#allowance < 0) {
+      throw new ConnectionFault(ERROR.flowControl, "flow_control", "more data than the window");
+    }
+    this.#received += length;
+    const newest = this.#newest;
+    const target = newest?.id === id ? newest : streams.live.get(id);
+    this.#target = target;
+    this.#targetEnds = (flags & FLAG.endStream) !== 0;
+    if (target === undefined || target.closed) {
+      guard.control();
+      if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
+      return;
+    }
+    if (length === 0 && !this.#targetEnds) guard.control();
+    target.allowance -= length;
+    if (target.heard) this.#break(target, ERROR.streamClosed, "stream");
+    else if (target.allowance < 0) this.#break(target, ERROR.flowControl, "stream");
+  }
+
+  data(chunk: Buffer, start: number, end: number, last: boolean): void {
+    const target = this.#target;
+    if (target === undefined || target.closed) return;
+    const whole = last && this.#targetEnds;
+    if (target.expected >= 0) {
+      target.expected -= end - start;
+      if (target.expected < 0 || (whole && target.expected > 0)) {
+        this.#break(target, ERROR.protocol, "malformed_request");
+        return;
+      }
+    }
+    if (whole) target.heard = true;
+    target.exchange?.data(chunk, start, end, whole);
+  }
+
+  frame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    if (this.#heads.open !== 0 && type !== FRAME.continuation) {
+      throw protocolFault("a frame inside a header block");
+    }
+    switch (type) {
+      case FRAME.headers:
+        if (id === 0) throw protocolFault("HEADERS on stream 0");
+        this.#heads.headers(flags, id, bytes, start, end);
+        return;
+      case FRAME.continuation:
+        this.#heads.continuation(flags, id, bytes, start, end);
+        return;
+      case FRAME.reset:
+        this.#reset(id, end - start);
+        return;
+      case FRAME.push:
+        throw protocolFault("PUSH_PROMISE from a client");
+      default:
+        // Everything else carries no call.
+        this.#connection.guard.control();
+    }
+    if (type === FRAME.window) this.#window(id, bytes, start, end);
+    else if (type === FRAME.settings) this.#setting(flags, id, bytes, start, end);
+    else if (type === FRAME.ping) this.#ping(flags, id, bytes, start, end);
+    else if (type === FRAME.priority) this.#priority(id, bytes, start, end);
+    else if (type === FRAME.goaway) this.#goAway(id, end - start);
+  }
+
+  /** A whole header block: a new call, or trailers. */
+  #block(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
+    const { streams, guard } = this.#connection;
+    if (id > streams.last) {
+      this.#open(id, ends, block, start, end);
+      return;
+    }
+    const stream = streams.live.get(id);
+    if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
+    else if (streams.resetByUs(id)) {
+      guard.control();
+      this.#heads.skip(block, start, end);
+    } else if (streams.knew(id)) {
+      throw new ConnectionFault(ERROR.streamClosed, "protocol", "HEADERS on a closed stream");
+    } else throw protocolFault("stream ids must ascend");
+  }
+
+  #open(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
+    if ((id & 1) === 0) throw protocolFault("a client's stream ids are odd");
+    const connection = this.#connection;
+    const { streams } = connection;
+    const head = this.#heads.request(block, start, end);
+    streams.last = id;
+    if (id > connection.named) {
+      // It crossed our GOAWAY, so the peer knows that it was not taken. Its data is to be ignored, too.
+      streams.noteEnd(id, true);
+      return;
+    }
+    if (head === undefined || this.#heads.selfish || (ends && head.contentLength > 0)) {
+      this.#refuse(id, ERROR.protocol, "malformed_request");
+      return;
+    }
+    if (streams.full) {
+      this.#refuse(id, ERROR.refused, "too_many_streams");
+      return;
+    }
+    const stream = new H2Stream(connection, id, connection.now, streams.window, head.contentLength);
+    stream.heard = ends;
+    streams.add(stream);
+    this.#newest = stream;
+    stream.exchange = this.#answer(stream, head, ends);
+  }
+
+  #trailers(stream: H2Stream, ends: boolean, block: Buffer, start: number, end: number): void {
+    const good = this.#heads.trailers(block, start, end) && ends && !this.#heads.selfish;
+    if (stream.heard) this.#break(stream, ERROR.streamClosed, "stream");
+    else if (!good || stream.expected > 0) {
+      this.#break(stream, ERROR.protocol, "malformed_request");
+    } else {
+      stream.heard = true;
+      stream.exchange?.data(NOTHING, 0, 0, true);
+    }
+  }
+
+  #window(id: number, bytes: Buffer, start: number, end: number): void {
+    if (end - start !== 4) throw sizeFault("a WINDOW_UPDATE frame has 4 bytes");
+    const connection = this.#connection;
+    const by = uint31(bytes, start);
+    if (id === 0) {
+      if (by === 0) throw protocolFault("a window widened by nothing");
+      connection.window += by;
+      if (connection.window > MAX_WINDOW) throw tooWide();
+      connection.streams.unblock();
+      return;
+    }
+    if (id > connection.streams.last) throw protocolFault("WINDOW_UPDATE on an idle stream");
+    const stream = connection.streams.live.get(id);
+    if (stream === undefined) return;
+    stream.window += by;
+    if (by === 0) this.#break(stream, ERROR.protocol, "stream");
+    else if (stream.window > MAX_WINDOW) this.#break(stream, ERROR.flowControl, "stream");
+    else stream.pump();
+  }
+
+  #reset(id: number, length: number): void {
+    if (length !== 4) throw sizeFault("a RST_STREAM frame has 4 bytes");
+    const { streams, guard } = this.#connection;
+    if (id === 0 || id > streams.last) throw protocolFault("RST_STREAM on an idle stream");
+    const stream = streams.live.get(id);
+    if (stream === undefined) guard.control();
+    else {
+      stream.drop();
+      guard.takenBack();
+    }
+  }
+
+  #setting(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    if (id !== 0) throw protocolFault("SETTINGS on a stream");
+    if ((flags & FLAG.ack) !== 0) {
+      if (end !== start) throw sizeFault("an acknowledgement of SETTINGS is empty");
+      return;
+    }
+    if ((end - start) % SETTING_BYTES !== 0) throw sizeFault("SETTINGS of broken length");
+    const connection = this.#connection;
+    const settings = this.#settings;
+    settings.read(bytes, start, end);
+    connection.encoder.limitTable(settings.headerTable);
+    connection.peerMaxFrame = settings.maxFrame;
+    connection.frames.settingsTaken();
+    if (!connection.streams.resize(settings.initialWindow)) throw tooWide();
+  }
+
+  #ping(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    if (id !== 0) throw protocolFault("PING on a stream");
+    if (end - start !== PING_BYTES) throw sizeFault("a PING frame has 8 bytes");
+    if ((flags & FLAG.ack) !== 0) this.#connection.ponged(bytes[end - 1] ?? 0);
+    else this.#connection.frames.pong(bytes, start);
+  }
+
+  /** Priorities are read and not followed (RFC 9113 §5.3.2). */
+  #priority(id: number, bytes: Buffer, start: number, end: number): void {
+    if (id === 0) throw protocolFault("PRIORITY on stream 0");
+    const long = end - start === PRIORITY_BYTES;
+    const selfish = long && uint31(bytes, start) === id;
+    if (long && !selfish) return;
+    const stream = this.#connection.streams.live.get(id);
+    if (stream !== undefined) {
+      this.#break(stream, selfish ? ERROR.protocol : ERROR.frameSize, "stream");
+    } else if (selfish) throw protocolFault("a stream that depends on itself");
+    else throw sizeFault("a PRIORITY frame has 5 bytes");
+  }
+
+  #goAway(id: number, length: number): void {
+    if (id !== 0) throw protocolFault("GOAWAY on a stream");
+    if (length < PING_BYTES) throw sizeFault("a GOAWAY frame that is too short");
+    this.#connection.peerLeaves();
+  }
+
+  /** Answers a stream that was never opened or is long closed. */
+  #refuse(id: number, code: number, fault: Http2Fault): void {
+    const connection = this.#connection;
+    connection.fault(fault);
+    connection.frames.reset(id, code);
+    connection.streams.noteEnd(id, true);
+    connection.guard.broken();
+  }
+
+  #break(stream: H2Stream, code: number, fault: Http2Fault): void {
+    this.#connection.fault(fault);
+    stream.break(code);
+    this.#connection.guard.broken();
+  }
+}
+
+function tooWide(): ConnectionFault {
+  return new ConnectionFault(ERROR.flowControl, "flow_control", "a window beyond its most");
+}

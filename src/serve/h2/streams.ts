@@ -1,0 +1,95 @@
+// The streams of one connection: those that live, the places they take, and how those that are gone ended.
+
+import { FIRST_WINDOW, MAX_WINDOW } from "./frames.ts";
+import { MAX_STREAMS, REMEMBERED_ENDS } from "./limits.ts";
+import type { H2Stream } from "./stream.ts";
+
+export class Streams {
+  readonly live = new Map<number, H2Stream>();
+  /** The highest id that the peer has used. */
+  last = 0;
+  /** What the peer takes on a new stream before it says more. */
+  window = FIRST_WINDOW;
+  /** Streams, and work that outlived its stream. */
+  #places = 0;
+  readonly #blocked = new Set<H2Stream>();
+  /** Ids of those that ended last, by their order; negative: reset by us. Made when the first stream ends. */
+  #ends: Int32Array | undefined;
+
+  get idle(): boolean {
+    return this.#places === 0;
+  }
+
+  get full(): boolean {
+    return this.#places >= MAX_STREAMS;
+  }
+
+  add(stream: H2Stream): void {
+    this.#places++;
+    this.live.set(stream.id, stream);
+  }
+
+  ended(stream: H2Stream, byUs: boolean): void {
+    this.live.delete(stream.id);
+    this.#blocked.delete(stream);
+    this.noteEnd(stream.id, byUs);
+    if (!stream.working) this.#places--;
+  }
+
+  /** Work that outlived its stream is done. */
+  rested(): void {
+    this.#places--;
+  }
+
+  noteEnd(id: number, byUs: boolean): void {
+    this.#ends ??= new Int32Array(REMEMBERED_ENDS);
+    this.#ends[slot(id)] = byUs ? -id : id;
+  }
+
+  /** We reset it: frames for it may have been on their way. */
+  resetByUs(id: number): boolean {
+    return this.#ends?.[slot(id)] === -id;
+  }
+
+  /** It was there, not just skipped. */
+  knew(id: number): boolean {
+    const end = this.#ends?.[slot(id)];
+    return end === id || end === -id;
+  }
+
+  /** The stream waits for the connection's window. */
+  block(stream: H2Stream): void {
+    this.#blocked.add(stream);
+  }
+
+  /** The connection's window is wider: those that waited for it go on, in turn. */
+  unblock(): void {
+    if (this.#blocked.size === 0) return;
+    const waiting = [...this.#blocked];
+    this.#blocked.clear();
+    // Whoever finds the window used up waits again.
+    for (const stream of waiting) stream.pump();
+  }
+
+  /** A new size of first windows, which holds for all streams (RFC 9113 §6.9.2). False: one became too wide. */
+  resize(window: number): boolean {
+    const wider = window - this.window;
+    this.window = window;
+    if (wider === 0) return true;
+    for (const stream of this.live.values()) {
+      stream.window += wider;
+      if (stream.window > MAX_WINDOW) return false;
+    }
+    if (wider > 0) for (const stream of [...this.live.values()]) stream.pump();
+    return true;
+  }
+
+  /** Nobody is there any more. */
+  drop(): void {
+    for (const stream of [...this.live.values()]) stream.drop();
+  }
+}
+
+function slot(id: number): number {
+  return (id >>> 1) % REMEMBERED_ENDS;
+}
