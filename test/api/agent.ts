@@ -68,6 +68,7 @@ export function callOf(
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     signal: () => leaving.signal,
     reply: (name, value) => void replied.set(name, value),
+    trailer: (name, value) => void replied.set(name, value),
     ...over,
     replied,
     get listeners() {

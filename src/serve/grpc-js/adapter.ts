@@ -11,7 +11,8 @@ import type {
 } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, Fault } from "#base/fault.ts";
-import type { Method, StreamHandler, UnaryHandler } from "../handler.ts";
+import { failureOf, givenUp, type MethodRow } from "../grpc/methods.ts";
+import type { StreamHandler, UnaryHandler } from "../handler.ts";
 import type { MeteredMethod, PortLog, ServerMeter } from "../settings.ts";
 import { GrpcCall, type Surface } from "./call.ts";
 
@@ -27,16 +28,14 @@ interface Status {
   readonly metadata?: Metadata;
 }
 
-export function adapt(method: Method, metered: MeteredMethod, around: Surroundings) {
-  return (
-    method.kind === "unary"
-      ? unary(method.handle, metered, around)
-      : method.client && method.server
-        ? bidirectional(method.handle, metered, around)
-        : method.client
-          ? clientStream(method.handle, metered, around)
-          : serverStream(method.handle, metered, around)
-  ) satisfies UntypedHandleCall;
+export function adapt(row: MethodRow, around: Surroundings): UntypedHandleCall {
+  const { metered, stream } = row;
+  if (row.unary !== undefined) return unary(row.unary, metered, around);
+  if (stream === undefined) throw new Fault("INTERNAL", `${metered.path} has no handler`);
+  if (!row.client) return serverStream(stream, metered, around);
+  return row.server
+    ? bidirectional(stream, metered, around)
+    : clientStream(stream, metered, around);
 }
 
 /** A call's bookkeeping from its first message to its status. */
@@ -67,15 +66,9 @@ class Progress {
   }
 
   failed(thrown: unknown): Status {
-    const fault = Fault.from(thrown);
-    if (fault.code === "INTERNAL") {
-      this.#around.log.error("call failed", {
-        method: this.#method.path,
-        error: fault.cause ?? fault,
-      });
-    }
+    const fault = failureOf(thrown, this.#method, this.#around.log);
     this.#count(fault.code);
-    const metadata = this.call.unsentReplies();
+    const metadata = this.call.lastFields();
     return {
       code: CODES[fault.code].number,
       // A lone surrogate would make the library throw while it encodes the status.
@@ -89,10 +82,9 @@ class Progress {
     this.call.end();
     const { meter, clock } = this.#around;
     if (meter === undefined) return;
-    // Timers and wall time are rounded to ms each in its way.
-    const late = this.call.deadline - 1 <= clock.now();
-    const seen = this.call.cancelled ? (late ? "DEADLINE_EXCEEDED" : "CANCELLED") : code;
-    meter.grpcHandled(this.#method, seen, clock.now() - this.#started);
+    const now = clock.now();
+    const seen = this.call.cancelled ? givenUp(this.call.deadline, now) : code;
+    meter.grpcHandled(this.#method, seen, now - this.#started);
   }
 }
 
@@ -125,7 +117,7 @@ function finish(progress: Progress, reply: Uint8Array, callback: sendUnaryData<U
   progress.succeeded();
   progress.call.sendReplies();
   progress.sent();
-  callback(null, reply);
+  callback(null, reply, progress.call.trailers);
 }
 
 interface Writable {
@@ -177,7 +169,7 @@ function serverStream(
     handle(stream, progress.call).then(
       () => {
         progress.succeeded();
-        if (!surface.cancelled) surface.end();
+        if (!surface.cancelled) surface.end(progress.call.trailers);
       },
       (thrown) => {
         const status = progress.failed(thrown);
@@ -212,7 +204,7 @@ function clientStream(
         progress.succeeded();
         progress.call.sendReplies();
         progress.sent();
-        callback(null, reply);
+        callback(null, reply, progress.call.trailers);
       },
       (thrown) => callback(progress.failed(thrown)),
     );
@@ -233,7 +225,7 @@ function bidirectional(
     handle(stream, progress.call).then(
       () => {
         progress.succeeded();
-        if (!surface.cancelled) surface.end();
+        if (!surface.cancelled) surface.end(progress.call.trailers);
       },
       (thrown) => {
         const status = progress.failed(thrown);

@@ -2,6 +2,7 @@
 
 import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
+import { isBinary, sendable } from "../grpc/metadata.ts";
 import type { Call } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
 
@@ -19,6 +20,7 @@ export class GrpcCall implements Call {
   readonly #surface: Surface;
   readonly #clock: Clock;
   #replies: Metadata | undefined;
+  #trailers: Metadata | undefined;
   #sent = false;
   #ended = false;
   #controller: AbortController | undefined;
@@ -65,7 +67,16 @@ export class GrpcCall implements Call {
 
   reply(name: string, value: string): void {
     this.#replies ??= new Metadata();
-    this.#replies.set(name, value);
+    setField(this.#replies, name, value);
+  }
+
+  trailer(name: string, value: string): void {
+    this.#trailers ??= new Metadata();
+    setField(this.#trailers, name, value);
+  }
+
+  get trailers(): Metadata | undefined {
+    return this.#trailers;
   }
 
   get cancelled(): boolean {
@@ -79,13 +90,20 @@ export class GrpcCall implements Call {
     this.#surface.sendMetadata(this.#replies);
   }
 
-  /** Reply headers that a refusal must carry in its only header block. */
-  unsentReplies(): Metadata | undefined {
-    return this.#sent ? undefined : this.#replies;
+  /** What a refusal carries: trailers and, in its only header block, the reply headers. */
+  lastFields(): Metadata | undefined {
+    if (this.#sent || this.#replies === undefined) return this.#trailers;
+    if (this.#trailers !== undefined) this.#replies.merge(this.#trailers);
+    return this.#replies;
   }
 
   /** From here on nobody aborts this call any more. */
   end(): void {
     this.#ended = true;
   }
+}
+
+function setField(metadata: Metadata, name: string, value: string): void {
+  const sent = sendable(name, value);
+  metadata.set(name, isBinary(name) ? Buffer.from(sent, "base64") : sent);
 }

@@ -3,14 +3,12 @@
 
 import type { Socket } from "node:net";
 import { type MethodDefinition, Server, ServerCredentials } from "@grpc/grpc-js";
-import { Fault } from "#base/fault.ts";
-import type { Method, Service } from "../handler.ts";
+import { MAX_MESSAGE, type MethodRow, rowsOf } from "../grpc/methods.ts";
+import type { Service } from "../handler.ts";
 import type { Transport } from "../lifetime/transport.ts";
-import type { GrpcSettings, MeteredMethod } from "../settings.ts";
+import type { GrpcSettings } from "../settings.ts";
 import { adapt, type Surroundings } from "./adapter.ts";
 
-/** A longer message is refused, not cut; inflated ones count by what they inflate to. */
-const MAX_MESSAGE = 4 * 1024 * 1024;
 /**
  * Calls at once on one connection. A proxy opens another connection beyond it, so this bounds what one
  * peer can hold open without bounding what a busy one gets through.
@@ -56,16 +54,10 @@ export function grpcTransport(
 }
 
 function addService(server: Server, service: Service, around: Surroundings): void {
-  const methods = Object.entries(service.methods);
-  if (methods.length === 0) throw new Fault("INTERNAL", `${service.name} has no methods`);
+  const rows = rowsOf(service);
   server.addService(
-    Object.fromEntries(methods.map(([name, method]) => [name, definition(service, name, method)])),
-    Object.fromEntries(
-      methods.map(([name, method]) => [
-        name,
-        adapt(method, metered(service, name, method), around),
-      ]),
-    ),
+    Object.fromEntries(rows.map((row) => [row.metered.method, definition(row)])),
+    Object.fromEntries(rows.map((row) => [row.metered.method, adapt(row, around)])),
   );
 }
 
@@ -73,30 +65,14 @@ const whole = (bytes: Buffer): Uint8Array => bytes;
 const buffer = (bytes: Uint8Array): Buffer =>
   Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-function definition(
-  service: Service,
-  name: string,
-  method: Method,
-): MethodDefinition<Uint8Array, Uint8Array> {
+function definition(row: MethodRow): MethodDefinition<Uint8Array, Uint8Array> {
   return {
-    path: `/${service.name}/${name}`,
-    requestStream: method.kind === "stream" && method.client,
-    responseStream: method.kind === "stream" && method.server,
+    path: row.metered.path,
+    requestStream: row.client,
+    responseStream: row.server,
     requestSerialize: buffer,
     requestDeserialize: whole,
     responseSerialize: buffer,
     responseDeserialize: whole,
   };
-}
-
-function metered(service: Service, name: string, method: Method): MeteredMethod {
-  const type =
-    method.kind === "unary"
-      ? "unary"
-      : method.client
-        ? method.server
-          ? "bidi_stream"
-          : "client_stream"
-        : "server_stream";
-  return { path: `/${service.name}/${name}`, service: service.name, method: name, type };
 }

@@ -1,0 +1,95 @@
+// Metadata as it stands in header fields: which values a handler sees, and which ones it may send.
+
+import { Fault } from "#base/fault.ts";
+
+const BINARY = "-bin";
+
+export function isBinary(name: string): boolean {
+  return name.endsWith(BINARY);
+}
+
+/** First value of a name among fields (names and values in turn). `-bin` values in base64 with padding. */
+export function firstValue(fields: readonly string[], name: string): string | undefined {
+  for (let at = 0; at < fields.length; at += 2) {
+    if (fields[at] !== name) continue;
+    const value = fields[at + 1] ?? "";
+    return isBinary(name) ? firstBinary(value) : value;
+  }
+  return undefined;
+}
+
+/** Several values may share a field, joined by commas; padding may be missing, and what is no base64 is skipped. */
+function firstBinary(value: string): string {
+  const comma = value.indexOf(",");
+  return Buffer.from(comma < 0 ? value : value.slice(0, comma), "base64").toString("base64");
+}
+
+/**
+ * A value in the form in which it is sent. Throws INTERNAL when the name is none (lower case) or the transport's
+ * own, or when the value could be taken for something else than itself.
+ */
+export function sendable(name: string, value: string): string {
+  if (!isName(name) || isReserved(name)) {
+    throw new Fault("INTERNAL", "internal error", {
+      cause: new Error(`a reply cannot have metadata named ${JSON.stringify(name)}`),
+    });
+  }
+  const sent = isBinary(name) ? base64(value) : printable(value);
+  if (sent === undefined) {
+    throw new Fault("INTERNAL", "internal error", {
+      cause: new Error(`the value of reply metadata ${name} cannot be sent`),
+    });
+  }
+  return sent;
+}
+
+/** `[0-9a-z_.-]+` */
+function isName(name: string): boolean {
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    const letter = code >= 0x61 && code <= 0x7a;
+    if (letter || (code >= 0x30 && code <= 0x39)) continue;
+    if (code !== 0x2d && code !== 0x2e && code !== 0x5f) return false;
+  }
+  return name.length > 0;
+}
+
+/** What the transport says itself, or HTTP/2 forbids (RFC 9113 §8.2.2). */
+function isReserved(name: string): boolean {
+  switch (name) {
+    case "grpc-status":
+    case "grpc-message":
+    case "grpc-encoding":
+    case "grpc-accept-encoding":
+    case "grpc-timeout":
+    case "content-type":
+    case "content-length":
+    case "te":
+    case "connection":
+    case "proxy-connection":
+    case "keep-alive":
+    case "transfer-encoding":
+    case "upgrade":
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** Printable ASCII, the only text that metadata may be. Spaces at its ends may be lost underway, so they are here. */
+function printable(value: string): string | undefined {
+  for (let at = 0; at < value.length; at++) {
+    const code = value.charCodeAt(at);
+    if (code < 0x20 || code > 0x7e) return undefined;
+  }
+  const { length } = value;
+  const spaced = value.charCodeAt(0) === 0x20 || value.charCodeAt(length - 1) === 0x20;
+  return spaced ? value.trim() : value;
+}
+
+function base64(value: string): string | undefined {
+  const sent = Buffer.from(value, "base64").toString("base64");
+  const end = sent.indexOf("=");
+  const bare = end < 0 ? sent : sent.slice(0, end);
+  return value === sent || value === bare ? sent : undefined;
+}

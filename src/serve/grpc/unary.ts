@@ -1,0 +1,99 @@
+// One message in, one message out: the path that nearly all calls take. The whole request in one piece goes
+// straight to its handler, and the reply straight to the stream.
+
+import type { Exchange } from "../h2/exchange.ts";
+import { RunningCall } from "./call.ts";
+import { isOneMessage, MessageReader, PREFIX } from "./message-reader.ts";
+import { LATE, NO_MESSAGE, SLOW, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./status.ts";
+
+export class UnaryCall extends RunningCall implements Exchange {
+  #reader: MessageReader | undefined;
+
+  data(chunk: Buffer, start: number, end: number, last: boolean): void {
+    if (last && this.#reader === undefined && isOneMessage(chunk, start, end)) {
+      this.#run(chunk.subarray(start + PREFIX, end));
+    } else if (!this.ended) {
+      this.#collect(chunk, start, end, last);
+    }
+  }
+
+  drained(): void {}
+
+  slow(): void {
+    this.refuse(SLOW);
+  }
+
+  protected override forget(): void {
+    this.#reader = undefined;
+  }
+
+  #collect(chunk: Buffer, start: number, end: number, last: boolean): void {
+    this.arm();
+    this.#reader ??= new MessageReader(this.stream);
+    const reader = this.#reader;
+    const at = reader.read(chunk, start, end);
+    if (reader.refusal !== undefined) this.refuse(reader.refusal);
+    else if (at < end) this.refuse(TWO_MESSAGES);
+    else if (!last) this.stream.credit(end - start);
+    else if (reader.whole) this.#take(reader);
+    else this.refuse(reader.begun ? TRUNCATED : NO_MESSAGE);
+  }
+
+  /** What is held for the message is released with the stream. */
+  #take(reader: MessageReader): void {
+    const { compressed } = reader;
+    const message = reader.take();
+    if (compressed) this.#inflate(message);
+    else this.#run(message);
+  }
+
+  #inflate(message: Uint8Array): void {
+    this.work();
+    this.door.inflater.inflate(this.request.encoding, message, this, (result) => {
+      if (!(result instanceof Uint8Array)) this.refuse(result);
+      else if (!this.stream.hold(result.length)) this.refuse(TOO_MUCH);
+      else if (this.#run(result)) return;
+      this.rest();
+    });
+  }
+
+  /** Returns whether the handler is still at work. */
+  #run(message: Uint8Array): boolean {
+    if (this.ended) return false;
+    const { unary, metered } = this.row;
+    if (unary === undefined) return false;
+    if (this.overdue()) {
+      this.refuse(LATE);
+      return false;
+    }
+    this.door.meter?.grpcReceived(metered);
+    let reply: Uint8Array | Promise<Uint8Array>;
+    try {
+      reply = unary(message, this);
+    } catch (thrown) {
+      this.fail(thrown);
+      return false;
+    }
+    if (reply instanceof Uint8Array) {
+      this.answer(reply);
+      return false;
+    }
+    this.#wait(reply);
+    return true;
+  }
+
+  #wait(reply: Promise<Uint8Array>): void {
+    this.arm();
+    this.work();
+    reply.then(
+      (message) => {
+        this.answer(message);
+        this.rest();
+      },
+      (thrown) => {
+        this.fail(thrown);
+        this.rest();
+      },
+    );
+  }
+}
