@@ -273,5 +273,5 @@ export abstract class HttpExchange implements Call, Received {
 const NO_TARGET: Target = { path: "", search: "" };
 
 function tooManyHeaders(): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", `at most ${MAX_HEADERS} headers`, { http: 431 });
+  return new Fault("RESOURCE_EXHAUSTED", "too many headers, or too long ones", { http: 431 });
 }
