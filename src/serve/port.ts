@@ -5,13 +5,16 @@ import { createServer, type Server, type Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Descriptors } from "#wire/descriptors.ts";
+import { grpcAnswerer } from "./grpc/answerer.ts";
+import type { Answerer } from "./h2/exchange.ts";
+import { h2Transport } from "./h2/transport.ts";
 import type { Route, Service } from "./handler.ts";
 import { frontPage } from "./http/front-page.ts";
 import { httpTransport } from "./http/transport.ts";
 import { Closing } from "./lifetime/closing.ts";
 import { type Binding, isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
-import { type Carriers, http2Of } from "./listen/carrier.ts";
+import { type Carriers, http2Of, makesFor } from "./listen/carrier.ts";
 import { Reception } from "./listen/reception.ts";
 import type { PortLog, PortSettings, ServerMeter } from "./settings.ts";
 import { healthOf } from "./standard/health.ts";
@@ -60,8 +63,9 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const described = [...options.services, health.service];
   const services = [...described, ...reflection(options, described)];
   const routes = withFrontPage(options.routes, services);
-  const http2 = http2Of(await carriersFor(options, services, binding), binding.kind);
   const http1 = httpTransport({ routes, settings: settings.http, clock, log, meter });
+  const carriers = await carriersFor(options, services, http1.answerer, binding);
+  const http2 = http2Of(carriers, binding.kind);
   const transports = [http1, ...http2.transports];
   const reception = new Reception({ settings, clock, http1, http2: http2.carrierOf });
   const listener = listenerOf(options, reception);
@@ -101,15 +105,25 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-/** Makes the transports that the listener needs. */
+/** Makes the HTTP/2 transports that the listener needs. */
 async function carriersFor(
   { settings, clock, log, meter }: PortOptions,
   services: readonly Service[],
-  _binding: Binding,
+  http: Answerer,
+  binding: Binding,
 ): Promise<Carriers> {
+  const makes = makesFor(settings.grpc.transport, binding);
+  const ownOf = () => {
+    const grpc = grpcAnswerer(services, { clock, log, meter });
+    const answer: Answerer = (stream, head, last) =>
+      (grpc.answers(head) ? grpc.answer : http)(stream, head, last);
+    return h2Transport({ answer, grpc: settings.grpc, http: settings.http, clock, log, meter });
+  };
+  if (makes === "own") return { own: ownOf(), library: undefined };
+  // Loaded where strangers can come only: it takes time and memory that a sidecar need not spend.
   const { grpcTransport } = await import("./grpc-js/transport.ts");
   const library = grpcTransport(services, settings.grpc, { clock, log, meter });
-  return { own: undefined, library };
+  return { own: makes === "both" ? ownOf() : undefined, library };
 }
 
 function reflection(
