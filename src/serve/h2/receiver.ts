@@ -65,7 +65,6 @@ export class Receiver implements FrameSink {
 
   /** The end of what a read brought. */
   rest(): void {
-    this.#target = undefined;
     this.#newest = undefined;
     if (this.#received < CONNECTION_WINDOW / 2) return;
     this.#connection.frames.window(0, this.#received);
@@ -99,6 +98,7 @@ export class Receiver implements FrameSink {
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     const target = this.#target;
+    if (last) this.#target = undefined;
     if (target === undefined || target.closed) return;
     const whole = last && this.#targetEnds;
     if (target.expected >= 0) {
