@@ -1,0 +1,176 @@
+// A port in a process of its own, so that a test can tell what an attack costs the server apart from what it
+// costs the attacker. Started by watch.ts with its settings as JSON; answers questions about itself.
+
+import { argv, exit } from "node:process";
+import { setTimeout as after } from "node:timers/promises";
+import type { Call, Route, Service, Stream } from "#serve/handler.ts";
+import { openPort } from "#serve/port.ts";
+import type { Http2Fault, ServerMeter } from "#serve/settings.ts";
+import { memoryLog, type Overrides, portSettings, realClock } from "./port.ts";
+
+/** What the process says of itself. Times in ms of CPU, memory in bytes. */
+export interface Look {
+  readonly cpu: number;
+  /** Heap and what lies outside of it, after a collection. */
+  readonly held: number;
+  /** Most resident memory since the look before. */
+  readonly peak: number;
+  readonly faults: Readonly<Partial<Record<Http2Fault, number>>>;
+  /** Handlers that run, and the most that ever ran at once since the look before. */
+  readonly running: number;
+  readonly mostRunning: number;
+  /** Timers and sockets that are open. */
+  readonly open: readonly string[];
+  /** Errors that were logged: an attack is never one. */
+  readonly errors: readonly string[];
+}
+
+export interface VictimOptions {
+  readonly settings?: Overrides;
+  readonly maxConnections?: number;
+}
+
+const SAMPLE_MS = 5;
+/** Bytes of a message of `Flow`. */
+const PIECE = new Uint8Array(16 * 1024);
+
+const faults: Partial<Record<Http2Fault, number>> = {};
+let peak = 0;
+let running = 0;
+let mostRunning = 0;
+
+const meter: ServerMeter = {
+  grpcStarted() {},
+  grpcHandled() {},
+  grpcReceived() {},
+  grpcSent() {},
+  httpRequest() {},
+  http2Fault(fault) {
+    faults[fault] = (faults[fault] ?? 0) + 1;
+  },
+};
+
+async function counted<Result>(work: () => Promise<Result>): Promise<Result> {
+  running += 1;
+  mostRunning = Math.max(mostRunning, running);
+  try {
+    return await work();
+  } finally {
+    running -= 1;
+  }
+}
+
+const sizeOf = (message: Uint8Array) => Number(Buffer.from(message).toString("latin1"));
+
+const service: Service = {
+  name: "test.Victim",
+  healthNames: [],
+  methods: {
+    /** The message, at once. */
+    Say: { kind: "unary", handle: (message) => message },
+    /** The message after some work that a caller who leaves does not end. */
+    Later: {
+      kind: "unary",
+      handle: (message) =>
+        counted(async () => {
+          const copy = Uint8Array.from(message);
+          await after(200);
+          return copy;
+        }),
+    },
+    /** As many bytes as the message says in digits. */
+    Give: { kind: "unary", handle: (message) => new Uint8Array(sizeOf(message)) },
+    /** Messages without end, at the caller's pace. */
+    Flow: {
+      kind: "stream",
+      client: false,
+      server: true,
+      handle: (stream, call) => counted(() => flow(stream, call)),
+    },
+    /** Number of the messages that came. */
+    Gather: { kind: "stream", client: true, server: false, handle: gather },
+  },
+};
+
+async function flow(stream: Stream, call: Call): Promise<void> {
+  while (!call.signal().aborted) await stream.send(PIECE);
+}
+
+async function gather(stream: Stream): Promise<void> {
+  let count = 0;
+  for await (const _ of stream.messages) count += 1;
+  await stream.send(Buffer.from(String(count)));
+}
+
+const plainText = { "content-type": "text/plain" };
+const routes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/hello",
+    about: "Says hello",
+    handle: () => ({ status: 200, headers: plainText, body: "hello" }),
+  },
+  {
+    method: "GET",
+    path: "/give/{size}",
+    about: "Gives bytes",
+    handle: ({ params }) => ({
+      status: 200,
+      headers: plainText,
+      body: new Uint8Array(Number(params["size"])),
+    }),
+  },
+  {
+    method: "POST",
+    path: "/take",
+    about: "Takes a body",
+    body: "json",
+    handle: ({ body }) => ({ status: 200, headers: plainText, body: String(body.length) }),
+  },
+];
+
+const { settings, maxConnections } = JSON.parse(argv[2] ?? "{}") as VictimOptions;
+const log = memoryLog();
+const port = await openPort({
+  services: [service],
+  routes,
+  clock: realClock,
+  log,
+  meter,
+  settings: portSettings(settings),
+  ...(maxConnections !== undefined && { maxConnections }),
+});
+
+function sample(): void {
+  peak = Math.max(peak, process.memoryUsage.rss());
+}
+
+function look(): Look {
+  const { user, system } = process.cpuUsage();
+  sample();
+  // Twice: buffers that the first one finds are only freed by the second.
+  globalThis.gc?.();
+  globalThis.gc?.();
+  const { heapUsed, external } = process.memoryUsage();
+  const found: Look = {
+    cpu: (user + system) / 1_000,
+    held: heapUsed + external,
+    peak,
+    faults: { ...faults },
+    running,
+    mostRunning,
+    open: process.getActiveResourcesInfo(),
+    errors: log.lines.flatMap(({ level, message, fields }) =>
+      level === "error" ? [`${message} ${String(fields?.["error"])}`] : [],
+    ),
+  };
+  peak = 0;
+  sample();
+  mostRunning = running;
+  return found;
+}
+
+setInterval(sample, SAMPLE_MS);
+process.on("message", () => process.send?.(look()));
+process.on("disconnect", () => exit(0));
+process.send?.(port.address);
