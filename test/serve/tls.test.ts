@@ -7,6 +7,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from "node:fs";
+import { connect as connectHttp2 } from "node:http2";
 import { request } from "node:https";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -109,6 +110,37 @@ function negotiate(port: TestPort, options: ConnectionOptions): Promise<string |
   });
 }
 
+/** GET /hello by what ALPN agreed on. */
+async function askEither(t: TestContext, port: TestPort, ca: Buffer) {
+  const socket = connect({
+    ...{ host: port.host, port: port.port, ca },
+    ALPNProtocols: ["h2", "http/1.1"],
+  });
+  t.after(() => socket.destroy());
+  await new Promise((resolve, reject) => {
+    socket.once("secureConnect", resolve);
+    socket.once("error", reject);
+  });
+  const alpn = socket.alpnProtocol;
+  if (alpn !== "h2") {
+    const text = await exchange(
+      socket,
+      "GET /hello HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    );
+    return { alpn, status: Number(text.split(" ")[1]) };
+  }
+  const session = connectHttp2("https://localhost", { createConnection: () => socket });
+  t.after(() => session.destroy());
+  session.on("error", () => undefined);
+  const status = await new Promise((resolve, reject) => {
+    const stream = session.request({ ":path": "/hello" });
+    stream.on("response", (headers) => resolve(headers[":status"]));
+    stream.on("error", reject);
+    stream.resume();
+  });
+  return { alpn, status };
+}
+
 /** The client library cannot check the certificate of a bare address. */
 const byName = ({ port }: TestPort) => `localhost:${port}`;
 
@@ -122,15 +154,27 @@ test("TLS carries both tongues, and the client's offer decides", async (t) => {
     message,
   );
   assert.deepEqual(called.message, message);
-  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["h2"] }), "h2");
-  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["h2", "http/1.1"] }), "http/1.1");
-  assert.equal(await negotiate(port, { ca, ALPNProtocols: ["http/1.1"] }), "http/1.1");
-  assert.equal(await negotiate(port, { ca }), false);
-  await assert.rejects(
-    negotiate(port, { ca, ALPNProtocols: ["spdy/3"] }),
-    /no.application.protocol/,
-  );
 });
+
+for (const [transport, answer] of [
+  ["auto", { alpn: "h2", status: 200 }],
+  ["own", { alpn: "h2", status: 200 }],
+  ["grpc-js", { alpn: "http/1.1", status: 200 }],
+] as const) {
+  test(`${transport}: a client that offers both gets ${answer.alpn}, and its JSON`, async (t) => {
+    const given = setting(t);
+    const port = await withTls(t, given, {}, { grpc: { transport } });
+    const offer = (...ALPNProtocols: string[]) =>
+      negotiate(port, { ca: given.ca.cert, ALPNProtocols });
+    assert.equal(await offer("http/1.1", "h2"), answer.alpn);
+    assert.equal(await offer("h2"), "h2");
+    assert.equal(await offer("http/1.1"), "http/1.1");
+    assert.deepEqual(await askEither(t, port, given.ca.cert), answer);
+    const credentials = ChannelCredentials.createSsl(given.ca.cert);
+    const called = await grpcClient(t, byName(port), credentials).unary("/test.Echo/Say", message);
+    assert.deepEqual(called.message, message);
+  });
+}
 
 /** A door alone, behind a listener of its own. */
 async function doorAt(

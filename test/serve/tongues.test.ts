@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
+import { connect as connectHttp2 } from "node:http2";
 import { connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
@@ -63,6 +65,92 @@ async function passOn(from: Socket, to: Socket): Promise<void> {
     to.destroy();
   }
 }
+
+/** `GET /hello` over HTTP/2 without TLS; what answers is JSON's doors, or the gRPC library that has none. */
+function askHttp2(t: TestContext, connection: () => Socket): Promise<readonly [unknown, string]> {
+  const session = connectHttp2("http://localhost", { createConnection: connection });
+  t.after(() => session.destroy());
+  session.on("error", () => undefined);
+  return new Promise((resolve, reject) => {
+    const stream = session.request({ ":path": "/hello" });
+    let status: unknown;
+    let body = "";
+    stream.on("response", (headers) => {
+      status = headers[":status"];
+    });
+    stream.setEncoding("utf8");
+    stream.on("data", (chunk: string) => {
+      body += chunk;
+    });
+    stream.on("end", () => resolve([status, body]));
+    stream.on("error", reject);
+  });
+}
+
+const OWN = [200, "hello"];
+const LIBRARY = [415, ""];
+
+for (const [transport, answer] of [
+  ["auto", OWN],
+  ["own", OWN],
+  ["grpc-js", LIBRARY],
+] as const) {
+  test(`${transport}, on loopback and on a Unix socket: gRPC, and ${answer[0]} for JSON over HTTP/2`, async (t) => {
+    const path = join(folder(t), "port.sock");
+    for (const addr of ["127.0.0.1:0", `unix:${path}`]) {
+      const port = await testPort(t, {
+        ...both,
+        settings: { listener: { addr }, grpc: { transport } },
+      });
+      const called = await grpcClient(t, port.address).unary("/test.Echo/Say", message);
+      assert.deepEqual(called.message, message);
+      const to = addr.startsWith("unix:") ? { path } : { host: port.host, port: port.port };
+      assert.deepEqual(await askHttp2(t, () => connect(to)), answer);
+    }
+  });
+}
+
+const skip = outer() === undefined ? "no interface beside loopback" : false;
+test("auto: the library carries peers of other interfaces, the own transport those of loopback", {
+  skip,
+}, async (t) => {
+  const port = await testPort(t, { ...both, settings: { listener: { addr: ":0" } } });
+  const from = (host: string) => askHttp2(t, () => connect({ host, port: port.port }));
+  assert.deepEqual(await from("127.0.0.1"), OWN);
+  assert.deepEqual(await from("::1"), OWN);
+  assert.deepEqual(await from(outer() ?? ""), LIBRARY);
+  const called = await grpcClient(t, `${outer()}:${port.port}`).unary("/test.Echo/Say", message);
+  assert.deepEqual(called.message, message);
+});
+
+test("the gRPC library is loaded only where it will carry something", () => {
+  // In this order: what was loaded stays.
+  const opened = [
+    { listener: { addr: ":0" }, grpc: { transport: "own" } },
+    { listener: { addr: "127.0.0.1:0" }, grpc: { transport: "auto" } },
+    { listener: { addr: ":0" }, grpc: { transport: "auto" } },
+  ];
+  const script = `
+    import { createRequire } from "node:module";
+    import { openPort } from "#serve/port.ts";
+    import { memoryLog, portSettings, realClock } from "./test/kit/port.ts";
+    const loaded = [];
+    for (const over of ${JSON.stringify(opened)}) {
+      const settings = portSettings(over);
+      const port = await openPort({ settings, services: [], routes: [], clock: realClock, log: memoryLog() });
+      await port.cut();
+      const files = Object.keys(createRequire(import.meta.url).cache);
+      loaded.push(files.some((file) => file.includes("@grpc/grpc-js")));
+    }
+    console.log(JSON.stringify(loaded));
+  `;
+  const { stdout, stderr } = spawnSync(
+    process.execPath,
+    ["--input-type=module-typescript", "-e", script],
+    { encoding: "utf8", cwd: join(import.meta.dirname, "../..") },
+  );
+  assert.equal(stdout, "[false,false,true]\n", stderr);
+});
 
 test("a peer that sends byte by byte is understood in both tongues", async (t) => {
   const port = await testPort(t, both);
@@ -177,6 +265,13 @@ test("a port in use is refused, and says so", async (t) => {
   await assert.rejects(second, /server\.listener\.addr: the address is in use/);
 });
 
+/** An address of this machine that is not loopback. */
+function outer(): string | undefined {
+  return Object.values(networkInterfaces())
+    .flatMap((each) => each ?? [])
+    .find(({ internal, family }) => !internal && family === "IPv4")?.address;
+}
+
 function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), "sluice-port-"));
   t.after(() => rmSync(path, { recursive: true, force: true }));
@@ -210,7 +305,6 @@ test("a Unix socket serves both tongues and is gone afterwards", async (t) => {
 
 test("a socket file that nobody listens on is replaced, another file is not", async (t) => {
   const path = join(folder(t), "port.sock");
-  const { spawnSync } = await import("node:child_process");
   // Only a process that dies leaves its socket behind.
   spawnSync(process.execPath, [
     "-e",
