@@ -25,6 +25,7 @@ const hello: Route = {
 };
 const both = { services: [echo], routes: [hello] };
 const message = Buffer.from("over the wire");
+const MAKES = ["own", "grpc-js"] as const;
 
 test("one port answers HTTP/1.1 and cleartext HTTP/2", async (t) => {
   const port = await testPort(t, both);
@@ -152,19 +153,56 @@ test("the gRPC library is loaded only where it will carry something", () => {
   assert.equal(stdout, "[false,false,true]\n", stderr);
 });
 
-test("a peer that sends byte by byte is understood in both tongues", async (t) => {
-  const port = await testPort(t, both);
-  const relay = await drip(t, port.port);
-  const called = await grpcClient(t, `127.0.0.1:${relay}`).unary("/test.Echo/Say", message);
-  assert.deepEqual(called.message, message);
-  const socket = connect({ host: "127.0.0.1", port: relay });
-  t.after(() => socket.destroy());
-  const text = await exchange(
-    socket,
-    "GET /hello HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
-  );
-  assert.match(text, /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nhello$/s);
-});
+for (const transport of MAKES) {
+  test(`a peer that sends byte by byte is understood in both tongues: ${transport}`, async (t) => {
+    const port = await testPort(t, { ...both, settings: { grpc: { transport } } });
+    const relay = await drip(t, port.port);
+    const called = await grpcClient(t, `127.0.0.1:${relay}`).unary("/test.Echo/Say", message);
+    assert.deepEqual(called.message, message);
+    const socket = connect({ host: "127.0.0.1", port: relay });
+    t.after(() => socket.destroy());
+    const text = await exchange(
+      socket,
+      "GET /hello HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+    );
+    assert.match(text, /^HTTP\/1\.1 200 OK\r\n.*\r\n\r\nhello$/s);
+  });
+
+  test(`what begins like HTTP/2 and goes on otherwise is closed: ${transport}`, async (t) => {
+    const port = await testPort(t, { ...both, settings: { grpc: { transport } } });
+    for (const text of ["PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "PRI / HTTP/1.1\r\n\r\n"]) {
+      assert.equal(await exchange(dial(t, port), text), "");
+    }
+  });
+
+  test(`an HTTP/2 handshake that stops is closed within grpc.connection_timeout: ${transport}`, async (t) => {
+    const settings = { grpc: { transport, connection_timeout: 100 } };
+    const port = await testPort(t, { ...both, settings });
+    assert.equal(await exchange(dial(t, port), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "");
+  });
+
+  test(`the peer of a dual-stack port is the plain IPv4 address: ${transport}`, async (t) => {
+    const who: Service = {
+      name: "test.Who",
+      healthNames: [],
+      methods: { Am: { kind: "unary", handle: (_, call) => Buffer.from(call.peer) } },
+    };
+    const me: Route = {
+      ...hello,
+      path: "/me",
+      handle: (_, call) => ({ status: 200, headers: {}, body: call.peer }),
+    };
+    const port = await testPort(t, {
+      services: [who],
+      routes: [me],
+      settings: { listener: { addr: ":0" }, grpc: { transport } },
+    });
+    const target = `127.0.0.1:${port.port}`;
+    assert.equal(await (await fetch(`http://${target}/me`)).text(), "127.0.0.1");
+    const called = await grpcClient(t, target).unary("/test.Who/Am", message);
+    assert.equal(String(called.message), "127.0.0.1");
+  });
+}
 
 for (const method of ["PUT", "POST", "PROPFIND", "PATCH"]) {
   test(`${method} is not taken for the HTTP/2 preface`, async (t) => {
@@ -178,13 +216,6 @@ for (const method of ["PUT", "POST", "PROPFIND", "PATCH"]) {
   });
 }
 
-test("what begins like HTTP/2 and goes on otherwise is closed", async (t) => {
-  const port = await testPort(t, both);
-  for (const text of ["PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "PRI / HTTP/1.1\r\n\r\n"]) {
-    assert.equal(await exchange(dial(t, port), text), "");
-  }
-});
-
 test("TLS on a cleartext port is closed", async (t) => {
   const port = await testPort(t, both);
   assert.equal(await exchange(dial(t, port), Uint8Array.of(0x16, 3, 1, 0, 5)), "");
@@ -193,11 +224,6 @@ test("TLS on a cleartext port is closed", async (t) => {
 test("a connection that says nothing is closed within read_header_timeout", async (t) => {
   const port = await testPort(t, { ...both, settings: { http: { read_header_timeout: 100 } } });
   assert.equal(await readAll(dial(t, port)), "");
-});
-
-test("an HTTP/2 handshake that stops is closed within grpc.connection_timeout", async (t) => {
-  const port = await testPort(t, { ...both, settings: { grpc: { connection_timeout: 100 } } });
-  assert.equal(await exchange(dial(t, port), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), "");
 });
 
 test("IPv6, both families on every interface, and one family alone", async (t) => {
@@ -220,28 +246,6 @@ test("IPv6, both families on every interface, and one family alone", async (t) =
     settings: { listener: { addr: "localhost:0", network: "tcp4" } },
   });
   assert.match(four.address, /^127\.0\.0\.1:\d+$/);
-});
-
-test("the peer of a dual-stack port is the plain IPv4 address", async (t) => {
-  const who: Service = {
-    name: "test.Who",
-    healthNames: [],
-    methods: { Am: { kind: "unary", handle: (_, call) => Buffer.from(call.peer) } },
-  };
-  const me: Route = {
-    ...hello,
-    path: "/me",
-    handle: (_, call) => ({ status: 200, headers: {}, body: call.peer }),
-  };
-  const port = await testPort(t, {
-    services: [who],
-    routes: [me],
-    settings: { listener: { addr: ":0" } },
-  });
-  const target = `127.0.0.1:${port.port}`;
-  assert.equal(await (await fetch(`http://${target}/me`)).text(), "127.0.0.1");
-  const called = await grpcClient(t, target).unary("/test.Who/Am", message);
-  assert.equal(String(called.message), "127.0.0.1");
 });
 
 const wrong: readonly (readonly [addr: string, network: string])[] = [
