@@ -59,7 +59,8 @@ export function answer<Reply>(
   return judged instanceof Pending ? wait(judged, call.signal(), reply) : reply(judged);
 }
 
-function wait<Reply>(
+/** Answers when the verdict comes; the caller's leaving cancels it. */
+export function wait<Reply>(
   pending: Pending<Verdict>,
   signal: AbortSignal,
   reply: (verdict: Verdict) => Reply,

@@ -36,12 +36,17 @@ function requestLabels(
   labels: RequestLabels,
   shapes: Shapes,
 ): ReplyLabels {
-  // Asked for in any case: two headers that spell one label are counted there.
-  const keys = labels.keys(shapes);
-  if (verdict.labels.madeCount > 0 || !labels.plain) return allLabels(flow, verdict);
+  const keys = ownKeys(verdict, labels, shapes);
+  if (keys === undefined) return allLabels(flow, verdict);
   const telemetry = labels.telemetry();
   telemetry.push(TYPE_LABEL, flow.type);
   return { keys, telemetry };
+}
+
+/** Label keys where the request's own are all there is. Asked for in any case: collisions are counted there. */
+function ownKeys(verdict: Verdict, labels: RequestLabels, shapes: Shapes): KeyList | undefined {
+  const keys = labels.keys(shapes);
+  return verdict.labels.madeCount > 0 ? undefined : keys;
 }
 
 function compose(
@@ -86,7 +91,35 @@ export function httpAnswer(
   verdict: Verdict,
   shapes: Shapes,
 ): HttpAnswer {
-  const check = compose(flow, verdict, requestLabels(flow, verdict, labels, shapes), 0, undefined);
+  const reply = requestLabels(flow, verdict, labels, shapes);
+  return answerWith(flow, labels, verdict, reply);
+}
+
+/** The same for a request whose own labels write themselves; `own` is false where strings say them all. */
+export function proxyAnswer(
+  flow: Flow,
+  labels: RequestLabels,
+  verdict: Verdict,
+  shapes: Shapes,
+): { readonly answer: HttpAnswer; readonly own: boolean } {
+  const keys = ownKeys(verdict, labels, shapes);
+  const own = keys !== undefined;
+  const reply = own ? { keys, telemetry: TYPE_OF[flow.type] } : allLabels(flow, verdict);
+  return { answer: answerWith(flow, labels, verdict, reply), own };
+}
+
+const TYPE_OF: Readonly<Record<Flow["type"], readonly string[]>> = {
+  http: [TYPE_LABEL, "http"],
+  feature: [TYPE_LABEL, "feature"],
+};
+
+function answerWith(
+  flow: Flow,
+  labels: RequestLabels,
+  verdict: Verdict,
+  reply: ReplyLabels,
+): HttpAnswer {
+  const check = compose(flow, verdict, reply, 0, undefined);
   if (verdict.accepted) {
     return { check, deniedStatus: 0, retryAfter: 0, baggage: newBaggage(labels, verdict) };
   }

@@ -34,6 +34,7 @@ export type DoorLabels = "proxy" | "described" | "none";
 export const SOURCE_LABEL = "aperture.source_fqdns";
 export const DESTINATION_LABEL = "aperture.destination_fqdns";
 const HEADER_PREFIX = "http.request.header.";
+const BAGGAGE = "baggage";
 const SERVICE_LABELS: readonly string[] = [SOURCE_LABEL, DESTINATION_LABEL];
 const DESCRIBED_LABELS: readonly string[] = [
   ...SERVICE_LABELS,
@@ -52,7 +53,8 @@ const FIXED: Readonly<Record<DoorLabels, readonly string[]>> = {
   none: SERVICE_LABELS,
 };
 
-const FLAVORS: Readonly<Record<string, string>> = {
+/** Protocols that the label spells otherwise. */
+export const FLAVORS: Readonly<Record<string, string>> = {
   "HTTP/1.0": "1.0",
   "HTTP/1.1": "1.1",
   "HTTP/2": "2.0",
@@ -65,98 +67,106 @@ function flavor(protocol: string): string {
 
 /** What is known about one set of header names, worked out when a request has just that set. */
 interface Shape {
-  readonly next: Map<number, Shape>;
-  known: ShapeFacts | undefined;
-}
-
-interface ShapeFacts {
+  /** Sorted names of the labels. */
   readonly keys: KeyList;
   /** Two different names spell one label. */
   readonly collides: boolean;
+  readonly hasBaggage: boolean;
+}
+
+interface Kept {
+  readonly hi: number;
+  readonly shape: Shape;
 }
 
 /** Most bytes, about, that are kept; beyond them all is forgotten and what is common soon known again. */
 export const MAX_SHAPE_BYTES = 4 * 1024 * 1024;
-/** What one node of the tree takes, its map included. */
-const NODE_BYTES = 320;
-/** What one name takes besides its characters, which are there as text, in binary and in JSON. */
+/** What one shape takes besides its names. */
+const SHAPE_BYTES = 640;
+/** What one name takes besides its characters. */
 const NAME_BYTES = 64;
+/** Times that a character is kept: as text, in JSON and binary, and in base64 by each place in three. */
+const COPIES = 7;
 /** Requests with more headers are rare, and their shapes rarer. */
 const MAX_SHAPED_HEADERS = 64;
+/** A power of two, so large that two names of one request rarely share a place. */
+const RECENT = 256;
 
-/** Finds the shape of a request by the ids of its header names, in whatever order they came. */
+/**
+ * Finds the shape of a request by its header names, in whatever order they came. A set of names is known
+ * by the sums of their secret words, 64 bits in all: nobody outside can find two sets that are taken for one.
+ */
 export class Shapes {
-  #roots = new Map<DoorLabels, Shape>();
+  readonly #kept: Readonly<Record<DoorLabels, Map<number, Kept>>> = {
+    proxy: new Map(),
+    described: new Map(),
+    none: new Map(),
+  };
   #bytes = 0;
-  /** Ids of the request at hand, sorted; used again for the next. */
-  readonly #ids = new Int32Array(MAX_SHAPED_HEADERS);
+  /** Ids of the names met last and the request that had them: a name counts once. */
+  readonly #ids = new Int32Array(RECENT).fill(-1);
+  readonly #rounds = new Int32Array(RECENT);
+  #round = 0;
 
-  of(door: DoorLabels, names: readonly HeaderName[]): ShapeFacts {
+  of(door: DoorLabels, names: readonly HeaderName[]): Shape {
     if (names.length > MAX_SHAPED_HEADERS) return describe(door, names);
-    const ids = this.#ids;
-    let count = 0;
+    this.#round = (this.#round + 1) | 0;
+    let lo = 0;
+    let hi = 0;
     for (let at = 0; at < names.length; at++) {
-      const id = names[at]?.id ?? -1;
-      if (id < 0) return describe(door, names);
-      count = insert(ids, count, id);
+      const name = names[at];
+      if (name === undefined || name.id < 0) return describe(door, names);
+      if (this.#again(name.id)) continue;
+      lo = (lo + name.lo) | 0;
+      hi = (hi + name.hi) | 0;
     }
-    let shape = this.#roots.get(door) ?? this.#add(this.#roots, door);
-    for (let at = 0; at < count; at++) {
-      const id = ids[at] ?? 0;
-      shape = shape.next.get(id) ?? this.#add(shape.next, id);
-    }
-    return shape.known ?? this.#learn(shape, describe(door, names));
+    const kept = this.#kept[door].get(lo);
+    return kept?.hi === hi ? kept.shape : this.#learn(door, lo, hi, describe(door, names));
   }
 
-  #learn(shape: Shape, facts: ShapeFacts): ShapeFacts {
-    shape.known = facts;
-    for (const key of facts.keys.keys) this.#bytes += 3 * key.length + NAME_BYTES;
+  /** Whether this request had the name already. Forgets some, which costs a shape of their own. */
+  #again(id: number): boolean {
+    const place = id & (RECENT - 1);
+    if (this.#rounds[place] === this.#round && this.#ids[place] === id) return true;
+    this.#rounds[place] = this.#round;
+    this.#ids[place] = id;
+    return false;
+  }
+
+  #learn(door: DoorLabels, lo: number, hi: number, shape: Shape): Shape {
+    this.#bytes += SHAPE_BYTES;
+    for (const key of shape.keys.keys) this.#bytes += COPIES * key.length + NAME_BYTES;
     if (this.#bytes > MAX_SHAPE_BYTES) {
-      this.#roots = new Map();
+      for (const kept of Object.values(this.#kept)) kept.clear();
       this.#bytes = 0;
-    }
-    return facts;
-  }
-
-  #add<Key>(to: Map<Key, Shape>, key: Key): Shape {
-    const shape: Shape = { next: new Map(), known: undefined };
-    to.set(key, shape);
-    this.#bytes += NODE_BYTES;
+    } else this.#kept[door].set(lo, { hi, shape });
     return shape;
   }
 }
 
-/** Keeps the first `count` ids sorted and single; short lists, so insertion is the cheapest sort. */
-function insert(ids: Int32Array, count: number, id: number): number {
-  let at = count;
-  while (at > 0 && (ids[at - 1] ?? 0) > id) at--;
-  if (at > 0 && ids[at - 1] === id) return count;
-  ids.copyWithin(at + 1, at, count);
-  ids[at] = id;
-  return count + 1;
-}
-
-function describe(door: DoorLabels, names: readonly HeaderName[]): ShapeFacts {
+function describe(door: DoorLabels, names: readonly HeaderName[]): Shape {
   const spellings = new Map<string, string>();
   let collides = false;
+  let hasBaggage = false;
   for (const { pseudo, label, lower } of names) {
+    if (lower === BAGGAGE) hasBaggage = true;
     if (pseudo) continue;
     const other = spellings.get(label);
     if (other !== undefined && other !== lower) collides = true;
     spellings.set(label, lower);
   }
   const labels = Array.from(spellings.keys(), (label) => HEADER_PREFIX + label);
-  return { keys: new KeyList([...FIXED[door], ...labels].sort()), collides };
+  return { keys: new KeyList([...FIXED[door], ...labels].sort()), collides, hasBaggage };
 }
 
 /** The labels that one HTTP request arrives with. */
 export class RequestLabels implements LabelSource {
   readonly #request: RequestView;
   readonly #headers: HeaderList;
-  readonly #door: DoorLabels;
-  readonly #source: string;
-  readonly #destination: string;
   readonly #observer: Observer;
+  #door: DoorLabels;
+  #source: string;
+  #destination: string;
   #baggage: BaggageIn | undefined;
 
   /** `source` and `destination` are texts of the service labels. */
@@ -174,6 +184,14 @@ export class RequestLabels implements LabelSource {
     this.#source = source;
     this.#destination = destination;
     this.#observer = observer;
+  }
+
+  /** The same object for the next request, which came into the same view and headers. */
+  again(door: DoorLabels, source: string, destination: string): void {
+    this.#door = door;
+    this.#source = source;
+    this.#destination = destination;
+    this.#baggage = undefined;
   }
 
   get(key: LabelKey): string | undefined {
@@ -221,16 +239,14 @@ export class RequestLabels implements LabelSource {
     for (const [name, value] of this.#fromBaggage().labels) visit(name, value, true, "baggage");
   }
 
-  /** Whether all labels come from the request itself: then `keys` and `telemetry` are complete. */
-  get plain(): boolean {
-    return this.#fromBaggage().labels.size === 0;
-  }
-
-  /** Sorted names of the request's own labels. Counts two headers that spell one label. */
-  keys(shapes: Shapes): KeyList {
+  /**
+   * Sorted names of the request's own labels; undefined where baggage adds some. Counts two headers that
+   * spell one label.
+   */
+  keys(shapes: Shapes): KeyList | undefined {
     const shape = shapes.of(this.#door, this.#headers.names);
     if (shape.collides) this.#observer.odd("header_collision");
-    return shape.keys;
+    return shape.hasBaggage && this.#fromBaggage().labels.size > 0 ? undefined : shape.keys;
   }
 
   /** Names and values, in turn, of the request's own labels that go to telemetry. */

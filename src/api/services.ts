@@ -10,9 +10,11 @@ export interface ServiceLookup {
 }
 
 /** Where no discovery runs: nobody is known. */
-export const NO_SERVICES: ServiceLookup = { byAddress: () => [] };
+export const NO_SERVICES: ServiceLookup = { byAddress: () => NOBODY };
 
-const UNKNOWN = "UNKNOWN";
+const NOBODY: readonly string[] = [];
+
+export const UNKNOWN = "UNKNOWN";
 
 /** Text of the labels `aperture.source_fqdns` and `aperture.destination_fqdns`. */
 export function servicesLabel(services: readonly string[]): string {
@@ -41,7 +43,7 @@ export function canonicalAddress(text: string): string {
 }
 
 export function find(lookup: ServiceLookup, address: string): readonly string[] {
-  if (address === "" || lookup === NO_SERVICES) return [];
+  if (address === "" || lookup === NO_SERVICES) return NOBODY;
   return lookup.byAddress(canonicalAddress(address));
 }
 

@@ -32,7 +32,7 @@ export interface HttpAttributes {
   readonly destination: Endpoint | undefined;
 }
 
-/** One request that asks to pass. */
+/** One request that asks to pass. Lent until its verdict is there: doors use the object again for the next. */
 export interface Flow {
   readonly controlPoint: string;
   readonly type: ControlPointType;

@@ -1,13 +1,14 @@
 // The answer of a check in binary: CheckResponse, its LimiterDecisions, and the reply of FlowEnd. What
 // never changes about a component or classifier is encoded once and kept with the object itself.
 
+import { Fragment } from "./base64.ts";
 import { type InflightRef, writePair, writeRef } from "./check-request.ts";
 import { ProtoWriter } from "./proto-writer.ts";
 
 /** Sorted label keys of a reply, with their encoded forms once somebody needed them. */
 export class KeyList {
   readonly keys: readonly string[];
-  #proto: Buffer | undefined;
+  #proto: Fragment | undefined;
   #json: string | undefined;
 
   constructor(keys: readonly string[]) {
@@ -15,11 +16,11 @@ export class KeyList {
   }
 
   /** As field `flow_label_keys` of CheckResponse. */
-  get proto(): Buffer {
+  get proto(): Fragment {
     if (this.#proto === undefined) {
       const out = new ProtoWriter();
       for (const key of this.keys) out.text(0x32, key);
-      this.#proto = out.copy();
+      this.#proto = new Fragment(out.copy());
     }
     return this.#proto;
   }
@@ -28,6 +29,14 @@ export class KeyList {
     this.#json ??= JSON.stringify(this.keys);
     return this.#json;
   }
+}
+
+/** Map entry of `telemetry_flow_labels` in CheckResponse. */
+export const TELEMETRY_ENTRY = 0x3a;
+
+/** Labels for telemetry that are written from where they lie, with no strings made of them. */
+export interface TelemetryWriter {
+  writeTelemetry(out: ProtoWriter): void;
 }
 
 /** Names one component; stays the same object as long as its plan lives. */
@@ -130,25 +139,26 @@ const FAILURE_MODE = (2000 << 3) | 2;
 /** Writes check responses, one after the other, into one buffer. */
 export class CheckResponseWriter {
   readonly #out = new ProtoWriter();
-  readonly #components = new WeakMap<ReportedComponent, Buffer>();
-  readonly #classifiers = new WeakMap<ReportedClassifier, Buffer>();
+  readonly #components = new WeakMap<ReportedComponent, Fragment>();
+  readonly #classifiers = new WeakMap<ReportedClassifier, Fragment>();
 
-  /** The encoded message: a view that is valid until the next write. */
-  write(reply: CheckReply): Buffer {
+  /** The encoded message, valid until the next write. `telemetry` has more labels than the reply's own. */
+  write(reply: CheckReply, telemetry?: TelemetryWriter): ProtoWriter {
     const out = this.#out;
     out.reset();
     this.#writeTime(0x0a, reply.start);
     this.#writeTime(0x12, reply.end);
     for (const service of reply.services) out.text(0x22, service);
     out.textField(0x2a, reply.controlPoint);
-    out.raw(reply.keys.proto);
-    const { telemetry } = reply;
-    for (let at = 0; at < telemetry.length; at += 2) {
-      writePair(out, 0x3a, telemetry[at] ?? "", telemetry[at + 1] ?? "");
+    out.fragment(reply.keys.proto);
+    telemetry?.writeTelemetry(out);
+    const pairs = reply.telemetry;
+    for (let at = 0; at < pairs.length; at += 2) {
+      writePair(out, TELEMETRY_ENTRY, pairs[at] ?? "", pairs[at + 1] ?? "");
     }
     out.uint32Field(0x40, reply.accepted ? 0 : 1);
     out.uint32Field(0x48, reply.reason);
-    for (const classifier of reply.classifiers) out.raw(this.#classifier(classifier));
+    for (const classifier of reply.classifiers) out.fragment(this.#classifier(classifier));
     for (const meter of reply.fluxMeters) {
       const start = out.open(0x5a);
       out.textField(0x0a, meter);
@@ -162,7 +172,7 @@ export class CheckResponseWriter {
       out.tag(EXPECT_END);
       out.uint32(1);
     }
-    return out.view();
+    return out;
   }
 
   /** A Timestamp or Duration: seconds and nanoseconds have the same numbers in both. */
@@ -182,7 +192,7 @@ export class CheckResponseWriter {
     const out = this.#out;
     const { component } = decision;
     const start = out.open(0x62);
-    out.raw(this.#component(component));
+    out.fragment(this.#component(component));
     out.uint32Field(0x20, decision.dropped ? 1 : 0);
     out.uint32Field(0x28, decision.keyMissing ? 1 : 0);
     out.uint32Field(0x50, component.deniedStatus);
@@ -204,20 +214,20 @@ export class CheckResponseWriter {
   }
 
   /** Fields 1 to 3 of a LimiterDecision. */
-  #component(component: ReportedComponent): Buffer {
+  #component(component: ReportedComponent): Fragment {
     const known = this.#components.get(component);
     if (known !== undefined) return known;
     const out = new ProtoWriter();
     out.textField(0x0a, component.policyName);
     out.textField(0x12, component.policyHash);
     out.textField(0x1a, component.componentId);
-    const encoded = out.copy();
+    const encoded = new Fragment(out.copy());
     this.#components.set(component, encoded);
     return encoded;
   }
 
   /** A whole ClassifierInfo, tag included. */
-  #classifier(classifier: ReportedClassifier): Buffer {
+  #classifier(classifier: ReportedClassifier): Fragment {
     const known = this.#classifiers.get(classifier);
     if (known !== undefined) return known;
     const out = new ProtoWriter();
@@ -230,7 +240,7 @@ export class CheckResponseWriter {
     }
     out.uint32Field(0x28, classifier.error);
     out.close(start);
-    const encoded = out.copy();
+    const encoded = new Fragment(out.copy());
     this.#classifiers.set(classifier, encoded);
     return encoded;
   }

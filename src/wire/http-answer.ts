@@ -1,8 +1,9 @@
 // The replies of the doors that see HTTP requests: the proxy's CheckResponse and our CheckHTTPResponse,
 // both around one encoded check response that also travels as dynamic metadata.
 
+import { Base64Writer, base64Length } from "./base64.ts";
 import { writePair } from "./check-request.ts";
-import { type CheckReply, CheckResponseWriter } from "./check-response.ts";
+import { type CheckReply, CheckResponseWriter, type TelemetryWriter } from "./check-response.ts";
 import { ProtoWriter, varintSize } from "./proto-writer.ts";
 
 /** Key of the dynamic metadata that access logs bring back. */
@@ -25,10 +26,12 @@ export interface HttpAnswer {
 export class HttpAnswerWriter {
   readonly #check = new CheckResponseWriter();
   readonly #out = new ProtoWriter();
+  readonly #base64 = new Base64Writer();
 
-  /** envoy.service.auth.v3.CheckResponse. */
-  writeAuth(answer: HttpAnswer): Buffer {
+  /** envoy.service.auth.v3.CheckResponse. `telemetry` has more labels than the check itself. */
+  writeAuth(answer: HttpAnswer, telemetry?: TelemetryWriter): Buffer {
     const out = this.#out;
+    const check = this.#check.write(answer.check, telemetry);
     out.reset();
     if (answer.check.accepted) {
       out.bytesField(0x0a, NOTHING);
@@ -44,13 +47,13 @@ export class HttpAnswerWriter {
       if (answer.retryAfter > 0) writeHeaderOption(out, "retry-after", String(answer.retryAfter));
       out.close(denied);
     }
-    return withMetadata(out.view(), 0x22, this.base64(answer.check));
+    return this.#withMetadata(check);
   }
 
   /** aperture.flowcontrol.checkhttp.v1.CheckHTTPResponse. */
   writeCheckHttp(answer: HttpAnswer): Buffer {
     const out = this.#out;
-    const encoded = this.#check.write(answer.check);
+    const check = this.#check.write(answer.check);
     out.reset();
     if (answer.check.accepted) {
       out.bytesField(0x0a, NOTHING);
@@ -64,20 +67,47 @@ export class HttpAnswerWriter {
       if (answer.retryAfter > 0) writePair(out, 0x12, "retry-after", String(answer.retryAfter));
       out.close(denied);
     }
-    out.bytesField(0x2a, encoded);
-    return withMetadata(out.view(), 0x22, encoded.toString("base64"));
+    out.bytesField(0x2a, check.view());
+    return this.#withMetadata(check);
   }
 
   /** aperture.flowcontrol.check.v1.CheckResponse. */
   writeCheck(check: CheckReply): Buffer {
-    return Buffer.from(this.#check.write(check));
+    return this.#check.write(check).copy();
   }
 
   /** The encoded check response as text: padded standard base64. */
   base64(check: CheckReply): string {
-    return this.#check.write(check).toString("base64");
+    return this.#check.write(check).view().toString("base64");
+  }
+
+  /** What was written, and behind it the check as a Struct of one text. All lengths are known, nothing moves. */
+  #withMetadata(check: ProtoWriter): Buffer {
+    const out = this.#out;
+    const text = base64Length(check.length);
+    const value = 1 + varintSize(text) + text;
+    const entry = KEY_FIELD.length + 1 + varintSize(value) + value;
+    const struct = 1 + varintSize(entry) + entry;
+    const bytes = Buffer.allocUnsafe(out.length + 1 + varintSize(struct) + struct);
+    let at = out.copyTo(bytes);
+    bytes[at++] = DYNAMIC_METADATA;
+    at = putLength(bytes, at, struct);
+    bytes[at++] = 0x0a;
+    at = putLength(bytes, at, entry);
+    for (let index = 0; index < KEY_FIELD.length; index++) bytes[at++] = KEY_FIELD[index] ?? 0;
+    bytes[at++] = 0x12;
+    at = putLength(bytes, at, value);
+    bytes[at++] = 0x1a;
+    at = putLength(bytes, at, text);
+    check.base64(this.#base64, bytes, at);
+    return bytes;
   }
 }
+
+/** The same number in both replies. */
+const DYNAMIC_METADATA = 0x22;
+/** Key of the struct's one entry, as a field. */
+const KEY_FIELD = Buffer.from(`\x0a${String.fromCharCode(METADATA_KEY.length)}${METADATA_KEY}`);
 
 const NOTHING = new Uint8Array(0);
 
@@ -96,30 +126,6 @@ function writeHeaderOption(out: ProtoWriter, key: string, value: string): void {
   out.close(header);
   out.bytesField(0x12, NOTHING);
   out.close(option);
-}
-
-/** Copies the message and adds a Struct of one string to it. All lengths are known, nothing moves. */
-function withMetadata(message: Buffer, tag: number, text: string): Buffer {
-  const key = METADATA_KEY.length;
-  const value = 1 + varintSize(text.length) + text.length;
-  const entry = 2 + key + 1 + varintSize(value) + value;
-  const struct = 1 + varintSize(entry) + entry;
-  const bytes = Buffer.allocUnsafe(message.length + 1 + varintSize(struct) + struct);
-  bytes.set(message);
-  let at = message.length;
-  bytes[at++] = tag;
-  at = putLength(bytes, at, struct);
-  bytes[at++] = 0x0a;
-  at = putLength(bytes, at, entry);
-  bytes[at++] = 0x0a;
-  bytes[at++] = key;
-  at += bytes.write(METADATA_KEY, at, "latin1");
-  bytes[at++] = 0x12;
-  at = putLength(bytes, at, value);
-  bytes[at++] = 0x1a;
-  at = putLength(bytes, at, text.length);
-  bytes.write(text, at, "latin1");
-  return bytes;
 }
 
 function putLength(bytes: Buffer, start: number, length: number): number {

@@ -1,30 +1,87 @@
 // Writes protobuf wire format into one growing buffer that is used again for the next message. Output is
 // canonical: shortest varints, fields in the order they are written, defaults left out by the callers.
+// Fragments, encoded once for many messages, are only noted, and copied when the message is taken.
+
+import { isAscii } from "node:buffer";
+import type { Base64Writer, Fragment } from "./base64.ts";
+import type { Span } from "./proto-reader.ts";
 
 const FIRST_SIZE = 4096;
+/** Up to here a loop copies faster than a call into the platform. */
+const SHORT = 96;
 
 export class ProtoWriter {
   #bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_SIZE);
   #at = 0;
+  /** Those of this message are the first `#noted`, each with its place among the bytes. */
+  readonly #fragments: Fragment[] = [];
+  readonly #places: number[] = [];
+  #noted = 0;
+  #notedBytes = 0;
 
   get length(): number {
-    return this.#at;
+    return this.#at + this.#notedBytes;
   }
 
   reset(): void {
     this.#at = 0;
+    this.#noted = 0;
+    this.#notedBytes = 0;
   }
 
   /** What was written: a view that is valid until the next write. */
   view(): Buffer {
-    return this.#bytes.subarray(0, this.#at);
+    return this.#noted > 0 ? this.copy() : this.#bytes.subarray(0, this.#at);
   }
 
   /** What was written, as a copy of its own. */
   copy(): Buffer {
-    const copy = Buffer.allocUnsafe(this.#at);
-    copy.set(this.view());
+    const copy = Buffer.allocUnsafe(this.length);
+    this.copyTo(copy);
     return copy;
+  }
+
+  /** Copies what was written to the start of a buffer with room for it. How long it is. */
+  copyTo(target: Buffer): number {
+    let from = 0;
+    let to = 0;
+    for (let index = 0; index < this.#noted; index++) {
+      const place = this.#places[index] ?? 0;
+      to = this.#copyPart(target, to, from, place);
+      to += this.#fragments[index]?.bytes.copy(target, to) ?? 0;
+      from = place;
+    }
+    return this.#copyPart(target, to, from, this.#at);
+  }
+
+  #copyPart(target: Buffer, start: number, from: number, end: number): number {
+    if (end - from > SHORT) return start + this.#bytes.copy(target, start, from, end);
+    let to = start;
+    for (let at = from; at < end; at++) target[to++] = this.#bytes[at] ?? 0;
+    return to;
+  }
+
+  /** Writes what was written as padded base64, `base64Length(length)` bytes of it. */
+  base64(writer: Base64Writer, to: Uint8Array, at: number): void {
+    writer.begin(to, at);
+    let from = 0;
+    for (let index = 0; index < this.#noted; index++) {
+      const place = this.#places[index] ?? 0;
+      const fragment = this.#fragments[index];
+      writer.bytes(this.#bytes, from, place);
+      if (fragment !== undefined) writer.fragment(fragment);
+      from = place;
+    }
+    writer.bytes(this.#bytes, from, this.#at);
+    writer.end();
+  }
+
+  /** Bytes as they are, without tag or length, that will be written again in other messages. */
+  fragment(fragment: Fragment): void {
+    this.#fragments[this.#noted] = fragment;
+    this.#places[this.#noted] = this.#at;
+    this.#noted += 1;
+    this.#notedBytes += fragment.bytes.length;
   }
 
   /** A tag, given as `number << 3 | wire type`. */
@@ -34,12 +91,15 @@ export class ProtoWriter {
 
   uint32(value: number): void {
     this.#room(5);
+    const bytes = this.#bytes;
+    let at = this.#at;
     let rest = value >>> 0;
     while (rest > 0x7f) {
-      this.#bytes[this.#at++] = (rest & 0x7f) | 0x80;
+      bytes[at++] = (rest & 0x7f) | 0x80;
       rest >>>= 7;
     }
-    this.#bytes[this.#at++] = rest;
+    bytes[at++] = rest;
+    this.#at = at;
   }
 
   /** Signed; negative numbers take ten bytes. */
@@ -102,6 +162,40 @@ export class ProtoWriter {
     return true;
   }
 
+  /**
+   * A map entry whose key is `key` (its field and the tag of the value, encoded) and whose value lies in a
+   * message. False, and nothing written, where the value is not ASCII: it may be no UTF-8 either.
+   */
+  asciiPair(tag: number, key: Uint8Array, bytes: Buffer, value: Span): boolean {
+    const length = value.end - value.start;
+    if (length > SHORT && !isAscii(bytes.subarray(value.start, value.end))) return false;
+    const before = this.#at;
+    this.uint32(tag);
+    this.uint32(key.length + varintSize(length) + length);
+    this.#room(key.length + 5 + length);
+    const to = this.#bytes;
+    let at = this.#at;
+    for (let index = 0; index < key.length; index++) to[at++] = key[index] ?? 0;
+    this.#at = at;
+    this.uint32(length);
+    at = this.#at;
+    if (length > SHORT) bytes.copy(to, at, value.start, value.end);
+    else {
+      let all = 0;
+      for (let index = 0; index < length; index++) {
+        const byte = bytes[value.start + index] ?? 0;
+        all |= byte;
+        to[at + index] = byte;
+      }
+      if (all > 0x7f) {
+        this.#at = before;
+        return false;
+      }
+    }
+    this.#at = at + length;
+    return true;
+  }
+
   /** Bytes as they are, without tag or length. */
   raw(bytes: Uint8Array): void {
     this.#room(bytes.length);
@@ -124,17 +218,25 @@ export class ProtoWriter {
 
   /** Ends a nested message: writes its length, moving the content when one byte is not enough for it. */
   close(start: number): void {
-    const size = this.#at - start;
+    const written = this.#at - start;
+    let size = written;
+    let inside = this.#noted;
+    while (inside > 0 && (this.#places[inside - 1] ?? 0) >= start) {
+      size += this.#fragments[--inside]?.bytes.length ?? 0;
+    }
     if (size < 0x80) {
       this.#bytes[start - 1] = size;
       return;
     }
-    const more = size < 0x4000 ? 1 : size < 0x200000 ? 2 : size < 0x10000000 ? 3 : 4;
+    const more = varintSize(size) - 1;
     this.#room(more);
     this.#bytes.copyWithin(start + more, start, this.#at);
+    for (; inside < this.#noted; inside++) {
+      this.#places[inside] = (this.#places[inside] ?? 0) + more;
+    }
     this.#at = start - 1;
     this.uint32(size);
-    this.#at += size;
+    this.#at += written;
   }
 
   #room(size: number): void {

@@ -1,0 +1,107 @@
+// One check of the proxy in hand: the request, its labels and the flow made of it are the same objects from
+// check to check, so that a check which is answered at once allocates none of them.
+
+import type { Flow, Verdict } from "#flow/flow.ts";
+import type { Call } from "#serve/handler.ts";
+import { Fragment } from "#wire/base64.ts";
+import { writePair } from "#wire/check-request.ts";
+import { TELEMETRY_ENTRY, type TelemetryWriter } from "#wire/check-response.ts";
+import { AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
+import { ProtoWriter } from "#wire/proto-writer.ts";
+import { type SpanField, spanField, writeSpanField } from "#wire/span-fields.ts";
+import { DECISION_ID, type Door, requireControlPoint } from "./door.ts";
+import { proxyAnswer } from "./reply.ts";
+import { DESTINATION_LABEL, FLAVORS, RequestLabels, SOURCE_LABEL } from "./request-labels.ts";
+import { findCounted, NO_SERVICES, servicesLabel, UNKNOWN } from "./services.ts";
+
+const CONTROL_POINT = "control-point";
+
+export class ProxyCheck implements Flow, TelemetryWriter {
+  controlPoint = "";
+  readonly type = "http";
+  services: readonly string[] = [];
+  readonly http = new AuthRequest();
+  readonly labels: RequestLabels;
+  readonly rampMode = false;
+  readonly expectEnd = false;
+  deadline = 0;
+  readonly #door: Door;
+  readonly #fields: readonly SpanField[];
+  #source = UNKNOWN;
+  #destination = UNKNOWN;
+
+  constructor(door: Door) {
+    this.#door = door;
+    const { http } = this;
+    this.labels = new RequestLabels(http, http, "none", UNKNOWN, UNKNOWN, door.mind.observer);
+    const { method, path, host, scheme, protocol } = http.parts;
+    this.#fields = [
+      spanField("http.method", method),
+      spanField("http.target", path),
+      spanField("http.host", host),
+      spanField("http.scheme", scheme),
+      spanField("http.flavor", protocol, FLAVORS),
+      spanField("http.path", path),
+    ];
+  }
+
+  /** Reads the request. Its bytes are borrowed until `release`, or copied by `keep`. */
+  begin(message: Uint8Array, call: Call): void {
+    const { http } = this;
+    readAuthRequest(message, this.#door.names, http);
+    this.controlPoint =
+      call.header(CONTROL_POINT) ?? http.contextExtensions?.get(CONTROL_POINT) ?? "";
+    requireControlPoint(this.controlPoint);
+    this.deadline = call.deadline;
+    this.#findServices(call);
+    this.labels.again(http.hasHttp ? "proxy" : "none", this.#source, this.#destination);
+  }
+
+  /** The proxy's own services come first; without any, those of the destination. */
+  #findServices(call: Call): void {
+    const { lookup, mind } = this.#door;
+    const { observer } = mind;
+    // Addresses cost more to ask for than to find out that nobody is known.
+    const nobody = lookup === NO_SERVICES;
+    const { source, destination } = nobody ? NO_SOCKETS : this.http;
+    const atSource = findCounted(lookup, source?.address ?? "", observer);
+    const atDestination = findCounted(lookup, destination?.address ?? "", observer);
+    const own = findCounted(lookup, nobody ? "" : call.peer, observer);
+    this.services = own.length > 0 ? own : atDestination;
+    this.#source = servicesLabel(atSource);
+    this.#destination = servicesLabel(atDestination);
+  }
+
+  reply(verdict: Verdict, call: Call): Uint8Array {
+    const { shapes, proto, nextId } = this.#door;
+    call.reply(DECISION_ID, nextId());
+    const { answer, own } = proxyAnswer(this, this.labels, verdict, shapes);
+    return proto.writeAuth(answer, own ? this : undefined);
+  }
+
+  writeTelemetry(out: ProtoWriter): void {
+    if (this.#source === UNKNOWN && this.#destination === UNKNOWN) out.fragment(NOBODY_KNOWN);
+    else writeServices(out, this.#source, this.#destination);
+    if (!this.http.hasHttp) return;
+    for (let at = 0; at < this.#fields.length; at++) {
+      const field = this.#fields[at];
+      if (field !== undefined) writeSpanField(out, field, this.http.bytes);
+    }
+  }
+}
+
+const NO_SOCKETS = { source: undefined, destination: undefined };
+
+function writeServices(out: ProtoWriter, source: string, destination: string): void {
+  writePair(out, TELEMETRY_ENTRY, SOURCE_LABEL, source);
+  writePair(out, TELEMETRY_ENTRY, DESTINATION_LABEL, destination);
+}
+
+/** Both labels where no services are known. */
+const NOBODY_KNOWN = nobodyKnown();
+
+function nobodyKnown(): Fragment {
+  const out = new ProtoWriter();
+  writeServices(out, UNKNOWN, UNKNOWN);
+  return new Fragment(out.copy());
+}
