@@ -113,6 +113,13 @@ export class Connection implements Receiving {
     this.flush();
   }
 
+  /** The socket has room again. */
+  drained(): void {
+    this.out.choked = false;
+    this.streams.unblock();
+    this.flush();
+  }
+
   /** The end of a turn. */
   flush(): void {
     this.out.flush();

@@ -30,6 +30,9 @@ export const MAX_HELD = 8 * 1024 * 1024;
 /** Bytes kept for all peers together. */
 export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
 
+/** Bytes written to a socket that its peer has not taken; beyond it replies wait where they are counted. */
+export const MAX_UNTAKEN = 256 * 1024;
+
 /**
  * Frames that carry no call (settings, pings, priorities, windows, empty data, unknown ones): so many in a burst
  * and per second, and so many more for each call, since honest clients measure and widen windows as they call.
@@ -42,8 +45,8 @@ export const CONTROL_PER_CALL = 10;
 export const RESET_BURST = 1_000;
 export const RESETS_PER_SECOND = 100;
 
-/** How many of the streams that ended last are known by what became of them. */
-export const REMEMBERED_ENDS = 128;
+/** How many of the streams that ended last are known by what became of them: as many as may be open. */
+export const REMEMBERED_ENDS = 1_024;
 
 /** A peer that vanished without a FIN is noticed after this and one unanswered ping. */
 export const PING_AFTER_MS = 5 * 60_000;

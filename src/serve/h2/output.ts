@@ -1,6 +1,7 @@
 // Gathers what one connection sends within a turn of the event loop, so that it leaves in one write.
 
 import type { Duplex } from "node:stream";
+import { MAX_UNTAKEN } from "./limits.ts";
 
 const CHUNK = 64 * 1024;
 /** Chunks that wait to be used again; more at once are rare and are left to the collector. */
@@ -19,6 +20,12 @@ export class Chunks {
   }
 }
 
+/** A chunk that the socket still reads from, until it has taken so many bytes in all. */
+interface Lent {
+  readonly chunk: Buffer;
+  readonly until: number;
+}
+
 export class Output {
   readonly #socket: Duplex;
   readonly #chunks: Chunks;
@@ -26,6 +33,9 @@ export class Output {
   #chunk: Buffer | undefined;
   #end = 0;
   #given = 0;
+  #lent: Lent[] | undefined;
+  /** The peer does not take what it was sent: whatever can wait does, until `drained`. */
+  choked = false;
 
   /** `wake` is called when there is something to flush that was not before. */
   constructor(socket: Duplex, chunks: Chunks, wake: () => void) {
@@ -34,12 +44,12 @@ export class Output {
     this.#wake = wake;
   }
 
-  /** Bytes of which `size` (at most 32 KiB) may be written from `at` on; `wrote` says how far that went. */
+  /** Bytes of which `size` (at most 64 KiB) may be written from `at` on; `wrote` says how far that went. */
   room(size: number): Buffer {
     let chunk = this.#chunk;
     if (chunk !== undefined && this.#end + size > CHUNK) {
       this.flush();
-      chunk = this.#chunk;
+      chunk = undefined;
     }
     if (chunk === undefined) {
       chunk = this.#chunks.take();
@@ -74,7 +84,21 @@ export class Output {
     }
     this.#given += this.#end;
     socket.write(chunk.subarray(0, this.#end));
-    // Nothing waits: the system has taken every byte, and the memory is free again. Otherwise the socket keeps it.
-    if (socket.writableLength === 0) this.#chunks.giveBack(chunk);
+    const waiting = socket.writableLength;
+    // Nothing waits: the system has taken every byte, and the memory is free again.
+    if (waiting === 0) this.#chunks.giveBack(chunk);
+    else this.#lend(chunk, waiting);
+  }
+
+  #lend(chunk: Buffer, waiting: number): void {
+    this.choked = waiting > MAX_UNTAKEN;
+    const lent = this.#lent ?? [];
+    this.#lent = lent;
+    const { taken } = this;
+    while (lent[0] !== undefined && lent[0].until <= taken) {
+      this.#chunks.giveBack(lent[0].chunk);
+      lent.shift();
+    }
+    lent.push({ chunk, until: this.#given });
   }
 }

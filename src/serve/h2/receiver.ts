@@ -173,7 +173,11 @@ export class Receiver implements FrameSink {
       return;
     }
     if (streams.full) {
-      this.#refuse(id, ERROR.refused, "too_many_streams");
+      // Before it has our settings an honest peer may send more than they allow.
+      connection.fault("too_many_streams");
+      connection.frames.reset(id, ERROR.refused);
+      streams.noteEnd(id, true);
+      connection.guard.control();
       return;
     }
     const stream = new H2Stream(connection, id, connection.now, streams.window, head.contentLength);

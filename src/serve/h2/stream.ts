@@ -24,7 +24,7 @@ export interface Line {
   readonly peerMaxFrame: number;
   hold(bytes: number): boolean;
   release(bytes: number): void;
-  /** The stream waits for the connection's window. */
+  /** The stream waits for the connection's window, or for its socket. */
   blocked(stream: H2Stream): void;
   ended(stream: H2Stream, how: End): void;
   /** Work that outlived its stream is done. */
@@ -104,7 +104,8 @@ export class H2Stream implements Stream {
     const line = this.#line;
     const size = lead.length + body.length;
     const room = this.#roomOf(more) + HEADS;
-    if (size > this.window || size > line.window || size > DATA_ROOM || room > DATA_ROOM) {
+    const fits = size <= this.window && size <= line.window && size <= DATA_ROOM;
+    if (!fits || room > DATA_ROOM || line.out.choked) {
       this.headers(more === undefined ? head.fields : [...head.fields, ...more], false);
       this.write(lead, false);
       this.write(body, false);
@@ -286,8 +287,9 @@ export class H2Stream implements Stream {
     let at = start;
     do {
       const part = Math.min(most, bytes.length - at, this.window, line.window);
-      if (part <= 0 && at < bytes.length) {
-        if (line.window <= 0) line.blocked(this);
+      const stops = out.choked || part <= 0;
+      if (stops && at < bytes.length) {
+        if (out.choked || line.window <= 0) line.blocked(this);
         return at;
       }
       const ends = last && at + part === bytes.length;

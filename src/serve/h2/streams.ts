@@ -57,17 +57,17 @@ export class Streams {
     return end === id || end === -id;
   }
 
-  /** The stream waits for the connection's window. */
+  /** The stream waits for the connection's window, or for its socket. */
   block(stream: H2Stream): void {
     this.#blocked.add(stream);
   }
 
-  /** The connection's window is wider: those that waited for it go on, in turn. */
+  /** The connection takes more: those that waited for it go on, in turn. */
   unblock(): void {
     if (this.#blocked.size === 0) return;
     const waiting = [...this.#blocked];
     this.#blocked.clear();
-    // Whoever finds the window used up waits again.
+    // Whoever finds the room used up waits again.
     for (const stream of waiting) stream.pump();
   }
 

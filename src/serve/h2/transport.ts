@@ -79,7 +79,9 @@ class H2Transport implements Transport, Shared {
       if (socket.writableNeedDrain) socket.pause();
     });
     socket.on("drain", () => {
-      if (connection.open) socket.resume();
+      if (!connection.open) return;
+      connection.drained();
+      if (!socket.writableNeedDrain) socket.resume();
     });
     socket.once("close", () => {
       place.forget();
