@@ -11,6 +11,8 @@ const MAX_BLOCK = 1024;
 const MAX_HEAD = 8192;
 /** Slots get their memory in steps, so that blocks of nearly the same length reuse it. Bytes. */
 const STEP = 64;
+/** Bytes of each end that the slot is chosen by. */
+const SAMPLE = 12;
 
 class Slot {
   bytes: Uint8Array = new Uint8Array(STEP);
@@ -53,7 +55,7 @@ export class RememberedHeads {
     if (slot.bytes.length < length) {
       slot.bytes = new Uint8Array(Math.ceil(length / STEP) * STEP);
     }
-    for (let i = 0; i < length; i++) slot.bytes[i] = bytes[start + i] ?? 0;
+    bytes.copy(slot.bytes, 0, start, end);
     slot.length = length;
     slot.generation = generation;
     slot.head = head;
@@ -69,9 +71,13 @@ function holds(slot: Slot, bytes: Buffer, start: number, end: number, generation
   return true;
 }
 
-/** Cheap rather than good: a collision costs a decoding. */
+/** Cheap rather than good, and of the ends only: a collision costs a decoding. */
 function place(bytes: Buffer, start: number, end: number): number {
   let hash = end - start;
-  for (let at = start; at < end; at++) hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
+  const head = Math.min(end, start + SAMPLE);
+  for (let at = start; at < head; at++) hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
+  for (let at = Math.max(head, end - SAMPLE); at < end; at++) {
+    hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
+  }
   return (hash ^ (hash >>> 8) ^ (hash >>> 16)) & (SLOTS - 1);
 }
