@@ -42,7 +42,6 @@ export abstract class HttpExchange implements Call, Received {
   #forgetWriting: (() => void) | undefined;
   /** Of the reply that was handed on; 0 = none. */
   #status = 0;
-  #counted = false;
   #ended = false;
 
   constructor(around: Surroundings) {
@@ -145,23 +144,15 @@ export abstract class HttpExchange implements Call, Received {
   /** The exchange is over: its reply is out whole, or nothing more can be sent. */
   protected ended(whole: boolean): void {
     if (this.#ended) return;
-    this.count();
     this.#ended = true;
     this.#collecting = false;
     this.#body = undefined;
     this.#forgetDeadline?.();
     this.#forgetWriting?.();
     if (!whole) this.#controller?.abort();
-  }
-
-  /** Counts the request as what has become of it; where its real end will not be known, before it `ended`. */
-  protected count(): void {
-    if (this.#counted) return;
-    this.#counted = true;
     const { meter, clock } = this.around;
     if (meter === undefined) return;
-    const ms = clock.now() - this.#started;
-    meter.httpRequest(this.httpMethod, this.#status, this.method, ms);
+    meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.#started);
   }
 
   /** A reply was handed on, or none can be. */

@@ -35,6 +35,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
   #held = 0;
   /** Of the reply's body. */
   #left: Uint8Array = NO_BODY;
+  #long = false;
 
   constructor(around: Surroundings, stream: Stream, head: Head, last: boolean) {
     super(around);
@@ -116,6 +117,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
     stream.headers(head, bare);
     if (bare) return true;
     this.#left = bytes;
+    this.#long = bytes.length > PART;
     return this.#send();
   }
 
@@ -134,19 +136,22 @@ class Http2Exchange extends HttpExchange implements Exchange {
     reply.then(rest, rest);
   }
 
-  /** Sends on until the peer takes no more now; true when there is nothing left here. */
+  /**
+   * Sends on until the peer takes no more now; true when there is nothing left here. Of a long reply the end is
+   * sent by itself, as the stream says when there is room again, but not when it has ended.
+   */
   #send(): boolean {
     const stream = this.#stream;
+    const short = this.#long ? 0 : PART;
     let left = this.#left;
     while (!stream.closed) {
-      const last = left.length <= PART;
+      const last = left.length <= short;
       const more = stream.write(last ? left : left.subarray(0, PART), last);
-      left = last ? NO_BODY : left.subarray(PART);
+      if (last) return true;
+      left = left.subarray(PART);
       if (more) continue;
       this.#left = left;
-      // The stream does not tell when what it has taken is out.
-      if (last) this.count();
-      else if (!this.#hold(Math.min(left.length, MOST_HELD))) this.cut();
+      if (!this.#hold(Math.min(left.length, MOST_HELD))) this.cut();
       return stream.closed;
     }
     return true;
