@@ -23,12 +23,13 @@ const HEAD_END = "\r\n\r\n";
 const LENGTH = /\r\ncontent-length: (\d+)\r\n/i;
 
 class H1Lane implements Lane {
+  inFlight = 0;
+  received = 0;
   readonly #socket: Socket;
   readonly #out: Outgoing;
   readonly #events: LaneEvents;
   readonly #request: Template;
   #tag = 0;
-  #busy = false;
   #count = 0;
   #rest: Buffer = Buffer.alloc(0);
 
@@ -43,14 +44,14 @@ class H1Lane implements Lane {
   }
 
   ready(): boolean {
-    return !this.#busy;
+    return this.inFlight === 0;
   }
 
   send(tag: number, key: number): void {
-    this.#busy = true;
+    this.inFlight = 1;
     this.#tag = tag;
-    const { bytes, at } = this.#out.room(this.#request.length);
-    this.#request.put(key, bytes, at);
+    const at = this.#out.take(this.#request.length);
+    this.#request.put(key, this.#out.bytes, at);
   }
 
   flush(): void {
@@ -75,9 +76,10 @@ class H1Lane implements Lane {
     if (!head.startsWith("HTTP/1.1 200 ") || bytes.length !== end)
       this.#events.failed(head.slice(0, head.indexOf("\r")));
     this.#rest = Buffer.alloc(0);
-    this.#busy = false;
+    this.inFlight = 0;
+    this.received += end - start;
     const kept = this.#count++ % SAMPLE_EVERY === 0;
-    this.#events.answered(this, this.#tag, kept ? bytes.subarray(start, end) : undefined);
+    this.#events.answered(this.#tag, kept ? bytes.subarray(start, end) : undefined);
     this.#events.rest(this);
     this.flush();
   }

@@ -1,14 +1,16 @@
-// Unary gRPC calls over cleartext HTTP/2 (RFC 9113) with as little work per call as can be: header blocks are
-// constant after the first (all fields then stand in the dynamic table, as with real proxies), replies are
-// counted by their frames.
+// Calls over cleartext HTTP/2 (RFC 9113) with as little work per call as can be: a request is one copy of bytes
+// made before, with its stream's number and its key put in; header blocks are constant after the first (all
+// fields then stand in the dynamic table, as with real proxies); replies are counted by their frames.
 
 import type { Socket } from "node:net";
 import {
   dial,
+  KEY_PLACE,
   type Lane,
   type LaneEvents,
   type OpenLane,
   Outgoing,
+  type Read,
   SAMPLE_EVERY,
   Template,
 } from "./lane.ts";
@@ -26,11 +28,18 @@ const END_STREAM = 1;
 const END_HEADERS = 4;
 const ACK = 1;
 const FRAME_HEAD = 9;
+/** Where a frame's head names its stream. */
+const STREAM_AT = 5;
+/** Nobody sends larger ones unless we asked for them (RFC 9113 §4.2). */
+const LARGEST_FRAME = 16_384;
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const WIDE = 0x7fffffff;
 const FIRST_WINDOW = 65_535;
-/** Calls in flight are remembered by the low bits of their stream. */
-const REMEMBERED = 8_192;
+/** A message's length stands before it. */
+const GRPC_PREFIX = 5;
+const NOTHING = Buffer.alloc(0);
+
+type Field = readonly [name: string, value: string];
 
 export interface GrpcRequest {
   readonly path: string;
@@ -39,28 +48,62 @@ export interface GrpcRequest {
   readonly message: Buffer;
 }
 
-export function h2Lanes({ path, metadata, message }: GrpcRequest): OpenLane {
-  const fields: readonly (readonly [string, string])[] = [
-    [":method", "POST"],
-    [":scheme", "http"],
-    [":path", path],
-    [":authority", "sluice"],
+/** Unary gRPC calls. */
+export function grpcLanes({ path, metadata, message }: GrpcRequest): OpenLane {
+  const prefix = Buffer.alloc(GRPC_PREFIX);
+  prefix.writeUInt32BE(message.length, 1);
+  const fields: readonly Field[] = [
+    ...pseudo("POST", path, "sluice"),
     ["te", "trailers"],
     ["content-type", "application/grpc"],
     ...Object.entries(metadata),
   ];
-  const first = Buffer.concat(fields.map(([name, value]) => literal(name, value)));
-  // The last field that was added has index 62, the first one the highest (RFC 7541 §2.3.3).
-  const later = Buffer.from(fields.map((_, at) => 0x80 | (62 + fields.length - 1 - at)));
-  const prefix = Buffer.alloc(5);
-  prefix.writeUInt32BE(message.length, 1);
-  const body = new Template(Buffer.concat([prefix, message]));
-  return async (target, events) => new H2Lane(await dial(target), events, { first, later, body });
+  return lanes(fields, Buffer.concat([prefix, message]), GRPC_PREFIX);
 }
 
-/** Literal with incremental indexing, new name, no Huffman code (RFC 7541 §6.2.1). */
-function literal(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0x40]), text(name), text(value)]);
+/** Requests without a body, with a place for the key in one of the headers. Each wants a reply with a body. */
+export function getLanes(path: string, host: string, headers: Readonly<Record<string, string>>) {
+  return lanes([...pseudo("GET", path, host), ...Object.entries(headers)], NOTHING, 0);
+}
+
+function pseudo(method: string, path: string, authority: string): readonly Field[] {
+  return [
+    [":method", method],
+    [":scheme", "http"],
+    [":path", path],
+    [":authority", authority],
+  ];
+}
+
+function lanes(fields: readonly Field[], body: Buffer, prefix: number): OpenLane {
+  const known = fields.filter(([, value]) => !value.includes(KEY_PLACE));
+  const block = (spell: (field: Field) => Buffer) => Buffer.concat(fields.map(spell));
+  // The last field that was added has index 62, the first one the highest (RFC 7541 §2.3.3).
+  const index = (field: Field) => Buffer.from([0x80 | (61 + known.length - known.indexOf(field))]);
+  const isKnown = (field: Field) => known.includes(field);
+  const request: Request = {
+    first: framed(
+      block((field) => literal(field, isKnown(field))),
+      body,
+    ),
+    later: framed(
+      block((field) => (isKnown(field) ? index(field) : literal(field, false))),
+      body,
+    ),
+    body: body.length,
+    prefix,
+  };
+  return async (target, events, calls) => {
+    let lane: H2Lane | undefined;
+    const socket = await dial(target, (bytes, length) => lane?.read(bytes, length));
+    lane = new H2Lane(socket, events, request, calls);
+    return lane;
+  };
+}
+
+/** Literal with a new name and no Huffman code, kept in the dynamic table or not (RFC 7541 §6.2). */
+function literal([name, value]: Field, kept: boolean): Buffer {
+  return Buffer.concat([Buffer.from([kept ? 0x40 : 0]), text(name), text(value)]);
 }
 
 function text(value: string): Buffer {
@@ -68,59 +111,93 @@ function text(value: string): Buffer {
   return Buffer.concat([Buffer.from([value.length]), Buffer.from(value, "latin1")]);
 }
 
-interface Call {
-  readonly first: Buffer;
-  readonly later: Buffer;
-  readonly body: Template;
+/** All frames of a request in a row. */
+interface Frames {
+  readonly template: Template;
+  /** Where the second frame's head is; -1 without a body. */
+  readonly bodyAt: number;
+}
+
+function framed(block: Buffer, body: Buffer): Frames {
+  const bare = body.length === 0;
+  const frames = [head(block.length, FRAME.headers, END_HEADERS | (bare ? END_STREAM : 0)), block];
+  if (!bare) frames.push(head(body.length, FRAME.data, END_STREAM), body);
+  return {
+    template: new Template(Buffer.concat(frames)),
+    bodyAt: bare ? -1 : FRAME_HEAD + block.length,
+  };
+}
+
+interface Request {
+  readonly first: Frames;
+  readonly later: Frames;
+  /** Bytes of a request's body. */
+  readonly body: number;
+  /** Bytes of a reply's body before its message. */
+  readonly prefix: number;
 }
 
 class H2Lane implements Lane {
+  inFlight = 0;
+  received = 0;
   readonly #socket: Socket;
   readonly #out: Outgoing;
   readonly #events: LaneEvents;
-  readonly #call: Call;
-  readonly #tags = new Float64Array(REMEMBERED);
-  readonly #sizes = new Uint32Array(REMEMBERED);
+  readonly #request: Request;
+  readonly #calls: number;
+  /** Calls are remembered by the low bits of their streams' numbers. */
+  readonly #mask: number;
+  readonly #tags: Float64Array;
+  readonly #sizes: Uint32Array;
   readonly #samples = new Map<number, Buffer[]>();
   #stream = -1;
   #window = FIRST_WINDOW;
-  #received = 0;
-  #rest: Buffer = Buffer.alloc(0);
+  #unacknowledged = 0;
+  /** A frame that one read brought only the beginning of. */
+  #split = NOTHING;
+  #splitEnd = 0;
 
-  constructor(socket: Socket, events: LaneEvents, call: Call) {
+  constructor(socket: Socket, events: LaneEvents, request: Request, calls: number) {
     this.#socket = socket;
     this.#out = new Outgoing(socket);
     this.#events = events;
-    this.#call = call;
+    this.#request = request;
+    this.#calls = calls;
+    const remembered = 2 ** Math.ceil(Math.log2(Math.max(32, 8 * calls)));
+    this.#mask = remembered - 1;
+    this.#tags = new Float64Array(remembered);
+    this.#sizes = new Uint32Array(remembered);
     const settings = Buffer.alloc(12);
     settings.writeUInt16BE(4, 0); // INITIAL_WINDOW_SIZE: replies never wait for us
     settings.writeUInt32BE(WIDE, 2);
     settings.writeUInt16BE(2, 6); // ENABLE_PUSH 0
     socket.write(PREFACE);
-    this.#frame(FRAME.settings, 0, 0, settings);
+    this.#frame(FRAME.settings, 0, settings);
     this.#widen(WIDE - FIRST_WINDOW);
     this.#out.flush();
-    socket.on("data", (chunk: Buffer) => this.#read(chunk));
     socket.on("error", (cause) => events.failed(cause.message));
+    socket.on("close", () => events.failed("the connection was closed"));
   }
 
   ready(): boolean {
-    return this.#window >= this.#call.body.length;
+    return this.#window >= this.#request.body && this.inFlight < this.#calls;
   }
 
   send(tag: number, key: number): void {
-    const { first, later, body } = this.#call;
-    const block = this.#stream < 0 ? first : later;
+    const { template, bodyAt } = this.#stream < 0 ? this.#request.first : this.#request.later;
     this.#stream += 2;
     const stream = this.#stream;
-    const slot = (stream >>> 1) % REMEMBERED;
+    const slot = (stream >>> 1) & this.#mask;
     this.#tags[slot] = tag;
     this.#sizes[slot] = 0;
     if ((stream >>> 1) % SAMPLE_EVERY === 0) this.#samples.set(stream, []);
-    this.#frame(FRAME.headers, END_HEADERS, stream, block);
-    const { bytes, at } = this.#out.room(FRAME_HEAD + body.length);
-    body.put(key, bytes, head(bytes, at, body.length, FRAME.data, END_STREAM, stream));
-    this.#window -= body.length;
+    const at = this.#out.take(template.length);
+    const { bytes } = this.#out;
+    template.put(key, bytes, at);
+    putNumber(stream, bytes, at + STREAM_AT);
+    if (bodyAt >= 0) putNumber(stream, bytes, at + bodyAt + STREAM_AT);
+    this.#window -= this.#request.body;
+    this.inFlight++;
   }
 
   flush(): void {
@@ -128,84 +205,128 @@ class H2Lane implements Lane {
   }
 
   close(): void {
-    this.#socket.removeAllListeners("error");
+    this.#socket.removeAllListeners();
     this.#socket.on("error", () => undefined);
     this.#socket.destroy();
   }
 
-  #frame(type: number, flags: number, stream: number, payload: Buffer): void {
-    const { bytes, at } = this.#out.room(FRAME_HEAD + payload.length);
-    bytes.set(payload, head(bytes, at, payload.length, type, flags, stream));
-  }
-
-  #widen(by: number): void {
-    const payload = Buffer.alloc(4);
-    payload.writeUInt32BE(by);
-    this.#frame(FRAME.window, 0, 0, payload);
-  }
-
-  #read(chunk: Buffer): void {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    let at = 0;
-    while (at + FRAME_HEAD <= bytes.length) {
-      const length = bytes.readUIntBE(at, 3);
-      const end = at + FRAME_HEAD + length;
-      if (end > bytes.length) break;
-      this.#take(bytes, at + FRAME_HEAD, end, bytes[at + 3] ?? 0, bytes[at + 4] ?? 0, at + 5);
+  readonly read: Read = (bytes, length) => {
+    let at = this.#splitEnd === 0 ? 0 : this.#finish(bytes, length);
+    while (at + FRAME_HEAD <= length) {
+      const end = at + FRAME_HEAD + lengthOf(bytes, at);
+      if (end > length) break;
+      this.#take(bytes, at, end);
       at = end;
     }
-    this.#rest = bytes.subarray(at);
+    if (at < length) this.#keep(bytes, at, length);
     this.#events.rest(this);
-    this.flush();
+    this.#out.flush();
+  };
+
+  #keep(bytes: Buffer, at: number, end: number): void {
+    if (this.#split.length === 0) this.#split = Buffer.alloc(FRAME_HEAD + LARGEST_FRAME);
+    this.#splitEnd += bytes.copy(this.#split, this.#splitEnd, at, end);
   }
 
-  #take(bytes: Buffer, start: number, end: number, type: number, flags: number, id: number): void {
-    const stream = bytes.readUInt32BE(id) & WIDE;
-    if (type === FRAME.data) this.#data(bytes, start, end, stream);
-    if ((type === FRAME.data || type === FRAME.headers) && (flags & END_STREAM) !== 0) {
-      this.#ended(stream);
-    } else if (type === FRAME.window && stream === 0) this.#window += bytes.readUInt32BE(start);
-    else if (type === FRAME.settings && (flags & ACK) === 0) {
-      this.#frame(FRAME.settings, ACK, 0, Buffer.alloc(0));
+  /** Completes the frame that was begun, as far as it goes; returns where the next one begins. */
+  #finish(bytes: Buffer, length: number): number {
+    let at = 0;
+    while (at < length) {
+      const end = FRAME_HEAD + (this.#splitEnd < FRAME_HEAD ? 0 : lengthOf(this.#split, 0));
+      const part = Math.min(end - this.#splitEnd, length - at);
+      this.#keep(bytes, at, at + part);
+      at += part;
+      if (this.#splitEnd < FRAME_HEAD) continue;
+      if (this.#splitEnd < FRAME_HEAD + lengthOf(this.#split, 0)) continue;
+      this.#take(this.#split, 0, this.#splitEnd);
+      this.#splitEnd = 0;
+      return at;
+    }
+    return at;
+  }
+
+  #take(bytes: Buffer, at: number, end: number): void {
+    const type = bytes[at + 3];
+    const flags = bytes[at + 4] ?? 0;
+    if (type === FRAME.data || type === FRAME.headers) {
+      const stream = numberAt(bytes, at + STREAM_AT);
+      if (type === FRAME.data) this.#data(bytes, at + FRAME_HEAD, end, stream);
+      if ((flags & END_STREAM) !== 0) this.#ended(stream);
+    } else if (type === FRAME.window) {
+      // The first window of a stream is always wide enough for one request.
+      if (numberAt(bytes, at + STREAM_AT) === 0) this.#window += numberAt(bytes, at + FRAME_HEAD);
+    } else if (type === FRAME.settings && (flags & ACK) === 0) {
+      this.#frame(FRAME.settings, ACK, NOTHING);
     } else if (type === FRAME.ping && (flags & ACK) === 0) {
-      this.#frame(FRAME.ping, ACK, 0, bytes.subarray(start, end));
+      this.#frame(FRAME.ping, ACK, bytes.subarray(at + FRAME_HEAD, end));
     } else if (type === FRAME.reset || type === FRAME.goaway) {
       this.#events.failed(`frame of type ${type}`);
     }
   }
 
   #data(bytes: Buffer, start: number, end: number, stream: number): void {
-    const slot = (stream >>> 1) % REMEMBERED;
-    this.#sizes[slot] = (this.#sizes[slot] ?? 0) + end - start;
+    const size = end - start;
+    const slot = (stream >>> 1) & this.#mask;
+    this.#sizes[slot] = (this.#sizes[slot] ?? 0) + size;
     if (this.#samples.size > 0)
       this.#samples.get(stream)?.push(Buffer.from(bytes.subarray(start, end)));
-    this.#received += end - start;
-    if (this.#received < WIDE / 2) return;
-    this.#widen(this.#received);
-    this.#received = 0;
+    this.#unacknowledged += size;
+    if (this.#unacknowledged < WIDE / 2) return;
+    this.#widen(this.#unacknowledged);
+    this.#unacknowledged = 0;
   }
 
-  /** A unary call that fails has no message, only trailers: so a message means status 0. */
+  /** A call that fails has no message, only trailers: so a message means that it went well. */
   #ended(stream: number): void {
-    const slot = (stream >>> 1) % REMEMBERED;
-    if ((this.#sizes[slot] ?? 0) <= 5) this.#events.failed("a call ended without a message");
-    const parts = this.#samples.get(stream);
-    this.#samples.delete(stream);
-    const sample = parts === undefined ? undefined : Buffer.concat(parts).subarray(5);
-    this.#events.answered(this, this.#tags[slot] ?? 0, sample);
+    const slot = (stream >>> 1) & this.#mask;
+    const { prefix } = this.#request;
+    const message = (this.#sizes[slot] ?? 0) - prefix;
+    if (message <= 0) this.#events.failed("a call ended without a message");
+    this.inFlight--;
+    this.received += message;
+    let sample: Buffer | undefined;
+    if (this.#samples.size > 0) {
+      const parts = this.#samples.get(stream);
+      this.#samples.delete(stream);
+      sample = parts === undefined ? undefined : Buffer.concat(parts).subarray(prefix);
+    }
+    this.#events.answered(this.#tags[slot] ?? 0, sample);
+  }
+
+  /** A frame of the connection itself. */
+  #frame(type: number, flags: number, payload: Buffer): void {
+    const frame = Buffer.concat([head(payload.length, type, flags), payload]);
+    const at = this.#out.take(frame.length);
+    this.#out.bytes.set(frame, at);
+  }
+
+  #widen(by: number): void {
+    const payload = Buffer.alloc(4);
+    payload.writeUInt32BE(by);
+    this.#frame(FRAME.window, 0, payload);
   }
 }
 
-function head(
-  bytes: Buffer,
-  at: number,
-  length: number,
-  type: number,
-  flags: number,
-  stream: number,
-): number {
-  bytes.writeUIntBE(length, at, 3);
-  bytes[at + 3] = type;
-  bytes[at + 4] = flags;
-  return bytes.writeUInt32BE(stream, at + 5);
+function head(length: number, type: number, flags: number): Buffer {
+  const bytes = Buffer.alloc(FRAME_HEAD);
+  bytes.writeUIntBE(length, 0, 3);
+  bytes[3] = type;
+  bytes[4] = flags;
+  return bytes;
+}
+
+function lengthOf(bytes: Buffer, at: number): number {
+  return ((bytes[at] ?? 0) << 16) | ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0);
+}
+
+function numberAt(bytes: Buffer, at: number): number {
+  const high = ((bytes[at] ?? 0) & 0x7f) << 24;
+  return high | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0);
+}
+
+function putNumber(value: number, bytes: Buffer, at: number): void {
+  bytes[at] = value >>> 24;
+  bytes[at + 1] = value >>> 16;
+  bytes[at + 2] = value >>> 8;
+  bytes[at + 3] = value;
 }

@@ -2,6 +2,7 @@
 // answers (open loop, for latency from the moment at which a request was meant to be sent).
 
 import type { Lane, LaneEvents, OpenLane, Target } from "./lane.ts";
+import { startMetronome } from "./metronome.ts";
 
 export interface Load {
   readonly open: OpenLane;
@@ -12,57 +13,61 @@ export interface Load {
   readonly requests: number;
   /** Keys go round from 0; each request names the next. */
   readonly keys: number;
+  /** Runs when all is answered, while the connections are still open. */
+  readonly whileOpen?: () => Promise<void>;
 }
 
 export interface Outcome {
   readonly seconds: number;
   readonly samples: readonly Buffer[];
+  /** Mean bytes of the replies' messages. */
+  readonly replyBytes: number;
+  /** CPU seconds that the load itself worked; a closed loop knows them. */
+  readonly worked: number;
 }
 
 /** Keeps every lane full until all requests are answered. */
 export async function closedLoop(load: Load): Promise<Outcome> {
   const keys = new Keys(load.keys);
+  const spin = new Spin();
   let sent = 0;
   let left = load.requests;
-  let over = false;
   const samples: Buffer[] = [];
   const done = Promise.withResolvers<void>();
-  const send = (lane: Lane) => {
-    if (sent === load.requests) return;
-    sent++;
-    lane.send(0, keys.next());
+  const fill = (lane: Lane) => {
+    while (sent < load.requests && lane.ready()) {
+      sent++;
+      lane.send(0, keys.next());
+    }
   };
-  const owed = new Map<Lane, number>();
   const lanes = await openLanes(load, {
-    answered(lane, _tag, sample) {
+    answered(_tag, sample) {
       if (sample !== undefined) samples.push(sample);
       left--;
       if (left === 0) done.resolve();
-      owed.set(lane, (owed.get(lane) ?? 0) + 1);
     },
     failed: (what) => done.reject(new Error(`load on ${load.target}: ${what}`)),
     rest(lane) {
-      let more = owed.get(lane) ?? 0;
-      for (; more > 0 && lane.ready(); more--) send(lane);
-      owed.set(lane, more);
+      spin.worked();
+      fill(lane);
     },
   });
   const watch = stopwatch();
   for (const lane of lanes) {
-    for (let call = 0; call < load.perLane && lane.ready(); call++) send(lane);
+    fill(lane);
     lane.flush();
   }
   // A load that sleeps must be woken by whoever answers it, at the server's cost, and the slower server
   // would pay more often: so this one never sleeps.
-  const spin = () => {
-    if (left > 0 && !over) setImmediate(spin);
-  };
-  spin();
+  spin.start();
   try {
     await done.promise;
-    return { seconds: watch(), samples };
+    const seconds = watch();
+    spin.stop();
+    await load.whileOpen?.();
+    return { seconds, samples, ...tell(load, lanes), worked: spin.seconds };
   } finally {
-    over = true;
+    spin.stop();
     for (const lane of lanes) lane.close();
   }
 }
@@ -72,28 +77,44 @@ export interface Latencies extends Outcome {
   readonly latencies: Float64Array;
 }
 
-/** Sends at `rate` per second and never waits for answers; what cannot be sent yet is late, and counted so. */
-export async function openLoop(load: Load, rate: number): Promise<Latencies> {
+export interface Pace {
+  /** Requests per second. */
+  readonly rate: number;
+  /** The load's core is wanted by others too: it sleeps between two requests instead of looking at the clock. */
+  readonly sleeps?: boolean;
+  /** Told of every answer: when it was meant to be asked for, and when it came, both in ms. */
+  readonly seen?: (due: number, now: number) => void;
+  /** Told of every look at the clock. */
+  readonly looked?: (now: number) => void;
+}
+
+/** Sends at a steady rate and never waits for answers; what cannot be sent yet is late, and counted so. */
+export async function openLoop(load: Load, pace: Pace): Promise<Latencies> {
+  const { rate, seen, looked } = pace;
   const keys = new Keys(load.keys);
   const latencies = new Float64Array(load.requests);
   const samples: Buffer[] = [];
   const done = Promise.withResolvers<void>();
   let answered = 0;
   const lanes = await openLanes(load, {
-    answered(_lane, due, sample) {
+    answered(due, sample) {
       if (sample !== undefined) samples.push(sample);
-      latencies[answered++] = performance.now() - due;
+      const now = performance.now();
+      latencies[answered++] = now - due;
+      seen?.(due, now);
       if (answered === load.requests) done.resolve();
     },
     failed: (what) => done.reject(new Error(`load on ${load.target}: ${what}`)),
     rest: () => undefined,
   });
+  const metronome = pace.sleeps === true ? await startMetronome(1_000 / rate) : undefined;
   const watch = stopwatch();
   const start = performance.now();
   let sent = 0;
   let turn = 0;
-  const pace = () => {
+  const send = () => {
     const now = performance.now();
+    looked?.(now);
     for (; sent < load.requests; sent++) {
       const due = start + (sent * 1_000) / rate;
       const lane = due <= now ? readyLane(lanes, turn++) : undefined;
@@ -101,14 +122,17 @@ export async function openLoop(load: Load, rate: number): Promise<Latencies> {
       lane.send(due, keys.next());
       lane.flush();
     }
-    // Timers are too coarse: the load has a core of its own, so it looks at the clock all the time.
-    if (sent < load.requests) setImmediate(pace);
+    // Timers are too coarse: a load with a core of its own looks at the clock all the time.
+    if (sent < load.requests && metronome === undefined) setImmediate(send);
   };
-  pace();
+  metronome?.onBeat(send);
+  send();
   try {
     await done.promise;
-    return { seconds: watch(), samples, latencies: latencies.sort() };
+    const told = tell(load, lanes);
+    return { seconds: watch(), samples, ...told, worked: Number.NaN, latencies: latencies.sort() };
   } finally {
+    await metronome?.stop();
     for (const lane of lanes) lane.close();
   }
 }
@@ -121,8 +145,48 @@ function readyLane(lanes: readonly Lane[], turn: number): Lane | undefined {
   return undefined;
 }
 
-function openLanes({ open, target, lanes }: Load, events: LaneEvents): Promise<Lane[]> {
-  return Promise.all(Array.from({ length: lanes }, () => open(target, events)));
+function openLanes(load: Load, events: LaneEvents): Promise<Lane[]> {
+  const { open, target, lanes, perLane } = load;
+  return Promise.all(Array.from({ length: lanes }, () => open(target, events, perLane)));
+}
+
+function tell({ requests }: Load, lanes: readonly Lane[]) {
+  return { replyBytes: lanes.reduce((sum, lane) => sum + lane.received, 0) / requests };
+}
+
+/** Keeps the process awake, and knows how much of the processor was needed for more than that. */
+class Spin {
+  /** CPU seconds of turns with work. */
+  seconds = 0;
+  #over = false;
+  #worked = true;
+  #last = 0;
+
+  worked(): void {
+    this.#worked = true;
+  }
+
+  start(): void {
+    this.#last = cpuSeconds();
+    this.#turn();
+  }
+
+  stop(): void {
+    this.#over = true;
+  }
+
+  readonly #turn = (): void => {
+    const now = cpuSeconds();
+    if (this.#worked) this.seconds += now - this.#last;
+    this.#worked = false;
+    this.#last = now;
+    if (!this.#over) setImmediate(this.#turn);
+  };
+}
+
+function cpuSeconds(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1e6;
 }
 
 class Keys {

@@ -1,22 +1,74 @@
-// Preloaded into the server under test: tells the bench, when asked, how much memory the process holds.
+// Preloaded into the server under test: tells the bench, when asked, what memory the process holds and what it
+// has asked for, and profiles it.
 
+import { writeFileSync } from "node:fs";
+import type { Session } from "node:inspector/promises";
 import { setTimeout as wait } from "node:timers/promises";
 
 /** What one sets free (handles of closed streams, code long unused) only a later one can take. */
 const COLLECTIONS = 12;
 const REST_MS = 50;
+const SAMPLE_US = 200;
 
-async function tellHeld(): Promise<void> {
+function used(): number {
+  // ArrayBuffers are part of `external`.
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
+
+async function held(): Promise<number> {
   for (let turn = 0; turn < COLLECTIONS; turn++) {
     globalThis.gc?.();
     await wait(REST_MS);
   }
-  // ArrayBuffers are part of `external`.
-  const { heapUsed, external } = process.memoryUsage();
-  process.send?.(heapUsed + external);
+  return used();
 }
 
-process.on("message", (asked) => {
-  if (asked === "held") void tellHeld();
+/** What is not asked for is not loaded: the bench measures the memory of this process. */
+function probe() {
+  let session: Session | undefined;
+  let collections: number | undefined;
+  return {
+    held,
+    /** Between two of these without a collection, what is used grows by all that was allocated. */
+    async used() {
+      if (collections === undefined) {
+        collections = 0;
+        const { PerformanceObserver } = await import("node:perf_hooks");
+        const observer = new PerformanceObserver((list) => {
+          collections = (collections ?? 0) + list.getEntries().length;
+        });
+        observer.observe({ entryTypes: ["gc"] });
+      }
+      // Entries come in a later turn.
+      await wait(REST_MS);
+      return { used: used(), collections };
+    },
+    async profile() {
+      const inspector = await import("node:inspector/promises");
+      session = new inspector.Session();
+      session.connect();
+      await session.post("Profiler.enable");
+      await session.post("Profiler.setSamplingInterval", { interval: SAMPLE_US });
+      await session.post("Profiler.start");
+      return "";
+    },
+    /** Writes the profile in the form of `--cpu-prof`. */
+    async profiled(file: string) {
+      const stopped = await session?.post("Profiler.stop");
+      session?.disconnect();
+      writeFileSync(file, JSON.stringify(stopped?.profile));
+      return "";
+    },
+  };
+}
+
+const answers = probe();
+process.on("message", async (asked) => {
+  const [what, argument = ""] = String(asked).split(" ");
+  if (what === "held") process.send?.(await answers.held());
+  else if (what === "used") process.send?.(await answers.used());
+  else if (what === "profile") process.send?.(await answers.profile());
+  else if (what === "profiled") process.send?.(await answers.profiled(argument));
 });
 process.channel?.unref();

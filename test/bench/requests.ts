@@ -9,7 +9,7 @@ import {
   CheckRequestSchema,
 } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { h1Lanes } from "./h1-lane.ts";
-import { h2Lanes } from "./h2-lane.ts";
+import { getLanes, grpcLanes } from "./h2-lane.ts";
 import { KEY_PLACE, type OpenLane } from "./lane.ts";
 import { CHECK_PATH, JSON_PATH } from "./paths.ts";
 
@@ -86,12 +86,21 @@ export const JSON_MESSAGE = Buffer.from(
   }),
 );
 
-export const authLanes: OpenLane = h2Lanes({
+export const authLanes: OpenLane = grpcLanes({
   path: CHECK_PATH,
   metadata: { "control-point": CONTROL_POINT },
   message: AUTH_MESSAGE,
 });
 export const jsonLanes: OpenLane = h1Lanes(JSON_PATH, JSON_MESSAGE);
+
+/** The browser's request itself, for a proxy that asks about it. */
+export const browserLanes: OpenLane = getLanes(
+  HEADERS[":path"],
+  HEADERS[":authority"],
+  Object.fromEntries(Object.entries(HEADERS).filter(([name]) => !name.startsWith(":"))),
+);
+/** What the proxy answers to those that pass. */
+export const PASSED = "passed\n";
 
 /** The reply accepts, and its dynamic metadata tells what the one limiter took and for whom. */
 export function judgeAuthReply(bytes: Buffer): void {
@@ -106,6 +115,10 @@ export function judgeAuthReply(bytes: Buffer): void {
   assert.equal(more.length, 0);
   assert.ok(decision?.details.case === "rateLimiterInfo" && !decision.dropped);
   assert.match(decision.details.value.label, /^http\.request\.header\.user_id:user-\d{8}$/);
+}
+
+export function judgeBrowserReply(bytes: Buffer): void {
+  assert.equal(bytes.toString(), PASSED);
 }
 
 export function judgeJsonReply(bytes: Buffer): void {

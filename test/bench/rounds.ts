@@ -2,21 +2,26 @@
 // alike, and figures are medians over rounds. A run that cannot prove its requests does not count.
 
 import assert from "node:assert/strict";
-import { closedLoop, type Load } from "./load.ts";
+import { closedLoop, type Load, type Outcome } from "./load.ts";
 import { authLanes, jsonLanes, judgeAuthReply, judgeJsonReply } from "./requests.ts";
 import type { Running, Sluice } from "./servers.ts";
 
-/** Most calls in flight in all, over several connections. HTTP/1.1 has one per connection. */
-const SHAPE = {
-  auth: { open: authLanes, lanes: 8, perLane: 16 },
-  json: { open: jsonLanes, lanes: 64, perLane: 1 },
+/** Connections, and most calls in flight on each. HTTP/1.1 has one. */
+export const SHAPE = {
+  auth: { open: authLanes, lanes: 8, perLane: 16, judge: judgeAuthReply },
+  "auth on 500 connections": { open: authLanes, lanes: 500, perLane: 1, judge: judgeAuthReply },
+  "auth on one connection": { open: authLanes, lanes: 1, perLane: 1_000, judge: judgeAuthReply },
+  json: { open: jsonLanes, lanes: 64, perLane: 1, judge: judgeJsonReply },
 } as const;
+
+/** Bytes of Sluice's replies to the bench's requests; the no-op servers answer as many. */
+export const REPLY = { auth: 1_269, json: 2_789 } as const;
 /** Users that take turns. */
 export const KEYS = 10_000;
 
 export interface Contestant {
   readonly name: string;
-  readonly kind: keyof typeof SHAPE;
+  readonly shape: keyof typeof SHAPE;
   readonly server: Running | Sluice;
 }
 
@@ -25,21 +30,37 @@ export interface Figures {
   readonly rate: number;
   /** Microseconds of the server's processor per request. */
   readonly cost: number;
+  /** Share of its core that the server had. */
+  readonly use: number;
+  /** Microseconds of the load's processor per request. Where it is more than `cost`, the rate is the load's. */
+  readonly loadCost: number;
 }
 
 export async function runOnce(
-  { kind, server }: Omit<Contestant, "name">,
+  { shape, server }: Omit<Contestant, "name">,
   requests: number,
   keys = KEYS,
+  whileOpen?: () => Promise<void>,
 ): Promise<Figures> {
-  const load: Load = { ...SHAPE[kind], target: server.target, requests, keys };
-  const cpu = server.cpu();
+  const { judge, ...lanes } = SHAPE[shape];
+  const load: Load = { ...lanes, target: server.target, requests, keys };
   const decided = "decided" in server ? await server.decided() : 0;
-  const outcome = await closedLoop(load);
-  if ("decided" in server) await prove(server, decided, requests, kind, outcome.samples);
+  const before = server.cpu();
+  let spent = 0;
+  const outcome = await closedLoop({
+    ...load,
+    whileOpen: async () => {
+      spent = server.cpu() - before;
+      await whileOpen?.();
+    },
+  });
+  if ("decided" in server) await prove(server, decided, requests, outcome.samples, judge);
+  else proveSize(outcome, shape === "json" ? REPLY.json : REPLY.auth);
   return {
     rate: requests / outcome.seconds,
-    cost: ((server.cpu() - cpu) / requests) * 1e6,
+    cost: (spent / requests) * 1e6,
+    use: spent / outcome.seconds,
+    loadCost: (outcome.worked / requests) * 1e6,
   };
 }
 
@@ -48,28 +69,48 @@ export async function prove(
   server: Sluice,
   before: number,
   requests: number,
-  kind: keyof typeof SHAPE,
   samples: readonly Buffer[],
+  judge: (sample: Buffer) => void,
 ): Promise<void> {
   assert.equal((await server.decided()) - before, requests, "decisions counted by the server");
   assert.ok(samples.length > 0, "no reply was sampled");
-  for (const sample of samples) (kind === "auth" ? judgeAuthReply : judgeJsonReply)(sample);
+  for (const sample of samples) judge(sample);
+}
+
+/** A server that decides nothing at least says as much as Sluice. */
+export function proveSize({ replyBytes }: Outcome, wanted: number): void {
+  assert.equal(replyBytes, wanted, "bytes of a reply");
 }
 
 /** Figures of every contestant by its name, one per round. */
-export async function runRounds(
-  contestants: readonly Contestant[],
+export async function runRounds<Name extends string>(
+  contestants: readonly (Contestant & { readonly name: Name })[],
   rounds: number,
-  requests: number,
-): Promise<ReadonlyMap<string, readonly Figures[]>> {
-  const found = new Map(contestants.map(({ name }) => [name, [] as Figures[]]));
-  for (const contestant of contestants) await runOnce(contestant, requests);
+  seconds: number,
+): Promise<Readonly<Record<Name, readonly Figures[]>>> {
+  const turns: { readonly contestant: (typeof contestants)[number]; readonly requests: number }[] =
+    [];
+  for (const contestant of contestants) {
+    turns.push({ contestant, requests: await warm(contestant, seconds) });
+  }
+  const found = {} as Record<Name, Figures[]>;
   for (let round = 0; round < rounds; round++) {
-    for (const contestant of contestants) {
-      found.get(contestant.name)?.push(await runOnce(contestant, requests));
+    for (const { contestant, requests } of turns) {
+      const figures = await runOnce(contestant, requests);
+      const { name } = contestant;
+      found[name] = [...(found[name] ?? []), figures];
     }
   }
   return found;
+}
+
+const FIRST_REQUESTS = 3_000;
+
+/** Runs until the runtime has compiled what is hot; returns how many requests fill that many seconds. */
+export async function warm(contestant: Contestant, seconds: number): Promise<number> {
+  const first = await runOnce(contestant, FIRST_REQUESTS);
+  const second = await runOnce(contestant, Math.ceil(first.rate * 1.5));
+  return Math.ceil(second.rate * seconds);
 }
 
 export function median(values: readonly number[]): number {

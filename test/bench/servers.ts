@@ -2,14 +2,15 @@
 
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { grpcGo } from "./grpc-go/build.ts";
 import { dial, type Target } from "./lane.ts";
 
-export const SERVER_CORE = "0";
-export const LOAD_CORE = "1";
+const SERVER_CORE = "0";
+const LOAD_CORE = "1";
 const HERE = join(import.meta.dirname, "../..");
 const NOOP = join(import.meta.dirname, "noop.ts");
 const PROBE = join(import.meta.dirname, "probe.ts");
@@ -27,6 +28,8 @@ export interface Running {
   cpu(): number;
   /** Resident bytes. */
   resident(): number;
+  /** Most resident bytes since this was asked last. */
+  peak(): number;
   stop(): Promise<void>;
 }
 
@@ -35,6 +38,8 @@ export interface Sluice extends Running {
   decided(): Promise<number>;
   /** Bytes of heap, ArrayBuffers and other memory that the process holds after a full collection. */
   held(): Promise<number>;
+  /** What `probe.ts` answers. */
+  ask(what: string): Promise<unknown>;
 }
 
 export function pinned(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
@@ -44,37 +49,64 @@ export function pinned(args: readonly string[], env: Readonly<Record<string, str
   });
 }
 
-export async function startNoop(kind: "grpc" | "http", target: Target, reply: number) {
-  return answering(pinned([NOOP, kind, target, String(reply)]), target);
+export type Noop = "own" | "grpc-js" | "http2" | "http" | "grpc-go";
+
+export async function startNoop(kind: Noop, target: Target, reply: number): Promise<Running> {
+  if (kind !== "grpc-go") return answering(pinned([NOOP, kind, target, String(reply)]), target);
+  const child = spawn("taskset", ["-c", SERVER_CORE, grpcGo(), target, String(reply)], {
+    env: { ...process.env, GOMAXPROCS: "1" },
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  return answering(child, target);
 }
 
-/** What a standalone Sluice is started with; nothing but the address differs from the defaults. */
-export function sluiceCommand(target: Target, policies: string) {
+export type Transport = "own" | "grpc-js";
+
+/** What a standalone Sluice is started with; the rest is as it is by default. */
+export function sluiceCommand(target: Target, policies: string, transport: Transport = "own") {
   // Another checkout can be measured, too: two commits are compared by their ratios to the same no-op.
   const tree = process.env["SLUICE_BENCH_TREE"] ?? HERE;
+  const chooses = existsSync(join(tree, "src/serve/h2"));
+  if (!chooses && transport === "own")
+    process.stderr.write(`${tree} has no transport of its own\n`);
   return {
     args: [join(tree, "src/cli/sluice.ts"), "standalone", "--policies", policies],
     env: {
       SVC_AGENT_SERVER_LISTENER_ADDR: target,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
       SVC_AGENT_LOG_LEVEL: "error",
+      ...(chooses ? { SVC_AGENT_SERVER_GRPC_TRANSPORT: transport } : {}),
     },
   };
 }
 
-export async function startSluice(target: Target, policies: string): Promise<Sluice> {
-  const { args, env } = sluiceCommand(target, policies);
-  const flags = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
-  const child = pinned([...flags, "--expose-gc", "--import", PROBE, ...args], env);
+export interface SluiceOptions {
+  readonly target: Target;
+  readonly policies: string;
+  readonly transport?: Transport;
+  /** Of the runtime. */
+  readonly flags?: readonly string[];
+}
+
+export async function startSluice(options: SluiceOptions): Promise<Sluice> {
+  const { target, policies, transport } = options;
+  const { args, env } = sluiceCommand(target, policies, transport);
+  const given = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
+  const flags = [...given, ...(options.flags ?? []), "--expose-gc", "--import", PROBE];
+  const child = pinned([...flags, ...args], env);
+  const ask = async (what: string): Promise<unknown> => {
+    child.send(what);
+    const [answer] = await once(child, "message");
+    return answer;
+  };
   return {
     ...(await answering(child, target)),
+    ask,
     decided: () => decisions(target),
     async held() {
       // Connections of the last run are still being taken down.
       await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-      child.send("held");
-      const [bytes] = await once(child, "message");
-      return Number(bytes);
+      return Number(await ask("held"));
     },
   };
 }
@@ -86,9 +118,14 @@ async function answering(child: ChildProcess, target: Target): Promise<Running> 
   return {
     target,
     cpu: () => cpuSeconds(pid),
-    resident: () => residentBytes(pid),
+    resident: () => residentBytes(pid, "VmRSS"),
+    peak() {
+      const bytes = residentBytes(pid, "VmHWM");
+      writeFileSync(`/proc/${pid}/clear_refs`, "5");
+      return bytes;
+    },
     async stop() {
-      if (child.exitCode !== null) return;
+      if (child.exitCode !== null || child.signalCode !== null) return;
       const ended = once(child, "exit");
       child.kill("SIGTERM");
       setTimeout(() => child.kill("SIGKILL"), 8_000).unref();
@@ -150,7 +187,7 @@ async function decisions(target: Target): Promise<number> {
   return sum;
 }
 
-/** Nanoseconds on the processor, all threads. */
+/** On the processor, all threads. */
 function cpuSeconds(pid: number): number {
   let sum = 0;
   for (const thread of readdirSync(`/proc/${pid}/task`)) {
@@ -160,7 +197,7 @@ function cpuSeconds(pid: number): number {
   return sum / 1e9;
 }
 
-function residentBytes(pid: number): number {
+function residentBytes(pid: number, what: "VmRSS" | "VmHWM"): number {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024;
+  return Number(new RegExp(`${what}:\\s+(\\d+) kB`).exec(status)?.[1]) * 1_024;
 }

@@ -3,14 +3,31 @@
 import { once } from "node:events";
 import { join } from "node:path";
 import { JSON_PATH } from "./paths.ts";
+import { say, times } from "./report.ts";
 import { JSON_MESSAGE } from "./requests.ts";
+import { median } from "./rounds.ts";
 import { ask, freeTarget, pinned, sluiceCommand, startNoop, startSluice } from "./servers.ts";
+import type { Size } from "./size.ts";
+import type { Stage } from "./stage.ts";
 
 const LIFE = join(import.meta.dirname, "life.ts");
 const SETTLE_MS = 1_500;
 
+export async function start({ folders }: Stage, size: Size): Promise<void> {
+  const lives: number[] = [];
+  const answers: number[] = [];
+  for (let round = 0; round < size.starts; round++) {
+    lives.push(await lifeOfImports());
+    answers.push(await firstAnswer(folders.one));
+  }
+  const longer = median(answers.map((answer, round) => answer / (lives[round] ?? Number.NaN)));
+  say("start to first answered check vs life of a process that imports", "≤ 4", times(longer));
+  const { sluice, empty } = await idleMemory(folders.one);
+  say("idle memory vs an empty grpc-js server", "≤ 1.6", times(sluice / empty));
+}
+
 /** Milliseconds from start to end of a process that imports the libraries and does nothing. */
-export async function lifeOfImports(): Promise<number> {
+async function lifeOfImports(): Promise<number> {
   const start = performance.now();
   const child = pinned([LIFE]);
   await once(child, "exit");
@@ -18,7 +35,7 @@ export async function lifeOfImports(): Promise<number> {
 }
 
 /** Milliseconds from the start of a standalone Sluice to the answer to its first check. */
-export async function firstAnswer(policies: string): Promise<number> {
+async function firstAnswer(policies: string): Promise<number> {
   const target = await freeTarget();
   const { args, env } = sluiceCommand(target, policies);
   const start = performance.now();
@@ -37,9 +54,9 @@ export async function firstAnswer(policies: string): Promise<number> {
 }
 
 /** Resident bytes of an idle Sluice that has answered one check, and of an empty gRPC server. */
-export async function idleMemory(policies: string) {
-  const sluice = await startSluice(await freeTarget(), policies);
-  const empty = await startNoop("grpc", await freeTarget(), 0);
+async function idleMemory(policies: string) {
+  const sluice = await startSluice({ target: await freeTarget(), policies });
+  const empty = await startNoop("grpc-js", await freeTarget(), 0);
   await ask(sluice.target, JSON_PATH, JSON_MESSAGE);
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   const found = { sluice: sluice.resident(), empty: empty.resident() };

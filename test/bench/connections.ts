@@ -1,0 +1,45 @@
+// What the number of connections does to throughput, and what one holds while nobody uses it.
+
+import { closedLoop } from "./load.ts";
+import { kilobytes, say, tellAlone, versus } from "./report.ts";
+import { authLanes, judgeAuthReply } from "./requests.ts";
+import { type Contestant, KEYS, prove, runRounds, warm } from "./rounds.ts";
+import type { Size } from "./size.ts";
+import type { Stage } from "./stage.ts";
+
+export async function shapes(stage: Stage, size: Size): Promise<void> {
+  const server = await stage.sluice();
+  const contestants = [
+    { name: "8 connections of 16 calls", shape: "auth", server },
+    { name: "500 connections of one call", shape: "auth on 500 connections", server },
+    { name: "one connection of 1 000 calls", shape: "auth on one connection", server },
+  ] as const satisfies readonly Contestant[];
+  const found = await runRounds(contestants, size.rounds, size.turn);
+  const peak = found["8 connections of 16 calls"];
+  for (const { name } of contestants.slice(1)) {
+    say(`${name} vs 8 of 16`, "≥ 0.8", versus(found[name], peak));
+  }
+  for (const { name } of contestants) tellAlone(name, found[name]);
+}
+
+/** By what a server holds after a full collection; resident memory also has what the collector keeps for later. */
+export async function idleConnections(stage: Stage, size: Size): Promise<void> {
+  const server = await stage.sluice();
+  await warm({ name: "warm", shape: "auth", server }, 1);
+  const heldBefore = await server.held();
+  const residentBefore = server.resident();
+  const decided = await server.decided();
+  const count = size.idleConnections;
+  const load = { open: authLanes, target: server.target, lanes: count, perLane: 1, keys: KEYS };
+  const { samples } = await closedLoop({
+    ...load,
+    requests: count,
+    async whileOpen() {
+      const held = ((await server.held()) - heldBefore) / count;
+      const resident = (server.resident() - residentBefore) / count;
+      const result = `${kilobytes(held)}  (resident ${kilobytes(resident)})`;
+      say(`heap and external memory per idle connection of ${count}`, "≤ 20 kB", result);
+    },
+  });
+  await prove(server, decided, count, samples, judgeAuthReply);
+}
