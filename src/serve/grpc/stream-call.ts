@@ -75,6 +75,8 @@ export class StreamCall extends RunningCall implements Exchange {
   }
 
   protected override forget(): void {
+    // Who reads on must not take what is missing for the end.
+    if (this.#queue.length > 0) this.#heard = false;
     this.#queue = [];
     this.#wake();
     this.drained();
@@ -90,12 +92,15 @@ export class StreamCall extends RunningCall implements Exchange {
     return undefined;
   }
 
-  /** The request is whole. */
+  /** The request is whole, or should be. */
   #hear(): void {
+    if (this.#reader.begun) {
+      this.refuse(TRUNCATED);
+      return;
+    }
     this.#heard = true;
-    if (this.#reader.begun) this.refuse(TRUNCATED);
-    else if (this.row.client) return;
-    else if (this.#count === 0) this.refuse(NO_MESSAGE);
+    if (this.row.client) return;
+    if (this.#count === 0) this.refuse(NO_MESSAGE);
     else if (this.overdue()) this.refuse(LATE);
     else this.#start();
   }
