@@ -212,6 +212,11 @@ export class RawPeer {
     return this.#ending() ?? "closed";
   }
 
+  /** Waits for `other`, which may not come when the server ends the connection first. */
+  async goawayOr(other: Promise<unknown>): Promise<void> {
+    await Promise.race([this.goaway(), other]);
+  }
+
   /** The code of the first reset of a stream. */
   async reset(stream: number): Promise<ErrorName | undefined> {
     return nameOf(

@@ -1,6 +1,7 @@
 // A port in a process of its own, so that a test can tell what an attack costs the server apart from what it
 // costs the attacker. Started by watch.ts with its settings as JSON; answers questions about itself.
 
+import { once } from "node:events";
 import { argv, exit } from "node:process";
 import { setTimeout as after } from "node:timers/promises";
 import type { Call, Route, Service, Stream } from "#serve/handler.ts";
@@ -89,11 +90,22 @@ const service: Service = {
     },
     /** Number of the messages that came. */
     Gather: { kind: "stream", client: true, server: false, handle: gather },
+    /** Reads nothing until the caller leaves. */
+    Ignore: {
+      kind: "stream",
+      client: true,
+      server: true,
+      handle: (_, call) => counted(() => ignore(call.signal())),
+    },
   },
 };
 
 async function flow(stream: Stream, call: Call): Promise<void> {
   while (!call.signal().aborted) await stream.send(PIECE);
+}
+
+async function ignore(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, "abort");
 }
 
 async function gather(stream: Stream): Promise<void> {

@@ -87,7 +87,9 @@ export class Victim {
   /** Runs an attack beside an honest caller and holds it to its bound. */
   async under(test: TestContext, bound: Bound, attack: () => Promise<void>): Promise<Cost> {
     if (this.#call === 0) this.#call = await this.#measureHonest(test);
-    const before = await this.look();
+    // Handlers of an attack before may still be at work.
+    let before = await this.look();
+    for (; before.running > 0; before = await this.look()) await after(20);
     const beside = this.#honest(test);
     try {
       await beside.first;
@@ -95,14 +97,14 @@ export class Victim {
     } finally {
       await beside.stop();
     }
-    const after = await this.look();
+    const now = await this.look();
     const cost: Cost = {
-      ...after,
-      cpu: after.cpu - before.cpu,
-      held: after.held - before.held,
-      peak: after.peak - before.peak,
-      faults: difference(after.faults, before.faults),
-      errors: after.errors.slice(before.errors.length),
+      ...now,
+      cpu: now.cpu - before.cpu,
+      held: now.held - before.held,
+      peak: now.peak - before.peak,
+      faults: difference(now.faults, before.faults),
+      errors: now.errors.slice(before.errors.length),
       honest: beside.count,
     };
     this.#judge(test, bound, cost);
