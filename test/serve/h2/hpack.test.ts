@@ -260,6 +260,14 @@ describe("Huffman code", () => {
       { numRuns: 60 },
     ));
 
+  test("strings of every length", () => {
+    for (let length = 0; length < 600; length++) {
+      const text = "aZ".repeat(length).slice(0, length);
+      const value = bitsToBytes(huffman(Buffer.from(text)));
+      assert.deepEqual(decode(new Decoder(4096), coded(value)), ["x", text]);
+    }
+  });
+
   test("padding is up to seven ones; EOS is an error", () => {
     const a = CODE_BITS[97] ?? "";
     const eos = "1".repeat(30);
@@ -308,6 +316,7 @@ describe("what RFC 7541 forbids", () => {
     "a huge index": "ffffffff7f",
     "an integer without end": "ff8080808080808080808000",
     "an integer beyond 28 bits": "ff808080808001",
+    "an integer of more bytes than it needs and we take": "3f8080808000",
     "a size update behind a field": "8220",
     "a size above ours": "3fe21f",
     "a string longer than the block": "00017803 6161",
@@ -321,6 +330,10 @@ describe("what RFC 7541 forbids", () => {
       assert.throws(() => decode(new Decoder(4096), hex(bytes)), CompressionFault);
     });
   }
+
+  test("an integer may have more bytes than it needs", () => {
+    assert.deepEqual(decode(new Decoder(4096), hex("3f80808000 82")), [":method", "GET"]);
+  });
 
   test("every truncation is a fault or fewer fields", () => {
     const whole = [":method", "GET", "x-long", "v".repeat(300), "cookie", "a=b", "accept", "*/*"];
@@ -573,6 +586,30 @@ describe("encoder", () => {
     assert.equal(encoder.fixed(head), next);
     const size = table(decoder).reduce((sum, { length }) => sum + length + 16, 0);
     assert.ok(size > 0 && size <= 90);
+  });
+
+  test("a smaller table that still holds everything is announced once, and kept", () => {
+    const encoder = new Encoder();
+    const decoder = new Decoder(4096);
+    decode(decoder, encoder.fixed(head));
+    const before = encoder.fixed(head);
+    encoder.limitTable(3000);
+    const announced = encoder.fixed(head);
+    assert.equal(announced.length, before.length + 3);
+    assert.deepEqual(decode(decoder, announced), head.fields);
+    assert.deepEqual(encoder.fixed(head), before);
+  });
+
+  test("the table is filled to its last byte and no further", () => {
+    for (let size = 30; size < 130; size++) {
+      const encoder = new Encoder();
+      const decoder = new Decoder(4096);
+      encoder.limitTable(size);
+      for (let i = 0; i < 3; i++) {
+        assert.deepEqual(decode(decoder, encoder.fixed(head)), head.fields, `${size}`);
+      }
+      if (size === 96) assert.equal(encoder.fixed(head).length, 3);
+    }
   });
 
   test("of several changes between blocks, the smallest and the last are announced", () => {

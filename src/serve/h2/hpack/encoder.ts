@@ -115,14 +115,10 @@ export class Encoder {
   }
 
   #rewrite(known: Written): Uint8Array {
-    const epoch = this.#epoch;
-    const bytes = this.#block(known.block.fields, true);
-    // With an insertion or a size update they are good for once.
-    if (epoch === this.#epoch) {
-      known.epoch = epoch;
-      known.bytes = bytes;
-    }
-    return bytes;
+    // Of the time before: with an insertion or a size update the bytes are good for once.
+    known.epoch = this.#epoch;
+    known.bytes = this.#block(known.block.fields, true);
+    return known.bytes;
   }
 
   #block(fields: readonly string[], constant: boolean): Uint8Array {
