@@ -20,10 +20,13 @@ export interface Reply {
   readonly message: Uint8Array | undefined;
   /** Initial metadata, or the trailers of a refusal. */
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Of the status, however it came. */
+  readonly trailers: Readonly<Record<string, unknown>>;
 }
 
 export interface CallOptions {
-  readonly metadata?: Readonly<Record<string, string>>;
+  /** Buffers for names that end in `-bin`. */
+  readonly metadata?: Readonly<Record<string, string | Buffer>>;
   /** Milliseconds from now. */
   readonly timeout?: number;
   readonly signal?: AbortSignal;
@@ -75,6 +78,7 @@ export function grpcClient(
 
 interface Answering {
   on(event: "metadata", listener: (metadata: Metadata) => void): unknown;
+  on(event: "status", listener: (status: { metadata: Metadata }) => void): unknown;
 }
 
 type Done = (error: ServiceError | null, message?: Uint8Array) => void;
@@ -82,14 +86,17 @@ type Done = (error: ServiceError | null, message?: Uint8Array) => void;
 function collect(start: (done: Done) => Answering): Promise<Reply> {
   return new Promise((resolve) => {
     let initial: Metadata | undefined;
+    let reply: Omit<Reply, "trailers">;
     const call = start((error, message) => {
-      resolve({
+      reply = {
         code: error?.code ?? 0,
         details: error?.details ?? "",
         message,
         metadata: { ...initial?.getMap(), ...error?.metadata?.getMap() },
-      });
+      };
     });
+    // Comes after the message or the error.
+    call.on("status", ({ metadata }) => resolve({ ...reply, trailers: metadata.getMap() }));
     call.on("metadata", (metadata) => {
       initial = metadata;
     });
