@@ -211,7 +211,10 @@ export class Receiver implements FrameSink {
     }
     if (id > connection.streams.last) throw protocolFault("WINDOW_UPDATE on an idle stream");
     const stream = connection.streams.live.get(id);
-    if (stream === undefined) return;
+    if (stream === undefined) {
+      if (by === 0) this.#refuse(id, ERROR.protocol, "stream");
+      return;
+    }
     stream.window += by;
     if (by === 0) this.#break(stream, ERROR.protocol, "stream");
     else if (stream.window > MAX_WINDOW) this.#break(stream, ERROR.flowControl, "stream");
@@ -223,8 +226,11 @@ export class Receiver implements FrameSink {
     const { streams, guard } = this.#connection;
     if (id === 0 || id > streams.last) throw protocolFault("RST_STREAM on an idle stream");
     const stream = streams.live.get(id);
-    if (stream === undefined) guard.control();
-    else {
+    if (stream === undefined) {
+      // From here on the peer knows that the stream has ended, whatever we told it.
+      if (streams.resetByUs(id)) streams.noteEnd(id, false);
+      guard.control();
+    } else {
       stream.drop();
       guard.takenBack();
     }
