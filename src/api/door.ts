@@ -32,7 +32,7 @@ export function doorOf(mind: Mind, lookup: ServiceLookup, chance: Chance): Door 
     Math.floor(chance() * 0x100000000)
       .toString(16)
       .padStart(8, "0");
-  const prefix = `${digits()}${digits()}`;
+  const prefix = `${digits()}${digits()}-`;
   let count = 0;
   return {
     mind,
@@ -41,7 +41,7 @@ export function doorOf(mind: Mind, lookup: ServiceLookup, chance: Chance): Door 
     shapes: new Shapes(),
     proto: new HttpAnswerWriter(),
     json: new JsonAnswerWriter(),
-    nextId: () => `${prefix}-${(count++).toString(36)}`,
+    nextId: () => prefix + (count++).toString(36),
   };
 }
 

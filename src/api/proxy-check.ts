@@ -10,7 +10,7 @@ import { AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
 import { ProtoWriter } from "#wire/proto-writer.ts";
 import { type SpanField, spanField, writeSpanField } from "#wire/span-fields.ts";
 import { DECISION_ID, type Door, requireControlPoint } from "./door.ts";
-import { proxyAnswer } from "./reply.ts";
+import { Answer } from "./reply.ts";
 import { DESTINATION_LABEL, FLAVORS, RequestLabels, SOURCE_LABEL } from "./request-labels.ts";
 import { findCounted, NO_SERVICES, servicesLabel, UNKNOWN } from "./services.ts";
 
@@ -26,6 +26,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   readonly expectEnd = false;
   deadline = 0;
   readonly #door: Door;
+  readonly #answer = new Answer();
   readonly #fields: readonly SpanField[];
   #source = UNKNOWN;
   #destination = UNKNOWN;
@@ -75,8 +76,8 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   reply(verdict: Verdict, call: Call): Uint8Array {
     const { shapes, proto, nextId } = this.#door;
     call.reply(DECISION_ID, nextId());
-    const { answer, own } = proxyAnswer(this, this.labels, verdict, shapes);
-    return proto.writeAuth(answer, own ? this : undefined);
+    const answer = this.#answer.ofProxy(this, this.labels, verdict, shapes);
+    return proto.writeAuth(answer, answer.own ? this : undefined);
   }
 
   writeTelemetry(out: ProtoWriter): void {

@@ -9,6 +9,8 @@ import type { RequestLabels, Shapes } from "./request-labels.ts";
 
 const TYPE_LABEL = "aperture.control_point_type";
 
+const NO_KEYS = new KeyList([]);
+
 /** HTTP status of a refusal where neither component nor stage names one: a ramp flow without a ramp. */
 const FORBIDDEN = 403;
 
@@ -49,30 +51,40 @@ function ownKeys(verdict: Verdict, labels: RequestLabels, shapes: Shapes): KeyLi
   return verdict.labels.madeCount > 0 ? undefined : keys;
 }
 
-function compose(
-  flow: Flow,
-  verdict: Verdict,
-  labels: ReplyLabels,
-  waitMs: number,
-  cache: CacheReply | undefined,
-): CheckReply {
-  return {
-    start: verdict.start,
-    end: verdict.end,
-    services: flow.services,
-    controlPoint: flow.controlPoint,
-    keys: labels.keys,
-    telemetry: labels.telemetry,
-    accepted: verdict.accepted,
-    reason: verdict.reason,
-    classifiers: verdict.classifiers,
-    fluxMeters: verdict.fluxMeters,
-    decisions: verdict.decisions,
-    waitMs,
-    deniedStatus: verdict.deniedStatus,
-    cache,
-    expectEnd: flow.expectEnd,
-  };
+/** A reply in the making. One may be filled again and again by a door that writes it at once. */
+class Reply implements CheckReply {
+  start = 0;
+  end = 0;
+  services: readonly string[] = [];
+  controlPoint = "";
+  keys = NO_KEYS;
+  telemetry: readonly string[] = [];
+  accepted = false;
+  reason = 0;
+  classifiers: Verdict["classifiers"] = [];
+  fluxMeters: readonly string[] = [];
+  decisions: Verdict["decisions"] = [];
+  waitMs = 0;
+  deniedStatus = 0;
+  cache: CacheReply | undefined;
+  expectEnd = false;
+
+  fill(flow: Flow, verdict: Verdict, labels: ReplyLabels): this {
+    this.start = verdict.start;
+    this.end = verdict.end;
+    this.services = flow.services;
+    this.controlPoint = flow.controlPoint;
+    this.keys = labels.keys;
+    this.telemetry = labels.telemetry;
+    this.accepted = verdict.accepted;
+    this.reason = verdict.reason;
+    this.classifiers = verdict.classifiers;
+    this.fluxMeters = verdict.fluxMeters;
+    this.decisions = verdict.decisions;
+    this.deniedStatus = verdict.deniedStatus;
+    this.expectEnd = flow.expectEnd;
+    return this;
+  }
 }
 
 /** Reply of the plain check: the caller reads wait time and status itself. */
@@ -81,7 +93,10 @@ export function checkReply(
   verdict: Verdict,
   cache: CacheReply | undefined,
 ): CheckReply {
-  return compose(flow, verdict, allLabels(flow, verdict), verdict.waitMs, cache);
+  const reply = new Reply().fill(flow, verdict, allLabels(flow, verdict));
+  reply.waitMs = verdict.waitMs;
+  reply.cache = cache;
+  return reply;
 }
 
 /** Reply of an HTTP door: the wait becomes a header and leaves the check response. */
@@ -92,44 +107,41 @@ export function httpAnswer(
   shapes: Shapes,
 ): HttpAnswer {
   const reply = requestLabels(flow, verdict, labels, shapes);
-  return answerWith(flow, labels, verdict, reply);
+  return new Answer().fill(flow, labels, verdict, reply);
 }
 
-/** The same for a request whose own labels write themselves; `own` is false where strings say them all. */
-export function proxyAnswer(
-  flow: Flow,
-  labels: RequestLabels,
-  verdict: Verdict,
-  shapes: Shapes,
-): { readonly answer: HttpAnswer; readonly own: boolean } {
-  const keys = ownKeys(verdict, labels, shapes);
-  const own = keys !== undefined;
-  const reply = own ? { keys, telemetry: TYPE_OF[flow.type] } : allLabels(flow, verdict);
-  return { answer: answerWith(flow, labels, verdict, reply), own };
+/** What an HTTP door answers. One may be filled again and again by a door that writes it at once. */
+export class Answer implements HttpAnswer {
+  readonly check = new Reply();
+  deniedStatus = 0;
+  retryAfter = 0;
+  baggage: string | undefined;
+  /** Whether the request's own labels are to write themselves: they are not in the check. */
+  own = false;
+
+  /** The same as `httpAnswer`, for a request whose own labels write themselves. */
+  ofProxy(flow: Flow, labels: RequestLabels, verdict: Verdict, shapes: Shapes): this {
+    const keys = ownKeys(verdict, labels, shapes);
+    this.own = keys !== undefined;
+    const reply =
+      keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: TYPE_OF[flow.type] };
+    return this.fill(flow, labels, verdict, reply);
+  }
+
+  fill(flow: Flow, labels: RequestLabels, verdict: Verdict, reply: ReplyLabels): this {
+    const { accepted } = verdict;
+    this.check.fill(flow, verdict, reply);
+    this.deniedStatus = accepted ? 0 : verdict.deniedStatus || FORBIDDEN;
+    this.retryAfter = accepted ? 0 : Math.ceil(verdict.waitMs / 1_000);
+    this.baggage = accepted ? newBaggage(labels, verdict) : undefined;
+    return this;
+  }
 }
 
 const TYPE_OF: Readonly<Record<Flow["type"], readonly string[]>> = {
   http: [TYPE_LABEL, "http"],
   feature: [TYPE_LABEL, "feature"],
 };
-
-function answerWith(
-  flow: Flow,
-  labels: RequestLabels,
-  verdict: Verdict,
-  reply: ReplyLabels,
-): HttpAnswer {
-  const check = compose(flow, verdict, reply, 0, undefined);
-  if (verdict.accepted) {
-    return { check, deniedStatus: 0, retryAfter: 0, baggage: newBaggage(labels, verdict) };
-  }
-  return {
-    check,
-    deniedStatus: verdict.deniedStatus || FORBIDDEN,
-    retryAfter: Math.ceil(verdict.waitMs / 1_000),
-    baggage: undefined,
-  };
-}
 
 /** The header with what classifiers made for telemetry; undefined when there is nothing of that. */
 function newBaggage(labels: RequestLabels, verdict: Verdict): string | undefined {

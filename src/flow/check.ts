@@ -65,18 +65,26 @@ export function judge(plan: Plan, flow: Flow, world: World): Verdict | Pending<V
   return new Judgement(plan, flow, world).run();
 }
 
-/** One check in progress. It pins its plan, may stop at a stage that waits, and settles once. */
-class Judgement {
+const NO_DECISIONS: Decision[] = [];
+const NO_CLASSIFIERS: readonly ClassifierInfo[] = [];
+const NO_METERS: readonly string[] = [];
+const NO_LIMITERS: readonly Candidate<Limiter>[] = [];
+
+/** One check in progress. It pins its plan, may stop at a stage that waits, settles once, and is its verdict then. */
+class Judgement implements Verdict {
+  accepted = false;
+  reason: RejectReason = RejectReason.none;
+  deniedStatus = 0;
+  waitMs = 0;
+  decisions = NO_DECISIONS;
+  classifiers = NO_CLASSIFIERS;
+  fluxMeters = NO_METERS;
+  readonly labels: Labels;
+  readonly start: number;
+  end = 0;
   readonly #flow: Flow;
   readonly #world: World;
   readonly #lane: Lane;
-  readonly #labels: Labels;
-  readonly #start: number;
-  readonly #decisions: Decision[] = [];
-  /** Who made the decision at the same place, so that what was taken goes back where it came from. */
-  readonly #askers: Limiter[] = [];
-  #classifiers: readonly ClassifierInfo[] = [];
-  #meters: readonly string[] = [];
   #stage = 0;
   /** Where the decisions of this stage begin. */
   #from = 0;
@@ -90,15 +98,15 @@ class Judgement {
     const point = plan.point(flow.controlPoint);
     this.#flow = flow;
     this.#world = world;
-    this.#start = world.clock.wall();
+    this.start = world.clock.wall();
     this.#lane = point.lane(flow.services);
-    this.#labels = new Labels(point.keys, flow.labels);
+    this.labels = new Labels(point.keys, flow.labels);
   }
 
   run(): Verdict | Pending<Verdict> {
     try {
-      this.#classifiers = this.#classify();
-      this.#meters = this.#meter();
+      if (this.#lane.classifiers.length > 0) this.#classify();
+      if (this.#lane.meters.length > 0) this.fluxMeters = matching(this.#lane.meters, this.labels);
       return this.#ask();
     } catch (thrown) {
       this.#break();
@@ -107,25 +115,20 @@ class Judgement {
   }
 
   /** Runs the classifiers that match the labels as they arrived: none sees what another made. */
-  #classify(): readonly ClassifierInfo[] {
+  #classify(): void {
     const { http } = this.#flow;
-    if (http === undefined || this.#lane.classifiers.length === 0) return [];
-    const labels = this.#labels;
+    if (http === undefined) return;
     const reading = readingOf(http);
-    return matching(this.#lane.classifiers, labels).map((classifier) =>
-      classifier.run(reading, labels),
+    this.classifiers = matching(this.#lane.classifiers, this.labels).map((classifier) =>
+      classifier.run(reading, this.labels),
     );
-  }
-
-  #meter(): readonly string[] {
-    return this.#lane.meters.length === 0 ? [] : matching(this.#lane.meters, this.#labels);
   }
 
   /** Asks stage after stage until one refuses, one has to wait, or all have granted. */
   #ask(): Verdict | Pending<Verdict> {
     while (this.#stage < STAGES.length) {
-      this.#from = this.#decisions.length;
-      this.#take(this.#lane.limiters[this.#stage] ?? []);
+      this.#from = this.decisions.length;
+      this.#take(this.#lane.limiters[this.#stage] ?? NO_LIMITERS);
       if (this.#waits !== undefined) return this.#wait(this.#waits);
       const refusal = this.#judgeStage();
       if (refusal !== undefined) return refusal;
@@ -135,19 +138,23 @@ class Judgement {
 
   /** Takes from every limiter of a stage that matches, also after one refused: the reply names them all. */
   #take(limiters: readonly Candidate<Limiter>[]): void {
-    for (const candidate of limiters) {
-      if (!applies(candidate, this.#labels)) continue;
+    for (let at = 0; at < limiters.length; at++) {
+      const candidate = limiters[at];
+      if (candidate === undefined || !applies(candidate, this.labels)) continue;
       const limiter = candidate.item;
-      const taken = limiter.take(this.#flow, this.#labels);
-      const place = this.#askers.push(limiter) - 1;
+      const taken = limiter.take(this.#flow, this.labels);
       if (taken instanceof Pending) {
         this.#waits ??= new Waits();
-        this.#waits.add(place, limiter, taken);
-        this.#decisions.push(unanswered(limiter));
-      } else {
-        this.#decisions.push(this.#resolve(taken));
-      }
+        this.#waits.add(this.decisions.length, limiter, taken);
+        this.#note(unanswered(limiter));
+      } else this.#note(this.#resolve(taken));
     }
+  }
+
+  #note(decision: Decision): void {
+    // A list that begins with its first member takes a tenth of the room of one that grows.
+    if (this.decisions.length === 0) this.decisions = [decision];
+    else this.decisions.push(decision);
   }
 
   /** Stops until all of the stage have answered, or the budget ends and local state must answer. */
@@ -160,7 +167,7 @@ class Judgement {
     });
     waits.begin({
       answered: (place, decision) => {
-        this.#decisions[place] = this.#resolve(decision);
+        this.decisions[place] = this.#resolve(decision);
       },
       over: () => {
         stopAlarm();
@@ -207,7 +214,7 @@ class Judgement {
   #judgeStage(): Verdict | undefined {
     const stage = STAGES[this.#stage];
     if (stage === undefined) return undefined;
-    const decisions = this.#decisions;
+    const { decisions } = this;
     const from = this.#from;
     if (stage.rampModeNeedsOne && this.#flow.rampMode && decisions.length === from) {
       return this.#settle(false, RejectReason.noMatchingRamp, 0, 0);
@@ -246,31 +253,33 @@ class Judgement {
   /** All or none: a refusal gives back everything that any stage took, before the reply leaves. */
   #settle(accepted: boolean, reason: RejectReason, deniedStatus: number, waitMs: number): Verdict {
     if (!accepted) this.#giveBack();
-    const verdict: Verdict = {
-      accepted,
-      reason,
-      deniedStatus,
-      waitMs,
-      decisions: this.#decisions,
-      classifiers: this.#classifiers,
-      fluxMeters: this.#meters,
-      labels: this.#labels,
-      start: this.#start,
-      end: this.#world.clock.wall(),
-    };
+    this.accepted = accepted;
+    this.reason = reason;
+    this.deniedStatus = deniedStatus;
+    this.waitMs = waitMs;
+    this.end = this.#world.clock.wall();
     // A caller that went away hears nothing: it was not refused, and counts as no decision.
     if (this.#gone) this.#world.observer.odd("abandoned");
-    else this.#world.observer.decided(this.#flow, verdict);
-    return verdict;
+    else this.#world.observer.decided(this.#flow, this);
+    return this;
   }
 
   #giveBack(): void {
-    for (let at = 0; at < this.#decisions.length; at++) {
-      const decision = this.#decisions[at];
+    for (let at = 0; at < this.decisions.length; at++) {
+      const decision = this.decisions[at];
       if (decision?.grant === undefined) continue;
-      this.#askers[at]?.undo(decision.grant);
-      this.#decisions[at] = { ...decision, consumed: 0, grant: undefined };
+      this.#asked(decision)?.undo(decision.grant);
+      this.decisions[at] = { ...decision, consumed: 0, grant: undefined };
     }
+  }
+
+  /** Who made a decision, so that what was taken goes back where it came from. */
+  #asked({ component }: Decision): Limiter | undefined {
+    for (const stage of this.#lane.limiters) {
+      const found = stage.find(({ item }) => item.component === component);
+      if (found !== undefined) return found.item;
+    }
+    return undefined;
   }
 }
 
