@@ -34,7 +34,6 @@ export interface Receiving extends Line {
 const PING_BYTES = 8;
 const SETTING_BYTES = 6;
 const PRIORITY_BYTES = 5;
-const NOTHING = Buffer.alloc(0);
 
 export class Receiver implements FrameSink {
   readonly #connection: Receiving;
@@ -194,7 +193,7 @@ export class Receiver implements FrameSink {
       this.#break(stream, ERROR.protocol, "malformed_request");
     } else {
       stream.heard = true;
-      stream.exchange?.data(NOTHING, 0, 0, true);
+      stream.exchange?.data(Buffer.alloc(0), 0, 0, true);
     }
   }
 

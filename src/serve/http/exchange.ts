@@ -58,6 +58,8 @@ export abstract class HttpExchange implements Call, Received {
   protected abstract readonly requestTarget: string;
   /** More header fields than are taken. */
   protected abstract readonly overflow: boolean;
+  /** More of the request is to be read before its reply, although nobody wants it. */
+  protected abstract readonly unfinished: boolean;
 
   // --- what the carrier does
 
@@ -96,7 +98,8 @@ export abstract class HttpExchange implements Call, Received {
         judgeBody(this.headers, route);
         this.#collecting = true;
         this.collect();
-      } else this.#run(this.#found, NO_BODY);
+      } else if (this.unfinished) this.#collecting = true;
+      else this.#run(this.#found, NO_BODY);
     } catch (thrown) {
       this.fail(thrown);
     }
@@ -114,7 +117,7 @@ export abstract class HttpExchange implements Call, Received {
 
   /** `whole`: the memory holds nothing but this part, or so little else that it may be kept. */
   protected part(chunk: Buffer, start: number, end: number, whole: boolean): void {
-    if (!this.#collecting || this.#found === undefined) return;
+    if (!this.#collecting || this.#found === undefined || !takesBody(this.#found.route)) return;
     this.#body ??= new Collected();
     const max = maxBody(this.#found.route);
     if (this.#body.length + end - start > max) this.fail(tooLarge(max));

@@ -48,6 +48,11 @@ export class Http1Exchange extends HttpExchange {
     return this.#request.url ?? "";
   }
 
+  /** Node reads what is left by itself. */
+  protected get unfinished(): boolean {
+    return false;
+  }
+
   protected get overflow(): boolean {
     return this.#request.rawHeaders.length > 2 * MAX_HEADERS;
   }
