@@ -1,7 +1,7 @@
 // How long one answer takes at a steady pace that any of the servers can keep, alone and behind a real proxy.
 // Times run from the moment at which a request was meant to be sent.
 
-import { type Latencies, type Load, openLoop } from "./load.ts";
+import { closedLoop, type Latencies, type Load, openLoop } from "./load.ts";
 import { startProxy } from "./proxy.ts";
 import { say, times } from "./report.ts";
 import { authLanes, browserLanes, judgeAuthReply, judgeBrowserReply, PASSED } from "./requests.ts";
@@ -13,6 +13,8 @@ import type { Stage } from "./stage.ts";
 /** Requests per second: well below what any of the servers answers at most. */
 const PACE = 5_000;
 const LANES = { lanes: 8, perLane: 250, keys: KEYS };
+/** Calls that make a runtime compile what is hot, before it is asked to keep a pace. */
+const WARMING = 6_000;
 const SHARES = [0.5, 0.99] as const;
 
 /** A round's p50 and p99, in ms. */
@@ -30,6 +32,10 @@ export async function latency(stage: Stage, size: Size): Promise<void> {
     } else proveSize(found, REPLY.auth);
     return shares(found);
   };
+  for (const server of [go, sluice]) {
+    const load = { open: authLanes, target: server.target, ...LANES, perLane: 4 };
+    await closedLoop({ ...load, requests: WARMING });
+  }
   const [theirs, ours] = await interleaved([() => run(go), () => run(sluice)], size.pacedRounds);
   report(`latency at ${PACE}/s vs grpc-go no-op`, "", ours, theirs);
 }
@@ -59,6 +65,15 @@ export async function throughEnvoy(stage: Stage, size: Size): Promise<void> {
     return shares(found);
   };
   try {
+    for (const agent of [undefined, ...agents]) {
+      const load = {
+        open: browserLanes,
+        target: proxy.target(agent?.target),
+        ...LANES,
+        perLane: 4,
+      };
+      await closedLoop({ ...load, requests: WARMING });
+    }
     const found = await interleaved(
       [undefined, ...agents].map((server) => () => run(server)),
       size.pacedRounds,

@@ -34,6 +34,8 @@ export async function closedLoop(load: Load): Promise<Outcome> {
   let left = load.requests;
   const samples: Buffer[] = [];
   const done = Promise.withResolvers<void>();
+  // It may fail before anybody waits for it.
+  done.promise.catch(() => undefined);
   const fill = (lane: Lane) => {
     while (sent < load.requests && lane.ready()) {
       sent++;
@@ -95,6 +97,8 @@ export async function openLoop(load: Load, pace: Pace): Promise<Latencies> {
   const latencies = new Float64Array(load.requests);
   const samples: Buffer[] = [];
   const done = Promise.withResolvers<void>();
+  // It may fail before anybody waits for it.
+  done.promise.catch(() => undefined);
   let answered = 0;
   const lanes = await openLanes(load, {
     answered(due, sample) {

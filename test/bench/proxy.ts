@@ -3,12 +3,13 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { envoy } from "../tools/install.ts";
 import type { Target } from "./lane.ts";
 import { CONTROL_POINT, PASSED } from "./requests.ts";
+import { leash } from "./servers.ts";
 
 const PATIENCE_MS = 30_000;
 
@@ -25,11 +26,13 @@ export async function startProxy(
 ): Promise<Proxy> {
   const config = join(folder, "envoy.json");
   const adminFile = join(folder, "envoy-admin");
+  rmSync(adminFile, { force: true });
   writeFileSync(config, JSON.stringify(bootstrap(agents)));
   const args = ["--config-path", config, "--admin-address-path", adminFile, "--log-level", "error"];
   const child = spawn(envoy(), [...args, "--disable-hot-restart", "--concurrency", "1"], {
     stdio: ["ignore", "ignore", "inherit"],
   });
+  leash(child);
   const end = performance.now() + PATIENCE_MS;
   const ask = async (path: string) => {
     const admin = existsSync(adminFile) ? readFileSync(adminFile, "utf8") : "";
@@ -141,6 +144,8 @@ function cluster(index: number, agent: Target): object {
     name,
     type: "STATIC",
     connect_timeout: "1s",
+    // A queue behind a pause is to be measured, not refused.
+    circuit_breakers: { thresholds: [{ max_requests: 100_000, max_pending_requests: 100_000 }] },
     typed_extension_protocol_options: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
         "@type": `${EXTENSIONS}.upstreams.http.v3.HttpProtocolOptions`,

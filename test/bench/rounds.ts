@@ -109,7 +109,7 @@ const FIRST_REQUESTS = 3_000;
 /** Runs until the runtime has compiled what is hot; returns how many requests fill that many seconds. */
 export async function warm(contestant: Contestant, seconds: number): Promise<number> {
   const first = await runOnce(contestant, FIRST_REQUESTS);
-  const second = await runOnce(contestant, Math.ceil(first.rate * 1.5));
+  const second = await runOnce(contestant, Math.ceil(first.rate));
   return Math.ceil(second.rate * seconds);
 }
 

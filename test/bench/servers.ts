@@ -19,6 +19,9 @@ const SETTLE_MS = 1_000;
 
 /** This process sends the load: it and its children stay on the other core. */
 export function takeLoadCore(): void {
+  // Ended from outside, it ends what it started.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+  process.setMaxListeners(0);
   execFileSync("taskset", ["-a", "-c", "-p", LOAD_CORE, String(process.pid)], { stdio: "ignore" });
 }
 
@@ -43,10 +46,19 @@ export interface Sluice extends Running {
 }
 
 export function pinned(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-  return spawn("taskset", ["-c", SERVER_CORE, process.execPath, ...args], {
+  const child = spawn("taskset", ["-c", SERVER_CORE, process.execPath, ...args], {
     env: { ...process.env, ...env },
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
+  leash(child);
+  return child;
+}
+
+/** Nothing outlives the bench, however it ends. */
+export function leash(child: ChildProcess): void {
+  const kill = () => child.kill("SIGKILL");
+  process.on("exit", kill);
+  child.once("exit", () => process.off("exit", kill));
 }
 
 export type Noop = "own" | "grpc-js" | "http2" | "http" | "grpc-go";
@@ -57,6 +69,7 @@ export async function startNoop(kind: Noop, target: Target, reply: number): Prom
     env: { ...process.env, GOMAXPROCS: "1" },
     stdio: ["ignore", "ignore", "inherit"],
   });
+  leash(child);
   return answering(child, target);
 }
 

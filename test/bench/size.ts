@@ -40,7 +40,7 @@ export const QUICK: Size = {
   witnessed: 20_000,
   paced: 0.6,
   pacedRounds: 3,
-  watched: 10,
+  watched: 5,
   keys: 100_000,
   idleConnections: 1_000,
   starts: 3,
