@@ -27,7 +27,8 @@ check: node_modules/.package-lock.json ## Format, lint, types, generated code an
 	npm run -s check
 
 bench: node_modules/.package-lock.json ## Ratios against no-op servers, one core each for server and load
-	$(NODE) test/tools/install.ts h2load
+	$(NODE) test/tools/install.ts h2load envoy go
+	$(NODE) test/bench/grpc-go/build.ts
 	$(NODE) test/bench/bench.ts
 
 proto: node_modules/.package-lock.json ## Generate code from the protos

@@ -9,16 +9,23 @@ import type { Stage } from "./stage.ts";
 
 export async function shapes(stage: Stage, size: Size): Promise<void> {
   const server = await stage.sluice();
+  const go = await stage.noop("grpc-go");
   const contestants = [
     { name: "8 connections of 16 calls", shape: "auth", server },
-    { name: "500 connections of one call", shape: "auth on 500 connections", server },
+    { name: "500 connections of 16 calls", shape: "auth on 500 connections", server },
     { name: "one connection of 1 000 calls", shape: "auth on one connection", server },
+    { name: "500 connections of one call", shape: "auth one by one", server },
+    { name: "500 connections of one call, grpc-go no-op", shape: "auth one by one", server: go },
   ] as const satisfies readonly Contestant[];
   const found = await runRounds(contestants, size.rounds, size.turn);
   const peak = found["8 connections of 16 calls"];
-  for (const { name } of contestants.slice(1)) {
+  for (const name of ["500 connections of 16 calls", "one connection of 1 000 calls"] as const) {
     say(`${name} vs 8 of 16`, "≥ 0.8", versus(found[name], peak));
   }
+  // Nothing can be read or written together here: it shows what a call costs by itself.
+  const alone = found["500 connections of one call"];
+  const theirs = found["500 connections of one call, grpc-go no-op"];
+  say("500 connections of one call vs grpc-go no-op", "", versus(alone, theirs));
   for (const { name } of contestants) tellAlone(name, found[name]);
 }
 

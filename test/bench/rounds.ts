@@ -9,7 +9,8 @@ import type { Running, Sluice } from "./servers.ts";
 /** Connections, and most calls in flight on each. HTTP/1.1 has one. */
 export const SHAPE = {
   auth: { open: authLanes, lanes: 8, perLane: 16, judge: judgeAuthReply },
-  "auth on 500 connections": { open: authLanes, lanes: 500, perLane: 1, judge: judgeAuthReply },
+  "auth on 500 connections": { open: authLanes, lanes: 500, perLane: 16, judge: judgeAuthReply },
+  "auth one by one": { open: authLanes, lanes: 500, perLane: 1, judge: judgeAuthReply },
   "auth on one connection": { open: authLanes, lanes: 1, perLane: 1_000, judge: judgeAuthReply },
   json: { open: jsonLanes, lanes: 64, perLane: 1, judge: judgeJsonReply },
 } as const;
