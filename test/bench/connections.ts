@@ -4,6 +4,7 @@ import { closedLoop } from "./load.ts";
 import { kilobytes, say, tellAlone, versus } from "./report.ts";
 import { authLanes, judgeAuthReply } from "./requests.ts";
 import { type Contestant, KEYS, prove, runRounds, warm } from "./rounds.ts";
+import { freeTarget, startSluice } from "./servers.ts";
 import type { Size } from "./size.ts";
 import type { Stage } from "./stage.ts";
 
@@ -30,23 +31,29 @@ export async function shapes(stage: Stage, size: Size): Promise<void> {
 }
 
 /** By what a server holds after a full collection; resident memory also has what the collector keeps for later. */
-export async function idleConnections(stage: Stage, size: Size): Promise<void> {
-  const server = await stage.sluice();
+export async function idleConnections({ folders }: Stage, size: Size): Promise<void> {
+  const server = await startSluice({ target: await freeTarget(), policies: folders.one });
   await warm({ name: "warm", shape: "auth", server }, 1);
   const heldBefore = await server.held();
   const residentBefore = server.resident();
   const decided = await server.decided();
   const count = size.idleConnections;
-  const load = { open: authLanes, target: server.target, lanes: count, perLane: 1, keys: KEYS };
-  const { samples } = await closedLoop({
-    ...load,
-    requests: count,
-    async whileOpen() {
+  const outcome = await closedLoop({
+    ...{
+      open: authLanes,
+      target: server.target,
+      lanes: count,
+      perLane: 1,
+      keys: KEYS,
+      requests: 0,
+    },
+    async opened() {
       const held = ((await server.held()) - heldBefore) / count;
       const resident = (server.resident() - residentBefore) / count;
       const result = `${kilobytes(held)}  (resident ${kilobytes(resident)})`;
       say(`heap and external memory per idle connection of ${count}`, "≤ 20 kB", result);
     },
   });
-  await prove(server, decided, count, samples, judgeAuthReply);
+  await prove(server, decided, outcome, judgeAuthReply);
+  await server.stop();
 }

@@ -28,7 +28,7 @@ export async function latency(stage: Stage, size: Size): Promise<void> {
     const load: Load = { open: authLanes, target: server.target, requests, ...LANES };
     const found = await openLoop(load, { rate: PACE });
     if ("decided" in server) {
-      await prove(server, decided, requests, found.samples, judgeAuthReply);
+      await prove(server, decided, found, judgeAuthReply);
     } else proveSize(found, REPLY.auth);
     return shares(found);
   };
@@ -60,7 +60,7 @@ export async function throughEnvoy(stage: Stage, size: Size): Promise<void> {
     const found = await openLoop(load, { rate: PACE, sleeps: true });
     proveSize(found, PASSED.length);
     if (server !== undefined && "decided" in server) {
-      await prove(server, decided, requests, found.samples, judgeBrowserReply);
+      await prove(server, decided, found, judgeBrowserReply);
     }
     return shares(found);
   };

@@ -10,14 +10,19 @@ export interface Load {
   readonly lanes: number;
   /** Most calls in flight on one lane. */
   readonly perLane: number;
+  /** A closed loop sends one more on each connection first, which does not count. */
   readonly requests: number;
   /** Keys go round from 0; each request names the next. */
   readonly keys: number;
-  /** Runs when all is answered, while the connections are still open. */
-  readonly whileOpen?: () => Promise<void>;
+  /** Of a closed loop: every connection has been used once, the watch starts when this is done. */
+  readonly opened?: () => void | Promise<void>;
+  /** Of a closed loop: all is answered, the connections are still open. */
+  readonly answered?: () => void | Promise<void>;
 }
 
 export interface Outcome {
+  /** All that were sent. */
+  readonly calls: number;
   readonly seconds: number;
   readonly samples: readonly Buffer[];
   /** Mean bytes of the replies' messages. */
@@ -30,14 +35,13 @@ export interface Outcome {
 export async function closedLoop(load: Load): Promise<Outcome> {
   const keys = new Keys(load.keys);
   const spin = new Spin();
-  let sent = 0;
-  let left = load.requests;
   const samples: Buffer[] = [];
-  const done = Promise.withResolvers<void>();
-  // It may fail before anybody waits for it.
-  done.promise.catch(() => undefined);
+  let sent = 0;
+  let answered = 0;
+  let goal = load.lanes;
+  let done = promise();
   const fill = (lane: Lane) => {
-    while (sent < load.requests && lane.ready()) {
+    while (sent < goal && lane.ready()) {
       sent++;
       lane.send(0, keys.next());
     }
@@ -45,8 +49,8 @@ export async function closedLoop(load: Load): Promise<Outcome> {
   const lanes = await openLanes(load, {
     answered(_tag, sample) {
       if (sample !== undefined) samples.push(sample);
-      left--;
-      if (left === 0) done.resolve();
+      answered++;
+      if (answered === goal) done.resolve();
     },
     failed: (what) => done.reject(new Error(`load on ${load.target}: ${what}`)),
     rest(lane) {
@@ -54,20 +58,30 @@ export async function closedLoop(load: Load): Promise<Outcome> {
       fill(lane);
     },
   });
-  const watch = stopwatch();
-  for (const lane of lanes) {
-    fill(lane);
-    lane.flush();
-  }
-  // A load that sleeps must be woken by whoever answers it, at the server's cost, and the slower server
-  // would pay more often: so this one never sleeps.
-  spin.start();
   try {
+    for (const lane of lanes) {
+      sent++;
+      lane.send(0, keys.next());
+      lane.flush();
+    }
+    await done.promise;
+    await load.opened?.();
+    done = promise();
+    goal += load.requests;
+    if (answered === goal) done.resolve();
+    const watch = stopwatch();
+    for (const lane of lanes) {
+      fill(lane);
+      lane.flush();
+    }
+    // A load that sleeps must be woken by whoever answers it, at the server's cost, and the slower server
+    // would pay more often: so this one never sleeps.
+    spin.start();
     await done.promise;
     const seconds = watch();
     spin.stop();
-    await load.whileOpen?.();
-    return { seconds, samples, ...tell(load, lanes), worked: spin.seconds };
+    await load.answered?.();
+    return { seconds, samples, worked: spin.seconds, ...tell(goal, lanes) };
   } finally {
     spin.stop();
     for (const lane of lanes) lane.close();
@@ -96,9 +110,7 @@ export async function openLoop(load: Load, pace: Pace): Promise<Latencies> {
   const keys = new Keys(load.keys);
   const latencies = new Float64Array(load.requests);
   const samples: Buffer[] = [];
-  const done = Promise.withResolvers<void>();
-  // It may fail before anybody waits for it.
-  done.promise.catch(() => undefined);
+  const done = promise();
   let answered = 0;
   const lanes = await openLanes(load, {
     answered(due, sample) {
@@ -133,7 +145,7 @@ export async function openLoop(load: Load, pace: Pace): Promise<Latencies> {
   send();
   try {
     await done.promise;
-    const told = tell(load, lanes);
+    const told = tell(load.requests, lanes);
     return { seconds: watch(), samples, ...told, worked: Number.NaN, latencies: latencies.sort() };
   } finally {
     await metronome?.stop();
@@ -154,8 +166,15 @@ function openLanes(load: Load, events: LaneEvents): Promise<Lane[]> {
   return Promise.all(Array.from({ length: lanes }, () => open(target, events, perLane)));
 }
 
-function tell({ requests }: Load, lanes: readonly Lane[]) {
-  return { replyBytes: lanes.reduce((sum, lane) => sum + lane.received, 0) / requests };
+function tell(calls: number, lanes: readonly Lane[]) {
+  return { calls, replyBytes: lanes.reduce((sum, lane) => sum + lane.received, 0) / calls };
+}
+
+/** It may fail before anybody waits for it. */
+function promise(): PromiseWithResolvers<void> {
+  const made = Promise.withResolvers<void>();
+  made.promise.catch(() => undefined);
+  return made;
 }
 
 /** Keeps the process awake, and knows how much of the processor was needed for more than that. */

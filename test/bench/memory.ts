@@ -12,13 +12,14 @@ const LOADED = 3;
 const ROOM = 512;
 const COUNTED = 20_000;
 
-export async function loaded(stage: Stage): Promise<void> {
-  const server = await stage.sluice();
+export async function loaded({ folders }: Stage): Promise<void> {
+  const server = await startSluice({ target: await freeTarget(), policies: folders.one });
   const contestant = { name: "loaded", shape: "auth", server } as const;
   const requests = await warm(contestant, LOADED);
   server.peak();
   await runOnce(contestant, requests);
   say("most resident memory under full load", "≤ 150 MB", megabytes(server.peak()));
+  await server.stop();
 }
 
 /** Exact: with room for all of it nothing is taken away, and what is used grows by what is allocated. */
@@ -38,12 +39,13 @@ export async function allocated({ folders }: Stage): Promise<void> {
 /** Per check; undefined when something was collected meanwhile. */
 async function growth(server: Sluice, requests: number): Promise<number | undefined> {
   await server.held();
-  const before = usage(await server.ask("used"));
-  let after = before;
-  await runOnce({ shape: "auth", server }, requests, undefined, async () => {
-    after = usage(await server.ask("used"));
-  });
-  if (after.collections !== before.collections) return undefined;
+  const seen: Usage[] = [];
+  const look = async () => {
+    seen.push(usage(await server.ask("used")));
+  };
+  await runOnce({ shape: "auth", server }, requests, { opened: look, answered: look });
+  const [before, after] = seen;
+  if (before === undefined || after?.collections !== before.collections) return undefined;
   return (after.used - before.used) / requests;
 }
 
@@ -60,12 +62,12 @@ function usage(told: unknown): Usage {
 export async function keys({ folders }: Stage, size: Size): Promise<void> {
   const server = await startSluice({ target: await freeTarget(), policies: folders.one });
   const contestant = { shape: "auth", server } as const;
-  await runOnce(contestant, 20_000, 1);
+  await runOnce(contestant, 20_000, { keys: 1 });
   // Code of the start is set free only now; keys would seem to cost less than nothing.
   await server.held();
-  await runOnce(contestant, 20_000, 1);
+  await runOnce(contestant, 20_000, { keys: 1 });
   const before = await server.held();
-  await runOnce(contestant, size.keys, size.keys);
+  await runOnce(contestant, size.keys, { keys: size.keys });
   const perKey = ((await server.held()) - before) / size.keys;
   say(`(d) bytes per key of ${size.keys}, ArrayBuffers included`, "≤ 64", perKey.toFixed(1));
   await server.stop();

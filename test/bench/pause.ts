@@ -40,7 +40,7 @@ export async function pauses(stage: Stage, size: Size): Promise<void> {
   });
   control.send("tell");
   const [told]: readonly Window[][] = await once(control, "message");
-  await prove(server, decided, requests, found.samples, judgeAuthReply);
+  await prove(server, decided, found, judgeAuthReply);
   const machine = new Map(told);
   let longest = 0;
   for (const [window, wait] of waits.all()) {

@@ -64,11 +64,13 @@ function probe() {
 }
 
 const answers = probe();
-process.on("message", async (asked) => {
+async function answer(asked: unknown): Promise<void> {
   const [what, argument = ""] = String(asked).split(" ");
   if (what === "held") process.send?.(await answers.held());
   else if (what === "used") process.send?.(await answers.used());
   else if (what === "profile") process.send?.(await answers.profile());
   else if (what === "profiled") process.send?.(await answers.profiled(argument));
-});
+}
+
+process.on("message", (asked) => void answer(asked));
 process.channel?.unref();

@@ -40,22 +40,25 @@ export interface Figures {
 export async function runOnce(
   { shape, server }: Omit<Contestant, "name">,
   requests: number,
-  keys = KEYS,
-  whileOpen?: () => Promise<void>,
+  options: Partial<Pick<Load, "keys" | "opened" | "answered">> = {},
 ): Promise<Figures> {
   const { judge, ...lanes } = SHAPE[shape];
-  const load: Load = { ...lanes, target: server.target, requests, keys };
   const decided = "decided" in server ? await server.decided() : 0;
-  const before = server.cpu();
+  let before = 0;
   let spent = 0;
   const outcome = await closedLoop({
-    ...load,
-    whileOpen: async () => {
+    ...{ keys: KEYS, ...lanes, target: server.target, requests },
+    ...options,
+    async opened() {
+      await options.opened?.();
+      before = server.cpu();
+    },
+    async answered() {
       spent = server.cpu() - before;
-      await whileOpen?.();
+      await options.answered?.();
     },
   });
-  if ("decided" in server) await prove(server, decided, requests, outcome.samples, judge);
+  if ("decided" in server) await prove(server, decided, outcome, judge);
   else proveSize(outcome, shape === "json" ? REPLY.json : REPLY.auth);
   return {
     rate: requests / outcome.seconds,
@@ -69,11 +72,10 @@ export async function runOnce(
 export async function prove(
   server: Sluice,
   before: number,
-  requests: number,
-  samples: readonly Buffer[],
+  { calls, samples }: Outcome,
   judge: (sample: Buffer) => void,
 ): Promise<void> {
-  assert.equal((await server.decided()) - before, requests, "decisions counted by the server");
+  assert.equal((await server.decided()) - before, calls, "decisions counted by the server");
   assert.ok(samples.length > 0, "no reply was sampled");
   for (const sample of samples) judge(sample);
 }

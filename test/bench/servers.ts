@@ -108,9 +108,12 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   const flags = [...given, ...(options.flags ?? []), "--expose-gc", "--import", PROBE];
   const child = pinned([...flags, ...args], env);
   const ask = async (what: string): Promise<unknown> => {
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const ended = () => reject(new Error(`the server ended before it told ${what}`));
+    child.once("message", resolve);
+    child.once("exit", ended);
     child.send(what);
-    const [answer] = await once(child, "message");
-    return answer;
+    return promise.finally(() => child.off("message", resolve).off("exit", ended));
   };
   return {
     ...(await answering(child, target)),
@@ -184,6 +187,8 @@ export async function ask(target: Target, path: string, body?: Buffer): Promise<
     headers: { "content-type": "application/json" },
     agent: false,
   });
+  // A reply that breaks off is told twice; once is waited for.
+  asked.on("error", () => undefined);
   asked.end(body);
   const [reply] = await once(asked, "response");
   let text = "";
