@@ -74,19 +74,25 @@ function both(
   }
 }
 
-/** Begins a request, and gives back how to leave before its reply. */
-async function leaveHttp1(t: TestContext, port: TestPort, path: string): Promise<() => void> {
+/** Begins a request, one that announces a body beginning it, and gives back how to leave before its reply. */
+async function leaveHttp1(t: TestContext, port: TestPort, path: string, length = 0) {
   const socket = dial(t, port);
-  socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`);
-  return () => socket.destroy();
+  socket.write(
+    length === 0
+      ? `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
+      : `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\nx`,
+  );
+  return () => void socket.destroy();
 }
 
-async function leaveHttp2(t: TestContext, port: TestPort, path: string): Promise<() => void> {
+async function leaveHttp2(t: TestContext, port: TestPort, path: string, length = 0) {
   const session = connect(`http://${port.address}`);
   t.after(() => session.destroy());
-  const stream = session.request({ ":path": path });
+  const stream = session.request({ ":path": path, ":method": length === 0 ? "GET" : "POST" });
+  if (length > 0) stream.write("x");
   stream.on("error", () => undefined);
-  return () => stream.close(constants.NGHTTP2_CANCEL);
+  // Node's client would end the body before it takes the request back.
+  return () => (length > 0 ? session.destroy() : stream.close(constants.NGHTTP2_CANCEL));
 }
 
 const JSON_TYPE = { "content-type": "application/json" };
@@ -418,6 +424,23 @@ both("a caller that leaves aborts the signal", async (t, serve, { leave }) => {
   await until("count", () => counted.length === 1);
   assert.equal(counted[0]?.status, 0);
 });
+
+both(
+  "a caller that leaves in the middle of its body is counted, and asks nobody",
+  async (t, serve, { leave }) => {
+    let asked = 0;
+    const handle = () => {
+      asked++;
+      return text("");
+    };
+    const { port, counted } = await serve([{ ...post, handle }]);
+    const go = await leave(t, port, "/check", 900);
+    await after(20);
+    go();
+    await until("count", () => counted.length === 1);
+    assert.deepEqual([counted[0]?.status, counted[0]?.route, asked], [0, "/check", 0]);
+  },
+);
 
 both("reply headers of the call join those of the reply, and win", async (_, serve) => {
   const { ask } = await serve([

@@ -66,13 +66,14 @@ export abstract class HttpExchange implements Call, Received {
   /** Lets the body come: `part` for each part and `complete` at its end; `complete` alone where there is none. */
   protected abstract collect(): void;
   /**
-   * Sends a whole reply, `fields` being names and values in turn. True when nothing of it is left here or none
+   * Sends a whole reply, `fields` being names and values in turn, `length` the bytes of its body. True when nothing of it is left here or none
    * can be sent; else `ended` follows. Throws when a field cannot be sent: then nothing was.
    */
   protected abstract transmit(
     status: number,
     fields: readonly string[],
     body: Uint8Array | string,
+    length: number,
   ): boolean;
   /** The request failed before it was whole: what is still to come is not wanted. Before `transmit`. */
   protected abstract refuseRest(): void;
@@ -235,11 +236,12 @@ export abstract class HttpExchange implements Call, Received {
   }
 
   #send({ status, headers, body }: HttpReply, more: readonly string[] | undefined): void {
-    const fields = replyFields(headers, more, body);
+    const length = Buffer.byteLength(body);
+    const fields = replyFields(headers, more, length);
     this.#status = status;
     let out: boolean;
     try {
-      out = this.transmit(status, fields, body);
+      out = this.transmit(status, fields, body, length);
     } catch (thrown) {
       this.#status = 0;
       throw thrown;

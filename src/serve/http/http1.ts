@@ -76,17 +76,17 @@ export class Http1Exchange extends HttpExchange {
       this.complete();
       return;
     }
-    this.#watch();
     this.#request.on("data", (chunk: Buffer) => this.part(chunk, 0, chunk.length, true));
     this.#request.on("end", () => this.complete());
-    // The end of the response tells the same; without a listener it would end the process.
-    this.#request.on("error", nothing);
+    // The caller left. Told so, it costs no listener for the end of the response.
+    this.#request.on("error", () => this.ended(false));
   }
 
   protected transmit(
     status: number,
     fields: readonly string[],
     body: Uint8Array | string,
+    length: number,
   ): boolean {
     const { around } = this;
     const response = this.#response;
@@ -95,8 +95,7 @@ export class Http1Exchange extends HttpExchange {
       response.shouldKeepAlive = false;
     response.writeHead(status, fields as string[]);
     // As many bytes as characters: ASCII, which leaves without being encoded again.
-    if (typeof body === "string" && Buffer.byteLength(body) === body.length)
-      response.end(body, "latin1");
+    if (typeof body === "string" && length === body.length) response.end(body, "latin1");
     else response.end(body);
     if (response.socket !== null && response.socket.writableLength === 0) return true;
     this.#await();
@@ -136,5 +135,3 @@ function hasBody({ headers }: IncomingMessage): boolean {
   const length = headers["content-length"];
   return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
 }
-
-function nothing(): void {}

@@ -12,7 +12,7 @@ const LINGER_MS = 500;
 export function replyFields(
   headers: HttpReply["headers"],
   more: readonly string[] | undefined,
-  body: HttpReply["body"],
+  length: number,
 ): string[] {
   const fields: string[] = [];
   for (const name in headers) fields.push(name, headers[name] ?? "");
@@ -20,7 +20,7 @@ export function replyFields(
     for (let at = 0; at < more.length; at += 2)
       setField(fields, more[at] ?? "", more[at + 1] ?? "");
   }
-  setField(fields, "content-length", String(Buffer.byteLength(body)));
+  setField(fields, "content-length", String(length));
   return fields;
 }
 
