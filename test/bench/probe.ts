@@ -8,7 +8,8 @@ import { setTimeout as wait } from "node:timers/promises";
 /** What one sets free (handles of closed streams, code long unused) only a later one can take. */
 const COLLECTIONS = 12;
 const REST_MS = 50;
-const SAMPLE_US = 200;
+const SAMPLE_US = 500;
+const SAMPLE_BYTES = 4_096;
 
 function used(): number {
   // ArrayBuffers are part of `external`.
@@ -28,6 +29,12 @@ async function held(): Promise<number> {
 function probe() {
   let session: Session | undefined;
   let collections: number | undefined;
+  const connect = async (): Promise<Session> => {
+    const inspector = await import("node:inspector/promises");
+    session = new inspector.Session();
+    session.connect();
+    return session;
+  };
   return {
     held,
     /** Between two of these without a collection, what is used grows by all that was allocated. */
@@ -45,17 +52,31 @@ function probe() {
       return { used: used(), collections };
     },
     async profile() {
-      const inspector = await import("node:inspector/promises");
-      session = new inspector.Session();
-      session.connect();
-      await session.post("Profiler.enable");
-      await session.post("Profiler.setSamplingInterval", { interval: SAMPLE_US });
-      await session.post("Profiler.start");
+      const started = await connect();
+      await started.post("Profiler.enable");
+      await started.post("Profiler.setSamplingInterval", { interval: SAMPLE_US });
+      await started.post("Profiler.start");
       return "";
     },
     /** Writes the profile in the form of `--cpu-prof`. */
     async profiled(file: string) {
       const stopped = await session?.post("Profiler.stop");
+      session?.disconnect();
+      writeFileSync(file, JSON.stringify(stopped?.profile));
+      return "";
+    },
+    /** As the other profile, but of bytes on the heap, those that are free again included. */
+    async allocations() {
+      const started = await connect();
+      await started.post("HeapProfiler.startSampling", {
+        samplingInterval: SAMPLE_BYTES,
+        includeObjectsCollectedByMajorGC: true,
+        includeObjectsCollectedByMinorGC: true,
+      });
+      return "";
+    },
+    async allocated(file: string) {
+      const stopped = await session?.post("HeapProfiler.stopSampling");
       session?.disconnect();
       writeFileSync(file, JSON.stringify(stopped?.profile));
       return "";
@@ -69,6 +90,8 @@ async function answer(asked: unknown): Promise<void> {
   if (what === "held") process.send?.(await answers.held());
   else if (what === "used") process.send?.(await answers.used());
   else if (what === "profile") process.send?.(await answers.profile());
+  else if (what === "allocations") process.send?.(await answers.allocations());
+  else if (what === "allocated") process.send?.(await answers.allocated(argument));
   else if (what === "profiled") process.send?.(await answers.profiled(argument));
 }
 

@@ -1,6 +1,6 @@
-// Where the time of the hot run goes: drives one Sluice as the bench does, profiles that alone, and prints the
+// Where the time of the hot run goes, or the bytes it allocates on the heap: drives one Sluice as the bench does, profiles that alone, and prints the
 // share of each place, as a table for a README. `profile.ts [--transport own|grpc-js] [--json]
-// [--seconds N] [--functions N] [--keep FILE]`
+// [--allocations] [--seconds N] [--functions N] [--keep FILE]`
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,6 +15,7 @@ const { values: options } = parseArgs({
   options: {
     transport: { type: "string", default: "own" },
     json: { type: "boolean", default: false },
+    allocations: { type: "boolean", default: false },
     seconds: { type: "string", default: "5" },
     functions: { type: "string", default: "25" },
     keep: { type: "string" },
@@ -31,6 +32,7 @@ export interface Node {
   readonly children?: readonly number[];
 }
 
+/** Samples weigh microseconds, or bytes. */
 interface Profile {
   readonly nodes: readonly Node[];
   readonly samples: readonly number[];
@@ -46,13 +48,35 @@ async function profiled(file: string): Promise<Profile> {
   });
   const shape: keyof typeof SHAPE = options.json ? "json" : "auth";
   const requests = await warm({ name: "profile", shape, server }, Number(options.seconds));
-  await server.ask("profile");
-  const { cost } = await runOnce({ shape, server }, requests);
-  await server.ask(`profiled ${file}`);
+  const [begin, end] = options.allocations ? ["allocations", "allocated"] : ["profile", "profiled"];
+  const { cost } = await runOnce({ shape, server }, requests, {
+    opened: async () => {
+      await server.ask(begin);
+    },
+    answered: async () => {
+      await server.ask(`${end} ${file}`);
+    },
+  });
   await server.stop();
   folders.remove();
   process.stdout.write(`${requests} requests, ${cost.toFixed(1)} µs each\n\n`);
-  return JSON.parse(readFileSync(file, "utf8"));
+  const told = JSON.parse(readFileSync(file, "utf8"));
+  return options.allocations ? flattened(told.head) : told;
+}
+
+interface Allocation extends Pick<Node, "id" | "callFrame"> {
+  readonly selfSize: number;
+  readonly children: readonly Allocation[];
+}
+
+function flattened(root: Allocation): Profile {
+  const all = (node: Allocation): readonly Allocation[] => [node, ...node.children.flatMap(all)];
+  const found = all(root);
+  return {
+    nodes: found.map((node) => ({ ...node, children: node.children.map(({ id }) => id) })),
+    samples: found.map(({ id }) => id),
+    timeDeltas: found.map(({ selfSize }) => selfSize),
+  };
 }
 
 /** Starting and ending the profile itself. */
@@ -83,11 +107,11 @@ function shares(profile: Profile, nameOf: (node: Node, callers: readonly Node[])
     const name = names.get(id) ?? named(node);
     names.set(id, name);
     if (name === OURS) continue;
-    const micros = profile.timeDeltas[at] ?? 0;
-    found.set(name, (found.get(name) ?? 0) + micros);
-    all += micros;
+    const weight = profile.timeDeltas[at] ?? 0;
+    found.set(name, (found.get(name) ?? 0) + weight);
+    all += weight;
   }
-  return [...found].map(([name, micros]) => ({ name, share: (100 * micros) / all }));
+  return [...found].map(([name, weight]) => ({ name, share: (100 * weight) / all }));
 }
 
 function print(title: string, rows: readonly { name: string; share: number }[], most: number) {
@@ -110,7 +134,7 @@ function functionOf(node: Node, callers: readonly Node[]): string {
 
 takeLoadCore();
 const folder = mkdtempSync(join(tmpdir(), "sluice-profile-"));
-const profile = await profiled(options.keep ?? join(folder, "hot.cpuprofile"));
+const found = await profiled(options.keep ?? join(folder, "hot.cpuprofile"));
 rmSync(folder, { recursive: true });
-print("Place", shares(profile, placeOf), 40);
-print("Function, by itself", shares(profile, functionOf), Number(options.functions));
+print("Place", shares(found, placeOf), 40);
+print("Function, by itself", shares(found, functionOf), Number(options.functions));
