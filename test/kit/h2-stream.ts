@@ -32,8 +32,8 @@ export class FakeStream implements Stream {
   closed = false;
   held = 0;
   credited = 0;
-  /** Work that has begun and not ended. */
-  working = 0;
+  /** Work goes on. */
+  working = false;
   /** Whole replies that were sent at once. */
   answers = 0;
   #body = Buffer.alloc(0);
@@ -116,11 +116,12 @@ export class FakeStream implements Stream {
   }
 
   work(): void {
-    this.working++;
+    this.working = true;
   }
 
   rest(): void {
-    this.working--;
+    assert.ok(this.working, "rest without work");
+    this.working = false;
   }
 
   get seen(): Seen {

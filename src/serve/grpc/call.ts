@@ -2,7 +2,7 @@
 // Made for every call, so nothing is made before it is needed.
 
 import type { Clock } from "#base/clock.ts";
-import type { Code, Fault } from "#base/fault.ts";
+import { type Code, Fault } from "#base/fault.ts";
 import type { Stream } from "../h2/exchange.ts";
 import type { FixedBlock } from "../h2/hpack/encoder.ts";
 import type { Call } from "../handler.ts";
@@ -40,8 +40,9 @@ export abstract class RunningCall implements Call {
   #ended = false;
   /** Ended before its handler did. */
   #cut: Refusal | undefined;
+  /** The same as its handler was told it. */
+  #told: Fault | undefined;
   #headSent = false;
-  #working = false;
   #replies: string[] | undefined;
   #trailers: string[] | undefined;
   #controller: AbortController | undefined;
@@ -98,6 +99,12 @@ export abstract class RunningCall implements Call {
     return this.#cut;
   }
 
+  /** Why it ended, for a handler that goes on: what comes back from there is no failure of ours. */
+  protected told(reason: Refusal): Fault {
+    this.#told ??= new Fault(reason.code, reason.message);
+    return this.#told;
+  }
+
   /** The caller went away. */
   gone(): void {
     if (this.#ended) return;
@@ -118,7 +125,8 @@ export abstract class RunningCall implements Call {
   protected fail(thrown: unknown): void {
     if (this.#ended) {
       // Handlers end this way when they are told to stop; anything else is a failure that nobody would see.
-      if (thrown !== this.#controller?.signal.reason) this.#judge(thrown);
+      const told = thrown === this.#told || thrown === this.#controller?.signal.reason;
+      if (!told) this.#judge(thrown);
       return;
     }
     const fault = this.#judge(thrown);
@@ -182,28 +190,12 @@ export abstract class RunningCall implements Call {
     );
   }
 
-  /** Work begins that goes on when the stream has ended. */
-  protected work(): void {
-    if (this.#working) return;
-    this.#working = true;
-    this.stream.work();
-  }
-
-  protected rest(): void {
-    if (!this.#working) return;
-    this.#working = false;
-    this.stream.rest();
-  }
-
   /** Lets go of what waits for more of the request or for room in the reply. */
   protected abstract forget(): void;
 
   #end(code: Code): void {
     this.#ended = true;
-    if (this.#disarm !== undefined) {
-      this.#disarm();
-      this.#disarm = undefined;
-    }
+    this.#disarm?.();
     const { meter, clock } = this.door;
     meter?.grpcHandled(this.row.metered, code, clock.now() - this.#started);
   }

@@ -121,7 +121,7 @@ export class StreamCall extends RunningCall implements Exchange {
   #start(): void {
     const { stream: handle } = this.row;
     if (handle === undefined) return;
-    this.work();
+    this.stream.work();
     const stream = {
       messages: this.#messages(),
       send: (message: Uint8Array) => this.#send(message),
@@ -146,7 +146,7 @@ export class StreamCall extends RunningCall implements Exchange {
 
   #stop(): void {
     this.forget();
-    this.rest();
+    this.stream.rest();
   }
 
   async *#messages(): AsyncGenerator<Uint8Array, void> {
@@ -178,7 +178,7 @@ export class StreamCall extends RunningCall implements Exchange {
   }
 
   #mustGoOn(): void {
-    if (this.cut !== undefined) throw new Fault(this.cut.code, this.cut.message);
+    if (this.cut !== undefined) throw this.told(this.cut);
   }
 
   async #inflate(message: Uint8Array): Promise<Uint8Array> {
@@ -190,7 +190,7 @@ export class StreamCall extends RunningCall implements Exchange {
     if (result instanceof Uint8Array && this.stream.hold(result.length)) return result;
     const refusal = result instanceof Uint8Array ? TOO_MUCH : result;
     this.refuse(refusal);
-    throw new Fault(refusal.code, refusal.message);
+    throw this.told(refusal);
   }
 
   async #send(message: Uint8Array): Promise<void> {

@@ -48,12 +48,12 @@ export class UnaryCall extends RunningCall implements Exchange {
   }
 
   #inflate(message: Uint8Array): void {
-    this.work();
+    this.stream.work();
     this.door.inflater.inflate(this.request.encoding, message, this, (result) => {
       if (!(result instanceof Uint8Array)) this.refuse(result);
       else if (!this.stream.hold(result.length)) this.refuse(TOO_MUCH);
       else if (this.#run(result)) return;
-      this.rest();
+      this.stream.rest();
     });
   }
 
@@ -84,15 +84,15 @@ export class UnaryCall extends RunningCall implements Exchange {
 
   #wait(reply: Promise<Uint8Array>): void {
     this.arm();
-    this.work();
+    this.stream.work();
     reply.then(
       (message) => {
         this.answer(message);
-        this.rest();
+        this.stream.rest();
       },
       (thrown) => {
         this.fail(thrown);
-        this.rest();
+        this.stream.rest();
       },
     );
   }

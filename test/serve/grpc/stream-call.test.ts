@@ -24,7 +24,7 @@ const last = Buffer.alloc(0);
 
 function over({ stream }: TestCall, clock: { readonly alarms: number }): void {
   assert.ok(stream.closed);
-  assert.deepEqual([stream.working, stream.held, clock.alarms], [0, 0, 0]);
+  assert.deepEqual([stream.working, stream.held, clock.alarms], [false, 0, 0]);
 }
 
 const texts = ({ stream }: TestCall) => stream.seen.messages.map(String);
@@ -32,7 +32,7 @@ const texts = ({ stream }: TestCall) => stream.seen.messages.map(String);
 test("both sides stream", async () => {
   const { call, clock, codes, counted } = serving({ Echo: bidirectional(echo) });
   const each = call("Echo", ["grpc-timeout", "1H"]);
-  assert.deepEqual([each.stream.working, clock.alarms], [1, 1]);
+  assert.deepEqual([each.stream.working, clock.alarms], [true, 1]);
   each.send(framed("a"));
   await turns();
   assert.deepEqual(texts(each), ["a"]);
@@ -122,7 +122,7 @@ test("a server's stream has one message, and its handler begins when the request
   const each = call("Twice", ["grpc-timeout", "1S"]);
   each.send(framed("twice").subarray(0, 7));
   each.send(framed("twice").subarray(7));
-  assert.deepEqual([begun, each.stream.working, each.stream.credited > 0], [0, 0, true]);
+  assert.deepEqual([begun, each.stream.working, each.stream.credited > 0], [0, false, true]);
   each.send(last, true);
   await turns();
   assert.deepEqual(texts(each), ["twice", "twice"]);
@@ -423,6 +423,20 @@ for (const [what, leave, code] of [
   });
 }
 
+test("a handler that passes on why its messages ended has not failed", async () => {
+  const { call, clock, log } = serving({ Echo: bidirectional(echo) });
+  const bad = [framed("x", 9), framed("no gzip", 1), Buffer.alloc(3)];
+  for (const bytes of bad) {
+    const each = call("Echo", ["grpc-encoding", "gzip"]);
+    await turns();
+    each.send(bytes, true);
+    await until("end", () => each.stream.closed && each.stream.working === false);
+    assert.equal(each.stream.seen.code, 13);
+    over(each, clock);
+  }
+  assert.deepEqual(log.lines, []);
+});
+
 test("what a caller sent before it left is not handled, and not taken for the end", async () => {
   for (const together of [true, false]) {
     const seen: string[] = [];
@@ -534,7 +548,7 @@ test("compressed messages keep their order, and what inflates too far ends the c
     Buffer.concat([framed(gzipSync(large), 1), framed("plain"), framed(gzipSync("b"), 1)]),
     true,
   );
-  await until("end", () => each.stream.closed && each.stream.working === 0);
+  await until("end", () => each.stream.closed && each.stream.working === false);
   assert.deepEqual(each.stream.seen.messages, [large, Buffer.from("plain"), Buffer.from("b")]);
   over(each, clock);
   for (const [body, code] of [
@@ -543,7 +557,7 @@ test("compressed messages keep their order, and what inflates too far ends the c
   ] as const) {
     const bad = open();
     bad.send(framed(body, 1));
-    await until("end", () => bad.stream.closed && bad.stream.working === 0);
+    await until("end", () => bad.stream.closed && bad.stream.working === false);
     assert.equal(bad.stream.seen.code, code);
     over(bad, clock);
   }
@@ -551,7 +565,7 @@ test("compressed messages keep their order, and what inflates too far ends the c
   left.send(framed(gzipSync(large), 1));
   await turns(1);
   left.leave();
-  await until("end", () => left.stream.working === 0);
+  await until("end", () => left.stream.working === false);
   over(left, clock);
   assert.deepEqual(codes(), ["OK", "RESOURCE_EXHAUSTED", "INTERNAL", "CANCELLED"]);
 });

@@ -37,7 +37,7 @@ function waiting() {
 /** Nothing of a call is left behind. */
 function over({ stream }: TestCall, clock: { readonly alarms: number }): void {
   assert.ok(stream.closed);
-  assert.deepEqual([stream.working, stream.held, clock.alarms], [0, 0, 0]);
+  assert.deepEqual([stream.working, stream.held, clock.alarms], [false, 0, 0]);
 }
 
 test("a request in one piece is answered in one", () => {
@@ -231,6 +231,19 @@ test("gzip and deflate are inflated, within the limit", async () => {
   assert.equal(codes().length, 18);
 });
 
+test("a handler that waits with an inflated message is work until it is done", async () => {
+  const { method, calls, first } = waiting();
+  const { call, clock } = serving({ Wait: method });
+  const each = call("Wait", ["grpc-encoding", "gzip"]);
+  each.send(framed(gzipSync(message), 1), true);
+  await until("call", () => calls.length === 1);
+  assert.equal(each.stream.working, true);
+  first().resolve(message);
+  await turns();
+  assert.equal(each.stream.seen.code, 0);
+  over(each, clock);
+});
+
 test("an inflated message counts as kept", async () => {
   const { call, clock } = serving({ Size: size });
   const each = call("Size", ["grpc-encoding", "gzip"], { most: MIB });
@@ -245,9 +258,9 @@ test("many compressed messages wait their turn, and those whose callers left are
   const body = framed(gzipSync(Buffer.alloc(MIB)), 1);
   const calls = Array.from({ length: 20 }, () => call("Size", ["grpc-encoding", "gzip"]));
   for (const each of calls) each.send(body, true);
-  for (const each of calls) assert.equal(each.stream.working, 1);
+  for (const each of calls) assert.equal(each.stream.working, true);
   for (const each of calls.slice(10)) each.leave();
-  await until("replies", () => calls.every(({ stream }) => stream.working === 0));
+  await until("replies", () => calls.every(({ stream }) => stream.working === false));
   for (const each of calls) over(each, clock);
   assert.deepEqual(
     calls.map(({ stream }) => stream.seen.code),
@@ -261,7 +274,7 @@ test("a handler that waits is waited for, and counts as work", async () => {
   const { call, clock, codes } = serving({ Wait: method });
   const each = call("Wait");
   each.send(framed(message), true);
-  assert.deepEqual([each.stream.working, each.stream.blocks.length, clock.alarms], [1, 0, 0]);
+  assert.deepEqual([each.stream.working, each.stream.blocks.length, clock.alarms], [true, 0, 0]);
   first().resolve(Buffer.from("late"));
   await turns();
   assert.equal(String(each.stream.seen.messages), "late");
@@ -443,7 +456,7 @@ test("a deadline ends a handler that waits, which is told", async () => {
   assert.equal(clock.alarms, 1);
   clock.advance(100);
   assert.deepEqual([each.stream.seen.code, signal.aborted], [4, true]);
-  assert.deepEqual([each.stream.working, clock.alarms], [1, 0]);
+  assert.deepEqual([each.stream.working, clock.alarms], [true, 0]);
   // Too late: nothing is sent or counted any more, and the work is over.
   seen.reply("x-a", "1");
   resolve(message);
