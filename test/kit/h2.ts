@@ -31,6 +31,8 @@ export const CODES = [
 export type ErrorName = (typeof CODES)[number];
 
 export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+/** Largest payload of a frame that may be sent unasked. */
+export const FULL = 16_384;
 const NONE = new Uint8Array();
 const WAIT_MS = 10_000;
 
@@ -80,6 +82,17 @@ export const windowUpdate = (stream: number, more: number): Buffer =>
 export const priority = (stream: number, on = 0): Buffer =>
   frame(PRIORITY, 0, stream, Buffer.concat([uint32(on), Buffer.of(15)]));
 export const ping = (text = "attacker"): Buffer => frame(PING, 0, 0, Buffer.from(text, "latin1"));
+
+/** A header block of any size in as many frames as it needs. */
+export function inFrames(stream: number, whole: Uint8Array, flags = END_STREAM): Buffer {
+  if (whole.length <= FULL) return headers(stream, whole, flags | END_HEADERS);
+  const parts = [headers(stream, whole.subarray(0, FULL), flags)];
+  for (let at = FULL; at < whole.length; at += FULL) {
+    const last = at + FULL >= whole.length ? END_HEADERS : 0;
+    parts.push(frame(CONTINUATION, last, stream, whole.subarray(at, at + FULL)));
+  }
+  return Buffer.concat(parts);
+}
 
 /** Fields of a gRPC call. */
 export const grpcFields = (path: string, ...more: readonly Field[]): readonly Field[] => [
@@ -150,6 +163,10 @@ export class RawPeer {
   /** Resolves when the connection has ended, whoever ended it. */
   readonly closed: Promise<void>;
   ended = false;
+  /** Bytes of bodies that came. */
+  received = 0;
+  /** Bodies are counted, not kept. */
+  forgetful = false;
   /** Newest stream that `next` gave. */
   last = -1;
   #rest: Buffer = Buffer.alloc(0);
@@ -210,6 +227,22 @@ export class RawPeer {
   async goaway(): Promise<ErrorName | "closed"> {
     await this.#until("GOAWAY or the end", () => this.ended || this.#ending() !== undefined);
     return this.#ending() ?? "closed";
+  }
+
+  /** By how much a stream's window was widened, from the update of that number on; waits for at least one. */
+  async widened(stream: number, from: number): Promise<readonly number[]> {
+    const updates = () =>
+      this.frames
+        .filter((is) => is.type === WINDOW_UPDATE && is.stream === stream)
+        .slice(from)
+        .map(({ payload }) => payload.readUInt32BE(0));
+    await this.#until(`WINDOW_UPDATE of stream ${stream}`, () => updates().length > 0);
+    return updates();
+  }
+
+  /** Waits for so many bytes of bodies. */
+  async bytes(count: number): Promise<void> {
+    await this.#until(`${count} bytes`, () => this.received >= count);
   }
 
   /** Waits for `other`, which may not come when the server ends the connection first. */
@@ -329,7 +362,9 @@ export class RawPeer {
         this.#block = [];
       }
     }
-    this.frames.push({ type, flags, stream, payload, fields });
+    if (type === DATA) this.received += payload.length;
+    if (type !== DATA || !this.forgetful)
+      this.frames.push({ type, flags, stream, payload, fields });
   }
 }
 

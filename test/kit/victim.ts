@@ -4,6 +4,7 @@
 import { once } from "node:events";
 import { argv, exit } from "node:process";
 import { setTimeout as after } from "node:timers/promises";
+import type { Code } from "#base/fault.ts";
 import type { Call, Route, Service, Stream } from "#serve/handler.ts";
 import { openPort } from "#serve/port.ts";
 import type { Http2Fault, ServerMeter } from "#serve/settings.ts";
@@ -12,11 +13,13 @@ import { memoryLog, type Overrides, portSettings, realClock } from "./port.ts";
 /** What the process says of itself. Times in ms of CPU, memory in bytes. */
 export interface Look {
   readonly cpu: number;
-  /** Heap and what lies outside of it, after a collection. */
+  /** Heap and what lies outside of it; after a collection unless it was but a glance. */
   readonly held: number;
   /** Most resident memory since the look before. */
   readonly peak: number;
   readonly faults: Readonly<Partial<Record<Http2Fault, number>>>;
+  /** Statuses of gRPC calls so far. */
+  readonly codes: Readonly<Partial<Record<Code, number>>>;
   /** Handlers that run, and the most that ever ran at once since the look before. */
   readonly running: number;
   readonly mostRunning: number;
@@ -35,14 +38,20 @@ const SAMPLE_MS = 5;
 /** Bytes of a message of `Flow`. */
 const PIECE = new Uint8Array(16 * 1024);
 
+/** What replies are made of: what making them costs is not the port's. */
+const ZEROS = new Uint8Array(1024 * 1024);
+
 const faults: Partial<Record<Http2Fault, number>> = {};
+const codes: Partial<Record<Code, number>> = {};
 let peak = 0;
 let running = 0;
 let mostRunning = 0;
 
 const meter: ServerMeter = {
   grpcStarted() {},
-  grpcHandled() {},
+  grpcHandled(_method, code) {
+    codes[code] = (codes[code] ?? 0) + 1;
+  },
   grpcReceived() {},
   grpcSent() {},
   httpRequest() {},
@@ -80,7 +89,7 @@ const service: Service = {
         }),
     },
     /** As many bytes as the message says in digits. */
-    Give: { kind: "unary", handle: (message) => new Uint8Array(sizeOf(message)) },
+    Give: { kind: "unary", handle: (message) => ZEROS.subarray(0, sizeOf(message)) },
     /** Messages without end, at the caller's pace. */
     Flow: {
       kind: "stream",
@@ -129,7 +138,7 @@ const routes: readonly Route[] = [
     handle: ({ params }) => ({
       status: 200,
       headers: plainText,
-      body: new Uint8Array(Number(params["size"])),
+      body: ZEROS.subarray(0, Number(params["size"])),
     }),
   },
   {
@@ -157,18 +166,18 @@ function sample(): void {
   peak = Math.max(peak, process.memoryUsage.rss());
 }
 
-function look(): Look {
+function look(thoroughly: boolean): Look {
   const { user, system } = process.cpuUsage();
   sample();
   // Twice: buffers that the first one finds are only freed by the second.
-  globalThis.gc?.();
-  globalThis.gc?.();
+  for (let time = 0; thoroughly && time < 2; time++) globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();
   const found: Look = {
     cpu: (user + system) / 1_000,
     held: heapUsed + external,
     peak,
     faults: { ...faults },
+    codes: { ...codes },
     running,
     mostRunning,
     open: process.getActiveResourcesInfo(),
@@ -176,13 +185,15 @@ function look(): Look {
       level === "error" ? [`${message} ${String(fields?.["error"])}`] : [],
     ),
   };
-  peak = 0;
-  sample();
-  mostRunning = running;
+  if (thoroughly) {
+    peak = 0;
+    sample();
+    mostRunning = running;
+  }
   return found;
 }
 
 setInterval(sample, SAMPLE_MS);
-process.on("message", () => process.send?.(look()));
+process.on("message", (how) => process.send?.(look(how === "look")));
 process.on("disconnect", () => exit(0));
 process.send?.(port.address);

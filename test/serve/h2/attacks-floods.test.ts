@@ -1,0 +1,175 @@
+// Frames that carry no call, in any number: each is cheap to send and must be as cheap to bear, until there are
+// so many that the peer is told to calm down. Honest callers send some of each kind.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  ACK,
+  call,
+  data,
+  END_STREAM,
+  frame,
+  GOAWAY,
+  grpcFields,
+  grpcStatus,
+  headers,
+  message,
+  PADDED,
+  PING,
+  padded,
+  ping,
+  priority,
+  type RawPeer,
+  repeated,
+  reset,
+  SETTINGS,
+  settings,
+  uint32,
+  windowUpdate,
+} from "../../kit/h2.ts";
+import { block } from "../../kit/hpack-raw.ts";
+import { victim } from "../../kit/watch.ts";
+
+const FRAMES = 100_000;
+const SAY = "/test.Victim/Say";
+const gather = block(grpcFields("/test.Victim/Gather"));
+
+/** Opens stream 1 and leaves it open. */
+const open = headers(1, gather);
+/** Stream 1 has come and gone. */
+const gone = call(1, SAY);
+
+const floods: readonly (readonly [kind: string, one: Buffer, before?: Buffer])[] = [
+  ["SETTINGS", settings()],
+  ["SETTINGS with many entries", settings(...Array(20).fill([0x99, 1]))],
+  ["SETTINGS that change windows", settings([4, 1], [4, 65_535]), open],
+  ["SETTINGS that change the table", settings([1, 0], [1, 4_096])],
+  ["SETTINGS ACK that nobody asked for", frame(SETTINGS, ACK, 0)],
+  ["PING", ping()],
+  ["PING ACK that nobody asked for", frame(PING, ACK, 0, Buffer.alloc(8))],
+  ["PRIORITY of streams that never come", priority(7)],
+  ["PRIORITY of an open stream", priority(1), open],
+  ["WINDOW_UPDATE of the connection", windowUpdate(0, 1)],
+  ["WINDOW_UPDATE of an open stream", windowUpdate(1, 1), open],
+  ["WINDOW_UPDATE of a stream that is gone", windowUpdate(1, 1), gone],
+  ["RST_STREAM of a stream that is gone", reset(1), gone],
+  ["empty DATA", data(1), open],
+  ["DATA of nothing but padding", data(1, padded(Buffer.alloc(0), 0), PADDED), open],
+  ["DATA of a stream that is gone", data(1), gone],
+  ["frames of an unknown kind", frame(0x42, 0, 0, Buffer.alloc(20))],
+  ["frames of an unknown kind on a stream", frame(0x42, 0, 1), open],
+  ["GOAWAY", frame(GOAWAY, 0, 0, Buffer.concat([uint32(0), uint32(0)]))],
+];
+
+/** The server has had enough: it says so, or (of data for a stream that is gone) that no such stream is there. */
+async function ended(peer: RawPeer): Promise<void> {
+  const code = await peer.goaway();
+  await peer.closed;
+  assert.ok(["ENHANCE_YOUR_CALM", "STREAM_CLOSED", "NO_ERROR"].includes(code), peer.told());
+}
+
+test("floods of frames that carry nothing", async (t) => {
+  const server = await victim(t);
+  for (const [kind, one, before = Buffer.alloc(0)] of floods) {
+    await t.test(kind, async (t) => {
+      const cost = await server.under(t, { frames: FRAMES }, async () => {
+        const peer = await server.peer(t);
+        void peer.send(before, repeated(one, FRAMES));
+        await ended(peer);
+      });
+      const { control_flood = 0, protocol = 0, stream = 0 } = cost.faults;
+      if (kind === "GOAWAY") return;
+      const shown = kind.includes("gone") ? control_flood + protocol + stream : control_flood;
+      assert.ok(shown > 0, `counted: ${JSON.stringify(cost.faults)}`);
+    });
+  }
+
+  await t.test("a flood in small pieces, and a peer that reads none of the answers", async (t) => {
+    const bound = { frames: FRAMES, faults: { control_flood: 1 } };
+    await server.under(t, bound, async () => {
+      const peer = await server.peer(t, { deaf: true });
+      for (let sent = 0; sent < 100 && !peer.ended; sent++) {
+        await Promise.race([peer.send(repeated(ping(), FRAMES / 100)), peer.closed, pause(100)]);
+      }
+      peer.listen();
+      await peer.closed;
+    });
+  });
+
+  await t.test(
+    "floods that stay below the bound, from connections one after the other",
+    async (t) => {
+      const connections = 20;
+      const each = 5_000;
+      await server.under(t, { frames: connections * each }, async () => {
+        for (let made = 0; made < connections; made++) {
+          const peer = await server.peer(t);
+          await peer.send(repeated(ping(), each));
+          await peer.pong();
+          peer.socket.destroy();
+        }
+      });
+    },
+  );
+
+  await t.test("streams that end with an empty DATA each are calls", async (t) => {
+    const calls = 3_000;
+    await server.under(t, { frames: 3 * calls }, async () => {
+      const peer = await server.peer(t, { greeting: WIDE });
+      const say = block(grpcFields(SAY));
+      for (let done = 0; done < 10; done++) {
+        const make = (id: number) =>
+          Buffer.concat([headers(id, say), data(id, message()), data(id, undefined, END_STREAM)]);
+        await peer.send(peer.each(calls / 10, make));
+        assert.equal(grpcStatus(await peer.outcome(peer.last)), "0", peer.told());
+      }
+    });
+  });
+
+  await t.test("callers that measure and widen windows as they call are served", async (t) => {
+    const calls = 5_000;
+    const cost = await server.under(t, { frames: 6 * calls }, async () => {
+      const peer = await server.peer(t, { greeting: WIDE });
+      for (let done = 0; done < 25; done++) {
+        const make = (id: number) =>
+          Buffer.concat([call(id, SAY), ping(), windowUpdate(0, 10), windowUpdate(0, 10)]);
+        await peer.send(peer.each(calls / 25, make));
+        assert.equal(grpcStatus(await peer.outcome(peer.last)), "0", peer.told());
+        peer.frames.length = 0;
+      }
+    });
+    assert.deepEqual(cost.faults, {});
+  });
+
+  await t.test("padding is no attack: what it takes of windows is given back", async (t) => {
+    const pieces = 40_000;
+    const cost = await server.under(t, { frames: pieces, each: 3 }, async () => {
+      const peer = await server.peer(t);
+      const id = peer.next();
+      const one = data(id, padded(message(), 200), PADDED);
+      await peer.send(headers(id, gather));
+      let credit = 262_144;
+      let told = 0;
+      for (let sent = 0; sent < pieces; sent += 1_000) {
+        // No more than the window lets: a server that keeps padding to itself would stop this.
+        while (credit < 1_000 * 206) {
+          const widened = await peer.widened(id, told);
+          told += widened.length;
+          credit += widened.reduce((sum, by) => sum + by, 0);
+        }
+        credit -= 1_000 * 206;
+        await peer.send(repeated(one, 1_000));
+      }
+      await peer.send(data(id, undefined, END_STREAM));
+      const { body } = await peer.outcome(id);
+      assert.equal(body.subarray(5).toString("latin1"), String(pieces), peer.told());
+    });
+    assert.deepEqual(cost.faults, {});
+  });
+});
+
+const WIDE = Buffer.concat([settings(), windowUpdate(0, 2 ** 30)]);
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
