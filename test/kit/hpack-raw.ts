@@ -2,7 +2,7 @@
 // written. It shares nothing with the code under test, so that a mistake there is not made twice.
 
 /** Names and values of the static table (Appendix A), from index 1 on. */
-const STATIC: readonly (readonly [name: string, value: string])[] = [
+export const STATIC: readonly (readonly [name: string, value: string])[] = [
   [":authority", ""],
   ...([":method"] as const).flatMap((name) => both(name, "GET", "POST")),
   ...both(":path", "/", "/index.html"),
@@ -52,6 +52,17 @@ export function plain(text: string): Buffer {
   return Buffer.concat([integer(text.length, 7), Buffer.from(text, "latin1")]);
 }
 
+/** The same in Huffman's code; for printable text (§5.2). */
+export function squeezed(text: string): Buffer {
+  let bits = "";
+  for (const character of text) bits += BITS.get(character) ?? "";
+  const bytes = Buffer.alloc(Math.ceil(bits.length / 8), 0xff);
+  for (let at = 0; at < bytes.length; at++) {
+    bytes[at] = Number.parseInt(bits.slice(at * 8, at * 8 + 8).padEnd(8, "1"), 2);
+  }
+  return Buffer.concat([integer(bytes.length, 7, 0x80), bytes]);
+}
+
 /** An entry of the tables by its number (§6.1). */
 export const indexed = (index: number): Buffer => integer(index, 7, 0x80);
 
@@ -90,6 +101,8 @@ const CODES: ReadonlyMap<string, string> = (() => {
   return codes;
 })();
 
+const BITS: ReadonlyMap<string, string> = new Map([...CODES].map(([bits, text]) => [text, bits]));
+
 function inflate(bytes: Uint8Array): string {
   let text = "";
   let bits = "";
@@ -111,8 +124,10 @@ export class Unpacker {
   #table: Field[] = [];
   #at = 0;
   #bytes: Uint8Array = new Uint8Array();
-  readonly #most: number;
+  #most: number;
   #size: number;
+  /** The smallest size that the server was told since the last block: the next one must say so (§4.2). */
+  #owed = Number.POSITIVE_INFINITY;
 
   /** `most`: the table size that the server was told, or the first one. */
   constructor(most = 4_096) {
@@ -120,15 +135,25 @@ export class Unpacker {
     this.#size = most;
   }
 
+  /** The server has taken note of this size. */
+  limit(most: number): void {
+    this.#most = most;
+    if (most < this.#size) this.#owed = Math.min(this.#owed, most);
+  }
+
   unpack(bytes: Uint8Array): readonly Field[] {
     this.#bytes = bytes;
     this.#at = 0;
     const fields: Field[] = [];
+    if (this.#owed < Number.POSITIVE_INFINITY && (bytes[0] ?? 0) >> 5 !== 1) {
+      throw new Error(`no update of the table's size to ${this.#owed}, which is ${this.#size}`);
+    }
     while (this.#at < bytes.length) {
       const first = bytes[this.#at] ?? 0;
       if (first >= 0x80) fields.push(this.#entry(this.#integer(7)));
       else if (first >= 0x40) fields.push(this.#keep(this.#literal(6)));
-      else if (first >= 0x20) this.#resize(this.#integer(5));
+      else if (first >= 0x20 && fields.length === 0) this.#resize(this.#integer(5));
+      else if (first >= 0x20) throw new Error("a size update behind fields");
       else fields.push(this.#literal(4));
     }
     return fields;
@@ -179,7 +204,9 @@ export class Unpacker {
   }
 
   #resize(size: number): void {
-    if (size > this.#most) throw new Error(`a table of ${size} bytes where ${this.#most} is most`);
+    const most = Math.min(this.#most, this.#owed);
+    if (size > most) throw new Error(`a table of ${size} bytes where ${most} is most`);
+    this.#owed = Number.POSITIVE_INFINITY;
     this.#size = size;
     this.#evict();
   }

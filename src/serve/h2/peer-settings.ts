@@ -9,11 +9,14 @@ const LARGEST_FRAME = 0xffffff;
 
 export class PeerSettings {
   headerTable = HEADER_TABLE;
+  /** The smallest of several that one frame said: the next header block owes it an update (RFC 7541 §4.2). */
+  smallestTable = HEADER_TABLE;
   initialWindow = FIRST_WINDOW;
   maxFrame = MAX_FRAME;
 
   /** Reads a payload of whole settings. Throws ConnectionFaults. */
   read(bytes: Buffer, start: number, end: number): void {
+    this.smallestTable = Number.POSITIVE_INFINITY;
     for (let at = start; at < end; at += SETTING_BYTES) {
       this.#set(((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0), uint32(bytes, at + 2));
     }
@@ -21,8 +24,10 @@ export class PeerSettings {
 
   /** Settings that do not concern us, unknown ones among them, are ignored. */
   #set(id: number, value: number): void {
-    if (id === SETTING.headerTable) this.headerTable = value;
-    else if (id === SETTING.initialWindow) {
+    if (id === SETTING.headerTable) {
+      this.headerTable = value;
+      this.smallestTable = Math.min(this.smallestTable, value);
+    } else if (id === SETTING.initialWindow) {
       if (value > MAX_WINDOW) {
         throw new ConnectionFault(
           ERROR.flowControl,

@@ -74,7 +74,7 @@ export class Receiver implements FrameSink {
   beginData(id: number, flags: number, length: number): void {
     if (this.#heads.open !== 0) throw protocolFault("a frame inside a header block");
     const { streams, guard } = this.#connection;
-    if (id === 0 || id > streams.last) throw protocolFault("DATA on an idle stream");
+    if (streams.unopened(id)) throw protocolFault("DATA on an idle stream");
     this.#allowance -= length;
     if (this.#allowance < 0) {
       throw new ConnectionFault(ERROR.flowControl, "flow_control", "more data than the window");
@@ -208,7 +208,7 @@ export class Receiver implements FrameSink {
       connection.streams.unblock();
       return;
     }
-    if (id > connection.streams.last) throw protocolFault("WINDOW_UPDATE on an idle stream");
+    if (connection.streams.unopened(id)) throw protocolFault("WINDOW_UPDATE on an idle stream");
     const stream = connection.streams.live.get(id);
     if (stream === undefined) {
       if (by === 0) this.#refuse(id, ERROR.protocol, "stream");
@@ -223,7 +223,7 @@ export class Receiver implements FrameSink {
   #reset(id: number, length: number): void {
     if (length !== 4) throw sizeFault("a RST_STREAM frame has 4 bytes");
     const { streams, guard } = this.#connection;
-    if (id === 0 || id > streams.last) throw protocolFault("RST_STREAM on an idle stream");
+    if (streams.unopened(id)) throw protocolFault("RST_STREAM on an idle stream");
     const stream = streams.live.get(id);
     if (stream === undefined) {
       // From here on the peer knows that the stream has ended, whatever we told it.
@@ -245,6 +245,9 @@ export class Receiver implements FrameSink {
     const connection = this.#connection;
     const settings = this.#settings;
     settings.read(bytes, start, end);
+    if (settings.smallestTable < settings.headerTable) {
+      connection.encoder.limitTable(settings.smallestTable);
+    }
     connection.encoder.limitTable(settings.headerTable);
     connection.peerMaxFrame = settings.maxFrame;
     connection.frames.settingsTaken();

@@ -24,6 +24,11 @@ export class Streams {
     return this.#places >= MAX_STREAMS;
   }
 
+  /** Nobody has opened it; even ids would be ours, and we open none (RFC 9113 §5.1.1). */
+  unopened(id: number): boolean {
+    return id > this.last || (id & 1) === 0;
+  }
+
   add(stream: H2Stream): void {
     this.#places++;
     this.live.set(stream.id, stream);
