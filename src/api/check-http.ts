@@ -1,7 +1,7 @@
 // The door for callers that describe an HTTP request themselves: CheckHTTP, in binary and in JSON.
 
 import { Fault } from "#base/fault.ts";
-import type { Flow } from "#flow/flow.ts";
+import { type Flow, Pending } from "#flow/flow.ts";
 import type { Call, HttpHandler, UnaryHandler } from "#serve/handler.ts";
 import {
   type CheckHttpRequest,
@@ -11,7 +11,8 @@ import {
 } from "#wire/check-request.ts";
 import type { HttpAnswer } from "#wire/http-answer.ts";
 import { checkHttpFromJson } from "#wire/json-request.ts";
-import { andThen, answer, DECISION_ID, type Door, requireControlPoint } from "./door.ts";
+import { andThen, answer, DECISION_ID, type Door, requireControlPoint, wait } from "./door.ts";
+import { JsonCheck } from "./json-check.ts";
 import { jsonReply } from "./json-door.ts";
 import { httpAnswer } from "./reply.ts";
 import { RequestLabels } from "./request-labels.ts";
@@ -78,8 +79,30 @@ export function checkHttpBinary(door: Door): UnaryHandler {
 }
 
 export function checkHttpJson(door: Door): HttpHandler {
-  return ({ body }, call) =>
-    andThen(checkHttp(door, checkHttpFromJson(body, door.names), call), (made) =>
-      jsonReply(door.json.checkHttp(made, door.proto.base64(made.check))),
-    );
+  let spare: JsonCheck | undefined;
+  return ({ body }, call) => {
+    const check = spare ?? new JsonCheck(door);
+    // Whatever throws or waits on the way: nobody else gets this one.
+    spare = undefined;
+    if (!check.begin(body, call)) {
+      spare = check;
+      return checkHttpParsed(door, body, call);
+    }
+    const judged = door.mind.judge(check);
+    if (judged instanceof Pending) {
+      check.http.keep();
+      return wait(judged, call.signal(), (verdict) => jsonReply(check.reply(verdict, call)));
+    }
+    const reply = jsonReply(check.reply(judged, call));
+    check.http.release();
+    spare = check;
+    return reply;
+  };
+}
+
+/** The same of a body in whatever form. */
+function checkHttpParsed(door: Door, body: Uint8Array, call: Call) {
+  return andThen(checkHttp(door, checkHttpFromJson(body, door.names), call), (made) =>
+    jsonReply(door.json.checkHttp(made)),
+  );
 }

@@ -4,6 +4,6 @@ import type { HttpReply } from "#serve/handler.ts";
 
 const JSON_HEADERS: Readonly<Record<string, string>> = { "content-type": "application/json" };
 
-export function jsonReply(body: string): HttpReply {
+export function jsonReply(body: string | Uint8Array): HttpReply {
   return { status: 200, headers: JSON_HEADERS, body };
 }

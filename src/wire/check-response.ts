@@ -9,7 +9,7 @@ import { ProtoWriter } from "./proto-writer.ts";
 export class KeyList {
   readonly keys: readonly string[];
   #proto: Fragment | undefined;
-  #json: string | undefined;
+  #json: Buffer | undefined;
 
   constructor(keys: readonly string[]) {
     this.keys = keys;
@@ -25,8 +25,8 @@ export class KeyList {
     return this.#proto;
   }
 
-  get json(): string {
-    this.#json ??= JSON.stringify(this.keys);
+  get json(): Buffer {
+    this.#json ??= Buffer.from(JSON.stringify(this.keys));
     return this.#json;
   }
 }

@@ -76,11 +76,6 @@ export class HttpAnswerWriter {
     return this.#check.write(check).copy();
   }
 
-  /** The encoded check response as text: padded standard base64. */
-  base64(check: CheckReply): string {
-    return this.#check.write(check).view().toString("base64");
-  }
-
   /** What was written, and behind it the check as a Struct of one text. All lengths are known, nothing moves. */
   #withMetadata(check: ProtoWriter): Buffer {
     const out = this.#out;

@@ -2,17 +2,19 @@
 // unset messages, of a oneof only the set member, int64 as text.
 
 import { STATUS_NAMES } from "#base/http-status.ts";
-import type {
-  CacheAnswer,
-  CacheReply,
-  CheckReply,
-  ReportedClassifier,
-  ReportedComponent,
-  ReportedDecision,
-  ReturnStatus,
+import {
+  type CacheAnswer,
+  type CacheReply,
+  type CheckReply,
+  CheckResponseWriter,
+  type ReportedClassifier,
+  type ReportedComponent,
+  type ReportedDecision,
+  type ReturnStatus,
+  type TelemetryWriter,
 } from "./check-response.ts";
-import { splitMs } from "./check-response.ts";
 import { DENIED_CODE, type HttpAnswer, METADATA_KEY } from "./http-answer.ts";
+import { fragment, JsonWriter } from "./json-writer.ts";
 
 const REJECT_REASONS = [
   "REJECT_REASON_NONE",
@@ -38,6 +40,64 @@ const INFO_NAME = {
   concurrency_limiter: "concurrency_limiter_info",
 } as const;
 
+/** What nearly every reply begins with. */
+const BEGIN = fragment(
+  '{"status":{"code":0,"message":"","details":[]},"ok_response":{"headers":{},"dynamic_metadata":null},"check_response":{"start":',
+);
+/** What nearly every check says from the label's end to its decisions, and from there to its end. */
+const PASSES = fragment(
+  '},"decision_type":"DECISION_TYPE_ACCEPTED","reject_reason":"REJECT_REASON_NONE","classifier_infos":[],"flux_meter_infos":[],"limiter_decisions":[',
+);
+const ENDS = fragment(
+  '],"wait_time":null,"denied_response_status_code":"Empty","cache_lookup_response":null,"expect_end":false}',
+);
+
+/** The pieces of all others, as far as nothing between them can differ. */
+const ACCEPTED = fragment(
+  '{"status":{"code":0,"message":"","details":[]},"ok_response":{"headers":{',
+);
+const BAGGAGE = fragment('"baggage":');
+const NO_METADATA = fragment('},"dynamic_metadata":null}');
+const DENIED = fragment(
+  `{"status":{"code":${DENIED_CODE},"message":"","details":[]},"denied_response":{"status":`,
+);
+const DENIED_HEADERS = fragment(',"headers":{');
+const NO_BODY = fragment('},"body":""}');
+const CHECK = fragment(',"check_response":{"start":');
+const METADATA = fragment(`,"dynamic_metadata":{"${METADATA_KEY}":"`);
+const METADATA_END = fragment('"}}');
+
+const START = fragment('{"start":');
+const END = fragment(',"end":');
+const SERVICES = fragment(',"services":[');
+const NO_SERVICES = fragment(',"services":[],"control_point":');
+const CONTROL_POINT = fragment('],"control_point":');
+const KEYS = fragment(',"flow_label_keys":');
+const TELEMETRY = fragment(',"telemetry_flow_labels":{');
+const TYPE_ACCEPTED = fragment('},"decision_type":"DECISION_TYPE_ACCEPTED","reject_reason":');
+const TYPE_REJECTED = fragment('},"decision_type":"DECISION_TYPE_REJECTED","reject_reason":');
+const CLASSIFIERS = fragment(',"classifier_infos":[');
+const METERS = fragment('],"flux_meter_infos":[');
+const DECISIONS = fragment('],"limiter_decisions":[');
+const WAIT = fragment('],"wait_time":');
+const NULL = fragment("null");
+const DENIED_STATUS = fragment(',"denied_response_status_code":');
+const CACHE = fragment(',"cache_lookup_response":');
+const EXPECT_END = fragment(',"expect_end":true}');
+const EXPECT_NO_END = fragment(',"expect_end":false}');
+
+const DROPPED = fragment(',"dropped":true,"reason":"LIMITER_REASON_');
+const PASSED = fragment(',"dropped":false,"reason":"LIMITER_REASON_');
+const REMAINING = fragment(',"tokens_info":{"remaining":');
+const CURRENT = fragment(',"current":');
+const CONSUMED = fragment(',"consumed":');
+
+/** Labels for telemetry that are written from where they lie. */
+export interface JsonTelemetryWriter extends TelemetryWriter {
+  /** Members of an object, at least one. */
+  writeTelemetryJson(out: JsonWriter): void;
+}
+
 /** An enum's name, or its number where it has none. */
 function enumJson(name: string | undefined, number: number): string {
   return name === undefined ? String(number) : `"${name}"`;
@@ -47,147 +107,229 @@ function statusJson(status: number): string {
   return enumJson(STATUS_NAMES[status], status);
 }
 
-/** Nine digits of a second as 0, 3, 6 or 9 decimals. */
-function fraction(nanos: number): string {
-  if (nanos === 0) return "";
-  const digits = String(nanos).padStart(9, "0");
-  if (digits.endsWith("000000")) return `.${digits.slice(0, 3)}`;
-  return digits.endsWith("000") ? `.${digits.slice(0, 6)}` : `.${digits}`;
-}
-
-function durationJson(ms: number): string {
-  const { seconds, nanos } = splitMs(ms);
-  return `"${seconds}${fraction(nanos)}s"`;
-}
-
-function doubleJson(value: number): string {
-  return Number.isFinite(value) ? String(value) : `"${value}"`;
-}
-
-const text: (value: string) => string = JSON.stringify;
-
-function list<T>(items: readonly T[], item: (one: T) => string): string {
-  return `[${items.map(item).join(",")}]`;
+/** What is always the same about a component. */
+interface KnownComponent {
+  /** Up to the wait, where it lets pass by its key. */
+  readonly usual: Buffer;
+  /** Up to the component's id. */
+  readonly names: Buffer;
+  /** From the reason's end to the wait. */
+  readonly status: Buffer;
+  /** From the wait to the label. */
+  readonly info: Buffer;
 }
 
 /** Writes answers; keeps what does not change about components, classifiers and the current second. */
 export class JsonAnswerWriter {
-  readonly #components = new WeakMap<ReportedComponent, string>();
-  readonly #classifiers = new WeakMap<ReportedClassifier, string>();
-  #second = Number.NaN;
-  #secondText = "";
+  readonly #components = new WeakMap<ReportedComponent, KnownComponent>();
+  readonly #classifiers = new WeakMap<ReportedClassifier, Buffer>();
+  readonly #binary = new CheckResponseWriter();
+  readonly #out = new JsonWriter();
 
-  /** CheckHTTPResponse. `encoded` is the check response in base64. */
-  checkHttp(answer: HttpAnswer, encoded: string): string {
-    const { check } = answer;
-    const code = check.accepted ? 0 : DENIED_CODE;
-    return (
-      `{"status":{"code":${code},"message":"","details":[]},${arm(answer)},` +
-      `"check_response":${this.check(check)},` +
-      `"dynamic_metadata":{"${METADATA_KEY}":"${encoded}"}}`
-    );
+  /** CheckHTTPResponse. `telemetry` has more labels than the check itself. */
+  checkHttp(answer: HttpAnswer, telemetry?: JsonTelemetryWriter): Buffer | string {
+    const out = this.#out;
+    out.reset();
+    const { check, baggage } = answer;
+    if (check.accepted && baggage === undefined) out.raw(BEGIN);
+    else {
+      if (!check.accepted) this.#denied(answer);
+      else this.#accepted(baggage ?? "");
+      out.raw(CHECK);
+    }
+    this.#check(check, telemetry);
+    out.raw(METADATA);
+    out.base64(this.#binary.write(check, telemetry));
+    out.raw(METADATA_END);
+    return out.take();
+  }
+
+  #accepted(baggage: string): void {
+    const out = this.#out;
+    out.raw(ACCEPTED);
+    out.raw(BAGGAGE);
+    out.text(baggage);
+    out.raw(NO_METADATA);
+  }
+
+  /** Of the oneof only the set member: naming the other one too would look set to some clients. */
+  #denied({ deniedStatus, retryAfter }: HttpAnswer): void {
+    const out = this.#out;
+    out.raw(DENIED);
+    out.double(deniedStatus);
+    out.raw(DENIED_HEADERS);
+    if (retryAfter > 0) out.literal(`"retry-after":"${retryAfter}"`);
+    out.raw(NO_BODY);
   }
 
   /** CheckResponse. */
-  check(reply: CheckReply): string {
-    return (
-      `{"start":${this.#time(reply.start)},"end":${this.#time(reply.end)},` +
-      `"services":${textList(reply.services)},"control_point":${text(reply.controlPoint)},` +
-      `"flow_label_keys":${reply.keys.json},` +
-      `"telemetry_flow_labels":${telemetryJson(reply.telemetry)},` +
-      `"decision_type":"DECISION_TYPE_${reply.accepted ? "ACCEPTED" : "REJECTED"}",` +
-      `"reject_reason":${enumJson(REJECT_REASONS[reply.reason], reply.reason)},` +
-      `"classifier_infos":${list(reply.classifiers, (one) => this.#classifier(one))},` +
-      `"flux_meter_infos":${list(reply.fluxMeters, meterJson)},` +
-      `"limiter_decisions":${list(reply.decisions, (one) => this.#decision(one))},` +
-      `"wait_time":${reply.waitMs > 0 ? durationJson(reply.waitMs) : "null"},` +
-      `"denied_response_status_code":${statusJson(reply.deniedStatus)},` +
-      `"cache_lookup_response":${reply.cache === undefined ? "null" : cacheJson(reply.cache)},` +
-      `"expect_end":${reply.expectEnd}}`
-    );
+  check(reply: CheckReply): Buffer | string {
+    this.#out.reset();
+    this.#out.raw(START);
+    this.#check(reply, undefined);
+    return this.#out.take();
   }
 
-  #time(ms: number): string {
-    const { seconds, nanos } = splitMs(ms);
-    if (seconds !== this.#second) {
-      this.#second = seconds;
-      this.#secondText = new Date(seconds * 1_000).toISOString().slice(0, -5);
+  /** From the start's value on. */
+  #check(reply: CheckReply, telemetry: JsonTelemetryWriter | undefined): void {
+    const out = this.#out;
+    out.time(reply.start);
+    out.raw(END);
+    out.time(reply.end);
+    this.#services(reply.services);
+    out.text(reply.controlPoint);
+    out.raw(KEYS);
+    out.raw(reply.keys.json);
+    this.#telemetry(reply.telemetry, telemetry);
+    this.#judges(reply);
+    this.#decisions(reply.decisions);
+    const { waitMs, deniedStatus, cache, expectEnd } = reply;
+    if (waitMs > 0 || deniedStatus !== 0 || cache !== undefined || expectEnd) this.#ends(reply);
+    else out.raw(ENDS);
+  }
+
+  #ends({ waitMs, deniedStatus, cache, expectEnd }: CheckReply): void {
+    const out = this.#out;
+    out.raw(WAIT);
+    if (waitMs > 0) out.duration(waitMs);
+    else out.raw(NULL);
+    out.raw(DENIED_STATUS);
+    out.literal(statusJson(deniedStatus));
+    out.raw(CACHE);
+    if (cache === undefined) out.raw(NULL);
+    else out.raw(fragment(cacheJson(cache)));
+    out.raw(expectEnd ? EXPECT_END : EXPECT_NO_END);
+  }
+
+  #services(services: readonly string[]): void {
+    const out = this.#out;
+    if (services.length === 0) {
+      out.raw(NO_SERVICES);
+      return;
     }
-    return `"${this.#secondText}${fraction(nanos)}Z"`;
+    out.raw(SERVICES);
+    for (let at = 0; at < services.length; at++) {
+      if (at > 0) out.literal(",");
+      out.text(services[at] ?? "");
+    }
+    out.raw(CONTROL_POINT);
   }
 
-  #decision(decision: ReportedDecision): string {
-    const { component } = decision;
-    const reason = decision.keyMissing ? "KEY_NOT_FOUND" : "UNSPECIFIED";
-    const wait = decision.waitMs >= 0 ? durationJson(decision.waitMs) : "null";
-    const failure = decision.failure === undefined ? "" : `,"failure_mode":"${decision.failure}"`;
-    return (
-      `{${this.#component(component)},"dropped":${decision.dropped},` +
-      `"reason":"LIMITER_REASON_${reason}",` +
-      `"denied_response_status_code":${statusJson(component.deniedStatus)},` +
-      `"wait_time":${wait},"${INFO_NAME[component.kind]}":${infoJson(decision)}${failure}}`
-    );
+  #telemetry(pairs: readonly string[], own: JsonTelemetryWriter | undefined): void {
+    const out = this.#out;
+    out.raw(TELEMETRY);
+    own?.writeTelemetryJson(out);
+    for (let at = 0; at < pairs.length; at += 2) {
+      if (at > 0 || own !== undefined) out.literal(",");
+      out.text(pairs[at] ?? "");
+      out.literal(":");
+      out.text(pairs[at + 1] ?? "");
+    }
   }
 
-  #component(component: ReportedComponent): string {
+  /** What was decided, and what classified and measured. */
+  #judges({ accepted, reason, classifiers, fluxMeters }: CheckReply): void {
+    const out = this.#out;
+    if (accepted && reason === 0 && classifiers.length === 0 && fluxMeters.length === 0) {
+      out.raw(PASSES);
+      return;
+    }
+    out.raw(accepted ? TYPE_ACCEPTED : TYPE_REJECTED);
+    out.literal(enumJson(REJECT_REASONS[reason], reason));
+    out.raw(CLASSIFIERS);
+    for (let at = 0; at < classifiers.length; at++) {
+      const classifier = classifiers[at];
+      if (classifier === undefined) continue;
+      if (at > 0) out.literal(",");
+      out.raw(this.#classifier(classifier));
+    }
+    out.raw(METERS);
+    for (let at = 0; at < fluxMeters.length; at++) {
+      out.literal(at > 0 ? ',{"flux_meter_name":' : '{"flux_meter_name":');
+      out.text(fluxMeters[at] ?? "");
+      out.literal("}");
+    }
+    out.raw(DECISIONS);
+  }
+
+  #decisions(decisions: readonly ReportedDecision[]): void {
+    for (let at = 0; at < decisions.length; at++) {
+      const decision = decisions[at];
+      if (decision === undefined) continue;
+      if (at > 0) this.#out.literal(",");
+      this.#decision(decision);
+    }
+  }
+
+  #decision(decision: ReportedDecision): void {
+    const out = this.#out;
+    const { component, failure } = decision;
+    const { usual, names, status, info } = this.#component(component);
+    if (!decision.dropped && !decision.keyMissing) out.raw(usual);
+    else {
+      out.raw(names);
+      out.raw(decision.dropped ? DROPPED : PASSED);
+      out.literal(decision.keyMissing ? "KEY_NOT_FOUND" : "UNSPECIFIED");
+      out.raw(status);
+    }
+    if (decision.waitMs >= 0) out.duration(decision.waitMs);
+    else out.raw(NULL);
+    out.raw(info);
+    out.text(decision.label);
+    if (component.kind !== "sampler" && component.kind !== "ramp_sampler") {
+      out.raw(REMAINING);
+      out.double(decision.remaining);
+      out.raw(CURRENT);
+      out.double(decision.current);
+      out.raw(CONSUMED);
+      out.double(decision.consumed);
+      out.literal("}");
+    }
+    if (component.kind === "concurrency_limiter") {
+      out.literal(',"request_id":');
+      out.text(decision.requestId);
+    }
+    out.literal("}");
+    if (failure !== undefined) out.literal(`,"failure_mode":"${failure}"`);
+    out.literal("}");
+  }
+
+  #component(component: ReportedComponent): KnownComponent {
     const known = this.#components.get(component);
     if (known !== undefined) return known;
-    const made =
-      `"policy_name":${text(component.policyName)},"policy_hash":${text(component.policyHash)},` +
-      `"component_id":${text(component.componentId)}`;
+    const { policyName, policyHash, componentId, deniedStatus, kind } = component;
+    const names = fragment(
+      `{"policy_name":${text(policyName)},"policy_hash":${text(policyHash)},` +
+        `"component_id":${text(componentId)}`,
+    );
+    const status = fragment(
+      `","denied_response_status_code":${statusJson(deniedStatus)},"wait_time":`,
+    );
+    const info = fragment(`,"${INFO_NAME[kind]}":{"label":`);
+    const usual = Buffer.concat([names, PASSED, Buffer.from("UNSPECIFIED"), status]);
+    const made = { usual, names, status, info };
     this.#components.set(component, made);
     return made;
   }
 
-  #classifier(classifier: ReportedClassifier): string {
+  #classifier(classifier: ReportedClassifier): Buffer {
     const known = this.#classifiers.get(classifier);
     if (known !== undefined) return known;
-    const made =
+    const made = fragment(
       `{"policy_name":${text(classifier.policyName)},` +
-      `"policy_hash":${text(classifier.policyHash)},` +
-      `"classifier_index":"${classifier.classifierIndex}",` +
-      `"error":${enumJson(CLASSIFIER_ERRORS[classifier.error], classifier.error)}}`;
+        `"policy_hash":${text(classifier.policyHash)},` +
+        `"classifier_index":"${classifier.classifierIndex}",` +
+        `"error":${enumJson(CLASSIFIER_ERRORS[classifier.error], classifier.error)}}`,
+    );
     this.#classifiers.set(classifier, made);
     return made;
   }
 }
 
-/** The set member of the oneof; naming the other one too would look set to some clients. */
-function arm({ check, baggage, deniedStatus, retryAfter }: HttpAnswer): string {
-  if (check.accepted) {
-    const headers = baggage === undefined ? "{}" : `{"baggage":${text(baggage)}}`;
-    return `"ok_response":{"headers":${headers},"dynamic_metadata":null}`;
-  }
-  const headers = retryAfter > 0 ? `{"retry-after":"${retryAfter}"}` : "{}";
-  return `"denied_response":{"status":${deniedStatus},"headers":${headers},"body":""}`;
-}
+const text: (value: string) => string = JSON.stringify;
 
-function textList(items: readonly string[]): string {
-  return items.length === 0 ? "[]" : JSON.stringify(items);
-}
-
-function telemetryJson(pairs: readonly string[]): string {
-  let made = "{";
-  for (let at = 0; at < pairs.length; at += 2) {
-    if (at > 0) made += ",";
-    made += `${text(pairs[at] ?? "")}:${text(pairs[at + 1] ?? "")}`;
-  }
-  return `${made}}`;
-}
-
-function meterJson(name: string): string {
-  return `{"flux_meter_name":${text(name)}}`;
-}
-
-function infoJson(decision: ReportedDecision): string {
-  const label = text(decision.label);
-  const { kind } = decision.component;
-  if (kind === "sampler" || kind === "ramp_sampler") return `{"label":${label}}`;
-  const tokens =
-    `{"remaining":${doubleJson(decision.remaining)},"current":${doubleJson(decision.current)},` +
-    `"consumed":${doubleJson(decision.consumed)}}`;
-  const id = kind === "concurrency_limiter" ? `,"request_id":${text(decision.requestId)}` : "";
-  return `{"label":${label},"tokens_info":${tokens}${id}}`;
+function doubleJson(value: number): string {
+  return Number.isFinite(value) ? String(value) : `"${value}"`;
 }
 
 function cacheJson({ result, global }: CacheReply): string {
@@ -205,11 +347,12 @@ function answerJson({ missed, error }: CacheAnswer): string {
 
 /** FlowEndResponse. */
 export function flowEndJson(statuses: readonly ReturnStatus[]): string {
-  return `{"token_return_statuses":${list(statuses, ({ ref, returned, error }) => {
+  const items = statuses.map(({ ref, returned, error }) => {
     const of =
       `{"policy_name":${text(ref.policyName)},"policy_hash":${text(ref.policyHash)},` +
       `"component_id":${text(ref.componentId)},"label":${text(ref.label)},` +
       `"request_id":${text(ref.requestId)},"tokens":${doubleJson(ref.tokens)}}`;
     return `{"inflight_request_ref":${of},"returned":${returned},"error":${text(error)}}`;
-  })}}`;
+  });
+  return `{"token_return_statuses":[${items.join(",")}]}`;
 }

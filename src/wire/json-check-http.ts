@@ -1,0 +1,340 @@
+// The JSON form of a described HTTP request as most callers write it: read in one pass over its bytes, with
+// nothing made of it before somebody asks. Every other form is for the general reader in json-request.ts.
+
+import { isUtf8 } from "node:buffer";
+import type { SocketEnd } from "./ext-authz.ts";
+import { type HeaderList, type HeaderName, type HeaderNames, headerAsReceived } from "./headers.ts";
+import { PlainJson, plainNames } from "./json-plain.ts";
+import { fragment } from "./json-writer.ts";
+import { asBuffer, Span } from "./proto-reader.ts";
+
+const TOP = plainNames({
+  source: 1,
+  destination: 2,
+  request: 3,
+  control_point: 4,
+  ramp_mode: 5,
+  expect_end: 6,
+});
+const SOCKET = plainNames({ protocol: 1, address: 2, port: 3 });
+const REQUEST = plainNames({
+  method: 1,
+  headers: 2,
+  path: 3,
+  host: 4,
+  scheme: 5,
+  size: 6,
+  protocol: 7,
+  body: 8,
+});
+const PROTOCOLS = [fragment("TCP"), fragment("UDP")] as const;
+const TRUE = fragment("true");
+const FALSE = fragment("false");
+const NOTHING = fragment("");
+/** More are for the general reader: whether one comes twice is found out by comparing each with each. */
+const MOST_HEADERS = 64;
+/** A request and a control point. */
+const NEEDED = (1 << 3) | (1 << 4);
+const MOST_PORT = 65_535;
+
+/** One end of the connection as the caller describes it. */
+class DescribedEnd {
+  present = false;
+  readonly address = new Span();
+  port = 0;
+
+  clear(): void {
+    this.present = false;
+    this.address.clear();
+    this.port = 0;
+  }
+}
+
+/** One request, which may be used again for the next. Its bytes are borrowed: `keep` copies them. */
+export class JsonCheckHttp implements HeaderList {
+  rampMode = false;
+  expectEnd = false;
+  controlPoint = "";
+  readonly parts = {
+    method: new Span(),
+    path: new Span(),
+    host: new Span(),
+    scheme: new Span(),
+    protocol: new Span(),
+    body: new Span(),
+    size: new Span(),
+  };
+  readonly names: HeaderName[] = [];
+  readonly repeated = "join";
+  readonly id = "";
+  readonly #json = new PlainJson(NOTHING);
+  readonly #source = new DescribedEnd();
+  readonly #destination = new DescribedEnd();
+  /** Start and end of each header's value. */
+  readonly #values = new Int32Array(2 * MOST_HEADERS);
+  #count = 0;
+  /** Bytes of the control point that was named last: mostly the next one's, too. */
+  #pointBytes: Buffer = NOTHING;
+
+  get bytes(): Buffer {
+    return this.#json.bytes;
+  }
+
+  get method(): string {
+    return this.#text(this.parts.method);
+  }
+
+  get path(): string {
+    return this.#text(this.parts.path);
+  }
+
+  get host(): string {
+    return this.#text(this.parts.host);
+  }
+
+  get scheme(): string {
+    return this.#text(this.parts.scheme);
+  }
+
+  get protocol(): string {
+    return this.#text(this.parts.protocol);
+  }
+
+  get body(): string {
+    return this.#text(this.parts.body);
+  }
+
+  /** Decimal text of an int64. */
+  get sizeText(): string {
+    return this.#text(this.parts.size) || "0";
+  }
+
+  get size(): number {
+    return Number(this.sizeText);
+  }
+
+  get source(): SocketEnd | undefined {
+    return this.#end(this.#source);
+  }
+
+  get destination(): SocketEnd | undefined {
+    return this.#end(this.#destination);
+  }
+
+  /** Whether a part is just these bytes. */
+  says({ start, end }: Span, expected: Uint8Array): boolean {
+    const { length } = expected;
+    if (end - start !== length) return false;
+    for (let at = 0; at < length; at++) if (this.bytes[start + at] !== expected[at]) return false;
+    return true;
+  }
+
+  value(index: number): string {
+    const start = this.#values[index * 2] ?? 0;
+    return this.#slice(start, this.#values[index * 2 + 1] ?? 0);
+  }
+
+  /** Value of a header by its name as received. */
+  header(name: string): string | undefined {
+    return headerAsReceived(this, name);
+  }
+
+  /** Takes a copy of the bytes: the request will be read after they are given back. */
+  keep(): void {
+    this.#json.bytes = Buffer.from(this.bytes);
+  }
+
+  /** Lets go of the bytes. */
+  release(): void {
+    this.#json.bytes = NOTHING;
+  }
+
+  /**
+   * Reads a body. False where it is not plain or not good: what the general reader says of it then counts. True
+   * only where that would read the same, and the field rules of the message hold.
+   */
+  read(body: Uint8Array, names: HeaderNames): boolean {
+    const json = this.#json;
+    json.begin(asBuffer(body));
+    this.#clear();
+    const good = this.#top(names) && json.over() && (json.seen < 0x80 || isUtf8(json.bytes));
+    if (this.names.length > this.#count) this.names.length = this.#count;
+    return good;
+  }
+
+  #clear(): void {
+    const { method, path, host, scheme, protocol, body, size } = this.parts;
+    method.clear();
+    path.clear();
+    host.clear();
+    scheme.clear();
+    protocol.clear();
+    body.clear();
+    size.clear();
+    this.#source.clear();
+    this.#destination.clear();
+    this.rampMode = false;
+    this.expectEnd = false;
+    this.#count = 0;
+  }
+
+  #slice(start: number, end: number): string {
+    return this.bytes.toString(this.#json.seen < 0x80 ? "latin1" : "utf8", start, end);
+  }
+
+  #text({ start, end }: Span): string {
+    return start === end ? "" : this.#slice(start, end);
+  }
+
+  #end({ present, address, port }: DescribedEnd): SocketEnd | undefined {
+    return present ? { address: this.#text(address), port } : undefined;
+  }
+
+  /** Without a described request there is another set of labels: that is rare and not read here. */
+  #top(names: HeaderNames): boolean {
+    const json = this.#json;
+    if (!json.open()) return false;
+    let seen = 0;
+    do {
+      const bit = json.name() ? 1 << json.field(TOP) : 1;
+      if (bit === 1 || (seen & bit) !== 0) return false;
+      seen |= bit;
+      if (!this.#member(bit, names)) return false;
+    } while (json.more());
+    return json.close() && (seen & NEEDED) === NEEDED;
+  }
+
+  #point(): boolean {
+    const json = this.#json;
+    if (!json.text()) return false;
+    if (json.says(this.#pointBytes)) return json.start < json.end;
+    this.#pointBytes = Buffer.from(json.bytes.subarray(json.start, json.end));
+    this.controlPoint = this.#pointBytes.toString("utf8");
+    return json.start < json.end;
+  }
+
+  #member(bit: number, names: HeaderNames): boolean {
+    switch (bit) {
+      case 1 << 1:
+        return this.#socket(this.#source);
+      case 1 << 2:
+        return this.#socket(this.#destination);
+      case 1 << 3:
+        return this.#request(names);
+      case 1 << 4:
+        return this.#point();
+      case 1 << 5:
+        return this.#flag("rampMode");
+      default:
+        return this.#flag("expectEnd");
+    }
+  }
+
+  #flag(which: "rampMode" | "expectEnd"): boolean {
+    const said = this.#json.word(TRUE, FALSE);
+    if (said === undefined) return false;
+    this[which] = said;
+    return true;
+  }
+
+  #note(span: Span): boolean {
+    const json = this.#json;
+    if (!json.text()) return false;
+    span.start = json.start;
+    span.end = json.end;
+    return true;
+  }
+
+  #socket(end: DescribedEnd): boolean {
+    const json = this.#json;
+    if (!json.open()) return false;
+    let seen = 0;
+    do {
+      const field = json.name() ? json.field(SOCKET) : 0;
+      const bit = 1 << field;
+      if (field === 0 || (seen & bit) !== 0) return false;
+      seen |= bit;
+      if (field === 1) {
+        if (!json.text() || !PROTOCOLS.some((known) => json.says(known))) return false;
+      } else if (field === 2) {
+        if (!this.#note(end.address)) return false;
+      } else if (!this.#port(end)) return false;
+    } while (json.more());
+    end.present = true;
+    return json.close() && end.address.end > end.address.start;
+  }
+
+  #port(end: DescribedEnd): boolean {
+    const json = this.#json;
+    if (!json.whole() || json.end - json.start > 5) return false;
+    const port = json.number();
+    end.port = port;
+    return port >= 0 && port <= MOST_PORT;
+  }
+
+  #request(names: HeaderNames): boolean {
+    const json = this.#json;
+    const { parts } = this;
+    if (!json.open()) return false;
+    let seen = 0;
+    do {
+      const field = json.name() ? json.field(REQUEST) : 0;
+      const bit = 1 << field;
+      if (field === 0 || (seen & bit) !== 0) return false;
+      seen |= bit;
+      const good = field === 2 ? this.#headers(names) : this.#part(field, parts);
+      if (!good) return false;
+    } while (json.more());
+    return json.close();
+  }
+
+  #part(field: number, parts: JsonCheckHttp["parts"]): boolean {
+    switch (field) {
+      case 1:
+        return this.#note(parts.method);
+      case 3:
+        return this.#note(parts.path);
+      case 4:
+        return this.#note(parts.host);
+      case 5:
+        return this.#note(parts.scheme);
+      case 6:
+        return this.#size(parts.size);
+      case 7:
+        return this.#note(parts.protocol);
+      default:
+        return this.#note(parts.body);
+    }
+  }
+
+  #size(size: Span): boolean {
+    const json = this.#json;
+    if (!json.whole()) return false;
+    size.start = json.start;
+    size.end = json.end;
+    return true;
+  }
+
+  #headers(names: HeaderNames): boolean {
+    const json = this.#json;
+    if (!json.open()) return false;
+    let count = 0;
+    do {
+      if (count === MOST_HEADERS || !json.name()) return false;
+      const name = names.ofBytes(json.bytes, json.start, json.end);
+      if (!json.text() || this.#has(name, count)) return false;
+      // Not emptied before: a list that grows anew for each request would be allocated anew.
+      this.names[count] = name;
+      this.#values[count * 2] = json.start;
+      this.#values[count * 2 + 1] = json.end;
+      count++;
+    } while (json.more());
+    this.#count = count;
+    return json.close();
+  }
+
+  #has(name: HeaderName, count: number): boolean {
+    for (let at = 0; at < count; at++) if (this.names[at]?.raw === name.raw) return true;
+    return false;
+  }
+}
