@@ -25,6 +25,8 @@ import {
 import { block, type Field, integer, literal, tableSize } from "./hpack-raw.ts";
 
 const HEAD = 9;
+const NOTHING = new Uint8Array();
+const FULL_OF_IT = new Uint8Array(FULL);
 
 /** A frame, or a few, that a client may not send, or only there and then. */
 export function forbidden(dice: Dice, maker: Maker): Buffer {
@@ -63,6 +65,35 @@ export function forbidden(dice: Dice, maker: Maker): Buffer {
     () => frame(PRIORITY, 0, stream, dice.bytes(dice.below(8))),
     () => frame(GOAWAY, 0, dice.below(2), dice.bytes(dice.below(12))),
     () => frame(dice.below(10), 0, stream, Buffer.alloc(FULL + dice.below(3))),
+  ])();
+}
+
+/** What a stream dies of and its connection does not, as a rule. */
+export function careless(dice: Dice, maker: Maker): Buffer {
+  const stream = maker.liveStream;
+  const head = (fields: readonly Field[], flags: number) =>
+    maker.head(maker.nextStream(), fields, flags);
+  return dice.pick<() => Buffer>([
+    () => head(badFields(dice), END_STREAM),
+    () => head(badFields(dice), 0),
+    () => head(badFields(dice), END_STREAM),
+    () => {
+      const announced: Field = ["content-length", String(dice.below(100))];
+      return Buffer.concat([
+        head([...grpcFields("/fuzz.Service/Echo"), announced], 0),
+        frame(DATA, dice.below(2), maker.lastStream, dice.bytes(dice.below(100))),
+      ]);
+    },
+    () => frame(DATA, dice.below(2), maker.oldStream, dice.bytes(dice.below(50))),
+    () => frame(WINDOW_UPDATE, 0, stream, uint32(0)),
+    () => frame(WINDOW_UPDATE, 0, stream, uint32(0x7fffffff)),
+    () => frame(PRIORITY, 0, stream, Buffer.concat([uint32(stream), Buffer.of(1)])),
+    () => frame(PRIORITY, 0, stream, dice.bytes(dice.below(5))),
+    () => maker.head(stream, [["x-last", "yes"]], 0),
+    () => maker.head(stream, [[":path", "/"]], END_STREAM),
+    () => Buffer.concat(Array.from({ length: 20 }, () => frame(DATA, 0, stream, NOTHING))),
+    () => Buffer.concat(Array.from({ length: 17 }, () => frame(DATA, 0, stream, FULL_OF_IT))),
+    () => frame(RST_STREAM, 0, maker.oldStream, dice.bytes(4)),
   ])();
 }
 

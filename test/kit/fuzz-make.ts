@@ -74,6 +74,19 @@ export class Maker {
     return Math.max(0, this.#last + this.#dice.between(-8, 4));
   }
 
+  /** The newest stream, one that is being sent on, and any that was there. */
+  get lastStream(): number {
+    return Math.max(1, this.#last);
+  }
+
+  get liveStream(): number {
+    return this.#sending.length === 0 ? this.lastStream : this.#dice.pick(this.#sending).stream;
+  }
+
+  get oldStream(): number {
+    return this.#uploads.length === 0 ? this.lastStream : this.#dice.pick(this.#uploads).stream;
+  }
+
   /** One or more frames. */
   next(): Buffer {
     const roll = this.#dice.below(100);

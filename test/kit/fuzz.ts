@@ -3,7 +3,7 @@
 
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { changed, forbidden, mutated, type Recording } from "./fuzz-break.ts";
+import { careless, changed, forbidden, mutated, type Recording } from "./fuzz-break.ts";
 import { Dice, seedOf } from "./fuzz-dice.ts";
 import { Maker } from "./fuzz-make.ts";
 import { type Line, World } from "./fuzz-world.ts";
@@ -15,8 +15,8 @@ type Manner = "honest" | "careless" | "hostile" | "recorded";
 /** How often a frame is not what it should be. */
 const BROKEN: Readonly<Record<Manner, number>> = {
   honest: 0,
-  careless: 0.02,
-  hostile: 0.4,
+  careless: 0.1,
+  hostile: 0.2,
   recorded: 0,
 };
 /** What the server keeps of the connection's window for the client, at least: half of it. */
@@ -200,6 +200,7 @@ class Case {
     for (let round = 0; round < rounds && !this.#over; round++) {
       const frames = Array.from({ length: dice.between(1, 20) }, () => {
         if (!dice.hits(broken)) return maker.next();
+        if (this.#manner === "careless" && dice.hits(0.95)) return careless(dice, maker);
         return dice.hits(0.5) ? forbidden(dice, maker) : changed(dice, maker.next());
       });
       await this.#send(Buffer.concat(frames));
