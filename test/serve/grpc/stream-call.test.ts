@@ -278,6 +278,31 @@ test("a caller that sends ahead is allowed more only as messages are taken", asy
   over(each, clock);
 });
 
+test("what came is allowed anew once, and only to a handler that waits for it", async () => {
+  const gate: (() => void)[] = [];
+  const { call } = serving({
+    Slow: bidirectional(async ({ messages }) => {
+      for await (const _ of messages) await new Promise<void>((resolve) => gate.push(resolve));
+    }),
+  });
+  const each = call("Slow");
+  await turns();
+  for (let round = 1; round <= 3; round++) {
+    each.send(framed(Buffer.alloc(95)));
+    await turns();
+    // At work on it; of what comes now nothing is asked yet.
+    each.send(framed(Buffer.alloc(95)).subarray(0, 40));
+    assert.equal(each.stream.credited, (round - 1) * 200);
+    each.send(framed(Buffer.alloc(95)).subarray(40));
+    gate.pop()?.();
+    await turns();
+    gate.pop()?.();
+    await turns();
+    assert.equal(each.stream.credited, round * 200);
+    assert.equal(each.stream.held, 0);
+  }
+});
+
 test("a message longer than any window comes through to a handler that waits for it", async () => {
   const { call, clock } = serving({
     Size: clientStream(async ({ messages, send }) => {
@@ -465,6 +490,28 @@ test("what a caller sent before it left is not handled, and not taken for the en
     assert.deepEqual(seen, ["a", "CANCELLED"]);
     over(each, clock);
   }
+});
+
+test("a caller that leaves after its last message was taken ended it well", async () => {
+  const seen: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const { call, clock } = serving({
+    Read: clientStream(async ({ messages }) => {
+      for await (const each of messages) {
+        seen.push(String(each));
+        await gate.promise;
+      }
+      seen.push("ended");
+    }),
+  });
+  const each = call("Read");
+  each.send(framed("a"), true);
+  await turns();
+  each.leave();
+  gate.resolve();
+  await turns();
+  assert.deepEqual(seen, ["a", "ended"]);
+  over(each, clock);
 });
 
 test("a caller that leaves frees whoever waits for room", async () => {

@@ -287,7 +287,7 @@ test("what a handler throws becomes the status, at once or later", async () => {
     Now: unary((_, call) => {
       call.reply("x-said", "no");
       call.trailer("grpc-status-details-bin", Buffer.from("why").toString("base64"));
-      throw new Fault("PERMISSION_DENIED", "no entry \ud800 ü % \n");
+      throw new Fault("PERMISSION_DENIED", "no entry ~ \ud800 ü % \n");
     }),
     Later: unary(() => Promise.reject(new Fault("ABORTED", ""))),
     Broken: unary(() => {
@@ -299,7 +299,7 @@ test("what a handler throws becomes the status, at once or later", async () => {
   assert.deepEqual(now.stream.blocks, [
     [
       ...[":status", "200", "content-type", "application/grpc", "x-said", "no"],
-      ...["grpc-status", "7", "grpc-message", "no entry %EF%BF%BD %C3%BC %25 %0A"],
+      ...["grpc-status", "7", "grpc-message", "no entry ~ %EF%BF%BD %C3%BC %25 %0A"],
       ...["grpc-status-details-bin", "d2h5"],
     ],
   ]);
@@ -517,7 +517,7 @@ test("a caller that leaves aborts the signal, and is counted for what it did", a
   asked.leave();
   assert.equal(reasons.length, 1);
   // The caller's clock is up to a millisecond ahead of ours.
-  clock.advance(99.5);
+  clock.advance(99);
   late.leave();
   unasked.leave();
   assert.deepEqual(codes(), ["CANCELLED", "DEADLINE_EXCEEDED", "CANCELLED"]);
