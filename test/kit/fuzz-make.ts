@@ -54,6 +54,8 @@ export class Maker {
   readonly #dice: Dice;
   readonly #judge: Judge;
   readonly #packer: Packer;
+  /** How many messages are long ones. */
+  readonly #long: number;
   readonly #uploads: Upload[] = [];
   #sending: Upload[] = [];
   #last = -1;
@@ -67,6 +69,7 @@ export class Maker {
     this.#dice = dice;
     this.#judge = judge;
     this.#packer = new Packer(dice);
+    this.#long = dice.hits(0.1) ? 0.3 : 0.005;
   }
 
   /** A stream that is or was there, or nearly. */
@@ -271,7 +274,9 @@ export class Maker {
           Array.from({ length: dice.below(6) }, () => message(Buffer.alloc(dice.size(9_000), 7))),
         );
       default:
-        return message(Buffer.alloc(dice.hits(0.02) ? dice.size(300_000) : dice.size(3_000), 9));
+        return message(
+          Buffer.alloc(dice.hits(this.#long) ? dice.below(200_000) : dice.size(3_000), 9),
+        );
     }
   }
 

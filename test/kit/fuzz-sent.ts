@@ -107,9 +107,7 @@ export class Sent {
       case DATA:
         return (idle && "DATA on an idle stream") || (overpadded && "padding") || undefined;
       case HEADERS:
-        return (
-          (stream % 2 === 0 && "HEADERS on no stream") || (overpadded && "padding") || undefined
-        );
+        return (stream === 0 && "HEADERS on no stream") || (overpadded && "padding") || undefined;
       case RST_STREAM:
         return (idle && "RST_STREAM on an idle stream") || (length !== 4 && "length") || undefined;
       case SETTINGS:
@@ -139,7 +137,9 @@ export class Sent {
     if (type === HEADERS || type === CONTINUATION) {
       const whole = (flags & END_HEADERS) !== 0;
       this.#block = whole ? 0 : stream;
-      if (whole && stream > this.highest) this.highest = stream;
+      // A server may judge the id when the block is whole.
+      if (whole && stream % 2 === 0) this.fatal = "HEADERS on a stream of the server";
+      else if (whole && stream > this.highest) this.highest = stream;
     } else if (type === DATA) this.data += payload.length;
     else if (type === RST_STREAM) this.resets.push(stream);
     else if (type === GOAWAY) this.leaves = true;
