@@ -144,6 +144,8 @@ export class Maker {
       if (reply.resets.some((code) => code !== 0)) return [`${what}: reset with ${reply.resets}`];
       if (echoes === undefined) return [];
       const status = reply.trailers.find(([name]) => name === "grpc-status")?.[1];
+      const text = (fields: readonly Field[]) => fields.find(([name]) => name === "x-text")?.[1];
+      if (text(reply.fields) !== text(upload.fields)) return [`${what}: another x-text`];
       const same = Buffer.concat(reply.body).equals(echoes);
       return same && status === "0" ? [] : [`${what}: another message than its own`];
     });
@@ -239,7 +241,8 @@ export class Maker {
   #metadata(): Field[] {
     const dice = this.#dice;
     const fields: Field[] = [];
-    while (dice.hits(0.4)) {
+    if (this.#packer.lean) fields.push(["x-text", dice.pick(["one", "two", "three"])]);
+    while (dice.hits(this.#packer.lean ? 0.05 : 0.4)) {
       fields.push(
         dice.pick<() => Field>([
           () => ["user-agent", "fuzz/1"],

@@ -11,13 +11,16 @@ const OVERHEAD = 32;
 export class Packer {
   readonly #dice: Dice;
   readonly #plain: boolean;
+  /** Only `x-text` enters the table: so the same bytes come again and mean something else. */
+  readonly lean: boolean;
   #table: Field[] = [];
   #used = 0;
   #size = TABLE;
 
   constructor(dice: Dice) {
     this.#dice = dice;
-    this.#plain = dice.hits(0.3);
+    this.lean = dice.hits(0.15);
+    this.#plain = this.lean || dice.hits(0.3);
   }
 
   block(fields: readonly Field[]): Buffer {
@@ -34,9 +37,10 @@ export class Packer {
   #field(field: Field): Buffer {
     const [name, value] = field;
     const whole = this.#find((other) => other[0] === name && other[1] === value);
-    if (whole > 0 && !this.#dice.hits(0.05)) return indexed(whole);
-    const index = this.#dice.hits(0.1) ? 0 : this.#find((other) => other[0] === name);
-    const kind = this.#dice.below(4);
+    if (whole > 0 && !this.#dice.hits(this.lean ? 0.3 : 0.05)) return indexed(whole);
+    const unnamed = !this.lean && this.#dice.hits(0.1);
+    const index = unnamed ? 0 : this.#find((other) => other[0] === name);
+    const kind = this.lean ? (name === "x-text" ? 0 : 2) : this.#dice.below(4);
     const head = kind < 2 ? integer(index, 6, 0x40) : integer(index, 4, kind === 2 ? 0 : 0x10);
     const text = [...(index === 0 ? [this.#text(name)] : []), this.#text(value)];
     if (kind < 2) this.#keep(field);
