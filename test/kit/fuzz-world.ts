@@ -8,6 +8,7 @@ import type { Shared } from "#serve/h2/connection.ts";
 import type { Answerer } from "#serve/h2/exchange.ts";
 import { MAX_HELD_IN_ALL } from "#serve/h2/limits.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
+import type { Service } from "#serve/handler.ts";
 import { httpTransport } from "#serve/http/transport.ts";
 import type { ServerMeter } from "#serve/settings.ts";
 import { type FakeClock, fakeClock } from "./clock.ts";
@@ -27,6 +28,8 @@ export interface Line {
   readonly socket: MemorySocket;
   readonly sent: Sent;
   readonly judge: Judge;
+  /** Gets what the server sends, beside the judge. */
+  heard?: (bytes: Buffer) => void;
 }
 
 export class World {
@@ -40,7 +43,7 @@ export class World {
   readonly #transport: ReturnType<typeof h2Transport>;
   readonly #http: ReturnType<typeof httpTransport>;
 
-  constructor() {
+  constructor(services?: readonly Service[]) {
     const { clock, log } = this;
     const { http, grpc } = portSettings();
     const meter: ServerMeter = {
@@ -58,14 +61,10 @@ export class World {
       },
     };
     const around = { clock, log, meter };
-    const calls = grpcAnswerer(
-      [
-        serviceOn(clock, (by) => {
-          this.running += by;
-        }),
-      ],
-      around,
-    );
+    const fuzzed = serviceOn(clock, (by) => {
+      this.running += by;
+    });
+    const calls = grpcAnswerer(services ?? [fuzzed], around);
     this.#http = httpTransport({ routes: ROUTES, settings: http, ...around });
     const answer: Answerer = (stream, head, last) =>
       (calls.answers(head) ? calls.answer : this.#http.answerer)(stream, head, last);
@@ -77,12 +76,16 @@ export class World {
     this.connections++;
     const sent = new Sent();
     const judge = new Judge(sent, keep);
-    const socket = new MemorySocket((bytes) => judge.hear(bytes));
+    const socket: MemorySocket = new MemorySocket((bytes) => {
+      judge.hear(bytes);
+      line.heard?.(bytes);
+    });
+    const line: Line = { socket, sent, judge };
     // As the port's reception does: a connection that breaks is an ordinary end.
     socket.on("error", () => undefined);
     // The transport uses of a socket what this one has.
     this.#transport.inject(socket as unknown as Socket);
-    return { socket, sent, judge };
+    return line;
   }
 
   /** Sends the peer's bytes; nobody reads them when the server has closed the connection. */
