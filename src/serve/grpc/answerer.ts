@@ -24,7 +24,7 @@ const ANSWERED: Exchange = {
   data() {},
   gone() {},
   drained() {},
-  slow() {},
+  slow: () => false,
 };
 
 export function grpcAnswerer(

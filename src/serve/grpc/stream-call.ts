@@ -18,7 +18,7 @@ import {
 } from "./status.ts";
 
 /** What a waiting message costs beside its bytes: empty ones in any number are not free. */
-const ENTRY = 64;
+const ENTRY = 256;
 
 interface Entry {
   readonly message: Uint8Array;
@@ -70,8 +70,10 @@ export class StreamCall extends RunningCall implements Exchange {
   }
 
   /** Streams may be as slow as they are; one message may not. */
-  slow(): void {
-    if (!this.row.client) this.refuse(SLOW);
+  slow(): boolean {
+    if (this.row.client) return false;
+    this.refuse(SLOW);
+    return true;
   }
 
   protected override forget(): void {

@@ -19,8 +19,9 @@ export class UnaryCall extends RunningCall implements Exchange {
 
   drained(): void {}
 
-  slow(): void {
+  slow(): boolean {
     this.refuse(SLOW);
+    return true;
   }
 
   protected override forget(): void {

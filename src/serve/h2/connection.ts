@@ -115,14 +115,12 @@ export class Connection implements Receiving {
 
   /** The socket has room again. */
   drained(): void {
-    this.out.choked = false;
-    this.streams.unblock();
     this.flush();
   }
 
   /** The end of a turn. */
   flush(): void {
-    this.out.flush();
+    if (this.out.rest()) this.streams.unblock();
     if (!this.streams.idle) return;
     if (this.#peerLeaves) {
       this.name();

@@ -42,8 +42,8 @@ export interface Exchange {
   gone(): void;
   /** Everything that was written is out: there is room for more. */
   drained(): void;
-  /** The request is not whole although it has had `read_timeout`. The exchange refuses it, or lets it be. */
-  slow(): void;
+  /** The request is not whole although it has had `read_timeout`. Whether the exchange refuses it, or lets it be. */
+  slow(): boolean;
 }
 
 /** One HTTP/2 stream as its exchange uses it. */

@@ -33,6 +33,12 @@ export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
 /** Bytes written to a socket that its peer has not taken; beyond it replies wait where they are counted. */
 export const MAX_UNTAKEN = 256 * 1024;
 
+/** Bytes that one connection sends within a turn: then the others have theirs. */
+export const MAX_TURN = 1024 * 1024;
+
+/** A request's head counts as kept beyond this size; common ones are shared by all requests that repeat them. */
+export const SMALL_HEAD = 2 * 1024;
+
 /**
  * Frames that carry no call (settings, pings, priorities, windows, empty data, unknown ones): so many in a burst
  * and per second, and so many more for each call, since honest clients measure and widen windows as they call.

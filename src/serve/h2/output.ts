@@ -1,7 +1,7 @@
 // Gathers what one connection sends within a turn of the event loop, so that it leaves in one write.
 
 import type { Duplex } from "node:stream";
-import { MAX_UNTAKEN } from "./limits.ts";
+import { MAX_TURN, MAX_UNTAKEN } from "./limits.ts";
 
 const CHUNK = 64 * 1024;
 /** Chunks that wait to be used again; more at once are rare and are left to the collector. */
@@ -34,7 +34,9 @@ export class Output {
   #end = 0;
   #given = 0;
   #lent: Lent[] | undefined;
-  /** The peer does not take what it was sent: whatever can wait does, until `drained`. */
+  /** Flushed in this turn. */
+  #turn = 0;
+  /** Whatever can wait does: the peer does not take what it was sent, or this turn has sent enough. */
   choked = false;
 
   /** `wake` is called when there is something to flush that was not before. */
@@ -68,9 +70,25 @@ export class Output {
     this.#end = end;
   }
 
+  /** Bytes that the socket was given so far. */
+  get given(): number {
+    return this.#given;
+  }
+
   /** Bytes that the system has taken so far: what shows whether the peer reads. */
   get taken(): number {
     return this.#given - this.#socket.writableLength;
+  }
+
+  /** The end of a turn. Returns whether what was choked may go on. */
+  rest(): boolean {
+    this.flush();
+    this.#turn = 0;
+    if (!this.choked || this.#socket.writableLength > MAX_UNTAKEN || !this.#socket.writable) {
+      return false;
+    }
+    this.choked = false;
+    return true;
   }
 
   flush(): void {
@@ -79,10 +97,14 @@ export class Output {
     this.#chunk = undefined;
     const socket = this.#socket;
     if (this.#end === 0 || !socket.writable) {
+      // Nobody is there to take anything: whoever would write on waits until that has been noticed.
+      this.choked = !socket.writable;
       this.#chunks.giveBack(chunk);
       return;
     }
     this.#given += this.#end;
+    this.#turn += this.#end;
+    if (this.#turn > MAX_TURN) this.choked = true;
     socket.write(chunk.subarray(0, this.#end));
     const waiting = socket.writableLength;
     // Nothing waits: the system has taken every byte, and the memory is free again.
@@ -91,7 +113,7 @@ export class Output {
   }
 
   #lend(chunk: Buffer, waiting: number): void {
-    this.choked = waiting > MAX_UNTAKEN;
+    if (waiting > MAX_UNTAKEN) this.choked = true;
     const lent = this.#lent ?? [];
     this.#lent = lent;
     const { taken } = this;

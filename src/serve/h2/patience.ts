@@ -31,8 +31,9 @@ export class Watch {
   readonly #every: number;
   #midway = 0;
   #midwaySweeps = 0;
-  #taken = 0;
-  #takenSweeps = 0;
+  /** Bytes that the peer is to have taken, and for how many sweeps it has had them to take. */
+  #owed = 0;
+  #owedSweeps = 0;
   #leavingSweeps = 0;
 
   constructor(connection: Connection, patience: Patience, every: number) {
@@ -65,23 +66,22 @@ export class Watch {
     const age = this.#connection.now - stream.born;
     if (!stream.heard && !stream.slow && this.#over(age, this.#patience.request)) {
       stream.slow = true;
-      stream.exchange?.slow();
+      if (stream.exchange?.slow() === true) this.#connection.fault("slow_body");
     }
-    if (!stream.waits) stream.stuck = 0;
-    else if (this.#over(++stream.stuck, this.#patience.reply)) {
+    if (stream.waits && this.#over(++stream.stuck, this.#patience.reply)) {
       this.#connection.fault("slow_reader");
       stream.break(ERROR.cancel);
     }
   }
 
-  /** Whether the peer takes what was written to its socket. */
+  /** Whether the peer takes what was written to its socket, all of it in time and not just a byte now and then. */
   #reads(): boolean {
-    const { out, socket } = this.#connection;
-    const { taken } = out;
-    const moves = taken !== this.#taken || socket.writableLength === 0;
-    this.#taken = taken;
-    this.#takenSweeps = moves ? 0 : this.#takenSweeps + 1;
-    if (!this.#over(this.#takenSweeps, this.#patience.reply)) return true;
+    const { out } = this.#connection;
+    if (out.taken >= this.#owed) {
+      this.#owed = out.given;
+      this.#owedSweeps = 0;
+    } else this.#owedSweeps++;
+    if (!this.#over(this.#owedSweeps, this.#patience.reply)) return true;
     this.#connection.fault("slow_reader");
     return false;
   }

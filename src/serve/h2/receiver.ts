@@ -9,7 +9,7 @@ import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
-import { CONNECTION_WINDOW } from "./limits.ts";
+import { CONNECTION_WINDOW, SMALL_HEAD } from "./limits.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import { H2Stream, type Line } from "./stream.ts";
 import type { Streams } from "./streams.ts";
@@ -46,6 +46,8 @@ export class Receiver implements FrameSink {
   /** Of the data frame at hand: its stream, and whether it is the last one there. */
   #target: H2Stream | undefined;
   #targetEnds = false;
+  /** Bytes of its frame that have not been handed on; in the end, its padding. */
+  #targetLeft = 0;
   /** The stream that a head came for last, which the next data frame is mostly for. */
   #newest: H2Stream | undefined;
 
@@ -89,7 +91,7 @@ export class Receiver implements FrameSink {
       if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
       return;
     }
-    if (length === 0 && !this.#targetEnds) guard.control();
+    this.#targetLeft = length;
     target.allowance -= length;
     if (target.heard) this.#break(target, ERROR.streamClosed, "stream");
     else if (target.allowance < 0) this.#break(target, ERROR.flowControl, "stream");
@@ -100,6 +102,12 @@ export class Receiver implements FrameSink {
     if (last) this.#target = undefined;
     if (target === undefined || target.closed) return;
     const whole = last && this.#targetEnds;
+    this.#targetLeft -= end - start;
+    if (last && !whole) {
+      if (start === end) this.#connection.guard.control();
+      // What is left is padding, which nobody reads but its window.
+      if (this.#targetLeft > 0) target.credit(this.#targetLeft);
+    }
     if (target.expected >= 0) {
       target.expected -= end - start;
       if (target.expected < 0 || (whole && target.expected > 0)) {
@@ -183,6 +191,12 @@ export class Receiver implements FrameSink {
     stream.heard = ends;
     streams.add(stream);
     this.#newest = stream;
+    if (head.overflow) connection.fault("header_list");
+    if (head.size > SMALL_HEAD && !stream.hold(head.size)) {
+      stream.break(ERROR.calm);
+      connection.guard.broken();
+      return;
+    }
     stream.exchange = this.#answer(stream, head, ends);
   }
 

@@ -1,6 +1,7 @@
 // One stream: what its exchange sends goes out in one piece where windows allow, and waits here where they don't.
 
 import type { Duplex } from "node:stream";
+import type { Http2Fault } from "../settings.ts";
 import type { Exchange, Stream } from "./exchange.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, FRAME_HEAD, putHead, putLength } from "./frames.ts";
@@ -22,6 +23,7 @@ export interface Line {
   window: number;
   /** Most payload of a frame that the peer takes. */
   readonly peerMaxFrame: number;
+  fault(fault: Http2Fault): void;
   hold(bytes: number): boolean;
   release(bytes: number): void;
   /** The stream waits for the connection's window, or for its socket. */
@@ -52,7 +54,7 @@ export class H2Stream implements Stream {
   expected: number;
   /** The request is whole. */
   heard = false;
-  /** Sweeps for which a reply has waited without moving. */
+  /** Sweeps for which a reply has waited to be taken as a whole. */
   stuck = 0;
   slow = false;
   readonly #line: Line;
@@ -160,7 +162,6 @@ export class H2Stream implements Stream {
     for (let next = waiting[0]; next !== undefined; next = waiting[0]) {
       const ends = waiting.length === 1 && this.#last?.length === 0;
       const at = this.#send(next.bytes, next.at, ends);
-      if (at > next.at) this.stuck = 0;
       if (at < next.bytes.length) {
         next.at = at;
         return;
@@ -169,6 +170,7 @@ export class H2Stream implements Stream {
       this.release(next.bytes.length);
     }
     this.#waiting = undefined;
+    this.stuck = 0;
     const last = this.#last;
     if (last === undefined) this.exchange?.drained();
     else if (last.length === 0) this.#finish();
@@ -177,8 +179,8 @@ export class H2Stream implements Stream {
 
   reset(code: number): void {
     if (this.#closed) return;
-    this.#line.frames.reset(this.id, code);
-    this.#close("reset");
+    if (this.#waiting !== undefined) this.#line.fault("slow_reader");
+    this.#reset(code);
   }
 
   /** Ends the stream without a word to the peer, who did it or is gone. */
@@ -191,7 +193,7 @@ export class H2Stream implements Stream {
   /** Resets the stream for what the peer did; its exchange is told. */
   break(code: number): void {
     if (this.#closed) return;
-    this.reset(code);
+    this.#reset(code);
     this.exchange?.gone();
   }
 
@@ -326,6 +328,11 @@ export class H2Stream implements Stream {
     // RFC 9113 §8.1: asks a peer that is still sending to stop.
     if (!this.heard) this.#line.frames.reset(this.id, ERROR.none);
     this.#close("answered");
+  }
+
+  #reset(code: number): void {
+    this.#line.frames.reset(this.id, code);
+    this.#close("reset");
   }
 
   #close(how: End): void {

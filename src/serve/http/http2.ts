@@ -96,9 +96,10 @@ class Http2Exchange extends HttpExchange implements Exchange {
     if (this.#send()) this.ended(true);
   }
 
-  slow(): void {
-    if (!this.collecting) return;
+  slow(): boolean {
+    if (!this.collecting) return false;
     this.fail(new Fault("DEADLINE_EXCEEDED", "the request did not arrive in time", { http: 408 }));
+    return true;
   }
 
   // --- what the request's course asks for
