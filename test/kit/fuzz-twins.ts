@@ -12,6 +12,7 @@ import {
   type RawPeer,
   RST_STREAM,
   rawPeer,
+  reset,
   settings,
   windowUpdate,
 } from "./h2.ts";
@@ -30,7 +31,7 @@ export interface Twin extends TestPort {
 export interface Seen {
   readonly status: string | undefined;
   readonly code: string | undefined;
-  /** Percent-encoded, as sent. */
+  /** Decoded: what needs no encoding may have it. */
   readonly details: string | undefined;
   /** Or, of a long one, its length and hash. */
   readonly body: string;
@@ -56,7 +57,7 @@ async function twin(test: TestContext, transport: Transport): Promise<Twin> {
 }
 
 /** Headers that a handler sees of a call, told in its reply. */
-export const TOLD = ["x-text", "x-data-bin", "x-", "user-agent", "content-type", "cookie"];
+export const TOLD = ["x-text", "x-data-bin", "x-", "user-agent", "cookie"];
 
 export function twinService(waiting: Twin["waiting"]): Service {
   const methods: Record<string, Method> = {
@@ -175,6 +176,10 @@ function told(bytes: Buffer): string {
   return `${bytes.length} bytes, ${createHash("sha1").update(bytes).digest("hex")}`;
 }
 
+function plainText(encoded: string): string {
+  return decodeURIComponent(encoded);
+}
+
 /** What these frames on a stream amount to. */
 export function seen(frames: readonly Frame[], stream: number): Seen {
   const own = frames.filter((frame) => frame.stream === stream);
@@ -196,7 +201,7 @@ export function seen(frames: readonly Frame[], stream: number): Seen {
     status: new Map(head).get(":status"),
     code,
     // The library says that all is well with "OK", too.
-    details: code === "0" ? undefined : last.get("grpc-message"),
+    details: code === "0" ? undefined : plainText(last.get("grpc-message") ?? ""),
     body: told(Buffer.concat(own.flatMap(({ type, payload }) => (type === DATA ? [payload] : [])))),
     initial: plain(head),
     trailing: plain(trailers ?? []),
@@ -229,6 +234,23 @@ export class Caller {
     peer.frames.length = 0;
     if (peer.ended) throw new Error("the connection ended");
     return outcome;
+  }
+
+  /** Sends so many parts of a call, takes it back, and waits until the server has read that. */
+  async takeBack(
+    make: (stream: number) => readonly Uint8Array[],
+    parts: number,
+    slowly: boolean,
+  ): Promise<void> {
+    const peer = this.#peer;
+    const stream = peer.next();
+    const [head = Buffer.alloc(0), ...rest] = make(stream);
+    await peer.send(head);
+    for (const part of rest.slice(0, parts)) await peer.send(part);
+    if (slowly) await peer.pong();
+    await peer.send(reset(stream));
+    await peer.pong();
+    peer.frames.length = 0;
   }
 
   close(): void {

@@ -1,0 +1,473 @@
+// The gRPC library as an oracle: the same calls give the same replies on both transports, and where they do not, a table
+// says so and why.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { deflateSync, gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { Caller, type Seen, TRANSPORTS, type Twin, twins } from "../../kit/fuzz-twins.ts";
+import { grpcClient } from "../../kit/grpc-client.ts";
+import {
+  data,
+  END_HEADERS,
+  END_STREAM,
+  grpcFields,
+  headers,
+  inFrames,
+  message,
+  PADDED,
+  padded,
+} from "../../kit/h2.ts";
+import { block, type Field } from "../../kit/hpack-raw.ts";
+import { until } from "../../kit/port.ts";
+
+const MAX = 4 * 1024 * 1024;
+const HELLO = message(Buffer.from("hello"));
+
+interface Made {
+  readonly method: string;
+  readonly metadata: readonly Field[];
+  readonly body: Buffer;
+  /** Where the body is cut into frames, as parts of its length. */
+  readonly cuts: readonly number[];
+  readonly padding: number;
+  readonly ending: "data" | "empty data" | "trailers";
+}
+
+function bytesOf(call: Made, stream: number): readonly Buffer[] {
+  const { metadata, body, padding, ending } = call;
+  const path = call.method.startsWith("/") ? call.method : `/test.Twin/${call.method}`;
+  const places = call.cuts.map((cut) => Math.floor(cut * body.length)).sort((a, b) => a - b);
+  const edges = [0, ...places, body.length];
+  const parts = edges.slice(1).flatMap((end, at) => inParts(body.subarray(edges[at], end)));
+  const frames = parts.map((part, at) => {
+    const last = at === parts.length - 1 && ending === "data" ? END_STREAM : 0;
+    return padding > 0 && at % 2 === 0
+      ? data(stream, padded(part, padding), last | PADDED)
+      : data(stream, part, last);
+  });
+  if (ending === "empty data") frames.push(data(stream, Buffer.alloc(0), END_STREAM));
+  if (ending === "trailers") {
+    frames.push(headers(stream, block([["x-end", "1"]]), END_HEADERS | END_STREAM));
+  }
+  return [inFrames(stream, block(grpcFields(path, ...metadata)), 0), ...frames];
+}
+
+/** At most as long as a frame may be with its padding. */
+function inParts(bytes: Buffer): readonly Buffer[] {
+  const count = Math.max(1, Math.ceil(bytes.length / 16_000));
+  return Array.from({ length: count }, (_, at) => bytes.subarray(at * 16_000, (at + 1) * 16_000));
+}
+
+const simple = (method: string, body: Buffer = HELLO, ...metadata: readonly Field[]): Made => ({
+  method,
+  metadata,
+  body,
+  cuts: [],
+  padding: 0,
+  ending: "data",
+});
+
+const name = fc.oneof(
+  fc.constantFrom("x-text", "x-", "user-agent", "authorization", "accept-encoding"),
+  fc.stringMatching(/^x-[a-z0-9_.-]{0,12}[a-z]$/).filter((text) => !text.endsWith("-bin")),
+);
+/** What the library takes for one value: it splits at a comma and a space. */
+const value = fc.oneof(
+  fc.stringMatching(/^[!-+./-~]{0,40}$/),
+  fc.stringMatching(/^[!-~]([ !-+./-~]{0,200}[!-~])?$/).filter((text) => !text.includes(", ")),
+  fc.integer({ min: 0, max: 6_000 }).map((length) => "v".repeat(length)),
+);
+const binary = fc
+  .tuple(fc.uint8Array({ maxLength: 60 }), fc.boolean())
+  .map(([bytes, bare]): Field => {
+    const text = Buffer.from(bytes).toString("base64");
+    return ["x-data-bin", bare ? text.replaceAll("=", "") : text];
+  });
+const timeout = fc
+  .tuple(fc.integer({ min: 5, max: 500 }), fc.constantFrom("S", "M", "H"))
+  .map(([count, unit]): Field => ["grpc-timeout", `${count}${unit}`]);
+const metadata = fc
+  .tuple(
+    fc.array(fc.tuple(name, value), { maxLength: 20 }),
+    fc.array(binary, { maxLength: 3 }),
+    fc.option(timeout),
+  )
+  .map(([texts, bytes, late]): readonly Field[] => [
+    ...texts,
+    ...bytes,
+    ...(late === null ? [] : [late]),
+  ]);
+const content = fc.oneof(
+  fc.uint8Array({ maxLength: 40 }),
+  fc.integer({ min: 0, max: 40_000 }).map((length) => new Uint8Array(length).fill(length)),
+);
+const FAULTS = ["NOT_FOUND", "ABORTED", "INVALID_ARGUMENT", "OK", "UNAVAILABLE", "DATA_LOSS"];
+/** What handlers say, in latin1: spaces, percent signs, controls and letters beyond ASCII. */
+const words = fc
+  .tuple(fc.constantFrom(...FAULTS.filter((code) => code !== "OK")), fc.string({ maxLength: 30 }))
+  .map(([code, text]) => Buffer.from(`${code} ${text}`.toWellFormed(), "latin1"));
+
+type Packed = "plain" | "gzip" | "deflate";
+const pack: Readonly<Record<Packed, (bytes: Uint8Array) => Buffer>> = {
+  plain: (bytes) => message(bytes),
+  gzip: (bytes) => message(gzipSync(bytes), 1),
+  deflate: (bytes) => message(deflateSync(bytes), 1),
+};
+
+/** A call that both transports must treat alike. */
+const made: fc.Arbitrary<Made> = fc
+  .record({
+    method: fc.constantFrom(
+      ...["Echo", "Tell", "Size", "Slow", "Break", "Fail", "Gather", "Flow", "Chat"],
+      ...["Nothing", "/test.Other/Echo", "/", "/test.Twin/"],
+    ),
+    metadata,
+    messages: fc.array(fc.oneof(content, content, words), { maxLength: 3 }),
+    packed: fc.constantFrom<Packed>("plain", "plain", "gzip", "deflate"),
+    cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 }),
+    padding: fc.constantFrom(0, 0, 1, 255),
+    ending: fc.constantFrom<Made["ending"]>("data", "data", "empty data", "trailers"),
+  })
+  .map(({ messages, packed, ...rest }) => {
+    const one = ["Echo", "Tell", "Size", "Slow", "Break", "Fail", "Flow"].includes(rest.method);
+    // Mostly as many messages as the method takes.
+    const few = one && messages.length > 0 ? messages.slice(0, 1) : messages;
+    const encoding: Field = ["grpc-encoding", packed];
+    return {
+      ...rest,
+      metadata: packed === "plain" ? rest.metadata : [...rest.metadata, encoding],
+      body: Buffer.concat(few.map(pack[packed])),
+    };
+  });
+
+/** What is compared: the words of handlers, not those of the transports, which are their own. */
+function alike(seen: Seen): Seen {
+  return seen.initial.includes("x-reply: head") ? seen : { ...seen, details: undefined };
+}
+
+test("the same calls give the same replies", async (t) => {
+  const pair = await twins(t);
+  const [own, library] = await Promise.all(pair.map((twin) => Caller.of(t, twin)));
+  assert.ok(own !== undefined && library !== undefined);
+  const codes = new Set<string | undefined>();
+  await fc.assert(
+    fc.asyncProperty(made, async (call) => {
+      const seen = await own.call((stream) => bytesOf(call, stream));
+      const wanted = await library.call((stream) => bytesOf(call, stream));
+      codes.add(seen.code);
+      assert.deepEqual(alike(seen), alike(wanted));
+    }),
+    { numRuns: 400 },
+  );
+  assert.ok(codes.size >= 6, `statuses that came: ${[...codes]}`);
+});
+
+test("messages of any size, up to the most and beyond", async (t) => {
+  const pair = await twins(t);
+  const hash = (bytes: Uint8Array | undefined) =>
+    bytes && `${bytes.length} ${createHash("sha1").update(bytes).digest("hex")}`;
+  const bare = (fields: Readonly<Record<string, unknown>>) =>
+    Object.entries(fields).filter(([name]) => name !== "date" && name !== "content-type");
+  const sizes = [0, 1, 4, 16_379, 16_380, 65_530, 65_531, 262_144, 1_000_000];
+  for (const size of [...sizes, MAX - 1, MAX, MAX + 1, 5_000_000]) {
+    const replies = await Promise.all(
+      pair.map(async (twin) => {
+        const client = grpcClient(t, twin.address, undefined, {
+          "grpc.max_receive_message_length": -1,
+        });
+        const body = Buffer.alloc(size, "size");
+        const sent = await client.unary("/test.Twin/Size", body);
+        const echo = await client.unary("/test.Twin/Echo", body);
+        const given = await client.unary("/test.Twin/Give", Buffer.from(String(size)));
+        const gathered = await client.clientStream("/test.Twin/Gather", [body, Buffer.of(1)]);
+        client.close();
+        return [sent, echo, given, gathered].map(({ code, message, metadata, trailers }) => ({
+          ...{ code, message: hash(message), metadata: bare(metadata), trailers: bare(trailers) },
+        }));
+      }),
+    );
+    assert.deepEqual(replies[0], replies[1], `${size} bytes`);
+    assert.equal(replies[0]?.[0]?.code, size > MAX ? 8 : 0);
+  }
+});
+
+test("a call that is taken back at any moment is over, and the connection goes on", async (t) => {
+  const pair = await twins(t);
+  const callers = await Promise.all(
+    pair.map(async (twin) => ({ twin, caller: await Caller.of(t, twin) })),
+  );
+  const methods = fc.constantFrom("Wait", "Wait", "Chat", "Flow", "Gather", "Echo", "Slow");
+  const moment = fc.integer({ min: 0, max: 6 });
+  await fc.assert(
+    fc.asyncProperty(methods, moment, fc.boolean(), async (method, after, slowly) => {
+      for (const { twin, caller } of callers) {
+        const call = { ...simple(method), cuts: [0.2, 0.5, 0.9] };
+        const begun = twin.waiting.begun;
+        await caller.takeBack((stream) => bytesOf(call, stream), after, slowly);
+        const next = await caller.call((stream) => bytesOf(simple("Echo"), stream));
+        assert.equal(next.code, "0", twin.transport);
+        assert.ok(twin.waiting.begun <= begun + 1);
+      }
+    }),
+    { numRuns: 80 },
+  );
+  for (const { twin } of callers) {
+    const { waiting } = twin;
+    assert.ok(waiting.begun > 0, `${twin.transport}: handlers that waited`);
+    await until("every handler was told", () => waiting.left === waiting.begun);
+  }
+});
+
+test("health is the same", async (t) => {
+  const pair = await twins(t);
+  for (const service of ["", "test.Twin", "test.Other"]) {
+    const asked = Buffer.concat([
+      ...(service === "" ? [] : [Buffer.of(0x0a, service.length)]),
+      Buffer.from(service),
+    ]);
+    const replies = await Promise.all(
+      pair.map(async (twin) => {
+        const caller = await Caller.of(t, twin);
+        const call = simple("/grpc.health.v1.Health/Check", message(asked));
+        return caller.call((stream) => bytesOf(call, stream));
+      }),
+    );
+    assert.deepEqual(replies[0], replies[1], service);
+  }
+});
+
+interface Difference {
+  readonly what: string;
+  readonly make: (stream: number) => readonly Uint8Array[];
+  readonly own: Partial<Seen>;
+  readonly library: Partial<Seen> | "the connection ends";
+  readonly why: string;
+}
+
+const withBody = (method: string, body: Buffer, ...fields: readonly Field[]) => {
+  const call = simple(method, body, ...fields);
+  return (stream: number) => bytesOf(call, stream);
+};
+const withFields = (change: (fields: readonly Field[]) => readonly Field[]) => (stream: number) => [
+  headers(stream, block(change(grpcFields("/test.Twin/Echo")))),
+  data(stream, HELLO, END_STREAM),
+];
+const replaced = (field: string, value: string) =>
+  withFields((fields) => fields.map(([name, had]) => [name, name === field ? value : had]));
+
+const OK: Partial<Seen> = { status: "200", code: "0" };
+const PROTOCOL_ERROR: Partial<Seen> = { status: undefined, reset: 1 };
+const many = (count: number): readonly Field[] =>
+  Array.from({ length: count }, (_, at) => [`x-${at}`, "v"]);
+const TIMEOUTS = ["-1m", "+1m", "1 m", "1.5S", "123456789S", "0x10S", "1e3m", "10ms"];
+
+/** Where the transports differ. Nothing may be in it that a caller who keeps to the rules can see. */
+const DIFFERENCES: readonly Difference[] = [
+  ...([2, 255] as const).map((flag) => ({
+    what: `a compressed flag of ${flag}`,
+    make: withBody("Echo", message(Buffer.from("a"), flag)),
+    own: { code: "13" },
+    library: OK,
+    why: "only 0 and 1 mean something",
+  })),
+  ...["", "identity"].map((encoding) => ({
+    what: `a compressed message of encoding "${encoding}"`,
+    make: withBody(
+      "Echo",
+      message(Buffer.from("a"), 1),
+      ...(encoding === "" ? [] : [["grpc-encoding", encoding] as const]),
+    ),
+    own: { code: "13" },
+    library: OK,
+    why: "the library takes the compressed bytes for the message",
+  })),
+  ...["Echo", "Flow"].map((method) => ({
+    what: `half a message for ${method}`,
+    make: withBody(method, HELLO.subarray(0, 7)),
+    own: { code: "13" },
+    library: { code: "12" },
+    why: "a message came, and it was broken on its way; the library says that there was none",
+  })),
+  ...["Gather", "Chat"].map((method) => ({
+    what: `half a message for ${method}`,
+    make: withBody(method, HELLO.subarray(0, 7)),
+    own: { code: "13" },
+    library: OK,
+    why: "what was lost is not the end of a stream",
+  })),
+  {
+    what: "a message and half another for a method that takes one",
+    make: withBody("Echo", Buffer.concat([HELLO, HELLO.subarray(0, 7)])),
+    own: { code: "12" },
+    library: OK,
+    why: "the method takes one message",
+  },
+  {
+    what: "content-type application/grpc in other letters",
+    make: replaced("content-type", "Application/GRPC"),
+    own: OK,
+    library: { status: "415" },
+    why: "the case of a media type means nothing (RFC 9110 §8.3.1)",
+  },
+  ...["application/grpc-web", "application/grpcx"].map((type) => ({
+    what: `content-type ${type}`,
+    make: replaced("content-type", type),
+    own: { status: "415" },
+    library: OK,
+    why: "it is another type",
+  })),
+  ...["GET", "PUT"].map((method) => ({
+    what: `:method ${method}`,
+    make: replaced(":method", method),
+    own: { status: "404" },
+    library: OK,
+    why: "gRPC is POST; the JSON routes are asked, as the own transport carries both",
+  })),
+  {
+    what: "no :authority",
+    make: withFields((fields) => fields.filter(([name]) => name !== ":authority")),
+    own: OK,
+    library: PROTOCOL_ERROR,
+    why: "callers over Unix sockets may have none (RFC 9113 §8.3.1)",
+  },
+  {
+    what: "another content-length than the content's",
+    make: withBody("Echo", HELLO, ["content-length", "3"]),
+    own: PROTOCOL_ERROR,
+    library: "the connection ends",
+    why: "one stream is malformed, not its connection (RFC 9113 §8.1.1)",
+  },
+  ...(
+    [
+      ["", "x"],
+      ["x-text", " blank "],
+      ["x-text", "a\u0000b"],
+    ] as const
+  ).map((field) => ({
+    what: `the field ${JSON.stringify(field)}`,
+    make: withBody("Echo", HELLO, field),
+    own: PROTOCOL_ERROR,
+    library: OK,
+    why: "it makes a request malformed (RFC 9113 §8.2.1); the library drops it",
+  })),
+  ...["caf\u00e9", "a\tb"].map((text) => ({
+    what: `metadata ${JSON.stringify(text)}`,
+    make: withBody("Tell", HELLO, ["x-text", text]),
+    own: OK,
+    library: OK,
+    why: "a legal field's bytes reach the handler; the library drops what is not printable",
+  })),
+  {
+    what: "metadata with a comma and a space",
+    make: withBody("Tell", HELLO, ["x-text", "a, b"]),
+    own: OK,
+    library: OK,
+    why: "it is one value; the library's HTTP/2 joins repeated fields like that and cannot tell",
+  },
+  {
+    what: "two fields cookie",
+    make: withBody("Tell", HELLO, ["cookie", "a=1"], ["cookie", "b=2"]),
+    own: OK,
+    library: OK,
+    why: "the first value is asked for; the library's HTTP/2 has joined them by then",
+  },
+  {
+    what: "500 fields",
+    make: withBody("Size", HELLO, ...many(500)),
+    own: OK,
+    library: { status: undefined, reset: 11 },
+    why: "as many are taken as over HTTP/1.1; the library takes 128",
+  },
+  {
+    what: "1 100 fields",
+    make: withBody("Size", HELLO, ...many(1_100)),
+    own: { code: "8" },
+    library: { status: undefined, reset: 11 },
+    why: "a status says more than a reset",
+  },
+  {
+    what: "70 000 bytes of fields",
+    make: withBody("Size", HELLO, ["x-text", "l".repeat(70_000)]),
+    own: { code: "8" },
+    library: "the connection ends",
+    why: "one request is refused, not its connection",
+  },
+  ...["0m", "0S", "1n", "1u"].map((time) => ({
+    what: `grpc-timeout ${time}`,
+    make: withBody("Echo", HELLO, ["grpc-timeout", time]),
+    own: { code: "4" },
+    library: OK,
+    why: "the deadline has passed; the library looks when its timer rings, after the reply",
+  })),
+  {
+    what: "grpc-timeout 66800640S",
+    make: withBody("Slow", HELLO, ["grpc-timeout", "66800640S"]),
+    own: OK,
+    library: { code: "4" },
+    why: "timers end at 24 days; the library's rings at once",
+  },
+  ...TIMEOUTS.map((time) => ({
+    what: `grpc-timeout ${time}`,
+    make: withBody("Echo", HELLO, ["grpc-timeout", time]),
+    own: { code: "13" },
+    library: OK,
+    why: "it is not one to eight digits and a unit; the library takes what begins or ends well",
+  })),
+];
+
+for (const { what, make, own, library, why } of DIFFERENCES) {
+  test(`differs: ${what} (${why})`, async (t) => {
+    const pair = await twins(t);
+    const replies = await Promise.all(pair.map((twin) => outcome(twin, make)));
+    const [mine, other] = replies;
+    assert.notDeepEqual(mine, other, "no difference any more");
+    assert.ok(mine instanceof Object);
+    assert.deepEqual({ ...mine, ...own }, mine);
+    if (library === "the connection ends") assert.equal(other, library);
+    else assert.deepEqual({ ...(other as Seen), ...library }, other);
+    async function outcome(twin: Twin, bytes: Difference["make"]): Promise<Seen | string> {
+      const caller = await Caller.of(t, twin);
+      return caller.call(bytes).catch(() => "the connection ends");
+    }
+  });
+}
+
+test("what the own transport says of bad input does not repeat it", async (t) => {
+  const [own] = await twins(t);
+  const calls = [
+    withBody("Marked7", HELLO),
+    withBody("/marked7.Service/Marked7", HELLO),
+    withBody("Echo", HELLO, ["grpc-timeout", "marked7"]),
+    withBody("Echo", message(Buffer.from("a"), 1), ["grpc-encoding", "marked7"]),
+    withBody("Echo", message(Buffer.from("marked7"), 1), ["grpc-encoding", "gzip"]),
+    withBody("Echo", message(Buffer.from("marked7"), 7)),
+    withBody("Echo", Buffer.from("marked7")),
+    replaced("content-type", "application/grpc-marked7"),
+  ];
+  const caller = await Caller.of(t, own);
+  for (const make of calls) {
+    const seen = await caller.call(make);
+    assert.ok(seen.code !== "0" || seen.status === "415");
+    assert.doesNotMatch(JSON.stringify(seen), /marked7/i);
+  }
+});
+
+test("a deadline ends a call that waits, on both alike", async (t) => {
+  const pair = await twins(t);
+  for (const time of ["1m", "20m", "1000u", "5000000n", "99999999n"]) {
+    const replies = await Promise.all(
+      pair.map(async (twin) => {
+        const caller = await Caller.of(t, twin);
+        return caller.call(withBody("Wait", HELLO, ["grpc-timeout", time]));
+      }),
+    );
+    for (const [at, seen] of replies.entries()) {
+      assert.equal(seen.code, "4", `${TRANSPORTS[at]}, ${time}`);
+    }
+  }
+  for (const twin of pair) {
+    await until("every handler was told", () => twin.waiting.left === twin.waiting.begun);
+  }
+});
