@@ -37,11 +37,11 @@ const BATCH = 500;
  * What an attack may cost beyond its frames, in honest calls: connections, and code that no honest call ever ran
  * and that is not compiled yet.
  */
-const COLD = 5_000;
+const COLD = 40_000;
 /** Noise of a machine that does other things too. */
-const NOISE = 2;
+const NOISE = 3;
 /** What a call that comes alone, in parts, costs in calls that come together. */
-const ALONE = 15;
+const ALONE = 40;
 /** So many calls the honest caller makes at once after each other; then it takes its time. */
 const EAGER = 20;
 

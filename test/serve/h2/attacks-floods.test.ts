@@ -150,15 +150,17 @@ test("floods of frames that carry nothing", async (t) => {
       await peer.send(headers(id, gather));
       let credit = 262_144;
       let told = 0;
-      for (let sent = 0; sent < pieces; sent += 1_000) {
-        // No more than the window lets: a server that keeps padding to itself would stop this.
-        while (credit < 1_000 * 206) {
+      const batch = 500;
+      for (let sent = 0; sent < pieces; sent += batch) {
+        // No more than the window lets, nor than half of it, which a server may owe at any time: one that keeps
+        // padding to itself would stop this.
+        while (credit < batch * 206) {
           const widened = await peer.widened(id, told);
           told += widened.length;
           credit += widened.reduce((sum, by) => sum + by, 0);
         }
-        credit -= 1_000 * 206;
-        await peer.send(repeated(one, 1_000));
+        credit -= batch * 206;
+        await peer.send(repeated(one, batch));
       }
       await peer.send(data(id, undefined, END_STREAM));
       const { body } = await peer.outcome(id);
