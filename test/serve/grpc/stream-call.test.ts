@@ -414,6 +414,21 @@ test("a handler that stops taking messages may go on otherwise", async () => {
   assert.deepEqual(codes(), ["OK"]);
 });
 
+test("whoever still asks for messages when the handler is done gets their end", async () => {
+  let next: Promise<IteratorResult<Uint8Array>> | undefined;
+  const { call, clock } = serving({
+    Ask: bidirectional(async ({ messages }) => {
+      next = messages[Symbol.asyncIterator]().next();
+      await turns(1);
+    }),
+  });
+  const each = call("Ask");
+  await until("end", () => each.stream.closed);
+  assert.equal((await next)?.done, true);
+  await turns();
+  over(each, clock);
+});
+
 for (const [what, leave, code] of [
   ["leaves", (each: TestCall) => each.leave(), "CANCELLED"],
   ["sends rubbish", (each: TestCall) => each.send(framed("x", 9)), "INTERNAL"],
