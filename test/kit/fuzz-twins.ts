@@ -212,15 +212,17 @@ export function seen(frames: readonly Frame[], stream: number): Seen {
 /** A connection that one call after the other is made on, each told as it ended. */
 export class Caller {
   readonly #peer: RawPeer;
+  readonly #transport: Transport;
 
-  private constructor(peer: RawPeer) {
+  private constructor(peer: RawPeer, transport: Transport) {
     this.#peer = peer;
+    this.#transport = transport;
   }
 
-  static async of(test: TestContext, { address }: Twin): Promise<Caller> {
+  static async of(test: TestContext, { address, transport }: Twin): Promise<Caller> {
     const peer = await rawPeer(test, address, { greeting: WIDE });
     await peer.pong();
-    return new Caller(peer);
+    return new Caller(peer, transport);
   }
 
   /** Makes the bytes of a call, and sends them in these parts, a turn or more between them. */
@@ -230,9 +232,9 @@ export class Caller {
     for (const part of make(stream)) await peer.send(part);
     await peer.outcome(stream);
     const outcome = seen(peer.frames, stream);
+    if (peer.ended) throw new Error(`${this.#transport} ended the connection: ${peer.told()}`);
     // What has been told is not looked at again.
     peer.frames.length = 0;
-    if (peer.ended) throw new Error("the connection ended");
     return outcome;
   }
 

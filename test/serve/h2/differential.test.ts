@@ -99,9 +99,10 @@ const metadata = fc
     ...bytes,
     ...(late === null ? [] : [late]),
   ]);
+/** Three of them fit the first window of a stream, which is all that callers here use. */
 const content = fc.oneof(
   fc.uint8Array({ maxLength: 40 }),
-  fc.integer({ min: 0, max: 40_000 }).map((length) => new Uint8Array(length).fill(length)),
+  fc.integer({ min: 0, max: 20_000 }).map((length) => new Uint8Array(length).fill(length)),
 );
 const FAULTS = ["NOT_FOUND", "ABORTED", "INVALID_ARGUMENT", "OK", "UNAVAILABLE", "DATA_LOSS"];
 /** What handlers say, in latin1: spaces, percent signs, controls and letters beyond ASCII. */
@@ -149,13 +150,21 @@ function alike(seen: Seen): Seen {
 
 test("the same calls give the same replies", async (t) => {
   const pair = await twins(t);
-  const [own, library] = await Promise.all(pair.map((twin) => Caller.of(t, twin)));
-  assert.ok(own !== undefined && library !== undefined);
+  const connect = () => Promise.all(pair.map((twin) => Caller.of(t, twin)));
+  let callers = await connect();
+  let count = 0;
   const codes = new Set<string | undefined>();
   await fc.assert(
     fc.asyncProperty(made, async (call) => {
-      const seen = await own.call((stream) => bytesOf(call, stream));
-      const wanted = await library.call((stream) => bytesOf(call, stream));
+      // The library's HTTP/2 bears with a few hundred calls that it refuses, then it hangs up.
+      if (++count % 100 === 0) {
+        for (const caller of callers) caller.close();
+        callers = await connect();
+      }
+      const [seen, wanted] = await Promise.all(
+        callers.map((caller) => caller.call((stream) => bytesOf(call, stream))),
+      );
+      assert.ok(seen !== undefined && wanted !== undefined);
       codes.add(seen.code);
       assert.deepEqual(alike(seen), alike(wanted));
     }),
