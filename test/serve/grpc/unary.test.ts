@@ -129,7 +129,7 @@ for (const [what, parts, code] of [
   ["a compressed message that does not say how", [framed(gzipSync("one"), 1)], 13],
 ] as const) {
   test(`${what}: refused with ${code}, without asking the handler`, async () => {
-    const { call, clock, codes, counted } = serving({
+    const { call, clock, codes, counted, log } = serving({
       Never: unary(() => assert.fail("was asked")),
     });
     const each = call("Never", ["grpc-timeout", "1H"]);
@@ -145,6 +145,7 @@ for (const [what, parts, code] of [
     each.send(framed(message), true);
     each.leave();
     assert.equal(codes().length, 1);
+    assert.deepEqual(log.lines, []);
   });
 }
 
