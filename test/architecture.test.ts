@@ -37,6 +37,11 @@ const SHARED: Readonly<Record<string, string>> = {
   "src/wire/messages.ts messages":
     "remembers definitions made from a file of the package; who asks first changes nothing",
   "src/serve/listen/tongue.ts PREFACE": "bytes to compare with; there is no readonly Buffer type",
+  "src/wire/base64.ts ALPHABET": "bytes to copy from",
+  "src/wire/http-answer.ts KEY_FIELD": "bytes to copy from",
+  "src/wire/ext-authz.ts NOTHING": "no bytes",
+  "src/flow/check.ts NO_DECISIONS": "empty: the first decision of a check replaces it",
+  "src/api/reply.ts NO_KEYS": "an empty list, which remembers its encoded forms",
 };
 
 const IMPORT = /(?:\bfrom\s+|\bimport\s+|\bimport\(\s*)"([^"]+)"/g;

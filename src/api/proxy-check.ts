@@ -10,7 +10,7 @@ import { AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
 import { ProtoWriter } from "#wire/proto-writer.ts";
 import { type SpanField, spanField, writeSpanField } from "#wire/span-fields.ts";
 import { DECISION_ID, type Door, requireControlPoint } from "./door.ts";
-import { Answer } from "./reply.ts";
+import { Answer, TYPE_LABEL } from "./reply.ts";
 import { DESTINATION_LABEL, FLAVORS, RequestLabels, SOURCE_LABEL } from "./request-labels.ts";
 import { findCounted, NO_SERVICES, servicesLabel, UNKNOWN } from "./services.ts";
 
@@ -80,29 +80,44 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     return proto.writeAuth(answer, answer.own ? this : undefined);
   }
 
+  get fixed(): Fragment {
+    return this.#source === UNKNOWN && this.#destination === UNKNOWN ? NOBODY_KNOWN : TYPE;
+  }
+
   writeTelemetry(out: ProtoWriter): void {
-    if (this.#source === UNKNOWN && this.#destination === UNKNOWN) out.fragment(NOBODY_KNOWN);
-    else writeServices(out, this.#source, this.#destination);
-    if (!this.http.hasHttp) return;
-    for (let at = 0; at < this.#fields.length; at++) {
+    if (this.fixed === TYPE) writeServices(out, this.#source, this.#destination);
+    const { hasHttp, bytes } = this.http;
+    for (let at = 0; hasHttp && at < this.#fields.length; at++) {
       const field = this.#fields[at];
-      if (field !== undefined) writeSpanField(out, field, this.http.bytes);
+      if (field !== undefined) writeSpanField(out, field, bytes);
     }
   }
 }
 
-const NO_SOCKETS = { source: undefined, destination: undefined };
+const NO_SOCKETS: Readonly<Pick<AuthRequest, "source" | "destination">> = {
+  source: undefined,
+  destination: undefined,
+};
 
 function writeServices(out: ProtoWriter, source: string, destination: string): void {
   writePair(out, TELEMETRY_ENTRY, SOURCE_LABEL, source);
   writePair(out, TELEMETRY_ENTRY, DESTINATION_LABEL, destination);
 }
 
-/** Both labels where no services are known. */
-const NOBODY_KNOWN = nobodyKnown();
+function writeType(out: ProtoWriter): void {
+  writePair(out, TELEMETRY_ENTRY, TYPE_LABEL, "http");
+}
 
-function nobodyKnown(): Fragment {
+function fragmentOf(write: (out: ProtoWriter) => void): Fragment {
   const out = new ProtoWriter();
-  writeServices(out, UNKNOWN, UNKNOWN);
+  write(out);
   return new Fragment(out.copy());
 }
+
+/** What all flows of this door are. */
+const TYPE = fragmentOf(writeType);
+/** The same, and that no services are known. */
+const NOBODY_KNOWN = fragmentOf((out) => {
+  writeServices(out, UNKNOWN, UNKNOWN);
+  writeType(out);
+});

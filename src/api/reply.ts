@@ -7,9 +7,10 @@ import type { HttpAnswer } from "#wire/http-answer.ts";
 import { injectBaggage } from "./baggage.ts";
 import type { RequestLabels, Shapes } from "./request-labels.ts";
 
-const TYPE_LABEL = "aperture.control_point_type";
+export const TYPE_LABEL = "aperture.control_point_type";
 
 const NO_KEYS = new KeyList([]);
+const NO_PAIRS: readonly string[] = [];
 
 /** HTTP status of a refusal where neither component nor stage names one: a ramp flow without a ramp. */
 const FORBIDDEN = 403;
@@ -123,8 +124,7 @@ export class Answer implements HttpAnswer {
   ofProxy(flow: Flow, labels: RequestLabels, verdict: Verdict, shapes: Shapes): this {
     const keys = ownKeys(verdict, labels, shapes);
     this.own = keys !== undefined;
-    const reply =
-      keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: TYPE_OF[flow.type] };
+    const reply = keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: NO_PAIRS };
     return this.fill(flow, labels, verdict, reply);
   }
 
@@ -137,11 +137,6 @@ export class Answer implements HttpAnswer {
     return this;
   }
 }
-
-const TYPE_OF: Readonly<Record<Flow["type"], readonly string[]>> = {
-  http: [TYPE_LABEL, "http"],
-  feature: [TYPE_LABEL, "feature"],
-};
 
 /** The header with what classifiers made for telemetry; undefined when there is nothing of that. */
 function newBaggage(labels: RequestLabels, verdict: Verdict): string | undefined {

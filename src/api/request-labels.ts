@@ -55,10 +55,10 @@ const FIXED: Readonly<Record<DoorLabels, readonly string[]>> = {
 
 /** Protocols that the label spells otherwise. */
 export const FLAVORS: Readonly<Record<string, string>> = {
-  "HTTP/1.0": "1.0",
   "HTTP/1.1": "1.1",
   "HTTP/2": "2.0",
   "HTTP/3": "3.0",
+  "HTTP/1.0": "1.0",
 };
 
 function flavor(protocol: string): string {
@@ -81,12 +81,12 @@ interface Kept {
 
 /** Most bytes, about, that are kept; beyond them all is forgotten and what is common soon known again. */
 export const MAX_SHAPE_BYTES = 4 * 1024 * 1024;
-/** What one shape takes besides its names. */
-const SHAPE_BYTES = 640;
+/** What one shape takes besides its names, labels that hardly ever change in all their forms included. */
+const SHAPE_BYTES = 1_280;
 /** What one name takes besides its characters. */
 const NAME_BYTES = 64;
-/** Times that a character is kept: as text, in JSON and binary, and in base64 by each place in three. */
-const COPIES = 7;
+/** Times that a character is kept: as text, in JSON, twice in binary, and in base64 by each place in three. */
+const COPIES = 8;
 /** Requests with more headers are rare, and their shapes rarer. */
 const MAX_SHAPED_HEADERS = 64;
 /** A power of two, so large that two names of one request rarely share a place. */

@@ -76,7 +76,10 @@ export class Labels {
   constructor(keys: readonly LabelKey[], source: LabelSource) {
     this.source = source;
     this.#keys = keys;
-    this.#values = new Array(keys.length).fill(UNREAD);
+    const values = new Array<string | undefined | typeof UNREAD>(keys.length);
+    // Few slots: a loop is done before the platform's `fill` has begun.
+    for (let slot = 0; slot < values.length; slot++) values[slot] = UNREAD;
+    this.#values = values;
   }
 
   get(slot: number): string | undefined {

@@ -9,6 +9,8 @@ import { ProtoWriter } from "./proto-writer.ts";
 export class KeyList {
   readonly keys: readonly string[];
   #proto: Fragment | undefined;
+  #followed: Fragment | undefined;
+  #follower: Fragment | undefined;
   #json: Buffer | undefined;
 
   constructor(keys: readonly string[]) {
@@ -25,6 +27,15 @@ export class KeyList {
     return this.#proto;
   }
 
+  /** The same with more behind it, as one piece. Kept, since it is nearly always the same. */
+  followedBy(more: Fragment): Fragment {
+    if (this.#followed === undefined || this.#follower !== more) {
+      this.#followed = new Fragment(Buffer.concat([this.proto.bytes, more.bytes]));
+      this.#follower = more;
+    }
+    return this.#followed;
+  }
+
   get json(): Buffer {
     this.#json ??= Buffer.from(JSON.stringify(this.keys));
     return this.#json;
@@ -36,6 +47,9 @@ export const TELEMETRY_ENTRY = 0x3a;
 
 /** Labels for telemetry that are written from where they lie, with no strings made of them. */
 export interface TelemetryWriter {
+  /** Those that hardly ever change. */
+  readonly fixed: Fragment;
+  /** All others. */
   writeTelemetry(out: ProtoWriter): void;
 }
 
@@ -150,8 +164,11 @@ export class CheckResponseWriter {
     this.#writeTime(0x12, reply.end);
     for (const service of reply.services) out.text(0x22, service);
     out.textField(0x2a, reply.controlPoint);
-    out.fragment(reply.keys.proto);
-    telemetry?.writeTelemetry(out);
+    if (telemetry === undefined) out.fragment(reply.keys.proto);
+    else {
+      out.fragment(reply.keys.followedBy(telemetry.fixed));
+      telemetry.writeTelemetry(out);
+    }
     const pairs = reply.telemetry;
     for (let at = 0; at < pairs.length; at += 2) {
       writePair(out, TELEMETRY_ENTRY, pairs[at] ?? "", pairs[at + 1] ?? "");

@@ -156,7 +156,7 @@ export class AuthRequest implements HeaderList {
 
   /** Lets go of the bytes. */
   release(): void {
-    this.#reader.begin(NOTHING);
+    this.#reader.bytes = NOTHING;
   }
 
   /** For `readAuthRequest`: nothing is known yet of what these bytes say. */
@@ -363,6 +363,36 @@ function readHeader(
   names: HeaderNames,
   raw: boolean,
 ): void {
+  const { bytes, at } = reader;
+  const keyStart = at + 2;
+  const keyEnd = keyStart + (bytes[at + 1] ?? 0);
+  const valueStart = keyEnd + 2;
+  // As writers send it: a short key, a short value, and nothing else. One look tells, few steps read it.
+  const plain =
+    valueStart <= end &&
+    bytes[at] === 0x0a &&
+    (bytes[at + 1] ?? 0) < 0x80 &&
+    (bytes[keyEnd] === 0x12 || (raw && bytes[keyEnd] === 0x1a)) &&
+    (bytes[keyEnd + 1] ?? 0) < 0x80 &&
+    valueStart + (bytes[keyEnd + 1] ?? 0) === end;
+  if (!plain) {
+    readOddHeader(reader, end, request, names, raw);
+    return;
+  }
+  reader.at = end;
+  // The map is ignored once the raw list was seen: it says the same, less exactly.
+  if (!raw && request.repeated === "join") return;
+  request.addHeader(names.ofBytes(bytes, keyStart, keyEnd), valueStart, end);
+}
+
+/** The same, whatever its fields and their order. */
+function readOddHeader(
+  reader: ProtoReader,
+  end: number,
+  request: AuthRequest,
+  names: HeaderNames,
+  raw: boolean,
+): void {
   let keyStart = 0;
   let keyEnd = 0;
   let start = 0;
@@ -382,7 +412,6 @@ function readHeader(
       reader.at = next;
     } else reader.skip(field, end);
   }
-  // The map is ignored once the raw list was seen: it says the same, less exactly.
   if (!raw && request.repeated === "join") return;
   request.addHeader(names.ofBytes(reader.bytes, keyStart, keyEnd), start, stop);
 }
