@@ -21,6 +21,8 @@ const BROKEN: Readonly<Record<Manner, number>> = {
 };
 /** What the server keeps of the connection's window for the client, at least: half of it. */
 const LEAST_WINDOW = 512 * 1024;
+/** A little more than handlers wait, ms. */
+const STEP_MS = 101;
 /** Between two looks at memory, frames. */
 const LOOK_EVERY = 100_000;
 
@@ -288,13 +290,7 @@ class Case {
     const rest = maker.finish();
     if (rest !== undefined) world.send(this.#line, rest);
     await world.turns(2);
-    // For handlers that wait, some of them behind threads that decompress.
-    for (let round = 0; round < 40 && !maker.answered && !this.#over; round++) {
-      world.clock.advance(101);
-      const ticks = round === 0 ? 3 : 200;
-      for (let at = 0; at < ticks && !maker.answered && !this.#over; at++) await world.turns(1);
-    }
-    await world.until(() => maker.answered || this.#over, 2_000);
+    await world.later(() => maker.answered || this.#over, STEP_MS);
   }
 
   #complaints(): readonly string[] {
