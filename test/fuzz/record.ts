@@ -7,10 +7,12 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
+import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { Client, credentials, Metadata } from "@grpc/grpc-js";
 import { openPort } from "#serve/port.ts";
+import { startEnvoy, startService } from "../kit/envoy.ts";
 import { ROUTES, serviceOn } from "../kit/fuzz-services.ts";
 import { memoryLog, portSettings, realClock } from "../kit/port.ts";
 import { curl, ghz, grpcio, grpcurl, h2load } from "../tools/install.ts";
@@ -134,27 +136,29 @@ async function byNode(address: string): Promise<void> {
 async function byCurl(address: string): Promise<void> {
   const url = (path: string) => `http://${address}${path}`;
   const json = ["-H", "content-type: application/json"];
+  const body = `{"a":"${"b".repeat(5_000)}"}`;
+  const common = ["-s", "--http2-prior-knowledge", "-m", "5"];
+  // Some builds fail at the second of several requests: what was sent until then is still a recording.
   await asked(curl(), [
-    ...[
-      "-s",
-      "--http2-prior-knowledge",
-      "-m",
-      "5",
-      url("/hello"),
-      url("/give/50000"),
-      url("/nowhere"),
-    ],
-    ...["--next", "-s", "-I", "--http2-prior-knowledge", url("/hello")],
-    ...[
-      "--next",
-      "-s",
-      "--http2-prior-knowledge",
-      ...json,
-      "-d",
-      `{"a":"${"b".repeat(5_000)}"}`,
-      url("/take"),
-    ],
-  ]);
+    ...[...common, ...json, "-d", body, url("/take"), url("/take")],
+    ...["--next", ...common, "-I", url("/hello")],
+  ]).catch(() => undefined);
+}
+
+/** A proxy's checks and health checks; nobody knows the service that it asks, and it lets everyone pass. */
+async function byEnvoy(address: string): Promise<void> {
+  const ends: (() => unknown)[] = [];
+  const scope = { after: (end: () => unknown) => ends.push(end) } as unknown as TestContext;
+  try {
+    const service = await startService(scope);
+    const { url } = await startEnvoy(scope, { agent: address, service });
+    for (let at = 0; at < 20; at++) {
+      const headers = { "user-id": String(at % 3), cookie: "a=1", "x-long": "l".repeat(at * 20) };
+      await fetch(`${url}/path/${at}?q=1`, { headers }).then((reply) => reply.arrayBuffer());
+    }
+  } finally {
+    for (const end of ends.reverse()) await end();
+  }
 }
 
 async function byH2load(address: string): Promise<void> {
@@ -213,6 +217,7 @@ mkdirSync(FOLDER, { recursive: true });
 await record("grpc-js", byGrpcJs);
 await record("node", byNode);
 await record("curl", byCurl);
+await record("envoy", byEnvoy);
 await record("h2load", byH2load);
 await record("python", byPython);
 await record("ghz", byGhz);
