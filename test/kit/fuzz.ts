@@ -256,7 +256,8 @@ class Case {
     const world = this.#world;
     socket.deaf = false;
     if (this.#faithful && this.#manner === "honest") await this.#finish();
-    if (sent.missing > 0 && !this.#over) world.send(this.#line, Buffer.alloc(sent.missing));
+    // First a head that may announce a payload, then that.
+    while (sent.missing > 0 && !this.#over) world.send(this.#line, Buffer.alloc(sent.missing));
     const before = sent.asked;
     world.send(this.#line, ping("are-here"));
     const asked = sent.asked > before;
