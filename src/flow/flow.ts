@@ -94,6 +94,8 @@ export interface Decision {
   readonly keyMissing: boolean;
   /** As reported: `default`, `<key>:<value>` or empty. */
   readonly label: string;
+  /** Value of the key that ends `label`; what comes before it is the same in all decisions of the component. */
+  readonly value?: string | undefined;
   readonly remaining: number;
   readonly current: number;
   readonly consumed: number;

@@ -67,6 +67,8 @@ export interface ReportedDecision {
   readonly dropped: boolean;
   readonly keyMissing: boolean;
   readonly label: string;
+  /** The end of `label`, where what comes before it is the same in all decisions of the component. */
+  readonly value?: string | undefined;
   readonly remaining: number;
   readonly current: number;
   readonly consumed: number;
@@ -150,10 +152,18 @@ const EXPECT_END = 16 << 3;
 /** Sluice's own field `failure_mode` of LimiterDecision. */
 const FAILURE_MODE = (2000 << 3) | 2;
 
+/** What does not change about a component. */
+interface KnownComponent {
+  /** Fields 1 to 3 of a LimiterDecision. */
+  readonly names: Fragment;
+  /** What labels with a value begin with; undefined until one was met. */
+  prefix: Buffer | undefined;
+}
+
 /** Writes check responses, one after the other, into one buffer. */
 export class CheckResponseWriter {
   readonly #out = new ProtoWriter();
-  readonly #components = new WeakMap<ReportedComponent, Fragment>();
+  readonly #components = new WeakMap<ReportedComponent, KnownComponent>();
   readonly #classifiers = new WeakMap<ReportedClassifier, Fragment>();
 
   /** The encoded message, valid until the next write. `telemetry` has more labels than the reply's own. */
@@ -208,15 +218,16 @@ export class CheckResponseWriter {
   #writeDecision(decision: ReportedDecision): void {
     const out = this.#out;
     const { component } = decision;
-    const start = out.open(0x62);
-    out.fragment(this.#component(component));
+    const known = this.#components.get(component) ?? this.#learn(component);
+    const start = out.open(0x62, 2);
+    out.fragment(known.names);
     out.uint32Field(0x20, decision.dropped ? 1 : 0);
     out.uint32Field(0x28, decision.keyMissing ? 1 : 0);
     out.uint32Field(0x50, component.deniedStatus);
     if (decision.waitMs >= 0) this.#writeTime(0x5a, decision.waitMs);
     const tag = INFO_TAG[component.kind];
     const info = out.open(tag);
-    out.textField(0x0a, decision.label);
+    this.#writeLabel(decision, known);
     if (tag !== SAMPLER_INFO) {
       const tokens = out.open(0x12);
       out.doubleField(0x09, decision.remaining);
@@ -227,20 +238,26 @@ export class CheckResponseWriter {
     }
     out.close(info);
     if (decision.failure !== undefined) out.textField(FAILURE_MODE, decision.failure);
-    out.close(start);
+    out.close(start, 2);
   }
 
-  /** Fields 1 to 3 of a LimiterDecision. */
-  #component(component: ReportedComponent): Fragment {
-    const known = this.#components.get(component);
-    if (known !== undefined) return known;
+  #writeLabel({ label, value }: ReportedDecision, known: KnownComponent): void {
+    if (value === undefined || label === "") {
+      this.#out.textField(0x0a, label);
+      return;
+    }
+    known.prefix ??= Buffer.from(label.slice(0, label.length - value.length));
+    this.#out.textBehind(0x0a, known.prefix, value);
+  }
+
+  #learn(component: ReportedComponent): KnownComponent {
     const out = new ProtoWriter();
     out.textField(0x0a, component.policyName);
     out.textField(0x12, component.policyHash);
     out.textField(0x1a, component.componentId);
-    const encoded = new Fragment(out.copy());
-    this.#components.set(component, encoded);
-    return encoded;
+    const known = { names: new Fragment(out.copy()), prefix: undefined };
+    this.#components.set(component, known);
+    return known;
   }
 
   /** A whole ClassifierInfo, tag included. */

@@ -37,18 +37,21 @@ const MAX_KEPT_LENGTH = 96;
 const TABLE_SIZE = 8_192;
 const MAX_PROBES = 8;
 
-interface Kept {
-  readonly bytes: Uint8Array;
-  readonly name: HeaderName;
-}
+/** Bytes that all kept spellings have room in at first; it doubles as they come. */
+const FIRST_SPELLINGS = 4_096;
 
 export class HeaderNames {
   readonly #seed: number;
   readonly #seedLo: number;
   readonly #seedHi: number;
-  /** Hash of the spelling that is kept at the same place in `#table`. */
+  #table: (HeaderName | undefined)[] = new Array(TABLE_SIZE);
+  /** Of the spelling that is kept at the same place in `#table`: its hash, and where its bytes lie. */
   readonly #hashes = new Int32Array(TABLE_SIZE);
-  #table: (Kept | undefined)[] = new Array(TABLE_SIZE);
+  readonly #starts = new Int32Array(TABLE_SIZE);
+  readonly #lengths = new Uint8Array(TABLE_SIZE);
+  /** All kept spellings, one behind the other: comparing them meets no object. */
+  #spellings = new Uint8Array(FIRST_SPELLINGS);
+  #spelt = 0;
   readonly #texts = new Map<string, HeaderName>();
   #nextId = 0;
 
@@ -65,9 +68,9 @@ export class HeaderNames {
     const hash = hashOf(this.#seed, bytes, start, end);
     for (let probe = 0; probe < MAX_PROBES; probe++) {
       const place = (hash + probe) & (TABLE_SIZE - 1);
-      const kept = this.#table[place];
-      if (kept === undefined) return this.#keep(place, hash, bytes, start, end);
-      if (this.#hashes[place] === hash && same(kept.bytes, bytes, start, length)) return kept.name;
+      const name = this.#table[place];
+      if (name === undefined) return this.#keep(place, hash, bytes, start, end);
+      if (this.#hashes[place] === hash && this.#isAt(place, bytes, start, length)) return name;
     }
     return this.ofText(textOf(bytes, start, end));
   }
@@ -79,6 +82,7 @@ export class HeaderNames {
     if (this.#texts.size >= MAX_NAMES) {
       this.#texts.clear();
       this.#table = new Array(TABLE_SIZE);
+      this.#spelt = 0;
     }
     const id = this.#nextId++;
     const name = describe(text, id, mixed(id + this.#seedLo), mixed(id ^ this.#seedHi));
@@ -86,14 +90,36 @@ export class HeaderNames {
     return name;
   }
 
+  #isAt(place: number, bytes: Uint8Array, start: number, length: number): boolean {
+    if (this.#lengths[place] !== length) return false;
+    const spellings = this.#spellings;
+    const from = this.#starts[place] ?? 0;
+    for (let at = 0; at < length; at++) {
+      if (spellings[from + at] !== bytes[start + at]) return false;
+    }
+    return true;
+  }
+
   #keep(place: number, hash: number, bytes: Uint8Array, start: number, end: number): HeaderName {
     const text = textOf(bytes, start, end);
     const name = this.ofText(text);
     // Bytes that are no text: many spellings of one name would fill the table, and nothing would empty it.
     if (text.includes("\ufffd")) return name;
-    this.#table[place] = { bytes: Uint8Array.from(bytes.subarray(start, end)), name };
+    const from = this.#spelt;
+    this.#spelt = from + end - start;
+    if (this.#spelt > this.#spellings.length) this.#grow();
+    this.#spellings.set(bytes.subarray(start, end), from);
+    this.#table[place] = name;
     this.#hashes[place] = hash;
+    this.#starts[place] = from;
+    this.#lengths[place] = end - start;
     return name;
+  }
+
+  #grow(): void {
+    const larger = new Uint8Array(this.#spellings.length * 2);
+    larger.set(this.#spellings);
+    this.#spellings = larger;
   }
 }
 
@@ -109,12 +135,6 @@ function hashOf(seed: number, bytes: Uint8Array, start: number, end: number): nu
   }
   for (; at < end; at++) hash = Math.imul(hash ^ (bytes[at] ?? 0), 0x01000193);
   return hash ^ (hash >>> 13);
-}
-
-function same(kept: Uint8Array, bytes: Uint8Array, start: number, length: number): boolean {
-  if (kept.length !== length) return false;
-  for (let at = 0; at < length; at++) if (kept[at] !== bytes[start + at]) return false;
-  return true;
 }
 
 /** Spreads a number over 32 bits (the end of MurmurHash3). */

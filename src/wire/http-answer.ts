@@ -34,7 +34,7 @@ export class HttpAnswerWriter {
     const check = this.#check.write(answer.check, telemetry);
     out.reset();
     if (answer.check.accepted) {
-      out.bytesField(0x0a, NOTHING);
+      out.emptyField(0x0a);
       const ok = out.open(0x1a);
       if (answer.baggage !== undefined) writeHeaderOption(out, "baggage", answer.baggage);
       out.close(ok);
@@ -56,7 +56,7 @@ export class HttpAnswerWriter {
     const check = this.#check.write(answer.check);
     out.reset();
     if (answer.check.accepted) {
-      out.bytesField(0x0a, NOTHING);
+      out.emptyField(0x0a);
       const ok = out.open(0x1a);
       if (answer.baggage !== undefined) writePair(out, 0x0a, "baggage", answer.baggage);
       out.close(ok);
@@ -104,8 +104,6 @@ const DYNAMIC_METADATA = 0x22;
 /** Key of the struct's one entry, as a field. */
 const KEY_FIELD = Buffer.from(`\x0a${String.fromCharCode(METADATA_KEY.length)}${METADATA_KEY}`);
 
-const NOTHING = new Uint8Array(0);
-
 function writeDeniedStatus(out: ProtoWriter): void {
   const status = out.open(0x0a);
   out.uint32Field(0x08, DENIED_CODE);
@@ -119,7 +117,7 @@ function writeHeaderOption(out: ProtoWriter, key: string, value: string): void {
   out.text(0x0a, key);
   out.textField(0x12, value);
   out.close(header);
-  out.bytesField(0x12, NOTHING);
+  out.emptyField(0x12);
   out.close(option);
 }
 

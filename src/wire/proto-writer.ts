@@ -4,11 +4,11 @@
 
 import { isAscii } from "node:buffer";
 import type { Base64Writer, Fragment } from "./base64.ts";
-import type { Span } from "./proto-reader.ts";
+import { asBuffer, type Span } from "./proto-reader.ts";
 
 const FIRST_SIZE = 4096;
 /** Up to here a loop copies faster than a call into the platform. */
-const SHORT = 96;
+const SHORT = 64;
 
 export class ProtoWriter {
   #bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_SIZE);
@@ -162,37 +162,67 @@ export class ProtoWriter {
     return true;
   }
 
+  /** A string field, not empty, that begins with a text which was encoded before. */
+  textBehind(tag: number, prefix: Uint8Array, text: string): void {
+    const length = prefix.length + text.length;
+    if (length > 0x7f || !this.#shortBehind(tag, prefix, text, length)) {
+      this.text(tag, asBuffer(prefix).toString() + text);
+    }
+  }
+
+  #shortBehind(tag: number, prefix: Uint8Array, text: string, length: number): boolean {
+    this.#room(6 + length);
+    const bytes = this.#bytes;
+    let at = this.#at;
+    let all = 0;
+    bytes[at++] = tag;
+    bytes[at++] = length;
+    for (let index = 0; index < prefix.length; index++) bytes[at++] = prefix[index] ?? 0;
+    for (let index = 0; index < text.length; index++) {
+      const unit = text.charCodeAt(index);
+      all |= unit;
+      bytes[at++] = unit;
+    }
+    if (all > 0x7f) return false;
+    this.#at = at;
+    return true;
+  }
+
   /**
    * A map entry whose key is `key` (its field and the tag of the value, encoded) and whose value lies in a
    * message. False, and nothing written, where the value is not ASCII: it may be no UTF-8 either.
    */
   asciiPair(tag: number, key: Uint8Array, bytes: Buffer, value: Span): boolean {
     const length = value.end - value.start;
-    if (length > SHORT && !isAscii(bytes.subarray(value.start, value.end))) return false;
-    const before = this.#at;
-    this.uint32(tag);
-    this.uint32(key.length + varintSize(length) + length);
-    this.#room(key.length + 5 + length);
+    const whole = key.length + 1 + length;
+    if (whole > 0x7f) return this.#longPair(tag, key, bytes, value);
+    this.#room(2 + whole);
     const to = this.#bytes;
     let at = this.#at;
+    let all = 0;
+    to[at++] = tag;
+    to[at++] = whole;
     for (let index = 0; index < key.length; index++) to[at++] = key[index] ?? 0;
-    this.#at = at;
-    this.uint32(length);
-    at = this.#at;
-    if (length > SHORT) bytes.copy(to, at, value.start, value.end);
-    else {
-      let all = 0;
-      for (let index = 0; index < length; index++) {
-        const byte = bytes[value.start + index] ?? 0;
-        all |= byte;
-        to[at + index] = byte;
-      }
-      if (all > 0x7f) {
-        this.#at = before;
-        return false;
-      }
+    to[at++] = length;
+    for (let from = value.start; from < value.end; from++) {
+      const byte = bytes[from] ?? 0;
+      all |= byte;
+      to[at++] = byte;
     }
-    this.#at = at + length;
+    if (all > 0x7f) return false;
+    this.#at = at;
+    return true;
+  }
+
+  /** The same where lengths take more than a byte: a loop would take longer than calls into the platform. */
+  #longPair(tag: number, key: Uint8Array, bytes: Buffer, value: Span): boolean {
+    const text = bytes.subarray(value.start, value.end);
+    if (!isAscii(text)) return false;
+    this.uint32(tag);
+    this.uint32(key.length + varintSize(text.length) + text.length);
+    this.raw(key);
+    this.uint32(text.length);
+    this.raw(text);
     return true;
   }
 
@@ -209,34 +239,42 @@ export class ProtoWriter {
     this.raw(bytes);
   }
 
-  /** Starts a nested message; give what it returns to `close`. */
-  open(tag: number): number {
+  /** A field of a message or of bytes that is there and empty. */
+  emptyField(tag: number): void {
     this.uint32(tag);
-    this.#room(1);
-    return ++this.#at;
+    this.uint32(0);
   }
 
-  /** Ends a nested message: writes its length, moving the content when one byte is not enough for it. */
-  close(start: number): void {
+  /** Starts a nested message; give what it returns to `close`, with the same `guess` of its length's size. */
+  open(tag: number, guess = 1): number {
+    this.uint32(tag);
+    this.#room(guess);
+    this.#at += guess;
+    return this.#at;
+  }
+
+  /** Ends a nested message: writes its length, moving the content when that takes other room than was left. */
+  close(start: number, guess = 1): void {
     const written = this.#at - start;
     let size = written;
     let inside = this.#noted;
     while (inside > 0 && (this.#places[inside - 1] ?? 0) >= start) {
       size += this.#fragments[--inside]?.bytes.length ?? 0;
     }
-    if (size < 0x80) {
-      this.#bytes[start - 1] = size;
-      return;
-    }
-    const more = varintSize(size) - 1;
-    this.#room(more);
-    this.#bytes.copyWithin(start + more, start, this.#at);
-    for (; inside < this.#noted; inside++) {
-      this.#places[inside] = (this.#places[inside] ?? 0) + more;
-    }
-    this.#at = start - 1;
+    const more = varintSize(size) - guess;
+    if (more !== 0) this.#shift(start, more, inside);
+    this.#at = start - guess;
     this.uint32(size);
     this.#at += written;
+  }
+
+  /** Moves what was written from `start` on, and the fragments noted there, by some bytes. */
+  #shift(start: number, by: number, firstNoted: number): void {
+    this.#room(by);
+    this.#bytes.copyWithin(start + by, start, this.#at);
+    for (let index = firstNoted; index < this.#noted; index++) {
+      this.#places[index] = (this.#places[index] ?? 0) + by;
+    }
   }
 
   #room(size: number): void {

@@ -43,21 +43,21 @@ export class CountingLimiter<Params> {
   /** `params` undefined: open, nothing is counted. */
   peek(labels: Labels, params: Params | undefined): Decision {
     const value = this.#ask.value(labels);
-    if (value === undefined && this.#ask.keyed) return this.#pass("", true);
+    if (value === undefined && this.#ask.keyed) return this.#pass(undefined, "", true);
     const label = this.#ask.label(value);
-    if (params === undefined) return this.#pass(label, false);
+    if (params === undefined) return this.#pass(value, label, false);
     const want = this.#ask.tokens(labels, false);
-    return this.#decision(this.#engine.peek(value, want, params), label, want, false);
+    return this.#decision(this.#engine.peek(value, want, params), value, label, want, false);
   }
 
   take(labels: Labels, params: Params | undefined): Decision | Pending<Decision> {
     const value = this.#ask.value(labels);
     if (value === undefined && this.#ask.keyed) {
       this.#observer.odd("missing_limit_label");
-      return this.#pass("", true);
+      return this.#pass(undefined, "", true);
     }
     const label = this.#ask.label(value);
-    if (params === undefined) return this.#pass(label, false);
+    if (params === undefined) return this.#pass(value, label, false);
     const want = this.#ask.tokens(labels, true);
     const taken = this.#engine.take(value, want, params);
     if (!(taken instanceof Pending)) return this.#settle(taken, value, label, want, params);
@@ -86,21 +86,22 @@ export class CountingLimiter<Params> {
     want: number,
     params: Params,
   ): Decision {
-    if (taken.outcome !== "undecided") return this.#decision(taken, label, want, true);
+    if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, true);
     this.#observer.odd("undecided");
     const mode = this.component.onFailure;
-    if (mode === "open" || mode === "closed") return this.#undecided(label, mode);
-    return this.#standIn(this.#local.take(value, want, params), label, want, mode);
+    if (mode === "open" || mode === "closed") return this.#undecided(value, label, mode);
+    return this.#standIn(this.#local.take(value, want, params), value, label, want, mode);
   }
 
   /** Nothing was asked: the flow lacks the key, or the limiter is open. */
-  #pass(label: string, keyMissing: boolean): Decision {
+  #pass(value: string | undefined, label: string, keyMissing: boolean): Decision {
     return {
       component: this.component,
       outcome: "granted",
       dropped: false,
       keyMissing,
       label,
+      value,
       remaining: 0,
       current: 0,
       consumed: 0,
@@ -111,7 +112,13 @@ export class CountingLimiter<Params> {
     };
   }
 
-  #decision(taken: Taken, label: string, want: number, real: boolean): Decision {
+  #decision(
+    taken: Taken,
+    value: string | undefined,
+    label: string,
+    want: number,
+    real: boolean,
+  ): Decision {
     const granted = taken.outcome === "granted";
     return {
       component: this.component,
@@ -119,6 +126,7 @@ export class CountingLimiter<Params> {
       dropped: taken.outcome === "refused",
       keyMissing: false,
       label,
+      value,
       remaining: taken.remaining,
       current: taken.current,
       consumed: granted ? want : 0,
@@ -129,16 +137,22 @@ export class CountingLimiter<Params> {
     };
   }
 
-  #undecided(label: string, mode: "open" | "closed"): Decision {
-    const pass = this.#pass(label, false);
+  #undecided(value: string | undefined, label: string, mode: "open" | "closed"): Decision {
+    const pass = this.#pass(value, label, false);
     return { ...pass, outcome: "undecided", dropped: mode === "closed", failure: mode };
   }
 
-  #standIn(taken: Taken, label: string, want: number, mode: FailureMode): Decision {
+  #standIn(
+    taken: Taken,
+    value: string | undefined,
+    label: string,
+    want: number,
+    mode: FailureMode,
+  ): Decision {
     const id = STAND_IN + taken.id;
     const granted = taken.outcome === "granted";
     return {
-      ...this.#decision(taken, label, want, false),
+      ...this.#decision(taken, value, label, want, false),
       outcome: "undecided",
       requestId: this.#profile.slots ? id : "",
       grant: granted ? this.#grant(label, id, want) : undefined,

@@ -19,6 +19,7 @@ test("fields of a decision", () => {
     dropped: false,
     keyMissing: false,
     label: "user:x:y z",
+    value: "x:y z",
     remaining: 1,
     current: 1,
     consumed: 1,
