@@ -1,5 +1,5 @@
-// Base64 written straight into a buffer: no text is made on the way. Bytes that are written again and again
-// (`Fragment`) keep their encoded forms, one for each place in a group of three, so that they are only copied.
+// Base64 as bytes: no string is made on the way. What is written again and again (`Fragment`) keeps its
+// encoded forms, one for each place in a group of three, so that it is only copied.
 
 const ALPHABET = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
 
@@ -13,7 +13,7 @@ const PAD = 0x3d;
 
 /** Length of the padded text of so many bytes. */
 export function base64Length(bytes: number): number {
-  return Math.ceil(bytes / 3) * 4;
+  return (((bytes + 2) / 3) | 0) * 4;
 }
 
 /** Encoded bytes that do not change, as a piece of messages around them. */
@@ -37,66 +37,70 @@ export class Fragment {
   }
 }
 
-/** One text in the making. Used again for the next: nothing is allocated. */
+/** Room for the texts of most messages. */
+const FIRST_SIZE = 4_096;
+
+/**
+ * One text in the making, in memory of its own where whole groups can be stored at once; then copied to its
+ * place. Used again for the next: nothing is allocated.
+ */
 export class Base64Writer {
-  #to: Uint8Array = ALPHABET;
+  #text: Buffer = Buffer.allocUnsafeSlow(FIRST_SIZE);
+  #groups = viewOf(this.#text);
   #at = 0;
   /** Bytes of an unfinished group, and how many there are: 0 to 2. */
   #bits = 0;
   #open = 0;
 
-  /** From here on everything is written to `to`, which must have room for all of it. */
-  begin(to: Uint8Array, at: number): void {
-    this.#to = to;
-    this.#at = at;
+  /** Starts a text of at most so many bytes. */
+  begin(length: number): void {
+    this.#at = 0;
     this.#open = 0;
+    if (length <= this.#text.length) return;
+    this.#text = Buffer.allocUnsafeSlow(2 * length);
+    this.#groups = viewOf(this.#text);
   }
 
-  bytes(from: Uint8Array, start: number, end: number): void {
+  /** Needs a byte in `from` behind `end`, whatever it is. */
+  bytes(from: DataView, start: number, end: number): void {
     let next = start;
-    while (this.#open > 0 && next < end) this.#byte(from[next++] ?? 0);
-    const to = this.#to;
+    while (this.#open > 0 && next < end) this.#byte(from.getUint8(next++));
+    const groups = this.#groups;
     let at = this.#at;
     for (; next + 3 <= end; next += 3) {
-      const low = (from[next + 1] ?? 0) << 8;
-      const group = ((from[next] ?? 0) << 16) | low | (from[next + 2] ?? 0);
-      const first = PAIRS[group >>> 12] ?? 0;
-      const second = PAIRS[group & 0xfff] ?? 0;
-      to[at] = first;
-      to[at + 1] = first >>> 8;
-      to[at + 2] = second;
-      to[at + 3] = second >>> 8;
+      const group = from.getInt32(next);
+      const second = PAIRS[(group >>> 8) & 0xfff] ?? 0;
+      groups.setInt32(at, (PAIRS[group >>> 20] ?? 0) | (second << 16), true);
       at += 4;
     }
     this.#at = at;
-    while (next < end) this.#byte(from[next++] ?? 0);
+    while (next < end) this.#byte(from.getUint8(next++));
   }
 
   fragment(fragment: Fragment): void {
     const { bytes } = fragment;
     const skip = this.#open === 0 ? 0 : 3 - this.#open;
-    if (bytes.length < skip + 3) {
-      this.bytes(bytes, 0, bytes.length);
-      return;
+    const whole = Math.max(0, bytes.length - skip);
+    const rest = whole % 3;
+    for (let next = 0; next < bytes.length - whole; next++) this.#byte(bytes[next] ?? 0);
+    if (whole >= 3) {
+      const text = fragment.aligned(skip);
+      this.#text.set(text, this.#at);
+      this.#at += text.length;
     }
-    for (let next = 0; next < skip; next++) this.#byte(bytes[next] ?? 0);
-    const text = fragment.aligned(skip);
-    this.#to.set(text, this.#at);
-    this.#at += text.length;
-    const rest = (bytes.length - skip) % 3;
     for (let next = bytes.length - rest; next < bytes.length; next++) this.#byte(bytes[next] ?? 0);
   }
 
-  /** Writes what is open, padded. Where the text ends. */
-  end(): number {
+  /** Ends the text, padded, and copies it to its place. */
+  end(to: Uint8Array, at: number): void {
     const open = this.#open;
-    if (open === 0) return this.#at;
-    this.#byte(0);
-    if (open === 1) this.#byte(0);
-    const at = this.#at;
-    this.#to[at - 1] = PAD;
-    if (open === 1) this.#to[at - 2] = PAD;
-    return at;
+    if (open > 0) {
+      this.#byte(0);
+      if (open === 1) this.#byte(0);
+      this.#text[this.#at - 1] = PAD;
+      if (open === 1) this.#text[this.#at - 2] = PAD;
+    }
+    this.#text.copy(to, at, 0, this.#at);
   }
 
   #byte(byte: number): void {
@@ -104,15 +108,14 @@ export class Base64Writer {
     this.#bits = group;
     this.#open += 1;
     if (this.#open < 3) return;
-    const first = PAIRS[(group >>> 12) & 0xfff] ?? 0;
     const second = PAIRS[group & 0xfff] ?? 0;
-    const at = this.#at;
-    const to = this.#to;
-    to[at] = first;
-    to[at + 1] = first >>> 8;
-    to[at + 2] = second;
-    to[at + 3] = second >>> 8;
-    this.#at = at + 4;
+    this.#groups.setInt32(this.#at, (PAIRS[(group >>> 12) & 0xfff] ?? 0) | (second << 16), true);
+    this.#at += 4;
     this.#open = 0;
   }
+}
+
+/** The same memory, to read and store four bytes at once. */
+export function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
 }

@@ -3,7 +3,7 @@
 // Fragments, encoded once for many messages, are only noted, and copied when the message is taken.
 
 import { isAscii } from "node:buffer";
-import type { Base64Writer, Fragment } from "./base64.ts";
+import { type Base64Writer, base64Length, type Fragment, viewOf } from "./base64.ts";
 import { asBuffer, type Span } from "./proto-reader.ts";
 
 const FIRST_SIZE = 4096;
@@ -12,6 +12,7 @@ const SHORT = 64;
 
 export class ProtoWriter {
   #bytes: Buffer = Buffer.allocUnsafeSlow(FIRST_SIZE);
+  #view = viewOf(this.#bytes);
   #at = 0;
   /** Those of this message are the first `#noted`, each with its place among the bytes. */
   readonly #fragments: Fragment[] = [];
@@ -63,17 +64,17 @@ export class ProtoWriter {
 
   /** Writes what was written as padded base64, `base64Length(length)` bytes of it. */
   base64(writer: Base64Writer, to: Uint8Array, at: number): void {
-    writer.begin(to, at);
+    writer.begin(base64Length(this.length));
     let from = 0;
     for (let index = 0; index < this.#noted; index++) {
       const place = this.#places[index] ?? 0;
       const fragment = this.#fragments[index];
-      writer.bytes(this.#bytes, from, place);
+      writer.bytes(this.#view, from, place);
       if (fragment !== undefined) writer.fragment(fragment);
       from = place;
     }
-    writer.bytes(this.#bytes, from, this.#at);
-    writer.end();
+    writer.bytes(this.#view, from, this.#at);
+    writer.end(to, at);
   }
 
   /** Bytes as they are, without tag or length, that will be written again in other messages. */
@@ -128,7 +129,8 @@ export class ProtoWriter {
     if (value === 0 && !Object.is(value, -0)) return;
     this.uint32(tag);
     this.#room(8);
-    this.#at = this.#bytes.writeDoubleLE(value, this.#at);
+    this.#view.setFloat64(this.#at, value, true);
+    this.#at += 8;
   }
 
   /** A string field, left out when it is empty. */
@@ -278,10 +280,16 @@ export class ProtoWriter {
   }
 
   #room(size: number): void {
-    if (this.#at + size <= this.#bytes.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.#at + size));
+    if (this.#at + size < this.#bytes.length) return;
+    this.#grow(size);
+  }
+
+  /** There is always a byte more than what was written: base64 reads in fours. */
+  #grow(size: number): void {
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.#at + size + 1));
     larger.set(this.#bytes.subarray(0, this.#at));
     this.#bytes = larger;
+    this.#view = viewOf(larger);
   }
 }
 
