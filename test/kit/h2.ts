@@ -34,7 +34,7 @@ export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1")
 /** Largest payload of a frame that may be sent unasked. */
 export const FULL = 16_384;
 const NONE = new Uint8Array();
-const WAIT_MS = 10_000;
+const WAIT_MS = 40_000;
 
 export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4);
@@ -190,6 +190,7 @@ export class RawPeer {
 
   /** Reads from the socket; before it nothing is. */
   listen(): void {
+    if (this.socket.listenerCount("data") > 0) return;
     this.socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 

@@ -11,6 +11,7 @@ import type { Http2Fault, PortLog, PortSettings, ServerMeter } from "#serve/sett
 export const realClock: Clock = {
   now: () => performance.now(),
   wall: () => performance.timeOrigin + performance.now(),
+  wallSince: () => performance.timeOrigin + performance.now(),
   alarm(ms, ring) {
     const timer = setTimeout(ring, Math.max(0, ms));
     return () => clearTimeout(timer);
@@ -139,7 +140,7 @@ export function dial(test: TestContext, { host, port }: TestPort): Socket {
 export async function until(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  ms = 10_000,
+  ms = 40_000,
 ): Promise<void> {
   const started = performance.now();
   while (!(await holds())) {

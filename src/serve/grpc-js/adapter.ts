@@ -66,7 +66,10 @@ class Progress {
   }
 
   failed(thrown: unknown): Status {
-    const fault = failureOf(thrown, this.#method, this.#around.log);
+    // What the library throws into a handler whose caller has left is no failure of the handler.
+    const fault = this.call.cancelled
+      ? new Fault("CANCELLED", "the caller went away", { cause: thrown })
+      : failureOf(thrown, this.#method, this.#around.log);
     this.#count(fault.code);
     const metadata = this.call.lastFields();
     return {

@@ -89,6 +89,11 @@ export class Connection implements Receiving {
     return this.#state !== "over";
   }
 
+  /** We do not read until the peer has taken what it was sent. */
+  get deaf(): boolean {
+    return this.open && this.socket.isPaused();
+  }
+
   get leaving(): boolean {
     return this.#state === "leaving";
   }
@@ -162,6 +167,7 @@ export class Connection implements Receiving {
   /** The socket is gone. */
   closed(): void {
     this.#state = "over";
+    this.#receiver.closed();
     this.streams.drop();
   }
 

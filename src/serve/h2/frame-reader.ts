@@ -99,7 +99,7 @@ export class FrameReader {
     this.#flags = flags;
     this.#stream = stream;
     this.#left = length;
-    this.#parts = Buffer.allocUnsafe(length);
+    this.#parts = Buffer.alloc(0);
     this.#partsSeen = 0;
     return at;
   }
@@ -133,16 +133,26 @@ export class FrameReader {
   /** More of the payload of the frame at hand; there is at least one byte of it. */
   #goOn(chunk: Buffer, at: number, end: number): number {
     const taken = Math.min(this.#left, end - at);
-    const parts = this.#parts;
-    if (parts === undefined) return this.#goOnData(chunk, at, taken);
+    if (this.#parts === undefined) return this.#goOnData(chunk, at, taken);
+    const parts = this.#grown(this.#parts, taken);
     chunk.copy(parts, this.#partsSeen, at, at + taken);
     this.#partsSeen += taken;
     this.#left -= taken;
     if (this.#left === 0) {
       this.#parts = undefined;
-      this.#sink.frame(this.#type, this.#flags, this.#stream, parts, 0, parts.length);
+      this.#sink.frame(this.#type, this.#flags, this.#stream, parts, 0, this.#partsSeen);
     }
     return at + taken;
+  }
+
+  /** Room for `more` bytes: in proportion to what has come, never to what a frame's head promises. */
+  #grown(parts: Buffer, more: number): Buffer {
+    const needed = this.#partsSeen + more;
+    if (needed <= parts.length) return parts;
+    const larger = Buffer.allocUnsafe(Math.min(this.#partsSeen + this.#left, 2 * needed));
+    parts.copy(larger, 0, 0, this.#partsSeen);
+    this.#parts = larger;
+    return larger;
   }
 
   #goOnData(chunk: Buffer, at: number, taken: number): number {

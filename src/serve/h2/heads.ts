@@ -27,18 +27,32 @@ export type WholeBlock = (
   end: number,
 ) => void;
 
+/** Counts bytes that are kept against the bounds of the connection and of all. */
+export interface Keeper {
+  hold(bytes: number): boolean;
+  release(bytes: number): void;
+}
+
 export class HeadReader {
   readonly #decoder = new Decoder(HEADER_TABLE);
   readonly #remembered = new RememberedHeads();
   readonly #maxList: number;
   readonly #whole: WholeBlock;
+  readonly #keeper: Keeper;
   #unfinished: Unfinished | undefined;
   /** Of the block that was decoded last: its stream depends on itself (RFC 7540 §5.3.1). */
   selfish = false;
 
-  constructor(maxList: number, whole: WholeBlock) {
+  constructor(maxList: number, whole: WholeBlock, keeper: Keeper) {
     this.#maxList = maxList;
     this.#whole = whole;
+    this.#keeper = keeper;
+  }
+
+  /** The connection is gone. */
+  forget(): void {
+    if (this.#unfinished !== undefined) this.#keeper.release(this.#unfinished.size);
+    this.#unfinished = undefined;
   }
 
   /** Stream of a block that is not whole: until then no other frame may come (RFC 9113 §6.10). */
@@ -65,19 +79,16 @@ export class HeadReader {
     const ends = (flags & FLAG.endStream) !== 0;
     if ((flags & FLAG.endHeaders) !== 0) this.#whole(stream, ends, bytes, from, to);
     else {
-      const part = Buffer.from(bytes.subarray(from, to));
-      this.#unfinished = { stream, ends, parts: [part], size: part.length };
+      this.#unfinished = { stream, ends, parts: [], size: 0 };
+      this.#keep(this.#unfinished, bytes, from, to);
     }
   }
 
   continuation(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
     const unfinished = this.#unfinished;
     if (unfinished?.stream !== stream) throw protocolFault("CONTINUATION without a header block");
-    unfinished.size += end - start;
-    if (unfinished.size > this.#maxList * BLOCK_PER_LIST) {
-      throw new ConnectionFault(ERROR.calm, "header_list", "the header block is too large");
-    }
-    if (unfinished.parts.push(Buffer.from(bytes.subarray(start, end))) > MAX_BLOCK_FRAMES) {
+    this.#keep(unfinished, bytes, start, end);
+    if (unfinished.parts.length > MAX_BLOCK_FRAMES) {
       throw new ConnectionFault(
         ERROR.calm,
         "continuation_flood",
@@ -85,9 +96,21 @@ export class HeadReader {
       );
     }
     if ((flags & FLAG.endHeaders) === 0) return;
-    this.#unfinished = undefined;
+    this.forget();
     const block = Buffer.concat(unfinished.parts, unfinished.size);
     this.#whole(stream, unfinished.ends, block, 0, block.length);
+  }
+
+  #keep(unfinished: Unfinished, bytes: Buffer, start: number, end: number): void {
+    const size = end - start;
+    if (unfinished.size + size > this.#maxList * BLOCK_PER_LIST) {
+      throw new ConnectionFault(ERROR.calm, "header_list", "the header block is too large");
+    }
+    if (!this.#keeper.hold(size)) {
+      throw new ConnectionFault(ERROR.calm, "header_list", "too many header blocks are not whole");
+    }
+    unfinished.size += size;
+    unfinished.parts.push(Buffer.from(bytes.subarray(start, end)));
   }
 
   /** Head of a request; undefined when it is malformed. Throws when the block does not decode. */

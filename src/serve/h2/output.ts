@@ -83,6 +83,7 @@ export class Output {
   /** The end of a turn. Returns whether what was choked may go on. */
   rest(): boolean {
     this.flush();
+    this.takeBack();
     this.#turn = 0;
     if (!this.choked || this.#socket.writableLength > MAX_UNTAKEN || !this.#socket.writable) {
       return false;
@@ -98,7 +99,7 @@ export class Output {
     const socket = this.#socket;
     if (this.#end === 0 || !socket.writable) {
       // Nobody is there to take anything: whoever would write on waits until that has been noticed.
-      this.choked = !socket.writable;
+      if (!socket.writable) this.choked = true;
       this.#chunks.giveBack(chunk);
       return;
     }
@@ -114,13 +115,20 @@ export class Output {
 
   #lend(chunk: Buffer, waiting: number): void {
     if (waiting > MAX_UNTAKEN) this.choked = true;
-    const lent = this.#lent ?? [];
-    this.#lent = lent;
+    this.takeBack();
+    this.#lent ??= [];
+    this.#lent.push({ chunk, until: this.#given });
+  }
+
+  /** Chunks that the system has taken whole are free again. */
+  takeBack(): void {
+    const lent = this.#lent;
+    if (lent === undefined) return;
     const { taken } = this;
-    while (lent[0] !== undefined && lent[0].until <= taken) {
-      this.#chunks.giveBack(lent[0].chunk);
+    for (let first = lent[0]; first !== undefined && first.until <= taken; first = lent[0]) {
+      this.#chunks.giveBack(first.chunk);
       lent.shift();
     }
-    lent.push({ chunk, until: this.#given });
+    if (lent.length === 0) this.#lent = undefined;
   }
 }

@@ -45,6 +45,9 @@ export class Watch {
   /** False when the peer is not there any more and the connection is to be destroyed. */
   sweep(): boolean {
     const connection = this.#connection;
+    connection.out.takeBack();
+    // While we do not read, nothing that is late is the peer's doing, but that it does not read either.
+    if (connection.deaf) return this.#reads();
     connection.now++;
     connection.guard.refill(this.#every / 1_000);
     if (connection.leaving && ++this.#leavingSweeps * this.#every >= FAREWELL_MS) connection.name();

@@ -54,14 +54,21 @@ export class Receiver implements FrameSink {
   constructor(connection: Receiving, answer: Answerer, maxHeaderList: number) {
     this.#connection = connection;
     this.#answer = answer;
-    this.#heads = new HeadReader(maxHeaderList, (stream, ends, block, start, end) =>
-      this.#block(stream, ends, block, start, end),
+    this.#heads = new HeadReader(
+      maxHeaderList,
+      (stream, ends, block, start, end) => this.#block(stream, ends, block, start, end),
+      connection,
     );
   }
 
   /** Stream whose header block is not whole, or 0. */
   get midBlock(): number {
     return this.#heads.open;
+  }
+
+  /** The connection is gone. */
+  closed(): void {
+    this.#heads.forget();
   }
 
   /** The end of what a read brought. */

@@ -288,8 +288,9 @@ export class H2Stream implements Stream {
     const most = Math.min(line.peerMaxFrame, DATA_ROOM);
     let at = start;
     do {
-      const part = Math.min(most, bytes.length - at, this.window, line.window);
-      const stops = out.choked || part <= 0;
+      // Windows may be below nothing (RFC 9113 §6.9.2).
+      const part = Math.max(0, Math.min(most, bytes.length - at, this.window, line.window));
+      const stops = out.choked || part === 0;
       if (stops && at < bytes.length) {
         if (out.choked || line.window <= 0) line.blocked(this);
         return at;

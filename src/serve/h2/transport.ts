@@ -137,11 +137,16 @@ class H2Transport implements Transport, Shared {
     const place = this.#places.get(connection);
     if (place === undefined) return;
     const { socket } = place;
-    place.forget();
+    const linger = () => {
+      place.forget();
+      place.forget = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
+    };
     // Whoever floods us is not listened to any longer. It may still read why, unless it does not read at all.
     if (failed) socket.pause();
+    // Replies that are on their way have their own time: write_timeout, the age's grace, the drain's.
+    if (failed || socket.writableLength === 0) linger();
+    else socket.once("finish", linger);
     socket.end();
-    place.forget = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
   }
 
   #flush(): void {

@@ -58,6 +58,8 @@ export abstract class HttpExchange implements Call, Received {
   protected abstract readonly requestTarget: string;
   /** More header fields than are taken. */
   protected abstract readonly overflow: boolean;
+  /** It came after the last one that is still taken. */
+  protected abstract readonly refused: boolean;
   /** More of the request is to be read before its reply, although nobody wants it. */
   protected abstract readonly unfinished: boolean;
 
@@ -88,7 +90,7 @@ export abstract class HttpExchange implements Call, Received {
   protected begin(): void {
     try {
       const { around } = this;
-      if (around.draining) throw new Fault("UNAVAILABLE", "shutting down");
+      if (this.refused) throw new Fault("UNAVAILABLE", "shutting down");
       if (this.overflow) throw tooManyHeaders();
       this.#target = readTarget(this.requestTarget);
       this.#found = around.router.find(this.httpMethod, this.#target.path);

@@ -48,6 +48,10 @@ export class Http1Exchange extends HttpExchange {
     return this.#request.url ?? "";
   }
 
+  protected get refused(): boolean {
+    return this.around.draining;
+  }
+
   /** Node reads what is left by itself. */
   protected get unfinished(): boolean {
     return false;

@@ -66,6 +66,11 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return this.#head.overflow || this.#fields.count > MAX_HEADERS;
   }
 
+  /** The connection itself says which calls it still takes (GOAWAY), and brings no other. */
+  protected get refused(): boolean {
+    return false;
+  }
+
   /** A reply would end the stream, and what is wrong with the rest of the request could not be said. */
   protected get unfinished(): boolean {
     return !this.#whole;
