@@ -132,6 +132,8 @@ export class Connection implements Receiving {
       this.out.flush();
     }
     if (this.#state !== "left") return;
+    // What waited last has just been written.
+    this.out.flush();
     this.#state = "over";
     this.#shared.finished(this, false);
   }

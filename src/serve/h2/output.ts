@@ -106,6 +106,13 @@ export class Output {
     this.#given += this.#end;
     this.#turn += this.#end;
     if (this.#turn > MAX_TURN) this.choked = true;
+    // Behind what waits, little is copied: else each small frame to a peer that does not read would keep a chunk.
+    if (socket.writableLength > 0 && this.#end < CHUNK / 2) {
+      socket.write(Buffer.from(chunk.subarray(0, this.#end)));
+      this.#chunks.giveBack(chunk);
+      if (socket.writableLength > MAX_UNTAKEN) this.choked = true;
+      return;
+    }
     socket.write(chunk.subarray(0, this.#end));
     const waiting = socket.writableLength;
     // Nothing waits: the system has taken every byte, and the memory is free again.

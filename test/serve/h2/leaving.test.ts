@@ -10,6 +10,7 @@ import { fakeClock } from "../../kit/clock.ts";
 import {
   ACK,
   call,
+  DATA,
   END_HEADERS,
   END_STREAM,
   frame,
@@ -148,6 +149,23 @@ async function longReply() {
   };
   return { ...server, peer, take };
 }
+
+test("a long reply that is read slowly but steadily arrives whole in spite of a drain", async (t) => {
+  const { clock, faults, peer, take, transport } = await longReply();
+  t.after(() => transport.cut());
+  const [piece, every] = [16 * KB, 500];
+  for (let taken = 0; taken < MB + 64 * KB && !peer.socket.destroyed; taken += piece) {
+    await take(piece, every);
+  }
+  const body = Buffer.concat(peer.of(DATA, 1).map(({ payload }) => payload));
+  assert.equal(body.length, MB + 5);
+  assert.ok(body.subarray(5).equals(BIG), "the bytes that were sent");
+  assert.equal(peer.of(HEADERS, 1).length, 2, "and its trailers");
+  assert.equal(lastOf(peer.of(GOAWAY).at(-1) ?? assert.fail("no GOAWAY")), 1);
+  clock.advance(SWEEP_MS);
+  assert.equal(peer.socket.destroyed, true, "then the connection ends");
+  assert.deepEqual(faults, []);
+});
 
 test("a long reply whose reader stops does not outlive its time in a drain", async (t) => {
   const { faults, http, peer, take, transport } = await longReply();
