@@ -194,12 +194,12 @@ test("chunks are not used again before the peer has taken them, and an idle outp
   const chunks = new Chunks();
   const counted = countChunks({ chunks });
   const outputs = Array.from({ length: 5 }, () => outputOn(chunks));
-  const parts = Array.from({ length: 20 }, (_, at) => Buffer.alloc(20 * KB, at + 1));
+  const parts = Array.from({ length: 20 }, (_, at) => Buffer.alloc(40 * KB, at + 1));
   for (const { socket } of outputs) socket.allow(0);
   for (const [at, part] of parts.entries()) {
     for (const { socket, output, write } of outputs) {
       write(part);
-      if (at % 3 === 0) socket.allow(10 * KB);
+      if (at % 3 === 0) socket.allow(20 * KB);
       output.rest();
     }
   }
