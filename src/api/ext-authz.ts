@@ -16,9 +16,9 @@ export function extAuthz(door: Door): UnaryHandler {
     const judged = door.mind.judge(check);
     if (judged instanceof Pending) {
       check.http.keep();
-      return wait(judged, call.signal(), (verdict) => check.reply(verdict, call));
+      return wait(judged, call.signal(), (verdict) => check.reply(verdict, call, false));
     }
-    const reply = check.reply(judged, call);
+    const reply = check.reply(judged, call, call.copiesReply === true);
     check.http.release();
     spare = check;
     return reply;

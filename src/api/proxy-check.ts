@@ -73,11 +73,12 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.#destination = servicesLabel(atDestination);
   }
 
-  reply(verdict: Verdict, call: Call): Uint8Array {
+  /** A reply that is lent is only there until the next one of this door. */
+  reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
     const { shapes, proto, nextId } = this.#door;
     call.reply(DECISION_ID, nextId());
     const answer = this.#answer.ofProxy(this, this.labels, verdict, shapes);
-    return proto.writeAuth(answer, answer.own ? this : undefined);
+    return proto.writeAuth(answer, answer.own ? this : undefined, lent);
   }
 
   get fixed(): Fragment {

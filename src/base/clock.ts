@@ -5,6 +5,8 @@ export interface Clock {
   now(): number;
   /** Unix milliseconds, fractions included. For timestamps in replies and logs only. */
   wall(): number;
+  /** The same now, for who has what `wall` said a moment ago: for half of its price, and never before that. */
+  wallSince(wall: number): number;
   /** Calls `ring` once after `ms`; the returned function takes the alarm back (idempotent). */
   alarm(ms: number, ring: () => void): () => void;
 }

@@ -257,7 +257,7 @@ class Judgement implements Verdict {
     this.reason = reason;
     this.deniedStatus = deniedStatus;
     this.waitMs = waitMs;
-    this.end = this.#world.clock.wall();
+    this.end = this.#world.clock.wallSince(this.start);
     // A caller that went away hears nothing: it was not refused, and counts as no decision.
     if (this.#gone) this.#world.observer.odd("abandoned");
     else this.#world.observer.decided(this.#flow, this);

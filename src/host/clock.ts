@@ -23,6 +23,8 @@ export function realClock(): Clock {
       ahead = shown - steady;
       return shown;
     },
+    // Steps of the system's clock on the way are not looked for: times of one piece of work fit together.
+    wallSince: (wall) => Math.max(wall, performance.now() + ahead),
     alarm(ms, ring) {
       let timer: NodeJS.Timeout;
       const until = performance.now() + ms;

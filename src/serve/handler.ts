@@ -11,6 +11,8 @@ export interface Call {
   readonly peer: string;
   /** First value of a request metadata key or header (lower case), or undefined. `-bin` values are in base64. */
   header(name: string): string | undefined;
+  /** The reply is copied before the handler is called again: what it returns at once may lie in memory that it uses again. */
+  readonly copiesReply?: boolean;
   /** Aborted when the caller goes away or the deadline passes. Made on first use: most checks never ask. */
   signal(): AbortSignal;
   /** Sets a reply header (gRPC: initial metadata). Lower case; `-bin` values are given in base64. */

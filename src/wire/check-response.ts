@@ -126,17 +126,6 @@ export interface ReturnStatus {
   readonly error: string;
 }
 
-/** Milliseconds as whole seconds and nanoseconds, for timestamps and durations alike. */
-export function splitMs(ms: number): { readonly seconds: number; readonly nanos: number } {
-  let seconds = Math.floor(ms / 1_000);
-  let nanos = Math.round((ms - seconds * 1_000) * 1e6);
-  if (nanos === 1e9) {
-    seconds += 1;
-    nanos = 0;
-  }
-  return { seconds, nanos };
-}
-
 const SAMPLER_INFO = (22 << 3) | 2;
 
 /** The member of the oneof `details` by the component's kind. */
@@ -170,8 +159,8 @@ export class CheckResponseWriter {
   write(reply: CheckReply, telemetry?: TelemetryWriter): ProtoWriter {
     const out = this.#out;
     out.reset();
-    this.#writeTime(0x0a, reply.start);
-    this.#writeTime(0x12, reply.end);
+    out.time(0x0a, reply.start);
+    out.time(0x12, reply.end);
     for (const service of reply.services) out.text(0x22, service);
     out.textField(0x2a, reply.controlPoint);
     if (telemetry === undefined) out.fragment(reply.keys.proto);
@@ -192,7 +181,7 @@ export class CheckResponseWriter {
       out.close(start);
     }
     for (const decision of reply.decisions) this.#writeDecision(decision);
-    if (reply.waitMs > 0) this.#writeTime(0x6a, reply.waitMs);
+    if (reply.waitMs > 0) out.time(0x6a, reply.waitMs);
     out.uint32Field(0x70, reply.deniedStatus);
     if (reply.cache !== undefined) this.#writeCache(reply.cache);
     if (reply.expectEnd) {
@@ -200,19 +189,6 @@ export class CheckResponseWriter {
       out.uint32(1);
     }
     return out;
-  }
-
-  /** A Timestamp or Duration: seconds and nanoseconds have the same numbers in both. */
-  #writeTime(tag: number, ms: number): void {
-    const out = this.#out;
-    const start = out.open(tag);
-    const { seconds, nanos } = splitMs(ms);
-    if (seconds !== 0) {
-      out.tag(0x08);
-      out.int64(seconds);
-    }
-    out.uint32Field(0x10, nanos);
-    out.close(start);
   }
 
   #writeDecision(decision: ReportedDecision): void {
@@ -224,16 +200,12 @@ export class CheckResponseWriter {
     out.uint32Field(0x20, decision.dropped ? 1 : 0);
     out.uint32Field(0x28, decision.keyMissing ? 1 : 0);
     out.uint32Field(0x50, component.deniedStatus);
-    if (decision.waitMs >= 0) this.#writeTime(0x5a, decision.waitMs);
+    if (decision.waitMs >= 0) out.time(0x5a, decision.waitMs);
     const tag = INFO_TAG[component.kind];
     const info = out.open(tag);
     this.#writeLabel(decision, known);
     if (tag !== SAMPLER_INFO) {
-      const tokens = out.open(0x12);
-      out.doubleField(0x09, decision.remaining);
-      out.doubleField(0x11, decision.current);
-      out.doubleField(0x19, decision.consumed);
-      out.close(tokens);
+      out.doubles(0x12, decision.remaining, decision.current, decision.consumed);
       if (component.kind === "concurrency_limiter") out.textField(0x1a, decision.requestId);
     }
     out.close(info);

@@ -9,7 +9,7 @@ import {
   headerAsReceived,
   MAX_HEADERS,
 } from "./headers.ts";
-import { BYTES, headerText, ProtoReader, Span, VARINT } from "./proto-reader.ts";
+import { BYTES, headerText, ProtoReader, ShortTexts, Span, VARINT } from "./proto-reader.ts";
 
 export interface SocketEnd {
   readonly address: string;
@@ -75,6 +75,7 @@ export class AuthRequest implements HeaderList {
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
+  readonly #short = new ShortTexts();
   #count = 0;
   /** Start and end of each header's value. */
   #values = new Int32Array(2 * FIRST_HEADERS);
@@ -139,7 +140,7 @@ export class AuthRequest implements HeaderList {
     const start = this.#values[index * 2] ?? 0;
     const end = this.#values[index * 2 + 1] ?? 0;
     if (this.repeated === "join") return headerText(this.bytes, start, end);
-    return this.bytes.toString("utf8", start, end);
+    return this.#short.text(this.bytes, start, end);
   }
 
   /** Value of a header by its name as received. */
@@ -170,13 +171,13 @@ export class AuthRequest implements HeaderList {
     return this.#reader;
   }
 
-  /** Notes a header by where its value lies. */
-  addHeader(name: HeaderName, start: number, end: number): void {
+  /** Notes a header by where its name and value lie. */
+  addHeader(names: HeaderNames, key: number, keyEnd: number, start: number, end: number): void {
     const at = this.#count;
     if (at >= MAX_HEADERS) throw tooManyHeaders();
     if (at * 2 === this.#values.length) this.#grow();
     // Not emptied before: a list that grows anew for each request would be allocated anew.
-    this.names[at] = name;
+    this.names[at] = names.ofBytes(this.bytes, key, keyEnd);
     this.#values[at * 2] = start;
     this.#values[at * 2 + 1] = end;
     this.#count = at + 1;
@@ -382,7 +383,7 @@ function readHeader(
   reader.at = end;
   // The map is ignored once the raw list was seen: it says the same, less exactly.
   if (!raw && request.repeated === "join") return;
-  request.addHeader(names.ofBytes(bytes, keyStart, keyEnd), valueStart, end);
+  request.addHeader(names, keyStart, keyEnd, valueStart, end);
 }
 
 /** The same, whatever its fields and their order. */
@@ -413,5 +414,5 @@ function readOddHeader(
     } else reader.skip(field, end);
   }
   if (!raw && request.repeated === "join") return;
-  request.addHeader(names.ofBytes(reader.bytes, keyStart, keyEnd), start, stop);
+  request.addHeader(names, keyStart, keyEnd, start, stop);
 }

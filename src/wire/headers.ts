@@ -194,7 +194,9 @@ export function headerByLabel(list: HeaderList, label: string): string | undefin
   let found = -1;
   for (let at = 0; at < names.length; at++) {
     const name = names[at];
-    if (name === undefined || name.label !== label || name.pseudo) continue;
+    // To compare lengths first is a call less for most.
+    if (name === undefined || name.label.length !== label.length) continue;
+    if (name.label !== label || name.pseudo) continue;
     if (found >= 0) return headerByName(list, smallest(names, label));
     found = at;
   }

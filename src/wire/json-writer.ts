@@ -3,9 +3,9 @@
 
 import { isAscii } from "node:buffer";
 import { Base64Writer, base64Length } from "./base64.ts";
-import { splitMs } from "./check-response.ts";
 import type { Span } from "./proto-reader.ts";
 import type { ProtoWriter } from "./proto-writer.ts";
+import { splitMs } from "./proto-writer.ts";
 
 const FIRST_SIZE = 8_192;
 /** Up to here a loop copies faster than a call into the platform. */

@@ -92,15 +92,7 @@ export class ProtoWriter {
 
   uint32(value: number): void {
     this.#room(5);
-    const bytes = this.#bytes;
-    let at = this.#at;
-    let rest = value >>> 0;
-    while (rest > 0x7f) {
-      bytes[at++] = (rest & 0x7f) | 0x80;
-      rest >>>= 7;
-    }
-    bytes[at++] = rest;
-    this.#at = at;
+    this.#at = putVarint(this.#bytes, this.#at, value);
   }
 
   /** Signed; negative numbers take ten bytes. */
@@ -131,6 +123,50 @@ export class ProtoWriter {
     this.#room(8);
     this.#view.setFloat64(this.#at, value, true);
     this.#at += 8;
+  }
+
+  /** A Timestamp or Duration of so many ms: seconds and nanoseconds have the same numbers in both. */
+  time(tag: number, ms: number): void {
+    const { seconds, nanos } = splitMs(ms);
+    if (seconds > 0xffffffff || seconds < 0) {
+      this.#longTime(tag, seconds, nanos);
+      return;
+    }
+    this.#room(14);
+    const bytes = this.#bytes;
+    const start = this.#at + 2;
+    let at = start;
+    if (seconds !== 0) {
+      bytes[at++] = 0x08;
+      at = putVarint(bytes, at, seconds);
+    }
+    if (nanos !== 0) {
+      bytes[at++] = 0x10;
+      at = putVarint(bytes, at, nanos);
+    }
+    bytes[start - 2] = tag;
+    bytes[start - 1] = at - start;
+    this.#at = at;
+  }
+
+  #longTime(tag: number, seconds: number, nanos: number): void {
+    const start = this.open(tag);
+    this.tag(0x08);
+    this.int64(seconds);
+    this.uint32Field(0x10, nanos);
+    this.close(start);
+  }
+
+  /** A message of three doubles, fields 1 to 3. */
+  doubles(tag: number, first: number, second: number, third: number): void {
+    this.#room(29);
+    const start = this.#at + 2;
+    this.#at = start;
+    this.doubleField(0x09, first);
+    this.doubleField(0x11, second);
+    this.doubleField(0x19, third);
+    this.#bytes[start - 2] = tag;
+    this.#bytes[start - 1] = this.#at - start;
   }
 
   /** A string field, left out when it is empty. */
@@ -298,4 +334,27 @@ export function varintSize(value: number): number {
   if (value < 0x4000) return 2;
   if (value < 0x200000) return 3;
   return value < 0x10000000 ? 4 : 5;
+}
+
+/** Where the varint ends that was put at `start`. */
+export function putVarint(bytes: Uint8Array, start: number, value: number): number {
+  let at = start;
+  let rest = value >>> 0;
+  while (rest > 0x7f) {
+    bytes[at++] = (rest & 0x7f) | 0x80;
+    rest >>>= 7;
+  }
+  bytes[at++] = rest;
+  return at;
+}
+
+/** Milliseconds as whole seconds and nanoseconds, for timestamps and durations alike. */
+export function splitMs(ms: number): { readonly seconds: number; readonly nanos: number } {
+  let seconds = Math.floor(ms / 1_000);
+  let nanos = Math.round((ms - seconds * 1_000) * 1e6);
+  if (nanos === 1e9) {
+    seconds += 1;
+    nanos = 0;
+  }
+  return { seconds, nanos };
 }

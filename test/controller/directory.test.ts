@@ -101,6 +101,7 @@ test("a slow look makes the next one later, but an edit keeps its second", async
   let spent = 0;
   const slow: Clock = {
     wall: clock.wall,
+    wallSince: clock.wallSince,
     // Every question finds the clock 200 ms further on.
     now() {
       spent += 200;
@@ -124,6 +125,7 @@ test("a long reload does not put the next look off", async (t) => {
   let spent = 0;
   const recording: Clock = {
     wall: clock.wall,
+    wallSince: clock.wallSince,
     now: () => clock.now() + spent,
     alarm(ms, ring) {
       pauses.push(ms);

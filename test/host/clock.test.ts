@@ -30,6 +30,17 @@ test("wall time follows when the system's clock is set", (t) => {
   assert.ok(new Set(shown).size > 100, "fractions are kept after the step");
 });
 
+test("wall time goes on from what it said, and not back where the system's clock does", (t) => {
+  const { wall, wallSince } = realClock();
+  const start = wall();
+  const later = wallSince(start);
+  assert.ok(later >= start && later <= wall() + 1);
+  const system = Date.now;
+  t.mock.method(Date, "now", () => system() - 3_600_000);
+  wall();
+  assert.equal(wallSince(later), later);
+});
+
 test("an alarm rings once, and not after it was taken back", async () => {
   const { alarm } = realClock();
   const alive = setInterval(() => undefined, 1_000);

@@ -6,6 +6,7 @@ import { STATUS_NAMES } from "#base/http-status.ts";
 import {
   type CheckReply,
   KeyList,
+  type ReportedComponent,
   type ReportedDecision,
   writeFlowEndResponse,
 } from "#wire/check-response.ts";
@@ -152,6 +153,24 @@ describe("writing CheckResponse", () => {
             want.remaining,
           );
         });
+      }),
+    );
+  });
+
+  it("writes a label the same, whether it is told which value ends its label or not", () => {
+    const prefixes = new Map<ReportedComponent, string | undefined>(
+      components.map((component, at) => [component, ["key:", "é:", ""][at % 3]]),
+    );
+    const split = fc.record({ decision, value: fc.oneof(text, fc.constant("")) });
+    fc.assert(
+      fc.property(reply, fc.array(split, { minLength: 1, maxLength: 4 }), (given, splits) => {
+        const labelled = splits.map(({ decision: one, value }) => {
+          const label = `${prefixes.get(one.component)}${value}`;
+          return { whole: { ...one, label }, parts: { ...one, label, value } };
+        });
+        const parts = proto.writeCheck({ ...given, decisions: labelled.map((each) => each.parts) });
+        const whole = proto.writeCheck({ ...given, decisions: labelled.map((each) => each.whole) });
+        assert.deepEqual(parts, whole);
       }),
     );
   });

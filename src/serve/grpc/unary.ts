@@ -9,6 +9,11 @@ import { LATE, NO_MESSAGE, SLOW, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./sta
 export class UnaryCall extends RunningCall implements Exchange {
   #reader: MessageReader | undefined;
 
+  /** What a stream cannot send at once it copies. */
+  get copiesReply(): boolean {
+    return true;
+  }
+
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     if (last && this.#reader === undefined && isOneMessage(chunk, start, end)) {
       this.#run(chunk.subarray(start + PREFIX, end));
