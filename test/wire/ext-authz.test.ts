@@ -225,6 +225,11 @@ function reference(bytes: Uint8Array) {
   return theirs(message);
 }
 
+/** A short field of bytes, as it is on the wire. */
+const field = (no: number, bytes: readonly number[]) => [(no << 3) | 2, bytes.length, ...bytes];
+/** A request with nothing but these fields of its HTTP part. */
+const httpOf = (fields: readonly number[]) => Uint8Array.from(field(1, field(4, field(2, fields))));
+
 describe("reading the proxy's CheckRequest", () => {
   it("agrees with the library on every message, unknown fields included", () => {
     fc.assert(
@@ -309,6 +314,32 @@ describe("reading the proxy's CheckRequest", () => {
         ["y", "þA"],
       ]),
     );
+  });
+
+  it("takes the form of a raw header's value that is not empty, wherever it stands", () => {
+    const value = [0x12, 1, 0x76];
+    const raw = [0x1a, 1, 0x72];
+    const noValue = [0x12, 0];
+    const noRaw = [0x1a, 0];
+    const orders = [
+      [value, noRaw, "v"],
+      [noRaw, value, "v"],
+      [raw, noValue, "r"],
+      [noValue, raw, "r"],
+      [noValue, noRaw, ""],
+    ] as const;
+    for (const [first, second, wanted] of orders) {
+      const header = field(1, [0x0a, 1, 0x78, ...first, ...second]);
+      const bytes = httpOf(field(13, header));
+      assert.deepEqual(attempt(bytes), reference(bytes));
+      assert.deepEqual(ours(read(bytes)).headers, new Map([["x", wanted]]));
+    }
+  });
+
+  it("lets the last value of a map's entry hold, even an empty one", () => {
+    const bytes = httpOf(field(3, [0x0a, 1, 0x78, 0x12, 1, 0x76, 0x12, 0]));
+    assert.deepEqual(attempt(bytes), reference(bytes));
+    assert.deepEqual(ours(read(bytes)).headers, new Map([["x", ""]]));
   });
 
   it("refuses more than 1000 headers and takes 1000", () => {
