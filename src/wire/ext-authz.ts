@@ -275,7 +275,7 @@ function readAddress(reader: ProtoReader, end: number, peer: SocketPart): void {
     if (field === 1 && reader.wire === BYTES) readSocketAddress(reader, reader.sub(end), peer);
     else {
       // A later member of the oneof takes the place of an earlier one.
-      if (field === 2 || field === 3) peer.clear();
+      if ((field === 2 || field === 3) && reader.wire === BYTES) peer.clear();
       reader.skip(field, end);
     }
   }
@@ -289,7 +289,7 @@ function readSocketAddress(reader: ProtoReader, end: number, peer: SocketPart): 
     else if (field === 3 && reader.wire === VARINT) peer.port = reader.uint32(end);
     else {
       // A named port replaces a numbered one and has no number of its own.
-      if (field === 4) peer.port = 0;
+      if (field === 4 && reader.wire === BYTES) peer.port = 0;
       reader.skip(field, end);
     }
   }

@@ -342,6 +342,25 @@ describe("reading the proxy's CheckRequest", () => {
     assert.deepEqual(ours(read(bytes)).headers, new Map([["x", ""]]));
   });
 
+  it("keeps a peer's address and port when fields that are no form of them follow", () => {
+    const socket = [...field(2, [0x61]), 0x18, 80];
+    const peer = (inSocket: readonly number[], inAddress: readonly number[]) =>
+      field(1, field(1, field(1, [...field(1, [...socket, ...inSocket]), ...inAddress])));
+    const source = (...fields: Parameters<typeof peer>) =>
+      read(Uint8Array.from(peer(...fields))).source;
+    const whole = { address: "a", port: 80 };
+    const wire = { varint: [0, 5], fixed32: [5, 1, 2, 3, 4] };
+    for (const [type, ...data] of Object.values(wire)) {
+      const odd = (no: number) => [(no << 3) | (type ?? 0), ...data];
+      assert.deepEqual(source(odd(4), []), whole);
+      assert.deepEqual(source([], odd(2)), whole);
+      assert.deepEqual(source([], odd(3)), whole);
+    }
+    assert.deepEqual(source(field(4, [0x68]), []), { address: "a", port: 0 }, "a named port");
+    assert.equal(source([], field(2, [])), undefined, "a pipe");
+    assert.equal(source([], field(3, [])), undefined, "an internal address");
+  });
+
   it("refuses more than 1000 headers and takes 1000", () => {
     const with_ = (count: number) => {
       const headers = Object.fromEntries(Array.from({ length: count }, (_, n) => [`h${n}`, ""]));
