@@ -3,28 +3,23 @@
 
 import type { Flow, Verdict } from "#flow/flow.ts";
 import type { Call } from "#serve/handler.ts";
-import { Fragment } from "#wire/base64.ts";
-import { writePair } from "#wire/check-request.ts";
-import { TELEMETRY_ENTRY } from "#wire/check-response.ts";
 import { JsonCheckHttp } from "#wire/json-check-http.ts";
 import type { JsonTelemetryWriter } from "#wire/json-response.ts";
 import { fragment, type JsonWriter } from "#wire/json-writer.ts";
-import { ProtoWriter } from "#wire/proto-writer.ts";
+import type { ProtoWriter } from "#wire/proto-writer.ts";
 import { type SpanField, spanField, writeSpanField } from "#wire/span-fields.ts";
 import { DECISION_ID, type Door } from "./door.ts";
-import { Answer } from "./reply.ts";
+import { NOBODY_KNOWN, NOTHING, TYPE, writeServices } from "./fixed-labels.ts";
+import { Answer, TYPE_LABEL } from "./reply.ts";
 import { DESTINATION_LABEL, FLAVORS, RequestLabels, SOURCE_LABEL } from "./request-labels.ts";
 import { find, NO_SERVICES, servicesLabel, UNKNOWN } from "./services.ts";
-
-const TYPE_LABEL = "aperture.control_point_type";
-const NO_PAIRS: readonly string[] = [];
 
 export class JsonCheck implements Flow, JsonTelemetryWriter {
   readonly type = "http";
   services: readonly string[] = [];
   readonly http = new JsonCheckHttp();
   /** None of its labels for telemetry is always the same as in the request before. */
-  readonly fixed = NOTHING_FIXED;
+  readonly fixed = NOTHING;
   readonly labels: RequestLabels;
   deadline = 0;
   readonly #door: Door;
@@ -77,15 +72,16 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
   reply(verdict: Verdict, call: Call): Buffer | string {
     const { shapes, json, nextId } = this.#door;
     call.reply(DECISION_ID, nextId());
-    const answer = this.#answer.ofProxy(this, this.labels, verdict, shapes);
-    if (!answer.own) return json.checkHttp(answer);
-    answer.check.telemetry = NO_PAIRS;
-    return json.checkHttp(answer, this);
+    const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
+    return json.checkHttp(answer, answer.own ? this : undefined);
   }
 
   writeTelemetry(out: ProtoWriter): void {
     if (this.#source === UNKNOWN && this.#destination === UNKNOWN) out.fragment(NOBODY_KNOWN);
-    else writeFixed(out, this.#source, this.#destination);
+    else {
+      writeServices(out, this.#source, this.#destination);
+      out.fragment(TYPE);
+    }
     const { bytes } = this.http;
     for (let at = 0; at < this.#fields.length; at++) {
       const field = this.#fields[at];
@@ -112,7 +108,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     const flavor = this.#flavor();
     if (flavor === undefined) out.span(bytes, parts.protocol);
     else out.literal(flavor);
-    out.raw(TYPE);
+    out.raw(TYPE_OF_ALL);
   }
 
   #flavor(): string | undefined {
@@ -134,20 +130,4 @@ const TARGET = fragment('","http.target":"');
 const HOST = fragment('","http.host":"');
 const SCHEME = fragment('","http.scheme":"');
 const FLAVOR = fragment('","http.flavor":"');
-const TYPE = fragment(`","${TYPE_LABEL}":"http"`);
-
-function writeFixed(out: ProtoWriter, source: string, destination: string): void {
-  writePair(out, TELEMETRY_ENTRY, SOURCE_LABEL, source);
-  writePair(out, TELEMETRY_ENTRY, DESTINATION_LABEL, destination);
-  writePair(out, TELEMETRY_ENTRY, TYPE_LABEL, "http");
-}
-
-function encoded(write: (out: ProtoWriter) => void): Fragment {
-  const out = new ProtoWriter();
-  write(out);
-  return new Fragment(out.copy());
-}
-
-/** What does not come from the request, where no services are known. */
-const NOBODY_KNOWN = encoded((out) => writeFixed(out, UNKNOWN, UNKNOWN));
-const NOTHING_FIXED = encoded(() => undefined);
+const TYPE_OF_ALL = fragment(`","${TYPE_LABEL}":"http"`);

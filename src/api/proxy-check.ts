@@ -3,15 +3,15 @@
 
 import type { Flow, Verdict } from "#flow/flow.ts";
 import type { Call } from "#serve/handler.ts";
-import { Fragment } from "#wire/base64.ts";
-import { writePair } from "#wire/check-request.ts";
-import { TELEMETRY_ENTRY, type TelemetryWriter } from "#wire/check-response.ts";
+import type { Fragment } from "#wire/base64.ts";
+import type { TelemetryWriter } from "#wire/check-response.ts";
 import { AuthRequest, readAuthRequest } from "#wire/ext-authz.ts";
-import { ProtoWriter } from "#wire/proto-writer.ts";
+import type { ProtoWriter } from "#wire/proto-writer.ts";
 import { type SpanField, spanField, writeSpanField } from "#wire/span-fields.ts";
 import { DECISION_ID, type Door, requireControlPoint } from "./door.ts";
-import { Answer, TYPE_LABEL } from "./reply.ts";
-import { DESTINATION_LABEL, FLAVORS, RequestLabels, SOURCE_LABEL } from "./request-labels.ts";
+import { NOBODY_KNOWN, TYPE, writeServices } from "./fixed-labels.ts";
+import { Answer } from "./reply.ts";
+import { FLAVORS, RequestLabels } from "./request-labels.ts";
 import { findCounted, NO_SERVICES, servicesLabel, UNKNOWN } from "./services.ts";
 
 const CONTROL_POINT = "control-point";
@@ -77,7 +77,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   reply(verdict: Verdict, call: Call, lent: boolean): Uint8Array {
     const { shapes, proto, nextId } = this.#door;
     call.reply(DECISION_ID, nextId());
-    const answer = this.#answer.ofProxy(this, this.labels, verdict, shapes);
+    const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
     return proto.writeAuth(answer, answer.own ? this : undefined, lent);
   }
 
@@ -99,26 +99,3 @@ const NO_SOCKETS: Readonly<Pick<AuthRequest, "source" | "destination">> = {
   source: undefined,
   destination: undefined,
 };
-
-function writeServices(out: ProtoWriter, source: string, destination: string): void {
-  writePair(out, TELEMETRY_ENTRY, SOURCE_LABEL, source);
-  writePair(out, TELEMETRY_ENTRY, DESTINATION_LABEL, destination);
-}
-
-function writeType(out: ProtoWriter): void {
-  writePair(out, TELEMETRY_ENTRY, TYPE_LABEL, "http");
-}
-
-function fragmentOf(write: (out: ProtoWriter) => void): Fragment {
-  const out = new ProtoWriter();
-  write(out);
-  return new Fragment(out.copy());
-}
-
-/** What all flows of this door are. */
-const TYPE = fragmentOf(writeType);
-/** The same, and that no services are known. */
-const NOBODY_KNOWN = fragmentOf((out) => {
-  writeServices(out, UNKNOWN, UNKNOWN);
-  writeType(out);
-});

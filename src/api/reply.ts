@@ -121,7 +121,7 @@ export class Answer implements HttpAnswer {
   own = false;
 
   /** The same as `httpAnswer`, for a request whose own labels write themselves. */
-  ofProxy(flow: Flow, labels: RequestLabels, verdict: Verdict, shapes: Shapes): this {
+  inPlace(flow: Flow, labels: RequestLabels, verdict: Verdict, shapes: Shapes): this {
     const keys = ownKeys(verdict, labels, shapes);
     this.own = keys !== undefined;
     const reply = keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: NO_PAIRS };

@@ -39,6 +39,8 @@ export class Fragment {
 
 /** Room for the texts of most messages. */
 const FIRST_SIZE = 4_096;
+/** Memory that writers keep for the next message: what one odd request needed beyond it is let go after it. */
+export const MOST_KEPT = 256 * 1024;
 
 /**
  * One text in the making, in memory of its own where whole groups can be stored at once; then copied to its
@@ -56,8 +58,13 @@ export class Base64Writer {
   begin(length: number): void {
     this.#at = 0;
     this.#open = 0;
-    if (length <= this.#text.length) return;
-    this.#text = Buffer.allocUnsafeSlow(2 * length);
+    const had = this.#text.length;
+    if (length > had) this.#renew(2 * length);
+    else if (had > MOST_KEPT && length <= MOST_KEPT) this.#renew(Math.max(FIRST_SIZE, 2 * length));
+  }
+
+  #renew(size: number): void {
+    this.#text = Buffer.allocUnsafeSlow(size);
     this.#groups = viewOf(this.#text);
   }
 

@@ -1,7 +1,7 @@
 // The replies of the doors that see HTTP requests: the proxy's CheckResponse and our CheckHTTPResponse,
 // both around one encoded check response that also travels as dynamic metadata.
 
-import { Base64Writer, base64Length } from "./base64.ts";
+import { Base64Writer, base64Length, MOST_KEPT } from "./base64.ts";
 import { writePair } from "./check-request.ts";
 import { type CheckReply, CheckResponseWriter, type TelemetryWriter } from "./check-response.ts";
 import { ProtoWriter, putVarint, varintSize } from "./proto-writer.ts";
@@ -111,6 +111,7 @@ export class HttpAnswerWriter {
   /** The same memory again and again: it stays in the processor's cache, and nobody has to collect it. */
   #lend(size: number): Buffer {
     if (this.#lent.length === size) return this.#lent;
+    if (size > MOST_KEPT) return Buffer.allocUnsafe(size);
     if (size > this.#lendable.length) this.#lendable = Buffer.allocUnsafeSlow(2 * size);
     this.#lent = this.#lendable.subarray(0, size);
     return this.#lent;

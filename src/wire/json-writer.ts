@@ -2,7 +2,7 @@
 // replies comes as fragments, encoded once; texts that need no escape are copied as they are.
 
 import { isAscii } from "node:buffer";
-import { Base64Writer, base64Length } from "./base64.ts";
+import { Base64Writer, base64Length, MOST_KEPT } from "./base64.ts";
 import type { Span } from "./proto-reader.ts";
 import type { ProtoWriter } from "./proto-writer.ts";
 import { splitMs } from "./proto-writer.ts";
@@ -31,6 +31,7 @@ export class JsonWriter {
 
   reset(): void {
     this.#at = 0;
+    if (this.#bytes.length > MOST_KEPT) this.#bytes = Buffer.allocUnsafeSlow(FIRST_SIZE);
   }
 
   /** What was written, as a copy of its own: text where it is ASCII, which HTTP/1.1 sends in one piece with its head. */

@@ -3,7 +3,7 @@
 // Fragments, encoded once for many messages, are only noted, and copied when the message is taken.
 
 import { isAscii } from "node:buffer";
-import { type Base64Writer, base64Length, type Fragment, viewOf } from "./base64.ts";
+import { type Base64Writer, base64Length, type Fragment, MOST_KEPT, viewOf } from "./base64.ts";
 import { asBuffer, type Span } from "./proto-reader.ts";
 
 const FIRST_SIZE = 4096;
@@ -28,6 +28,7 @@ export class ProtoWriter {
     this.#at = 0;
     this.#noted = 0;
     this.#notedBytes = 0;
+    if (this.#bytes.length > MOST_KEPT) this.#use(Buffer.allocUnsafeSlow(FIRST_SIZE));
   }
 
   /** What was written: a view that is valid until the next write. */
@@ -324,8 +325,12 @@ export class ProtoWriter {
   #grow(size: number): void {
     const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.#at + size + 1));
     larger.set(this.#bytes.subarray(0, this.#at));
-    this.#bytes = larger;
-    this.#view = viewOf(larger);
+    this.#use(larger);
+  }
+
+  #use(bytes: Buffer): void {
+    this.#bytes = bytes;
+    this.#view = viewOf(bytes);
   }
 }
 

@@ -125,6 +125,14 @@ export class Connection implements Receiving {
 
   /** The end of a turn. */
   flush(): void {
+    try {
+      this.#settle();
+    } catch (thrown) {
+      this.#end(thrown);
+    }
+  }
+
+  #settle(): void {
     if (this.out.rest()) this.streams.unblock();
     if (!this.streams.idle) return;
     if (this.#peerLeaves) {

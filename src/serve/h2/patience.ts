@@ -50,7 +50,7 @@ export class Watch {
     if (connection.deaf) return this.#reads();
     connection.now++;
     connection.guard.refill(this.#every / 1_000);
-    if (connection.leaving && ++this.#leavingSweeps * this.#every >= FAREWELL_MS) connection.name();
+    if (connection.leaving && this.#leavingSweeps++ * this.#every >= FAREWELL_MS) connection.name();
     this.#headers();
     for (const stream of connection.streams.live.values()) this.#stream(stream);
     return this.#reads() && this.#answers();
