@@ -11,25 +11,44 @@ import { moduleState, parse, readonlyTypes } from "./lint/module-state.ts";
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   flow: [],
-  policy: ["flow"],
+  circuit: [],
+  promql: [],
+  policy: ["flow", "circuit", "promql"],
   wire: [],
   config: [],
   host: [],
   serve: ["wire"],
   api: ["flow", "wire", "serve"],
-  store: ["flow", "wire"],
-  telemetry: ["flow", "wire"],
+  store: ["flow", "circuit", "policy", "wire"],
+  prometheus: ["circuit", "promql", "wire"],
+  telemetry: ["flow", "circuit", "wire"],
+  simulate: ["flow", "circuit", "policy", "promql", "store", "telemetry"],
   agent: ["flow", "api", "wire", "config", "serve", "store", "telemetry", "host"],
-  controller: ["flow", "policy", "config", "store", "telemetry", "host"],
+  controller: [
+    "circuit",
+    "policy",
+    "promql",
+    "prometheus",
+    "api",
+    "serve",
+    "wire",
+    "config",
+    "store",
+    "telemetry",
+    "host",
+  ],
   standalone: ["agent", "controller", "config", "store", "telemetry", "host"],
-  cli: ["standalone", "config", "host", "policy"],
+  cli: ["standalone", "config", "host", "policy", "promql", "simulate"],
 };
 
 /** Rooms that touch no socket, file, clock or environment; packages only where listed. */
 const PURE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   flow: ["re2js"],
+  circuit: [],
+  promql: ["@lezer/common", "@prometheus-io/lezer-promql", "re2js"],
   policy: ["yaml", "re2js"],
+  simulate: ["yaml"],
 };
 
 /** Module-level objects that change, or could, and why no two users of the module notice. */

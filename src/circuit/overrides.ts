@@ -1,0 +1,69 @@
+// Dynamic configuration as components read it: a plain JSON object, in which a key with dots also names a
+// member inside members. Values of the wrong form are set aside, said once per change.
+
+import type { Outside, Overrides } from "./component.ts";
+
+export type DynamicConfig = Readonly<Record<string, unknown>>;
+
+const SPECIAL: Readonly<Record<string, number>> = {
+  NaN: Number.NaN,
+  "+Inf": Number.POSITIVE_INFINITY,
+  "-Inf": Number.NEGATIVE_INFINITY,
+};
+const TRUE: ReadonlySet<unknown> = new Set(["1", "t", "T", "true", "TRUE", "True"]);
+const FALSE: ReadonlySet<unknown> = new Set(["0", "f", "F", "false", "FALSE", "False"]);
+
+export function overridesOf(
+  config: DynamicConfig | undefined,
+  setAside: Outside["setAside"],
+): Overrides {
+  const read = <T>(key: string, wanted: string, parse: (value: unknown) => T | undefined) => {
+    const value = valueAt(config, key);
+    if (value === undefined || value === null) return undefined;
+    const parsed = parse(value);
+    if (parsed === undefined) setAside(key, wanted);
+    return parsed;
+  };
+  return {
+    number: (key) => read(key, "{value: number} or {special_value: NaN, +Inf or -Inf}", constant),
+    boolean: (key) => read(key, "true or false", boolean),
+    texts: (key) => read(key, "a list of texts", texts),
+  };
+}
+
+/** The key as written, or else its parts between dots, each inside the one before. An empty key is none. */
+export function valueAt(config: unknown, key: string): unknown {
+  if (key === "") return undefined;
+  const whole = memberOf(config, key);
+  if (whole !== undefined) return whole;
+  return key.split(".").reduce(memberOf, config);
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (!isObject || !Object.hasOwn(value, key)) return undefined;
+  return (value as Readonly<Record<string, unknown>>)[key];
+}
+
+function constant(given: unknown): number | undefined {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return undefined;
+  const { value, special_value: special, ...rest } = given as Readonly<Record<string, unknown>>;
+  if (Object.keys(rest).length > 0 || (value !== undefined && special !== undefined)) {
+    return undefined;
+  }
+  if (special !== undefined) return typeof special === "string" ? SPECIAL[special] : undefined;
+  if (value === undefined) return 0;
+  return typeof value === "number" ? value : undefined;
+}
+
+function boolean(value: unknown): boolean | undefined {
+  if (typeof value === "boolean") return value;
+  if (typeof value === "number") return value !== 0;
+  if (TRUE.has(value)) return true;
+  return FALSE.has(value) ? false : undefined;
+}
+
+function texts(value: unknown): readonly string[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  return value.every((item) => typeof item === "string") ? value : undefined;
+}

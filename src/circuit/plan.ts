@@ -1,0 +1,171 @@
+// A compiled control loop as data: what `policy` makes of a document and a circuit runs. Configurations are
+// the language's own messages without their ports (same names, durations in milliseconds), so nothing is
+// translated on the way.
+
+/** What a port reads. Unconnected ports read invalid. */
+export type Wire =
+  /** A place in `CircuitPlan.signals`. A looped wire reads what the signal was in the tick before. */
+  | { readonly kind: "signal"; readonly signal: number; readonly looped: boolean }
+  /** NaN is an invalid constant. */
+  | { readonly kind: "constant"; readonly value: number }
+  | { readonly kind: "open" };
+
+/** A signal is known by the circuit that holds it: `root`, or the id of a nested circuit (`root.2.4`). */
+export interface Signal {
+  readonly circuit: string;
+  readonly name: string;
+}
+
+export interface ConstantConfig {
+  readonly special_value?: string | undefined;
+  readonly value?: number | undefined;
+}
+
+export interface AlerterParameters {
+  readonly alert_name: string;
+  readonly severity: string;
+  readonly resolve_timeout: number;
+  readonly alert_channels: readonly string[];
+  readonly labels: ReadonlyMap<string, string>;
+}
+
+export interface DatapointConfig {
+  readonly input: number;
+  readonly output: number;
+}
+
+/** Agents that get the decisions of a component: one copy for each group. */
+interface Actuating {
+  /** The id under which configuration and decisions are stored; a composite's, not its inner leaf's. */
+  readonly component_id: string;
+  readonly agent_groups: readonly string[];
+}
+
+/** Configuration of every leaf, by kind. Keys are the language's, where it has them. */
+export interface Configs {
+  readonly gradient_controller: {
+    readonly parameters: {
+      readonly slope: number;
+      readonly min_gradient: number;
+      readonly max_gradient: number;
+    };
+    readonly manual_mode: boolean;
+    readonly manual_mode_config_key: string;
+  };
+  readonly ema: {
+    readonly parameters: {
+      readonly ema_window: number;
+      readonly warmup_window: number;
+      readonly correction_factor_on_min_envelope_violation: number;
+      readonly correction_factor_on_max_envelope_violation: number;
+      readonly valid_during_warmup: boolean;
+    };
+  };
+  readonly sma: {
+    readonly parameters: { readonly sma_window: number; readonly valid_during_warmup: boolean };
+  };
+  readonly arithmetic_combinator: { readonly operator: string };
+  readonly decider: {
+    readonly operator: string;
+    readonly true_for: number;
+    readonly false_for: number;
+  };
+  readonly switcher: Record<never, never>;
+  readonly variable: { readonly constant_output: ConstantConfig; readonly config_key: string };
+  readonly bool_variable: { readonly constant_output: boolean; readonly config_key: string };
+  readonly unary_operator: { readonly operator: string };
+  readonly extrapolator: { readonly parameters: { readonly max_extrapolation_interval: number } };
+  readonly max: Record<never, never>;
+  readonly min: Record<never, never>;
+  readonly and: Record<never, never>;
+  readonly or: Record<never, never>;
+  readonly inverter: Record<never, never>;
+  readonly first_valid: Record<never, never>;
+  readonly alerter: { readonly parameters: AlerterParameters };
+  readonly integrator: {
+    readonly initial_value: number;
+    /** Absent: every tick. */
+    readonly evaluation_interval: number | undefined;
+  };
+  readonly differentiator: { readonly window: number };
+  readonly pulse_generator: { readonly true_for: number; readonly false_for: number };
+  readonly holder: { readonly hold_for: number };
+  readonly nested_signal_ingress: { readonly port_name: string };
+  readonly nested_signal_egress: { readonly port_name: string };
+  readonly signal_generator: {
+    readonly parameters: {
+      readonly steps: readonly {
+        readonly target_output: ConstantConfig | undefined;
+        readonly duration: number;
+      }[];
+    };
+  };
+  readonly pid_controller: {
+    readonly parameters: {
+      readonly kp: number;
+      readonly ki: number;
+      readonly kd: number;
+      readonly evaluation_interval: number | undefined;
+      readonly reset_after_invalid_samples: number;
+    };
+  };
+  readonly polynomial_range_function: {
+    readonly parameters: {
+      readonly start: DatapointConfig;
+      readonly end: DatapointConfig;
+      readonly degree: number;
+      readonly clamp_to_datapoint: boolean | undefined;
+      readonly clamp_to_custom_values:
+        | { readonly pre_start: number; readonly post_end: number }
+        | undefined;
+      readonly continue_curve: boolean | undefined;
+    };
+  };
+  readonly promql: { readonly query_string: string; readonly evaluation_interval: number };
+  /** Of a load scheduler. `tokens_query` is "" where tokens do not follow latency. */
+  readonly load_actuator: Actuating & { readonly tokens_query: string };
+  readonly rate_limiter: Actuating;
+  readonly quota_scheduler: Actuating;
+  readonly concurrency_limiter: Actuating;
+  readonly concurrency_scheduler: Actuating;
+  readonly sampler: Actuating & {
+    readonly ramp_mode: boolean;
+    readonly pass_through_label_values: readonly string[];
+    readonly pass_through_label_values_config_key: string;
+  };
+  readonly pod_scale_actuator: Actuating;
+  readonly pod_scale_reporter: Actuating;
+}
+
+export type Kind = keyof Configs;
+
+/** A component after all composites were expanded. In- and out-ports go by the language's names. */
+export type Leaf<K extends Kind = Kind> = {
+  readonly [Each in K]: {
+    /** `root.3.4`: positions on the way down. */
+    readonly id: string;
+    readonly kind: Each;
+    readonly config: Configs[Each];
+    /** Single ports hold one wire, list ports any number. */
+    readonly inputs: Readonly<Record<string, readonly Wire[]>>;
+    /** Places in `CircuitPlan.signals`; undefined is unconnected. */
+    readonly outputs: Readonly<Record<string, number | undefined>>;
+    /**
+     * What the component is, wherever it stands: its kind, configuration and wiring by name. State is kept
+     * from one version of a policy to the next where this is unchanged. Unique within a plan.
+     */
+    readonly identity: string;
+  };
+}[K];
+
+export interface CircuitPlan {
+  readonly policyName: string;
+  readonly policyHash: string;
+  /** Milliseconds between ticks; above 0. */
+  readonly intervalMs: number;
+  readonly signals: readonly Signal[];
+  /** In flattened order, in which the language numbers them. */
+  readonly leaves: readonly Leaf[];
+  /** Places in `leaves` such that every wire that is not looped is written before it is read. */
+  readonly order: readonly number[];
+}
