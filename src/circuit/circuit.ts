@@ -1,7 +1,17 @@
 // One control loop, running. Pure: a tick comes when the caller says so, answers to its queries likewise, and
 // everything it has to say goes to `Outside`. No component can stop another.
 
-import type { Alert, Answer, Around, Ask, Decision, Outside, Replicas, Running, Tick } from "./component.ts";
+import type {
+  Alert,
+  Answer,
+  Around,
+  Ask,
+  Decision,
+  Outside,
+  Replicas,
+  Running,
+  Tick,
+} from "./component.ts";
 import { makeComponent } from "./components.ts";
 import { type DynamicConfig, overridesOf } from "./overrides.ts";
 import type { CircuitPlan, Leaf, Wire } from "./plan.ts";
