@@ -1,32 +1,47 @@
 // `sluice policy check`: judges documents as the controller would, without running them.
 
-import { createHash } from "node:crypto";
-import { parse } from "node:path";
-import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
-import { readTextFile } from "#host/text-file.ts";
 import { setLines } from "#policy/report.ts";
-import { compileSet } from "#policy/set.ts";
+import type { PolicySet, Sourced } from "#policy/set.ts";
+import type { Position } from "#policy/tree.ts";
 import { type Command, readArgs } from "./command.ts";
-
-/** As much as the controller reads of one document. */
-const MAX_BYTES = 4 * 1024 * 1024;
+import { compileFiles } from "./policy-files.ts";
 
 export const policyCheckCommand: Command = async (args, terminal) => {
-  const { positionals } = readArgs(args, {}, true);
-  if (positionals.length === 0) {
-    throw new Fault("INVALID_ARGUMENT", "policy check: wanted at least one FILE, got none");
-  }
-  const texts = await Promise.all(
-    positionals.map(async (source) => ({
-      source,
-      stem: parse(source).name,
-      text: await readTextFile(source, MAX_BYTES),
-    })),
-  );
-  const set = compileSet(texts, (text) => createHash("sha256").update(text).digest("hex"));
+  const options = { json: { type: "boolean" }, queries: { type: "string" } } as const;
+  const { positionals, values } = readArgs(args, options, true);
+  const set = await compileFiles("policy check", positionals, values.queries);
   const refused = set.findings.length > 0;
-  const say = refused ? terminal.err : terminal.out;
-  for (const line of setLines(set)) say(`${line}\n`);
+  if (values.json === true) terminal.out(`${JSON.stringify(judgement(set), undefined, 2)}\n`);
+  else {
+    const say = refused ? terminal.err : terminal.out;
+    for (const line of setLines(set)) say(`${line}\n`);
+  }
   return refused ? EXIT.refused : EXIT.clean;
 };
+
+/** For editors: places count from 1. */
+function judgement({ policies, findings, warnings }: PolicySet): object {
+  return {
+    ok: findings.length === 0,
+    policies: policies.map(({ source, of: { name, hash, circuit } }) => ({
+      source,
+      name,
+      hash,
+      components: circuit?.leaves.length ?? 0,
+    })),
+    findings: findings.map((each) => ({
+      ...placeOf(each),
+      wanted: each.of.wanted,
+      got: each.of.got,
+    })),
+    warnings: warnings.map((each) => ({ ...placeOf(each), text: each.of.text })),
+  };
+}
+
+function placeOf({
+  source,
+  of,
+}: Sourced<{ readonly at: Position; readonly path: string }>): object {
+  return { source, line: of.at.line, column: of.at.column, path: of.path };
+}

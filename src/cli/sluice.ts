@@ -25,6 +25,12 @@ const CONFIG_FLAGS = {
   "--json": "print JSON instead of YAML",
 } as const;
 
+const POLICY_FLAGS = {
+  "--queries WHO":
+    "who will answer queries: prometheus (unless told), or own, the part that Sluice answers itself",
+  FILE: "a policy document; those given together are judged as one set",
+} as const;
+
 const COMMANDS: Readonly<Record<string, Row>> = {
   standalone: {
     usage: "--policies DIR [--config-path PATH]",
@@ -54,10 +60,27 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./check.ts")).checkCommand,
   },
   "policy check": {
-    usage: "FILE…",
+    usage: "[--json] FILE…",
     about: "judge policy documents without running them",
-    flags: { FILE: "a policy document; those given together are judged as one set" },
+    flags: { "--json": "print JSON, with places for editors", ...POLICY_FLAGS },
     load: async () => (await import("./policy-check.ts")).policyCheckCommand,
+  },
+  "policy expand": {
+    usage: "[--json] FILE…",
+    about: "print every component that would run, composites expanded",
+    flags: { "--json": "print JSON instead of YAML", ...POLICY_FLAGS },
+    load: async () => (await import("./policy-view.ts")).policyExpandCommand,
+  },
+  "policy graph": {
+    usage: "[--format mermaid|dot|json] [--open | --depth N] FILE…",
+    about: "draw the circuit: components and the signals between them",
+    flags: {
+      "--format FORMAT": "mermaid unless told, dot or json",
+      "--open": "open all composites",
+      "--depth N": "open so many levels of composites, 0 unless told",
+      ...POLICY_FLAGS,
+    },
+    load: async () => (await import("./policy-view.ts")).policyGraphCommand,
   },
   "agent config": {
     usage: "[--config-path PATH] [--json]",

@@ -1,0 +1,70 @@
+// A compiled circuit written out: every component that runs, in the language's order, with what it reads and
+// writes. What `policy expand` prints.
+
+import type { CircuitPlan, Leaf, Wire } from "#circuit/plan.ts";
+import type { CompiledPolicy, JsonObject, JsonValue } from "./compiled.ts";
+
+/** Durations in seconds with the suffix s, as documents write them. */
+export function expanded({ name, hash, circuit }: CompiledPolicy): JsonObject {
+  if (circuit === undefined) return { policy: name, hash, components: [] };
+  return {
+    policy: name,
+    hash,
+    evaluation_interval: `${circuit.intervalMs / 1_000}s`,
+    components: circuit.leaves.map((leaf) => component(leaf, circuit)),
+  };
+}
+
+function component(leaf: Leaf, plan: CircuitPlan): JsonObject {
+  const inputs = Object.entries(leaf.inputs).map(
+    ([port, wires]) => [port, single(wires.map((wire) => read(wire, plan)))] as const,
+  );
+  const outputs = Object.entries(leaf.outputs).flatMap(([port, signal]) =>
+    signal === undefined ? [] : [[port, nameOf(signal, plan)] as const],
+  );
+  return {
+    id: leaf.id,
+    kind: leaf.kind,
+    ...filled("in", Object.fromEntries(inputs)),
+    ...filled("out", Object.fromEntries(outputs)),
+    ...filled("config", plain(leaf.config) as JsonObject),
+  };
+}
+
+function filled(key: string, members: JsonObject): JsonObject {
+  return Object.keys(members).length === 0 ? {} : { [key]: members };
+}
+
+function single(values: readonly JsonValue[]): JsonValue {
+  const [only, ...more] = values;
+  return only !== undefined && more.length === 0 ? only : values;
+}
+
+function read(wire: Wire, plan: CircuitPlan): JsonValue {
+  if (wire.kind === "open") return null;
+  if (wire.kind === "constant") return finite(wire.value);
+  const name = nameOf(wire.signal, plan);
+  return wire.looped ? { looped: name } : name;
+}
+
+function nameOf(signal: number, { signals }: CircuitPlan): string {
+  const found = signals[signal];
+  return found === undefined ? "" : `${found.circuit}/${found.name}`;
+}
+
+function finite(value: number): JsonValue {
+  return Number.isFinite(value) ? value : String(value);
+}
+
+/** Maps as objects; absent members left out; durations stay milliseconds, as the circuit reads them. */
+function plain(value: unknown): JsonValue {
+  if (typeof value === "number") return finite(value);
+  if (value === null || value === undefined) return null;
+  if (typeof value !== "object")
+    return typeof value === "bigint" ? String(value) : (value as JsonValue);
+  if (Array.isArray(value)) return value.map(plain);
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return Object.fromEntries(
+    entries.flatMap(([key, inner]) => (inner === undefined ? [] : [[String(key), plain(inner)]])),
+  );
+}
