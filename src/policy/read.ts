@@ -48,7 +48,8 @@ export function readPolicies(text: string, stem: string): Reading {
   return { documents, ...report };
 }
 
-function parse(text: string, report: Report): Tree[] {
+/** One tree for each document of the text that is well formed; what is not, is told to the report. */
+export function parse(text: string, report: Report): Tree[] {
   const lines = new LineCounter();
   const parsed = parseAllDocuments(text, {
     lineCounter: lines,
