@@ -20,6 +20,9 @@ export interface Notice {
   readonly text: string;
 }
 
+/** Adds a fault at a place of the policy. */
+export type Refuse = (path: Path, wanted: string, got: string) => void;
+
 /** Collects findings and notices below one place of one document. */
 export interface Report {
   readonly findings: Finding[];

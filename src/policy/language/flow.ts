@@ -104,21 +104,23 @@ const scheduler = message("Scheduler", {
   fairness_label_key: text(),
 });
 
-const quotaScheduler = message("QuotaScheduler", {
+export const quotaScheduler = message("QuotaScheduler", {
   in_ports: required(part(rateLimiterIns)),
   selectors: selectors(),
   rate_limiter: required(part(rateLimiterParameters)),
   scheduler: part(scheduler),
   out_ports: part(acceptOuts),
 });
+export type QuotaScheduler = ValueOf<typeof quotaScheduler>;
 
-const concurrencyScheduler = message("ConcurrencyScheduler", {
+export const concurrencyScheduler = message("ConcurrencyScheduler", {
   in_ports: required(part(concurrencyLimiterIns)),
   selectors: selectors(),
   concurrency_limiter: required(part(concurrencyLimiterParameters)),
   scheduler: part(scheduler),
   out_ports: part(acceptOuts),
 });
+export type ConcurrencyScheduler = ValueOf<typeof concurrencyScheduler>;
 
 const loadSchedulerParameters = message("LoadScheduler.Parameters", {
   workload_latency_based_tokens: flag(),
@@ -128,12 +130,13 @@ const loadSchedulerParameters = message("LoadScheduler.Parameters", {
 
 const dryRun = { dry_run: flag(), dry_run_config_key: text() } as const;
 
-const loadScheduler = message("LoadScheduler", {
+export const loadScheduler = message("LoadScheduler", {
   in_ports: required(part(message("LoadScheduler.Ins", { load_multiplier: input() }))),
   out_ports: part(message("LoadScheduler.Outs", { observed_load_multiplier: output() })),
   parameters: required(part(loadSchedulerParameters)),
   ...dryRun,
 });
+export type LoadScheduler = ValueOf<typeof loadScheduler>;
 
 const overloadIns = message("AIMDLoadScheduler.Ins", {
   signal: required(input()),
@@ -147,7 +150,7 @@ const overloadOuts = message("AIMDLoadScheduler.Outs", {
   observed_load_multiplier: output(),
 });
 
-const aimdLoadScheduler = message("AIMDLoadScheduler", {
+export const aimdLoadScheduler = message("AIMDLoadScheduler", {
   in_ports: part(overloadIns),
   out_ports: part(overloadOuts),
   parameters: required(
@@ -163,8 +166,9 @@ const aimdLoadScheduler = message("AIMDLoadScheduler", {
   ),
   ...dryRun,
 });
+export type AimdLoadScheduler = ValueOf<typeof aimdLoadScheduler>;
 
-const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
+export const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
   in_ports: required(part(overloadIns)),
   out_ports: part(overloadOuts),
   parameters: required(
@@ -180,6 +184,7 @@ const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
   ),
   ...dryRun,
 });
+export type AdaptiveLoadScheduler = ValueOf<typeof adaptiveLoadScheduler>;
 
 const aiadParameters = message(
   "AIADLoadScheduler.Parameters",
@@ -200,20 +205,21 @@ const aiadParameters = message(
   },
 );
 
-const aiadLoadScheduler = message("AIADLoadScheduler", {
+export const aiadLoadScheduler = message("AIADLoadScheduler", {
   in_ports: part(overloadIns),
   out_ports: part(overloadOuts),
   parameters: required(part(aiadParameters)),
   ...dryRun,
   overload_condition: text({ default: "gt", oneOf: ["gt", "lt", "gte", "lte"] }),
 });
+export type AiadLoadScheduler = ValueOf<typeof aiadLoadScheduler>;
 
 const datapoint = message("RangeDrivenLoadScheduler.Datapoint", {
   signal_value: number(),
   load_multiplier: number({ min: 0, max: 1 }),
 });
 
-const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
+export const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
   in_ports: part(
     message("RangeDrivenLoadScheduler.Ins", {
       signal: required(input()),
@@ -234,6 +240,7 @@ const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
   ),
   ...dryRun,
 });
+export type RangeDrivenLoadScheduler = ValueOf<typeof rangeDrivenLoadScheduler>;
 
 const samplerParameters = message("Sampler.Parameters", {
   session_label_key: text(),
@@ -250,7 +257,7 @@ export const sampler = message("Sampler", {
 });
 export type Sampler = ValueOf<typeof sampler>;
 
-const loadRamp = message("LoadRamp", {
+export const loadRamp = message("LoadRamp", {
   in_ports: part(message("LoadRamp.Ins", { forward: input(), backward: input(), reset: input() })),
   out_ports: part(
     message("LoadRamp.Outs", { accept_percentage: output(), at_start: output(), at_end: output() }),
@@ -273,6 +280,7 @@ const loadRamp = message("LoadRamp", {
   pass_through_label_values: list(text()),
   pass_through_label_values_config_key: text(),
 });
+export type LoadRamp = ValueOf<typeof loadRamp>;
 
 export const flowControl = message(
   "FlowControl",

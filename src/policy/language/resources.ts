@@ -78,7 +78,7 @@ const exponentialBucketsRange = message(
   },
 );
 
-const fluxMeter = message("FluxMeter", {
+export const fluxMeter = message("FluxMeter", {
   static_buckets: arm("buckets", staticBuckets),
   linear_buckets: arm("buckets", linearBuckets),
   exponential_buckets: arm("buckets", exponentialBuckets),
@@ -157,7 +157,7 @@ const rego = message(
   },
 );
 
-const classifier = message("Classifier", {
+export const classifier = message("Classifier", {
   rules: map(part(rule), labelName),
   rego: part(rego),
   selectors: selectors(),
@@ -166,7 +166,7 @@ export type Classifier = ValueOf<typeof classifier>;
 
 const named = text({ filled: true, noSlash: true });
 
-const infraMeter = message("InfraMeter", {
+export const infraMeter = message("InfraMeter", {
   receivers: map(object()),
   processors: map(object()),
   pipeline: part(
@@ -175,6 +175,8 @@ const infraMeter = message("InfraMeter", {
   per_agent_group: flag(),
   agent_group: text({ default: "default", filled: true, noSlash: true }),
 });
+
+export type InfraMeter = ValueOf<typeof infraMeter>;
 
 const telemetryCollector = message("TelemetryCollector", {
   agent_group: text({ default: "default", filled: true, noSlash: true }),

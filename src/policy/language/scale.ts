@@ -12,6 +12,7 @@ import {
   part,
   required,
   text,
+  type ValueOf,
 } from "./field.ts";
 import { input, output } from "./ports.ts";
 import { alerterParameters } from "./signals.ts";
@@ -26,7 +27,7 @@ const kubernetesObjectSelector = message("KubernetesObjectSelector", {
   name: required(text()),
 });
 
-const podScaler = message("PodScaler", {
+export const podScaler = message("PodScaler", {
   in_ports: part(message("PodScaler.Ins", { replicas: input() })),
   out_ports: part(
     message("PodScaler.Outs", { actual_replicas: output(), configured_replicas: output() }),
@@ -35,6 +36,7 @@ const podScaler = message("PodScaler", {
   dry_run_config_key: text(),
   kubernetes_object_selector: required(part(kubernetesObjectSelector)),
 });
+export type PodScaler = ValueOf<typeof podScaler>;
 
 const kubernetesReplicas = message(
   "KubernetesReplicas",
@@ -125,7 +127,7 @@ const scalingParameters = message("AutoScaler.ScalingParameters", {
   scale_in_alerter: required(part(alerterParameters)),
 });
 
-const autoScaler = message("AutoScaler", {
+export const autoScaler = message("AutoScaler", {
   scaling_backend: required(
     part(
       message(
@@ -141,6 +143,7 @@ const autoScaler = message("AutoScaler", {
   dry_run: flag(),
   dry_run_config_key: text(),
 });
+export type AutoScaler = ValueOf<typeof autoScaler>;
 
 export const autoScale = message(
   "AutoScale",

@@ -82,3 +82,8 @@ export const selector = message("Selector", {
 export type Selector = ValueOf<typeof selector>;
 
 export const selectors = () => filledList(part(selector));
+
+/** The groups whose agents a component speaks to: distinct, in the order in which its selectors name them. */
+export function groupsOf(of: readonly Pick<Selector, "agent_group">[]): readonly string[] {
+  return [...new Set(of.map(({ agent_group: group }) => group))];
+}

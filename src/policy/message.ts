@@ -1,0 +1,86 @@
+// Judged values as JSON of the messages that travel: proto names, enums by name, durations as "1s". The
+// compact form is what agents are sent; the full form, with every field, is what people read and stores keep.
+
+import type { JsonObject, JsonValue } from "./compiled.ts";
+import type { Field, Message, Type } from "./language/field.ts";
+
+type Form = "compact" | "full";
+
+/** Absent parts, empty lists and empty maps are left out. */
+export function compactMessage<V>(message: Message<V>, value: V): JsonObject {
+  return messageJson(message, value, "compact");
+}
+
+/** Every field: `null` for an absent message, of a oneof only the arm that is present. */
+export function fullMessage<V>(message: Message<V>, value: V): JsonObject {
+  return messageJson(message, value, "full");
+}
+
+/** `fromEntries` defines keys, so that `__proto__` stays an ordinary one. */
+function messageJson(message: Message, value: unknown, form: Form): JsonObject {
+  const members = value as Readonly<Record<string, unknown>>;
+  const entries: [string, JsonValue][] = [];
+  for (const [name, field] of Object.entries(message.fields)) {
+    const member = members[name];
+    const json = member === undefined ? absent(field, form) : typeJson(field.type, member, form);
+    if (json !== undefined && !(form === "compact" && isEmpty(json, field.type))) {
+      entries.push([name, json]);
+    }
+  }
+  return Object.fromEntries(entries);
+}
+
+/** A text or number without a default is a oneof of one arm: absent, not empty. */
+function absent({ type, group }: Field<unknown>, form: Form): JsonValue | undefined {
+  if (form === "compact" || group !== undefined) return undefined;
+  const nullable = type.kind === "message" || type.kind === "duration" || type.kind === "object";
+  return nullable ? null : undefined;
+}
+
+function isEmpty(json: JsonValue, { kind }: Type): boolean {
+  if (kind === "list") return Array.isArray(json) && json.length === 0;
+  return kind === "map" && json !== null && Object.keys(json).length === 0;
+}
+
+function typeJson(type: Type, value: unknown, form: Form): JsonValue {
+  switch (type.kind) {
+    case "message":
+      return messageJson(type.of(), value, form);
+    case "list":
+      return (value as readonly unknown[]).map((item) => typeJson(type.of.type, item, form));
+    case "map":
+      return Object.fromEntries(
+        [...(value as ReadonlyMap<string, unknown>)].map(([key, item]) => [
+          key,
+          typeJson(type.of.type, item, form),
+        ]),
+      );
+    case "duration":
+      return durationText(value as number);
+    case "enum":
+      return enumName(type.numbers, value as number);
+    case "number":
+      return Number.isFinite(value) ? (value as number) : String(value);
+    case "integer":
+      return typeof value === "bigint" ? String(value) : (value as number);
+    case "text":
+    case "boolean":
+    case "object":
+      return value as JsonValue;
+  }
+}
+
+function enumName(numbers: ReadonlyMap<string, number>, value: number): JsonValue {
+  for (const [name, number] of numbers) if (number === value) return name;
+  return value;
+}
+
+/** Seconds with 0, 3, 6 or 9 decimals, as the canonical form has it. */
+export function durationText(ms: number): string {
+  const nanos = BigInt(Math.round(Math.abs(ms) * 1e6));
+  const fraction = String(nanos % 1_000_000_000n)
+    .padStart(9, "0")
+    .replace(/(?:000){1,3}$/, "");
+  const sign = ms < 0 && nanos > 0n ? "-" : "";
+  return `${sign}${nanos / 1_000_000_000n}${fraction === "" ? "" : `.${fraction}`}s`;
+}
