@@ -19,8 +19,8 @@ demo: node_modules/.package-lock.json ## Real Envoy and a demo service in front 
 	@$(NODE) test/tools/install.ts envoy
 	$(NODE) deploy/demo/demo.ts
 
-test: node_modules/.package-lock.json ## Install what the tests need and run them all, real Envoy included
-	$(NODE) test/tools/install.ts envoy grpcio go-tools h2load curl openssl go
+test: node_modules/.package-lock.json ## Install what the tests need and run them all, real Envoy and Prometheus included
+	$(NODE) test/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus go
 	npm test -s
 
 check: node_modules/.package-lock.json ## Format, lint, types, generated code and pages

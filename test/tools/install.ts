@@ -53,6 +53,11 @@ export function openssl(): string {
   return debian("openssl", "openssl");
 }
 
+/** Queries are proved against it: name of the server's command. */
+export function prometheus(): string {
+  return debian("prometheus", "prometheus");
+}
+
 /** `go tool pprof` is how people read profiles, and how tests read them. */
 export function go(): string {
   return debian("go", "golang-go");
@@ -60,7 +65,7 @@ export function go(): string {
 
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const tools = { envoy, grpcio, "go-tools": goTools, h2load, curl, openssl, go };
+  const tools = { envoy, grpcio, "go-tools": goTools, h2load, curl, openssl, prometheus, go };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }
