@@ -15,7 +15,11 @@ export interface Gathered {
   readonly faults: readonly string[];
 }
 
-export function gather(sources: Iterable<Source>): Gathered {
+/** Metrics that are not `wanted` are passed over before anything is made of their samples. */
+export function gather(
+  sources: Iterable<Source>,
+  wanted: (name: MetricName) => boolean = () => true,
+): Gathered {
   const found = new Map<MetricName, Map<string, Series>>();
   const faults: string[] = [];
   const take = (
@@ -23,6 +27,7 @@ export function gather(sources: Iterable<Source>): Gathered {
     labels: readonly (string | number)[],
     value: number | Buckets,
   ) => {
+    if (!wanted(name)) return;
     const series = found.get(name) ?? new Map<string, Series>();
     found.set(name, series);
     const text = labels.map((label) => String(label).toWellFormed());

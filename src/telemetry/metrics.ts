@@ -4,6 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Format } from "./metrics-exposition.ts";
 import { type Gathered, gather } from "./metrics-gather.ts";
+import { type MetricSample, samples } from "./metrics-samples.ts";
 import { METRICS, type MetricName, type Source } from "./metrics-table.ts";
 
 /** `metrics.*` of the configuration. */
@@ -55,6 +56,14 @@ export class Metrics {
     return sum;
   }
 
+  /**
+   * The samples that a scrape at this moment would store, of the series names that are `wanted`
+   * (`flux_meter_bucket`, not `flux_meter`). Without those of the runtime and the process.
+   */
+  samples(wanted: (name: string) => boolean): Iterable<MetricSample> {
+    return samples(this.#all(), wanted);
+  }
+
   /** The page in the form that the `accept` header prefers. Throws INTERNAL when pedantic and inconsistent. */
   async scrape(accept = ""): Promise<Page> {
     const { write, runtime } = await this.#speak();
@@ -73,12 +82,16 @@ export class Metrics {
   }
 
   #gather(): Gathered {
+    return gather(this.#all());
+  }
+
+  #all(): readonly Source[] {
     const own: Source = {
       collect: (to) => {
         if (this.#leftOut > 0) to.number("sluice_metrics_inconsistent_total", [], this.#leftOut);
       },
     };
-    return gather([...this.#sources, own]);
+    return [...this.#sources, own];
   }
 
   /** The library comes with the first scrape: a check can be answered without it. */
