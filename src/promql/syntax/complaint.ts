@@ -1,0 +1,64 @@
+// Says what is wrong with a text that the grammar does not read: where, what was wanted there, what was got.
+
+import { Fault } from "#base/fault.ts";
+import { nearest } from "#base/near.ts";
+
+/** `column 7`, with the line where the text has several. `from` counts from 0. */
+export function place(text: string, from: number): string {
+  const before = text.slice(0, from).split("\n");
+  const column = (before.at(-1)?.length ?? 0) + 1;
+  return before.length > 1 ? `line ${before.length} column ${column}` : `column ${column}`;
+}
+
+export function complain(text: string, from: number, what: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `${place(text, from)}: ${what}`);
+}
+
+const TOKEN =
+  /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[a-zA-Z_:][\w:]*|[\d.][\w.]*|=~|!~|==|!=|<=|>=|./gsu;
+const INFIX = /^(?:[-+*/%^]|[=!<>]=|[<>]|and|or|unless|atan2|bool)$/i;
+const CLOSING: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
+
+interface Token {
+  readonly text: string;
+  readonly from: number;
+}
+
+/** The fault of a text whose first unreadable place is `from`. `functions` are those that calls may name. */
+export function syntaxFault(text: string, from: number, functions: readonly string[]): Fault {
+  const tokens = tokensOf(text);
+  const at = tokens.findIndex((token) => token.from + token.text.length > from);
+  const before = at === -1 ? tokens : tokens.slice(0, at);
+  const got = at === -1 ? undefined : tokens[at];
+  const last = before.at(-1);
+  if (got?.text === "(" && last !== undefined && /^[a-z_:]/i.test(last.text)) {
+    const meant = nearest(last.text, functions);
+    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+    return complain(text, last.from, `wanted a function, got ${last.text}${hint}`);
+  }
+  const what = got === undefined ? "the end" : got.text;
+  return complain(text, got?.from ?? text.length, `wanted ${wanted(before)}, got ${what}`);
+}
+
+function wanted(before: readonly Token[]): string {
+  const open: string[] = [];
+  for (const { text } of before) {
+    if (text in CLOSING) open.push(text);
+    else if (/^[)\]}]$/.test(text)) open.pop();
+  }
+  const last = before.at(-1)?.text;
+  const inside = open.at(-1);
+  if (inside === "{") return "a label matcher (name, one of = != =~ !~, a string in quotes) or }";
+  if (inside === "[") return "a duration such as 5m, and ]";
+  if (last === undefined || last === "(" || last === "," || INFIX.test(last))
+    return "an expression";
+  return inside === "(" ? "an operator, a comma or )" : "an operator or the end";
+}
+
+function tokensOf(text: string): readonly Token[] {
+  const all: Token[] = [];
+  for (const found of text.matchAll(TOKEN)) {
+    if (!/^[\s#]/.test(found[0])) all.push({ text: found[0], from: found.index });
+  }
+  return all;
+}
