@@ -115,13 +115,14 @@ export class Circuit {
   #place(leaf: Leaf, places: Places, kept: Circuit | undefined): Placed {
     const { id } = leaf;
     const { intervalMs } = this.plan;
+    const former = kept === undefined ? undefined : kept.#states;
     const around: Around = {
       id,
       intervalMs,
       ticks: (ms) => ticksOf(ms, intervalMs),
       keep: <S extends object>(begin: () => S) => {
         // Equal identities have states of one form: the kind and its configuration are part of it.
-        const state = (kept?.#states.get(leaf.identity) as S | undefined) ?? begin();
+        const state = (former?.get(leaf.identity) as S | undefined) ?? begin();
         this.#states.set(leaf.identity, state);
         return state;
       },
@@ -150,13 +151,11 @@ function nameOf({ circuit, name }: CircuitPlan["signals"][number]): string {
 
 /** Gives every wire of a plan its place among the readings. */
 class Places {
-  readonly #plan: CircuitPlan;
   readonly #constants = new Map<number, number>();
   readonly #looped = new Map<number, number>();
   #next: number;
 
   constructor(plan: CircuitPlan) {
-    this.#plan = plan;
     this.#next = FIRST + plan.signals.length;
   }
 

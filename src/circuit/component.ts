@@ -130,6 +130,11 @@ export interface Replicas {
 /** Makes a component ready to run. */
 export type Make<K extends Kind> = (config: Configs[K], wires: Wires, around: Around) => Running;
 
+/** The reading at a place. */
+export function read(readings: Float64Array, at: number): number {
+  return readings[at] ?? Number.NaN;
+}
+
 export function truthy(reading: number): boolean {
   return reading !== 0 && !Number.isNaN(reading);
 }

@@ -2,14 +2,10 @@
 // member inside members. Values of the wrong form are set aside, said once per change.
 
 import type { Outside, Overrides } from "./component.ts";
+import { SPECIAL_VALUES } from "./plan.ts";
 
 export type DynamicConfig = Readonly<Record<string, unknown>>;
 
-const SPECIAL: Readonly<Record<string, number>> = {
-  NaN: Number.NaN,
-  "+Inf": Number.POSITIVE_INFINITY,
-  "-Inf": Number.NEGATIVE_INFINITY,
-};
 const TRUE: ReadonlySet<unknown> = new Set(["1", "t", "T", "true", "TRUE", "True"]);
 const FALSE: ReadonlySet<unknown> = new Set(["0", "f", "F", "false", "FALSE", "False"]);
 
@@ -51,7 +47,8 @@ function constant(given: unknown): number | undefined {
   if (Object.keys(rest).length > 0 || (value !== undefined && special !== undefined)) {
     return undefined;
   }
-  if (special !== undefined) return typeof special === "string" ? SPECIAL[special] : undefined;
+  if (special !== undefined)
+    return typeof special === "string" ? SPECIAL_VALUES[special] : undefined;
   if (value === undefined) return 0;
   return typeof value === "number" ? value : undefined;
 }

@@ -16,9 +16,21 @@ export interface Signal {
   readonly name: string;
 }
 
+export const SPECIAL_VALUES: Readonly<Record<string, number>> = {
+  NaN: Number.NaN,
+  "+Inf": Number.POSITIVE_INFINITY,
+  "-Inf": Number.NEGATIVE_INFINITY,
+};
+
 export interface ConstantConfig {
   readonly special_value?: string | undefined;
   readonly value?: number | undefined;
+}
+
+/** The number that is meant; NaN is invalid. A constant that says nothing is 0. */
+export function constantOf({ special_value, value }: ConstantConfig): number {
+  if (special_value === undefined || special_value === "") return value ?? 0;
+  return SPECIAL_VALUES[special_value] ?? Number.NaN;
 }
 
 export interface AlerterParameters {

@@ -1,0 +1,45 @@
+// lhs operator rhs. An invalid operand makes the output invalid, and so does a division by 0. `xor`, `lshift`
+// and `rshift` cut both operands to 64-bit integers; what is none (infinite, beyond 2^63), or a shift by a
+// negative amount, is invalid.
+
+import { Fault } from "#base/fault.ts";
+import { type Make, read } from "../component.ts";
+
+type Operation = (lhs: number, rhs: number) => number;
+
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  add: (lhs, rhs) => lhs + rhs,
+  sub: (lhs, rhs) => lhs - rhs,
+  mul: (lhs, rhs) => lhs * rhs,
+  div: (lhs, rhs) => (rhs === 0 ? Number.NaN : lhs / rhs),
+  xor: bitwise((lhs, rhs) => lhs ^ rhs),
+  lshift: bitwise((lhs, rhs) => (rhs < 64n ? lhs << rhs : 0n)),
+  rshift: bitwise((lhs, rhs) => lhs >> (rhs < 64n ? rhs : 63n)),
+};
+
+export const makeArithmeticCombinator: Make<"arithmetic_combinator"> = ({ operator }, wires) => {
+  const operate = OPERATIONS[operator];
+  if (operate === undefined) throw new Fault("INVALID_ARGUMENT", "unknown arithmetic operator");
+  const lhs = wires.in("lhs");
+  const rhs = wires.in("rhs");
+  const output = wires.out("output");
+  const shifts = operator === "lshift" || operator === "rshift";
+  return {
+    run: (readings) => {
+      const amount = read(readings, rhs);
+      readings[output] = shifts && amount <= -1 ? Number.NaN : operate(read(readings, lhs), amount);
+    },
+  };
+};
+
+function bitwise(operate: (lhs: bigint, rhs: bigint) => bigint): Operation {
+  return (lhs, rhs) => {
+    if (!isInteger64(lhs) || !isInteger64(rhs)) return Number.NaN;
+    const result = operate(BigInt(Math.trunc(lhs)), BigInt(Math.trunc(rhs)));
+    return Number(BigInt.asIntN(64, result));
+  };
+}
+
+function isInteger64(value: number): boolean {
+  return value >= -(2 ** 63) && value < 2 ** 63;
+}

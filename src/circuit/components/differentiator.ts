@@ -1,0 +1,24 @@
+// How much the input grows in one tick: the difference between the newest and the oldest valid reading of the
+// window (rounded up to ticks), divided by the ticks between them. Invalid while there are not two.
+
+import { type Make, read } from "../component.ts";
+import { Window } from "./window.ts";
+
+export const makeDifferentiator: Make<"differentiator"> = (config, wires, around) => {
+  const input = wires.in("input");
+  const output = wires.out("output");
+  // A single reading has no difference.
+  const size = Math.max(2, around.ticks(config.window));
+  const window = around.keep(() => new Window(size));
+  return {
+    run: (readings) => {
+      window.push(read(readings, input));
+      let oldest = 0;
+      while (oldest < window.length && Number.isNaN(window.at(oldest))) oldest += 1;
+      let newest = window.length - 1;
+      while (newest > oldest && Number.isNaN(window.at(newest))) newest -= 1;
+      if (newest <= oldest) return;
+      readings[output] = (window.at(newest) - window.at(oldest)) / (newest - oldest);
+    },
+  };
+};
