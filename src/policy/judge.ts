@@ -17,10 +17,11 @@ import {
   plain,
   quote,
   type Tree,
+  type TreeEntry,
 } from "./tree.ts";
 
 export interface Judged<V> {
-  /** Undefined when the document is at fault; set when it only holds what this version does not run. */
+  /** Undefined when the document is at fault. */
   readonly value: V | undefined;
   readonly findings: readonly Finding[];
   readonly warnings: readonly Notice[];
@@ -29,19 +30,17 @@ export interface Judged<V> {
 export function judge<V>(message: Message<V>, tree: Tree, path: Path): Judged<V> {
   const judge = new Judge();
   const value = judge.message(message, tree, path) as V;
-  const sound = judge.findings.every(({ kind }) => kind === "unsupported");
+  const sound = judge.findings.length === 0;
   return { value: sound ? value : undefined, findings: judge.findings, warnings: judge.warnings };
 }
+
+const PUBLISHED = "published; agents of this version do not act on it";
 
 /** Values that are at fault are undefined or left out; nobody looks at them once a fault was found. */
 class Judge implements Report {
   readonly findings: Finding[] = [];
   readonly warnings: Notice[] = [];
-  /** Findings that are not merely `unsupported`. */
-  #faults = 0;
-
   #fault(at: Position, path: Path, wanted: string, got: string): void {
-    this.#faults += 1;
     this.findings.push(finding(at, path, wanted, got));
   }
 
@@ -51,9 +50,9 @@ class Judge implements Report {
 
   message(message: Message, tree: Tree, path: Path): unknown {
     if (tree.kind !== "map") return this.#say(tree, path, "an object", describe(tree));
-    const before = this.#faults;
+    const before = this.findings.length;
     const meant = this.#unknownKeys(message, tree, path);
-    const unknown = this.#faults > before;
+    const unknown = this.findings.length > before;
     const value: Record<string, unknown> = {};
     const present = new Map<string, string[]>();
     for (const [name, field] of Object.entries(message.fields)) {
@@ -69,28 +68,34 @@ class Judge implements Report {
       if (field.group !== undefined) {
         present.set(field.group, [...(present.get(field.group) ?? []), name]);
       }
-      this.#standing(field, entry, at);
+      this.#notices(field, entry, at);
       value[name] = this.#field(field, entry.value, at);
     }
     this.#groups(message, tree, path, present, unknown);
-    if (this.#faults === before) {
+    if (this.findings.length === before) {
       message.check?.(value, (inner, wanted, got) => {
         const at = locate(tree, inner);
         this.#fault(at, [...path, ...inner], wanted, got);
+      });
+      message.doubt?.(value, (inner, text) => {
+        const at = locate(tree, inner);
+        this.warnings.push({ at, path: formatPath([...path, ...inner]), text });
       });
     }
     return value;
   }
 
-  #standing(field: Field<unknown>, { keyAt }: { readonly keyAt: Tree["at"] }, path: Path): void {
+  #notices(field: Field<unknown>, { keyAt: at, value }: TreeEntry, path: Path): void {
+    const note = (text: string): void => {
+      this.warnings.push({ at, path: formatPath(path), text });
+    };
     if (field.deprecated !== undefined) {
-      const instead = field.deprecated === "" ? "" : `; write ${field.deprecated} instead`;
-      this.warnings.push({ at: keyAt, path: formatPath(path), text: `deprecated${instead}` });
+      note(`deprecated${field.deprecated === "" ? "" : `; write ${field.deprecated} instead`}`);
     }
-    if (field.standing !== "refused") return;
-    const wanted = "a part that this version can run";
-    const got = `${formatPath(path.slice(-2))}, which is not supported in this version`;
-    this.findings.push(finding(keyAt, path, wanted, got, "unsupported"));
+    const empty =
+      (value.kind === "list" && value.items.length === 0) ||
+      (value.kind === "map" && value.entries.length === 0);
+    if (field.published && !empty) note(PUBLISHED);
   }
 
   /** Refuses keys that are not in the table; returns the fields that they were probably meant to be. */
@@ -141,10 +146,15 @@ class Judge implements Report {
   }
 
   #field(field: Field<unknown>, tree: Tree, path: Path): unknown {
-    const before = this.#faults;
+    const before = this.findings.length;
     const value = this.#type(field.type, tree, path);
     const empty = value === "" || value === 0;
-    if (field.required && empty && field.type.kind !== "duration" && this.#faults === before) {
+    if (
+      field.required &&
+      empty &&
+      field.type.kind !== "duration" &&
+      this.findings.length === before
+    ) {
       const wanted = value === 0 ? "a number other than 0" : "text that is not empty";
       return this.#say(tree, path, wanted, describe(tree));
     }

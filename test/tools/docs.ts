@@ -17,7 +17,7 @@ import { realClock } from "#host/clock.ts";
 import { Health } from "#host/health.ts";
 import { profiles } from "#host/profiles.ts";
 import { EXIT } from "#host/run.ts";
-import { componentsPage } from "#policy/report.ts";
+import { componentsPage } from "#policy/reference.ts";
 import { Metrics } from "#telemetry/metrics.ts";
 import { metricsPage } from "#telemetry/metrics-page.ts";
 import { configOf } from "../kit/config.ts";
@@ -60,7 +60,7 @@ function routesPage(): string {
     about,
     [revealing ? "revealing" : "", stream ? "stream" : ""].filter(Boolean).join(", "),
   ]);
-  const grpc = services(door).flatMap(({ name, methods, healthNames }) =>
+  const grpc = services(door, { take: never }).flatMap(({ name, methods, healthNames }) =>
     Object.keys(methods).map((method) => [
       `\`${name}/${method}\``,
       healthNames.map((other) => `\`${other}\``).join(", "),

@@ -6,18 +6,20 @@ import type { Refuse } from "../finding.ts";
 import type { Message } from "../language/field.ts";
 import {
   type ConcurrencyLimiter,
-  type ConcurrencyScheduler,
   concurrencyLimiter,
-  concurrencyScheduler,
-  type LoadScheduler,
-  loadScheduler,
-  type QuotaScheduler,
-  quotaScheduler,
   type RateLimiter,
   rateLimiter,
   type Sampler,
   sampler,
 } from "../language/flow.ts";
+import {
+  type ConcurrencyScheduler,
+  concurrencyScheduler,
+  type LoadScheduler,
+  loadScheduler,
+  type QuotaScheduler,
+  quotaScheduler,
+} from "../language/load.ts";
 import type { Resources } from "../language/resources.ts";
 import { type PodScaler, podScaler } from "../language/scale.ts";
 import { groupsOf } from "../language/selector.ts";

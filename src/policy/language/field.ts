@@ -1,6 +1,6 @@
 // The vocabulary in which the tables of the policy language are written: a message is a table of fields,
-// a field has a type, a default, and rules. Tables are data: the judge walks them, the reference page
-// lists them, and the types of judged documents follow from them.
+// a field has words, a type, a default, and rules. Tables are data: the judge walks them, the reference page
+// and the editors' schema list them, messages are written by them, and the types of judged documents follow.
 
 import type { Path } from "../tree.ts";
 
@@ -44,8 +44,8 @@ export type Type =
       readonly filled?: true;
     };
 
-/** Why a part of the language is not run: by an agent (refused) or only not by this version's controller. */
-export type Standing = "runs" | "observing" | "refused";
+/** Forms of values in the dynamic configuration of a policy. */
+export type DynamicForm = "constant" | "boolean" | "texts";
 
 declare const VALUE: unique symbol;
 
@@ -58,12 +58,20 @@ export interface Field<T> {
   readonly group?: string;
   /** What to write instead; "" when there is no such thing. */
   readonly deprecated?: string;
-  readonly standing?: Standing;
+  /** What it is, in plain words. */
+  readonly about?: string;
+  /** Decided and stored for agents, but agents of this version do not act on it. */
+  readonly published?: true;
+  /** The field names a value of the dynamic configuration, which has this form. */
+  readonly names?: DynamicForm;
   readonly [VALUE]?: () => T;
 }
 
 /** Says that a value does not fit its neighbours; `path` starts at the message that is checked. */
 export type Say = (path: Path, wanted: string, got: string) => void;
+
+/** Notes a doubt; `path` starts at the message. */
+export type Note = (path: Path, text: string) => void;
 
 export interface Message<V = unknown> {
   readonly name: string;
@@ -72,6 +80,8 @@ export interface Message<V = unknown> {
   readonly oneOf: Readonly<Record<string, string>>;
   /** Rules among fields. Called only when each field by itself is in order. */
   check?(value: V, say: Say): void;
+  /** What is allowed and seldom meant. Called as `check` is. */
+  doubt?(value: V, note: Note): void;
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -88,10 +98,10 @@ export function message<F extends Fields>(
   rules: {
     readonly oneOf?: Readonly<Record<string, string>>;
     check?(value: Values<F>, say: Say): void;
+    doubt?(value: Values<F>, note: Note): void;
   } = {},
 ): Message<Values<F>> {
-  const { oneOf = {}, check } = rules;
-  return { name, fields, oneOf, ...(check === undefined ? {} : { check }) };
+  return { name, fields, oneOf: {}, ...rules };
 }
 
 export function text(rules: TextRules & { readonly default?: string } = {}): Field<string> {
@@ -133,8 +143,18 @@ export function durationOr(value: number, rules: { readonly positive?: true } = 
   return { type: { kind: "duration", ...rules }, default: value };
 }
 
-export function named(name: string, numbers: ReadonlyMap<string, number>): Field<number> {
-  return { type: { kind: "enum", name, numbers }, default: 0 };
+/** `value` by name. */
+export function named(
+  name: string,
+  numbers: ReadonlyMap<string, number>,
+  value: string,
+): Field<number> {
+  return { type: { kind: "enum", name, numbers }, default: numbers.get(value) };
+}
+
+/** A name for a value of the dynamic configuration; "" when the policy has none. */
+export function configKey(form: DynamicForm): Field<string> {
+  return { ...text(), names: form };
 }
 
 export function object(): Field<unknown> {
@@ -190,18 +210,19 @@ export function either<T>(group: string, field: Field<T>): Field<T | undefined> 
 }
 
 /** A message that is a member of a group. */
-export function arm<V>(
-  group: string,
-  of: Message<V> | (() => Message<V>),
-  how: Standing = "runs",
-): Field<V | undefined> {
-  return { ...part(of), group, standing: how };
+export function arm<V>(group: string, of: Message<V> | (() => Message<V>)): Field<V | undefined> {
+  return { ...part(of), group };
+}
+
+/** The same field with words for people. */
+export function about<T>(words: string, field: Field<T>): Field<T> {
+  return { ...field, about: words };
 }
 
 export function deprecated<T>(instead: string, field: Field<T>): Field<T> {
   return { ...field, deprecated: instead };
 }
 
-export function refused<T>(field: Field<T>): Field<T> {
-  return { ...field, standing: "refused" };
+export function published<T>(field: Field<T>): Field<T> {
+  return { ...field, published: true };
 }

@@ -1,28 +1,55 @@
 // Ports: how components are joined. An in-port reads a signal or a constant, an out-port names a signal;
 // one that holds neither is unconnected.
 
-import { arm, either, maybe, message, number, part, text, type ValueOf } from "./field.ts";
+import {
+  about,
+  arm,
+  either,
+  type Field,
+  type Message,
+  maybe,
+  message,
+  number,
+  part,
+  text,
+  type ValueOf,
+} from "./field.ts";
 
 /** An empty constant reads 0. */
 export const constantSignal = message("ConstantSignal", {
-  special_value: either("constant", text({ oneOf: ["NaN", "+Inf", "-Inf"] })),
-  value: either("constant", number()),
+  special_value: about(
+    "Not a number (an invalid reading), or an infinity.",
+    either("constant", text({ oneOf: ["NaN", "+Inf", "-Inf"] })),
+  ),
+  value: about("The number.", either("constant", number())),
 });
 export type ConstantSignal = ValueOf<typeof constantSignal>;
 
 export const inPort = message("InPort", {
-  signal_name: either("value", text({ filled: true })),
-  constant_signal: arm("value", constantSignal),
+  signal_name: about(
+    "Signal of the same circuit that the port reads.",
+    either("value", text({ filled: true })),
+  ),
+  constant_signal: about("Constant that the port reads.", arm("value", constantSignal)),
 });
 export type InPort = ValueOf<typeof inPort>;
 
 export const outPort = message("OutPort", {
-  signal_name: maybe(text({ filled: true })),
+  signal_name: about(
+    "Signal that the port writes; each is written once in its circuit.",
+    maybe(text({ filled: true })),
+  ),
 });
 export type OutPort = ValueOf<typeof outPort>;
 
-export const input = () => part(inPort);
-export const output = () => part(outPort);
+export const input = (words: string): Field<InPort | undefined> => about(words, part(inPort));
+export const output = (words: string): Field<OutPort | undefined> => about(words, part(outPort));
+
+/** The ports of a component. */
+export const ins = <V>(of: Message<V>): Field<V | undefined> =>
+  about("Signals that it reads.", part(of));
+export const outs = <V>(of: Message<V>): Field<V | undefined> =>
+  about("Signals that it writes.", part(of));
 
 const SPECIAL: Readonly<Record<string, number>> = {
   NaN: Number.NaN,

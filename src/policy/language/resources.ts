@@ -3,6 +3,7 @@
 import { judgeLabelRule } from "#flow/classify.ts";
 import type { ExtractorRule } from "#flow/rules.ts";
 import {
+  about,
   arm,
   deprecated,
   either,
@@ -15,17 +16,18 @@ import {
   number,
   object,
   part,
-  refused,
+  published,
   required,
   type Say,
   text,
   type ValueOf,
 } from "./field.ts";
-import { selectors } from "./selector.ts";
+import { judgeRego } from "./rego.ts";
+import { agentGroup, selectors } from "./selector.ts";
 
 /** More bounds than this is a mistake, and memory in every agent. */
 const MOST_BUCKETS = 1_000;
-const count = () => int32({ above: 0, max: MOST_BUCKETS });
+const count = () => about("How many buckets.", int32({ above: 0, max: MOST_BUCKETS }));
 
 const DEFAULT_BOUNDS: readonly number[] = [
   5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
@@ -45,19 +47,23 @@ function sayBounds(bounds: readonly number[], say: Say): void {
 
 const staticBuckets = message(
   "FluxMeter.StaticBuckets",
-  { buckets: { ...list(number()), default: DEFAULT_BOUNDS } },
+  { buckets: about("Upper bounds, rising.", { ...list(number()), default: DEFAULT_BOUNDS }) },
   { check: ({ buckets }, say) => sayBounds(buckets, say) },
 );
 
 const linearBuckets = message("FluxMeter.LinearBuckets", {
-  start: number(),
-  width: required(number({ above: 0 })),
+  start: about("First upper bound.", number()),
+  width: about("Distance of one bound to the next.", required(number({ above: 0 }))),
   count: count(),
 });
 
 const exponentialBuckets = message(
   "FluxMeter.ExponentialBuckets",
-  { start: number({ above: 0 }), factor: number({ above: 1 }), count: count() },
+  {
+    start: about("First upper bound.", number({ above: 0 })),
+    factor: about("Ratio of one bound to the one before.", number({ above: 1 })),
+    count: count(),
+  },
   {
     check({ start, factor, count: buckets }, say) {
       const last = start * factor ** (buckets - 1);
@@ -68,7 +74,11 @@ const exponentialBuckets = message(
 
 const exponentialBucketsRange = message(
   "FluxMeter.ExponentialBucketsRange",
-  { min: number({ above: 0 }), max: number(), count: count() },
+  {
+    min: about("First upper bound.", number({ above: 0 })),
+    max: about("Last upper bound.", number()),
+    count: count(),
+  },
   {
     check({ min, max }, say) {
       if (!(max > min && Number.isFinite(max))) {
@@ -79,11 +89,17 @@ const exponentialBucketsRange = message(
 );
 
 export const fluxMeter = message("FluxMeter", {
-  static_buckets: arm("buckets", staticBuckets),
-  linear_buckets: arm("buckets", linearBuckets),
-  exponential_buckets: arm("buckets", exponentialBuckets),
-  exponential_buckets_range: arm("buckets", exponentialBucketsRange),
-  attribute_key: text({ default: "workload_duration_ms", filled: true }),
+  static_buckets: about("Buckets one by one.", arm("buckets", staticBuckets)),
+  linear_buckets: about("Buckets of one width.", arm("buckets", linearBuckets)),
+  exponential_buckets: about("Buckets that grow by a factor.", arm("buckets", exponentialBuckets)),
+  exponential_buckets_range: about(
+    "Buckets that grow evenly from one bound to another.",
+    arm("buckets", exponentialBucketsRange),
+  ),
+  attribute_key: about(
+    "What of a flow is measured.",
+    text({ default: "workload_duration_ms", filled: true }),
+  ),
   selectors: selectors(),
 });
 export type FluxMeter = ValueOf<typeof fluxMeter>;
@@ -91,18 +107,50 @@ export type FluxMeter = ValueOf<typeof fluxMeter>;
 /** What a meter without any buckets gets: durations in milliseconds. */
 export const defaultBounds = (): readonly number[] => DEFAULT_BOUNDS;
 
+const from = () => about("Attribute of the request that is read.", required(text()));
+
 const extractor = message(
   "Extractor",
   {
-    from: either("variant", text({ filled: true })),
-    json: arm("variant", message("JSONExtractor", { from: required(text()), pointer: text() })),
-    address: arm("variant", message("AddressExtractor", { from: required(text()) })),
-    jwt: arm("variant", message("JWTExtractor", { from: required(text()), json_pointer: text() })),
-    path_templates: arm(
-      "variant",
-      message("PathTemplateMatcher", {
-        template_values: filledMap(text(), text({ filled: true })),
-      }),
+    from: about(
+      "The attribute itself, such as `request.http.headers.user-agent`.",
+      either("variant", text({ filled: true })),
+    ),
+    json: about(
+      "A part of an attribute that holds JSON.",
+      arm(
+        "variant",
+        message("JSONExtractor", {
+          from: from(),
+          pointer: about("JSON pointer to the part; empty is the whole.", text()),
+        }),
+      ),
+    ),
+    address: about(
+      "An address as text, `source.address` or `destination.address`.",
+      arm("variant", message("AddressExtractor", { from: from() })),
+    ),
+    jwt: about(
+      "A claim of a token. Its signature is not checked.",
+      arm(
+        "variant",
+        message("JWTExtractor", {
+          from: from(),
+          json_pointer: about("JSON pointer to the claim; empty is the whole payload.", text()),
+        }),
+      ),
+    ),
+    path_templates: about(
+      "A name for the path of the request.",
+      arm(
+        "variant",
+        message("PathTemplateMatcher", {
+          template_values: about(
+            "Templates (`/users/{id}`, `/static/*`) and the names that they give.",
+            filledMap(text(), text({ filled: true })),
+          ),
+        }),
+      ),
     ),
   },
   {
@@ -135,31 +183,40 @@ export function extractorRule(value: {
   };
 }
 
+const telemetry = () => about("Whether the label is reported with the flow.", flag(true));
+
 const rule = message("Rule", {
-  extractor: required(part(extractor)),
-  telemetry: flag(true),
+  extractor: about("Where the value comes from.", required(part(extractor))),
+  telemetry: telemetry(),
 });
 
 const labelName = text({ labelName: true });
 
-const rego = message(
+export const rego = message(
   "Rego",
   {
-    labels: filledMap(part(message("Rego.LabelProperties", { telemetry: flag(true) })), labelName),
-    module: refused(required(text())),
+    labels: about(
+      "Labels that the module defines, by name.",
+      filledMap(part(message("Rego.LabelProperties", { telemetry: telemetry() })), labelName),
+    ),
+    module: about("The module.", required(text())),
   },
   {
     check({ module }, say) {
-      if (!/^\s*package\s+\S/m.test(module)) {
-        say(["module"], "a Rego module with a package line", "none");
+      for (const { wanted, got } of judgeRego(module).faults) say(["module"], wanted, got);
+    },
+    doubt({ module, labels }, note) {
+      const { names } = judgeRego(module);
+      for (const label of labels.keys()) {
+        if (!names.has(label)) note(["labels", label], "the module has no rule of that name");
       }
     },
   },
 );
 
 export const classifier = message("Classifier", {
-  rules: map(part(rule), labelName),
-  rego: part(rego),
+  rules: about("Labels and where their values come from.", map(part(rule), labelName)),
+  rego: about("Labels by a program.", published(part(rego))),
   selectors: selectors(),
 });
 export type Classifier = ValueOf<typeof classifier>;
@@ -167,30 +224,44 @@ export type Classifier = ValueOf<typeof classifier>;
 const named = text({ filled: true, noSlash: true });
 
 export const infraMeter = message("InfraMeter", {
-  receivers: map(object()),
-  processors: map(object()),
-  pipeline: part(
-    message("InfraMeter.MetricsPipeline", { receivers: list(text()), processors: list(text()) }),
+  receivers: about("Receivers of the metrics collector, by id.", map(object())),
+  processors: about("Processors of the metrics collector, by id.", map(object())),
+  pipeline: about(
+    "Order of the pipeline; absent where there is one receiver and no question.",
+    part(
+      message("InfraMeter.MetricsPipeline", {
+        receivers: about("Ids of receivers.", list(text())),
+        processors: about("Ids of processors, in order.", list(text())),
+      }),
+    ),
   ),
-  per_agent_group: flag(),
-  agent_group: text({ default: "default", filled: true, noSlash: true }),
+  per_agent_group: about("Run by one agent of the group instead of by each.", flag()),
+  agent_group: agentGroup(),
 });
-
 export type InfraMeter = ValueOf<typeof infraMeter>;
 
 const telemetryCollector = message("TelemetryCollector", {
-  agent_group: text({ default: "default", filled: true, noSlash: true }),
-  infra_meters: map(part(infraMeter), named),
+  agent_group: agentGroup(),
+  infra_meters: about("Metrics by name.", map(part(infraMeter), named)),
 });
 
 const flowControlResources = message("FlowControlResources", {
-  flux_meters: map(part(fluxMeter), named),
-  classifiers: list(part(classifier)),
+  flux_meters: about(
+    "Histograms over flows, by the name of their metric label.",
+    map(part(fluxMeter), named),
+  ),
+  classifiers: about("What gives flows labels.", list(part(classifier))),
 });
 
 export const resources = message("Resources", {
-  telemetry_collectors: deprecated("infra_meters", list(part(telemetryCollector))),
-  infra_meters: map(part(infraMeter), named),
-  flow_control: part(flowControlResources),
+  telemetry_collectors: about(
+    "Older place of infra meters.",
+    deprecated("infra_meters", published(list(part(telemetryCollector)))),
+  ),
+  infra_meters: about(
+    "Metrics of the infrastructure that agents collect, by name.",
+    published(map(part(infraMeter), named)),
+  ),
+  flow_control: about("What agents classify and measure.", part(flowControlResources)),
 });
 export type Resources = ValueOf<typeof resources>;
