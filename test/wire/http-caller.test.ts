@@ -1,0 +1,539 @@
+// Calls to real sockets: what every key of a client does, which way calls go, and how each failure is told.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { connect, createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
+import { type Code, Fault } from "#base/fault.ts";
+import { HttpCaller } from "#wire/http-caller.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { until } from "../kit/port.ts";
+import { authority, temporaryFolder } from "../kit/tls.ts";
+import {
+  type Answering,
+  caller,
+  clientSettings,
+  type FakeServer,
+  fakeServer,
+  NO_PROXY,
+} from "../prometheus/kit.ts";
+
+const hello: Answering = (_, reply) => reply.end("hello");
+const silence: Answering = () => undefined;
+
+function fails(work: Promise<unknown>, code: Code, words: RegExp): Promise<void> {
+  return assert.rejects(work, (thrown) => {
+    assert.ok(thrown instanceof Fault, String(thrown));
+    assert.deepEqual([thrown.code, words.test(thrown.message)], [code, true], thrown.message);
+    return true;
+  });
+}
+
+test("a call gives status, headers and body, whatever the status", async (t) => {
+  const server = await fakeServer(t, (heard, reply) => {
+    reply.writeHead(418, { "X-Kind": "teapot" });
+    reply.end(`${heard.method} ${heard.url} ${heard.body}`);
+  });
+  const http = caller(t);
+  const headers = { "content-type": "text/plain" };
+  const url = `${server.url}/a/b?c=d`;
+  const reply = await http.call({ method: "POST", url, headers, body: "hi" });
+  assert.equal(reply.status, 418);
+  assert.equal(reply.headers["x-kind"], "teapot");
+  assert.equal(reply.body.toString(), "POST /a/b?c=d hi");
+  assert.equal(server.heard[0]?.headers["content-type"], "text/plain");
+});
+
+test("credentials of the URL are sent as basic authentication and stand in no message", async (t) => {
+  const server = await fakeServer(t, hello);
+  const http = caller(t);
+  const url = (port: number) => `http://me:se%3Acret@127.0.0.1:${port}/`;
+  await http.call({ method: "GET", url: url(server.port) });
+  const wanted = `Basic ${Buffer.from("me:se:cret").toString("base64")}`;
+  assert.equal(server.heard[0]?.headers.authorization, wanted);
+  const refused = http.call({ method: "GET", url: url(await deadPort()) });
+  await fails(refused, "UNAVAILABLE", /^http:\/\/127\.0\.0\.1:\d+: connection refused$/);
+});
+
+async function deadPort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+test("only http and https are called", async (t) => {
+  const http = caller(t);
+  for (const url of ["ftp://a/", "nonsense", ""]) {
+    await fails(http.call({ method: "GET", url }), "INVALID_ARGUMENT", /http:\/\/ or https/);
+  }
+});
+
+test("timeout: the shorter of the settings' and the call's, by the clock", async (t) => {
+  const server = await fakeServer(t, silence);
+  for (const [timeout, timeoutMs, wanted] of [
+    [2_000, 5_000, 2_000],
+    [9_000, 5_000, 5_000],
+    [0, 3_000, 3_000],
+    [4_000, undefined, 4_000],
+  ] as const) {
+    const clock = fakeClock();
+    const http = caller(t, { timeout }, { clock });
+    const limit = timeoutMs === undefined ? {} : { timeoutMs };
+    const call = http.call({ method: "GET", url: server.url, ...limit });
+    const seen = server.heard.length;
+    await until("the call arrives", () => server.heard.length > seen);
+    clock.advance(wanted - 1);
+    assert.equal(clock.alarms, 1);
+    clock.advance(1);
+    await fails(call, "DEADLINE_EXCEEDED", new RegExp(`no reply within ${wanted} ms`));
+    assert.equal(clock.alarms, 0);
+  }
+  await until("connections of late calls are closed", () => server.open === 0);
+});
+
+test("timeout covers a body that does not end, and 0 sets no alarm", async (t) => {
+  const server = await fakeServer(t, (_, reply) => void reply.write("half"));
+  const clock = fakeClock();
+  const http = caller(t, { timeout: 1_000 }, { clock });
+  const call = http.call({ method: "GET", url: server.url });
+  await until("the call arrives", () => server.heard.length === 1);
+  clock.advance(1_000);
+  await fails(call, "DEADLINE_EXCEEDED", /no reply within 1000 ms/);
+  const idle = fakeClock();
+  const endless = caller(t, { timeout: 0 }, { clock: idle });
+  const leave = new AbortController();
+  const given = endless.call({ method: "GET", url: server.url, signal: leave.signal });
+  await until("the call arrives", () => server.heard.length === 2);
+  assert.equal(idle.alarms, 0);
+  leave.abort();
+  await fails(given, "CANCELLED", /given up/);
+});
+
+test("a signal ends a call at once, before it began too", async (t) => {
+  const server = await fakeServer(t, silence);
+  const http = caller(t);
+  const leave = new AbortController();
+  const call = http.call({ method: "GET", url: server.url, signal: leave.signal });
+  await until("the call arrives", () => server.heard.length === 1);
+  leave.abort();
+  await fails(call, "CANCELLED", /given up/);
+  await until("its connection is closed", () => server.open === 0);
+  const late = http.call({ method: "GET", url: server.url, signal: leave.signal });
+  await fails(late, "CANCELLED", /given up/);
+  assert.equal(server.heard.length, 1);
+});
+
+test("response_header_timeout: the head must come in time, the body need not", async (t) => {
+  const slow = await fakeServer(t, (heard, reply) => {
+    if (heard.url === "/silent") return;
+    reply.write("first");
+    setTimeout(() => reply.end(" last"), 150);
+  });
+  const http = caller(t, { response_header_timeout: 50 });
+  const silent = http.call({ method: "GET", url: `${slow.url}/silent` });
+  await fails(silent, "DEADLINE_EXCEEDED", /no headers of a reply in time/);
+  const reply = await http.call({ method: "GET", url: `${slow.url}/` });
+  assert.equal(reply.body.toString(), "first last");
+});
+
+test("tls_handshake_timeout: a server that never shakes hands", async (t) => {
+  const mute = await rawServer(t, () => undefined);
+  const http = caller(t, { tls_handshake_timeout: 50 });
+  const call = http.call({ method: "GET", url: `https://127.0.0.1:${mute}/` });
+  await fails(call, "DEADLINE_EXCEEDED", /no connection in time/);
+});
+
+/** A server that hears a connection's first bytes. */
+async function rawServer(t: TestContext, take: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    socket.once("data", () => take(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+test("replies that end early or are none", async (t) => {
+  const half = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf";
+  const http = caller(t);
+  for (const [text, words] of [
+    [half, /closed before the reply was complete/],
+    ["HTTP/1.1 200 OK\r\n", /closed before the reply was complete/],
+    ["", /closed before the reply was complete/],
+    ["SSH-2.0-OpenSSH\r\n\r\n", /not HTTP/],
+  ] as const) {
+    const port = await rawServer(t, (socket) => socket.end(text));
+    await fails(
+      http.call({ method: "GET", url: `http://127.0.0.1:${port}/` }),
+      "UNAVAILABLE",
+      words,
+    );
+  }
+  const reset = await rawServer(t, (socket) => {
+    socket.write(half, () => socket.resetAndDestroy());
+  });
+  const call = http.call({ method: "GET", url: `http://127.0.0.1:${reset}/` });
+  await fails(call, "UNAVAILABLE", /connection (reset|closed before)/);
+});
+
+test("names that do not exist", async (t) => {
+  const call = caller(t).call({ method: "GET", url: "http://nobody.invalid/" });
+  await fails(call, "UNAVAILABLE", /^http:\/\/nobody\.invalid: (no such host|the name service)/);
+});
+
+test("replies are bounded: as sent, unpacked, and in their headers", async (t) => {
+  const server = await fakeServer(t, ({ url }, reply) => {
+    if (url === "/plain") reply.end("x".repeat(1_001));
+    else if (url === "/endless") {
+      const more = () => {
+        while (!reply.destroyed && reply.write("x".repeat(500)));
+      };
+      reply.on("drain", more);
+      more();
+    } else if (url === "/packed") {
+      reply.setHeader("content-encoding", "gzip");
+      reply.end(gzipSync("x".repeat(100_000)));
+    } else {
+      reply.setHeader("x-long", "x".repeat(3_000));
+      reply.end();
+    }
+  });
+  const http = caller(t, { max_response_header_bytes: 2_000 }, { maxBodyBytes: 1_000 });
+  const get = (path: string) => http.call({ method: "GET", url: server.url + path });
+  for (const path of ["/plain", "/endless", "/packed"]) {
+    await fails(get(path), "RESOURCE_EXHAUSTED", /larger than 1000 bytes/);
+  }
+  await fails(get("/headers"), "RESOURCE_EXHAUSTED", /headers of the reply are too large/);
+  await until("their connections are closed", () => server.open <= 1);
+});
+
+test("disable_compression: gzip is asked for and unpacked, or not asked for", async (t) => {
+  const server = await fakeServer(t, ({ headers, url }, reply) => {
+    const asked = headers["accept-encoding"] === "gzip";
+    if (!asked) {
+      reply.end("plain");
+      return;
+    }
+    reply.setHeader("content-encoding", url === "/odd" ? "br" : "GZIP");
+    reply.end(url === "/broken" ? "no gzip" : gzipSync("packed"));
+  });
+  const get = async (over: { disable_compression: boolean }, path = "/") =>
+    (await caller(t, over).call({ method: "GET", url: server.url + path })).body.toString();
+  assert.equal(await get({ disable_compression: false }), "packed");
+  assert.equal(await get({ disable_compression: true }), "plain");
+  await fails(get({ disable_compression: false }, "/odd"), "UNAVAILABLE", /not asked for/);
+  await fails(get({ disable_compression: false }, "/broken"), "UNAVAILABLE", /not the gzip/);
+});
+
+async function wave(http: HttpCaller, server: FakeServer, calls: number): Promise<void> {
+  const each = () => http.call({ method: "GET", url: server.url });
+  await Promise.all(Array.from({ length: calls }, each));
+}
+
+test("connections: kept, closed at once, or limited in number", async (t) => {
+  const late: Answering = (_, reply) => void setTimeout(() => reply.end("x"), 20);
+  const kept = await fakeServer(t, late);
+  const keeper = caller(t);
+  for (let round = 0; round < 3; round++) await wave(keeper, kept, 1);
+  assert.equal(kept.made, 1);
+
+  const once = await fakeServer(t, late);
+  const single = caller(t, { disable_keep_alives: true });
+  for (let round = 0; round < 3; round++) await wave(single, once, 1);
+  assert.equal(once.made, 3);
+  assert.equal(once.heard[0]?.headers.connection, "close");
+
+  const few = await fakeServer(t, late);
+  await wave(caller(t, { max_conns_per_host: 2 }), few, 6);
+  assert.equal(few.made, 2);
+});
+
+test("idle connections: at most so many per host, so many in all, so long", async (t) => {
+  const late: Answering = (_, reply) => void setTimeout(() => reply.end("x"), 20);
+  const one = await fakeServer(t, late);
+  const other = await fakeServer(t, late);
+  await wave(caller(t, { max_idle_connections_per_host: 2 }), one, 6);
+  await until("two are left", () => one.made === 6 && one.open === 2);
+
+  const all = caller(t, { max_idle_connections: 3, max_idle_connections_per_host: 0 });
+  await Promise.all([wave(all, one, 3), wave(all, other, 3)]);
+  await until("three are left", () => one.open - 2 + other.open === 3);
+  await wave(all, one, 4);
+  await until("still three", () => one.open - 2 + other.open === 3);
+
+  const brief = await fakeServer(t, hello);
+  await wave(caller(t, { idle_connection_timeout: 30 }), brief, 1);
+  await until("it is closed", () => brief.made === 1 && brief.open === 0, 5_000);
+});
+
+test("redirects are followed with method and body, 303 without, and not for ever", async (t) => {
+  const there = await fakeServer(t, ({ method, body, headers }, reply) => {
+    reply.end(
+      `${method} ${body} ${headers.authorization ?? "-"} ${headers["content-type"] ?? "-"}`,
+    );
+  });
+  const here = await fakeServer(t, ({ url }, reply) => {
+    const status = Number(url.slice(1, 4));
+    const location = url.endsWith("/loop") ? url : url.endsWith("/odd") ? "ftp://x/" : there.url;
+    if (url.endsWith("/none")) reply.writeHead(status).end("nowhere");
+    else reply.writeHead(status, { location }).end();
+  });
+  const http = caller(t);
+  const go = async (path: string) => {
+    const headers = { authorization: "mine", "content-type": "text/plain" };
+    const reply = await http.call({ method: "POST", url: here.url + path, headers, body: "q" });
+    return reply.body.toString();
+  };
+  for (const status of [301, 302, 307, 308]) {
+    assert.equal(await go(`/${status}`), "POST q - text/plain", `${status}`);
+  }
+  assert.equal(await go("/303"), "GET  - -");
+  assert.equal(await go("/302/none"), "nowhere");
+  await fails(go("/307/loop"), "UNAVAILABLE", /more than 10 redirects/);
+  assert.equal(here.heard.filter(({ url }) => url === "/307/loop").length, 11);
+  await fails(go("/307/odd"), "UNAVAILABLE", /a redirect that is not followed/);
+});
+
+test("TLS: private authority, client certificate, no way down to plain text", async (t) => {
+  const folder = temporaryFolder(t);
+  const ca = authority(folder, "ca");
+  const [server, client] = [ca.issue("server"), ca.issue("client")];
+  const plain = await fakeServer(t, hello);
+  const secure = await fakeServer(
+    t,
+    ({ url }, reply) => {
+      if (url === "/down") reply.writeHead(302, { location: plain.url });
+      reply.end("secret");
+    },
+    {
+      cert: server.cert,
+      key: server.key,
+      ca: ca.cert,
+      requestCert: true,
+      rejectUnauthorized: true,
+    },
+  );
+  const own = { cert_file: client.certFile, key_file: client.keyFile };
+  const get = async (tls: Parameters<typeof caller>[1], path = "/") =>
+    (await caller(t, tls).call({ method: "GET", url: secure.url + path })).body.toString();
+  const trusting = { ca_file: ca.certFile, ...own };
+  assert.equal(await get({ tls: trusting }), "secret");
+  assert.equal(await get({ tls: { insecure_skip_verify: true, ...own } }), "secret");
+  await fails(get({ tls: own }), "UNAVAILABLE", /TLS: .*(certificate|issuer)/);
+  await fails(
+    get({ tls: { ca_file: ca.certFile } }),
+    "UNAVAILABLE",
+    /TLS: .*certificate|reset|closed/,
+  );
+  await fails(get({ tls: trusting }, "/down"), "UNAVAILABLE", /redirect that is not followed/);
+  const spoken = `https://127.0.0.1:${plain.port}/`;
+  await fails(
+    caller(t).call({ method: "GET", url: spoken }),
+    "UNAVAILABLE",
+    /TLS: (handshake failed|wrong version number|packet length too long)/,
+  );
+  const elsewhere = secure.url.replace("127.0.0.1", "127.0.0.2");
+  await fails(
+    caller(t, { tls: trusting }).call({ method: "GET", url: elsewhere }),
+    "UNAVAILABLE",
+    /connection refused|TLS: .*altnames/,
+  );
+});
+
+test("TLS: session keys go to the key log of either key", async (t) => {
+  const folder = temporaryFolder(t);
+  const ca = authority(folder, "ca");
+  const server = ca.issue("server");
+  const secure = await fakeServer(t, hello, { cert: server.cert, key: server.key });
+  const file = join(folder, "keys");
+  for (const [at, key] of ["tls", "top"].entries()) {
+    const tls = { ca_file: ca.certFile, key_log_file: key === "tls" ? file : "" };
+    const http = caller(t, { tls, key_log_file: key === "top" ? file : "" });
+    await http.call({ method: "GET", url: secure.url });
+    const lines = () => readFileSync(file, "utf8").match(/CLIENT_HANDSHAKE_TRAFFIC_SECRET/g) ?? [];
+    await until("keys are logged", () => lines().length === at + 1);
+  }
+});
+
+test("TLS files that cannot be used refuse the caller by their key", (t) => {
+  const folder = temporaryFolder(t);
+  const [one, two] = [authority(folder, "one"), authority(folder, "two")];
+  const refused = (tls: Parameters<typeof clientSettings>[0], words: RegExp) =>
+    assert.throws(() => caller(t, tls), words);
+  refused({ tls: { ca_file: "/nowhere/ca" } }, /tls\.ca_file: cannot read \/nowhere\/ca: ENOENT/);
+  refused({ tls: { cert_file: one.certFile } }, /cert_file and key_file together/);
+  refused({ tls: { cert_file: one.certFile, key_file: two.keyFile } }, /belong together/);
+  refused({ tls: { ca_file: one.keyFile } }, /in PEM/);
+  refused({ key_log_file: "/nowhere/keys" }, /tls\.key_log_file: cannot write/);
+});
+
+/** A proxy that forwards and makes tunnels, and remembers what it was asked. */
+async function fakeProxy(t: TestContext, status = 200) {
+  const tunnels: { readonly to: string; readonly headers: Readonly<Record<string, unknown>> }[] =
+    [];
+  const proxy = await fakeServer(t, ({ url, headers }, reply) => {
+    reply.end(`forwarded ${url} ${headers.host} ${headers["proxy-authorization"] ?? "-"}`);
+  });
+  proxy.onConnect((request, socket) => {
+    tunnels.push({ to: request.url ?? "", headers: request.headers });
+    if (status !== 200) {
+      socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
+      return;
+    }
+    const [host = "", port] = (request.url ?? "").split(":");
+    const far = connect(Number(port), host);
+    far.on("error", () => socket.destroy()).on("close", () => socket.destroy());
+    t.after(() => far.destroy());
+    socket.on("error", () => far.destroy()).on("close", () => far.destroy());
+    socket.write("HTTP/1.1 200 OK\r\n\r\n");
+    far.pipe(socket).pipe(far);
+  });
+  return { ...proxy, tunnels, heard: proxy.heard };
+}
+
+test("proxy: plain calls are forwarded, TLS goes through a tunnel, with credentials", async (t) => {
+  const ca = authority(temporaryFolder(t), "ca");
+  const { cert, key } = ca.issue("server");
+  const secure = await fakeServer(t, hello, { cert, key });
+  const proxy = await fakeProxy(t);
+  const uri = `http://me:pass@127.0.0.1:${proxy.port}`;
+  const over = {
+    use_proxy: true,
+    tls: { ca_file: ca.certFile },
+    proxy_connect_header: { "X-Team": ["a", "b"] },
+  };
+  const http = caller(t, over, { proxy: { http: uri, https: uri, no_proxy: [] } });
+  const plain = await http.call({ method: "GET", url: "http://metrics.example:9090/x?y=z" });
+  const basic = `Basic ${Buffer.from("me:pass").toString("base64")}`;
+  const wanted = `forwarded http://metrics.example:9090/x?y=z metrics.example:9090 ${basic}`;
+  assert.equal(plain.body.toString(), wanted);
+  for (let round = 0; round < 2; round++) {
+    const reply = await http.call({ method: "GET", url: secure.url });
+    assert.equal(reply.body.toString(), "hello");
+  }
+  assert.equal(secure.heard[0]?.headers["proxy-authorization"], undefined);
+  assert.equal(proxy.tunnels.length, 1, "the tunnel is kept");
+  assert.equal(proxy.tunnels[0]?.to, `127.0.0.1:${secure.port}`);
+  assert.equal(proxy.tunnels[0]?.headers["proxy-authorization"], basic);
+  assert.equal(proxy.tunnels[0]?.headers["x-team"], "a, b");
+});
+
+test("proxy: one that refuses, and one that is gone", async (t) => {
+  const proxy = await fakeProxy(t, 407);
+  const through = (port: number) =>
+    caller(
+      t,
+      { use_proxy: true },
+      { proxy: { http: "", https: `127.0.0.1:${port}`, no_proxy: [] } },
+    ).call({ method: "GET", url: "https://metrics.example/" });
+  await fails(through(proxy.port), "UNAVAILABLE", /proxy answered CONNECT with status 407/);
+  await fails(through(await deadPort()), "UNAVAILABLE", /connection refused/);
+});
+
+test("proxy: settings win over the environment, use_proxy over both", async (t) => {
+  const [set, env] = [await fakeProxy(t), await fakeProxy(t)];
+  const direct = await fakeServer(t, hello);
+  const environment = {
+    HTTP_PROXY: env.url,
+    https_proxy: env.url,
+    NO_PROXY: "a.example, 127.0.0.1",
+  };
+  const way = async (
+    url: string,
+    proxy: Partial<typeof NO_PROXY> = {},
+    use_proxy = true,
+  ): Promise<string> => {
+    const before = [set, env, direct].map(({ heard }) => heard.length);
+    const options = { proxy: { ...NO_PROXY, ...proxy }, env: environment };
+    await caller(t, { use_proxy }, options).call({ method: "GET", url });
+    const at = [set, env, direct].findIndex(({ heard }, at) => heard.length > (before[at] ?? 0));
+    return ["settings", "environment", "direct"][at] ?? "none";
+  };
+  assert.equal(await way("http://b.example/"), "environment");
+  assert.equal(await way("http://b.example/", { http: set.url }), "settings");
+  assert.equal(await way(`${direct.url}/`), "direct");
+  assert.equal(await way(`${direct.url}/`, { no_proxy: ["b.example"] }), "environment");
+  assert.equal(await way(`${direct.url}/`, { http: set.url, no_proxy: ["b.example"] }), "settings");
+  assert.equal(await way(`${direct.url}/`, {}, false), "direct");
+});
+
+test("no_proxy: names, what is below them, addresses, ranges, ports, everything", async (t) => {
+  const proxy = await fakeProxy(t);
+  const direct = await fakeServer(t, hello);
+  const { port } = direct;
+  const seen = async (host: string, ...no_proxy: string[]) => {
+    const options = { proxy: { http: proxy.url, https: "", no_proxy } };
+    const url = `http://${host}:${port}/`;
+    const call = caller(t, { use_proxy: true }, options).call({ method: "GET", url });
+    // Not every machine knows what is below localhost: who does not find it did not ask the proxy.
+    const body = await call.then(
+      (reply) => reply.body.toString(),
+      (fault: Fault) => fault.message.replace(/^.*: no such host$/, "hello"),
+    );
+    return body === "hello" ? "direct" : "proxy";
+  };
+  for (const [host, item, wanted] of [
+    ["127.0.0.1", "127.0.0.1", "direct"],
+    ["127.0.0.1", "127.0.0.0/8", "direct"],
+    ["127.0.0.1", "10.0.0.0/8", "proxy"],
+    ["127.0.0.1", `127.0.0.1:${port}`, "direct"],
+    ["127.0.0.1", "127.0.0.1:1", "proxy"],
+    ["127.0.0.1", "*", "direct"],
+    ["localhost", "LOCALHOST", "direct"],
+    ["localhost", `localhost:${port}`, "direct"],
+    ["localhost", ".localhost", "proxy"],
+    ["localhost", "host", "proxy"],
+    ["a.localhost", "localhost", "direct"],
+    ["a.localhost", ".localhost", "direct"],
+    ["a.localhost", "*.localhost", "direct"],
+    ["a.example", "xample", "proxy"],
+    ["a.example", "::1", "proxy"],
+  ] as const) {
+    assert.equal(await seen(host, item), wanted, `${host} with ${item}`);
+  }
+});
+
+test("a proxy address of another kind is refused without showing it", () => {
+  const proxy = { http: "socks5://me:secret@proxy:1", https: "", no_proxy: [] };
+  const options = {
+    settings: clientSettings({ use_proxy: true }),
+    proxy,
+    env: {},
+    clock: fakeClock(),
+  };
+  assert.throws(
+    () => new HttpCaller(options),
+    (thrown) =>
+      thrown instanceof Fault &&
+      /client\.proxy\.http: wanted host:port/.test(thrown.message) &&
+      !/secret/.test(thrown.message),
+  );
+});
+
+test("close ends what is under way, also connecting, and nothing is called after it", async (t) => {
+  const server = await fakeServer(t, silence);
+  const mute = await rawServer(t, () => undefined);
+  const http = caller(t);
+  const asked = http.call({ method: "GET", url: server.url });
+  const shaking = http.call({ method: "GET", url: `https://127.0.0.1:${mute}/` });
+  const ended = Promise.all([
+    fails(asked, "CANCELLED", /caller was closed/),
+    fails(shaking, "CANCELLED", /caller was closed/),
+  ]);
+  await until("the call arrives", () => server.heard.length === 1);
+  await http.close();
+  await ended;
+  await until("no connection is left", () => server.open === 0);
+  await fails(http.call({ method: "GET", url: server.url }), "CANCELLED", /caller was closed/);
+});
