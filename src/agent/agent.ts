@@ -11,7 +11,9 @@ import { Rulebook } from "#flow/rulebook.ts";
 import type { Health } from "#host/health.ts";
 import type { Port } from "#serve/port.ts";
 import type { Store } from "#store/store.ts";
+import { AccessLog } from "#telemetry/access-log.ts";
 import { FlowMetrics } from "#telemetry/flow-metrics.ts";
+import { FluxMeters } from "#telemetry/flux-meter.ts";
 import type { Log } from "#telemetry/log.ts";
 import type { Metrics } from "#telemetry/metrics.ts";
 import { ServerMetrics } from "#telemetry/server-metrics.ts";
@@ -46,16 +48,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { config, metrics, health, scope, clock, chance } = options;
   const decisions = new FlowMetrics(config.agent_info);
   const traffic = new ServerMetrics(config.server);
-  metrics.add(decisions);
-  metrics.add(traffic);
+  const fluxMeters = new FluxMeters();
+  for (const source of [decisions, traffic, fluxMeters]) metrics.add(source);
   const world = { clock, chance, observer: decisions, maxKeys: config.flow_control.max_keys };
   const book = new Rulebook(config.agent_info.agent_group, world);
-  await followStore(options, book, decisions);
+  await followStore(options, book, () => {
+    decisions.keep(keptOf(book));
+    fluxMeters.keep([...book.rules.values()].filter((rule) => rule.kind === "flux_meter"));
+  });
   const mind = mindOf(book, world);
+  const logs = new AccessLog(fluxMeters, (slots) => void mind.end(slots));
+  metrics.add(logs);
   // First up and last down: what happens while the main port drains can still be seen.
   const debug = await openDebugPort({ ...options, meter: traffic });
   if (debug !== undefined) scope.add("debug port", () => debug.cut());
-  const main = await openMainPort({ ...options, mind, meter: traffic });
+  const main = await openMainPort({ ...options, mind, logs, meter: traffic });
   scope.add("port", (speed) => {
     health.enter("stopping");
     return speed === "cut" ? main.cut() : main.drain();
@@ -64,7 +71,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   return { port: main, debugAddress: debug?.address, book };
 }
 
-async function followStore(options: AgentOptions, book: Rulebook, decisions: FlowMetrics) {
+/** `swapped` is called in the turn in which other rules came into force. */
+async function followStore(options: AgentOptions, book: Rulebook, swapped: () => void) {
   const { config, store, health, scope, fail } = options;
   const log = options.log.child("rules");
   const status = health.component("rules");
@@ -75,7 +83,7 @@ async function followStore(options: AgentOptions, book: Rulebook, decisions: Flo
     book,
     signal: stop.signal,
     applied(revision, refused) {
-      decisions.keep(keptOf(book));
+      swapped();
       const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
       for (const line of lines)
         log.error({ revision }, `rule refused, its predecessor stays: ${line}`);

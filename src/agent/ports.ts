@@ -2,6 +2,7 @@
 // `/metrics` where the documentation says it is.
 
 import { readFile } from "node:fs/promises";
+import type { RecordTaker } from "#api/access-log.ts";
 import { doorOf } from "#api/door.ts";
 import { routes as jsonRoutes, services } from "#api/doors.ts";
 import { NO_SERVICES } from "#api/services.ts";
@@ -54,15 +55,21 @@ export function agentRoutes(
   ];
 }
 
+/** What the doors of the main port lead to. */
+export interface Behind {
+  readonly mind: Mind;
+  readonly logs: RecordTaker;
+}
+
 /** Opens the main port with every door, and names what it shows to strangers. */
-export async function openMainPort(options: PortsOptions & { readonly mind: Mind }): Promise<Port> {
-  const { config, scope, clock, chance, argv, mind, meter } = options;
+export async function openMainPort(options: PortsOptions & Behind): Promise<Port> {
+  const { config, scope, clock, chance, argv, mind, logs, meter } = options;
   const log = options.log.child("port");
   const door = doorOf(mind, NO_SERVICES, chance);
   const doors = (await forwardedRoutes(options)) ?? jsonRoutes(door);
   const profiling = profiles(config.profilers, { service: SERVICE, argv, clock });
   scope.add("processor profile", await profiling.start());
-  const grpc = services(door);
+  const grpc = services(door, logs);
   const port = await openPort({
     settings: config.server,
     services: grpc,

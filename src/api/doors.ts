@@ -1,6 +1,7 @@
 // All doors of the flow-control agent: the gRPC services and the JSON routes that it serves.
 
 import type { HttpHandler, Route, Service, UnaryHandler } from "#serve/handler.ts";
+import { exportLogs, type RecordTaker } from "./access-log.ts";
 import { checkBinary, checkJson } from "./check.ts";
 import { checkHttpBinary, checkHttpJson } from "./check-http.ts";
 import type { Door } from "./door.ts";
@@ -10,12 +11,13 @@ import { flowEndBinary, flowEndJsonDoor } from "./flow-end.ts";
 export const CHECK_SERVICE = "aperture.flowcontrol.check.v1.FlowControlService";
 export const CHECK_HTTP_SERVICE = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
 export const AUTHORIZATION_SERVICE = "envoy.service.auth.v3.Authorization";
+export const LOGS_SERVICE = "opentelemetry.proto.collector.logs.v1.LogsService";
 
 function unary(handle: UnaryHandler) {
   return { kind: "unary", handle } as const;
 }
 
-export function services(door: Door): readonly Service[] {
+export function services(door: Door, logs: RecordTaker): readonly Service[] {
   return [
     {
       name: AUTHORIZATION_SERVICE,
@@ -31,6 +33,11 @@ export function services(door: Door): readonly Service[] {
       name: CHECK_SERVICE,
       methods: { Check: unary(checkBinary(door)), FlowEnd: unary(flowEndBinary(door)) },
       healthNames: ["aperture.flowcontrol.v1.FlowControlService"],
+    },
+    {
+      name: LOGS_SERVICE,
+      methods: { Export: unary(exportLogs(logs)) },
+      healthNames: [],
     },
   ];
 }

@@ -1,7 +1,7 @@
 // Every metric that Sluice speaks: one table that sources, the exposition, the reference page and its
 // tests share. Names and labels are a contract with dashboards and with the controller's queries.
 
-export type MetricType = "counter" | "gauge" | "histogram";
+export type MetricType = "counter" | "gauge" | "histogram" | "summary";
 
 interface MetricRow {
   readonly type: MetricType;
@@ -10,6 +10,11 @@ interface MetricRow {
 }
 
 const COMPONENT = ["policy_name", "policy_hash", "component_id"] as const;
+const FLUX_METER = [
+  ...["flux_meter_name", "policy_name"],
+  ...["decision_type", "http_status_code", "flow_status"],
+] as const;
+const SIGNAL = ["signal_name", "sub_circuit_id", "policy_name"] as const;
 const HTTP = ["http_method", "http_status_code", "handler_name"] as const;
 const GRPC = ["grpc_type", "grpc_service", "grpc_method"] as const;
 
@@ -59,6 +64,23 @@ export const METRICS = {
     labels: [...COMPONENT, "decision_type", "sampler_dropped"],
     about: "Answers of a sampler or load ramp, by the whole check's answer and by its own.",
   },
+  flux_meter: {
+    type: "histogram",
+    labels: FLUX_METER,
+    about:
+      "What a policy's flux meter measures of flows that are over, by default milliseconds. Buckets: the policy's.",
+  },
+  invalid_flux_meter_total: {
+    type: "counter",
+    labels: FLUX_METER,
+    about: "Flows whose record lacks the number that a flux meter asks for.",
+  },
+  sluice_access_log_records_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Records of proxies' access logs: taken, or set aside because of an `unknown_source`, `no_decision` or a `bad_decision`.",
+  },
   sluice_oddities_total: {
     type: "counter",
     labels: ["kind"],
@@ -73,6 +95,73 @@ export const METRICS = {
     type: "counter",
     labels: ["result"],
     about: "Reads of the policy directory after a change: success or failure.",
+  },
+  signal_reading: {
+    type: "summary",
+    labels: SIGNAL,
+    about:
+      "Valid finite readings of a signal, one per tick. Quantiles 0, 0.01, 0.05, 0.5, 0.9, 0.99 and 1, exact over the last 128 readings.",
+  },
+  invalid_signal_readings_total: {
+    type: "counter",
+    labels: SIGNAL,
+    about: "Ticks in which a signal was invalid.",
+  },
+  infinite_signal_readings_total: {
+    type: "counter",
+    labels: SIGNAL,
+    about: "Ticks in which a signal was infinite.",
+  },
+  sluice_circuit_ticks_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Ticks of a policy's circuit.",
+  },
+  sluice_circuit_ticks_skipped_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Ticks that were left out because their time had passed.",
+  },
+  sluice_circuit_tick_late_ms: {
+    type: "gauge",
+    labels: ["policy_name"],
+    about: "Milliseconds by which the last tick came after its time.",
+  },
+  sluice_circuit_faults_total: {
+    type: "counter",
+    labels: ["policy_name", "component_id", "component"],
+    about: "Ticks in which a component of a circuit failed; the others went on.",
+  },
+  sluice_circuit_decisions_total: {
+    type: "counter",
+    labels: ["policy_name", "kind"],
+    about: "Decisions that a circuit made for agents, by the kind of component.",
+  },
+  sluice_circuit_queries_total: {
+    type: "counter",
+    labels: ["policy_name", "result"],
+    about: "Queries of a circuit: answered, failed, or late (not before the next one was due).",
+  },
+  sluice_circuit_query_retries_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Attempts at queries of a circuit after the first one failed.",
+  },
+  sluice_query_latency_ms: {
+    type: "histogram",
+    labels: [],
+    about: "Milliseconds that one attempt at a query took, whatever came of it.",
+  },
+  sluice_controller_commits_total: {
+    type: "counter",
+    labels: ["result"],
+    about: "Writes of configurations and decisions to the store: success or failure.",
+  },
+  sluice_alerts_total: {
+    type: "counter",
+    labels: ["alertmanager", "result"],
+    about:
+      "Alerts by what became of them: sent, failed (did not arrive), refused (not taken) or dropped (no room).",
   },
   sluice_metrics_inconsistent_total: {
     type: "counter",
@@ -139,6 +228,15 @@ export interface Buckets {
   readonly sum: number;
 }
 
+/** Quantiles that their source has computed; NaN where nothing was observed. */
+export interface Summary {
+  readonly quantiles: readonly number[];
+  /** One for each quantile. */
+  readonly values: readonly number[];
+  readonly sum: number;
+  readonly count: number;
+}
+
 /** Takes the samples of one scrape. Label values stand in the table's order. */
 export interface Sink {
   number(
@@ -147,6 +245,7 @@ export interface Sink {
     value: number,
   ): void;
   buckets(name: Named<"histogram">, labels: readonly (string | number)[], buckets: Buckets): void;
+  summary(name: Named<"summary">, labels: readonly (string | number)[], summary: Summary): void;
 }
 
 /** Something that counts in its own arrays and tells them when `/metrics` is read. Reading changes nothing. */

@@ -100,7 +100,7 @@ export async function post(
 /** The doors of a mind, each as a function from message to decoded reply. */
 export function doorsOf(mind: Mind, lookup: ServiceLookup = NO_SERVICES, door?: Door) {
   const own = door ?? doorOf(mind, lookup, seededChance(3));
-  const all = services(own);
+  const all = services(own, { take: () => true });
   const json = routes(own);
   const ask = async (path: string, body: unknown, call?: Call) => {
     const reply = await post(json, path, body, call);

@@ -2,6 +2,7 @@
 
 import type { ClassifierInfo } from "#flow/classify.ts";
 import type { Component, Decision, Flow, Verdict } from "#flow/flow.ts";
+import type { FluxMeterRule } from "#flow/rules.ts";
 
 export function aComponent(changed: Partial<Component> = {}): Component {
   return {
@@ -34,4 +35,12 @@ export function aVerdict(changed: Partial<Verdict> = {}): Verdict {
   const verdict = { accepted: true, reason: 0, deniedStatus: 0, waitMs: 0, decisions: [] };
   const rest = { classifiers: [], fluxMeters: [], start: 0, end: 0 };
   return { ...verdict, ...rest, ...changed } as unknown as Verdict;
+}
+
+export function aFluxMeter(changed: Partial<FluxMeterRule> = {}): FluxMeterRule {
+  return {
+    ...{ kind: "flux_meter", policyName: "p", name: "m", attributeKey: "workload_duration_ms" },
+    ...{ buckets: { kind: "static", bounds: [5, 10] }, selectors: [] },
+    ...changed,
+  };
 }

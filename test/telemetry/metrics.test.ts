@@ -2,13 +2,15 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
+import { AccessLog } from "#telemetry/access-log.ts";
 import { FlowMetrics } from "#telemetry/flow-metrics.ts";
+import { FluxMeters } from "#telemetry/flux-meter.ts";
 import { Metrics, metricsRoute } from "#telemetry/metrics.ts";
 import { metricsPage } from "#telemetry/metrics-page.ts";
 import { PolicyMetrics } from "#telemetry/metrics-policies.ts";
 import { METRICS, type Source } from "#telemetry/metrics-table.ts";
 import { ServerMetrics } from "#telemetry/server-metrics.ts";
-import { aClassifier, aComponent, aDecision, aFlow, aVerdict } from "./metrics-kit.ts";
+import { aClassifier, aComponent, aDecision, aFlow, aFluxMeter, aVerdict } from "./metrics-kit.ts";
 
 const PLAIN = { enable_go_metrics: false, enable_process_collector: false, pedantic: true };
 const BUCKETS = { latency_buckets_ms: [10, 25] };
@@ -19,7 +21,9 @@ function everything(): Metrics {
   const flows = new FlowMetrics({ agent_group: "default" });
   const server = new ServerMetrics({ grpc: BUCKETS, http: BUCKETS });
   const policies = new PolicyMetrics();
-  for (const source of [flows, server, policies]) metrics.add(source);
+  const meters = new FluxMeters();
+  const log = new AccessLog(meters, () => undefined);
+  for (const source of [flows, server, policies, meters, log]) metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),
   );
@@ -30,6 +34,10 @@ function everything(): Metrics {
   flows.ended("ingress");
   flows.lookedUp(true);
   flows.odd("late");
+  meters.keep([aFluxMeter()]);
+  for (const number of [() => 7, () => undefined])
+    meters.observe(["m"], { accepted: true, statusCode: "200", status: "OK", number });
+  log.take(new Map());
   policies.standing({ loaded: 2, refused: 1 });
   const method = { path: "/pkg.S/M", service: "pkg.S", method: "M", type: "unary" } as const;
   server.grpcStarted(method);
