@@ -1,7 +1,7 @@
 // Writes gathered samples as a metrics page with the Prometheus client library, and holds the library's
 // collectors of the runtime and the process. Imported at the first scrape only.
 
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry, Summary } from "prom-client";
 import type { Series } from "./metrics-gather.ts";
 import { METRICS, type MetricName } from "./metrics-table.ts";
 
@@ -67,6 +67,13 @@ function familyOf(name: MetricName, series: readonly Series[]): Family {
       lines.push({ labels: named, value });
       continue;
     }
+    if ("quantiles" in value) {
+      for (const [at, quantile] of value.quantiles.entries())
+        lines.push({ labels: { ...named, quantile }, value: value.values[at] ?? Number.NaN });
+      lines.push({ labels: named, value: value.sum, metricName: `${name}_sum` });
+      lines.push({ labels: named, value: value.count, metricName: `${name}_count` });
+      continue;
+    }
     let below = 0;
     for (let at = 0; at <= value.bounds.length; at++) {
       below += value.counts[at] ?? 0;
@@ -90,7 +97,9 @@ function add(registry: Registry, format: Format, { name, help, type, lines }: Fa
       ? new Counter<string>(shape)
       : type === "gauge"
         ? new Gauge<string>(shape)
-        : new Histogram<string>(shape);
+        : type === "summary"
+          ? new Summary<string>(shape)
+          : new Histogram<string>(shape);
   registry.registerMetric(Object.assign(made, { get, getForPromString: get }));
 }
 

@@ -1,11 +1,20 @@
 // Gathers one scrape from all sources and judges it: a sample that contradicts the table or repeats another
 // never reaches the page.
 
-import { type Buckets, METRICS, type MetricName, type Sink, type Source } from "./metrics-table.ts";
+import {
+  type Buckets,
+  METRICS,
+  type MetricName,
+  type Sink,
+  type Source,
+  type Summary,
+} from "./metrics-table.ts";
+
+export type Value = number | Buckets | Summary;
 
 export interface Series {
   readonly labels: readonly string[];
-  readonly value: number | Buckets;
+  readonly value: Value;
 }
 
 export interface Gathered {
@@ -22,11 +31,7 @@ export function gather(
 ): Gathered {
   const found = new Map<MetricName, Map<string, Series>>();
   const faults: string[] = [];
-  const take = (
-    name: MetricName,
-    labels: readonly (string | number)[],
-    value: number | Buckets,
-  ) => {
+  const take = (name: MetricName, labels: readonly (string | number)[], value: Value) => {
     if (!wanted(name)) return;
     const series = found.get(name) ?? new Map<string, Series>();
     found.set(name, series);
@@ -36,7 +41,7 @@ export function gather(
     if (fault !== "") faults.push(`${name}: ${fault}`);
     else series.set(key, { labels: text, value });
   };
-  const sink: Sink = { number: take, buckets: take };
+  const sink: Sink = { number: take, buckets: take, summary: take };
   for (const source of sources) source.collect(sink);
   const families = new Map<MetricName, readonly Series[]>();
   for (const name of Object.keys(METRICS) as MetricName[]) {
@@ -49,11 +54,13 @@ export function gather(
 function contradiction(
   name: MetricName,
   labels: readonly string[],
-  value: number | Buckets,
+  value: Value,
 ): string | undefined {
   const { type, labels: wanted } = METRICS[name];
   if (labels.length !== wanted.length)
     return `wanted ${wanted.length} label values, got ${labels.length}`;
+  if (typeof value !== "number" && "quantiles" in value)
+    return type === "summary" ? undefined : `wanted a number for a ${type}, got quantiles`;
   if (typeof value !== "number") {
     if (type !== "histogram") return `wanted a number for a ${type}, got buckets`;
     return value.counts.length === value.bounds.length + 1
@@ -61,6 +68,7 @@ function contradiction(
       : `wanted ${value.bounds.length + 1} buckets, got ${value.counts.length}`;
   }
   if (type === "histogram") return "wanted buckets, got a number";
+  if (type === "summary") return "wanted quantiles, got a number";
   if (Number.isNaN(value)) return "not a number";
   if (type === "counter" && value < 0) return "a counter below 0";
   return undefined;

@@ -8,6 +8,7 @@ import {
   type MetricName,
   type MetricType,
   type Source,
+  type Summary,
 } from "./metrics-table.ts";
 
 /** The name is the label `__name__`; labels without a value are absent, as in a metrics server. */
@@ -20,6 +21,7 @@ const PARTS: Readonly<Record<MetricType, readonly string[]>> = {
   counter: [""],
   gauge: [""],
   histogram: ["_bucket", "_sum", "_count"],
+  summary: ["", "_sum", "_count"],
 };
 
 /** Samples of the series names that are wanted, as they are now; what nobody wants is not gathered either. */
@@ -43,6 +45,7 @@ function* spread(
     for (const { labels: values, value } of series) {
       const labels = named(keys, values);
       if (typeof value === "number") yield { labels: { __name__: name, ...labels }, value };
+      else if ("quantiles" in value) yield* quantiles(name, labels, value, isWanted);
       else yield* expanded(name, labels, value, isWanted);
     }
   }
@@ -65,6 +68,23 @@ function* expanded(
   if (isWanted(`${name}_sum`)) yield { labels: { __name__: `${name}_sum`, ...labels }, value: sum };
   if (isWanted(`${name}_count`))
     yield { labels: { __name__: `${name}_count`, ...labels }, value: below };
+}
+
+function* quantiles(
+  name: MetricName,
+  labels: Readonly<Record<string, string>>,
+  summary: Summary,
+  isWanted: (name: string) => boolean,
+): Generator<MetricSample> {
+  for (const [at, each] of isWanted(name) ? summary.quantiles.entries() : []) {
+    const value = summary.values[at] ?? Number.NaN;
+    yield { labels: { __name__: name, ...labels, quantile: String(each) }, value };
+  }
+  for (const [part, value] of [
+    ["_sum", summary.sum],
+    ["_count", summary.count],
+  ] as const)
+    if (isWanted(name + part)) yield { labels: { __name__: name + part, ...labels }, value };
 }
 
 function named(keys: readonly string[], values: readonly string[]): Record<string, string> {

@@ -5,7 +5,13 @@ import { Fault } from "#base/fault.ts";
 import type { Format } from "./metrics-exposition.ts";
 import { type Gathered, gather } from "./metrics-gather.ts";
 import { type MetricSample, samples } from "./metrics-samples.ts";
-import { METRICS, type MetricName, type Source } from "./metrics-table.ts";
+import {
+  type Buckets,
+  METRICS,
+  type MetricName,
+  type Source,
+  type Summary,
+} from "./metrics-table.ts";
 
 /** `metrics.*` of the configuration. */
 export interface MetricsSettings {
@@ -43,7 +49,7 @@ export class Metrics {
     return () => void this.#sources.delete(source);
   }
 
-  /** Sum of the series that carry these labels; undefined when there is none. A histogram counts its observations. */
+  /** Sum of the series that carry these labels; undefined when there is none. A histogram or summary counts its observations. */
   read(name: MetricName, labels: Readonly<Record<string, string>> = {}): number | undefined {
     const keys: readonly string[] = METRICS[name].labels;
     const wanted = Object.entries(labels).map(([key, value]) => ({ at: keys.indexOf(key), value }));
@@ -51,7 +57,7 @@ export class Metrics {
     for (const series of this.#gather().families.get(name) ?? []) {
       if (!wanted.every(({ at, value }) => series.labels[at] === value)) continue;
       const { value } = series;
-      sum = (sum ?? 0) + (typeof value === "number" ? value : total(value.counts));
+      sum = (sum ?? 0) + (typeof value === "number" ? value : observations(value));
     }
     return sum;
   }
@@ -107,7 +113,9 @@ export class Metrics {
   }
 }
 
-function total(counts: ArrayLike<number>): number {
+function observations(value: Buckets | Summary): number {
+  if ("quantiles" in value) return value.count;
+  const { counts } = value;
   let sum = 0;
   for (let at = 0; at < counts.length; at++) sum += counts[at] ?? 0;
   return sum;
