@@ -1,0 +1,280 @@
+// Runs the queries of circuits: each for itself, tried again while it is of use, given up when its next one
+// is due. Nothing here ever makes a tick wait, and no policy's queries hold up those of another for long.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Answer, Ask } from "#circuit/component.ts";
+import { type Measure, numberOf, numbersBy, type Result } from "#promql/result.ts";
+import { mayPass } from "./reply.ts";
+
+/** JobGroupConfig of `policies.promql_jobs_scheduler`. */
+export interface AskerSettings {
+  /** One query at a time. */
+  readonly blocking_execution: boolean;
+  /** Most queries at a time, 0 for no limit. Ignored with `blocking_execution`. */
+  readonly worker_limit: number;
+}
+
+/** How a question ended: with an answer, without, or not before its next one was due. */
+export type Ending = "answered" | "failed" | "late";
+
+/** Hears how questions go. Durations are ms. */
+export interface AskMeter {
+  ended(owner: string, ending: Ending, sinceAsked: number): void;
+  /** One attempt is over, whatever came of it. */
+  tried(took: number): void;
+  /** An attempt failed and another one follows. */
+  retried(owner: string): void;
+}
+
+export interface AskerOptions {
+  readonly measure: Measure;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly settings: AskerSettings;
+  readonly meter?: AskMeter;
+}
+
+/** What hears the answer: never in the turn of `ask`, so never within the tick that asked. */
+export type Hear = (answer: Answer) => void;
+
+/** One component's question. A component has at most one. */
+interface Question {
+  readonly key: string;
+  readonly owner: string;
+  readonly ask: Ask;
+  readonly hear: Hear;
+  readonly since: number;
+  readonly errand: Errand;
+  /** Takes back the alarm that ends its use. */
+  readonly disarm: () => void;
+}
+
+/** One query at one time, made once for everybody who asks it. */
+interface Errand {
+  readonly key: string;
+  readonly query: string;
+  readonly at: number;
+  readonly questions: Set<Question>;
+  readonly abort: AbortController;
+  state: "queued" | "running" | "resting";
+  attempts: number;
+  /** Of the last attempt. */
+  fault: Fault | undefined;
+  /** Takes back the alarm of the next attempt. */
+  wake: () => void;
+}
+
+const FIRST_REST_MS = 250;
+const LONGEST_REST_MS = 10_000;
+
+export class Asker {
+  readonly #options: AskerOptions;
+  readonly #most: number;
+  readonly #questions = new Map<string, Question>();
+  readonly #errands = new Map<string, Errand>();
+  readonly #queue = new Set<Errand>();
+  /** Errands under way, by the owner that they are charged to. */
+  readonly #running = new Map<Errand, string>();
+  /** When each owner was served last, as a count of attempts. */
+  readonly #served = new Map<string, number>();
+  /** On their way to whoever asked. */
+  readonly #answers = new Map<Question, Answer>();
+  #attempts = 0;
+  #closed = false;
+
+  constructor(options: AskerOptions) {
+    const { blocking_execution: single, worker_limit: limit } = options.settings;
+    this.#options = options;
+    this.#most = single ? 1 : limit > 0 ? limit : Number.POSITIVE_INFINITY;
+  }
+
+  /** Questions that have no answer yet. */
+  get waiting(): number {
+    return this.#questions.size;
+  }
+
+  /** Puts a component's question; the one that it still has, if any, ends late. `owner` is its policy. */
+  ask(owner: string, ask: Ask, hear: Hear): void {
+    if (this.#closed) return;
+    const { clock } = this.#options;
+    const key = `${owner}\n${ask.componentId}`;
+    const before = this.#questions.get(key);
+    const errand = this.#errand(ask);
+    const question: Question = {
+      ...{ key, owner, ask, hear, errand },
+      since: clock.now(),
+      disarm: clock.alarm(ask.everyMs, () => this.#late(question)),
+    };
+    this.#questions.set(key, question);
+    errand.questions.add(question);
+    if (before !== undefined) this.#late(before);
+    // The tick that asks is not the one that pays for the call.
+    queueMicrotask(() => this.#work());
+  }
+
+  /** Forgets the questions of a policy; nobody hears of them again. */
+  drop(owner: string): void {
+    for (const question of [...this.#questions.values()]) {
+      if (question.owner === owner) this.#leave(question);
+    }
+    for (const question of [...this.#answers.keys()]) {
+      if (question.owner === owner) this.#answers.delete(question);
+    }
+    this.#served.delete(owner);
+    this.#work();
+  }
+
+  /** Forgets everything. */
+  close(): void {
+    this.#closed = true;
+    for (const question of [...this.#questions.values()]) this.#leave(question);
+    this.#answers.clear();
+  }
+
+  #errand({ query, at }: Ask): Errand {
+    const key = `${at}\n${query}`;
+    const known = this.#errands.get(key);
+    if (known !== undefined) return known;
+    const errand: Errand = {
+      ...{ key, query, at, state: "queued", attempts: 0, fault: undefined },
+      questions: new Set(),
+      abort: new AbortController(),
+      wake: () => undefined,
+    };
+    this.#errands.set(key, errand);
+    this.#queue.add(errand);
+    return errand;
+  }
+
+  #work(): void {
+    while (this.#running.size < this.#most) {
+      const next = this.#next();
+      if (next === undefined) return;
+      void this.#run(...next);
+    }
+  }
+
+  /**
+   * The oldest errand of the owner that has the fewest under way, or else was served the longest ago: a
+   * slow policy waits for itself.
+   */
+  #next(): readonly [Errand, string] | undefined {
+    const busy = new Map<string, number>();
+    for (const owner of this.#running.values()) busy.set(owner, (busy.get(owner) ?? 0) + 1);
+    let best: readonly [Errand, string] | undefined;
+    let fewest = Number.POSITIVE_INFINITY;
+    let longest = Number.POSITIVE_INFINITY;
+    for (const errand of this.#queue) {
+      for (const { owner } of errand.questions) {
+        const under = busy.get(owner) ?? 0;
+        const served = this.#served.get(owner) ?? 0;
+        if (under > fewest || (under === fewest && served >= longest)) continue;
+        best = [errand, owner];
+        fewest = under;
+        longest = served;
+      }
+      if (fewest === 0 && longest === 0) break;
+    }
+    return best;
+  }
+
+  async #run(errand: Errand, owner: string): Promise<void> {
+    const { clock, measure, meter } = this.#options;
+    const started = clock.now();
+    this.#queue.delete(errand);
+    this.#running.set(errand, owner);
+    this.#served.set(owner, ++this.#attempts);
+    errand.state = "running";
+    errand.attempts += 1;
+    let outcome: Result | Fault;
+    try {
+      outcome = await measure.query(errand.query, errand.at, errand.abort.signal);
+    } catch (thrown) {
+      outcome = Fault.from(thrown);
+    }
+    meter?.tried(clock.now() - started);
+    this.#running.delete(errand);
+    if (outcome instanceof Fault) this.#failed(errand, outcome);
+    else this.#answered(errand, outcome);
+    this.#work();
+  }
+
+  #answered(errand: Errand, result: Result): void {
+    for (const question of [...errand.questions]) {
+      this.#end(question, answerOf(question.ask, result));
+    }
+  }
+
+  /** Rests before the next attempt; a question that will not live to see it fails now. */
+  #failed(errand: Errand, fault: Fault): void {
+    const { clock, chance, meter } = this.#options;
+    const rest = FIRST_REST_MS * 2 ** Math.min(errand.attempts - 1, 10);
+    // Half of it by chance: servers that come back are not met by everybody at once.
+    const restMs = Math.min(rest, LONGEST_REST_MS) * (0.5 + chance() / 2);
+    const again = clock.now() + restMs;
+    errand.fault = fault;
+    errand.state = "resting";
+    for (const question of [...errand.questions]) {
+      if (mayPass(fault) && again < question.since + question.ask.everyMs) {
+        meter?.retried(question.owner);
+      } else {
+        this.#end(question, { kind: "failed", why: fault.message });
+      }
+    }
+    if (errand.questions.size === 0) return;
+    errand.wake = clock.alarm(restMs, () => {
+      errand.state = "queued";
+      this.#queue.add(errand);
+      this.#work();
+    });
+  }
+
+  #late(question: Question): void {
+    const { errand, ask } = question;
+    const trouble = errand.fault === undefined ? "" : `; last failure: ${errand.fault.message}`;
+    const why = `no answer before the next evaluation was due, after ${ask.everyMs} ms${trouble}`;
+    this.#end(question, { kind: "failed", why }, "late");
+    this.#work();
+  }
+
+  #end(question: Question, answer: Answer, ending: Ending = endingOf(answer)): void {
+    const { clock, meter } = this.#options;
+    if (!this.#leave(question)) return;
+    meter?.ended(question.owner, ending, clock.now() - question.since);
+    this.#answers.set(question, answer);
+    queueMicrotask(() => {
+      if (this.#answers.delete(question)) question.hear(answer);
+    });
+  }
+
+  /** False where it had left before. An errand that nobody waits for is given up. */
+  #leave(question: Question): boolean {
+    const { errand, key } = question;
+    if (!errand.questions.delete(question)) return false;
+    question.disarm();
+    if (this.#questions.get(key) === question) this.#questions.delete(key);
+    if (errand.questions.size > 0) return true;
+    errand.wake();
+    errand.abort.abort();
+    this.#queue.delete(errand);
+    // The place is free at once: what was given up may take its time to notice.
+    this.#running.delete(errand);
+    if (this.#errands.get(errand.key) === errand) this.#errands.delete(errand.key);
+    return true;
+  }
+}
+
+function endingOf({ kind }: Answer): Ending {
+  return kind === "failed" ? "failed" : "answered";
+}
+
+function answerOf({ byLabel }: Ask, result: Result): Answer {
+  if (byLabel === undefined) {
+    const value = numberOf(result);
+    return typeof value === "number" ? { kind: "value", value } : { kind: "failed", ...value };
+  }
+  const values = numbersBy(byLabel, result);
+  return "why" in values ? { kind: "failed", ...values } : { kind: "by_label", values };
+}
