@@ -15,14 +15,15 @@ export async function counted(
   const sums: Record<string, number> = {};
   const sample = new RegExp(`^${name}{(.*?)} (\\d+)$`, "gm");
   const value = new RegExp(`${label}="(.*?)"`);
-  for (const [, labels = "", count] of (await metrics(address, tls)).matchAll(sample)) {
+  for (const [, labels = "", count] of (await scraped(address, tls)).matchAll(sample)) {
     const [, key = ""] = value.exec(labels) ?? [];
     sums[key] = (sums[key] ?? 0) + Number(count);
   }
   return sums;
 }
 
-function metrics(address: string, tls: boolean): Promise<string> {
+/** The page as text. */
+export function scraped(address: string, tls = false): Promise<string> {
   const colon = address.lastIndexOf(":");
   const options: RequestOptions = {
     ...(address.startsWith("unix:")
