@@ -3,20 +3,29 @@
 
 import type { JsonObject, JsonValue } from "./compiled.ts";
 import type { Field, Message, Type } from "./language/field.ts";
+import { type Policy, policy } from "./language/policy.ts";
 
 type Form = "compact" | "full";
+
+/** A document as its wrapper carries it. */
+export function compactPolicy(document: Policy): JsonObject {
+  return messageJson(policy, document, "compact");
+}
+
+/** A document as it is stored and shown: as it was given, defaults filled in. */
+export function fullPolicy(document: Policy): JsonObject {
+  return messageJson(policy, document, "full");
+}
 
 /** Absent parts, empty lists and empty maps are left out. */
 export function compactMessage<V>(message: Message<V>, value: V): JsonObject {
   return messageJson(message, value, "compact");
 }
 
-/** Every field: `null` for an absent message, of a oneof only the arm that is present. */
-export function fullMessage<V>(message: Message<V>, value: V): JsonObject {
-  return messageJson(message, value, "full");
-}
-
-/** `fromEntries` defines keys, so that `__proto__` stays an ordinary one. */
+/**
+ * In the full form `null` stands for an absent message; of a oneof there is only the arm that is present.
+ * `fromEntries` defines keys, so that `__proto__` stays an ordinary one.
+ */
 function messageJson(message: Message, value: unknown, form: Form): JsonObject {
   const members = value as Readonly<Record<string, unknown>>;
   const entries: [string, JsonValue][] = [];

@@ -1,14 +1,21 @@
-// Rules as they lie in a store, and back: the one place that knows both the mind's rules and the wrapper
-// messages that controllers and agents exchange.
+// What controllers and agents leave for each other in a store: keys and wrapper messages out of compiled
+// policies and decisions, and back into rules and numbers. The one place that knows both.
 
 import { Fault } from "#base/fault.ts";
+import type { Decision, Replicas } from "#circuit/component.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "#flow/rules.ts";
+import type { CompiledPolicy } from "#policy/compiled.ts";
+import { compactPolicy } from "#policy/message.ts";
+import { decode, encodeJson } from "#wire/messages.ts";
 import {
   classifierBytes,
   classifierRule,
   fluxMeterBytes,
   fluxMeterRule,
+  incomplete,
 } from "./rules/classifier.ts";
+import { configBytes, configName, type PolicyIdentity } from "./rules/config.ts";
+import { decisionBytes } from "./rules/decision.ts";
 import {
   classifierKey,
   componentKey,
@@ -21,6 +28,68 @@ import {
 } from "./rules/key.ts";
 import { limiterBytes, limiterNumbers, limiterRule, numbersBytes } from "./rules/limiter.ts";
 import type { Batch } from "./store.ts";
+
+/** Where a controller keeps a policy as it runs, for whoever asks which policies there are. */
+export function policyEntry(
+  { name, hash, document }: PolicyIdentity & Pick<CompiledPolicy, "document">,
+  source: "ETCD" | "K8S",
+): readonly [key: string, value: Uint8Array] {
+  const value = encodeJson("aperture.policy.sync.v1.PolicyWrapper", {
+    common_attributes: { policy_name: name, policy_hash: hash },
+    policy: compactPolicy(document),
+    source,
+  });
+  return [`/config/policies/${name}`, value];
+}
+
+/** What agents run of a policy: a copy for each group that it names. */
+export function configEntries(
+  policy: PolicyIdentity & Pick<CompiledPolicy, "configs">,
+): ReadonlyMap<string, Uint8Array> {
+  const entries = new Map<string, Uint8Array>();
+  for (const config of policy.configs) {
+    const value = configBytes(policy, config);
+    for (const group of config.agentGroups) {
+      entries.set(`/config/${config.kind}/${configName(group, policy.name, config)}`, value);
+    }
+  }
+  return entries;
+}
+
+/** What a decision changes: a copy for each group of the component. Undefined deletes. */
+export function decisionEntries(
+  policy: PolicyIdentity,
+  decision: Decision,
+): ReadonlyMap<string, Uint8Array | undefined> {
+  const value = decisionBytes(policy, decision);
+  const { kind, componentId, agentGroups } = decision;
+  return new Map(
+    agentGroups.map((group) => [
+      `/decisions/${kind}/${componentKey(group, policy.name, componentId)}`,
+      value,
+    ]),
+  );
+}
+
+/** Under it agents report the replicas of what they scale. */
+export const REPLICAS_PREFIX = "/status/pod_scaler/";
+
+/** Replicas as an agent reported them, and for which version of which component. */
+export interface ReportedReplicas extends Replicas {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+}
+
+/** @throws Fault INVALID_ARGUMENT when the bytes are no report. */
+export function replicasOf(bytes: Uint8Array): ReportedReplicas {
+  const name = "aperture.policy.sync.v1.ScaleStatusWrapper";
+  const { commonAttributes, scaleStatus } = decode(name, bytes);
+  if (commonAttributes === null || scaleStatus === null) throw incomplete(name);
+  const { policyName, policyHash, componentId } = commonAttributes;
+  const { configuredReplicas: configured, actualReplicas: actual } = scaleStatus;
+  return { policyName, policyHash, componentId, configured, actual };
+}
 
 /**
  * What a controller leaves in the store: key to value, a copy for each agent group that a rule's selectors
@@ -58,6 +127,8 @@ export function agentPrefixes(group: string): readonly string[] {
 export interface RuleChanges {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
+  /** Parts of rules that agents of this version do not run, by key. */
+  readonly notRun: ReadonlyMap<string, string>;
   /** Values that could not be read. What the key held before stays in force. */
   readonly faults: ReadonlyMap<string, Fault>;
 }
@@ -66,6 +137,7 @@ export interface RuleChanges {
 export function readBatch(group: string, batch: Batch): RuleChanges {
   const rules = new Map<string, Rule | undefined>();
   const numbers = new Map<string, LimiterNumbers | undefined>();
+  const notRun = new Map<string, string>();
   const faults = new Map<string, Fault>();
   for (const key of batch.deletes) {
     const parsed = parseKey(key);
@@ -77,8 +149,10 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
     if (parsed === undefined) continue;
     try {
       if (parsed.tree === "config") {
-        const rule = readRule(parsed.kind, value);
-        if (nameIn(group, rule) === parsed.name) rules.set(nameOf(parsed), rule);
+        const { rule, without } = readRule(parsed.kind, value);
+        if (nameIn(group, rule) !== parsed.name) continue;
+        rules.set(nameOf(parsed), rule);
+        if (without !== undefined) notRun.set(key, without);
       } else {
         const read = readNumbers(parsed.kind, value);
         const own = componentKey(group, read.policyName, read.componentId);
@@ -88,7 +162,7 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
       faults.set(key, Fault.from(thrown));
     }
   }
-  return { rules, numbers, faults };
+  return { rules, numbers, notRun, faults };
 }
 
 function nameOf({ kind, name }: ParsedKey): string {
@@ -118,9 +192,15 @@ function ruleBytes(rule: Rule): Uint8Array {
   return rule.kind === "flux_meter" ? fluxMeterBytes(rule) : limiterBytes(rule);
 }
 
-function readRule(kind: Kind, value: Uint8Array): Rule {
+function readRule(kind: Kind, value: Uint8Array): ReadRule {
   if (kind === "classifiers") return classifierRule(value);
-  return kind === "flux_meter" ? fluxMeterRule(value) : limiterRule(kind, value);
+  return { rule: kind === "flux_meter" ? fluxMeterRule(value) : limiterRule(kind, value) };
+}
+
+interface ReadRule {
+  readonly rule: Rule;
+  /** What was left out of it. */
+  readonly without?: string;
 }
 
 function readNumbers(kind: Kind, value: Uint8Array): LimiterNumbers {

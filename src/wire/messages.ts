@@ -1,9 +1,10 @@
 // Front for every binary message that is not on the hot path, over protobufjs: `encode` and `decode` by
-// full name, with the types of `shapes.ts`. Types are defined when they are first asked for, since
+// full name, with the types of `shapes.ts`, and `encodeJson` for what was never typed. Types are defined when they are first asked for, since
 // building all of them costs more than the library's own import.
 
 import { readFileSync } from "node:fs";
 import protobuf from "protobufjs/light.js";
+import { parseSeconds } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
 import type { Decoded, Encodable, MessageName } from "./shapes.ts";
 
@@ -77,6 +78,84 @@ export function decode(name: MessageName, bytes: Uint8Array): unknown {
       { cause },
     );
   }
+}
+
+/**
+ * Bytes of a message that is given as protojson with proto names: enums by name, int64 as text, durations
+ * such as "1.5s".
+ * @throws Fault INTERNAL when the JSON is not one of that message: whoever made it is wrong.
+ */
+export function encodeJson(name: MessageName, json: unknown): Uint8Array {
+  const type = messages.type(name);
+  return type.encode(type.fromObject(fromJson(type, json, name))).finish();
+}
+
+function fromJson(type: protobuf.Type, json: unknown, path: string): Record<string, unknown> {
+  if (type.fullName === ".google.protobuf.Struct") return structOf(json);
+  if (type.fullName === ".google.protobuf.Duration") return { ...durationOfJson(json, path) };
+  const message: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(objectOf(json, path))) {
+    const field = type.fields[camel(key)];
+    if (field === undefined) throw misfit(`${path}.${key}`, "a field of the message");
+    if (value !== null) message[field.name] = fieldOf(field.resolve(), value, `${path}.${key}`);
+  }
+  return message;
+}
+
+function fieldOf(field: protobuf.Field, json: unknown, path: string): unknown {
+  if (field.map) {
+    const entries = Object.entries(objectOf(json, path));
+    return Object.fromEntries(entries.map(([key, value]) => [key, itemOf(field, value, path)]));
+  }
+  if (!field.repeated) return itemOf(field, json, path);
+  if (!Array.isArray(json)) throw misfit(path, "a list");
+  return json.map((item) => itemOf(field, item, path));
+}
+
+function itemOf({ resolvedType, type }: protobuf.Field, json: unknown, path: string): unknown {
+  if (resolvedType instanceof protobuf.Type) return fromJson(resolvedType, json, path);
+  if (resolvedType instanceof protobuf.Enum) {
+    const value = typeof json === "number" ? json : resolvedType.values[String(json)];
+    if (value === undefined) throw misfit(path, `a name of ${resolvedType.name}`);
+    return value;
+  }
+  if (type === "int64" || type === "uint64") return BigInt(json as string | number);
+  // NaN and infinities are text.
+  return type === "double" || type === "float" ? Number(json) : json;
+}
+
+function structOf(json: unknown): { fields: Record<string, unknown> } {
+  const entries = Object.entries(objectOf(json, "object"));
+  return { fields: Object.fromEntries(entries.map(([key, value]) => [key, plainValue(value)])) };
+}
+
+function plainValue(json: unknown): Record<string, unknown> {
+  if (json === null) return { nullValue: 0 };
+  if (typeof json === "boolean") return { boolValue: json };
+  if (typeof json === "number") return { numberValue: json };
+  if (typeof json === "string") return { stringValue: json };
+  return Array.isArray(json)
+    ? { listValue: { values: json.map(plainValue) } }
+    : { structValue: structOf(json) };
+}
+
+function durationOfJson(json: unknown, path: string): WireDuration {
+  const ms = typeof json === "string" ? parseSeconds(json) : undefined;
+  if (ms === undefined) throw misfit(path, "a duration in seconds with the suffix s");
+  return durationOf(ms);
+}
+
+function objectOf(json: unknown, path: string): object {
+  if (typeof json === "object" && json !== null && !Array.isArray(json)) return json;
+  throw misfit(path, "an object");
+}
+
+function camel(name: string): string {
+  return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+function misfit(path: string, wanted: string): Fault {
+  return new Fault("INTERNAL", `${path}: wanted ${wanted}, got something else`);
 }
 
 /** Milliseconds as a duration, to the nanosecond. */

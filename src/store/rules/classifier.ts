@@ -28,13 +28,14 @@ export function classifierBytes(rule: ClassifierRule): Uint8Array {
   });
 }
 
-export function classifierRule(bytes: Uint8Array): ClassifierRule {
+/** Rego is left out. */
+export function classifierRule(bytes: Uint8Array): {
+  readonly rule: ClassifierRule;
+  readonly without?: string;
+} {
   const { classifierAttributes: attributes, classifier } = decode(CLASSIFIER, bytes);
   if (attributes === null || classifier === null) throw incomplete(CLASSIFIER);
-  if (classifier.rego !== null) {
-    throw new Fault("UNIMPLEMENTED", "classifier: rego is not run by this version");
-  }
-  return {
+  const rule: ClassifierRule = {
     kind: "classifier",
     policyName: attributes.policyName,
     policyHash: attributes.policyHash,
@@ -46,6 +47,7 @@ export function classifierRule(bytes: Uint8Array): ClassifierRule {
       extractor: extractorRule(extractor ?? {}),
     })),
   };
+  return classifier.rego === null ? { rule } : { rule, without: "rego" };
 }
 
 function extractorMessage(rule: ExtractorRule): Encodable<ExtractorName> {

@@ -9,12 +9,16 @@ export function componentKey(group: string, policyName: string, componentId: str
   return `agent_group-${group}-policy-${policyName}-component_id-${componentId}`;
 }
 
-export function classifierKey(group: string, policyName: string, index: number): string {
+export function classifierKey(group: string, policyName: string, index: number | string): string {
   return `agent_group-${group}-policy-${policyName}-classifier_index-${index}`;
 }
 
 export function fluxMeterKey(group: string, name: string): string {
   return `agent_group-${group}-flux_meter-${name}`;
+}
+
+export function infraMeterKey(group: string, policyName: string, name: string): string {
+  return `agent_group-${group}-policy-${policyName}-infra_meter-${name}`;
 }
 
 export interface ParsedKey {
