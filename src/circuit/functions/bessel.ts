@@ -95,7 +95,8 @@ function byRecurrence(x: number): Four {
 
 /** Hankel's expansions [10.17.3], [10.17.4]. */
 function byAsymptotics(x: number): Four {
-  const size = Math.sqrt(1 / (Math.PI * x));
+  // Neither the product of π and x nor its inverse may leave the range of a double.
+  const size = 1 / Math.sqrt(Math.PI) / Math.sqrt(x);
   const [cosine, sine] = [Math.cos(x), Math.sin(x)];
   const [p0, q0] = hankel(0, x);
   const [p1, q1] = hankel(1, x);
