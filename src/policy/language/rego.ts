@@ -81,7 +81,10 @@ function tokenize(source: string): { readonly tokens: Token[]; readonly fault?: 
 
 function packageFault([word, name]: readonly Token[]): RegoFault | undefined {
   if (word?.text === "package" && name?.kind === "name" && name.line === word.line) return;
-  return { wanted: "a Rego module with a package line first", got: word ? at(word) : "nothing" };
+  return {
+    wanted: "a Rego module with a package line first",
+    got: word ? `${word.text} ${at(word)}` : "nothing",
+  };
 }
 
 /** Operands and operators must take turns. */
