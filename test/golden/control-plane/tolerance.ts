@@ -42,16 +42,13 @@ export function equal(wanted: number, got: number, tolerance: number): boolean {
   return Math.abs(wanted - got) <= tolerance * Math.abs(wanted);
 }
 
-function ownTolerance(leaf: Leaf): number {
-  switch (leaf.kind) {
-    case "unary_operator":
-      if (OWN.has(leaf.config.operator)) return SPECIAL;
-      return EXACT.has(leaf.config.operator) ? 0 : TRANSCENDENTAL;
-    case "gradient_controller":
-      return Math.abs(leaf.config.parameters.slope) === 1 ? 0 : TRANSCENDENTAL;
-    case "polynomial_range_function":
-      return Number.isInteger(leaf.config.parameters.degree) ? 0 : TRANSCENDENTAL;
-    default:
-      return 0;
+function ownTolerance({ kind, config }: Leaf): number {
+  if (kind === "unary_operator") {
+    if (OWN.has(config.operator)) return SPECIAL;
+    return EXACT.has(config.operator) ? 0 : TRANSCENDENTAL;
   }
+  const exact =
+    (kind !== "gradient_controller" || Math.abs(config.parameters.slope) === 1) &&
+    (kind !== "polynomial_range_function" || Number.isInteger(config.parameters.degree));
+  return exact ? 0 : TRANSCENDENTAL;
 }
