@@ -71,19 +71,21 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   return { port: main, debugAddress: debug?.address, book };
 }
 
-/** `swapped` is called in the turn in which other rules came into force. */
+/** `swapped` is called in the turn in which another plan came into force; new numbers alone change none. */
 async function followStore(options: AgentOptions, book: Rulebook, swapped: () => void) {
   const { config, store, health, scope, fail } = options;
   const log = options.log.child("rules");
   const status = health.component("rules");
   const stop = new AbortController();
+  let plan: Rulebook["plan"] | undefined;
   const { ready, ended } = follow({
     store,
     group: config.agent_info.agent_group,
     book,
     signal: stop.signal,
     applied(revision, refused) {
-      swapped();
+      if (book.plan !== plan) swapped();
+      plan = book.plan;
       const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
       for (const line of lines)
         log.error({ revision }, `rule refused, its predecessor stays: ${line}`);

@@ -1,0 +1,269 @@
+// An agent that follows a controller: numbers move tick by tick, through the bytes in the store, and what was
+// counted stays counted.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { follow } from "#agent/follow.ts";
+import { seededChance } from "#base/chance.ts";
+import type { Decision } from "#circuit/component.ts";
+import { Pending, type Verdict } from "#flow/flow.ts";
+import { mindOf } from "#flow/mind.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type { AgentConfig } from "#policy/compiled.ts";
+import { memoryStore } from "#store/memory.ts";
+import { configEntries, decisionEntries } from "#store/rules.ts";
+import type { Op } from "#store/store.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { flowOf, listening } from "../kit/flow.ts";
+
+const OWNER = { componentId: "root.0", agentGroups: ["default"] } as const;
+const HERE = { control_point: "here", agent_group: "default", service: "any" };
+
+const configOf = (kind: AgentConfig["kind"], message: AgentConfig["message"]): AgentConfig => ({
+  kind,
+  name: OWNER.componentId,
+  agentGroups: OWNER.agentGroups,
+  message,
+});
+const RATE = configOf("rate_limiter", {
+  selectors: [HERE],
+  parameters: { interval: "1s", continuous_fill: true, limit_by_label_key: "user" },
+});
+const SLOTS = configOf("concurrency_limiter", {
+  selectors: [HERE],
+  parameters: { max_inflight_duration: "60s" },
+});
+const samplerOf = (ramp: boolean) =>
+  configOf("sampler", {
+    parameters: { selectors: [HERE], session_label_key: "user", ramp_mode: ramp },
+  });
+
+const rate = (bucketCapacity: number, fillAmount: number, passThrough = false): Decision => ({
+  ...{ ...OWNER, kind: "rate_limiter" },
+  ...{ bucketCapacity, fillAmount, passThrough },
+});
+const slots = (maxConcurrency: number, passThrough = false): Decision => ({
+  ...{ ...OWNER, kind: "concurrency_limiter" },
+  ...{ maxConcurrency, passThrough },
+});
+const share = (acceptPercentage: number): Decision => ({
+  ...{ ...OWNER, kind: "sampler" },
+  ...{ acceptPercentage, passThroughLabelValues: [] },
+});
+
+interface Ends {
+  after(end: () => Promise<void>): void;
+}
+
+/** A controller's half of the store, and an agent on the other. */
+async function house(t: Ends, config: AgentConfig, hash = "h1") {
+  const store = memoryStore();
+  const clock = fakeClock();
+  const world = { clock, chance: seededChance(5), observer: listening(), maxKeys: 10_000 };
+  const book = new Rulebook("default", world);
+  const mind = mindOf(book, world);
+  const stop = new AbortController();
+  let reached = 0;
+  let refused = 0;
+  let seen = Promise.withResolvers<void>();
+  const { ready, ended } = follow({
+    store,
+    group: "default",
+    book,
+    signal: stop.signal,
+    applied(revision, faults) {
+      reached = revision;
+      refused += faults.size;
+      seen.resolve();
+      seen = Promise.withResolvers();
+    },
+  });
+  t.after(async () => {
+    stop.abort();
+    await ended;
+    await store.close();
+    assert.equal(refused, 0);
+  });
+  await ready;
+  const commit = async (entries: ReadonlyMap<string, Uint8Array | undefined>) => {
+    const ops = [...entries].map(
+      ([key, value]): Op =>
+        value === undefined ? { kind: "delete", key } : { kind: "put", key, value },
+    );
+    const revision = (await store.commit(ops)) ?? 0;
+    while (reached < revision) await seen.promise;
+  };
+  const ask = (user = "ann"): Verdict => {
+    const verdict = mind.judge(flowOf({ claims: { user } }));
+    assert.ok(!(verdict instanceof Pending));
+    return verdict;
+  };
+  await commit(configEntries({ name: "p", hash, configs: [config] }));
+  return {
+    clock,
+    ask,
+    /** Another version of the policy, whose numbers are not there yet. */
+    edit: (next: string) => commit(configEntries({ name: "p", hash: next, configs: [config] })),
+    decide: (decision: Decision, version = hash) =>
+      commit(decisionEntries({ name: "p", hash: version }, decision)),
+    /** The controller takes its decision away. */
+    withdraw: async (decision: Decision) => {
+      const entries = decisionEntries({ name: "p", hash }, decision);
+      await commit(new Map([...entries.keys()].map((key) => [key, undefined])));
+    },
+    passes: (n: number, user?: string) =>
+      Array.from({ length: n }, () => ask(user)).filter(({ accepted }) => accepted).length,
+    /** Users of a thousand that pass. */
+    passing: () =>
+      Array.from({ length: 1_000 }, (_, at) => `user-${at}`).filter((user) => ask(user).accepted),
+    end({ decisions }: Verdict) {
+      const [{ grant } = {}] = decisions;
+      assert.ok(grant);
+      const { key: label, id: requestId, amount: tokens, ...owner } = grant;
+      const [returned] = mind.end([{ ...owner, policyHash: hash, label, requestId, tokens }]);
+      return returned?.returned;
+    },
+  };
+}
+
+test("rate limiter: capacity and fill move, what was taken stays taken", async (t) => {
+  const { decide, passes, clock } = await house(t, RATE);
+  await decide(rate(10, 0));
+  assert.equal(passes(6), 6);
+  await decide(rate(20, 0));
+  assert.equal(passes(10), 4, "more room is no refill");
+  await decide(rate(20, 5));
+  assert.equal(passes(10), 0, "a new fill counts from now");
+  clock.advance(1_000);
+  await decide(rate(20, 1));
+  clock.advance(1_000);
+  assert.equal(passes(10), 6, "five of the old second, one of the new");
+  assert.equal(passes(30, "bob"), 20, "others have buckets of their own");
+});
+
+test("rate limiter: a capacity that falls caps, and gives nothing back when it rises again", async (t) => {
+  const { decide, passes } = await house(t, RATE);
+  await decide(rate(10, 0));
+  assert.equal(passes(2), 2);
+  await decide(rate(3, 0));
+  assert.equal(passes(1), 1);
+  await decide(rate(10, 0));
+  assert.equal(passes(10), 2);
+});
+
+test("rate limiter: opened and closed again, what was taken before is still taken", async (t) => {
+  const { decide, withdraw, passes } = await house(t, RATE);
+  await decide(rate(10, 0));
+  assert.equal(passes(8), 8);
+  for (const open of [rate(10, 0, true), rate(Number.NaN, 0)]) {
+    await decide(open);
+    assert.equal(passes(50), 50);
+    await decide(rate(10, 0));
+    assert.equal(passes(1), 1, "one of the two that are left");
+  }
+  await withdraw(rate(10, 0));
+  assert.equal(passes(50), 50);
+  await decide(rate(10, 0));
+  assert.equal(passes(5), 0);
+});
+
+test("rate limiter: whatever moves, no more pass than the most capacity and the fills of the way", async () => {
+  const moves = fc.array(
+    fc.record({
+      capacity: fc.integer({ min: 0, max: 20 }),
+      fill: fc.integer({ min: 0, max: 20 }),
+      asks: fc.integer({ min: 0, max: 40 }),
+      ms: fc.integer({ min: 0, max: 1_500 }),
+    }),
+    { minLength: 1, maxLength: 15 },
+  );
+  await fc.assert(
+    fc.asyncProperty(moves, async (all) => {
+      const ends: (() => Promise<void>)[] = [];
+      const after = (end: () => Promise<void>) => void ends.push(end);
+      const { decide, passes, clock } = await house({ after }, RATE);
+      let passed = 0;
+      let filled = 0;
+      for (const { capacity, fill, asks, ms } of all) {
+        await decide(rate(capacity, fill));
+        passed += passes(asks);
+        clock.advance(ms);
+        filled += (fill * ms) / 1_000;
+      }
+      for (const end of ends) await end();
+      const most = Math.max(...all.map(({ capacity }) => capacity));
+      return passed <= most + filled + 1e-6;
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("rate limiter: an edit of the policy between two numbers moves no bucket", async (t) => {
+  const { decide, edit, passes } = await house(t, RATE);
+  await decide(rate(10, 0));
+  assert.equal(passes(7), 7);
+  await edit("h2");
+  assert.equal(passes(1), 1, "by the last numbers until its own arrive");
+  await decide(rate(12, 0), "h2");
+  assert.equal(passes(10), 2);
+});
+
+test("concurrency limiter: the limit moves, what is in flight stays in flight", async (t) => {
+  const { decide, ask, end, passes } = await house(t, SLOTS);
+  await decide(slots(3));
+  const held = [ask(), ask(), ask()];
+  assert.equal(passes(1), 0);
+  await decide(slots(1));
+  assert.equal(end(held[0] ?? ask()), true);
+  assert.equal(end(held[1] ?? ask()), true);
+  assert.equal(passes(1), 0, "one is in flight, and one may be");
+  await decide(slots(4));
+  assert.equal(passes(9), 3);
+  await decide(slots(4, true));
+  assert.equal(passes(9), 9);
+  await decide(slots(4));
+  assert.equal(passes(1), 0, "the four are still in flight");
+  assert.equal(end(held[2] ?? ask()), true);
+  assert.equal(passes(9), 1);
+});
+
+test("sampler: the same users pass at the same share, and more of them at a higher one", async (t) => {
+  const { decide, passing } = await house(t, samplerOf(false));
+  const at = async (percentage: number) => {
+    await decide(share(percentage));
+    return new Set(passing());
+  };
+  const low = await at(10);
+  const high = await at(40);
+  assert.ok(low.size > 50 && low.size < 150, `${low.size}`);
+  assert.ok(high.size > 330 && high.size < 470, `${high.size}`);
+  assert.ok([...low].every((user) => high.has(user)));
+  assert.deepEqual(await at(10), low);
+});
+
+test("load ramp: closed before its first step; climbs, holds and falls back for the same users", async (t) => {
+  const { decide, withdraw, edit, passing } = await house(t, samplerOf(true));
+  assert.equal(passing().length, 0);
+  const steps: Set<string>[] = [];
+  for (const percentage of [0, 20, 40, 60, 80]) {
+    await decide(share(percentage));
+    const step = new Set(passing());
+    assert.ok(
+      [...(steps.at(-1) ?? [])].every((user) => step.has(user)),
+      "nobody who was in is thrown out on the way up",
+    );
+    steps.push(step);
+  }
+  assert.equal(steps[0]?.size, 0);
+  await decide(share(80));
+  assert.deepEqual(new Set(passing()), steps[4], "held");
+  await edit("h2");
+  assert.deepEqual(new Set(passing()), steps[4], "an edit is no fall");
+  await decide(share(40), "h2");
+  assert.deepEqual(new Set(passing()), steps[2], "fell back to who was in before");
+  await decide(share(100), "h2");
+  assert.equal(passing().length, 1_000);
+  await withdraw(share(100));
+  assert.equal(passing().length, 0, "without a decision nobody passes");
+});
