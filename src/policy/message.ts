@@ -39,6 +39,11 @@ function messageJson(message: Message, value: unknown, form: Form): JsonObject {
   return Object.fromEntries(entries);
 }
 
+/** A judged value of a type. */
+export function valueJson(type: Type, value: unknown): JsonValue {
+  return typeJson(type, value, "full");
+}
+
 /** A text or number without a default is a oneof of one arm: absent, not empty. */
 function absent({ type, group }: Field<unknown>, form: Form): JsonValue | undefined {
   if (form === "compact" || group !== undefined) return undefined;

@@ -211,7 +211,7 @@ function notice(at: Position, path: Path, text: string): Notice {
   return { at, path: shown, text };
 }
 
-const API_VERSION = "fluxninja.com/v1alpha1";
+export const API_VERSION = "fluxninja.com/v1alpha1";
 const POLICY_KEYS: readonly string[] = [
   "apiVersion",
   "kind",

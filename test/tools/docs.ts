@@ -18,6 +18,7 @@ import { Health } from "#host/health.ts";
 import { profiles } from "#host/profiles.ts";
 import { EXIT } from "#host/run.ts";
 import { componentsPage } from "#policy/reference.ts";
+import { policySchema } from "#policy/schema.ts";
 import { Metrics } from "#telemetry/metrics.ts";
 import { metricsPage } from "#telemetry/metrics-page.ts";
 import { configOf } from "../kit/config.ts";
@@ -33,6 +34,7 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "errors.md": errorsPage,
   "metrics.md": metricsPage,
   "policy-components.md": componentsPage,
+  "policy.schema.json": () => `${JSON.stringify(policySchema(), undefined, 1)}\n`,
   "routes.md": routesPage,
 };
 
