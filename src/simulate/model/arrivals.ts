@@ -1,0 +1,66 @@
+// When requests come: at random with the rate of the moment, or as evenly as it allows.
+
+import type { Chance } from "#base/chance.ts";
+import type { Served } from "../scenario/served.ts";
+import { exponential } from "./chances.ts";
+import type { Timeline } from "./timeline.ts";
+
+/** Step over a rate that changes, ms. */
+const STEP_MS = 10;
+
+type Arrivals = Pick<Served, "arrivals" | "rate">;
+
+/** Calls `arrive` for each request from now on. */
+export function arrivals(
+  of: Arrivals,
+  timeline: Timeline,
+  chance: Chance,
+  arrive: () => void,
+): void {
+  if (of.rate.most <= 0) return;
+  const next = of.arrivals === "poisson" ? thinned(of, chance) : spaced(of);
+  const wait = (): void => {
+    timeline.at(next(timeline.now), () => {
+      wait();
+      arrive();
+    });
+  };
+  wait();
+}
+
+/**
+ * A Poisson process whose rate changes: draws at its highest rate, and keeps each with the probability that
+ * the rate of its moment has of it (Lewis and Shedler's thinning).
+ */
+function thinned({ rate }: Arrivals, chance: Chance): (now: number) => number {
+  const mean = 1_000 / rate.most;
+  return (now) => {
+    let at = now;
+    do at += exponential(chance, mean);
+    while (chance() * rate.most >= rate.at(at) && at < now + SILENCE_MS);
+    return at;
+  };
+}
+
+/** After so long without any request one comes: a rate of 0 for ever must not spin. */
+const SILENCE_MS = 24 * 3_600_000;
+
+/** Whenever the integral of the rate has grown by one. */
+function spaced({ rate }: Arrivals): (now: number) => number {
+  let owed = 0;
+  let reached = 0;
+  return () => {
+    const end = reached + SILENCE_MS;
+    while (reached < end) {
+      const grows = Math.max(0, rate.at(reached)) / 1_000;
+      if (owed + grows * STEP_MS >= 1) {
+        reached += (1 - owed) / grows;
+        owed = 0;
+        return reached;
+      }
+      owed += grows * STEP_MS;
+      reached += STEP_MS;
+    }
+    return reached;
+  };
+}

@@ -1,0 +1,141 @@
+// What a run has to say: tables for people, and JSON for programs. Numbers in JSON are plain; what cannot be
+// a number there is null.
+
+import type { WindowRow } from "./run/rows.ts";
+import type { Outcome } from "./run/verdicts.ts";
+import { round } from "./run/verdicts.ts";
+import type { Simulation } from "./simulate.ts";
+
+export function holds({ outcomes }: Simulation): boolean {
+  return outcomes.every((outcome) => outcome.holds);
+}
+
+/** Lines of text, without a final line break. */
+export function reportLines(simulation: Simulation): readonly string[] {
+  const { policies, durationMs, seed, rows, outcomes, alerts, notes } = simulation;
+  const names = policies.map(({ name, hash }) => `${name} (${hash})`).join(", ") || "no policy";
+  const head = `${names}: ${seconds(durationMs)} of virtual time, seed ${seed}`;
+  const kept = outcomes.filter((outcome) => outcome.holds).length;
+  const sections = [
+    [head],
+    rows.length === 0 ? [] : requestLines(rows),
+    outcomes.length === 0 ? [] : outcomeLines(outcomes),
+    alerts.map(({ at, name, severity }) => `alert at ${seconds(at)}: ${name} (${severity})`),
+    notes.map(({ text, times, first }) => {
+      const often = times === 1 ? "" : `, ${times} times`;
+      return `note: ${text} (from ${seconds(first)}${often})`;
+    }),
+    outcomes.length === 0 ? [] : [`${kept} of ${outcomes.length} expectations hold`],
+  ];
+  return sections
+    .filter((lines) => lines.length > 0)
+    .flatMap((lines, at) => (at === 0 ? lines : ["", ...lines]));
+}
+
+const HEADS = [
+  ...["phase", "requests", "offered/s", "accepted/s", "goodput/s"],
+  ...["p50 ms", "p95 ms", "refused/s", "failed/s"],
+];
+
+function requestLines(rows: readonly WindowRow[]): readonly string[] {
+  return table(
+    HEADS,
+    rows.map((row) => {
+      const { offered, accepted, goodput, p50, p95, refused, failed } = row;
+      const whole = row.labels === undefined;
+      const of = whole ? row.service : `  ${labelText(row.labels)}`;
+      return [
+        whole ? `${row.phase} ${seconds(row.from)}–${seconds(row.until)}` : "",
+        of,
+        ...[offered, accepted, goodput, p50, p95, refused, failed].map(cell),
+      ];
+    }),
+    2,
+  );
+}
+
+function labelText(labels: Readonly<Record<string, string>> = {}): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+  return pairs.join(" ") || "no labels";
+}
+
+function outcomeLines(outcomes: readonly Outcome[]): readonly string[] {
+  return table(
+    ["", "expectation", "wanted", "measured", "when"],
+    outcomes.map(({ holds: kept, name, wanted, measured, from, until }) => [
+      kept ? "holds" : "FAILS",
+      name,
+      name === wanted ? "" : wanted,
+      measured,
+      `${seconds(from)}–${seconds(until)}`,
+    ]),
+    5,
+  );
+}
+
+function cell(value: number): string {
+  return Number.isFinite(value) ? value.toFixed(1) : "-";
+}
+
+/** Columns from `numbers` on stand to the right. A column that is empty throughout is left out. */
+function table(
+  heads: readonly string[],
+  rows: readonly (readonly string[])[],
+  numbers: number,
+): readonly string[] {
+  const kept = heads.flatMap((_, at) => (rows.some((row) => (row[at] ?? "") !== "") ? [at] : []));
+  const all = [heads, ...rows];
+  const widths = kept.map((at) => Math.max(...all.map((row) => (row[at] ?? "").length)));
+  return all.map((row) =>
+    kept
+      .map((at, place) => {
+        const text = row[at] ?? "";
+        const width = widths[place] ?? 0;
+        return at >= numbers ? text.padStart(width) : text.padEnd(width);
+      })
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+function seconds(ms: number): string {
+  return `${round(ms / 1_000)}s`;
+}
+
+/** One JSON value. `series` names lines to be told whole, reading by reading. */
+export function reportJson(simulation: Simulation, series: readonly string[]): unknown {
+  const { policies, durationMs, seed, phases, rows, outcomes, alerts, notes } = simulation;
+  const pick = (from: number, until: number) => ({ from_s: from / 1_000, until_s: until / 1_000 });
+  return {
+    holds: holds(simulation),
+    policies,
+    duration_s: durationMs / 1_000,
+    seed,
+    phases: phases.map(({ name, from, until }) => ({ name, ...pick(from, until) })),
+    requests: rows.map(({ from, until, labels, p50, p95, ...row }) => ({
+      ...row,
+      ...pick(from, until),
+      labels: labels ?? null,
+      p50_ms: plain(p50),
+      p95_ms: plain(p95),
+    })),
+    expectations: outcomes.map(({ from, until, least, greatest, ...outcome }) => ({
+      ...outcome,
+      ...pick(from, until),
+      least: plain(least),
+      greatest: plain(greatest),
+    })),
+    alerts: alerts.map(({ at, ...alert }) => ({ at_s: at / 1_000, ...alert })),
+    notes: notes.map(({ text, times, first }) => ({ text, times, first_s: first / 1_000 })),
+    series: Object.fromEntries(
+      series.map((name) => {
+        const { times = [], values = [] } = simulation.line(name) ?? {};
+        return [name, times.map((at, place) => [at / 1_000, plain(values[place] ?? Number.NaN)])];
+      }),
+    ),
+  };
+}
+
+function plain(value: number): number | null {
+  return Number.isFinite(value) ? value : null;
+}
