@@ -1,6 +1,7 @@
 // Policies side by side: everything that was read from a set of texts, judged one by one and together.
 
-import { type CompiledPolicy, compilePolicy, type Digest } from "./compile.ts";
+import { compilePolicy } from "./compile.ts";
+import type { CompiledPolicy, CompileOptions } from "./compiled.ts";
 import type { Finding, Notice } from "./finding.ts";
 import { readPolicies } from "./read.ts";
 import type { Position } from "./tree.ts";
@@ -24,11 +25,10 @@ export interface PolicySet {
   /** Empty when the whole set can be used. */
   readonly findings: readonly Sourced<Finding>[];
   readonly warnings: readonly Sourced<Notice>[];
-  readonly observing: readonly Sourced<Notice>[];
 }
 
 /** Good policies are listed even when others are at fault. */
-export function compileSet(texts: readonly PolicyText[], digest: Digest): PolicySet {
+export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
   const policies: Sourced<CompiledPolicy>[] = [];
   const findings: Sourced<Finding>[] = [];
   const warnings: Sourced<Notice>[] = [];
@@ -37,7 +37,7 @@ export function compileSet(texts: readonly PolicyText[], digest: Digest): Policy
     const found = [...reading.findings];
     const noted = [...reading.warnings];
     for (const document of reading.documents) {
-      const compiled = compilePolicy(document, digest);
+      const compiled = compilePolicy(document, options);
       if (compiled.ok) {
         policies.push({ source, of: compiled.policy });
         noted.push(...compiled.policy.warnings);
@@ -50,10 +50,7 @@ export function compileSet(texts: readonly PolicyText[], digest: Digest): Policy
     warnings.push(...noted.sort(byPlace).map((of) => ({ source, of })));
   }
   findings.push(...judgeSet(policies));
-  const observing = policies.flatMap(({ source, of }) =>
-    of.observing.map((notice) => ({ source, of: notice })),
-  );
-  return { policies, findings, warnings, observing };
+  return { policies, findings, warnings };
 }
 
 /** As one reads the text. */
@@ -85,8 +82,8 @@ export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<
   };
   for (const own of policies) {
     once(names, own.of.name, "policy name", own);
-    for (const rule of own.of.rules) {
-      if (rule.kind === "flux_meter") once(meters, rule.name, "flux meter name", own);
+    for (const { kind, name } of own.of.configs) {
+      if (kind === "flux_meter") once(meters, name, "flux meter name", own);
     }
   }
   return findings;
