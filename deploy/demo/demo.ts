@@ -1,18 +1,14 @@
 // The demo: a service, Sluice and real Envoy on this machine, traffic of a few users, and a policy that is
 // edited while it runs. Everything that it starts it stops again.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
-import { createServer } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { envoy } from "../../test/tools/install.ts";
+import { DemoError, main, Stage, say, wholeNumber } from "./stage.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const PORTS = { Sluice: 8080, service: 9000, "Envoy's admin": 9901, Envoy: 10_000 } as const;
 
 interface User {
   readonly name: string;
@@ -43,139 +39,38 @@ const EDITS = [
   ],
 ] as const;
 
-class DemoError extends Error {}
-
 /** Counts of one user by status; 0 is a request that got no answer. */
 type Counts = Map<number, number>;
 
-const say = (text: string): void => void process.stdout.write(`${text}\n`);
-
 class Demo {
-  readonly #shift: number;
-  readonly #folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
-  readonly #children: { readonly name: string; readonly process: ChildProcess }[] = [];
+  readonly #stage: Stage;
+  readonly #policies: string;
   readonly #counts = new Map<User, Counts>(USERS.map((user) => [user, new Map()]));
   readonly #agent = new Agent({ keepAlive: true });
-  readonly #stop = new AbortController();
-  #failure: DemoError | undefined;
   #rows = 0;
 
-  constructor(shift: number) {
-    this.#shift = shift;
-    // Whatever happens, nothing stays behind.
-    process.once("exit", () => {
-      for (const { process } of this.#children) process.kill("SIGKILL");
-      rmSync(this.#folder, { recursive: true, force: true });
-    });
-    for (const signal of ["SIGINT", "SIGTERM"] as const)
-      process.on(signal, () => this.#stop.abort());
+  constructor(stage: Stage) {
+    this.#stage = stage;
+    this.#policies = join(stage.folder, "policies");
   }
 
   async run(seconds: number): Promise<void> {
-    try {
-      await this.#start();
-      await this.#drive(seconds);
-    } catch (thrown) {
-      // What the stop interrupts is not a failure.
-      if (!this.#stop.signal.aborted) throw thrown;
-    } finally {
-      await this.#end();
-    }
-    if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  #port(name: keyof typeof PORTS): number {
-    return PORTS[name] + this.#shift;
-  }
-
-  async #start(): Promise<void> {
-    const binary = envoy();
-    for (const name of ["Sluice", "service", "Envoy's admin", "Envoy"] as const) {
-      await mustBeFree(this.#port(name), name);
-    }
-    const policies = join(this.#folder, "policies");
-    cpSync(join(ROOT, "deploy/policies"), policies, { recursive: true });
-    const bootstrap = join(this.#folder, "envoy.yaml");
-    writeFileSync(bootstrap, this.#bootstrap());
+    const stage = this.#stage;
+    cpSync(join(ROOT, "deploy/policies"), this.#policies, { recursive: true });
     say("Starting a service, Sluice and Envoy.");
-    const service = String(this.#port("service"));
-    await this.#spawn(
-      "service",
-      process.execPath,
-      ["deploy/demo/upstream.ts", service],
-      /upstream on/,
-    );
-    const sluice = ["src/cli/sluice.ts", "standalone", "--policies", policies];
-    await this.#spawn("Sluice", process.execPath, sluice, /listening on/);
-    const flags = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"];
-    await this.#spawn("Envoy", binary, ["--config-path", bootstrap, ...flags]);
-    await this.#ready();
-    say(
-      `Envoy   http://127.0.0.1:${this.#port("Envoy")}  (in front of the service; ask it yourself)`,
-    );
-    say(`Sluice  http://127.0.0.1:${this.#port("Sluice")}  (/v1/status, /metrics)`);
-    say(`Policies, yours to edit while this runs: ${policies}\n`);
-  }
-
-  /** The very file that a person would copy; only its ports move when asked to. */
-  #bootstrap(): string {
-    const text = readFileSync(join(ROOT, "deploy/envoy/sidecar.yaml"), "utf8");
-    return text.replaceAll(
-      /port_value: (\d+)/g,
-      (_, port: string) => `port_value: ${Number(port) + this.#shift}`,
-    );
-  }
-
-  /** Resolves when the process has said `started`, or at once. One that ends early ends the demo. */
-  #spawn(name: string, command: string, args: readonly string[], started?: RegExp): Promise<void> {
-    const address = `127.0.0.1:${this.#port("Sluice")}`;
-    const own = {
-      SVC_AGENT_SERVER_LISTENER_ADDR: address,
-      SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
-      SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
-    };
-    const child = spawn(command, args, {
-      cwd: ROOT,
-      env: { ...process.env, ...own },
-      // Not in the terminal's group: Ctrl-C is for the demo, which stops them in order.
-      detached: true,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    this.#children.push({ name, process: child });
-    return new Promise((resolve, reject) => {
-      let said = "";
-      const hear = (text: string) => {
-        said = `${said}${text}`.slice(-4_000);
-        if (started?.test(said)) resolve();
-      };
-      child.stdout.setEncoding("utf8").on("data", hear);
-      child.stderr.setEncoding("utf8").on("data", hear);
-      child.once("error", reject);
-      child.once("exit", (code, signal) => {
-        if (this.#stop.signal.aborted) return;
-        this.#failure = new DemoError(`${name} ended with ${code ?? signal}:\n${said}`);
-        this.#stop.abort();
-        reject(this.#failure);
-      });
-      if (started === undefined) resolve();
-    });
-  }
-
-  async #ready(): Promise<void> {
-    const { signal } = this.#stop;
-    const url = `http://127.0.0.1:${this.#port("Envoy's admin")}/ready`;
-    for (;;) {
-      const ready = await fetch(url, { signal }).then(
-        (reply) => reply.ok,
-        () => false,
-      );
-      if (ready) return;
-      await sleep(50, undefined, { signal });
+    await stage.start({ policies: this.#policies, service: ["deploy/demo/upstream.ts"] });
+    say(`Envoy   ${stage.url("Envoy")}  (in front of the service; ask it yourself)`);
+    say(`Sluice  ${stage.url("Sluice")}  (/v1/status, /metrics)`);
+    say(`Policies, yours to edit while this runs: ${this.#policies}\n`);
+    try {
+      await this.#drive(seconds);
+    } finally {
+      this.#agent.destroy();
     }
   }
 
   async #drive(seconds: number): Promise<void> {
-    const { signal } = this.#stop;
+    const signal = this.#stage.stop;
     const traffic = USERS.map((user) => setInterval(() => this.#ask(user), 1_000 / user.perSecond));
     signal.addEventListener("abort", () => traffic.forEach(clearInterval), { once: true });
     const half = Math.ceil(seconds / 2);
@@ -196,7 +91,7 @@ class Demo {
     const asking = request({
       agent: this.#agent,
       host: "127.0.0.1",
-      port: this.#port("Envoy"),
+      port: this.#stage.port("Envoy"),
       path: user.path,
       headers: user.header === undefined ? {} : { "x-user": user.header },
     });
@@ -204,7 +99,7 @@ class Demo {
       count(reply.statusCode ?? 0);
       reply.resume();
     });
-    asking.on("error", () => this.#stop.signal.aborted || count(0));
+    asking.on("error", () => this.#stage.stop.aborted || count(0));
     asking.end();
   }
 
@@ -232,7 +127,7 @@ class Demo {
   }
 
   #edit(): void {
-    const file = join(this.#folder, "policies/per-user.yaml");
+    const file = join(this.#policies, "per-user.yaml");
     let text = readFileSync(file, "utf8");
     for (const [from, to] of EDITS) {
       if (!text.includes(from)) throw new DemoError(`${file} was edited: wanted "${from}" in it`);
@@ -243,43 +138,9 @@ class Demo {
     // What has been said stays on the screen.
     this.#rows = 0;
   }
-
-  /** In the reverse order of starting: nobody is asked who is gone. */
-  async #end(): Promise<void> {
-    this.#stop.abort();
-    this.#agent.destroy();
-    for (const { process: child } of this.#children.toReversed()) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGTERM");
-      const late = setTimeout(() => child.kill("SIGKILL"), 15_000);
-      await ended;
-      clearTimeout(late);
-    }
-    if (this.#children.length > 0) say("Everything is stopped.");
-  }
 }
 
-async function mustBeFree(port: number, name: string): Promise<void> {
-  const server = createServer();
-  const taken = await new Promise((resolve) => {
-    server.once("error", resolve);
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(undefined)));
-  });
-  if (taken !== undefined) {
-    throw new DemoError(
-      `port ${port}, which ${name} needs, is taken: stop what listens there, or move all ports with --shift 1000`,
-    );
-  }
-}
-
-function wholeNumber(flag: string, text: string, least: number, most: number): number {
-  const number = Number(text);
-  if (Number.isInteger(number) && number >= least && number <= most) return number;
-  throw new DemoError(`--${flag}: wanted a whole number from ${least} to ${most}, got ${text}`);
-}
-
-try {
+await main("demo", async () => {
   const { values } = parseArgs({
     options: {
       seconds: { type: "string", default: "20" },
@@ -287,9 +148,6 @@ try {
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 2, 3_600);
-  await new Demo(wholeNumber("shift", values.shift, 0, 50_000)).run(seconds);
-} catch (thrown) {
-  const told = thrown instanceof DemoError || (thrown instanceof TypeError && "code" in thrown);
-  process.stderr.write(`demo: ${told ? thrown.message : String(thrown)}\n`);
-  process.exitCode = 1;
-}
+  const stage = new Stage(wholeNumber("shift", values.shift, 0, 50_000));
+  await stage.run(() => new Demo(stage).run(seconds));
+});
