@@ -261,7 +261,7 @@ export class Asker {
     this.#queue.delete(errand);
     // The place is free at once: what was given up may take its time to notice.
     this.#running.delete(errand);
-    if (this.#errands.get(errand.key) === errand) this.#errands.delete(errand.key);
+    this.#errands.delete(errand.key);
     return true;
   }
 }

@@ -183,12 +183,13 @@ test("an answer that is not there when the next evaluation is due is late", asyn
 });
 
 test("the next question ends the one before, outside of the tick, and is answered itself", async () => {
-  const { ask, calls, heard, clock } = set();
+  const { asker, ask, calls, heard, clock } = set();
   ask("p", { at: 0 });
   await settled();
   clock.advance(990);
   ask("p", { at: 1_000 });
   assert.equal(heard.length, 0, "nothing is heard within the tick");
+  assert.equal(asker.waiting, 1);
   await settled();
   assert.equal(heard[0]?.[1].kind, "failed");
   assert.equal(calls[0]?.signal.aborted, true);
@@ -323,6 +324,20 @@ test("a policy whose queries hang does not starve another one", async () => {
   }
 });
 
+test("a policy whose queries hang takes no more than its share while another one asks", async () => {
+  const { ask, calls, heard } = set({ worker_limit: 4 });
+  for (let at = 0; at < 20; at++) ask("slow", { componentId: `${at}`, query: `slow ${at}` });
+  for (let at = 0; at < 6; at++) ask("quick", { componentId: `${at}`, query: `quick ${at}` });
+  for (let done = 0; done < 6; done++) {
+    await settled();
+    calls.find(({ query }) => query === `quick ${done}`)?.answer(done);
+    if (done < 4) assert.equal(calls.filter(({ query }) => query.startsWith("slow")).length, 2);
+  }
+  await settled();
+  assert.equal(heard.length, 6);
+  assert.equal(calls.length, 6 + 4);
+});
+
 test("drop: a policy hears nothing more, what it waits for is given up", async () => {
   const { asker, ask, calls, heard, clock } = set({ worker_limit: 1 });
   ask("p", { componentId: "a" });
@@ -356,6 +371,7 @@ test("close: everything is given up and nothing is asked any more", async () => 
   calls[1]?.fail("UNAVAILABLE");
   await settled();
   asker.close();
+  assert.equal(clock.alarms, 0);
   ask("p", { at: 9 });
   calls[0]?.answer(1);
   await settled();

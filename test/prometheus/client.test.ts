@@ -118,6 +118,7 @@ function refusal(errorType: string, error = "words"): unknown {
 for (const [name, status, body, code, may] of [
   ["timeout", 503, refusal("timeout"), "DEADLINE_EXCEEDED", PASSING],
   ["canceled", 503, refusal("canceled"), "UNAVAILABLE", PASSING],
+  ["canceled in other words", 422, refusal("canceled"), "UNAVAILABLE", PASSING],
   ["server error", 500, refusal("internal"), "UNAVAILABLE", PASSING],
   ["bad gateway in HTML", 502, "<html>", "UNAVAILABLE", PASSING],
   ["too many requests", 429, "slow down", "UNAVAILABLE", PASSING],

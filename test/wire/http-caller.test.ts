@@ -1,6 +1,7 @@
 // Calls to real sockets: what every key of a client does, which way calls go, and how each failure is told.
 
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
@@ -113,18 +114,25 @@ test("timeout covers a body that does not end, and 0 sets no alarm", async (t) =
   await fails(given, "CANCELLED", /given up/);
 });
 
-test("a signal ends a call at once, before it began too", async (t) => {
-  const server = await fakeServer(t, silence);
+test("a signal ends a call at once, before it began too, and is let go of", async (t) => {
+  const server = await fakeServer(t, ({ url }, reply) => {
+    if (url === "/fine") reply.setHeader("connection", "close").end();
+  });
   const http = caller(t);
   const leave = new AbortController();
   const call = http.call({ method: "GET", url: server.url, signal: leave.signal });
   await until("the call arrives", () => server.heard.length === 1);
   leave.abort();
   await fails(call, "CANCELLED", /given up/);
+  const calm = new AbortController();
+  const given = http.call({ method: "GET", url: `${server.url}/fine`, signal: calm.signal });
+  assert.equal(getEventListeners(calm.signal, "abort").length, 1);
+  await given;
+  assert.equal(getEventListeners(calm.signal, "abort").length, 0);
   await until("its connection is closed", () => server.open === 0);
   const late = http.call({ method: "GET", url: server.url, signal: leave.signal });
   await fails(late, "CANCELLED", /given up/);
-  assert.equal(server.heard.length, 1);
+  assert.equal(server.heard.length, 2);
 });
 
 test("response_header_timeout: the head must come in time, the body need not", async (t) => {
@@ -261,7 +269,9 @@ test("connections: kept, closed at once, or limited in number", async (t) => {
 
 test("idle connections: at most so many per host, so many in all, so long", async (t) => {
   const late: Answering = (_, reply) => void setTimeout(() => reply.end("x"), 20);
-  const one = await fakeServer(t, late);
+  let calls = 0;
+  // Some end while others are under way.
+  const one = await fakeServer(t, (_, reply) => void setTimeout(() => reply.end("x"), ++calls * 5));
   const other = await fakeServer(t, late);
   await wave(caller(t, { max_idle_connections_per_host: 2 }), one, 6);
   await until("two are left", () => one.made === 6 && one.open === 2);
@@ -274,7 +284,7 @@ test("idle connections: at most so many per host, so many in all, so long", asyn
 
   const brief = await fakeServer(t, hello);
   await wave(caller(t, { idle_connection_timeout: 30 }), brief, 1);
-  await until("it is closed", () => brief.made === 1 && brief.open === 0, 5_000);
+  await until("it is closed", () => brief.made === 1 && brief.open === 0, 2_000);
 });
 
 test("redirects are followed with method and body, 303 without, and not for ever", async (t) => {
@@ -442,26 +452,27 @@ test("proxy: one that refuses, and one that is gone", async (t) => {
 });
 
 test("proxy: settings win over the environment, use_proxy over both", async (t) => {
-  const [set, env] = [await fakeProxy(t), await fakeProxy(t)];
+  const [set, named] = [await fakeProxy(t), await fakeProxy(t)];
   const direct = await fakeServer(t, hello);
-  const environment = {
-    HTTP_PROXY: env.url,
-    https_proxy: env.url,
+  const environment: Readonly<Record<string, string>> = {
+    HTTP_PROXY: named.url,
     NO_PROXY: "a.example, 127.0.0.1",
   };
   const way = async (
     url: string,
     proxy: Partial<typeof NO_PROXY> = {},
     use_proxy = true,
+    env = environment,
   ): Promise<string> => {
-    const before = [set, env, direct].map(({ heard }) => heard.length);
-    const options = { proxy: { ...NO_PROXY, ...proxy }, env: environment };
+    const before = [set, named, direct].map(({ heard }) => heard.length);
+    const options = { proxy: { ...NO_PROXY, ...proxy }, env };
     await caller(t, { use_proxy }, options).call({ method: "GET", url });
-    const at = [set, env, direct].findIndex(({ heard }, at) => heard.length > (before[at] ?? 0));
+    const at = [set, named, direct].findIndex(({ heard }, at) => heard.length > (before[at] ?? 0));
     return ["settings", "environment", "direct"][at] ?? "none";
   };
   assert.equal(await way("http://b.example/"), "environment");
   assert.equal(await way("http://b.example/", { http: set.url }), "settings");
+  assert.equal(await way("http://b.example/", {}, true, { http_proxy: named.url }), "environment");
   assert.equal(await way(`${direct.url}/`), "direct");
   assert.equal(await way(`${direct.url}/`, { no_proxy: ["b.example"] }), "environment");
   assert.equal(await way(`${direct.url}/`, { http: set.url, no_proxy: ["b.example"] }), "settings");
@@ -523,7 +534,8 @@ test("a proxy address of another kind is refused without showing it", () => {
 
 test("close ends what is under way, also connecting, and nothing is called after it", async (t) => {
   const server = await fakeServer(t, silence);
-  const mute = await rawServer(t, () => undefined);
+  const shook: Socket[] = [];
+  const mute = await rawServer(t, (socket) => shook.push(socket));
   const http = caller(t);
   const asked = http.call({ method: "GET", url: server.url });
   const shaking = http.call({ method: "GET", url: `https://127.0.0.1:${mute}/` });
@@ -531,9 +543,9 @@ test("close ends what is under way, also connecting, and nothing is called after
     fails(asked, "CANCELLED", /caller was closed/),
     fails(shaking, "CANCELLED", /caller was closed/),
   ]);
-  await until("the call arrives", () => server.heard.length === 1);
+  await until("both arrive", () => server.heard.length === 1 && shook.length === 1);
   await http.close();
   await ended;
-  await until("no connection is left", () => server.open === 0);
+  await until("no connection is left", () => server.open === 0 && shook[0]?.readyState !== "open");
   await fails(http.call({ method: "GET", url: server.url }), "CANCELLED", /caller was closed/);
 });

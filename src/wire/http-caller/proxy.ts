@@ -48,8 +48,7 @@ function exceptionOf(item: string): Exception | undefined {
     return (host, port) => fits(port) && isIP(host) !== 0 && same.check(host, family(host));
   }
   const below = wanted.replace(/^\*?\.?/, ".");
-  const itself = below.length > wanted.length ? wanted : undefined;
-  return (host, port) => fits(port) && (host === itself || host.endsWith(below));
+  return (host, port) => fits(port) && (host === wanted || host.endsWith(below));
 }
 
 function rangeOf(item: string): Exception | undefined {
