@@ -18,9 +18,9 @@ export const makePidController: Make<"pid_controller"> = ({ parameters }, wires,
   const state = around.keep(() => ({ integral: 0, before: Number.NaN, last: Number.NaN, gaps: 0 }));
 
   const act = (readings: Float64Array, value: number, error: number) => {
-    const integral = state.integral + ki * error;
+    const integral = state.integral + part(ki, error);
     const slope = Number.isNaN(state.before) ? 0 : value - state.before;
-    const wanted = kp * error + integral + kd * slope;
+    const wanted = part(kp, error) + integral + part(kd, slope);
     const given = limit(readings, wanted);
     const left = ki === 0 ? integral : integral + given - wanted;
     // An infinite sample must not stay in the sum for ever.
@@ -51,3 +51,8 @@ export const makePidController: Make<"pid_controller"> = ({ parameters }, wires,
     },
   };
 };
+
+/** A gain of 0 is a part that is not there: nothing infinite comes of it. */
+function part(gain: number, value: number): number {
+  return gain === 0 ? 0 : gain * value;
+}
