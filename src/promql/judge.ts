@@ -4,6 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Aggregate, Binary, Call, Expr, Selector } from "./ast.ts";
 import { walk } from "./ast.ts";
+import { compile } from "./evaluate/compile.ts";
 import { unknownHere } from "./evaluate/known.ts";
 import { AGGREGATIONS, FUNCTIONS, type Signature, type Type } from "./functions.ts";
 import { parse } from "./parse.ts";
@@ -36,8 +37,19 @@ export function judgeQuery(text: string, dialect: Dialect): readonly string[] {
         say(node.from, `${what} is not known without a Prometheus server (prometheus.address)`);
       }
     }
+    if (faults.length === 0) faults.push(...uncompiled(expr));
   }
   return faults;
+}
+
+/** Arguments that a server judges only when it evaluates them. */
+function uncompiled(expr: Expr): readonly string[] {
+  try {
+    compile(expr);
+    return [];
+  } catch (thrown) {
+    return [Fault.from(thrown).message];
+  }
 }
 
 const WORDS: Readonly<Record<Type, string>> = {
@@ -46,8 +58,8 @@ const WORDS: Readonly<Record<Type, string>> = {
   matrix: "a range such as [5m]",
   string: "a string",
 };
-const COMPARISONS = new Set(["==", "!=", ">", "<", ">=", "<="]);
-const SETS = new Set(["and", "or", "unless"]);
+const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", ">", "<", ">=", "<="]);
+const SETS: ReadonlySet<string> = new Set(["and", "or", "unless"]);
 
 class Judge {
   readonly #say: (from: number, what: string) => void;

@@ -1,0 +1,104 @@
+// Aggregations: one result for each group of samples, or a choice among its samples.
+
+import { type Aggregate, NAME_LABEL } from "../ast.ts";
+import type { Labels, Sample } from "../result.ts";
+import { printNumber } from "../syntax/literals.ts";
+import { change, drop, keep, keyBut, keyBy, namesInOrder } from "./labels.ts";
+import { ascending, greatest, least, mean, quantile, sum, variance } from "./numbers.ts";
+import { failed, type Vector } from "./value.ts";
+
+/** Samples of one group, there is at least one. */
+interface Group {
+  readonly labels: Labels;
+  readonly members: Sample[];
+}
+
+type Reduce = (values: readonly number[], parameter: number) => number;
+
+const REDUCE: ReadonlyMap<string, Reduce> = new Map<string, Reduce>([
+  ["sum", sum],
+  ["avg", mean],
+  ["min", least],
+  ["max", greatest],
+  ["count", (values) => values.length],
+  ["group", () => 1],
+  ["stddev", (values) => Math.sqrt(variance(values))],
+  ["stdvar", variance],
+  ["quantile", (values, part) => quantile(part, values)],
+]);
+
+type Choose = (group: Group, parameter: number) => Vector;
+
+const CHOOSE: ReadonlyMap<string, Choose> = new Map<string, Choose>([
+  ["topk", (group, many) => chosen(group, many, (one, two) => ascending(two, one))],
+  ["bottomk", (group, many) => chosen(group, many, ascending)],
+]);
+
+export const AGGREGATES: readonly string[] = [...REDUCE.keys(), ...CHOOSE.keys(), "count_values"];
+
+/** Fewest first are `better`; NaN is neither the top nor the bottom. */
+function chosen(
+  { members }: Group,
+  many: number,
+  better: (one: number, two: number) => number,
+): Vector {
+  if (!(Math.abs(many) < 2 ** 63)) throw failed(`wanted a number of samples, got ${many}`);
+  const sorted = members.toSorted((one, two) => {
+    const absent = Number(Number.isNaN(one.value)) - Number(Number.isNaN(two.value));
+    return absent || better(one.value, two.value);
+  });
+  return sorted.slice(0, Math.max(0, Math.trunc(many)));
+}
+
+export type RunAggregate = (vector: Vector, parameter: number) => Vector;
+
+/** `label` is the parameter of count_values. */
+export function compileAggregate(aggregate: Aggregate, label: string): RunAggregate {
+  const group = grouping(aggregate);
+  const reduce = REDUCE.get(aggregate.op);
+  if (reduce !== undefined) {
+    return (vector, parameter) =>
+      group(vector).map(({ labels, members }) => ({
+        labels,
+        value: reduce(
+          members.map(({ value }) => value),
+          parameter,
+        ),
+      }));
+  }
+  const choose = CHOOSE.get(aggregate.op);
+  if (choose !== undefined) {
+    return (vector, parameter) => group(vector).flatMap((each) => choose(each, parameter));
+  }
+  return (vector) => group(vector).flatMap((each) => counted(each, label));
+}
+
+function counted({ labels, members }: Group, label: string): Vector {
+  const counts = new Map<string, number>();
+  for (const { value } of members) {
+    const text = printNumber(value);
+    counts.set(text, (counts.get(text) ?? 0) + 1);
+  }
+  return [...counts].map(([text, value]) => ({ labels: change(labels, { [label]: text }), value }));
+}
+
+function grouping({ without, grouping }: Aggregate): (vector: Vector) => readonly Group[] {
+  const names = namesInOrder(grouping);
+  const dropped = new Set([...names, NAME_LABEL]);
+  const key = without
+    ? (labels: Labels) => keyBut(labels, dropped)
+    : (labels: Labels) => keyBy(labels, names);
+  const kept = without
+    ? (labels: Labels) => drop(labels, dropped)
+    : (labels: Labels) => keep(labels, names);
+  return (vector) => {
+    const groups = new Map<string, Group>();
+    for (const sample of vector) {
+      const at = key(sample.labels);
+      const group = groups.get(at);
+      if (group === undefined) groups.set(at, { labels: kept(sample.labels), members: [sample] });
+      else group.members.push(sample);
+    }
+    return [...groups.values()];
+  };
+}

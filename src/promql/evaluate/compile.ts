@@ -1,0 +1,263 @@
+// Makes a query's tree ready to be run again and again: matchers, groups and functions are looked up once.
+
+import {
+  type Aggregate,
+  type Binary,
+  type Call,
+  type Expr,
+  NAME_LABEL,
+  type Selector,
+} from "../ast.ts";
+import type { Labels, Sample } from "../result.ts";
+import { compileAggregate } from "./aggregate.ts";
+import { ofNumbers, ofVectorAndNumber, ofVectors, withoutName } from "./binary.ts";
+import { MAPS, ORDERS } from "./functions.ts";
+import { histogramQuantile } from "./histogram.ts";
+import { inOrder, NO_LABELS } from "./labels.ts";
+import { RANGES } from "./ranges.ts";
+import { labelReplace } from "./relabel.ts";
+import { compileSelector } from "./selector.ts";
+import type { Points } from "./series.ts";
+import {
+  type Compiled,
+  distinct,
+  failed,
+  type Moment,
+  mapped,
+  type Numbered,
+  type Vector,
+  type Vectored,
+} from "./value.ts";
+
+/** A series without a new sample for so long has no value: a server's default. */
+export const LOOK_BACK_MS = 300_000;
+
+/** The query must have been judged good. */
+export function compile(expr: Expr): Compiled {
+  switch (expr.kind) {
+    case "number":
+      return { type: "scalar", run: () => expr.value };
+    case "string":
+      return { type: "string", value: expr.value };
+    case "paren":
+      return compile(expr.of);
+    case "unary":
+      return unary(expr.sign, compile(expr.of));
+    case "selector":
+      return { type: "vector", run: instant(expr, (_, value) => value) };
+    case "call":
+      return call(expr);
+    case "aggregate":
+      return { type: "vector", run: aggregate(expr) };
+    case "binary":
+      return binary(expr);
+    case "range":
+    case "subquery":
+      throw failed(`a ${expr.kind} has no value of its own`);
+  }
+}
+
+function unary(sign: "+" | "-", of: Compiled): Compiled {
+  if (sign === "+" || of.type === "string") return of;
+  if (of.type === "scalar") return { type: "scalar", run: (moment) => -of.run(moment) };
+  const run: Vectored = (moment) => mapped(of.run(moment), withoutName, (value) => -value);
+  return { type: "vector", run };
+}
+
+/** The newest sample of each series, for so long as it lives. */
+function instant(selector: Selector, measure: (time: number, value: number) => number): Vectored {
+  const selected = compileSelector(selector);
+  const offset = selector.offset?.ms ?? 0;
+  return ({ at, samples }) => {
+    const result: Sample[] = [];
+    for (const series of samples.select(selected)) {
+      const found = series.newest(at - offset - LOOK_BACK_MS, at - offset);
+      if (found !== undefined) {
+        result.push({ labels: series.labels, value: measure(found.time, found.value) });
+      }
+    }
+    return result;
+  };
+}
+
+function call(expr: Call): Compiled {
+  const { name, args } = expr;
+  const [first, second] = args;
+  switch (name) {
+    case "time":
+      return { type: "scalar", run: ({ at }) => at / 1000 };
+    case "scalar": {
+      const of = vectored(first);
+      return { type: "scalar", run: (moment) => onlyValue(of(moment)) };
+    }
+    case "vector": {
+      const of = numbered(first);
+      return { type: "vector", run: (moment) => [{ labels: NO_LABELS, value: of(moment) }] };
+    }
+    case "timestamp":
+      return { type: "vector", run: timestamps(first) };
+    case "absent":
+      return { type: "vector", run: absent(vectored(first), first) };
+    case "absent_over_time":
+      return {
+        type: "vector",
+        run: absent(
+          overRange(first, true, () => 1),
+          first,
+        ),
+      };
+    case "histogram_quantile": {
+      const [part, of] = [numbered(first), vectored(second)];
+      return { type: "vector", run: (moment) => histogramQuantile(part(moment), of(moment)) };
+    }
+    case "label_replace": {
+      const [target = "", template = "", source = "", expression = ""] = args.slice(1).map(textOf);
+      const [of, relabel] = [vectored(first), labelReplace(target, template, source, expression)];
+      return { type: "vector", run: (moment) => relabel(of(moment)) };
+    }
+    default:
+      return { type: "vector", run: tabled(expr) };
+  }
+}
+
+/** Functions that are found by name in a table. */
+function tabled({ name, args }: Call): Vectored {
+  const ofRange = RANGES.get(name);
+  if (ofRange !== undefined) {
+    const parameter = args.length > 1 ? numbered(args[0]) : () => 0;
+    // The last value of a series is the series' own.
+    return overRange(args.at(-1), name === "last_over_time", (points, window, moment) =>
+      ofRange(points, window, parameter(moment)),
+    );
+  }
+  const of = vectored(args[0]);
+  const order = ORDERS.get(name);
+  if (order !== undefined) return (moment) => order(of(moment));
+  const map = MAPS.get(name);
+  if (map === undefined) throw failed(`function ${name} is not known`);
+  const parameters = args.slice(1).map(numbered);
+  return (moment) => {
+    const values = parameters.map((run) => run(moment));
+    const [low = 0, high = 0] = values;
+    if (name === "clamp" && high < low) return [];
+    return mapped(of(moment), withoutName, (value) => map(value, ...values));
+  };
+}
+
+function overRange(
+  expr: Expr | undefined,
+  named: boolean,
+  run: (
+    points: Points,
+    window: { readonly from: number; readonly to: number },
+    moment: Moment,
+  ) => number | undefined,
+): Vectored {
+  const bare = unwrapped(expr);
+  if (bare?.kind !== "range") throw failed("wanted a range such as [5m]");
+  const selected = compileSelector(bare.of);
+  const [range, offset] = [bare.range.ms ?? 0, bare.of.offset?.ms ?? 0];
+  const labels = named ? (same: Labels) => same : withoutName;
+  return (moment) => {
+    const to = moment.at - offset;
+    const window = { from: to - range, to };
+    const result: Sample[] = [];
+    for (const series of moment.samples.select(selected)) {
+      const points = series.between(window.from, window.to);
+      const value = points.values.length > 0 ? run(points, window, moment) : undefined;
+      if (value !== undefined) result.push({ labels: labels(series.labels), value });
+    }
+    return distinct(result);
+  };
+}
+
+function onlyValue(vector: Vector): number {
+  const [only, ...more] = vector;
+  return only === undefined || more.length > 0 ? Number.NaN : only.value;
+}
+
+/** Of the samples themselves where they are selected, else of the evaluation; in seconds. */
+function timestamps(arg: Expr | undefined): Vectored {
+  const bare = unwrapped(arg);
+  if (bare?.kind === "selector") {
+    const run = instant(bare, (time) => time / 1000);
+    return (moment) => mapped(run(moment), withoutName, (value) => value);
+  }
+  const of = vectored(arg);
+  return (moment) => mapped(of(moment), withoutName, () => moment.at / 1000);
+}
+
+/** One, with what is known of the labels that nothing has. */
+function absent(of: Vectored, arg: Expr | undefined): Vectored {
+  const bare = unwrapped(arg);
+  const selector = bare?.kind === "range" ? bare.of : bare;
+  const labels = selector?.kind === "selector" ? certain(selector) : NO_LABELS;
+  return (moment) => (of(moment).length > 0 ? [] : [{ labels, value: 1 }]);
+}
+
+/** Labels that a selector gives one value. */
+function certain({ matchers }: Selector): Labels {
+  const found: Record<string, string> = Object.create(null);
+  const seen = new Set<string>([NAME_LABEL]);
+  for (const { name, op, value } of matchers) {
+    if (op === "=" && !seen.has(name)) found[name] = value;
+    else delete found[name];
+    seen.add(name);
+  }
+  return inOrder(found);
+}
+
+function aggregate(expr: Aggregate): Vectored {
+  const [parameter, operand] = expr.args.length > 1 ? expr.args : [undefined, expr.args[0]];
+  const of = vectored(operand);
+  if (expr.op === "count_values") {
+    const run = compileAggregate(expr, textOf(parameter));
+    return (moment) => run(of(moment), 0);
+  }
+  const run = compileAggregate(expr, "");
+  const value = parameter === undefined ? () => 0 : numbered(parameter);
+  return (moment) => run(of(moment), value(moment));
+}
+
+function binary(expr: Binary): Compiled {
+  const [left, right] = [compile(expr.left), compile(expr.right)];
+  if (left.type === "scalar" && right.type === "scalar") {
+    const run = ofNumbers(expr);
+    return { type: "scalar", run: (moment) => run(left.run(moment), right.run(moment)) };
+  }
+  if (left.type === "vector" && right.type === "vector") {
+    const run = ofVectors(expr);
+    return { type: "vector", run: (moment) => run(left.run(moment), right.run(moment)) };
+  }
+  if (left.type === "scalar" && right.type === "vector") {
+    const run = ofVectorAndNumber(expr, "left");
+    return { type: "vector", run: (moment) => run(right.run(moment), left.run(moment)) };
+  }
+  if (left.type === "vector" && right.type === "scalar") {
+    const run = ofVectorAndNumber(expr, "right");
+    return { type: "vector", run: (moment) => run(left.run(moment), right.run(moment)) };
+  }
+  throw failed(`${expr.op}: wanted numbers or instant vectors`);
+}
+
+function unwrapped(expr: Expr | undefined): Expr | undefined {
+  return expr?.kind === "paren" ? unwrapped(expr.of) : expr;
+}
+
+function vectored(expr: Expr | undefined): Vectored {
+  const of = expr === undefined ? undefined : compile(expr);
+  if (of?.type !== "vector") throw failed("wanted an instant vector");
+  return of.run;
+}
+
+function numbered(expr: Expr | undefined): Numbered {
+  const of = expr === undefined ? undefined : compile(expr);
+  if (of?.type !== "scalar") throw failed("wanted a number");
+  return of.run;
+}
+
+function textOf(expr: Expr | undefined): string {
+  const bare = unwrapped(expr);
+  if (bare?.kind !== "string") throw failed("wanted a string");
+  return bare.value;
+}

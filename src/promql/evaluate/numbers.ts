@@ -1,0 +1,59 @@
+// Arithmetic of vectors of numbers that aggregations and ranges share. NaN is smaller than all numbers, as on
+// a server.
+
+/** Adds up without losing the small ones (Neumaier). */
+export function sum(values: Iterable<number>): number {
+  let total = 0;
+  let lost = 0;
+  for (const value of values) {
+    const next = total + value;
+    if (!Number.isFinite(next)) lost = 0;
+    else if (Math.abs(total) >= Math.abs(value)) lost += total - next + value;
+    else lost += value - next + total;
+    total = next;
+  }
+  return total + lost;
+}
+
+export function mean(values: ArrayLike<number> & Iterable<number>): number {
+  const total = sum(values);
+  if (Number.isFinite(total) || Number.isNaN(total)) return total / values.length;
+  // Either a value is infinite, or only the sum is too large.
+  return sum(Array.from(values, (value) => value / values.length));
+}
+
+export function variance(values: ArrayLike<number> & Iterable<number>): number {
+  const middle = mean(values);
+  return mean(Array.from(values, (value) => (value - middle) ** 2));
+}
+
+export function least(values: Iterable<number>): number {
+  let found = Number.NaN;
+  for (const value of values) if (value < found || Number.isNaN(found)) found = value;
+  return found;
+}
+
+export function greatest(values: Iterable<number>): number {
+  let found = Number.NaN;
+  for (const value of values) if (value > found || Number.isNaN(found)) found = value;
+  return found;
+}
+
+export function ascending(one: number, two: number): number {
+  if (Number.isNaN(one)) return Number.isNaN(two) ? 0 : -1;
+  return Number.isNaN(two) ? 1 : one - two || 0;
+}
+
+/** Between neighbours in proportion. */
+export function quantile(part: number, values: Iterable<number>): number {
+  const sorted = [...values].sort(ascending);
+  if (sorted.length === 0 || Number.isNaN(part)) return Number.NaN;
+  if (part < 0) return Number.NEGATIVE_INFINITY;
+  if (part > 1) return Number.POSITIVE_INFINITY;
+  const rank = part * (sorted.length - 1);
+  const below = Math.floor(rank);
+  const weight = rank - below;
+  const low = sorted[below] ?? Number.NaN;
+  const high = sorted[Math.min(sorted.length - 1, below + 1)] ?? Number.NaN;
+  return low * (1 - weight) + high * weight;
+}
