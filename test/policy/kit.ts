@@ -1,7 +1,8 @@
 // Short ways to judge a text in the tests of this room.
 
 import { createHash } from "node:crypto";
-import { type CompiledPolicy, compilePolicy } from "#policy/compile.ts";
+import { compilePolicy } from "#policy/compile.ts";
+import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
 import type { Finding } from "#policy/finding.ts";
 import { readPolicies } from "#policy/read.ts";
 import { findingLine } from "#policy/report.ts";
@@ -11,9 +12,11 @@ export function digest(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
+export const OPTIONS: CompileOptions = { digest, queries: "prometheus" };
+
 /** One text as the only one of a set. */
 export function judged(text: string, stem = "p"): PolicySet {
-  return compileSet([{ source: `${stem}.yaml`, stem, text }], digest);
+  return compileSet([{ source: `${stem}.yaml`, stem, text }], OPTIONS);
 }
 
 export function findings(text: string): readonly Finding[] {
@@ -28,7 +31,7 @@ export function lines(text: string, stem = "p"): string[] {
 /** The one good policy of a text; its findings are the message when it is not good. */
 export function compiled(text: string, stem = "p"): CompiledPolicy {
   const [document] = readPolicies(text, stem).documents;
-  const outcome = document && compilePolicy(document, digest);
+  const outcome = document && compilePolicy(document, OPTIONS);
   if (!outcome?.ok) throw new Error(lines(text, stem).join("\n"));
   return outcome.policy;
 }

@@ -5,6 +5,7 @@ import { type Actuating, agentGroupsOf } from "../configs.ts";
 import { type Draft, sourceOf } from "../draft.ts";
 
 export function sampler(component: Sampler): Draft {
+  const ins = component.in_ports;
   return (id) => {
     const actuates: Actuating = { kind: "sampler", componentId: id, component };
     const config = {
@@ -17,7 +18,8 @@ export function sampler(component: Sampler): Draft {
       is: "leaf",
       kind: "sampler",
       config: { component_id: id, ...config },
-      ins: { accept_percentage: sourceOf(component.in_ports?.accept_percentage) },
+      // Without any in-ports it is never told a number; with an unconnected one, an invalid number.
+      ins: ins ? { accept_percentage: sourceOf(ins.accept_percentage) } : {},
       outs: {},
       same: { ...config, selectors: component.parameters.selectors },
       actuates,
