@@ -91,14 +91,14 @@ const ROWS: readonly Row[] = [
   },
   {
     method: "POST",
-    path: "/v1/policies/{policy_name}",
+    path: "/v1/policies/{name}",
     about: "Takes a policy over, or another version of it. Body: UpsertPolicyRequest",
     rpc: "UpsertPolicy",
     run: upsert,
   },
   {
     method: "PATCH",
-    path: "/v1/policies/{policy_name}",
+    path: "/v1/policies/{name}",
     about: "The same as POST.",
     rpc: "UpsertPolicy",
     run: upsert,
@@ -115,7 +115,7 @@ const ROWS: readonly Row[] = [
   },
   {
     method: "GET",
-    path: "/v1/dynamic-configs/{policy_name}",
+    path: "/v1/dynamic-configs/{name}",
     about: "Dynamic configuration of a policy; null where there is none.",
     rpc: "GetDynamicConfig",
     run: (desk, request) => ({
@@ -124,14 +124,14 @@ const ROWS: readonly Row[] = [
   },
   {
     method: "POST",
-    path: "/v1/dynamic-configs/{policy_name}",
+    path: "/v1/dynamic-configs/{name}",
     about: "Replaces the dynamic configuration. Body: PostDynamicConfigRequest",
     rpc: "PostDynamicConfig",
     run: configure,
   },
   {
     method: "DELETE",
-    path: "/v1/dynamic-configs/{policy_name}",
+    path: "/v1/dynamic-configs/{name}",
     about: "Takes the dynamic configuration away: the policy's own values are in force.",
     rpc: "DeleteDynamicConfig",
     async run(desk, request) {
@@ -170,10 +170,15 @@ async function decisions(desk: PolicyDesk, request: Json): Promise<Json> {
 export function policyRoutes(desk: PolicyDesk): readonly Route[] {
   const routes = ROWS.map(({ method, path, about, run }): Route => {
     const handle: HttpHandler = async ({ body, params }) =>
-      jsonReply(JSON.stringify(await run(desk, { ...envelope(body), ...params })));
+      jsonReply(JSON.stringify(await run(desk, { ...envelope(body), ...fieldsOf(params) })));
     return { method, path, about, handle, revealing: true, ...bodyOf(method) };
   });
   return [...routes, ...ownRoutes(desk)];
+}
+
+/** What a path says wins over the body. Requests name the policy in one of two ways. */
+function fieldsOf({ name, ...others }: Readonly<Record<string, string>>): Json {
+  return name === undefined ? others : { name, policy_name: name, ...others };
 }
 
 function bodyOf(method: Route["method"]): Pick<Route, "body" | "maxBody"> {
@@ -187,13 +192,13 @@ function ownRoutes(desk: PolicyDesk): readonly Route[] {
   return [
     {
       method: "POST",
-      path: "/v1/policies/{policy_name}/validate",
+      path: "/v1/policies/{name}/validate",
       about: "What would come of a policy, every fault with its place. Body: UpsertPolicyRequest",
       revealing: true,
       body: "json",
       maxBody: MOST_BYTES,
       handle({ body, params }) {
-        const request = { ...envelope(body), ...params };
+        const request = { ...envelope(body), ...fieldsOf(params) };
         const text = textOf(request, "policy_string");
         return jsonReply(JSON.stringify(desk.validate(named(request, "policy_name"), text)));
       },
