@@ -3,10 +3,10 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test check bench proto docs
+.PHONY: help run demo demo-loop test check bench proto docs
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 node_modules/.package-lock.json: package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
@@ -18,6 +18,10 @@ run: node_modules/.package-lock.json ## Start Sluice alone with the sample polic
 demo: node_modules/.package-lock.json ## Real Envoy and a demo service in front of it, traffic and refusals live
 	@$(NODE) test/tools/install.ts envoy
 	$(NODE) deploy/demo/demo.ts
+
+demo-loop: node_modules/.package-lock.json ## An overload with and without a policy that finds the right rate
+	@$(NODE) test/tools/install.ts envoy
+	$(NODE) deploy/demo/loop.ts
 
 test: node_modules/.package-lock.json ## Install what the tests need and run them all, real Envoy and Prometheus included
 	$(NODE) test/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus go
