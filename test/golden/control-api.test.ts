@@ -31,6 +31,7 @@ const OURS: Readonly<Record<string, string>> = {
   "grpc-policy-service 7": "a request that lacks what it must have is INVALID_ARGUMENT",
   "policies-empty 11": UNKNOWN_KIND,
   "policies-empty 13": BOTH,
+  "policy-mutated-get 2": "the document is given back as it came",
   "policy-object-form 1": OBJECT,
   "policy-object-form 3": OBJECT,
   "policy-object-form 5": OBJECT,
