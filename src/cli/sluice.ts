@@ -82,6 +82,20 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     },
     load: async () => (await import("./policy-view.ts")).policyGraphCommand,
   },
+  simulate: {
+    usage: "[POLICY…] --scenario FILE [--plot FILE.svg] [--json]",
+    about: "try policies in virtual time, and see whether what a scenario expects holds",
+    flags: {
+      POLICY: "a policy document; those given run together, without any the service is alone",
+      "--scenario FILE": "what happens to the service, and what must hold",
+      "--seed NUMBER": "other dice than the scenario's",
+      "--plot FILE": "draw the scenario's panels as SVG",
+      "--series NAME,…":
+        "draw these signals or model series instead, each time as a panel; with --json: print them",
+      "--json": "print JSON instead of tables",
+    },
+    load: async () => (await import("./simulate.ts")).simulateCommand,
+  },
   "agent config": {
     usage: "[--config-path PATH] [--json]",
     about: "print the agent's settings and where each came from",

@@ -20,7 +20,10 @@ export function reportLines(simulation: Simulation): readonly string[] {
     [head],
     rows.length === 0 ? [] : requestLines(rows),
     outcomes.length === 0 ? [] : outcomeLines(outcomes),
-    alerts.map(({ at, name, severity }) => `alert at ${seconds(at)}: ${name} (${severity})`),
+    alerts.map(
+      ({ name, severity, from, until }) =>
+        `alert ${name} (${severity}): ${seconds(from)}–${seconds(until)}`,
+    ),
     notes.map(({ text, times, first }) => {
       const often = times === 1 ? "" : `, ${times} times`;
       return `note: ${text} (from ${seconds(first)}${often})`;
@@ -125,7 +128,7 @@ export function reportJson(simulation: Simulation, series: readonly string[]): u
       least: plain(least),
       greatest: plain(greatest),
     })),
-    alerts: alerts.map(({ at, ...alert }) => ({ at_s: at / 1_000, ...alert })),
+    alerts: alerts.map(({ from, until, ...alert }) => ({ ...alert, ...pick(from, until) })),
     notes: notes.map(({ text, times, first }) => ({ text, times, first_s: first / 1_000 })),
     series: Object.fromEntries(
       series.map((name) => {

@@ -69,7 +69,8 @@ export async function simulate(input: SimulationInput): Promise<Simulated> {
 
 function told({ policies, scenario }: SimulationInput, world: World, names: Named): Simulation {
   const { durationMs, seed, phases, services, expectations, plot } = scenario;
-  const { ledger, series, alerts, notes } = world;
+  const { ledger, series, notes } = world;
+  const alerts = world.alerts.all;
   const fullName = (name: string) => names.get(name)?.[0] ?? name;
   const line = (name: string) => series.line(fullName(name));
   const evidence = { ledger, services, series, alerts, fullName };

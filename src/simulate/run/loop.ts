@@ -2,16 +2,16 @@
 // as the bytes that a store would hold.
 
 import { Circuit } from "#circuit/circuit.ts";
-import type { Alert, Ask, Decision, Outside } from "#circuit/component.ts";
+import type { Ask, Decision, Outside } from "#circuit/component.ts";
 import type { DynamicConfig } from "#circuit/overrides.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Measure } from "#promql/result.ts";
 import { decisionEntries } from "#store/rules.ts";
+import type { Alarms } from "./alarms.ts";
 import { measured, type Scripted } from "./answers.ts";
 import { signalNames } from "./names.ts";
 import type { Notes } from "./notes.ts";
 import type { Series } from "./series.ts";
-import type { RaisedAlert } from "./verdicts.ts";
 
 export interface LoopWorld {
   /** By component, where the scenario answers. */
@@ -19,7 +19,7 @@ export interface LoopWorld {
   readonly measure: Measure;
   readonly series: Series;
   readonly notes: Notes;
-  readonly alerts: RaisedAlert[];
+  readonly alerts: Alarms;
   /** Decisions on their way to the agent; undefined takes one back. */
   publish(entries: ReadonlyMap<string, Uint8Array | undefined>): void;
 }
@@ -84,7 +84,7 @@ export class Loop {
     return {
       ask: (ask) => void this.#asks.push(ask),
       decide: (decision) => void this.#decisions.push(decision),
-      alert: ({ name, severity }: Alert) => void alerts.push({ at: this.#now, name, severity }),
+      alert: (alert) => alerts.raise(own, alert, this.#now, this.intervalMs),
       fault: (id, kind, thrown) => {
         const why = thrown instanceof Error ? thrown.message : String(thrown);
         notes.add(`${own}: component ${id} (${kind}) failed: ${why}`, this.#now);

@@ -13,10 +13,12 @@ import {
 import type { Served } from "../scenario/served.ts";
 import { reversals, type Series, within } from "./series.ts";
 
+/** An alert from when it was raised until it was raised for the last time, ms. */
 export interface RaisedAlert {
-  readonly at: number;
   readonly name: string;
   readonly severity: string;
+  readonly from: number;
+  readonly until: number;
 }
 
 export interface Outcome {
@@ -88,8 +90,10 @@ function measured(
 ): Measured {
   if (measure.kind === "alerts") {
     const raised = evidence.alerts.filter(
-      ({ at, name }) =>
-        at >= from && at < until && (measure.name === undefined || measure.name === name),
+      (alert) =>
+        alert.until >= from &&
+        alert.from < until &&
+        (measure.name === undefined || measure.name === alert.name),
     );
     return one(raised.length, undefined);
   }

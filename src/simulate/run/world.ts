@@ -13,12 +13,12 @@ import { Service } from "../model/service.ts";
 import { Timeline } from "../model/timeline.ts";
 import type { Served } from "../scenario/served.ts";
 import type { Scenario } from "../scenario.ts";
+import { Alarms } from "./alarms.ts";
 import type { Scripted } from "./answers.ts";
 import { Loop } from "./loop.ts";
 import { type ModelSeries, modelName } from "./names.ts";
 import { Notes } from "./notes.ts";
 import { Series } from "./series.ts";
-import type { RaisedAlert } from "./verdicts.ts";
 
 /** When runs begin, Unix ms: a whole day, so that ticks of any usual length fall on whole multiples. */
 const EPOCH = 1_767_225_600_000;
@@ -46,7 +46,7 @@ export class World {
   readonly ledger = new Ledger();
   readonly series = new Series();
   readonly notes = new Notes();
-  readonly alerts: RaisedAlert[] = [];
+  readonly alerts = new Alarms();
   readonly #options: WorldOptions;
   readonly #timeline = new Timeline(EPOCH);
   readonly #agent: VirtualAgent;
@@ -139,7 +139,9 @@ export class World {
     for (const [key, why] of odd) this.notes.add(`agent: ${key}: ${why}`, this.#timeline.now);
   }
 
+  /** A limiter that was meant for a service and does not know it is the likeliest mistake of all. */
   #checkPoints(): void {
+    if (this.#options.policies.length === 0) return;
     for (const { model } of this.#services) {
       if (this.#agent.knows(model.controlPoint)) continue;
       const { name, controlPoint } = model;

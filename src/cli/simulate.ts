@@ -1,0 +1,139 @@
+// `sluice simulate`: tries policies in virtual time against a scenario, prints what became of it, and ends
+// with a code that says whether everything held that the scenario expects.
+
+import { createHash } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { dirname, join, parse } from "node:path";
+import { Fault } from "#base/fault.ts";
+import { nearest } from "#base/near.ts";
+import { reasonOf } from "#base/reason.ts";
+import { EXIT } from "#host/run.ts";
+import { readTextFile } from "#host/text-file.ts";
+import type { Finding } from "#policy/finding.ts";
+import { findingLine, noticeLine } from "#policy/report.ts";
+import { compileSet, type PolicySet } from "#policy/set.ts";
+import { plotSvg } from "#simulate/plot.ts";
+import { holds, reportJson, reportLines } from "#simulate/report.ts";
+import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
+import { type Simulation, simulate } from "#simulate/simulate.ts";
+import { type Command, readArgs, type Terminal } from "./command.ts";
+
+const OPTIONS = {
+  scenario: { type: "string" },
+  seed: { type: "string" },
+  plot: { type: "string" },
+  series: { type: "string", multiple: true, default: [] as string[] },
+  json: { type: "boolean", default: false },
+} as const;
+
+/** As much as a controller reads of one document. */
+const MAX_BYTES = 4 * 1024 * 1024;
+/** Recordings are longer than what people write. */
+const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
+
+export const simulateCommand: Command = async (args, terminal) => {
+  const { values, positionals } = readArgs(args, OPTIONS, true);
+  const { scenario: file, seed, plot, series, json } = values;
+  if (file === undefined) throw usage("--scenario FILE", "none");
+  const set = await policies(positionals);
+  const text = await readTextFile(file, MAX_BYTES);
+  const { scenario, findings } = readScenario(text);
+  const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
+  if (scenario === undefined || refused.length > 0) return refuse(terminal, refused);
+  const simulated = await simulate({
+    policies: set.policies.map(({ of }) => of),
+    scenario: seed === undefined ? scenario : { ...scenario, seed: seedOf(seed) },
+    files: await recordings(file, scenario),
+  });
+  if (!simulated.ok)
+    return refuse(
+      terminal,
+      simulated.findings.map((of) => line(file, of)),
+    );
+  const { simulation } = simulated;
+  for (const name of series.flatMap((names) => names.split(","))) known(simulation, name);
+  for (const warning of set.warnings) terminal.err(`${noticeLine(warning)} (warning)\n`);
+  if (plot !== undefined) await draw(plot, simulation, series);
+  terminal.out(
+    json
+      ? `${JSON.stringify(
+          reportJson(
+            simulation,
+            series.flatMap((names) => names.split(",")),
+          ),
+          undefined,
+          2,
+        )}\n`
+      : `${reportLines(simulation).join("\n")}\n`,
+  );
+  return holds(simulation) ? EXIT.clean : EXIT.refused;
+};
+
+async function policies(files: readonly string[]): Promise<PolicySet> {
+  const texts = await Promise.all(
+    files.map(async (source) => ({
+      source,
+      stem: parse(source).name,
+      text: await readTextFile(source, MAX_BYTES),
+    })),
+  );
+  const digest = (text: string) => createHash("sha256").update(text).digest("hex");
+  // What the own evaluator does not know may be answered by the scenario.
+  return compileSet(texts, { digest, queries: "prometheus" });
+}
+
+/** Files are named from where the scenario stands. */
+async function recordings(file: string, scenario: Scenario): Promise<ReadonlyMap<string, string>> {
+  const names = filesOf(scenario);
+  const read = names.map(async (name) => {
+    return [name, await readTextFile(join(dirname(file), name), MAX_RECORDING_BYTES)] as const;
+  });
+  return new Map(await Promise.all(read));
+}
+
+/** Each `--series` is a panel of its own; without any the scenario's are drawn. */
+async function draw(
+  file: string,
+  simulation: Simulation,
+  series: readonly string[],
+): Promise<void> {
+  const { durationMs, phases, policies: of } = simulation;
+  const chosen = series.map((names) => ({
+    title: "",
+    lines: names.split(",").map((name) => ({ ...known(simulation, name), name })),
+  }));
+  const title = of.map(({ name }) => name).join(", ");
+  const panels = chosen.length > 0 ? chosen : simulation.panels;
+  try {
+    await writeFile(file, plotSvg({ title, durationMs, phases, panels }));
+  } catch (thrown) {
+    throw usage(`a file for --plot that can be written`, `${file}: ${reasonOf(thrown)}`);
+  }
+}
+
+function known(simulation: Simulation, name: string) {
+  const found = simulation.line(name);
+  if (found !== undefined) return found;
+  const near = nearest(name, simulation.names);
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  throw usage(`a signal or model series for --series${hint}`, name);
+}
+
+function seedOf(text: string): number {
+  const seed = Number(text);
+  if (/^\d+$/.test(text) && seed < 2 ** 32) return seed;
+  throw usage("a whole number below 2^32 for --seed", text);
+}
+
+function line(source: string, of: Finding): string {
+  return findingLine({ source, of });
+}
+
+function refuse(terminal: Terminal, lines: readonly string[]): number {
+  for (const each of lines) terminal.err(`${each}\n`);
+  return EXIT.usage;
+}
+
+function usage(wanted: string, got: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `simulate: wanted ${wanted}, got ${got}`);
+}

@@ -1,0 +1,65 @@
+// Scenarios and policies of tests, written as a person writes them and run in virtual time.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { findingLine } from "../../src/policy/report.ts";
+import { compileSet } from "../../src/policy/set.ts";
+import { readScenario, type Scenario } from "../../src/simulate/scenario.ts";
+import { type Simulation, simulate } from "../../src/simulate/simulate.ts";
+
+export function scenarioOf(text: string): Scenario {
+  const { scenario, findings } = readScenario(text);
+  const faults = findings.map((of) => findingLine({ source: "scenario.yaml", of }));
+  assert.deepEqual(faults, []);
+  assert.ok(scenario !== undefined);
+  return scenario;
+}
+
+/** Faults of a scenario's text by itself: `line:column: path: wanted …, got …`. */
+export function faultsOf(text: string): readonly string[] {
+  const { scenario, findings } = readScenario(text);
+  assert.equal(scenario === undefined, findings.length > 0);
+  return findings.map((of) => findingLine({ source: "", of }).slice(1));
+}
+
+export function policiesOf(texts: Readonly<Record<string, string>>) {
+  const all = Object.entries(texts).map(([stem, text]) => ({ source: `${stem}.yaml`, stem, text }));
+  const digest = (text: string) => createHash("sha256").update(text).digest("hex");
+  const set = compileSet(all, { digest, queries: "prometheus" });
+  assert.deepEqual(set.findings.map(findingLine), []);
+  return set.policies.map(({ of }) => of);
+}
+
+export interface Tried {
+  readonly policies?: Readonly<Record<string, string>>;
+  readonly files?: Readonly<Record<string, string>>;
+}
+
+/** Faults beside the policies, as `faultsOf`. */
+export async function clashesOf(text: string, { policies = {}, files = {} }: Tried) {
+  const input = {
+    policies: policiesOf(policies),
+    scenario: scenarioOf(text),
+    files: new Map(Object.entries(files)),
+  };
+  const simulated = await simulate(input);
+  if (simulated.ok) return [];
+  return simulated.findings.map((of) => findingLine({ source: "", of }).slice(1));
+}
+
+export async function run(text: string, tried: Tried = {}): Promise<Simulation> {
+  const { policies = {}, files = {} } = tried;
+  const simulated = await simulate({
+    policies: policiesOf(policies),
+    scenario: scenarioOf(text),
+    files: new Map(Object.entries(files)),
+  });
+  if (!simulated.ok) {
+    assert.deepEqual(
+      simulated.findings.map((of) => findingLine({ source: "", of })),
+      [],
+    );
+    assert.fail("refused without a finding");
+  }
+  return simulated.simulation;
+}

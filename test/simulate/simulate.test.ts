@@ -1,0 +1,371 @@
+// Policies tried in virtual time: the real circuit, the real limiters and the real queries in one loop;
+// scripted and recorded answers; expectations that fail when they should; the scenarios that ship.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join, parse } from "node:path";
+import { describe, it } from "node:test";
+import { holds } from "../../src/simulate/report.ts";
+import { clashesOf, run } from "./scenarios.ts";
+
+const SCENARIOS = join(import.meta.dirname, "../../deploy/scenarios");
+
+function shipped(policy: string, scenario: string, edit = (text: string) => text) {
+  const file = join(SCENARIOS, "policies", `${policy}.yaml`);
+  const text = edit(readFileSync(join(SCENARIOS, `${scenario}.yaml`), "utf8"));
+  return run(text, { policies: { [parse(file).name]: readFileSync(file, "utf8") } });
+}
+
+/** A limiter whose numbers are what a query says. */
+const STEERED = `circuit:
+  evaluation_interval: 1s
+  components:
+    - query:
+        promql:
+          query_string: sum(  wanted_rate{job="x"} )
+          evaluation_interval: 1s
+          out_ports: { output: { signal_name: RATE } }
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: p }]
+          in_ports:
+            bucket_capacity: { signal_name: RATE }
+            fill_amount: { signal_name: RATE }
+          parameters: { interval: 1s }
+`;
+
+const SERVICE =
+  "services:\n  - { name: s, control_point: p, arrivals: uniform, rate: 50, servers: 10, service_time: { constant: 1ms } }\n";
+
+describe("a policy in virtual time", () => {
+  it("decides by scripted answers, and our own limiters cut the load to that", async () => {
+    const { rows, line } = await run(
+      `duration: 40s\nphases: [{ name: a, until: 20s }, { name: b, until: 40s }]\n${SERVICE}series:\n  - query: sum(wanted_rate{job="x"})\n    follows: { steps: [{ at: 0s, value: 10 }, { at: 20s, value: 30 }] }\n`,
+      { policies: { steered: STEERED } },
+    );
+    const [a, b] = rows;
+    assert.ok(Math.abs((a?.accepted ?? 0) - 10) < 6, `first second open: ${a?.accepted}`);
+    assert.ok(Math.abs((b?.accepted ?? 0) - 30) < 1.5, `${b?.accepted}`);
+    assert.equal(b?.refusals["rate_limited"], (b?.refused ?? 0) * 20);
+    const { values = [] } = line("RATE") ?? {};
+    // An answer is seen from the tick after the one that asked.
+    assert.deepEqual([values[0], values[1], values[20], values[21]].map(String), [
+      "NaN",
+      "10",
+      "10",
+      "30",
+    ]);
+    assert.deepEqual(line("root/RATE")?.values, values);
+    assert.deepEqual(line("steered/RATE")?.values, values);
+  });
+
+  it("decides by recordings, by component", async () => {
+    const scenario = `duration: 10s\n${SERVICE}series:\n  - component: root.0\n    recording: { file: rate.csv }\n`;
+    const { line } = await run(scenario, {
+      policies: { steered: STEERED },
+      files: { "rate.csv": "time,value\n100,5\n105,7\n" },
+    });
+    const { values = [] } = line("RATE") ?? {};
+    assert.deepEqual([values[1], values[5], values[6], values[9]], [5, 5, 7, 7]);
+  });
+
+  it("decides by the meters of its own agent, through the own evaluator", async () => {
+    const policy = STEERED.replace(
+      'sum(  wanted_rate{job="x"} )',
+      'sum(increase(flowcontrol_requests_total{control_point="p"}[10s])) / 10',
+    );
+    const { line, notes } = await run(`duration: 60s\n${SERVICE}`, { policies: { own: policy } });
+    const { values = [] } = line("RATE") ?? {};
+    const last = values.at(-1) ?? 0;
+    assert.ok(Math.abs(last - 50) < 2, `${last}`);
+    assert.deepEqual(
+      notes.map(({ text }) => text),
+      ["own: query of root.0: wanted one number, got a vector of 0"],
+    );
+  });
+
+  it("decides by what the model shows", async () => {
+    const policy = STEERED.replace('sum(  wanted_rate{job="x"} )', 'model_offered{service="s"}');
+    const { line } = await run(`duration: 30s\n${SERVICE}`, { policies: { own: policy } });
+    assert.equal(line("RATE")?.values.at(-1), 50);
+  });
+
+  it("gives concurrency slots back when requests end", async () => {
+    const policy = `circuit:
+  evaluation_interval: 1s
+  components:
+    - flow_control:
+        concurrency_limiter:
+          selectors: [{ control_point: p }]
+          in_ports: { max_concurrency: { constant_signal: { value: 3 } } }
+          parameters: { max_inflight_duration: 3600s }
+`;
+    const service = SERVICE.replace("rate: 50", "rate: 100").replace("1ms", "100ms");
+    const { rows, line } = await run(`duration: 60s\n${service}`, { policies: { slots: policy } });
+    // Three at a time, a tenth of a second each.
+    assert.ok(Math.abs((rows[0]?.accepted ?? 0) - 30) < 3, `${rows[0]?.accepted}`);
+    assert.ok((line("s.in_service")?.values ?? []).slice(2).every((busy) => busy <= 3));
+  });
+
+  it("takes changes of dynamic configuration at their time", async () => {
+    const policy = `circuit:
+  evaluation_interval: 1s
+  components:
+    - variable: { constant_output: { value: 1 }, config_key: level, out_ports: { output: { signal_name: LEVEL } } }
+`;
+    const { line } = await run(
+      "duration: 10s\ndynamic_config: [{ at: 4s, values: { level: { value: 9 } } }, { at: 7s, values: {} }]",
+      { policies: { level: policy } },
+    );
+    assert.deepEqual(line("LEVEL")?.values, [1, 1, 1, 1, 9, 9, 9, 1, 1, 1]);
+  });
+
+  it("runs several policies together, and tells their signals apart", async () => {
+    const policy = (value: number) =>
+      `circuit:\n  evaluation_interval: 1s\n  components:\n    - variable: { constant_output: { value: ${value} }, out_ports: { output: { signal_name: X } } }\n`;
+    const policies = { one: policy(1), two: policy(2) };
+    const { line } = await run("duration: 3s", { policies });
+    assert.deepEqual(line("one/X")?.values, [1, 1, 1]);
+    assert.deepEqual(line("two/X")?.values, [2, 2, 2]);
+    const expect = "duration: 3s\nexpect: [{ range: { signal: X, at_least: 1 } }]";
+    assert.match(
+      (await clashesOf(expect, { policies }))[0] ?? "",
+      /one signal: one\/root\/X or two/,
+    );
+  });
+
+  it("counts an alert once for as long as it stands", async () => {
+    const policy = `circuit:
+  evaluation_interval: 1s
+  components:
+    - query: { promql: { query_string: ill, evaluation_interval: 1s, out_ports: { output: { signal_name: ILL } } } }
+    - alerter:
+        in_ports: { signal: { signal_name: ILL } }
+        parameters: { alert_name: ill, severity: warn, resolve_timeout: 5s }
+`;
+    const text = `duration: 60s\nseries:\n  - query: ill\n    follows: { steps: [{ at: 0s, value: 0 }, { at: 9s, value: 1 }, { at: 19s, value: 0 }, { at: 39s, value: 1 }, { at: 40s, value: 0 }] }\nexpect: [{ alerts: { name: ill, at_most: 2 } }, { from: 30s, alerts: { at_most: 0 } }]`;
+    const { alerts, outcomes } = await run(text, { policies: { ill: policy } });
+    assert.deepEqual(alerts, [
+      { name: "ill", severity: "warn", from: 10_000, until: 19_000 },
+      { name: "ill", severity: "warn", from: 40_000, until: 40_000 },
+    ]);
+    assert.deepEqual(
+      outcomes.map((outcome) => [outcome.holds, outcome.measured]),
+      [
+        [true, "2"],
+        [false, "1"],
+      ],
+    );
+  });
+
+  it("says when no rule of the policies speaks where the service is", async () => {
+    const { notes } = await run(
+      `duration: 2s\n${SERVICE.replace("control_point: p", "control_point: q")}series: [{ component: root.0, follows: 1 }]`,
+      {
+        policies: { steered: STEERED },
+      },
+    );
+    assert.match(notes[0]?.text ?? "", /no rule of the policies speaks at control point q/);
+  });
+});
+
+describe("expectations", () => {
+  const scripted = (expectation: string) =>
+    run(
+      `duration: 20s\nseries:\n  - component: root.0\n    follows: { steps: [{ at: 0s, value: 10 }, { at: 5s, value: 30 }, { at: 10s, value: invalid }, { at: 15s, value: 20 }] }\nexpect:\n  - ${expectation}\n${SERVICE}`,
+      { policies: { steered: STEERED } },
+    );
+
+  // RATE: invalid at 0, 10 until 5, 30 until 10, invalid until 15, then 20.
+  for (const [expectation, kept, measured] of [
+    ["range: { signal: RATE, at_least: 10, at_most: 30 }", true, "10 to 30"],
+    ["range: { signal: RATE, at_least: 11 }", false, "10 to 30"],
+    ["{ from: 6s, range: { signal: RATE, above: 19 } }", true, "20 to 30"],
+    ["{ from: 6s, until: 11s, range: { signal: RATE, below: 30 } }", false, "30"],
+    ["{ from: 11s, until: 15s, range: { signal: RATE, below: 99 } }", false, "no valid reading"],
+    ["spread: { signal: RATE, at_most: 20 }", true, "20"],
+    ["spread: { signal: RATE, below: 20 }", false, "20"],
+    ["reversals: { signal: RATE, amplitude: 9, at_most: 1 }", true, "1"],
+    ["reversals: { signal: RATE, amplitude: 9, at_most: 0 }", false, "1"],
+    ["valid_share: { signal: RATE, at_least: 0.7 }", true, "0.7"],
+    ["valid_share: { signal: RATE, above: 0.7 }", false, "0.7"],
+    ["offered: { at_least: 49, at_most: 50 }", true, "50"],
+    ["{ from: 17s, until: 20s, goodput: { below: 20 } }", false, "20"],
+    ["{ from: 17s, until: 20s, accept_share: { at_least: 0.4 } }", true, "0.4"],
+    ["{ from: 17s, until: 20s, refused_share: { reason: rate_limited, above: 0.5 } }", true, "0.6"],
+    ["{ from: 17s, until: 20s, refused_share: { reason: no_tokens, above: 0.5 } }", false, "0"],
+    ["latency: { percentile: 99, at_most: 1ms }", true, "1 ms"],
+    ["latency: { below: 1ms }", false, "1 ms"],
+    ["failed_share: { at_most: 0 }", true, "0"],
+  ] as const) {
+    it(`${expectation} ${kept ? "holds" : "fails"}`, async () => {
+      const { outcomes } = await scripted(expectation);
+      const [outcome] = outcomes;
+      assert.deepEqual([outcome?.holds, outcome?.measured], [kept, measured]);
+    });
+  }
+
+  it("are called what their author calls them, or what they say", async () => {
+    const { outcomes } = await run(
+      `duration: 2s\n${SERVICE}expect:\n  - { name: quick, latency: { service: s, below: 5ms } }\n  - accept_share: { at_least: 1 }\n`,
+    );
+    assert.deepEqual(
+      outcomes.map(({ name, wanted }) => [name, wanted]),
+      [
+        ["quick", "latency p95 of s below 5 ms"],
+        ["share accepted at least 1", "share accepted at least 1"],
+      ],
+    );
+  });
+});
+
+describe("a scenario beside its policies", () => {
+  const tried = { policies: { steered: STEERED } };
+  const bad = (name: string, text: string, wanted: RegExp) =>
+    it(`is refused for ${name}`, async () => {
+      const faults = await clashesOf(`duration: 10s\n${text}`, tried);
+      assert.equal(faults.length, 1, faults.join("\n"));
+      assert.match(faults[0] ?? "", wanted);
+    });
+  const ANSWER = "series: [{ component: root.0, follows: 1 }]\n";
+
+  bad(
+    "a signal that nothing has",
+    `${ANSWER}expect: [{ range: { signal: RAET, at_least: 1 } }]`,
+    /3:10: expect\[0\]: wanted a signal or model series; did you mean RATE\?, got "RAET"/,
+  );
+  bad(
+    "a panel of what nothing has",
+    `${ANSWER}plot: [{ series: [RATE, ALT] }]`,
+    /plot\[0\].series\[1\]: wanted a signal or model series/,
+  );
+  bad(
+    "a phase that is none",
+    `${ANSWER}expect: [{ phase: x, alerts: { at_most: 0 } }]`,
+    /a phase: all/,
+  );
+  bad(
+    "a window after the end",
+    `${ANSWER}expect: [{ until: 11s, alerts: { at_most: 0 } }]`,
+    /until within the duration/,
+  );
+  bad(
+    "a service that is none",
+    `${ANSWER}${SERVICE}expect: [{ goodput: { service: z, above: 1 } }]`,
+    /a service/,
+  );
+  bad(
+    "labels that no request carries",
+    `${ANSWER}${SERVICE}expect: [{ goodput: { labels: { tier: gold }, above: 1 } }]`,
+    /labels of a sort of requests, got tier=gold/,
+  );
+  bad(
+    "a query that nobody asks",
+    `series: [{ component: root.0, follows: 1 }, { query: up, follows: 1 }]`,
+    /series\[1\]: wanted one out of "sum\( {2}wanted_rate.*, got "up"/,
+  );
+  bad(
+    "a component that asks nothing",
+    `series: [{ component: root.1, follows: 1 }]`,
+    /out of root.0/,
+  );
+  bad(
+    "two answers to one query",
+    `series: [{ component: root.0, follows: 1 }, { query: 'sum(wanted_rate{job="x"})', follows: 1 }]`,
+    /one series for each query, got another for steered root.0/,
+  );
+  bad(
+    "a recording that cannot be read",
+    `series: [{ component: root.0, recording: { file: gone.csv } }]`,
+    /series\[0\].recording: wanted gone.csv: the file's text, got nothing/,
+  );
+  bad(
+    "a policy that is none",
+    `${ANSWER}dynamic_config: [{ at: 0s, policy: stered, values: {} }]`,
+    /mean steered/,
+  );
+  bad(
+    "a change after the end",
+    `${ANSWER}dynamic_config: [{ at: 10s, values: {} }]`,
+    /at before the end/,
+  );
+
+  it("is refused for a query that only a metrics server could answer, unless it is scripted", async () => {
+    const policy = STEERED.replace('sum(  wanted_rate{job="x"} )', "predict_linear(x[5m], 60)");
+    const faults = await clashesOf("duration: 10s", { policies: { far: policy } });
+    assert.equal(faults.length, 1);
+    assert.match(
+      faults[0] ?? "",
+      /a series for the query of far root.0.*predict_linear is not known/,
+    );
+    assert.deepEqual(
+      await clashesOf(`duration: 10s\n${ANSWER}`, { policies: { far: policy } }),
+      [],
+    );
+  });
+});
+
+describe("the scenarios that ship", () => {
+  it("overload: the adaptive rate keeps the service fast, and gold customers whole", async () => {
+    const simulation = await shipped("adaptive-rate", "overload");
+    assert.deepEqual(
+      simulation.outcomes.filter((outcome) => !outcome.holds),
+      [],
+    );
+    assert.deepEqual(simulation.alerts, []);
+  });
+
+  it("overload: without a policy nothing of that is so", async () => {
+    const text = readFileSync(join(SCENARIOS, "overload.yaml"), "utf8");
+    const { outcomes, rows } = await run(text);
+    const failed = outcomes.filter((outcome) => !outcome.holds).map(({ name }) => name);
+    assert.ok(failed.includes("fast under overload"));
+    assert.ok(failed.includes("work gets done under overload"));
+    assert.ok((rows.find(({ phase }) => phase === "overload")?.goodput ?? 99) < 10);
+  });
+
+  it("oscillation: a hasty gain is caught, for that reason and no other; a good one passes", async () => {
+    const hasty = await shipped("hasty-rate", "oscillation");
+    assert.equal(holds(hasty), false);
+    const failed = hasty.outcomes.filter((outcome) => !outcome.holds);
+    assert.deepEqual(
+      failed.map(({ name }) => name),
+      ["the rate comes to rest"],
+    );
+    assert.ok((failed[0]?.greatest ?? 0) > 10, `${failed[0]?.measured}`);
+    const good = await shipped("adaptive-rate", "oscillation");
+    assert.equal(holds(good), true);
+  });
+
+  it("rollback: the ramp climbs, is rolled back and told, and climbs to its end the second time", async () => {
+    const simulation = await shipped("careful-ramp", "rollback");
+    assert.deepEqual(
+      simulation.outcomes.filter((outcome) => !outcome.holds),
+      [],
+    );
+    const { values = [] } = simulation.line("ACCEPT") ?? {};
+    assert.ok(Math.max(...values.slice(0, 160)) > 40, "it had climbed");
+    assert.equal(simulation.alerts.length, 1);
+  });
+
+  it("hold for other dice too", async () => {
+    for (const seed of [2, 3, 4]) {
+      const edit = (text: string) => text.replace("seed: 1", `seed: ${seed}`);
+      const good = await shipped("adaptive-rate", "oscillation", edit);
+      assert.deepEqual(
+        good.outcomes.filter((outcome) => !outcome.holds),
+        [],
+        `seed ${seed}`,
+      );
+      assert.equal(holds(await shipped("hasty-rate", "oscillation", edit)), false, `seed ${seed}`);
+    }
+  });
+
+  it("are the same for the same seed, signals and all", async () => {
+    const facts = async () => {
+      const { rows, outcomes, line } = await shipped("adaptive-rate", "oscillation");
+      return { rows, outcomes, rate: line("RATE")?.values };
+    };
+    assert.deepEqual(await facts(), await facts());
+  });
+});
