@@ -3,17 +3,11 @@
 
 import { Fault } from "#base/fault.ts";
 import type { Decision, Replicas } from "#circuit/component.ts";
-import type { LimiterNumbers, LimiterRule, Rule } from "#flow/rules.ts";
+import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 import { compactPolicy } from "#policy/message.ts";
 import { decode, encodeJson } from "#wire/messages.ts";
-import {
-  classifierBytes,
-  classifierRule,
-  fluxMeterBytes,
-  fluxMeterRule,
-  incomplete,
-} from "./rules/classifier.ts";
+import { classifierRule, fluxMeterRule, incomplete } from "./rules/classifier.ts";
 import { configBytes, configName, type PolicyIdentity } from "./rules/config.ts";
 import { decisionBytes } from "./rules/decision.ts";
 import {
@@ -26,7 +20,7 @@ import {
   type ParsedKey,
   parseKey,
 } from "./rules/key.ts";
-import { limiterBytes, limiterNumbers, limiterRule, numbersBytes } from "./rules/limiter.ts";
+import { limiterNumbers, limiterRule } from "./rules/limiter.ts";
 import type { Batch } from "./store.ts";
 
 /** Where a controller keeps a policy as it runs, for whoever asks which policies there are. */
@@ -91,29 +85,6 @@ export function replicasOf(bytes: Uint8Array): ReportedReplicas {
   return { policyName, policyHash, componentId, configured, actual };
 }
 
-/**
- * What a controller leaves in the store: key to value, a copy for each agent group that a rule's selectors
- * name.
- */
-export function storedRules(
-  rules: readonly Rule[],
-  numbers: readonly LimiterNumbers[],
-): ReadonlyMap<string, Uint8Array> {
-  const stored = new Map<string, Uint8Array>();
-  const numbersOf = new Map(numbers.map((one) => [ownerName(one), one]));
-  for (const rule of rules) {
-    const groups = new Set(rule.selectors.map(({ agentGroup }) => agentGroup));
-    for (const group of groups) {
-      const name = nameIn(group, rule);
-      const kind = kindOf(rule);
-      stored.set(`/config/${kind}/${name}`, ruleBytes(rule));
-      const decision = isLimiter(rule) ? numbersOf.get(ownerName(rule)) : undefined;
-      if (decision !== undefined) stored.set(`/decisions/${kind}/${name}`, numbersBytes(decision));
-    }
-  }
-  return stored;
-}
-
 /** What an agent of a group watches. Longer group names may share the prefix; `readBatch` tells them apart. */
 export function agentPrefixes(group: string): readonly string[] {
   const own = `agent_group-${group}-`;
@@ -169,27 +140,10 @@ function nameOf({ kind, name }: ParsedKey): string {
   return `${kind}/${name}`;
 }
 
-function ownerName({ kind, policyName, componentId }: LimiterNumbers | LimiterRule): string {
-  return `${kind}/${policyName}/${componentId}`;
-}
-
-function isLimiter(rule: Rule): rule is LimiterRule {
-  return rule.kind !== "classifier" && rule.kind !== "flux_meter";
-}
-
-function kindOf(rule: Rule): Kind {
-  return rule.kind === "classifier" ? "classifiers" : rule.kind;
-}
-
 function nameIn(group: string, rule: Rule): string {
   if (rule.kind === "classifier") return classifierKey(group, rule.policyName, rule.index);
   if (rule.kind === "flux_meter") return fluxMeterKey(group, rule.name);
   return componentKey(group, rule.policyName, rule.componentId);
-}
-
-function ruleBytes(rule: Rule): Uint8Array {
-  if (rule.kind === "classifier") return classifierBytes(rule);
-  return rule.kind === "flux_meter" ? fluxMeterBytes(rule) : limiterBytes(rule);
 }
 
 function readRule(kind: Kind, value: Uint8Array): ReadRule {

@@ -10,7 +10,7 @@ import { Scope } from "#base/scope.ts";
 import { realClock } from "#host/clock.ts";
 import { Health } from "#host/health.ts";
 import { memoryStore } from "#store/memory.ts";
-import { storedRules } from "#store/rules.ts";
+import { configEntries, decisionEntries } from "#store/rules.ts";
 import type { Store } from "#store/store.ts";
 import type { Log } from "#telemetry/log.ts";
 import { Metrics } from "#telemetry/metrics.ts";
@@ -80,34 +80,24 @@ async function agentOn(
   return { agent, address: agent.port.address, lines: log.lines, health, failures, store, scope };
 }
 
-const closed = {
-  kind: "concurrency_limiter",
-  policyName: "p",
-  policyHash: "h",
-  componentId: "root.0",
-  selectors: [
-    {
-      controlPoint: "shop",
-      agentGroup: "default",
-      service: "any",
-      matcher: { labels: {}, list: [], expression: undefined },
-    },
-  ],
-  onFailure: "local",
-  deniedStatus: 0,
-  limitByLabelKey: "",
-  tokensLabelKey: "",
-  maxInflightMs: 1_000,
-  maxIdleMs: 0,
-} as const;
-const none = {
-  kind: "concurrency_limiter",
-  policyName: "p",
-  policyHash: "h",
-  componentId: "root.0",
-  maxConcurrency: 0,
-  passThrough: false,
-} as const;
+/** A policy that lets nothing pass at `shop`. */
+function closed(): Map<string, Uint8Array> {
+  const policy = { name: "p", hash: "h" };
+  const agentGroups = ["default"];
+  const message = {
+    selectors: [{ control_point: "shop", agent_group: "default", service: "any" }],
+    parameters: { max_inflight_duration: "1s" },
+  };
+  const kind = "concurrency_limiter";
+  const component = { componentId: "root.0", agentGroups };
+  const none = { ...component, kind, maxConcurrency: 0, passThrough: false } as const;
+  const entries = new Map(
+    configEntries({ ...policy, configs: [{ kind, name: "root.0", agentGroups, message }] }),
+  );
+  for (const [key, value] of decisionEntries(policy, none))
+    entries.set(key, value ?? assert.fail());
+  return entries;
+}
 
 async function publish(store: Store, stored: ReadonlyMap<string, Uint8Array>): Promise<void> {
   await store.commit([...stored].map(([key, value]) => ({ kind: "put", key, value })));
@@ -178,7 +168,7 @@ test("a debug port that is taken is done without, unless somebody chose it", asy
 
 test("with a gateway address the JSON routes are judged by the other server", async (t) => {
   const store = memoryStore();
-  await publish(store, storedRules([closed], [none]));
+  await publish(store, closed());
   const judging = await agentOn(t, {}, { store });
   const door = await agentOn(t, {
     SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: judging.address,
@@ -202,7 +192,7 @@ test("with a gateway address the JSON routes are judged by the other server", as
 
 test("a value of a foreign controller that cannot be used is told, and the rest goes on", async (t) => {
   const { address, lines, store, health } = await agentOn(t);
-  const stored = new Map(storedRules([closed], [none]));
+  const stored = closed();
   stored.set(
     "/config/sampler/agent_group-default-policy-q-component_id-root.0",
     new Uint8Array([255]),
@@ -253,7 +243,7 @@ function methodsOf(store: Store): Store {
 
 test("nothing is accepted before the first rules are in force", async (t) => {
   const { store, release } = heldBack(t);
-  await publish(store, storedRules([closed], [none]));
+  await publish(store, closed());
   const port = await freePort();
   const debug = await freePort();
   const address = `127.0.0.1:${port}`;

@@ -8,11 +8,13 @@ import { canonicalJson } from "#policy/canonical.ts";
 import { formatPath, type Path } from "#policy/tree.ts";
 import type { Message, Type } from "../../src/policy/language/field.ts";
 import { policy } from "../../src/policy/language/policy.ts";
+import { rulesOf } from "../kit/stored.ts";
 import {
   CONSTANT_PORTS,
   circuit,
   compiled,
   findings,
+  judged,
   lines,
   rateLimiter,
   SELECTORS,
@@ -150,6 +152,34 @@ describe("one fault each", () => {
   }
 });
 
+test("what agents do not act on is published, and said once for each place", () => {
+  const set = judged(
+    `${circuit(
+      "auto_scale: {pod_scaler: {kubernetes_object_selector: {namespace: n, api_version: v1, kind: K, name: x}}}",
+      "flow_control: {load_scheduler: {in_ports: {}, parameters: {selectors: [{control_point: x}]}}}",
+      "variable: {constant_output: {value: 1}}",
+    )}resources: {infra_meters: {m: {}}, telemetry_collectors: []}`,
+  );
+  assert.deepEqual(set.findings, []);
+  assert.deepEqual(
+    set.warnings.filter(({ of }) => of.text.startsWith("published")).map(({ of }) => of.path),
+    [
+      "circuit.components[0].auto_scale.pod_scaler",
+      "circuit.components[1].flow_control.load_scheduler",
+      "resources.infra_meters",
+    ],
+  );
+});
+
+test("a label that a Rego module does not define is doubted", () => {
+  const rego = (label: string) =>
+    judged(
+      `resources: {flow_control: {classifiers: [{selectors: [{control_point: x}], rego: {labels: {${label}: {}}, module: "package x\\na = 1"}}]}}`,
+    ).warnings.map(({ of }) => of.path.replace(/.*classifiers\[0\]\./, ""));
+  assert.deepEqual(rego("a"), ["rego"]);
+  assert.deepEqual(rego("b"), ["rego", "rego.labels.b"]);
+});
+
 test("all faults of a document are said together", () => {
   const all = lines(circuit(...ONE_FAULT.map(([component]) => component)));
   assert.equal(all.length, ONE_FAULT.length, all.join("\n"));
@@ -157,7 +187,7 @@ test("all faults of a document are said together", () => {
 
 describe("defaults", () => {
   const rule = (parameters: string): RateLimiterRule => {
-    const [only] = compiled(circuit(rateLimiter(CONSTANT_PORTS, parameters))).rules;
+    const [only] = rulesOf(compiled(circuit(rateLimiter(CONSTANT_PORTS, parameters))));
     assert.equal(only?.kind, "rate_limiter");
     return only;
   };
@@ -186,13 +216,18 @@ describe("defaults", () => {
       assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
     }
   });
+  test("status where none is said: that of the part, where it is written", () => {
+    assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 429);
+    assert.equal(rule("parameters: {interval: 1s}").deniedStatus, 0);
+    const empty = "request_parameters: {denied_response_status_code: Empty}";
+    assert.equal(rule(`parameters: {interval: 1s}, ${empty}`).deniedStatus, 0);
+  });
 });
 
 test("64-bit integers are compared to the last digit, as numbers and as text", () => {
   const scaler = (least: string, most: string) =>
     `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {min_replicas: ${least}, max_replicas: ${most}, kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: x}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
-  const faults = (least: string, most: string) =>
-    findings(circuit(scaler(least, most))).filter(({ kind }) => kind === "fault");
+  const faults = (least: string, most: string) => findings(circuit(scaler(least, most)));
   assert.deepEqual(faults("9007199254740993", "'9007199254740993'"), []);
   assert.match(faults("9007199254740993", "9007199254740992")[0]?.wanted ?? "", /min_replicas/);
   assert.deepEqual(faults("1.0", "1e3"), []);
@@ -205,7 +240,7 @@ test("the deprecated list of a matcher counts only where the current one is empt
       `resources: {flow_control: {flux_meters: {m: {selectors: [{control_point: x, label_matcher: {${matcher}}}]}}}}`,
     );
     assert.equal(policy.warnings.length, 1);
-    return policy.rules[0]?.selectors[0]?.matcher.list.map(({ key }) => key);
+    return rulesOf(policy)[0]?.selectors[0]?.matcher.list.map(({ key }) => key);
   };
   assert.deepEqual(keys(`match_expressions: ${one("old")}`), ["old"]);
   assert.deepEqual(keys(`match_expressions: ${one("old")}, match_list: ${one("new")}`), ["new"]);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { readPolicies } from "#policy/read.ts";
 import { formatPath, locate, plain } from "#policy/tree.ts";
+import { rulesOf } from "../kit/stored.ts";
 import { compiled, lines } from "./kit.ts";
 
 const names = (text: string, stem = "file"): string[] =>
@@ -131,7 +132,7 @@ describe("text", () => {
     const policy = compiled(
       "resources: {flow_control: {flux_meters: {__proto__: {selectors: [{control_point: x, label_matcher: {match_labels: {__proto__: v}}}]}}}}",
     );
-    const [rule] = policy.rules;
+    const [rule] = rulesOf(policy);
     assert.equal(rule?.kind === "flux_meter" && rule.name, "__proto__");
     assert.deepEqual(Object.entries(rule?.selectors[0]?.matcher.labels ?? {}), [
       ["__proto__", "v"],

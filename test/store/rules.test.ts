@@ -1,10 +1,20 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Decision } from "#circuit/component.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
-import { agentPrefixes, readBatch, storedRules } from "#store/rules.ts";
+import {
+  agentPrefixes,
+  configEntries,
+  decisionEntries,
+  REPLICAS_PREFIX,
+  readBatch,
+  replicasOf,
+} from "#store/rules.ts";
 import type { Batch } from "#store/store.ts";
-import { encode } from "#wire/messages.ts";
+import { decode, encode } from "#wire/messages.ts";
+import { batchOf } from "../kit/stored.ts";
 
 const selector: SelectorRule = {
   controlPoint: "ingress",
@@ -114,6 +124,108 @@ const rules: readonly Rule[] = [
   })),
 ];
 
+const selectors: JsonObject["selectors"] = [
+  {
+    control_point: "ingress",
+    agent_group: "default",
+    service: "any",
+    label_matcher: {
+      match_labels: { tier: "gold" },
+      match_list: [{ key: "region", operator: "NotIn", values: ["eu", ""] }],
+      expression: {
+        all: {
+          of: [
+            { not: { label_exists: "bot" } },
+            {
+              any: {
+                of: [
+                  { label_equals: { label: "a", value: "" } },
+                  { label_matches: { label: "b", regex: "^x" } },
+                ],
+              },
+            },
+          ],
+        },
+      },
+    },
+  },
+  { control_point: "egress", agent_group: "prod", service: "cart" },
+];
+const agentGroups = ["default", "prod"];
+
+const configs: readonly AgentConfig[] = [
+  {
+    kind: "rate_limiter",
+    name: "root.0",
+    agentGroups,
+    message: {
+      selectors,
+      parameters: {
+        limit_by_label_key: "user",
+        interval: "1.500250s",
+        continuous_fill: false,
+        delay_initial_fill: true,
+        max_idle_time: "7200s",
+        lazy_sync: { enabled: true, num_sync: 4 },
+      },
+      request_parameters: {
+        tokens_label_key: "cost",
+        denied_response_status_code: "ServiceUnavailable",
+      },
+    },
+  },
+  {
+    kind: "concurrency_limiter",
+    name: "root.1",
+    agentGroups,
+    message: { selectors, parameters: { max_inflight_duration: "60s", max_idle_time: "0s" } },
+  },
+  {
+    kind: "sampler",
+    name: "root.2",
+    agentGroups,
+    message: {
+      parameters: {
+        selectors,
+        session_label_key: "session",
+        ramp_mode: true,
+        denied_response_status_code: "Forbidden",
+      },
+    },
+  },
+  {
+    kind: "classifiers",
+    name: "3",
+    agentGroups,
+    message: {
+      selectors,
+      rules: {
+        a: { telemetry: true, extractor: { from: "request.http.path" } },
+        b: { telemetry: false, extractor: { json: { from: "request.http.body", pointer: "/x" } } },
+        c: { telemetry: true, extractor: { address: { from: "source.address" } } },
+        d: { telemetry: true, extractor: { jwt: { from: "request.http.bearer" } } },
+        e: {
+          telemetry: true,
+          extractor: { path_templates: { template_values: { "/a/*": "a" } } },
+        },
+      },
+    },
+  },
+  ...(
+    [
+      ["static", { static_buckets: { buckets: [1, 2.5, 100] } }],
+      ["linear", { linear_buckets: { start: 0, width: 5, count: 3 } }],
+      ["exponential", { exponential_buckets: { start: 1, factor: 2, count: 4 } }],
+      ["exponential_range", { exponential_buckets_range: { min: 1, max: 100, count: 5 } }],
+    ] as const
+  ).map(([kind, buckets]) => ({
+    kind: "flux_meter" as const,
+    name: `meter-${kind}`,
+    agentGroups,
+    message: { selectors, attribute_key: "workload_duration_ms", ...buckets },
+  })),
+];
+
 const owner = { policyName: "p", policyHash: "h" };
 const numbers: readonly LimiterNumbers[] = [
   {
@@ -140,31 +252,69 @@ const numbers: readonly LimiterNumbers[] = [
   },
 ];
 
-function batchOf(stored: ReadonlyMap<string, Uint8Array>, deletes: readonly string[] = []): Batch {
-  const puts = [...stored].map(([key, value]) => ({ key, value, revision: 1 }));
-  return { revision: 1, puts, deletes };
+const identity = { name: "p", hash: "h" };
+const policy = { ...identity, configs };
+
+/** Numbers as a circuit decides them. */
+const decisions: readonly Decision[] = [
+  {
+    kind: "rate_limiter",
+    componentId: "root.0",
+    agentGroups,
+    bucketCapacity: 0,
+    fillAmount: 0,
+    passThrough: false,
+  },
+  {
+    kind: "concurrency_limiter",
+    componentId: "root.1",
+    agentGroups,
+    maxConcurrency: 2.5,
+    passThrough: true,
+  },
+  {
+    kind: "sampler",
+    componentId: "root.2",
+    agentGroups,
+    acceptPercentage: 12.5,
+    passThroughLabelValues: ["", "vip"],
+  },
+];
+
+/** Everything that the policy and its circuit leave in the store. */
+function stored(
+  of: { readonly configs: readonly AgentConfig[] } = policy,
+  made: readonly Decision[] = decisions,
+): Map<string, Uint8Array> {
+  const entries = new Map(configEntries({ ...identity, configs: of.configs }));
+  for (const decision of made) {
+    for (const [key, value] of decisionEntries(identity, decision)) {
+      if (value !== undefined) entries.set(key, value);
+    }
+  }
+  return entries;
 }
 
 describe("rules in a store", () => {
-  it("come back as they went in, numbers of all zeros included", () => {
-    const read = readBatch("default", batchOf(storedRules(rules, numbers)));
+  it("are what agents make of a policy and its decisions, numbers of all zeros included", () => {
+    const read = readBatch("default", batchOf(stored()));
     assert.deepEqual([...read.faults], []);
     assert.deepEqual([...read.rules.values()], rules);
     assert.deepEqual([...read.numbers.values()], numbers);
   });
 
   it("lie under the public keys, once for each agent group, a limiter's rule and numbers under one name", () => {
-    const keys = [...storedRules(rules.slice(0, 4), numbers).keys()];
+    const keys = [...stored({ configs: configs.slice(0, 4) }).keys()].sort();
     assert.deepEqual(
       keys.filter((key) => key.includes("agent_group-default-")),
       [
-        "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0",
-        "/decisions/rate_limiter/agent_group-default-policy-p-component_id-root.0",
-        "/config/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
-        "/decisions/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
-        "/config/sampler/agent_group-default-policy-p-component_id-root.2",
-        "/decisions/sampler/agent_group-default-policy-p-component_id-root.2",
         "/config/classifiers/agent_group-default-policy-p-classifier_index-3",
+        "/config/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
+        "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0",
+        "/config/sampler/agent_group-default-policy-p-component_id-root.2",
+        "/decisions/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
+        "/decisions/rate_limiter/agent_group-default-policy-p-component_id-root.0",
+        "/decisions/sampler/agent_group-default-policy-p-component_id-root.2",
       ],
     );
     assert.equal(keys.filter((key) => key.includes("agent_group-prod-")).length, 7);
@@ -172,16 +322,22 @@ describe("rules in a store", () => {
 
   it("of a group with a longer name are not taken for ours", async () => {
     const store = memoryStore();
-    const longer = rules.map((rule) => ({
-      ...rule,
-      selectors: [{ ...selector, agentGroup: "default-policy" }],
-    }));
-    const stored = storedRules(longer, numbers);
-    await store.commit([...stored].map(([key, value]) => ({ kind: "put", key, value })));
+    const group = ["default-policy"];
+    const longer = stored(
+      {
+        configs: configs.map((config) => ({
+          ...config,
+          agentGroups: group,
+          message: ofGroup(config),
+        })),
+      },
+      decisions.map((decision) => ({ ...decision, agentGroups: group })),
+    );
+    await store.commit([...longer].map(([key, value]) => ({ kind: "put", key, value })));
     const stop = new AbortController();
     const watch = store.watch(agentPrefixes("default"), stop.signal)[Symbol.asyncIterator]();
     const seen: Batch = (await watch.next()).value;
-    assert.equal(seen.puts.length, stored.size, "the prefix is shared");
+    assert.equal(seen.puts.length, longer.size, "the prefix is shared");
     const read = readBatch("default", seen);
     assert.deepEqual([read.rules.size, read.numbers.size, read.faults.size], [0, 0, 0]);
     stop.abort();
@@ -189,10 +345,10 @@ describe("rules in a store", () => {
   });
 
   it("that cannot be read are reported one by one and harm no other", () => {
-    const stored = new Map(storedRules(rules, numbers));
+    const entries = stored();
     const broken = "/config/sampler/agent_group-default-policy-p-component_id-root.2";
-    stored.set(broken, new Uint8Array([0xff, 0xff]));
-    const read = readBatch("default", batchOf(stored));
+    entries.set(broken, new Uint8Array([0xff, 0xff]));
+    const read = readBatch("default", batchOf(entries));
     assert.deepEqual([...read.faults.keys()].slice(0, 1), [broken]);
     assert.equal(read.rules.size, rules.length - 1);
   });
@@ -210,12 +366,132 @@ describe("rules in a store", () => {
   });
 
   it("that are gone are named as the ones that were there", () => {
-    const stored = storedRules(rules, numbers);
-    const there = readBatch("default", batchOf(stored));
-    const gone = readBatch("default", batchOf(new Map(), [...stored.keys()]));
+    const entries = stored();
+    const there = readBatch("default", batchOf(entries));
+    const gone = readBatch("default", batchOf([], [...entries.keys()]));
     for (const name of there.rules.keys()) {
       assert.ok(gone.rules.has(name) && gone.rules.get(name) === undefined, name);
     }
     for (const name of there.numbers.keys()) assert.ok(gone.numbers.has(name), name);
+  });
+
+  it("of a classifier with Rego are read without it, and that is told", () => {
+    const config: AgentConfig = {
+      kind: "classifiers",
+      name: "0",
+      agentGroups: ["default"],
+      message: {
+        rules: { a: { extractor: { from: "request.http.path" } } },
+        rego: { labels: { b: { telemetry: true } }, module: "package x\nb = 1" },
+      },
+    };
+    const key = "/config/classifiers/agent_group-default-policy-p-classifier_index-0";
+    const read = readBatch("default", batchOf(stored({ configs: [config] }, [])));
+    const [rule] = read.rules.values();
+    assert.ok(rule?.kind === "classifier");
+    assert.deepEqual(
+      rule.rules.map(({ label }) => label),
+      ["a"],
+    );
+    assert.deepEqual([...read.notRun], [[key, "rego"]]);
+    assert.equal(read.faults.size, 0);
+  });
+});
+
+/** The message with selectors of another group. */
+function ofGroup({ message }: AgentConfig): JsonObject {
+  return JSON.parse(JSON.stringify(message).replaceAll('"default"', '"default-policy"'));
+}
+
+describe("what other agents run", () => {
+  const agents = { componentId: "root.4", agentGroups: ["a", "b"] };
+  const key = (kind: string, group: string) =>
+    `/decisions/${kind}/agent_group-${group}-policy-p-component_id-root.4`;
+  const attributes = { policyName: "p", policyHash: "h", componentId: "root.4" };
+
+  it("load decisions carry the tick and the time until which they hold", () => {
+    const decision: Decision = {
+      ...agents,
+      kind: "load_scheduler",
+      tick: { number: 11, timestamp: 1_700_000_000_250, intervalMs: 500 },
+      loadMultiplier: 0.5,
+      passThrough: false,
+      tokensByWorkload: new Map([["0", 12.5]]),
+      validUntil: 1_700_000_050_250,
+    };
+    const entries = decisionEntries(identity, decision);
+    assert.deepEqual([...entries.keys()], [key("load_scheduler", "a"), key("load_scheduler", "b")]);
+    const value = entries.get(key("load_scheduler", "a")) ?? assert.fail();
+    assert.deepEqual(decode("aperture.policy.sync.v1.LoadDecisionWrapper", value), {
+      commonAttributes: attributes,
+      loadDecision: {
+        tickInfo: {
+          timestamp: { seconds: 1_700_000_000n, nanos: 250_000_000 },
+          nextTimestamp: null,
+          tick: 11n,
+          interval: { seconds: 0n, nanos: 500_000_000 },
+        },
+        loadMultiplier: 0.5,
+        passThrough: false,
+        tokensByWorkloadIndex: { 0: 12.5 },
+        validUntil: { seconds: 1_700_000_050n, nanos: 250_000_000 },
+      },
+    });
+  });
+
+  it("schedulers get the decisions of their limiters", () => {
+    const quota = { bucketCapacity: 5, fillAmount: 0.5, passThrough: false };
+    const [, rate] = decisionEntries(identity, { ...agents, kind: "quota_scheduler", ...quota });
+    assert.equal(rate?.[0], key("quota_scheduler", "b"));
+    assert.deepEqual(
+      decode("aperture.policy.sync.v1.RateLimiterDecisionWrapper", rate?.[1] ?? assert.fail())
+        .rateLimiterDecision,
+      quota,
+    );
+    const most = { maxConcurrency: 7, passThrough: true };
+    const [slots] = decisionEntries(identity, {
+      ...agents,
+      kind: "concurrency_scheduler",
+      ...most,
+    });
+    assert.equal(slots?.[0], key("concurrency_scheduler", "a"));
+    assert.deepEqual(
+      decode(
+        "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper",
+        slots?.[1] ?? assert.fail(),
+      ).concurrencyLimiterDecision,
+      most,
+    );
+  });
+
+  it("a scale decision is deleted when it is taken back", () => {
+    const wanted = decisionEntries(identity, { ...agents, kind: "pod_scaler", desiredReplicas: 3 });
+    const value = wanted.get(key("pod_scaler", "a")) ?? assert.fail();
+    assert.deepEqual(decode("aperture.policy.sync.v1.ScaleDecisionWrapper", value).scaleDecision, {
+      desiredReplicas: 3,
+    });
+    const none = decisionEntries(identity, {
+      ...agents,
+      kind: "pod_scaler",
+      desiredReplicas: undefined,
+    });
+    assert.deepEqual(
+      [...none],
+      [
+        [key("pod_scaler", "a"), undefined],
+        [key("pod_scaler", "b"), undefined],
+      ],
+    );
+  });
+
+  it("replicas come back as agents report them", () => {
+    const bytes = encode("aperture.policy.sync.v1.ScaleStatusWrapper", {
+      commonAttributes: attributes,
+      scaleStatus: { configuredReplicas: 4, actualReplicas: 3 },
+    });
+    assert.deepEqual(replicasOf(bytes), { ...attributes, configured: 4, actual: 3 });
+    assert.throws(() => replicasOf(new Uint8Array()), /wanted attributes/);
+    assert.throws(() => replicasOf(new Uint8Array([255])), /want a serialized/);
+    assert.equal(REPLICAS_PREFIX, "/status/pod_scaler/");
   });
 });

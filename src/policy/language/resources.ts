@@ -104,9 +104,6 @@ export const fluxMeter = message("FluxMeter", {
 });
 export type FluxMeter = ValueOf<typeof fluxMeter>;
 
-/** What a meter without any buckets gets: durations in milliseconds. */
-export const defaultBounds = (): readonly number[] => DEFAULT_BOUNDS;
-
 const from = () => about("Attribute of the request that is read.", required(text()));
 
 const extractor = message(
@@ -165,7 +162,7 @@ const extractor = message(
 );
 
 /** The one variant that is present. */
-export function extractorRule(value: {
+function extractorRule(value: {
   readonly from: string | undefined;
   readonly json: { readonly from: string; readonly pointer: string } | undefined;
   readonly address: { readonly from: string } | undefined;

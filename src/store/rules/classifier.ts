@@ -1,10 +1,10 @@
-// Classifiers and flux meters: rules to wrapper messages and back.
+// Classifiers and flux meters, out of wrapper messages.
 
 import { Fault } from "#base/fault.ts";
 import type { BucketsRule, ClassifierRule, ExtractorRule, FluxMeterRule } from "#flow/rules.ts";
-import { decode, encode } from "#wire/messages.ts";
-import type { Decoded, Encodable } from "#wire/shapes.ts";
-import { selectorMessage, selectorRule } from "./selector.ts";
+import { decode } from "#wire/messages.ts";
+import type { Decoded } from "#wire/shapes.ts";
+import { selectorRule } from "./selector.ts";
 
 type ExtractorName = "aperture.policy.language.v1.Extractor";
 type FluxMeterName = "aperture.policy.language.v1.FluxMeter";
@@ -15,18 +15,6 @@ const FLUX_METER = "aperture.policy.sync.v1.FluxMeterWrapper";
 const DEFAULT_BUCKETS_MS: readonly number[] = [
   5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 ];
-
-export function classifierBytes(rule: ClassifierRule): Uint8Array {
-  const { policyName, policyHash, index, selectors } = rule;
-  const rules = rule.rules.map(({ label, telemetry, extractor }) => [
-    label,
-    { telemetry, extractor: extractorMessage(extractor) },
-  ]);
-  return encode(CLASSIFIER, {
-    classifierAttributes: { policyName, policyHash, classifierIndex: index },
-    classifier: { rules: Object.fromEntries(rules), selectors: selectors.map(selectorMessage) },
-  });
-}
 
 /** Rego is left out. */
 export function classifierRule(bytes: Uint8Array): {
@@ -50,21 +38,6 @@ export function classifierRule(bytes: Uint8Array): {
   return classifier.rego === null ? { rule } : { rule, without: "rego" };
 }
 
-function extractorMessage(rule: ExtractorRule): Encodable<ExtractorName> {
-  switch (rule.kind) {
-    case "from":
-      return { from: rule.from };
-    case "json":
-      return { json: { from: rule.from, pointer: rule.pointer } };
-    case "address":
-      return { address: { from: rule.from } };
-    case "jwt":
-      return { jwt: { from: rule.from, jsonPointer: rule.pointer } };
-    case "path_templates":
-      return { pathTemplates: { templateValues: rule.templates } };
-  }
-}
-
 function extractorRule(message: Decoded<ExtractorName>): ExtractorRule {
   const { from, json, address, jwt, pathTemplates } = message;
   if (from !== undefined) return { kind: "from", from };
@@ -73,19 +46,6 @@ function extractorRule(message: Decoded<ExtractorName>): ExtractorRule {
   if (jwt) return { kind: "jwt", from: jwt.from, pointer: jwt.jsonPointer };
   if (pathTemplates) return { kind: "path_templates", templates: pathTemplates.templateValues };
   throw new Fault("INVALID_ARGUMENT", "extractor: wanted one of its variants, got none");
-}
-
-export function fluxMeterBytes(rule: FluxMeterRule): Uint8Array {
-  const { policyName, name, attributeKey, buckets, selectors } = rule;
-  return encode(FLUX_METER, {
-    fluxMeterName: name,
-    policyName,
-    fluxMeter: {
-      attributeKey,
-      selectors: selectors.map(selectorMessage),
-      ...bucketsMessage(buckets),
-    },
-  });
 }
 
 export function fluxMeterRule(bytes: Uint8Array): FluxMeterRule {
@@ -99,19 +59,6 @@ export function fluxMeterRule(bytes: Uint8Array): FluxMeterRule {
     buckets: bucketsRule(fluxMeter),
     selectors: fluxMeter.selectors.map(selectorRule),
   };
-}
-
-function bucketsMessage(rule: BucketsRule): Encodable<FluxMeterName> {
-  switch (rule.kind) {
-    case "static":
-      return { staticBuckets: { buckets: rule.bounds } };
-    case "linear":
-      return { linearBuckets: rule };
-    case "exponential":
-      return { exponentialBuckets: rule };
-    case "exponential_range":
-      return { exponentialBucketsRange: rule };
-  }
 }
 
 function bucketsRule(message: Decoded<FluxMeterName>): BucketsRule {

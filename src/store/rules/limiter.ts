@@ -1,4 +1,4 @@
-// Limiters and their numbers: rules to wrapper messages and back.
+// Limiters and their numbers, out of wrapper messages.
 
 import type {
   ConcurrencyLimiterRule,
@@ -7,10 +7,9 @@ import type {
   RateLimiterRule,
   SamplerRule,
 } from "#flow/rules.ts";
-import { decode, durationOf, encode, millisecondsOf } from "#wire/messages.ts";
-import type { Decoded } from "#wire/shapes.ts";
+import { decode, millisecondsOf } from "#wire/messages.ts";
 import { incomplete } from "./classifier.ts";
-import { selectorMessage, selectorRule } from "./selector.ts";
+import { selectorRule } from "./selector.ts";
 
 interface Named {
   readonly policyName: string;
@@ -18,67 +17,8 @@ interface Named {
   readonly componentId: string;
 }
 
-type StatusCode =
-  Decoded<"aperture.policy.language.v1.RateLimiter.RequestParameters">["deniedResponseStatusCode"];
-
 function attributes({ policyName, policyHash, componentId }: Named): Named {
   return { policyName, policyHash, componentId };
-}
-
-export function limiterBytes(rule: LimiterRule): Uint8Array {
-  const commonAttributes = attributes(rule);
-  const selectors = rule.selectors.map(selectorMessage);
-  // Whoever compiled the rule took the number from the enumeration.
-  const deniedResponseStatusCode = rule.deniedStatus as StatusCode;
-  switch (rule.kind) {
-    case "rate_limiter":
-      return encode("aperture.policy.sync.v1.RateLimiterWrapper", {
-        commonAttributes,
-        rateLimiter: {
-          selectors,
-          parameters: {
-            limitByLabelKey: rule.limitByLabelKey,
-            interval: durationOf(rule.intervalMs),
-            continuousFill: rule.continuousFill,
-            maxIdleTime: durationOf(rule.maxIdleMs),
-            delayInitialFill: rule.delayInitialFill,
-            lazySync: { enabled: rule.lazySyncs > 0, numSync: rule.lazySyncs },
-          },
-          requestParameters: {
-            tokensLabelKey: rule.tokensLabelKey,
-            deniedResponseStatusCode,
-          },
-        },
-      });
-    case "concurrency_limiter":
-      return encode("aperture.policy.sync.v1.ConcurrencyLimiterWrapper", {
-        commonAttributes,
-        concurrencyLimiter: {
-          selectors,
-          parameters: {
-            limitByLabelKey: rule.limitByLabelKey,
-            maxInflightDuration: durationOf(rule.maxInflightMs),
-            maxIdleTime: durationOf(rule.maxIdleMs),
-          },
-          requestParameters: {
-            tokensLabelKey: rule.tokensLabelKey,
-            deniedResponseStatusCode,
-          },
-        },
-      });
-    case "sampler":
-      return encode("aperture.policy.sync.v1.SamplerWrapper", {
-        commonAttributes,
-        sampler: {
-          parameters: {
-            selectors,
-            sessionLabelKey: rule.sessionLabelKey,
-            rampMode: rule.rampMode,
-            deniedResponseStatusCode,
-          },
-        },
-      });
-  }
 }
 
 export function limiterRule(kind: LimiterRule["kind"], bytes: Uint8Array): LimiterRule {
@@ -151,37 +91,6 @@ function samplerRule(bytes: Uint8Array): SamplerRule {
     sessionLabelKey: parameters.sessionLabelKey,
     rampMode: parameters.rampMode,
   };
-}
-
-export function numbersBytes(numbers: LimiterNumbers): Uint8Array {
-  const commonAttributes = attributes(numbers);
-  switch (numbers.kind) {
-    case "rate_limiter":
-      return encode("aperture.policy.sync.v1.RateLimiterDecisionWrapper", {
-        commonAttributes,
-        rateLimiterDecision: {
-          bucketCapacity: numbers.bucketCapacity,
-          fillAmount: numbers.fillAmount,
-          passThrough: numbers.passThrough,
-        },
-      });
-    case "concurrency_limiter":
-      return encode("aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper", {
-        commonAttributes,
-        concurrencyLimiterDecision: {
-          maxConcurrency: numbers.maxConcurrency,
-          passThrough: numbers.passThrough,
-        },
-      });
-    case "sampler":
-      return encode("aperture.policy.sync.v1.SamplerDecisionWrapper", {
-        commonAttributes,
-        samplerDecision: {
-          acceptPercentage: numbers.acceptPercentage,
-          passThroughLabelValues: numbers.passThroughLabelValues,
-        },
-      });
-  }
 }
 
 export function limiterNumbers(kind: LimiterRule["kind"], bytes: Uint8Array): LimiterNumbers {

@@ -1,8 +1,8 @@
-// Selectors and label matchers: rules to messages and back.
+// Selectors and label matchers, out of messages.
 
 import { Fault } from "#base/fault.ts";
 import type { ExpressionRule, MatcherRule, Requirement, SelectorRule } from "#flow/rules.ts";
-import type { Decoded, Encodable } from "#wire/shapes.ts";
+import type { Decoded } from "#wire/shapes.ts";
 
 type Language<Name extends string> = `aperture.policy.language.v1.${Name}`;
 type SelectorMessage = Decoded<Language<"Selector">>;
@@ -11,28 +11,12 @@ type ExpressionMessage = Decoded<Language<"Expression">>;
 
 const OPERATORS: readonly Requirement["operator"][] = ["In", "NotIn", "Exists", "DoesNotExist"];
 
-export function selectorMessage(rule: SelectorRule): Encodable<Language<"Selector">> {
-  const { controlPoint, agentGroup, service, matcher } = rule;
-  return { controlPoint, agentGroup, service, labelMatcher: matcherMessage(matcher) };
-}
-
 export function selectorRule(message: SelectorMessage): SelectorRule {
   return {
     controlPoint: message.controlPoint,
     agentGroup: message.agentGroup,
     service: message.service || "any",
     matcher: matcherRule(message.labelMatcher),
-  };
-}
-
-function matcherMessage(rule: MatcherRule): Encodable<Language<"LabelMatcher">> | null {
-  const { labels, list, expression } = rule;
-  if (Object.keys(labels).length === 0 && list.length === 0 && expression === undefined)
-    return null;
-  return {
-    matchLabels: labels,
-    matchList: list,
-    expression: expression === undefined ? null : expressionMessage(expression),
   };
 }
 
@@ -55,23 +39,6 @@ function operatorOf(text: string): Requirement["operator"] {
   const operator = OPERATORS.find((known) => known === text);
   if (operator !== undefined) return operator;
   throw new Fault("INVALID_ARGUMENT", `operator: wanted one of ${OPERATORS.join(", ")}`);
-}
-
-function expressionMessage(rule: ExpressionRule): Encodable<Language<"Expression">> {
-  switch (rule.kind) {
-    case "not":
-      return { not: expressionMessage(rule.of) };
-    case "all":
-      return { all: { of: rule.of.map(expressionMessage) } };
-    case "any":
-      return { any: { of: rule.of.map(expressionMessage) } };
-    case "label_exists":
-      return { labelExists: rule.label };
-    case "label_equals":
-      return { labelEquals: { label: rule.label, value: rule.value } };
-    case "label_matches":
-      return { labelMatches: { label: rule.label, regex: rule.regex } };
-  }
 }
 
 function expressionRule(message: ExpressionMessage): ExpressionRule {
