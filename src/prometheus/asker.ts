@@ -58,7 +58,6 @@ interface Errand {
   readonly at: number;
   readonly questions: Set<Question>;
   readonly abort: AbortController;
-  state: "queued" | "running" | "resting";
   attempts: number;
   /** Of the last attempt. */
   fault: Fault | undefined;
@@ -138,7 +137,7 @@ export class Asker {
     const known = this.#errands.get(key);
     if (known !== undefined) return known;
     const errand: Errand = {
-      ...{ key, query, at, state: "queued", attempts: 0, fault: undefined },
+      ...{ key, query, at, attempts: 0, fault: undefined },
       questions: new Set(),
       abort: new AbortController(),
       wake: () => undefined,
@@ -161,8 +160,12 @@ export class Asker {
    * slow policy waits for itself.
    */
   #next(): readonly [Errand, string] | undefined {
+    // Where there is room for all of them, their order is nothing to think about.
+    const plenty = this.#running.size + this.#queue.size <= this.#most;
     const busy = new Map<string, number>();
-    for (const owner of this.#running.values()) busy.set(owner, (busy.get(owner) ?? 0) + 1);
+    if (!plenty) {
+      for (const owner of this.#running.values()) busy.set(owner, (busy.get(owner) ?? 0) + 1);
+    }
     let best: readonly [Errand, string] | undefined;
     let fewest = Number.POSITIVE_INFINITY;
     let longest = Number.POSITIVE_INFINITY;
@@ -175,7 +178,7 @@ export class Asker {
         fewest = under;
         longest = served;
       }
-      if (fewest === 0 && longest === 0) break;
+      if (plenty || (fewest === 0 && longest === 0)) break;
     }
     return best;
   }
@@ -186,7 +189,6 @@ export class Asker {
     this.#queue.delete(errand);
     this.#running.set(errand, owner);
     this.#served.set(owner, ++this.#attempts);
-    errand.state = "running";
     errand.attempts += 1;
     let outcome: Result | Fault;
     try {
@@ -215,7 +217,6 @@ export class Asker {
     const restMs = Math.min(rest, LONGEST_REST_MS) * (0.5 + chance() / 2);
     const again = clock.now() + restMs;
     errand.fault = fault;
-    errand.state = "resting";
     for (const question of [...errand.questions]) {
       if (mayPass(fault) && again < question.since + question.ask.everyMs) {
         meter?.retried(question.owner);
@@ -225,7 +226,6 @@ export class Asker {
     }
     if (errand.questions.size === 0) return;
     errand.wake = clock.alarm(restMs, () => {
-      errand.state = "queued";
       this.#queue.add(errand);
       this.#work();
     });
@@ -257,10 +257,9 @@ export class Asker {
     if (this.#questions.get(key) === question) this.#questions.delete(key);
     if (errand.questions.size > 0) return true;
     errand.wake();
-    errand.abort.abort();
     this.#queue.delete(errand);
     // The place is free at once: what was given up may take its time to notice.
-    this.#running.delete(errand);
+    if (this.#running.delete(errand)) errand.abort.abort();
     this.#errands.delete(errand.key);
     return true;
   }
