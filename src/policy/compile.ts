@@ -5,10 +5,10 @@ import { canonicalJson } from "./canonical.ts";
 import { type Actuating, agentConfigs } from "./compile/configs.ts";
 import { draftOf } from "./compile/drafts.ts";
 import { flatten, MOST_LEAVES } from "./compile/flatten.ts";
-import { setAside } from "./compile/overrides.ts";
 import { judgeCircuit } from "./compile/wiring.ts";
 import type { Compilation, CompileOptions, JsonObject } from "./compiled.ts";
-import { finding, type Refuse, type Report } from "./finding.ts";
+import { judgeDynamicConfig } from "./dynamic.ts";
+import { finding, type Notice, type Refuse, type Report } from "./finding.ts";
 import { judge } from "./judge.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
 import type { PolicyDocument } from "./read.ts";
@@ -18,8 +18,8 @@ const HASH_DIGITS = 32;
 
 export function compilePolicy(document: PolicyDocument, options: CompileOptions): Compilation {
   const { tree, path, name, at } = document;
-  const { value, findings, warnings } = judge(policyTable, tree, path);
-  const report: Report = { findings: [...findings], warnings: [...warnings] };
+  const { value, ...judged } = judge(policyTable, tree, path);
+  const report: Report = { findings: [...judged.findings], warnings: [...judged.warnings] };
   if (value === undefined) return { ok: false, ...report };
   const refuse: Refuse = (where, wanted, got) => {
     report.findings.push(finding(locate(document.root, where), where, wanted, got));
@@ -29,20 +29,11 @@ export function compilePolicy(document: PolicyDocument, options: CompileOptions)
   const { circuit, actuating } = compileCircuit(value, owner, path, { ...options, refuse });
   const configs = agentConfigs(actuating, value.resources, [...path, "resources"], refuse);
   if (report.findings.length > 0) return { ok: false, ...report };
+  const warnings = [...report.warnings, ...doubts(document, value, actuating)];
   const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
-  const doubts = [
-    ...neverRuns(value, actuating, path),
-    ...wrongForms(circuit, dynamicConfig, path.slice(0, -1)),
-  ];
-  const notices = doubts.map(({ where, text }) => ({
-    at: locate(document.root, where),
-    path: formatPath(where),
-    text,
-  }));
-  const noted = { warnings: [...report.warnings, ...notices] };
   return {
     ok: true,
-    policy: { name, hash, at, document: value, dynamicConfig, circuit, configs, ...noted },
+    policy: { name, hash, at, document: value, dynamicConfig, circuit, configs, warnings },
   };
 }
 
@@ -84,31 +75,21 @@ function compileCircuit(
   return { circuit: runs ? { ...owner, intervalMs, ...plan } : undefined, actuating };
 }
 
-/** Something to tell the author, and where it stands in the document. */
-interface Doubt {
-  readonly where: Path;
-  readonly text: string;
-}
-
-function neverRuns(
-  { circuit }: Policy,
+/** What is allowed and seldom meant, beyond what each message says of itself. */
+function doubts(
+  { root, path, dynamicConfig }: PolicyDocument,
+  policy: Policy,
   actuating: readonly Actuating[],
-  path: Path,
-): readonly Doubt[] {
-  if (circuit?.evaluation_interval !== 0 || circuit.components.length === 0) return [];
-  const numbers = actuating.length > 0 ? ", and its agents get no numbers" : "";
-  const text = `the circuit never runs${numbers}`;
-  return [{ where: [...path, "circuit", "evaluation_interval"], text }];
-}
-
-/** `path` is where the wrapper stands. */
-function wrongForms(
-  circuit: CircuitPlan | undefined,
-  dynamicConfig: JsonObject | undefined,
-  path: Path,
-): readonly Doubt[] {
-  return setAside(circuit?.leaves ?? [], dynamicConfig).map(({ key, wanted }) => ({
-    where: [...path, "dynamicConfig", key],
-    text: `set aside: ${wanted} is wanted`,
-  }));
+): readonly Notice[] {
+  const { circuit } = policy;
+  const notices: Notice[] = [];
+  if (circuit?.evaluation_interval === 0 && circuit.components.length > 0) {
+    const where = [...path, "circuit", "evaluation_interval"];
+    const numbers = actuating.length > 0 ? ", and its agents get no numbers" : "";
+    const text = `the circuit never runs${numbers}`;
+    notices.push({ at: locate(root, where), path: formatPath(where), text });
+  }
+  if (dynamicConfig === undefined) return notices;
+  const where = [...path.slice(0, -1), "dynamicConfig"];
+  return [...notices, ...judgeDynamicConfig(policy, dynamicConfig, where)];
 }
