@@ -58,6 +58,8 @@ interface Errand {
   readonly at: number;
   readonly questions: Set<Question>;
   readonly abort: AbortController;
+  /** Whom its place is charged to: one of those who ask. */
+  owner: string;
   attempts: number;
   /** Of the last attempt. */
   fault: Fault | undefined;
@@ -73,14 +75,12 @@ export class Asker {
   readonly #most: number;
   readonly #questions = new Map<string, Question>();
   readonly #errands = new Map<string, Errand>();
-  readonly #queue = new Set<Errand>();
-  /** Errands under way, by the owner that they are charged to. */
-  readonly #running = new Map<Errand, string>();
-  /** When each owner was served last, as a count of attempts. */
-  readonly #served = new Map<string, number>();
+  /** Errands that want a place, by owner; who was served the longest ago comes first. Kept while empty. */
+  readonly #queues = new Map<string, Set<Errand>>();
+  #queued = 0;
+  readonly #running = new Set<Errand>();
   /** On their way to whoever asked. */
   readonly #answers = new Map<Question, Answer>();
-  #attempts = 0;
   #closed = false;
 
   constructor(options: AskerOptions) {
@@ -100,7 +100,7 @@ export class Asker {
     const { clock } = this.#options;
     const key = `${owner}\n${ask.componentId}`;
     const before = this.#questions.get(key);
-    const errand = this.#errand(ask);
+    const errand = this.#errand(owner, ask);
     const question: Question = {
       ...{ key, owner, ask, hear, errand },
       since: clock.now(),
@@ -121,7 +121,11 @@ export class Asker {
     for (const question of [...this.#answers.keys()]) {
       if (question.owner === owner) this.#answers.delete(question);
     }
-    this.#served.delete(owner);
+    // Others may wait for the same.
+    const left = [...(this.#queues.get(owner) ?? [])];
+    for (const errand of left) this.#unqueue(errand);
+    this.#queues.delete(owner);
+    for (const errand of left) this.#enqueue(errand);
     this.#work();
   }
 
@@ -132,63 +136,71 @@ export class Asker {
     this.#answers.clear();
   }
 
-  #errand({ query, at }: Ask): Errand {
+  #errand(owner: string, { query, at }: Ask): Errand {
     const key = `${at}\n${query}`;
     const known = this.#errands.get(key);
     if (known !== undefined) return known;
     const errand: Errand = {
-      ...{ key, query, at, attempts: 0, fault: undefined },
+      ...{ key, query, at, owner, attempts: 0, fault: undefined },
       questions: new Set(),
       abort: new AbortController(),
       wake: () => undefined,
     };
     this.#errands.set(key, errand);
-    this.#queue.add(errand);
+    this.#enqueue(errand);
     return errand;
   }
 
+  #enqueue(errand: Errand): void {
+    const [first] = errand.questions;
+    errand.owner = first?.owner ?? errand.owner;
+    const queue = this.#queues.get(errand.owner) ?? new Set();
+    this.#queues.set(errand.owner, queue.add(errand));
+    this.#queued += 1;
+  }
+
+  #unqueue(errand: Errand): void {
+    if (this.#queues.get(errand.owner)?.delete(errand) === true) this.#queued -= 1;
+  }
+
   #work(): void {
-    while (this.#running.size < this.#most) {
+    while (this.#running.size < this.#most && this.#queued > 0) {
       const next = this.#next();
       if (next === undefined) return;
-      void this.#run(...next);
+      const queue = this.#queues.get(next.owner) ?? new Set();
+      this.#unqueue(next);
+      this.#queues.delete(next.owner);
+      this.#queues.set(next.owner, queue);
+      void this.#run(next);
     }
   }
 
   /**
-   * The oldest errand of the owner that has the fewest under way, or else was served the longest ago: a
-   * slow policy waits for itself.
+   * The oldest errand of the owner that has the fewest under way, and of those the one served the longest
+   * ago: a slow policy waits for itself.
    */
-  #next(): readonly [Errand, string] | undefined {
-    // Where there is room for all of them, their order is nothing to think about.
-    const plenty = this.#running.size + this.#queue.size <= this.#most;
+  #next(): Errand | undefined {
     const busy = new Map<string, number>();
-    if (!plenty) {
-      for (const owner of this.#running.values()) busy.set(owner, (busy.get(owner) ?? 0) + 1);
+    // Where there is room for everybody, turns are nothing to think about.
+    if (this.#most !== Number.POSITIVE_INFINITY) {
+      for (const { owner } of this.#running) busy.set(owner, (busy.get(owner) ?? 0) + 1);
     }
-    let best: readonly [Errand, string] | undefined;
+    let best: Errand | undefined;
     let fewest = Number.POSITIVE_INFINITY;
-    let longest = Number.POSITIVE_INFINITY;
-    for (const errand of this.#queue) {
-      for (const { owner } of errand.questions) {
-        const under = busy.get(owner) ?? 0;
-        const served = this.#served.get(owner) ?? 0;
-        if (under > fewest || (under === fewest && served >= longest)) continue;
-        best = [errand, owner];
-        fewest = under;
-        longest = served;
-      }
-      if (plenty || (fewest === 0 && longest === 0)) break;
+    for (const [owner, [oldest]] of this.#queues) {
+      const under = busy.get(owner) ?? 0;
+      if (oldest === undefined || under >= fewest) continue;
+      best = oldest;
+      fewest = under;
+      if (fewest === 0) break;
     }
     return best;
   }
 
-  async #run(errand: Errand, owner: string): Promise<void> {
+  async #run(errand: Errand): Promise<void> {
     const { clock, measure, meter } = this.#options;
     const started = clock.now();
-    this.#queue.delete(errand);
-    this.#running.set(errand, owner);
-    this.#served.set(owner, ++this.#attempts);
+    this.#running.add(errand);
     errand.attempts += 1;
     let outcome: Result | Fault;
     try {
@@ -226,7 +238,7 @@ export class Asker {
     }
     if (errand.questions.size === 0) return;
     errand.wake = clock.alarm(restMs, () => {
-      this.#queue.add(errand);
+      this.#enqueue(errand);
       this.#work();
     });
   }
@@ -257,7 +269,7 @@ export class Asker {
     if (this.#questions.get(key) === question) this.#questions.delete(key);
     if (errand.questions.size > 0) return true;
     errand.wake();
-    this.#queue.delete(errand);
+    this.#unqueue(errand);
     // The place is free at once: what was given up may take its time to notice.
     if (this.#running.delete(errand)) errand.abort.abort();
     this.#errands.delete(errand.key);

@@ -235,6 +235,23 @@ test("equal questions of several policies are one call, given up with the last o
   assert.equal(calls[1]?.signal.aborted, true);
 });
 
+test("a question that waits for its turn goes on for the others when its first asker is gone", async () => {
+  const { asker, ask, calls, heard } = set({ blocking_execution: true });
+  ask("p", { query: "first" });
+  await settled();
+  for (const owner of ["q", "r"]) ask(owner, { query: "second" });
+  await settled();
+  asker.drop("q");
+  calls[0]?.answer(1);
+  await settled();
+  calls[1]?.answer(2);
+  await settled();
+  assert.deepEqual(
+    heard.map(([who]) => who),
+    ["p/root.0", "r/root.0"],
+  );
+});
+
 test("one query that hangs keeps no other from its answer", async () => {
   const { ask, calls, heard, clock } = set();
   for (let round = 0; round < 5; round++) {
