@@ -116,7 +116,9 @@ class Judge {
         narrow = !compileMatcher(matcher)("") || narrow;
       } catch (thrown) {
         const why = thrown instanceof Error ? thrown.message : String(thrown);
-        this.#say(from, `${matcher.name}${matcher.op}: wanted an RE2 expression: ${why}`);
+        // The engine quotes the expression with the flags that it runs with.
+        const said = why.replace("(?s)", "");
+        this.#say(from, `${matcher.name}${matcher.op}: wanted an RE2 expression: ${said}`);
         narrow = true;
       }
     }

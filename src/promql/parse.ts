@@ -129,14 +129,17 @@ class Reader {
     };
   }
 
-  #matching(node: SyntaxNode): Matching {
+  #matching(node: SyntaxNode): Matching | undefined {
     const all = parts(node);
     const [labels = [], include = []] = all
       .filter(({ name }) => name === "GroupingLabels")
       .map((each) => this.#labels(each));
     const side = all.find(({ name }) => name === "GroupLeft" || name === "GroupRight");
     const many = side === undefined ? undefined : side.name === "GroupLeft" ? "left" : "right";
-    return { on: all[0]?.name === "On", labels, many, include };
+    const on = all[0]?.name === "On";
+    // To ignore nothing is what happens anyway.
+    if (!on && labels.length === 0 && many === undefined) return undefined;
+    return { on, labels, many, include };
   }
 
   #labels(node: SyntaxNode): readonly string[] {

@@ -81,8 +81,7 @@ function binary({ op, bool, matching, fill, left, right }: Binary): string {
   let words = `${op}${bool ? " bool" : ""}`;
   if (matching !== undefined) {
     const { on, labels, many, include } = matching;
-    if (on || labels.length > 0 || many !== undefined)
-      words += ` ${on ? "on" : "ignoring"} ${list(labels)}`;
+    words += ` ${on ? "on" : "ignoring"} ${list(labels)}`;
     if (many !== undefined) words += ` group_${many} ${list(include)}`;
   }
   if (fill !== "") words += ` ${fill}`;

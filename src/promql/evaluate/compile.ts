@@ -139,8 +139,9 @@ function tabled({ name, args }: Call): Vectored {
   return (moment) => {
     const values = parameters.map((run) => run(moment));
     const [low = 0, high = 0] = values;
+    const vector = of(moment);
     if (name === "clamp" && high < low) return [];
-    return mapped(of(moment), withoutName, (value) => map(value, ...values));
+    return mapped(vector, withoutName, (value) => map(value, ...values));
   };
 }
 
@@ -167,7 +168,8 @@ function overRange(
       const value = points.values.length > 0 ? run(points, window, moment) : undefined;
       if (value !== undefined) result.push({ labels: labels(series.labels), value });
     }
-    return distinct(result);
+    // Series of one name differ by more than their name.
+    return named || selected.name !== undefined ? result : distinct(result);
   };
 }
 

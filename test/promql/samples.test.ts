@@ -1,0 +1,199 @@
+// Samples are kept only where a query looks, and never more than the limits.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { compileQuery } from "#promql/evaluate.ts";
+import { OwnMeasure } from "#promql/own.ts";
+import type { Sample } from "#promql/result.ts";
+import { SampleStore } from "#promql/samples.ts";
+
+const S = 1000;
+
+function sample(name: string, value: number, labels: Sample["labels"] = {}): Sample {
+  return { labels: { __name__: name, ...labels }, value };
+}
+
+function numberOf(store: SampleStore, query: string, at: number): number | undefined {
+  const result = compileQuery(query)(at, store);
+  assert.ok(result.kind === "vector");
+  assert.ok(result.samples.length < 2);
+  return result.samples[0]?.value;
+}
+
+test("only what queries select is wanted", () => {
+  const store = new SampleStore();
+  store.want(["sum(rate(a[1m])) / b{x='1'}", "{__name__=~'c.*'}", "not ( a query"]);
+  assert.deepEqual(
+    ["a", "b", "cc", "d"].map((name) => store.needs(name)),
+    [true, true, true, false],
+  );
+  store.take(S, [
+    sample("a", 1),
+    sample("b", 1),
+    sample("b", 1, { x: "1" }),
+    sample("cc", 1),
+    sample("d", 1),
+  ]);
+  assert.equal(store.series, 3);
+  store.want(["a"]);
+  assert.deepEqual([store.series, store.needs("cc")], [1, false]);
+  store.want([]);
+  assert.deepEqual([store.series, store.room, store.dropped], [0, 0, 0]);
+});
+
+test("memory follows the longest look back, not the time that passes", () => {
+  const store = new SampleStore();
+  store.want(["a", "increase(b[1m] offset 1m)"]);
+  const rooms: number[] = [];
+  for (let second = 1; second <= 2_000; second++) {
+    store.take(second * S, [sample("a", second), sample("b", second)]);
+    if (second % 500 === 0) rooms.push(store.room);
+  }
+  assert.ok((rooms[0] ?? 0) <= 16 + 256, `${rooms}`);
+  assert.equal(rooms.at(-1), rooms[0]);
+  assert.equal(numberOf(store, "increase(b[1m] offset 1m)", 2_000 * S), 60);
+  assert.equal(numberOf(store, "a", 2_000 * S), 2_000);
+  assert.equal(numberOf(store, "a", 1_995 * S), 1_995, "a late evaluation");
+  store.want(["a", "b"]);
+  assert.ok(store.room < (rooms[0] ?? 0), "a shorter look back gives room back");
+  assert.equal(numberOf(store, "b", 2_000 * S), 2_000);
+});
+
+test("what a wider window asks for grows from what is there", () => {
+  const store = new SampleStore();
+  store.want(["a"]);
+  for (let second = 1; second <= 100; second++) store.take(second * S, [sample("a", second)]);
+  store.want(["count_over_time(a[1m])"]);
+  for (let second = 101; second <= 200; second++) store.take(second * S, [sample("a", second)]);
+  assert.equal(numberOf(store, "count_over_time(a[1m])", 200 * S), 60);
+});
+
+test("a series that a scrape no longer has ends there, and is forgotten when nothing looks so far back", () => {
+  const store = new SampleStore();
+  store.want(["a", "sum_over_time(a[30s])"]);
+  store.take(10 * S, [sample("a", 1)]);
+  store.take(20 * S, []);
+  assert.equal(numberOf(store, "a", 15 * S), 1);
+  assert.equal(numberOf(store, "a", 20 * S), undefined);
+  assert.equal(numberOf(store, "sum_over_time(a[30s])", 35 * S), 1);
+  store.take(30 * S, [sample("a", 5)]);
+  assert.equal(numberOf(store, "a", 30 * S), 5);
+  assert.equal(numberOf(store, "sum_over_time(a[30s])", 30 * S), 6);
+  store.take(40 * S, []);
+  store.take(79 * S, []);
+  assert.equal(store.series, 1);
+  store.take(80 * S, []);
+  assert.deepEqual([store.series, store.room], [0, 0]);
+  const again = [sample("a", 7)];
+  store.take(90 * S, again);
+  store.take(100 * S, again);
+  assert.equal(numberOf(store, "sum_over_time(a[30s])", 100 * S), 14);
+});
+
+test("without scrapes a value lives for five minutes", () => {
+  const store = new SampleStore();
+  store.want(["a"]);
+  store.take(10 * S, [sample("a", 1)]);
+  assert.equal(numberOf(store, "a", 310 * S - 1), 1);
+  assert.equal(numberOf(store, "a", 310 * S), undefined);
+});
+
+test("the limits hold, and what is beyond is counted", () => {
+  const store = new SampleStore({ series: 3, samples: 64 });
+  store.want(["count_over_time(a[1h])"]);
+  for (let second = 1; second <= 100; second++) {
+    const scrape = Array.from({ length: 5 }, (_, x) => sample("a", second, { x: String(x) }));
+    store.take(second * S, scrape);
+    assert.ok(store.series <= 3 && store.room <= 64);
+  }
+  assert.ok(store.dropped >= 200, "two series");
+  const result = compileQuery("last_over_time(a[1h])")(100 * S, store);
+  assert.deepEqual(
+    result.kind === "vector" && result.samples.map(({ value }) => value),
+    [100, 100, 100],
+    "the newest samples are those that stay",
+  );
+  const counted = compileQuery("sum(count_over_time(a[1h]))")(100 * S, store);
+  const kept = counted.kind === "vector" ? (counted.samples[0]?.value ?? 0) : 0;
+  assert.equal(kept + store.dropped, 500);
+});
+
+test("time does not go back, and a series comes once", () => {
+  const store = new SampleStore();
+  store.want(["a"]);
+  store.take(2 * S, [sample("a", 1), sample("a", 2)]);
+  store.take(2 * S, [sample("a", 3)]);
+  store.take(S, [sample("a", 4)]);
+  assert.deepEqual([numberOf(store, "a", 3 * S), store.dropped], [1, 3]);
+});
+
+test("labels are told apart whatever they are called, and in whatever order they come", () => {
+  const store = new SampleStore();
+  store.want(["count(a)", "a"]);
+  store.take(S, [
+    sample("a", 1, { constructor: "x", b: "1" }),
+    sample("a", 1, { b: "1", constructor: "x" }),
+    sample("a", 1, { b: "1", toString: "x" }),
+    sample("a", 1, { b: "1", empty: "" }),
+    sample("a", 1, { b: "1" }),
+    sample("a", 1, { b: '1",c="2' }),
+    sample("a", 1, { b: "1", c: "2" }),
+  ]);
+  assert.equal(numberOf(store, "count(a)", S), 5);
+  assert.equal(numberOf(store, "count(a{constructor=''})", S), 4);
+});
+
+test("what is kept answers as if everything were kept", () => {
+  const window = "sum_over_time(a[20s] offset 7s)";
+  fc.assert(
+    fc.property(
+      fc.array(fc.record({ gap: fc.integer({ min: 1, max: 15 }), there: fc.boolean() }), {
+        minLength: 1,
+        maxLength: 80,
+      }),
+      (scrapes) => {
+        const store = new SampleStore();
+        store.want([window, "a"]);
+        const all: [number, number][] = [];
+        let at = 0;
+        for (const { gap, there } of scrapes) {
+          at += gap;
+          store.take(at * S, there ? [sample("a", at)] : []);
+          if (there) all.push([at, at]);
+          const inside = all.filter(([time]) => time > at - 27 && time <= at - 7);
+          const wanted =
+            inside.length > 0 ? inside.reduce((sum, [, value]) => sum + value, 0) : undefined;
+          assert.equal(numberOf(store, window, at * S), wanted);
+          assert.equal(numberOf(store, "a", at * S), there ? at : undefined);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+test("the measure answers, and says why when it cannot", async () => {
+  const store = new SampleStore();
+  const measure = new OwnMeasure(store);
+  const { signal } = new AbortController();
+  store.want(["sum(a)", "a + on() b"]);
+  store.take(S, [
+    sample("a", 2, { x: "1" }),
+    sample("a", 3),
+    sample("b", 1),
+    sample("b", 1, { x: "1" }),
+  ]);
+  assert.deepEqual(await measure.query("1 + 1", S, signal), { kind: "scalar", value: 2 });
+  assert.equal(numberOf(store, "sum(a)", S), 5);
+  await assert.rejects(measure.query("a + on() b", S, signal), {
+    code: "FAILED_PRECONDITION",
+    message:
+      'wanted one sample on the right for each match, got {__name__="b"} and {__name__="b", x="1"}',
+  });
+  await assert.rejects(measure.query("deriv(a[5m])", S, signal), {
+    code: "INVALID_ARGUMENT",
+    message: /deriv/,
+  });
+  await assert.rejects(measure.query("a", S, AbortSignal.abort()), { name: "AbortError" });
+});
