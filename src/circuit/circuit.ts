@@ -27,6 +27,8 @@ const FIRST = 2;
 interface Placed {
   readonly leaf: Leaf;
   readonly running: Running;
+  /** What the component keeps from tick to tick, and from one version of a policy to the next. */
+  readonly state: object | undefined;
 }
 
 export class Circuit {
@@ -36,9 +38,6 @@ export class Circuit {
   /** Pairs of places: where a looped signal is written, and where its last reading is read. */
   readonly #loops: readonly (readonly [number, number])[];
   readonly #order: readonly Placed[];
-  readonly #byId = new Map<string, Placed>();
-  /** By identity. */
-  readonly #states = new Map<string, object>();
   #number = 0;
 
   /**
@@ -55,7 +54,8 @@ export class Circuit {
     this.#outside = outside;
     const places = new Places(plan);
     const kept = before?.plan.intervalMs === plan.intervalMs ? before : undefined;
-    const placed = plan.leaves.map((leaf) => this.#place(leaf, places, kept));
+    const states = new Map(kept === undefined ? [] : kept.#states());
+    const placed = plan.leaves.map((leaf) => this.#place(leaf, places, states));
     this.#order = plan.order.flatMap((at) => placed[at] ?? []);
     this.#readings = places.readings();
     this.#loops = places.loops();
@@ -94,7 +94,8 @@ export class Circuit {
 
   /** The answer to a query that this circuit, or the one before it, asked. Unknown components are none. */
   answer(componentId: string, answer: Answer): void {
-    this.#byId.get(componentId)?.running.answer?.(answer);
+    const asked = this.#order.find(({ leaf }) => leaf.id === componentId);
+    asked?.running.answer?.(answer);
   }
 
   /** Replicas of a pod scaler, by the id of the scaler. */
@@ -112,27 +113,30 @@ export class Circuit {
     for (const { running } of this.#order) running.configure?.(overrides);
   }
 
-  #place(leaf: Leaf, places: Places, kept: Circuit | undefined): Placed {
+  #place(leaf: Leaf, places: Places, states: ReadonlyMap<string, object | undefined>): Placed {
     const { id } = leaf;
     const { intervalMs } = this.plan;
-    const former = kept === undefined ? undefined : kept.#states;
+    let state: object | undefined;
     const around: Around = {
       id,
       intervalMs,
       ticks: (ms) => ticksOf(ms, intervalMs),
       keep: <S extends object>(begin: () => S) => {
         // Equal identities have states of one form: the kind and its configuration are part of it.
-        const state = (former?.get(leaf.identity) as S | undefined) ?? begin();
-        this.#states.set(leaf.identity, state);
-        return state;
+        const own = (states.get(leaf.identity) as S | undefined) ?? begin();
+        state = own;
+        return own;
       },
       ask: (ask) => this.#outside.ask({ componentId: id, ...ask } satisfies Ask),
       decide: (decision: Decision) => this.#outside.decide(decision),
       alert: (alert: Alert) => this.#outside.alert(alert),
     };
-    const placed = { leaf, running: makeComponent(leaf, places.wires(leaf), around) };
-    this.#byId.set(id, placed);
-    return placed;
+    return { leaf, running: makeComponent(leaf, places.wires(leaf), around), state };
+  }
+
+  /** By identity. */
+  #states(): readonly (readonly [string, object | undefined])[] {
+    return this.#order.map(({ leaf, state }) => [leaf.identity, state]);
   }
 
   #takeOver(before: Circuit): void {
