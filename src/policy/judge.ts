@@ -219,7 +219,8 @@ class Judge implements Report {
     }
     const { value } = tree;
     if (type.oneOf !== undefined && !type.oneOf.includes(value)) {
-      return this.#say(tree, path, `one of ${type.oneOf.join(", ")}`, quote(value));
+      const hint = didYouMean(value, type.oneOf);
+      return this.#say(tree, path, `one of ${type.oneOf.join(", ")}${hint}`, quote(value));
     }
     if (type.filled && value === "") {
       return this.#say(tree, path, "text that is not empty", quote(value));
@@ -281,8 +282,7 @@ class Judge implements Report {
     if (tree.kind === "number" && numbers.includes(tree.value)) return tree.value;
     const value = tree.kind === "text" ? type.numbers.get(tree.value) : undefined;
     if (value !== undefined) return value;
-    const near = tree.kind === "text" ? nearest(tree.value, [...type.numbers.keys()]) : undefined;
-    const hint = near === undefined ? "" : `; did you mean ${near}?`;
+    const hint = tree.kind === "text" ? didYouMean(tree.value, [...type.numbers.keys()]) : "";
     return this.#say(tree, path, `a ${type.name} by name or number${hint}`, describe(tree));
   }
 }
@@ -340,6 +340,12 @@ function patternFaults(regex: string): string {
 function labelFaults(label: string): string {
   const extractor = { kind: "from", from: "request.http.host" } as const;
   return judgeLabelRule({ label, telemetry: true, extractor }).join("; ");
+}
+
+/** The choice that was probably meant, if any. */
+function didYouMean(text: string, choices: readonly string[]): string {
+  const near = choices.find((choice) => isSpelling(text, choice)) ?? nearest(text, choices);
+  return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
 /** Whether a key spells a name in another way of writing words together (`constantOutput`). */
