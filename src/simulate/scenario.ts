@@ -171,7 +171,7 @@ export function readScenario(source: string): ScenarioReading {
   const got = second === undefined ? "no document" : "several";
   if (report.findings.length === 0 && (root === undefined || second !== undefined)) {
     const at = second?.at ?? nothing;
-    report.findings.push({ at, path: "", wanted: "one scenario", got, kind: "fault" });
+    report.findings.push({ at, path: "", wanted: "one scenario", got });
   }
   const given = root === undefined ? undefined : whole.read(root, [], report);
   const sound = given !== undefined && report.findings.length === 0;

@@ -1,0 +1,166 @@
+// `sluice simulate` as a person uses it: what is printed where, what is drawn, and with which exit code.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { sluice } from "../../src/cli/sluice.ts";
+import { folderOf } from "../kit/folder.ts";
+
+async function run(...args: readonly string[]) {
+  let out = "";
+  let err = "";
+  const code = await sluice(["simulate", ...args], {
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
+    env: {},
+    stdin: (async function* () {})(),
+  });
+  return { code, out, err };
+}
+
+const POLICY = `circuit:
+  evaluation_interval: 1s
+  components:
+    - query: { promql: { query_string: level, evaluation_interval: 1s, out_ports: { output: { signal_name: LEVEL } } } }
+`;
+const SCENARIO = `duration: 60s
+services: [{ name: s, control_point: p, arrivals: uniform, rate: 20, servers: 2, service_time: { constant: 5ms } }]
+series: [{ query: level, recording: { file: level.csv } }]
+expect:
+  - { name: quick, latency: { percentile: 50, below: 10ms } }
+  - { range: { signal: LEVEL, at_most: 4 } }
+plot: [{ title: levels, series: [LEVEL, s.offered] }]
+`;
+
+function files(t: TestContext, { policy = POLICY, scenario = SCENARIO } = {}) {
+  const folder = folderOf(t);
+  const [level, scene] = [join(folder, "level.yaml"), join(folder, "scene.yaml")];
+  writeFileSync(level, policy);
+  writeFileSync(scene, scenario);
+  writeFileSync(join(folder, "level.csv"), "time,value\n0,3\n30,4\n");
+  return { folder, level, scene };
+}
+
+describe("sluice simulate", () => {
+  it("prints what became of requests and expectations, and ends with 0 when all hold", async (t) => {
+    const { level, scene } = files(t);
+    const { code, out, err } = await run(level, "--scenario", scene);
+    assert.equal(err, "");
+    assert.equal(code, 0);
+    assert.match(out, /^level \([0-9a-f]+\): 60s of virtual time, seed 1\n/);
+    assert.match(out, /\nall 0s–60s +s +20\.0 +20\.0 +20\.0 +5\.0 +5\.0 +0\.0 +0\.0\n/);
+    assert.match(out, /\nholds +quick +latency p50 below 10 ms +5 ms +0s–60s\n/);
+    assert.match(out, /\nholds +LEVEL at most 4 +3 to 4 +0s–60s\n/);
+    assert.match(out, /\n2 of 2 expectations hold\n$/);
+  });
+
+  it("ends with 1 when an expectation fails, and says what was measured", async (t) => {
+    const { level, scene } = files(t, { scenario: SCENARIO.replace("at_most: 4", "at_most: 3") });
+    const { code, out } = await run(level, "--scenario", scene);
+    assert.equal(code, 1);
+    assert.match(out, /\nFAILS +LEVEL at most 3 +3 to 4/);
+    assert.match(out, /\n1 of 2 expectations hold\n$/);
+  });
+
+  it("prints JSON that a program reads", async (t) => {
+    const { level, scene } = files(t);
+    const args = [level, "--scenario", scene, "--json", "--series", "LEVEL"];
+    const { code, out } = await run(...args);
+    assert.equal(code, 0);
+    const told = JSON.parse(out);
+    assert.equal(told.holds, true);
+    assert.equal(told.seed, 1);
+    assert.equal(told.policies[0].name, "level");
+    assert.equal(told.requests[0].p50_ms, 5);
+    assert.deepEqual(told.expectations[1], {
+      name: "LEVEL at most 4",
+      wanted: "LEVEL at most 4",
+      holds: true,
+      measured: "3 to 4",
+      from_s: 0,
+      until_s: 60,
+      least: 3,
+      greatest: 4,
+    });
+    assert.deepEqual(told.series.LEVEL[0], [0, null]);
+    assert.deepEqual(told.series.LEVEL[31], [31, 4]);
+  });
+
+  it("draws the scenario's panels, or the series that are asked for", async (t) => {
+    const { folder, level, scene } = files(t);
+    const file = join(folder, "plot.svg");
+    const draw = async (...more: readonly string[]) => {
+      const { code } = await run(level, "--scenario", scene, "--plot", file, ...more);
+      assert.equal(code, 0);
+      return readFileSync(file, "utf8");
+    };
+    const own = await draw();
+    assert.match(own, /levels/);
+    assert.equal(own.split('class="line"').length - 1, 2);
+    const asked = await draw("--series", "LEVEL,s.queued", "--series", "s.utilisation");
+    assert.equal(asked.split('class="line"').length - 1, 3);
+    assert.match(asked, /s\.utilisation/);
+  });
+
+  it("rolls the dice that it is told to", async (t) => {
+    const { level, scene } = files(t, { scenario: SCENARIO.replace("uniform", "poisson") });
+    const told = async (seed: string) =>
+      (await run(level, "--scenario", scene, "--seed", seed)).out.replace(/seed \d+/, "");
+    assert.equal(await told("5"), await told("5"));
+    assert.notEqual(await told("5"), await told("6"));
+  });
+
+  it("runs a service alone without any policy", async (t) => {
+    const { scene } = files(t, {
+      scenario:
+        "duration: 10s\nservices: [{ name: s, control_point: p, rate: 1, servers: 1, service_time: { constant: 1ms } }]",
+    });
+    const { code, out } = await run("--scenario", scene);
+    assert.equal(code, 0);
+    assert.match(out, /^no policy: 10s of virtual time/);
+  });
+
+  it("ends with 64 for what it cannot use, and names all of it", async (t) => {
+    const { folder, level, scene } = files(t);
+    const bad = files(t, { policy: "circuit: 1", scenario: "duration: 1" });
+    const asked = async (...args: readonly string[]) => {
+      const { code, out, err } = await run(...args);
+      assert.equal(code, 64);
+      assert.equal(out, "");
+      return err;
+    };
+    assert.match(await asked(level), /wanted --scenario FILE, got none/);
+    assert.match(
+      await asked(level, "--scenario", join(folder, "gone.yaml")),
+      /gone.yaml: wanted a file/,
+    );
+    const both = await asked(bad.level, "--scenario", bad.scene);
+    assert.match(both, /level.yaml:1:10: circuit: wanted an object/);
+    assert.match(both, /scene.yaml:1:11: duration: wanted a duration above 0s/);
+    assert.match(
+      await asked(level, "--scenario", scene, "--seed", "x"),
+      /whole number below 2\^32/,
+    );
+    assert.match(
+      await asked(level, "--scenario", scene, "--series", "LEVLE"),
+      /signal or model series for --series; did you mean LEVEL\?, got LEVLE/,
+    );
+    assert.match(
+      await asked(level, "--scenario", scene, "--plot", join(folder, "no", "plot.svg")),
+      /a file for --plot that can be written/,
+    );
+    const unknown = files(t, { scenario: SCENARIO.replace("signal: LEVEL", "signal: LEVLE") });
+    assert.match(
+      await asked(unknown.level, "--scenario", unknown.scene),
+      /scene.yaml:6:5: expect\[1\]: wanted a signal or model series; did you mean LEVEL\?, got "LEVLE"/,
+    );
+    const gone = files(t, { scenario: SCENARIO.replace("level.csv", "gone.csv") });
+    assert.match(await asked(gone.level, "--scenario", gone.scene), /gone.csv: wanted a file/);
+    assert.match(await asked(level, "--scenario", scene, "--plto", "x"), /--plto/);
+  });
+});
