@@ -8,7 +8,7 @@ import { KNOWN } from "#promql/evaluate/known.ts";
 import { AGGREGATIONS, FUNCTIONS } from "#promql/functions.ts";
 
 const FILE = join(import.meta.dirname, "../../src/promql/README.md");
-const BETWEEN = /(<!-- known -->\n)[^]*(<!-- \/known -->)/;
+const BETWEEN = /(<!-- known -->\n)[\s\S]*(<!-- \/known -->)/;
 
 function table(): string {
   const rows = [
