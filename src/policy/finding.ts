@@ -9,8 +9,6 @@ export interface Finding {
   readonly path: string;
   readonly wanted: string;
   readonly got: string;
-  /** `unsupported` is good language that this version does not run; everything else is at fault. */
-  readonly kind: "fault" | "unsupported";
 }
 
 /** Something a person should know about a document that is accepted. */
@@ -29,12 +27,6 @@ export interface Report {
   readonly warnings: Notice[];
 }
 
-export function finding(
-  at: Position,
-  path: Path,
-  wanted: string,
-  got: string,
-  kind: Finding["kind"] = "fault",
-): Finding {
-  return { at, path: formatPath(path), wanted, got, kind };
+export function finding(at: Position, path: Path, wanted: string, got: string): Finding {
+  return { at, path: formatPath(path), wanted, got };
 }

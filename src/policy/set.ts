@@ -77,7 +77,7 @@ export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<
     const { line, column } = first.of.at;
     const got = `${what} ${name} in policy ${own.of.name}, and in policy ${first.of.name} (${first.source}:${line}:${column})`;
     const wanted = `each ${what} once`;
-    const of: Finding = { at: own.of.at, path: "", wanted, got, kind: "fault" };
+    const of: Finding = { at: own.of.at, path: "", wanted, got };
     findings.push({ source: own.source, of });
   };
   for (const own of policies) {
