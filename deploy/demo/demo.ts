@@ -25,6 +25,9 @@ const USERS: readonly User[] = [
   { name: "dora", header: "dora", path: "/checkout/1", perSecond: 2 },
   { name: "nobody", header: undefined, path: "/checkout/1", perSecond: 1 },
 ];
+const SERVICE = "deploy/demo/upstream.ts";
+/** At two a second a third order comes while two are under way. */
+const ORDER_MS = "1200";
 const STATUSES = [200, 429, 503, 401] as const;
 
 /** What the edit makes of per-user.yaml: text there, text instead. */
@@ -58,7 +61,7 @@ class Demo {
     const stage = this.#stage;
     cpSync(join(ROOT, "deploy/policies"), this.#policies, { recursive: true });
     say("Starting a service, Sluice and Envoy.");
-    await stage.start({ policies: this.#policies, service: ["deploy/demo/upstream.ts"] });
+    await stage.start({ policies: this.#policies, service: [SERVICE, ORDER_MS] });
     say(`Envoy   ${stage.url("Envoy")}  (in front of the service; ask it yourself)`);
     say(`Sluice  ${stage.url("Sluice")}  (/v1/status, /metrics)`);
     say(`Policies, yours to edit while this runs: ${this.#policies}\n`);

@@ -86,7 +86,15 @@ async function startPrometheus(stage: Stage): Promise<void> {
   await stage.answers(`${stage.url("Prometheus")}/-/ready`);
 }
 
-async function demo(stage: Stage, seconds: number, server: boolean): Promise<void> {
+interface Choice {
+  /** Of one overload from beginning to end. */
+  readonly seconds: number;
+  /** A real metrics server stands beside. */
+  readonly server: boolean;
+  readonly policyOnly: boolean;
+}
+
+async function demo(stage: Stage, { seconds, server, policyOnly }: Choice): Promise<void> {
   const policies = join(stage.folder, "policies");
   mkdirSync(policies);
   say(`Starting a service, Sluice, Envoy${server ? " and Prometheus" : ""}.`);
@@ -98,7 +106,7 @@ async function demo(stage: Stage, seconds: number, server: boolean): Promise<voi
     `and ${OVERLOAD} during the overload. An answer after more than ${PATIENCE_MS} ms is no good.`,
   );
   say("Goodput, refusals and what came late or failed are per second.");
-  await play(stage, "Without a policy", seconds);
+  if (!policyOnly) await play(stage, "Without a policy", seconds);
   cpSync(join(ROOT, "deploy/policies-loop", POLICY), join(policies, POLICY));
   // The file is found, compiled and its first decision made.
   await sleep(3_000, undefined, { signal: stage.stop });
@@ -111,9 +119,12 @@ await main("demo-loop", async () => {
       seconds: { type: "string", default: "32" },
       shift: { type: "string", default: "0" },
       prometheus: { type: "boolean", default: false },
+      "policy-only": { type: "boolean", default: false },
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 8, 600);
   const stage = new Stage(wholeNumber("shift", values.shift, 0, 50_000));
-  await stage.run(() => demo(stage, seconds, values.prometheus));
+  await stage.run(() =>
+    demo(stage, { seconds, server: values.prometheus, policyOnly: values["policy-only"] }),
+  );
 });

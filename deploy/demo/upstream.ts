@@ -1,9 +1,11 @@
 // The service behind the demo's Envoy: says back what reached it, as JSON, so that one sees what the proxy
 // and the agent did to a request.
+//
+//   node upstream.ts PORT [MS]   orders (`/checkout/…`) take so long
 
 import { createServer } from "node:http";
 
-const port = Number(process.argv[2] ?? 9000);
+const [port = 9000, orderMs = 0] = process.argv.slice(2).map(Number);
 
 const server = createServer((request, response) => {
   const { method, url, headers, httpVersion } = request;
@@ -12,7 +14,9 @@ const server = createServer((request, response) => {
   request.on("end", () => {
     const body = Buffer.concat(chunks).toString();
     response.setHeader("content-type", "application/json");
-    response.end(`${JSON.stringify({ method, url, httpVersion, headers, body })}\n`);
+    const said = `${JSON.stringify({ method, url, httpVersion, headers, body })}\n`;
+    if (orderMs > 0 && url?.startsWith("/checkout/")) setTimeout(() => response.end(said), orderMs);
+    else response.end(said);
   });
 });
 

@@ -1,35 +1,12 @@
 // The demo as `make demo` runs it, a short one, on ports that are free.
 
 import assert from "node:assert/strict";
-import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { child } from "../kit/child.ts";
+import { areFree, close, freeShift, listen } from "../kit/shift.ts";
 
 const DEMO = join(import.meta.dirname, "../../deploy/demo/demo.ts");
-const PORTS = [8080, 9000, 9901, 10_000];
-
-function listen(port: number): Promise<Server | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(undefined));
-    server.listen(port, "127.0.0.1", () => resolve(server));
-  });
-}
-
-const close = (server: Server) => new Promise((resolve) => server.close(resolve));
-
-async function areFree(shift: number): Promise<boolean> {
-  const servers = await Promise.all(PORTS.map((port) => listen(port + shift)));
-  for (const server of servers) if (server !== undefined) await close(server);
-  return servers.every((server) => server !== undefined);
-}
-
-/** How far the demo's ports must move to be free. */
-async function freeShift(): Promise<number> {
-  for (let shift = 0; shift < 20_000; shift += 111) if (await areFree(shift)) return shift;
-  throw new Error("no free ports");
-}
 
 const run = (test: TestContext, shift: number, seconds: number) =>
   child(test, process.execPath, [DEMO, "--seconds", `${seconds}`, "--shift", `${shift}`]);
