@@ -4,6 +4,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
+import { loadRegistry } from "#wire/descriptors.ts";
 
 interface Reply {
   readonly status?: number;
@@ -29,6 +31,42 @@ export type CallGrpc = (
   message: unknown,
 ) => Promise<{ readonly message: unknown } | { readonly error: { readonly code: number } }>;
 
+const SERVICE = "aperture.policy.language.v1.PolicyService";
+
+interface Unary {
+  readonly code: number;
+  readonly message: Uint8Array | undefined;
+}
+
+/** Calls methods of the policy service with JSON over anything that carries bytes. */
+export async function caller(
+  unary: (path: string, message: Uint8Array) => Promise<Unary>,
+): Promise<CallGrpc> {
+  const service = (await loadRegistry([SERVICE])).getService(SERVICE);
+  return async (method, message) => {
+    const name = method.slice(method.lastIndexOf("/") + 1);
+    const found = service?.methods.find((each) => each.name === name);
+    if (found === undefined) throw new Error(`${method}: no such method`);
+    const bytes = toBinary(found.input, fromJson(found.input, message as JsonValue));
+    const reply = await unary(`/${method}`, bytes);
+    if (reply.code !== 0) return { error: { code: reply.code } };
+    const got = fromBinary(found.output, reply.message ?? new Uint8Array());
+    return { message: toJson(found.output, got, { alwaysEmitImplicit: true }) };
+  };
+}
+
+/** Recordings that need what is not here, and what that is. */
+export const LEFT_OUT: Readonly<Record<string, string>> = {
+  crashes: "what stops the recorded process; each is a case of the language or of decisions here",
+  "etcd-writes": "etcd",
+  "grpc-cmd-controller": "the service of the command line",
+  "grpc-cmd-controller-with-agent": "the service of the command line",
+  "policy-cr-owned": "policies as Kubernetes objects",
+  "policy-legacy-binary": "etcd: it is written into the store directly",
+  "policy-statuses": "etcd: it is written into the store directly",
+  "status-and-info": "another status tree",
+};
+
 export interface Difference {
   readonly file: string;
   readonly step: number;
@@ -51,11 +89,12 @@ export async function replayControlApi(
   for (const name of readdirSync(folder).sort()) {
     if (!name.endsWith(".json")) continue;
     const file = basename(name, ".json");
+    if (file in LEFT_OUT) continue;
     const recorded = JSON.parse(readFileSync(join(folder, name), "utf8")) as {
-      readonly steps: readonly Step[];
+      readonly steps?: readonly Step[];
     };
     const names = new Map<string, string>();
-    for (const [step, { request, response }] of recorded.steps.entries()) {
+    for (const [step, { request, response }] of (recorded.steps ?? []).entries()) {
       if (request === undefined || response === undefined) continue;
       steps++;
       const text = await settled(request, response, { address, callGrpc, names });
@@ -176,3 +215,33 @@ function parsed(text: string): unknown {
     return undefined;
   }
 }
+
+/** File and step to why ours is another answer. */
+const UNKNOWN_KIND = "an unknown kind of decision is refused by name (D-20)";
+const EARLY = "a load scheduler decides after ten seconds, for which this test does not wait";
+const OBJECT = "the object form gets its defaults as the text does (D-11)";
+const BOTH = "answered with and without the slash";
+const SLASH = "a name with a slash is refused for what it is (D-23)";
+const METHOD = "a method that is not mapped is 405";
+export const OURS: Readonly<Record<string, string>> = {
+  "decisions 1": EARLY,
+  "decisions 6": UNKNOWN_KIND,
+  "decisions 7": EARLY,
+  "decisions 8": BOTH,
+  "decisions 9": EARLY,
+  "decisions 11": "the service of the command line is not here",
+  "dynamic-config 9": "a request that lacks what it must have is 400",
+  "dynamic-config 18": "the policy's own value is back when the configuration is taken away (D-7)",
+  "grpc-policy-service 7": "a request that lacks what it must have is INVALID_ARGUMENT",
+  "policies-empty 11": UNKNOWN_KIND,
+  "policies-empty 13": BOTH,
+  "policy-mutated-get 2": "the document is given back as it came",
+  "policy-object-form 1": OBJECT,
+  "policy-object-form 3": OBJECT,
+  "policy-object-form 5": OBJECT,
+  "policy-upsert-errors 8": METHOD,
+  "policy-upsert-errors 10": METHOD,
+  "policy-upsert-errors 11": "no such path",
+  "policy-upsert-errors 12": SLASH,
+  "policy-upsert-errors 15": SLASH,
+};

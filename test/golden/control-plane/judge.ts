@@ -1,0 +1,226 @@
+// One recorded policy against ours, the whole way: compiled, its circuit, what it leaves in the store, and tick
+// by tick what it reads and decides. What the recording has wrong is known by defect, not by case, so that
+// other recordings of the same form are judged alike.
+
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { type DescMessage, fromBinary, toJson } from "@bufbuild/protobuf";
+import type { CircuitPlan } from "#circuit/plan.ts";
+import type { CompiledPolicy, JsonObject, JsonValue } from "#policy/compiled.ts";
+import { containerKinds } from "#policy/containers.ts";
+import { expanded } from "#policy/expand.ts";
+import { findingLine } from "#policy/report.ts";
+import { compileSet } from "#policy/set.ts";
+import { configEntries, policyEntry } from "#store/rules.ts";
+import { ClassifierWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/classifier_pb.ts";
+import { ConcurrencyLimiterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/concurrency_limiter_pb.ts";
+import { ConcurrencySchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/concurrency_scheduler_pb.ts";
+import { FluxMeterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/flux_meter_pb.ts";
+import { InfraMeterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/infra_meter_pb.ts";
+import { LoadSchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/load_scheduler_pb.ts";
+import { PodScalerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
+import { PolicyWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/policy_pb.ts";
+import { QuotaSchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/quota_scheduler_pb.ts";
+import { RateLimiterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
+import { SamplerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/sampler_pb.ts";
+import { type RecordedCase, readCase } from "./case.ts";
+import { HASH, planOf } from "./plan.ts";
+import { replay } from "./replay.ts";
+
+/** Defects by which a recording may have accepted what is refused here: D-10, D-23, D-30, D-40. */
+const STRICTER = /D-(?:10|23|30|40)\b/;
+
+/** The first difference, or undefined where ours does as recorded, or better by a known defect. */
+export function judgePolicy(folder: string): string | undefined {
+  const recorded = grouped(readCase(folder));
+  const text = readFileSync(join(folder, "policy.yaml"), "utf8");
+  const set = compileSet([{ source: "policy.yaml", stem: recorded.name, text }], {
+    digest: (given) => createHash("sha256").update(given).digest("hex"),
+    queries: "prometheus",
+  });
+  const [finding] = set.findings;
+  if (finding !== undefined) {
+    return STRICTER.test(noteOf(folder)) ? undefined : `refused: ${findingLine(finding)}`;
+  }
+  const [policy] = set.policies.map(({ of }) => of);
+  if (policy === undefined) return "wanted one policy, got none";
+  const { circuit } = policy;
+  const plan = circuit === undefined ? undefined : renamed(circuit, policy.hash);
+  return (
+    (plan && circuitDiffers({ ...policy, circuit: plan }, recorded)) ??
+    storeDiffers(policy, folder) ??
+    (plan && replay({ ...recorded, doNotCopy: notCopied(policy, recorded) }, plan)[0])
+  );
+}
+
+/** A document that must be refused, naming the item of its note. */
+export function judgeRefusal(folder: string): string | undefined {
+  const text = readFileSync(join(folder, "policy.yaml"), "utf8");
+  const { findings } = compileSet([{ source: "policy.yaml", stem: "policy", text }], {
+    digest: (given) => createHash("sha256").update(given).digest("hex"),
+    queries: "prometheus",
+  });
+  if (findings.length === 0) return "accepted, wanted a refusal";
+  const item = /Item to be named in the message: `([^`]+)`/.exec(noteOf(folder))?.[1] ?? "";
+  const words = item.split(/[\s/]+/).filter((word) => word !== "");
+  const lines = findings.map(findingLine);
+  const named = lines.some((line) => words.every((word) => line.includes(word)));
+  if (named || lines.some((line) => line.includes(item))) return undefined;
+  return `wanted the refusal to name ${item}, got ${lines.join("; ")}`;
+}
+
+function noteOf(folder: string): string {
+  const [note, about] = [join(folder, "note.md"), join(folder, "case.json")];
+  return [note, about]
+    .map((file) => (existsSync(file) ? readFileSync(file, "utf8") : ""))
+    .join("\n");
+}
+
+/** The group of selectors without one is another in the recorded system (D-29). */
+function grouped<T>(recorded: T): T {
+  return JSON.parse(JSON.stringify(recorded).replaceAll("aperture-cloud", "default")) as T;
+}
+
+/** The plan as if its policy had the recordings' word for a hash. */
+function renamed(circuit: CircuitPlan, hash: string): CircuitPlan {
+  const leaves = circuit.leaves.map((leaf) => {
+    const query = "query_string" in leaf.config ? leaf.config.query_string : "";
+    const tokens = "tokens_query" in leaf.config ? leaf.config.tokens_query : "";
+    const config = {
+      ...leaf.config,
+      ...(query === "" ? {} : { query_string: query.replaceAll(hash, HASH) }),
+      ...(tokens === "" ? {} : { tokens_query: tokens.replaceAll(hash, HASH) }),
+    };
+    return { ...leaf, config } as typeof leaf;
+  });
+  return { ...circuit, policyHash: HASH, leaves };
+}
+
+/** What follows, downstream, from a confirmation that throttles here and did not there (D-5). */
+function notCopied(
+  { document }: CompiledPolicy,
+  { doNotCopy }: RecordedCase,
+): RecordedCase["doNotCopy"] {
+  const range = [...containerKinds(document)].filter(
+    ([, kind]) => kind === "range_driven_load_scheduler",
+  );
+  const alerts = range.map(([id]) => [`${id}/LOAD_MULTIPLIER_ALERT`, "all"] as const);
+  if (range.length === 0 || !Object.keys(doNotCopy).length) return doNotCopy;
+  return { ...doNotCopy, ...Object.fromEntries(alerts), alerts: "all" };
+}
+
+function circuitDiffers(policy: CompiledPolicy, recorded: RecordedCase): string | undefined {
+  if (recorded.leaves === undefined || policy.circuit === undefined) return undefined;
+  const kinds = containerKinds(policy.document);
+  const wanted = partsOf({ ...policy, circuit: planOf(recorded) });
+  const got = partsOf(policy);
+  for (const [id, part] of wanted) {
+    const own = got.get(id);
+    if (own === undefined) return `circuit: wanted component ${id}, got none`;
+    const [left, right] = [comparable(id, part, kinds), comparable(id, own, kinds)];
+    if (!isDeepStrictEqual(left, right)) {
+      return `circuit ${id}: wanted ${JSON.stringify(left)}, got ${JSON.stringify(right)}`;
+    }
+  }
+  for (const id of got.keys()) {
+    const added = kinds.get(parentOf(id)) === "auto_scaler";
+    if (!wanted.has(id) && !added) return `circuit: wanted no component ${id}`;
+  }
+  return undefined;
+}
+
+function partsOf(policy: CompiledPolicy): ReadonlyMap<string, JsonObject> {
+  const components = expanded(policy)["components"] as readonly JsonObject[];
+  return new Map(components.map((part) => [String(part["id"]), part] as const));
+}
+
+function parentOf(id: string): string {
+  return id.slice(0, id.lastIndexOf("."));
+}
+
+/** What of a component is compared: all but ports that read nothing, and what a defect made of it. */
+function comparable(
+  id: string,
+  part: JsonObject,
+  kinds: ReadonlyMap<string, string>,
+): Readonly<Record<string, JsonValue>> {
+  const { in: ins = {}, ...rest } = part;
+  const within = kinds.get(parentOf(id));
+  const place = id.slice(id.lastIndexOf(".") + 1);
+  const left = (port: string, from: JsonValue) =>
+    from === null ||
+    (Array.isArray(from) && from.length === 0) ||
+    // An empty element of a list is a constant there, and unconnected here (D-10).
+    port === "inputs" ||
+    // An overload that is not confirmed lets everything pass (D-5).
+    (within === "range_driven_load_scheduler" && place === "2" && port === "switch") ||
+    // Alerts are raised while another scale than the actual one is proposed (D-19).
+    (within === "auto_scaler" && part["kind"] === "alerter");
+  const read = Object.entries(ins as JsonObject).filter(([port, from]) => !left(port, from));
+  const config = (rest["config"] ?? {}) as JsonObject;
+  // A ramp hands its label values on to its sampler (D-6).
+  const { pass_through_label_values, pass_through_label_values_config_key, ...others } = config;
+  const kept = within === "load_ramp" ? others : config;
+  return { ...rest, config: kept, in: Object.fromEntries(read) };
+}
+
+const WRAPPERS: Readonly<Record<string, DescMessage>> = {
+  classifiers: ClassifierWrapperSchema,
+  concurrency_limiter: ConcurrencyLimiterWrapperSchema,
+  concurrency_scheduler: ConcurrencySchedulerWrapperSchema,
+  flux_meter: FluxMeterWrapperSchema,
+  infra_meter: InfraMeterWrapperSchema,
+  load_scheduler: LoadSchedulerWrapperSchema,
+  pod_scaler: PodScalerWrapperSchema,
+  policies: PolicyWrapperSchema,
+  quota_scheduler: QuotaSchedulerWrapperSchema,
+  rate_limiter: RateLimiterWrapperSchema,
+  sampler: SamplerWrapperSchema,
+};
+
+function storeDiffers(policy: CompiledPolicy, folder: string): string | undefined {
+  const file = join(folder, "compiled.json");
+  if (!existsSync(file)) return undefined;
+  const text = readFileSync(file, "utf8").replaceAll("aperture-cloud", "default");
+  const recorded = JSON.parse(text) as Readonly<Record<string, unknown>>;
+  const own = new Map([...configEntries(policy), policyEntry(policy, "ETCD")]);
+  for (const key of new Set([...Object.keys(recorded), ...own.keys()])) {
+    const bytes = own.get(key);
+    if (bytes === undefined) return `store: wanted ${key}, got none`;
+    if (!(key in recorded)) return `store: wanted no ${key}`;
+    const got = decoded(key, bytes, policy.hash);
+    const difference = valuesDiffer(recorded[key], got, key);
+    if (difference !== undefined) return `store ${difference}`;
+  }
+  return undefined;
+}
+
+/** Zero values are left out, as they are in the recordings. */
+function decoded(key: string, value: Uint8Array, hash: string): unknown {
+  const schema = WRAPPERS[key.split("/")[2] ?? ""];
+  if (schema === undefined) return `a message of unknown kind under ${key}`;
+  const json = toJson(schema, fromBinary(schema, value), { useProtoFieldName: true });
+  return JSON.parse(JSON.stringify(json).replaceAll(hash, HASH));
+}
+
+function valuesDiffer(wanted: unknown, got: unknown, at: string): string | undefined {
+  if (isDeepStrictEqual(wanted, got)) return undefined;
+  if (isObject(wanted) && isObject(got)) {
+    for (const key of new Set([...Object.keys(wanted), ...Object.keys(got)])) {
+      // The status of a refusal that nobody chose is filled in here (D-31).
+      if (key === "denied_response_status_code" && wanted[key] === undefined) continue;
+      // A ramp hands its label values on to its sampler (D-6).
+      if (key.startsWith("pass_through_label_values") && wanted[key] === undefined) continue;
+      const difference = valuesDiffer(wanted[key], got[key], `${at} ${key}`);
+      if (difference !== undefined) return difference;
+    }
+    return undefined;
+  }
+  return `${at}: wanted ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
