@@ -4,6 +4,7 @@
 import type { WindowRow } from "./run/rows.ts";
 import type { Outcome } from "./run/verdicts.ts";
 import { round } from "./run/verdicts.ts";
+import { shortLabel } from "./scenario/expectation.ts";
 import type { Simulation } from "./simulate.ts";
 
 export function holds({ outcomes }: Simulation): boolean {
@@ -58,7 +59,7 @@ function requestLines(rows: readonly WindowRow[]): readonly string[] {
 }
 
 function labelText(labels: Readonly<Record<string, string>> = {}): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+  const pairs = Object.entries(labels).map(([name, value]) => `${shortLabel(name)}=${value}`);
   return pairs.join(" ") || "no labels";
 }
 

@@ -7,6 +7,8 @@ import { describe, it, type TestContext } from "node:test";
 import { sluice } from "../../src/cli/sluice.ts";
 import { folderOf } from "../kit/folder.ts";
 
+const ROOT = join(import.meta.dirname, "../..");
+
 async function run(...args: readonly string[]) {
   let out = "";
   let err = "";
@@ -162,5 +164,20 @@ describe("sluice simulate", () => {
     const gone = files(t, { scenario: SCENARIO.replace("level.csv", "gone.csv") });
     assert.match(await asked(gone.level, "--scenario", gone.scene), /gone.csv: wanted a file/);
     assert.match(await asked(level, "--scenario", scene, "--plto", "x"), /--plto/);
+  });
+
+  it("prints what the guide says that it prints", async () => {
+    const guide = readFileSync(join(ROOT, "deploy/GUIDE.md"), "utf8");
+    const blocks = guide.matchAll(/^\$ npm run -s sluice -- simulate (.*)\n([^`]*)^```$/gm);
+    let compared = 0;
+    for (const [, line = "", shown = ""] of blocks) {
+      const args = line.replace(/ --plot \S+/, "").split(" ");
+      const { out } = await run(...args.map((arg) => arg.replace(/^deploy/, `${ROOT}/deploy`)));
+      const printed = new Set(out.split("\n"));
+      const wrong = shown.split("\n").filter((each) => !printed.has(each));
+      assert.deepEqual(wrong, [], line);
+      compared++;
+    }
+    assert.equal(compared, 3);
   });
 });

@@ -249,7 +249,12 @@ function subject(measure: Measure): string {
 }
 
 function ofWhich({ service, labels }: Which): string {
-  const named = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+  const named = Object.entries(labels).map(([name, value]) => `${shortLabel(name)}=${value}`);
   const parts = [...(service === undefined ? [] : [service]), ...named];
   return parts.length === 0 ? "" : ` of ${parts.join(" ")}`;
+}
+
+/** Of a header only its name: what comes before it is the same for all. */
+export function shortLabel(name: string): string {
+  return name.replace(/^http\.request\.header\./, "");
 }
