@@ -38,7 +38,7 @@ import { makeUnaryOperator } from "./components/unary-operator.ts";
 import { makeVariable } from "./components/variable.ts";
 import type { Configs, Kind, Leaf } from "./plan.ts";
 
-const MAKES: { readonly [K in Kind]: Make<K> } = {
+const MAKES: Readonly<{ [K in Kind]: Make<K> }> = {
   alerter: makeAlerter,
   and: makeAnd,
   arithmetic_combinator: makeArithmeticCombinator,

@@ -236,6 +236,9 @@ test("dynamic configuration: from the start, on change, and none means none", ()
   world.circuit.configure({ a: 5, b: { c: { value: 1, special_value: "NaN" } } });
   assert.deepEqual(world.tick(), [1, 1, 1]);
   assert.deepEqual(world.setAside, ["a", "b.c"]);
+  // No value is no wrong value.
+  world.circuit.configure({ a: null, b: { c: null } });
+  assert.deepEqual(world.setAside, ["a", "b.c"]);
   world.circuit.configure({ a: { value: 5 } });
   world.circuit.configure(undefined);
   assert.deepEqual(world.tick(), [1, 1, 1]);

@@ -23,7 +23,7 @@ function whole(base: number, exponent: number): number {
   let square = base;
   for (let left = exponent; left > 0; left = Math.floor(left / 2)) {
     if (left % 2 === 1) product *= square;
-    if (left > 1) square *= square;
+    square *= square;
   }
   return product;
 }
