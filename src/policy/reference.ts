@@ -61,7 +61,7 @@ export function componentsPage(): string {
   return `${lines.join("\n").trimEnd()}\n`;
 }
 
-const INTRODUCTION = [
+const INTRODUCTION: readonly string[] = [
   "A policy is a circuit of components that runs once in every tick, and resources beside it. A reading is a",
   "number or *invalid*; an unconnected in-port reads invalid. Windows and waits count in ticks, rounded up.",
   "Keys are snake_case, durations decimal seconds with the suffix `s`. An absent key has its default; an",

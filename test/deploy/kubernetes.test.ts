@@ -3,7 +3,6 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -16,6 +15,7 @@ import { configOf } from "../kit/config.ts";
 import { eventually } from "../kit/eventually.ts";
 import { folderOf } from "../kit/folder.ts";
 import { standaloneProcess } from "../kit/standalone.ts";
+import { OPTIONS } from "../policy/kit.ts";
 import { envoy } from "../tools/install.ts";
 
 interface Probe {
@@ -116,9 +116,9 @@ test("the policies compile", () => {
     text,
   }));
   assert.ok(texts.length > 0);
-  const set = compileSet(texts, (text) => createHash("sha256").update(text).digest("hex"));
+  const set = compileSet(texts, OPTIONS);
   assert.deepEqual(set.findings, []);
-  assert.ok(set.policies.every(({ of }) => of.rules.length > 0));
+  assert.ok(set.policies.every(({ of }) => of.configs.length > 0));
 });
 
 test("Envoy's bootstrap is deploy/envoy/sidecar.yaml, reachable from outside, and Envoy takes it", () => {

@@ -48,7 +48,7 @@ export type Actuating = {
   };
 }[keyof Actuated];
 
-const TABLES: { readonly [Kind in keyof Actuated]: Message<Actuated[Kind]> } = {
+const TABLES: Readonly<{ [Kind in keyof Actuated]: Message<Actuated[Kind]> }> = {
   rate_limiter: rateLimiter,
   quota_scheduler: quotaScheduler,
   concurrency_limiter: concurrencyLimiter,

@@ -29,44 +29,38 @@ export function configName(
   policyName: string,
   { kind, name }: Pick<AgentConfig, "kind" | "name">,
 ): string {
-  switch (kind) {
-    case "classifiers":
-      return classifierKey(group, policyName, name);
-    case "flux_meter":
-      return fluxMeterKey(group, name);
-    case "infra_meter":
-      return infraMeterKey(group, policyName, name);
-    default:
-      return componentKey(group, policyName, name);
-  }
+  if (kind === "classifiers") return classifierKey(group, policyName, name);
+  if (kind === "flux_meter") return fluxMeterKey(group, name);
+  if (kind === "infra_meter") return infraMeterKey(group, policyName, name);
+  return componentKey(group, policyName, name);
 }
 
 export function configBytes(policy: PolicyIdentity, config: AgentConfig): Uint8Array {
   const { kind, name, message } = config;
   const policy_name = policy.name;
   const attributes = { policy_name, policy_hash: policy.hash };
-  switch (kind) {
-    case "classifiers":
-      return encodeJson("aperture.policy.sync.v1.ClassifierWrapper", {
-        classifier_attributes: { ...attributes, classifier_index: name },
-        classifier: message,
-      });
-    case "flux_meter":
-      return encodeJson("aperture.policy.sync.v1.FluxMeterWrapper", {
-        flux_meter: message,
-        flux_meter_name: name,
-        policy_name,
-      });
-    case "infra_meter":
-      return encodeJson("aperture.policy.sync.v1.InfraMeterWrapper", {
-        infra_meter: message,
-        infra_meter_name: name,
-        policy_name,
-      });
-    default:
-      return encodeJson(WRAPPERS[kind], {
-        common_attributes: { ...attributes, component_id: name },
-        [kind]: message,
-      });
+  if (kind === "classifiers") {
+    return encodeJson("aperture.policy.sync.v1.ClassifierWrapper", {
+      classifier_attributes: { ...attributes, classifier_index: name },
+      classifier: message,
+    });
   }
+  if (kind === "flux_meter") {
+    return encodeJson("aperture.policy.sync.v1.FluxMeterWrapper", {
+      flux_meter: message,
+      flux_meter_name: name,
+      policy_name,
+    });
+  }
+  if (kind === "infra_meter") {
+    return encodeJson("aperture.policy.sync.v1.InfraMeterWrapper", {
+      infra_meter: message,
+      infra_meter_name: name,
+      policy_name,
+    });
+  }
+  return encodeJson(WRAPPERS[kind], {
+    common_attributes: { ...attributes, component_id: name },
+    [kind]: message,
+  });
 }
