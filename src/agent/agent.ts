@@ -18,7 +18,7 @@ import type { Log } from "#telemetry/log.ts";
 import type { Metrics } from "#telemetry/metrics.ts";
 import { ServerMetrics } from "#telemetry/server-metrics.ts";
 import { follow } from "./follow.ts";
-import { openDebugPort, openMainPort } from "./ports.ts";
+import { type Guests, openDebugPort, openMainPort } from "./ports.ts";
 
 export interface AgentOptions {
   readonly config: AgentConfig;
@@ -32,6 +32,8 @@ export interface AgentOptions {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly argv: readonly string[];
+  /** What others who live in this process show on its main port. */
+  readonly guests?: Guests;
   /** Something essential broke while serving. */
   fail(message: string, cause?: unknown): void;
 }

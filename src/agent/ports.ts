@@ -17,13 +17,19 @@ import type { Health } from "#host/health.ts";
 import { info } from "#host/info.ts";
 import { profiles } from "#host/profiles.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/routes.ts";
-import type { Route } from "#serve/handler.ts";
+import type { Route, Service } from "#serve/handler.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import type { PortLog, ServerMeter } from "#serve/settings.ts";
 import type { Log } from "#telemetry/log.ts";
 import { type Metrics, metricsRoute } from "#telemetry/metrics.ts";
 
 const SERVICE = "sluice-agent";
+
+/** Routes and services of another half that shares the port. */
+export interface Guests {
+  readonly routes: readonly Route[];
+  readonly services: readonly Service[];
+}
 
 export interface PortsOptions {
   readonly config: AgentConfig;
@@ -36,6 +42,7 @@ export interface PortsOptions {
   readonly chance: Chance;
   readonly argv: readonly string[];
   readonly meter: ServerMeter;
+  readonly guests?: Guests;
 }
 
 /** The JSON doors and everything by which the process shows itself. */
@@ -69,11 +76,12 @@ export async function openMainPort(options: PortsOptions & Behind): Promise<Port
   const doors = (await forwardedRoutes(options)) ?? jsonRoutes(door);
   const profiling = profiles(config.profilers, { service: SERVICE, argv, clock });
   scope.add("processor profile", await profiling.start());
-  const grpc = services(door, logs);
+  const { guests } = options;
+  const grpc = [...services(door, logs), ...(guests?.services ?? [])];
   const port = await openPort({
     settings: config.server,
     services: grpc,
-    routes: agentRoutes(options, doors, profiling.routes),
+    routes: [...agentRoutes(options, doors, profiling.routes), ...(guests?.routes ?? [])],
     clock,
     log: portLog(log),
     meter,

@@ -1,158 +1,229 @@
-// The controller of a directory: documents become rules and numbers in the store. A set that cannot be used
-// whole changes nothing; what stood before stays in force and the fault is said in log, status and metric.
+// The controller: policies out of a directory and out of the store become circuits that tick and publish.
+// Files that cannot be used whole change nothing; what stood before stays in force, and the fault is said in
+// log, status and metric.
 
 import { createHash } from "node:crypto";
-import { join, parse } from "node:path";
+import { hostname } from "node:os";
+import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
+import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
 import type { Stop } from "#base/scope.ts";
-import { findingLine, noticeLine } from "#policy/report.ts";
-import { compileSet, type PolicySet } from "#policy/set.ts";
-import { storedRules } from "#store/rules.ts";
-import type { Op, Store } from "#store/store.ts";
-import { readDocuments, watchDirectory } from "./directory.ts";
+import type { StatusNode } from "#host/status.ts";
+import type { CompileOptions } from "#policy/compiled.ts";
+import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
+import { Asker } from "#prometheus/asker.ts";
+import type { Route, Service } from "#serve/handler.ts";
+import type { Store } from "#store/store.ts";
+import { Alerts } from "#telemetry/alertmanager.ts";
+import { CircuitMetrics } from "#telemetry/circuit-metrics.ts";
+import type { LogFields } from "#telemetry/log-line.ts";
+import type { Source } from "#telemetry/metrics-table.ts";
+import type { Environment } from "#wire/http-caller.ts";
+import { Desk } from "./desk.ts";
+import { watchDirectory } from "./directory.ts";
+import { Folder } from "./folder.ts";
+import { watchTicks } from "./liveness.ts";
+import type { Loop } from "./loop.ts";
+import { type Measures, type OwnMeters, openMeasures } from "./measures.ts";
+import { Outbox } from "./outbox.ts";
+import { showPolicy } from "./policy-status.ts";
+import { FOLLOWED, Roster } from "./roster.ts";
+import type { ControllerSettings } from "./settings.ts";
 
 /** Where a controller speaks. */
 export interface ControllerVoice {
-  info(message: string): void;
-  warn(message: string): void;
-  error(message: string): void;
+  info(fields: LogFields, message: string): void;
+  warn(fields: LogFields, message: string): void;
+  error(fields: LogFields, message: string): void;
 }
 
-/** A place in the status tree. */
-export interface ControllerStatus {
-  ok(message: string): void;
-  fail(message: string): void;
-}
-
-export interface ControllerMetrics {
+export interface PolicyCounts {
   standing(counts: { readonly loaded: number; readonly refused: number }): void;
   reloaded(result: "success" | "failure"): void;
 }
 
+/** The meters of the process: read for queries where no server is configured, and told what circuits do. */
+export interface ProcessMeters extends OwnMeters {
+  add(source: Source): () => void;
+}
+
 export interface ControllerOptions {
+  readonly settings: ControllerSettings;
   readonly directory: string;
   readonly store: Store;
   readonly clock: Clock;
+  readonly chance: Chance;
+  readonly env: Environment;
   readonly voice: ControllerVoice;
-  readonly status: ControllerStatus;
-  readonly metrics: ControllerMetrics;
+  /** The root of the status tree. */
+  readonly status: StatusNode;
+  readonly counts: PolicyCounts;
+  readonly meters: ProcessMeters;
+  /** Something without which circuits cannot go on broke. */
+  readonly fail: (message: string, cause?: unknown) => void;
 }
 
 export interface Controller {
+  readonly desk: PolicyDesk;
+  /** What it shows on the port of its process. */
+  readonly routes: readonly Route[];
+  readonly services: readonly Service[];
   readonly stop: Stop;
 }
 
 /**
- * Publishes what the directory holds and keeps following it.
+ * Starts every policy and keeps following directory and store. When it returns, configurations and first
+ * decisions stand in the store.
  * @throws Fault INVALID_ARGUMENT with every finding when the documents cannot be used at the start.
  */
 export async function startController(options: ControllerOptions): Promise<Controller> {
-  const publisher = new Publisher(options);
-  const set = await publisher.compile();
-  if (set.findings.length > 0) {
-    const lines = set.findings.map(findingLine).join("\n  ");
-    throw new Fault("INVALID_ARGUMENT", `the policies cannot be used:\n  ${lines}`);
+  const parts = assemble(options);
+  try {
+    return await start(options, parts);
+  } catch (thrown) {
+    await parts.close();
+    throw thrown;
   }
-  await publisher.publish(set);
-  const watching = watchDirectory(
-    options.directory,
-    options.clock,
-    () => publisher.reload(),
-    (fault) => publisher.unread(fault),
+}
+
+type Parts = ReturnType<typeof assemble>;
+
+async function start(options: ControllerOptions, parts: Parts): Promise<Controller> {
+  const { store, clock, directory, fail } = options;
+  const { roster, folder, outbox } = parts;
+  const following = new AbortController();
+  const first = Promise.withResolvers<void>();
+  const followed = followStore(store, roster, following.signal, first.resolve);
+  followed.then(
+    () => following.signal.aborted || fail("the store ended its watch"),
+    (thrown: unknown) => {
+      first.reject(thrown);
+      if (!following.signal.aborted) fail("following the store failed", thrown);
+    },
   );
-  return { stop: () => watching.close() };
+  const end = async () => {
+    following.abort();
+    await followed.catch(() => undefined);
+  };
+  try {
+    await first.promise;
+    await folder.start();
+    await outbox.settled();
+  } catch (thrown) {
+    await end();
+    throw thrown;
+  }
+  const watching = watchDirectory(
+    directory,
+    clock,
+    () => folder.reload(),
+    (fault) => folder.unread(fault),
+  );
+  return {
+    desk: parts.desk,
+    routes: policyRoutes(parts.desk),
+    services: [policyService(parts.desk)],
+    stop: async () => {
+      await watching.close();
+      await end();
+      await parts.close();
+    },
+  };
 }
 
-class Publisher {
-  readonly #options: ControllerOptions;
-  #published: ReadonlyMap<string, Uint8Array> = new Map();
-  /** How many policies stand in the store. */
-  #loaded = 0;
-  /** Names of the policies and their hashes as last told; undefined after a failure. */
-  #standing: string | undefined;
-
-  constructor(options: ControllerOptions) {
-    this.#options = options;
-  }
-
-  async compile(): Promise<PolicySet> {
-    const { directory } = this.#options;
-    const documents = await readDocuments(directory);
-    const texts = [...documents].map(([file, text]) => ({
-      source: join(directory, file),
-      stem: parse(file).name,
-      text,
-    }));
-    return compileSet(texts, (text) => createHash("sha256").update(text).digest("hex"));
-  }
-
-  async reload(): Promise<void> {
-    const set = await this.compile();
-    if (set.findings.length === 0) await this.publish(set);
-    else this.#refuse(set);
-  }
-
-  /** Writes the difference to what stands, in one revision: nothing is taken away to be written again. */
-  async publish(set: PolicySet): Promise<void> {
-    const rules = set.policies.flatMap(({ of }) => of.rules);
-    const decisions = set.policies.flatMap(({ of }) => of.decisions);
-    const wanted = storedRules(rules, decisions);
-    const ops = difference(this.#published, wanted);
-    if (ops.length > 0) await this.#options.store.commit(ops);
-    this.#published = wanted;
-    this.#loaded = set.policies.length;
-    this.#tell(set, ops.length > 0);
-  }
-
-  #tell(set: PolicySet, changed: boolean): void {
-    const { voice, status, metrics } = this.#options;
-    const names = set.policies.map(({ of }) => `${of.name} (${of.hash})`).join(", ");
-    const none = "no policies: every request passes, those in ramp mode excepted";
-    const standing = names === "" ? none : `policies in force: ${names}`;
-    status.ok(standing);
-    metrics.standing({ loaded: this.#loaded, refused: 0 });
-    if (standing === this.#standing && !changed) return;
-    this.#standing = standing;
-    metrics.reloaded("success");
-    for (const warning of set.warnings) voice.warn(noticeLine(warning));
-    for (const observing of set.observing) voice.info(noticeLine(observing));
-    if (names === "") voice.warn(standing);
-    else voice.info(standing);
-  }
-
-  /** The documents could not even be read, or what they say could not be written. */
-  unread(fault: Fault): void {
-    this.#fail([fault.message]);
-  }
-
-  #refuse(set: PolicySet): void {
-    this.#fail(set.findings.map(findingLine));
-    const files = new Set(set.findings.map(({ source }) => source));
-    this.#options.metrics.standing({ loaded: this.#loaded, refused: files.size });
-  }
-
-  #fail(lines: readonly string[]): void {
-    const { voice, status, metrics } = this.#options;
-    for (const line of lines) voice.error(line);
-    voice.error("the policies were not taken over; those in force before stay");
-    status.fail(`the policies in the directory were not taken over: ${lines.join("; ")}`);
-    metrics.reloaded("failure");
-    // The way back is told even where nothing has changed since.
-    this.#standing = undefined;
+async function followStore(store: Store, roster: Roster, signal: AbortSignal, first: () => void) {
+  for await (const batch of store.watch(FOLLOWED, signal)) {
+    roster.takeStored(batch);
+    first();
   }
 }
 
-function difference(
-  from: ReadonlyMap<string, Uint8Array>,
-  to: ReadonlyMap<string, Uint8Array>,
-): readonly Op[] {
-  const ops: Op[] = [];
-  for (const [key, value] of to) {
-    const before = from.get(key);
-    if (before === undefined || Buffer.compare(before, value) !== 0)
-      ops.push({ kind: "put", key, value });
+function assemble(options: ControllerOptions) {
+  const { settings, directory, store, clock, chance, env, voice, status, counts, meters } = options;
+  const policies = status.at("system", "policies");
+  const warn = (fields: LogFields, message: string) => voice.warn(fields, message);
+  const metrics = new CircuitMetrics();
+  const measures = openMeasures({ settings, meters, env, clock, warn });
+  const asker = new Asker({
+    ...{ measure: measures.measure, clock, chance, meter: metrics },
+    settings: settings.policies.promql_jobs_scheduler,
+  });
+  const alerts = new Alerts({
+    ...{ clients: settings.alertmanagers.clients, channel_size: settings.alerter.channel_size },
+    ...{ batch: settings.otel.batch_alerts, proxy: settings.client.proxy, env, clock },
+    ...{ hostname: hostname(), log: voice },
+  });
+  const outbox = openOutbox(options, metrics);
+  const compile = (texts: readonly PolicyText[]): PolicySet =>
+    compileSet(texts, { digest: sha256, queries: measures.dialect } satisfies CompileOptions);
+  const compileOne = (source: string, stem: string, text: string) =>
+    compile([{ source, stem, text }]);
+  const roster: Roster = new Roster({
+    world: { clock, outbox, asker, alerts, metrics, warn },
+    compile: compileOne,
+    loaded: (loop) => {
+      showPolicy(policies, loop, () => clock.wall());
+      warnOfUnknown(loop, measures, voice);
+    },
+    unloaded: (name) => policies.remove("key", name),
+    failed: (name, fault) => voice.error({ policy: name }, `not taken over: ${fault.message}`),
+    changed: (loops) => measures.want(queriesOf(loops)),
+  });
+  const folder = new Folder({ directory, roster, voice, status: policies, counts, compile });
+  const desk = new Desk({
+    ...{ roster, store, clock, compile: compileOne },
+    refused: (source) => folder.refused(source),
+  });
+  const spoken = [metrics, alerts].map((source) => meters.add(source));
+  const unwatch = watchTicks(settings.liveness, clock, status, roster);
+  const close = async () => {
+    unwatch();
+    roster.stop();
+    asker.close();
+    await Promise.all([measures.close(), alerts.close(), outbox.close()]);
+    for (const remove of spoken) remove();
+  };
+  return { roster, folder, desk, outbox, close };
+}
+
+function openOutbox({ store, clock, voice, status }: ControllerOptions, metrics: CircuitMetrics) {
+  const node = status.at("system", "policies").at("system", "publishing");
+  return new Outbox({
+    store,
+    clock,
+    committed: (again) => {
+      metrics.committed("success");
+      if (again) voice.info({}, "the store takes configurations and decisions again");
+      node.ok("published");
+    },
+    failed: (fault) => {
+      metrics.committed("failure");
+      const message = `not published, tried again: ${fault.message}`;
+      voice.error({ error: fault }, message);
+      node.fail(message);
+    },
+  });
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function queriesIn(loop: Loop): readonly string[] {
+  return (loop.version.policy.circuit?.leaves ?? []).flatMap(({ kind, config }) => {
+    if (kind === "promql") return [config.query_string];
+    return kind === "load_actuator" && config.tokens_query !== "" ? [config.tokens_query] : [];
+  });
+}
+
+function queriesOf(loops: ReadonlyMap<string, Loop>): readonly string[] {
+  return [...loops.values()].flatMap(queriesIn);
+}
+
+function warnOfUnknown(loop: Loop, measures: Measures, voice: ControllerVoice): void {
+  const names = new Set(queriesIn(loop).flatMap((query) => measures.unknown(query)));
+  for (const metric of names) {
+    const fields = { policy: loop.version.policy.name, metric };
+    voice.warn(fields, `a query reads ${metric}, which Sluice does not measure: it has no values`);
   }
-  for (const key of from.keys()) if (!to.has(key)) ops.push({ kind: "delete", key });
-  return ops;
 }

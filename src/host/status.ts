@@ -3,11 +3,25 @@
 
 import type { Clock } from "#base/clock.ts";
 
+/** As protojson has an `Any`: the type's URL, and the members of the message. */
+export interface StatusMessage {
+  readonly "@type": string;
+  /** Of the well-known types. */
+  readonly value?: unknown;
+  readonly [member: string]: unknown;
+}
+
+/** What a node says when it is asked. */
+export interface Told {
+  readonly message: StatusMessage;
+  /** Undefined: it is well. */
+  readonly error: string | undefined;
+  /** Unix ms: when it was so. */
+  readonly at: number;
+}
+
 export interface StatusView {
-  readonly message: {
-    readonly "@type": "type.googleapis.com/google.protobuf.StringValue";
-    readonly value: string;
-  } | null;
+  readonly message: StatusMessage | null;
   readonly error: { readonly message: string } | null;
   /** RFC 3339, UTC. */
   readonly timestamp: string | null;
@@ -26,6 +40,7 @@ export class StatusNode {
   readonly #clock: Clock;
   readonly #below = new Map<string, StatusNode>();
   #status: StatusView = SILENT;
+  #tell: (() => Told) | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -55,18 +70,26 @@ export class StatusNode {
 
   ok(message: string): void {
     const type = "type.googleapis.com/google.protobuf.StringValue";
-    const told = { "@type": type, value: message } as const;
-    this.#status = { message: told, error: null, timestamp: this.#now() };
+    const told = { "@type": type, value: message };
+    this.#tell = undefined;
+    this.#status = { message: told, error: null, timestamp: this.#stamp() };
   }
 
   /** `message` is shown to whoever may ask for the status: no secrets in it. */
   fail(message: string): void {
-    this.#status = { message: null, error: { message }, timestamp: this.#now() };
+    this.#tell = undefined;
+    this.#status = { message: null, error: { message }, timestamp: this.#stamp() };
+  }
+
+  /** For what changes more often than anybody looks: made when it is asked for. */
+  tells(tell: () => Told): void {
+    this.#tell = tell;
   }
 
   /** The first error here or below, with the path to it; undefined when all is well. */
   trouble(): string | undefined {
-    if (this.#status.error !== null) return this.#status.error.message;
+    const { error } = this.#now();
+    if (error !== null) return error.message;
     for (const [name, node] of this.#below) {
       const found = node.trouble();
       if (found !== undefined) return `${name}: ${found}`;
@@ -77,10 +100,17 @@ export class StatusNode {
   view(): GroupView {
     const below = [...this.#below].sort(([a], [b]) => (a < b ? -1 : 1));
     const groups = Object.fromEntries(below.map(([name, node]) => [name, node.view()]));
-    return { status: this.#status, groups };
+    return { status: this.#now(), groups };
   }
 
-  #now(): string {
+  #now(): StatusView {
+    const told = this.#tell?.();
+    if (told === undefined) return this.#status;
+    const error = told.error === undefined ? null : { message: told.error };
+    return { message: told.message, error, timestamp: timestamp(told.at) };
+  }
+
+  #stamp(): string {
     return timestamp(this.#clock.wall());
   }
 }

@@ -67,20 +67,16 @@ export async function startStandalone(options: StandaloneOptions): Promise<Agent
   scope.add("health", health.close);
   const store = memoryStore();
   scope.add("store", () => store.close());
-  const voice = log.child("policies");
   const policyMetrics = new PolicyMetrics();
   metrics.add(policyMetrics);
   const controller = await startController({
+    settings: config.controller.config,
     directory: policies,
-    store,
-    clock,
-    voice: {
-      info: (message) => voice.info({}, message),
-      warn: (message) => voice.warn({}, message),
-      error: (message) => voice.error({}, message),
-    },
-    status: health.root.at("system", "policies"),
-    metrics: policyMetrics,
+    ...{ store, clock, chance, env: life.env, fail: life.fail },
+    voice: log.child("policies"),
+    status: health.root,
+    counts: policyMetrics,
+    meters: metrics,
   });
   scope.add("controller", controller.stop);
   const debugPort = config.agent.origins.get("otel.ports.debug_port");
@@ -95,6 +91,7 @@ export async function startStandalone(options: StandaloneOptions): Promise<Agent
     clock,
     chance,
     argv: life.argv,
+    guests: controller,
     fail: life.fail,
   });
 }

@@ -176,11 +176,12 @@ class SignalCounts {
     if (this.#infinite > 0) to.number("infinite_signal_readings_total", labels, this.#infinite);
   }
 
-  /** Without a reading the quantiles are NaN. */
+  /** Without a reading there are no quantiles. */
   #summary(): Summary {
     const sorted = this.#window.slice(0, Math.min(this.#count, this.#window.length)).sort();
     const rank = (quantile: number) => Math.max(0, Math.ceil(quantile * sorted.length) - 1);
-    const values = QUANTILES.map((quantile) => sorted[rank(quantile)] ?? Number.NaN);
-    return { quantiles: QUANTILES, values, sum: this.#sum, count: this.#count };
+    const quantiles = sorted.length === 0 ? [] : QUANTILES;
+    const values = quantiles.map((quantile) => sorted[rank(quantile)] ?? Number.NaN);
+    return { quantiles, values, sum: this.#sum, count: this.#count };
   }
 }

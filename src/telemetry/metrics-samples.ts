@@ -24,6 +24,13 @@ const PARTS: Readonly<Record<MetricType, readonly string[]>> = {
   summary: ["", "_sum", "_count"],
 };
 
+/** Whether there is a metric whose samples have this name. */
+export function isSeriesName(name: string): boolean {
+  return Object.entries(METRICS).some(([metric, { type }]) =>
+    PARTS[type].some((part) => metric + part === name),
+  );
+}
+
 /** Samples of the series names that are wanted, as they are now; what nobody wants is not gathered either. */
 export function samples(
   sources: Iterable<Source>,

@@ -100,7 +100,7 @@ export const METRICS = {
     type: "summary",
     labels: SIGNAL,
     about:
-      "Valid finite readings of a signal, one per tick. Quantiles 0, 0.01, 0.05, 0.5, 0.9, 0.99 and 1, exact over the last 128 readings.",
+      "Valid finite readings of a signal, one per tick. Quantiles 0, 0.01, 0.05, 0.5, 0.9, 0.99 and 1, exact over the last 128 readings; none before the first.",
   },
   invalid_signal_readings_total: {
     type: "counter",
@@ -228,7 +228,7 @@ export interface Buckets {
   readonly sum: number;
 }
 
-/** Quantiles that their source has computed; NaN where nothing was observed. */
+/** Quantiles that their source has computed; none where nothing was observed. */
 export interface Summary {
   readonly quantiles: readonly number[];
   /** One for each quantile. */

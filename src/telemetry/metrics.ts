@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Format } from "./metrics-exposition.ts";
 import { type Gathered, gather } from "./metrics-gather.ts";
-import { type MetricSample, samples } from "./metrics-samples.ts";
+import { isSeriesName, type MetricSample, samples } from "./metrics-samples.ts";
 import {
   type Buckets,
   METRICS,
@@ -68,6 +68,11 @@ export class Metrics {
    */
   samples(wanted: (name: string) => boolean): Iterable<MetricSample> {
     return samples(this.#all(), wanted);
+  }
+
+  /** Whether there is a series name such as this, with or without a sample yet. */
+  knows(name: string): boolean {
+    return isSeriesName(name);
   }
 
   /** The page in the form that the `accept` header prefers. Throws INTERNAL when pedantic and inconsistent. */

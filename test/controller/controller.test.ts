@@ -1,85 +1,336 @@
-// What a controller says about its directory, in status and metric: on failures, and on the way back.
+// Policies of a directory through their lives: what is published and when, what is kept over a change, and
+// what is said when something is wrong.
 
 import assert from "node:assert/strict";
-import { mkdirSync, renameSync, rmdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { startController } from "#controller/controller.ts";
-import { memoryStore } from "#store/memory.ts";
-import { fakeClock } from "../kit/clock.ts";
-import { folderOf } from "../kit/folder.ts";
-import { until } from "../kit/port.ts";
+import { type Bench, bench, counting, decisionsOf, variable } from "./kit.ts";
 
 const EMPTY = "circuit: { components: [] }\n";
+const KEY = "agent_group-default-policy-c-component_id-root";
 
-async function controllerOn(t: TestContext, directory: string) {
-  const told = { status: "", errors: [] as string[], reloads: { success: 0, failure: 0 } };
-  const clock = fakeClock();
-  const store = memoryStore();
-  t.after(() => store.close());
-  const controller = await startController({
-    directory,
-    store,
-    clock,
-    voice: {
-      info: () => undefined,
-      warn: () => undefined,
-      error: (line) => told.errors.push(line),
-    },
-    status: {
-      ok() {
-        told.status = "ok";
-      },
-      fail(message) {
-        told.status = message;
-      },
-    },
-    metrics: {
-      standing: () => undefined,
-      reloaded(result) {
-        told.reloads[result] += 1;
-      },
-    },
-  });
-  t.after(() => controller.stop("drain"));
-  const when = (what: string, holds: () => boolean) =>
-    until(what, () => {
-      clock.advance(500);
-      return holds();
-    });
-  return { told, when };
+async function numbers(of: Bench) {
+  const found = [...(await decisionsOf(of))].map(([key, { commonAttributes, ...rest }]) => ({
+    key,
+    hash: commonAttributes.policyHash,
+    capacity: rest.rateLimiterDecision?.bucketCapacity ?? 0,
+  }));
+  return found[0] ?? { key: "", hash: "", capacity: Number.NaN };
 }
 
+const hashOf = ({ controller }: Bench, name: string) => {
+  const { text } = controller.desk.graph(name, "json", 0);
+  return (JSON.parse(text) as { readonly hash: string }).hash;
+};
+
+test("a policy's configuration and its first decisions stand in one commit, before anything else", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const [first] = made.commits;
+  assert.ok(first?.has(`/config/rate_limiter/${KEY}.1`));
+  assert.ok(first?.has(`/decisions/rate_limiter/${KEY}.1`));
+  assert.ok(first?.has("/config/policies/c"));
+  assert.equal((await numbers(made)).hash, hashOf(made, "c"));
+});
+
+test("each tick's decisions are one commit; what did not change is not written", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const { clock, commits, turn } = made;
+  for (let tick = 2; tick <= 5; tick++) {
+    clock.advance(1_000);
+    await turn();
+    assert.equal((await numbers(made)).capacity, tick - 1);
+    assert.deepEqual([...(commits.at(-1)?.keys() ?? [])], [`/decisions/rate_limiter/${KEY}.1`]);
+  }
+  assert.equal(commits.length, 5);
+});
+
+test("over a change an integrator goes on, keys are overwritten in place and decisions have the new hash at once", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const { clock, commits, write, when } = made;
+  clock.advance(9_000);
+  const [before, hash] = [(await numbers(made)).capacity, hashOf(made, "c")];
+  const count = commits.length;
+  // Another component in front of the limiter, so that its id changes too.
+  const extra =
+    "    - variable: { constant_output: { value: 1 }, out_ports: { output: { signal_name: X } } }\n";
+  write("c.yaml", counting({ extra }));
+  await when("the change is in force", () => hashOf(made, "c") !== hash);
+  const after = await numbers(made);
+  assert.equal(after.key, "c root.2");
+  assert.equal(after.hash, hashOf(made, "c"));
+  assert.ok(after.capacity > before, `${after.capacity} follows ${before}`);
+  await made.turn();
+  const swap = commits.slice(count).find((each) => each.has("/config/policies/c"));
+  assert.equal(swap?.get(`/config/rate_limiter/${KEY}.1`), null);
+  assert.ok(swap?.get(`/config/rate_limiter/${KEY}.2`));
+  assert.ok(swap?.get(`/decisions/rate_limiter/${KEY}.2`));
+  assert.equal(swap?.get(`/decisions/rate_limiter/${KEY}.1`), null);
+});
+
+test("a component that changes starts anew; the limiter's key is put, never deleted", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const { clock, commits, write, when } = made;
+  clock.advance(9_000);
+  const hash = hashOf(made, "c");
+  const changed = counting().replace(
+    "in_ports: { input",
+    "initial_value: 100\n        in_ports: { input",
+  );
+  write("c.yaml", changed);
+  await when("the change is in force", () => hashOf(made, "c") !== hash);
+  assert.ok((await numbers(made)).capacity >= 100);
+  const deletes = commits.flatMap((each) => [...each].filter(([, value]) => value === null));
+  assert.deepEqual(deletes, []);
+});
+
+test("a decision that its component does not renew at once is published under the new hash", async (t) => {
+  const scheduler = (priority: number) => `circuit:
+  evaluation_interval: 1s
+  components:
+    - flow_control:
+        load_scheduler:
+          in_ports: { load_multiplier: { constant_signal: { value: 0.5 } } }
+          parameters:
+            selectors: [{ control_point: l, agent_group: default }]
+            scheduler: { default_workload_parameters: { priority: ${priority} } }
+`;
+  const made = await bench(t, { files: { "l.yaml": scheduler(1) } });
+  made.clock.advance(10_000);
+  assert.equal((await decisionsOf(made, "load_scheduler")).size, 1);
+  const hash = hashOf(made, "l");
+  made.write("l.yaml", scheduler(2));
+  await made.when("the change is in force", () => hashOf(made, "l") !== hash);
+  const [decision] = [...(await decisionsOf(made, "load_scheduler")).values()];
+  assert.equal(decision?.commonAttributes.policyHash, hashOf(made, "l"));
+});
+
+test("a policy that goes takes its keys, its series and its status along, and others stay", async (t) => {
+  const files = { "c.yaml": counting(), "v.yaml": variable() };
+  const made = await bench(t, { files });
+  const { store, status, metrics, remove, when, controller, turn } = made;
+  assert.ok(status.find("system/policies/key/c"));
+  remove("c.yaml");
+  await when("it is gone", () => !controller.desk.list().has("c"));
+  await turn();
+  const { entries } = await store.list("/");
+  const keys = entries.map(({ key }) => key);
+  assert.deepEqual(
+    keys.filter((key) => /policy-c-|\/c$/.test(key)),
+    [],
+  );
+  assert.ok(keys.some((key) => key.includes("policy-v-")));
+  assert.equal(status.find("system/policies/key/c"), undefined);
+  assert.equal(metrics.read("signal_reading", { policy_name: "c" }), undefined);
+  assert.equal(metrics.read("sluice_circuit_ticks_total", { policy_name: "c" }), undefined);
+  assert.ok(metrics.read("signal_reading", { policy_name: "v" }));
+});
+
+test("readings count once per tick: finite in quantiles, the others beside", async (t) => {
+  const text = `circuit:
+  evaluation_interval: 1s
+  components:
+    - variable: { constant_output: { special_value: NaN }, out_ports: { output: { signal_name: BAD } } }
+    - variable: { constant_output: { special_value: +Inf }, out_ports: { output: { signal_name: MUCH } } }
+    - first_valid:
+        in_ports: { inputs: [{ signal_name: NEXT }, { constant_signal: { value: 0 } }] }
+        out_ports: { output: { signal_name: SAFE } }
+    - arithmetic_combinator:
+        operator: add
+        in_ports: { lhs: { signal_name: SAFE }, rhs: { constant_signal: { value: 1 } } }
+        out_ports: { output: { signal_name: NEXT } }
+`;
+  const { clock, metrics, controller } = await bench(t, { files: { "s.yaml": text } });
+  clock.advance(9_000);
+  const of = (signal_name: string) => ({ signal_name, policy_name: "s", sub_circuit_id: "root" });
+  assert.equal(metrics.read("invalid_signal_readings_total", of("BAD")), 10);
+  assert.equal(metrics.read("infinite_signal_readings_total", of("MUCH")), 10);
+  assert.equal(metrics.read("signal_reading", of("SAFE")), 10);
+  const { body } = await metrics.scrape();
+  assert.match(body, /signal_reading\{signal_name="NEXT",[^}]*quantile="1"\} 10\n/);
+  assert.match(body, /signal_reading\{signal_name="NEXT",[^}]*quantile="0.5"\} 5\n/);
+  assert.match(body, /signal_reading_sum\{signal_name="NEXT"[^}]*\} 55\n/);
+  const { text: graph } = controller.desk.graph("s", "json", 0);
+  const { readings } = JSON.parse(graph) as { readonly readings: Record<string, unknown> };
+  assert.deepEqual(readings, {
+    ...{ "root/BAD": null, "root/MUCH": "Infinity", "root/SAFE": 9, "root/NEXT": 10 },
+  });
+});
+
+test("status tells of the last tick, of invalid signals and why, of decisions, and costs nothing else", async (t) => {
+  const files = { "v.yaml": variable() };
+  const { clock, status } = await bench(t, { files });
+  clock.advance(2_000);
+  const node = status.find("system/policies/key/v");
+  const { value } = (node?.view().status?.message ?? {}) as { readonly value?: never };
+  const told = value as unknown as {
+    readonly tick: object;
+    readonly invalid_signals: readonly { readonly why: string; readonly signal_name: string }[];
+    readonly decisions: readonly object[];
+  };
+  assert.deepEqual(told.tick, {
+    ...{ number: 3, timestamp: "2023-11-14T22:13:22.000000Z", late_ms: 0, skipped: 0 },
+  });
+  assert.equal(told.decisions.length, 1);
+  const open = told.invalid_signals.find(({ signal_name }) => signal_name === "PASS_THROUGH");
+  assert.match(open?.why ?? "", /unconnected/);
+  const readings = status.find("system/policies/key/v/circuit/circuit_signals")?.view();
+  assert.match(JSON.stringify(readings), /"signal_name":"CAP","valid":true,"value":5/);
+});
+
+test("a store that is away stops no tick, is told, and gets the latest numbers when it is back", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const { clock, commits, status, metrics, turn, store_is } = made;
+  store_is("failing");
+  for (let tick = 0; tick < 10; tick++) {
+    clock.advance(1_000);
+    await turn();
+  }
+  assert.equal(metrics.read("sluice_circuit_ticks_total", { policy_name: "c" }), 11);
+  assert.match(status.find("system/policies")?.trouble() ?? "", /not published/);
+  const count = commits.length;
+  store_is("well");
+  clock.advance(5_000);
+  await turn();
+  assert.ok(commits.length > count);
+  assert.equal(status.find("system/policies")?.trouble(), undefined);
+  assert.ok((metrics.read("sluice_controller_commits_total", { result: "failure" }) ?? 0) >= 3);
+});
+
+test("a commit that never ends stops no tick", async (t) => {
+  const { clock, metrics, store_is, turn } = await bench(t, { files: { "c.yaml": counting() } });
+  store_is("stuck");
+  for (let tick = 0; tick < 5; tick++) {
+    clock.advance(1_000);
+    await turn();
+  }
+  assert.equal(metrics.read("sluice_circuit_ticks_total", { policy_name: "c" }), 6);
+});
+
+test("own meters answer queries from the next tick on; a query for what is not measured is told", async (t) => {
+  const text = `circuit:
+  evaluation_interval: 1s
+  components:
+    - query: { promql: { query_string: sum(sluice_policy_reload_total) + 7, evaluation_interval: 1s, out_ports: { output: { signal_name: SEEN } } } }
+    - query: { promql: { query_string: sum(no_such_meter), evaluation_interval: 1s, out_ports: { output: { signal_name: GONE } } } }
+    - query: { promql: { query_string: sum(sluice_circuit_ticks_total), evaluation_interval: 1s, out_ports: { output: { signal_name: TICKS } } } }
+`;
+  const { clock, controller, told, status, turn } = await bench(t, { files: { "q.yaml": text } });
+  for (let tick = 0; tick < 5; tick++) {
+    clock.advance(1_000);
+    await turn();
+  }
+  const { readings } = JSON.parse(controller.desk.graph("q", "json", 0).text) as {
+    readonly readings: Readonly<Record<string, number | null>>;
+  };
+  assert.ok((readings["root/TICKS"] ?? 0) >= 4, `${readings["root/TICKS"]}`);
+  assert.equal(readings["root/GONE"], null);
+  assert.equal(told.filter((line) => line.includes("no_such_meter")).length, 1);
+  const said = JSON.stringify(status.find("system/policies/key/q")?.view());
+  assert.match(said, /query of root\.1: wanted one number, got a vector of 0/);
+});
+
+test("dynamic configuration: that of a file beside the policy, changed, at fault, and gone", async (t) => {
+  const made = await bench(t, {
+    files: { "v.yaml": variable(), "v.dynamic.yaml": "limit: { value: 7 }\n" },
+  });
+  const { write, remove, when, controller, told, status, clock } = made;
+  const capacity = async () => {
+    clock.advance(1_000);
+    return (await numbers(made)).capacity;
+  };
+  assert.equal(await capacity(), 7);
+  write("v.dynamic.yaml", "limit: { value: 8.5 }\n");
+  const config = () => JSON.stringify(controller.desk.dynamicConfig("v"));
+  await when("the change is in force", () => config() === '{"limit":{"value":8.5}}');
+  assert.equal(await capacity(), 8.5);
+  write("v.dynamic.yaml", "limit: [\n");
+  await when("the fault is told", () => told.some((line) => line.includes("set aside")));
+  assert.equal(await capacity(), 8.5, "what was in force stays");
+  assert.match(JSON.stringify(status.find("system/policies")?.view()), /v\.dynamic\.yaml/);
+  remove("v.dynamic.yaml");
+  await when("it is gone", () => config() === undefined);
+  assert.equal(await capacity(), 5, "the policy's own value is back");
+});
+
+test("a value of the wrong form is set aside and told; a stray file of dynamic configuration too", async (t) => {
+  const { told, status } = await bench(t, {
+    files: {
+      "v.yaml": variable(),
+      "v.dynamic.json": '{"limit": "much"}',
+      "w.dynamic.json": "{}",
+    },
+  });
+  assert.ok(
+    told.some((line) => /limit was set aside/.test(line)),
+    told.join("\n"),
+  );
+  assert.ok(told.some((line) => /for w: there is no such policy/.test(line)));
+  assert.match(JSON.stringify(status.find("system/policies/key/v")?.view()), /"limit":"\{value/);
+});
+
+test("a file at fault changes nothing of what stands: circuits go on, and the policy says why", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting(), "v.yaml": variable() } });
+  const { write, when, controller, status, clock, counts, reloads, commits } = made;
+  write("c.yaml", "circuit: [\n");
+  await when("the fault is told", () => reloads.failure === 1);
+  assert.deepEqual(counts, { loaded: 2, refused: 1 });
+  assert.match(status.find("system/policies")?.trouble() ?? "", /c\.yaml/);
+  assert.equal(controller.desk.get("c").status, "OUTDATED");
+  assert.equal(controller.desk.get("v").status, "VALID");
+  const count = commits.length;
+  clock.advance(3_000);
+  await made.turn();
+  assert.ok(commits.length > count, "it still ticks");
+  write("c.yaml", counting());
+  await when("it is well again", () => status.find("system/policies")?.trouble() === undefined);
+  assert.equal(controller.desk.get("c").status, "VALID");
+});
+
 test("a directory that was away and is back unchanged is well again", async (t) => {
-  const root = folderOf(t);
-  const directory = join(root, "policies");
-  mkdirSync(directory);
-  writeFileSync(join(directory, "a.yaml"), EMPTY);
-  const { told, when } = await controllerOn(t, directory);
-  renameSync(directory, join(root, "away"));
-  await when("the absence shows", () => told.status !== "ok");
-  assert.match(told.status, /\/policies: wanted a directory that can be read, got ENOENT/);
-  renameSync(join(root, "away"), directory);
-  await when("the return shows", () => told.status === "ok");
-  assert.deepEqual(told.reloads, { success: 2, failure: 1 });
+  const { directory, status, reloads, when } = await bench(t, { files: { "a.yaml": EMPTY } });
+  const trouble = () => status.find("system/policies")?.trouble();
+  renameSync(directory, `${directory}-away`);
+  await when("the absence shows", () => trouble() !== undefined);
+  assert.match(trouble() ?? "", /\/policies: wanted a directory that can be read, got ENOENT/);
+  renameSync(`${directory}-away`, directory);
+  await when("the return shows", () => trouble() === undefined);
+  assert.deepEqual(reloads, { success: 2, failure: 1 });
 });
 
 test("an entry that cannot be read is a failed reload that names it; at the start it ends it", async (t) => {
-  const directory = folderOf(t, { "a.yaml": EMPTY });
-  const { told, when } = await controllerOn(t, directory);
+  const { directory, status, told, reloads, when, clock } = await bench(t, {
+    files: { "a.yaml": EMPTY },
+  });
+  const trouble = () => status.find("system/policies")?.trouble();
   mkdirSync(join(directory, "b.yaml"));
-  await when("the failure shows", () => told.status !== "ok");
-  assert.match(told.status, /b\.yaml: wanted a regular file, got a directory/);
-  assert.match(told.errors.join("\n"), /b\.yaml/);
-  assert.deepEqual(told.reloads, { success: 1, failure: 1 });
-  await assert.rejects(controllerOn(t, directory), (thrown: unknown) => {
+  await when("the failure shows", () => trouble() !== undefined);
+  assert.match(trouble() ?? "", /b\.yaml: wanted a regular file, got a directory/);
+  assert.match(told.join("\n"), /b\.yaml/);
+  assert.deepEqual(reloads, { success: 1, failure: 1 });
+  rmdirSync(join(directory, "b.yaml"));
+  await when("it is well again", () => trouble() === undefined);
+  assert.ok(clock.alarms > 0);
+});
+
+test("documents at fault end the start with every finding, and nothing is left running", async (t) => {
+  const refused = bench(t, { files: { "a.yaml": "circuit: 5\n", "b.yaml": "nonsense: 1\n" } });
+  await assert.rejects(refused, (thrown: unknown) => {
     assert.ok(thrown instanceof Fault);
     assert.equal(thrown.code, "INVALID_ARGUMENT");
-    assert.match(thrown.message, /b\.yaml: wanted a regular file, got a directory/);
-    assert.equal(thrown.cause, undefined, "a cause is printed with its stack");
+    assert.match(thrown.message, /a\.yaml:1:\d+/);
+    assert.match(thrown.message, /b\.yaml:1:\d+/);
     return true;
   });
-  rmdirSync(join(directory, "b.yaml"));
-  await when("it is well again", () => told.status === "ok");
+});
+
+test("a stopped controller ticks no more and takes nothing back", async (t) => {
+  const { controller, clock, store, commits } = await bench(t, { files: { "c.yaml": counting() } });
+  await controller.stop("drain");
+  const count = commits.length;
+  clock.advance(10_000);
+  assert.equal(commits.length, count);
+  assert.equal(clock.alarms, 0);
+  assert.ok((await store.list("/decisions/")).entries.length > 0);
 });

@@ -1,0 +1,173 @@
+// A controller over a store in memory, on a clock that tests move, with measurements that they script.
+
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { type Controller, startController } from "#controller/controller.ts";
+import { StatusNode } from "#host/status.ts";
+import { memoryStore } from "#store/memory.ts";
+import type { Batch, Op, Store } from "#store/store.ts";
+import { Metrics } from "#telemetry/metrics.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { configOf } from "../kit/config.ts";
+import { folderOf } from "../kit/folder.ts";
+import { until } from "../kit/port.ts";
+
+export interface Bench {
+  readonly clock: ReturnType<typeof fakeClock>;
+  readonly store: Store;
+  readonly controller: Controller;
+  readonly metrics: Metrics;
+  readonly status: StatusNode;
+  readonly directory: string;
+  /** Everything that was logged, one line each. */
+  readonly told: string[];
+  /** What each commit did, by key; a delete is null. */
+  readonly commits: ReadonlyMap<string, Uint8Array | null>[];
+  readonly reloads: Record<"success" | "failure", number>;
+  readonly counts: { loaded: number; refused: number };
+  /** Makes commits fail from now on, or hang, or work again. */
+  store_is(state: "well" | "failing" | "stuck"): void;
+  write(file: string, text: string): void;
+  remove(file: string): void;
+  /** Moves the clock by looks of the directory until it is so. */
+  when(what: string, holds: () => boolean): Promise<void>;
+  /** Lets everything that waits for nothing but its turn happen. */
+  turn(): Promise<void>;
+}
+
+export interface BenchOptions {
+  readonly files?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly store?: Store;
+}
+
+export async function bench(t: TestContext, options: BenchOptions = {}): Promise<Bench> {
+  const directory = join(folderOf(t), "policies");
+  mkdirSync(directory);
+  for (const [name, text] of Object.entries(options.files ?? {}))
+    writeFileSync(join(directory, name), text);
+  const clock = fakeClock();
+  const store = options.store ?? memoryStore();
+  const metrics = new Metrics({
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
+  });
+  const status = new StatusNode(clock);
+  const told: string[] = [];
+  const commits: Map<string, Uint8Array | null>[] = [];
+  let state: "well" | "failing" | "stuck" = "well";
+  const watched: Store = {
+    list: (prefix) => store.list(prefix),
+    lease: (ttl) => store.lease(ttl),
+    watch: (prefixes, signal): AsyncIterable<Batch> => store.watch(prefixes, signal),
+    lead: (name, signal) => store.lead(name, signal),
+    close: () => store.close(),
+    async commit(ops: readonly Op[], guarded) {
+      if (state === "failing") throw new Error("the store is away");
+      if (state === "stuck") await new Promise<never>(() => undefined);
+      commits.push(new Map(ops.map((op) => [op.key, op.kind === "put" ? op.value : null])));
+      return store.commit(ops, guarded);
+    },
+  };
+  const reloads = { success: 0, failure: 0 };
+  const counts = { loaded: 0, refused: 0 };
+  const say = (_: unknown, message: string) => void told.push(message);
+  const controller = await startController({
+    settings: configOf("controller", options.env ?? {}).config,
+    ...{ directory, store: watched, clock, env: {}, status, meters: metrics },
+    chance: seededChance(1),
+    voice: { info: say, warn: say, error: say },
+    counts: {
+      standing: (now) => Object.assign(counts, now),
+      reloaded: (result) => {
+        reloads[result] += 1;
+      },
+    },
+    fail: (message, cause) => {
+      throw new Error(message, { cause });
+    },
+  });
+  t.after(async () => {
+    state = "well";
+    let ended = false;
+    const stopped = controller.stop("drain");
+    void Promise.resolve(stopped).then(() => {
+      ended = true;
+    });
+    // Waits with an end end by the clock, which moves only here.
+    await until("the controller has stopped", () => {
+      if (!ended) clock.advance(500);
+      return ended;
+    });
+    await store.close();
+  });
+  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  return {
+    ...{ clock, store, controller, metrics, status, directory, told, commits, reloads, counts },
+    turn,
+    store_is(next) {
+      state = next;
+    },
+    write: (file, text) => writeFileSync(join(directory, file), text),
+    remove: (file) => rmSync(join(directory, file)),
+    when: (what, holds) =>
+      until(what, () => {
+        if (holds()) return true;
+        clock.advance(500);
+        return holds();
+      }),
+  };
+}
+
+/** Counts up by one each tick, into the capacity of a rate limiter; `extra` goes in front of it. */
+export function counting({ name = "c", interval = "1s", fill = 1, extra = "" } = {}): string {
+  return `circuit:
+  evaluation_interval: ${interval}
+  components:
+    - integrator:
+        in_ports: { input: { constant_signal: { value: 1 } } }
+        out_ports: { output: { signal_name: SUM } }
+${extra}    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: ${name}, agent_group: default }]
+          in_ports:
+            bucket_capacity: { signal_name: SUM }
+            fill_amount: { constant_signal: { value: ${fill} } }
+          parameters: { interval: 1s }
+`;
+}
+
+/** A rate limiter whose capacity is a variable with the key `limit`. */
+export function variable(value = 5): string {
+  return `circuit:
+  evaluation_interval: 1s
+  components:
+    - variable: { constant_output: { value: ${value} }, config_key: limit, out_ports: { output: { signal_name: CAP } } }
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: v, agent_group: default }]
+          in_ports:
+            bucket_capacity: { signal_name: CAP }
+            fill_amount: { constant_signal: { value: 1 } }
+          parameters: { interval: 1s }
+`;
+}
+
+interface Decided {
+  readonly commonAttributes: { readonly policyHash: string; readonly componentId: string };
+  readonly rateLimiterDecision?: { readonly bucketCapacity?: number; readonly fillAmount?: number };
+}
+
+/** Decisions as the desk tells them, by key without the group. */
+export async function decisionsOf({ controller }: Bench, kind = "rate_limiter") {
+  const texts = await controller.desk.decisions(kind);
+  return new Map(
+    Object.entries(texts).map(([key, text]) => [
+      key.replace("agent_group-default-policy-", "").replace("-component_id-", " "),
+      JSON.parse(text) as Decided,
+    ]),
+  );
+}
