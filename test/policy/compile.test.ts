@@ -1,269 +1,354 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { LimiterNumbers } from "#flow/rules.ts";
-import { findingLine, setLines } from "#policy/report.ts";
+import fc from "fast-check";
+import { compilePolicy } from "#policy/compile.ts";
+import { readPolicies } from "#policy/read.ts";
+import { findingLine } from "#policy/report.ts";
 import { compileSet } from "#policy/set.ts";
+import { judgeQuery } from "#promql/judge.ts";
+import { type Edge, loopedEdges } from "../../src/policy/compile/loops.ts";
+import { orderOf } from "../../src/policy/compile/order.ts";
 import {
   CONSTANT_PORTS,
   circuit,
   compiled,
   digest,
-  findings,
-  judged,
   lines,
+  OPTIONS,
   rateLimiter,
   SELECTORS,
 } from "./kit.ts";
 
-const constant = (value: string) => `{constant_signal: {value: ${value}}}`;
-const special = (value: string) => `{constant_signal: {special_value: ${value}}}`;
+const constant = (value: number) => `{constant_signal: {value: ${value}}}`;
 const signal = (name: string) => `{signal_name: ${name}}`;
-const variable = (name: string, value: string, more = "") =>
-  `variable: {constant_output: ${value}, out_ports: {output: ${signal(name)}}${more}}`;
-const query = (name: string) => `query: {promql: {out_ports: {output: ${signal(name)}}}}`;
+const to = (name: string) => `out_ports: {output: ${signal(name)}}`;
+const variable = (name: string, value = 1) =>
+  `variable: {constant_output: {value: ${value}}, ${to(name)}}`;
+const inverter = (from: string, name: string) =>
+  `inverter: {in_ports: {input: ${signal(from)}}, ${to(name)}}`;
+const alerter = (from: string, name = "a") =>
+  `alerter: {in_ports: {signal: ${signal(from)}}, parameters: {alert_name: ${name}}}`;
+const query = (text: string, name = "Q") => `query: {promql: {query_string: ${text}, ${to(name)}}}`;
+const nested = (parts: string) => `nested_circuit: {${parts}}`;
+const ingress = (port: string, name: string) =>
+  `{nested_signal_ingress: {port_name: ${port}, out_ports: {signal: ${signal(name)}}}}`;
 
-function ports(capacity: string, fill = constant("1"), pass?: string): string {
-  const through = pass === undefined ? "" : `, pass_through: ${pass}`;
-  return `bucket_capacity: ${capacity}, fill_amount: ${fill}${through}`;
+/** The only fault of a circuit. */
+function fault(...components: readonly string[]): string {
+  const [only = "none", ...more] = lines(circuit(...components));
+  assert.deepEqual(more, []);
+  return only;
 }
 
-/** Capacity, fill and pass-through of the last limiter. */
-function bucket(decisions: readonly LimiterNumbers[]) {
-  const last = decisions.at(-1);
-  assert.equal(last?.kind, "rate_limiter");
-  return [last.bucketCapacity, last.fillAmount, last.passThrough];
+function planOf(text: string) {
+  const { circuit: plan } = compiled(text);
+  assert.ok(plan);
+  return plan;
 }
 
-function decided(...components: readonly string[]) {
-  return bucket(compiled(circuit(...components)).decisions);
-}
+describe("wiring that is refused, by signal and place", () => {
+  test("a signal that nobody writes, in a list too, and in another circuit", () => {
+    const got = fault(inverter("NOPE", "A"));
+    assert.match(got, /^p\.yaml:3:29: circuit\.components\[0\]\.inverter\.in_ports\.input: wanted/);
+    assert.match(got, /got root NOPE/);
+    assert.match(fault(`max: {in_ports: {inputs: [{}, ${signal("X")}]}}`), /inputs\[1\].*root X/);
+    const inside = nested(`components: [{${variable("A")}}]`);
+    assert.match(fault(inside, alerter("A")), /components\[1\].*root A/);
+    const outside = nested(`components: [{${alerter("A")}}]`);
+    assert.match(fault(variable("A"), outside), /nested_circuit\.components\[0\].*root\.1 A/);
+  });
 
-function accepted(...components: readonly string[]): number {
-  const last = compiled(circuit(...components)).decisions.at(-1);
-  assert.equal(last?.kind, "sampler");
-  return last.acceptPercentage;
-}
-
-const sampler = (port: string, more = "") =>
-  `flow_control: {sampler: {in_ports: {${port}}, parameters: {${SELECTORS}${more}}}}`;
-
-describe("numbers", () => {
-  test("constants, zeros included: the first decision is always there", () => {
-    assert.deepEqual(decided(rateLimiter(ports(constant("5"), constant("2")))), [5, 2, false]);
-    assert.deepEqual(decided(rateLimiter(ports(constant("0"), constant("0")))), [0, 0, false]);
-    assert.deepEqual(decided(rateLimiter(ports("{constant_signal: {}}"))), [0, 1, false]);
-    assert.deepEqual(decided(rateLimiter(ports(special("+Inf")))), [Infinity, 1, false]);
-  });
-  test("an invalid number passes everything through", () => {
-    assert.deepEqual(decided(rateLimiter(ports(special("NaN")))), [0, 0, true]);
-    assert.deepEqual(decided(rateLimiter(ports(constant("5"), "{}"))), [0, 0, true]);
-  });
-  test("pass-through is asked for by a number that is valid and not zero", () => {
-    const through = (port: string) =>
-      decided(rateLimiter(ports(constant("5"), constant("1"), port)));
-    assert.deepEqual(through(constant("1")), [5, 1, true]);
-    assert.deepEqual(through(constant("-0.5")), [5, 1, true]);
-    assert.deepEqual(through(constant("0")), [5, 1, false]);
-    assert.deepEqual(through(special("NaN")), [5, 1, false]);
-    assert.deepEqual(through("{}"), [5, 1, false]);
-  });
-  test("samplers: invalid is all or, in ramp mode, nothing; numbers stay between 0 and 100", () => {
-    assert.equal(accepted(sampler("")), 100);
-    assert.equal(accepted(sampler("", ", ramp_mode: true")), 0);
-    assert.equal(accepted(sampler(`accept_percentage: ${constant("12.5")}`)), 12.5);
-    assert.equal(accepted(sampler(`accept_percentage: ${constant("150")}`)), 100);
-    assert.equal(accepted(sampler(`accept_percentage: ${constant("-1")}`)), 0);
-  });
-  test("numbers that are seldom meant are pointed at: invalid ones open, negative ones count as 0", () => {
-    const told = (capacity: string, fill: string) =>
-      compiled(circuit(rateLimiter(ports(constant(capacity), constant(fill))))).warnings.map(
-        ({ path, text }) => `${path.split(".").at(-1)}: ${text.split(":")[0]}`,
-      );
-    assert.deepEqual(told("5", "0"), []);
-    assert.deepEqual(told('"NaN"', "-1"), [
-      "bucket_capacity: no valid number",
-      "fill_amount: negative",
-    ]);
-  });
-  test("a circuit that never runs decides nothing", () => {
-    const text = circuit(rateLimiter(CONSTANT_PORTS)).replace(
-      "circuit:\n",
-      "circuit:\n  evaluation_interval: 0s\n",
+  test("a signal that is written twice, by composites too", () => {
+    const got = fault(variable("A"), variable("A"));
+    assert.match(got, /components\[1\]\.variable\.out_ports\.output.*signal A .*first: root\.0/);
+    const limiter = rateLimiter(
+      CONSTANT_PORTS,
+      `parameters: {interval: 1s}, out_ports: {accept_percentage: ${signal("A")}}`,
     );
-    const { rules, decisions, warnings } = compiled(text);
-    assert.deepEqual([rules.length, decisions.length], [1, 0]);
-    assert.match(warnings[0]?.text ?? "", /never runs/);
+    assert.match(fault(variable("A"), limiter), /rate_limiter\.out_ports\.accept_percentage/);
+  });
+
+  test("ports of nested circuits: without a door inside, and with two", () => {
+    const ports = (map: string, inside: string) =>
+      fault(
+        variable("A"),
+        nested(`${map}: {p: ${signal(map[0] === "i" ? "A" : "B")}}, components: [${inside}]`),
+      );
+    assert.match(ports("in_ports_map", ""), /in_ports_map\.p: wanted a nested_signal_ingress/);
+    assert.match(ports("out_ports_map", ""), /out_ports_map\.p: wanted a nested_signal_egress/);
+    const twice = `${ingress("p", "X")}, ${ingress("p", "Y")}`;
+    assert.match(ports("in_ports_map", twice), /components\[1\].*port_name.*port p again/);
+  });
+
+  test("queries: empty, not PromQL, of a wrong type, or beyond what is answered without a server", () => {
+    assert.match(fault(query("''")), /query_string: wanted a query in PromQL, got the empty text/);
+    assert.match(fault(query("' '")), /got the empty text/);
+    assert.match(fault(query("'sum('")), /components\[0\]\.query\.promql\.query_string/);
+    assert.match(fault(query("'up[5m]'")), /range/);
+    const own = (text: string) => {
+      const texts = [{ source: "p.yaml", stem: "p", text: circuit(query(text)) }];
+      return compileSet(texts, { digest, queries: "own" }).findings;
+    };
+    assert.equal(own("'sum(rate(m[1m]))'").length, 0);
+    assert.equal(own("'holt_winters(m[1m], 0.5, 0.5)'").length, 1);
+  });
+
+  test("all at once", () => {
+    const found = lines(circuit(inverter("X", "A"), inverter("Y", "A"), query("''")));
+    assert.equal(found.length, 4, found.join("\n"));
   });
 });
 
-describe("signals", () => {
-  test("variables, wherever they stand", () => {
-    const limiter = rateLimiter(ports(signal("A"), signal("A"), signal("B")));
-    const flag = "bool_variable: {constant_output: true, out_ports: {output: {signal_name: B}}}";
-    assert.deepEqual(decided(limiter, variable("A", "{value: 7}"), flag).slice(0, 2), [7, 7]);
-    assert.deepEqual(decided(limiter, variable("A", "{special_value: NaN}"), flag), [0, 0, true]);
+describe("circuits", () => {
+  test("none without components, and none that never ticks, which is said", () => {
+    assert.equal(compiled("circuit: {}").circuit, undefined);
+    const text = circuit(rateLimiter(CONSTANT_PORTS));
+    const still = compiled(text.replace("circuit:", "circuit:\n  evaluation_interval: 0s"));
+    assert.equal(still.circuit, undefined);
+    assert.equal(still.configs.length, 1);
+    assert.match(still.warnings[0]?.text ?? "", /never runs, and its agents get no numbers/);
+    const fast = text.replace("circuit:", "circuit:\n  evaluation_interval: 0.0001s");
+    assert.match(lines(fast)[0] ?? "", /evaluation_interval: wanted 0s, or at least 0\.001s/);
   });
 
-  test("through ports of nested circuits, both ways", () => {
-    const ingress = (port: string, name: string) =>
-      `{nested_signal_ingress: {port_name: ${port}, out_ports: {signal: ${signal(name)}}}}`;
-    const egress = (port: string, name: string) =>
-      `{nested_signal_egress: {port_name: ${port}, in_ports: {signal: ${signal(name)}}}}`;
-    const inner = (parts: string) => `nested_circuit: {${parts}}`;
-    const down = inner(
-      `in_ports_map: {p: ${signal("A")}}, components: [${ingress("p", "X")}, {${rateLimiter(ports(signal("X")))}}]`,
-    );
-    const policy = compiled(circuit(variable("A", "{value: 3}"), down));
-    assert.deepEqual(bucket(policy.decisions), [3, 1, false]);
-    assert.equal(
-      policy.rules[0]?.kind === "rate_limiter" && policy.rules[0].componentId,
-      "root.1.1",
-    );
+  test("an empty element of a list is unconnected", () => {
+    const [leaf] = planOf(circuit("max: {in_ports: {inputs: [{}, {constant_signal: {}}]}}")).leaves;
+    const wires = [{ kind: "open" }, { kind: "constant", value: 0 }];
+    assert.deepEqual(leaf?.inputs["inputs"], wires);
+  });
 
-    const up = inner(
-      `out_ports_map: {q: ${signal("A")}}, components: [{${variable("Y", "{value: 4}")}}, ${egress("q", "Y")}]`,
-    );
-    assert.deepEqual(decided(rateLimiter(ports(signal("A"))), up), [4, 1, false]);
+  test("the document is left as it was given", () => {
+    const ramp = `flow_control: {load_ramp: {parameters: {sampler: {${SELECTORS}}, steps: [{duration: 1s}]}}}`;
+    const { document, configs } = compiled(circuit(ramp));
+    const [written] = document.circuit?.components ?? [];
+    assert.equal(written?.flow_control?.load_ramp?.parameters.sampler.ramp_mode, false);
+    const [config] = configs;
+    assert.equal(config?.name, "root.0.1");
+    assert.ok(config !== undefined);
+    assert.deepEqual(Object(config.message["parameters"]).ramp_mode, true);
+  });
 
-    const unmapped = inner(
-      `components: [${ingress("p", "X")}, {${rateLimiter(ports(signal("X")))}}]`,
-    );
-    assert.deepEqual(decided(unmapped), [0, 0, true]);
+  test("queries of composites are good ones, whoever answers, whatever the policy is called", () => {
+    const scheduler = `flow_control: {load_scheduler: {in_ports: {load_multiplier: ${constant(1)}}, parameters: {workload_latency_based_tokens: true, ${SELECTORS}}}}`;
+    const text = circuit(scheduler, rateLimiter(CONSTANT_PORTS));
+    const { circuit: plan } = compiled(text, 'odd "name" \\ {x}\n');
+    const asked = plan?.leaves.flatMap((leaf) => {
+      if (leaf.kind === "promql") return leaf.config.query_string;
+      return leaf.kind === "load_actuator" ? leaf.config.tokens_query : [];
+    });
+    assert.equal(asked?.length, 3);
+    for (const each of asked) {
+      assert.ok(each.includes('policy_name="odd \\"name\\" \\\\ {x}\\n"'), each);
+      assert.deepEqual(judgeQuery(each, "own"), []);
+      assert.deepEqual(judgeQuery(each, "prometheus"), []);
+    }
+  });
+});
 
-    const through = inner(
-      `in_ports_map: {p: ${signal("A")}}, out_ports_map: {q: ${signal("A")}}, components: [${ingress("p", "X")}, ${egress("q", "X")}]`,
-    );
-    const [looped = ""] = lines(circuit(rateLimiter(ports(signal("A"))), through));
-    assert.match(looped, /bucket_capacity: wanted a constant.*nested_circuit/);
+describe("identity", () => {
+  const parts = [
+    variable("A"),
+    query("'up'", "B"),
+    inverter("A", "C"),
+    rateLimiter(`bucket_capacity: ${signal("A")}, fill_amount: ${signal("B")}`),
+    `flow_control: {load_scheduler: {in_ports: {load_multiplier: ${signal("C")}}, parameters: {${SELECTORS}}}}`,
+    nested(
+      `in_ports_map: {p: ${signal("A")}}, components: [${ingress("p", "X")}, {${alerter("X")}}]`,
+    ),
+    alerter("A"),
+    alerter("A"),
+  ];
+  const identities = (...components: readonly string[]) =>
+    planOf(circuit(...components)).leaves.map(({ identity }) => identity);
 
-    const noEgress = inner(`out_ports_map: {q: ${signal("A")}}, components: []`);
-    assert.match(
-      lines(circuit(noEgress)).join(),
-      /out_ports_map\.q: wanted a nested_signal_egress/,
+  test("is unique, for components that differ in nothing too", () => {
+    const all = identities(...parts);
+    assert.equal(new Set(all).size, all.length);
+  });
+
+  test("is the same wherever a component stands, and whatever else changes", () => {
+    const before = identities(...parts);
+    const after = new Set(identities(variable("Z", 9), alerter("Z", "other"), ...parts));
+    for (const identity of before) assert.ok(after.has(identity), identity);
+    assert.deepEqual([...identities(...parts.toReversed())].sort(), [...before].sort());
+  });
+
+  test("is another one with another configuration, wire, or circuit around", () => {
+    const [only] = identities(variable("A"));
+    const others = [
+      identities(variable("A", 2))[0],
+      identities(variable("B"))[0],
+      identities(nested(`components: [{${variable("A")}}]`))[0],
+    ];
+    assert.equal(new Set([only, ...others]).size, 4);
+  });
+
+  test("numbers of a composite change what they configure; its selectors change all of it", () => {
+    const scheduler = (increment: number, point: string) =>
+      identities(
+        `flow_control: {aiad_load_scheduler: {in_ports: {signal: ${constant(1)}, setpoint: ${constant(2)}}, parameters: {load_scheduler: {selectors: [{control_point: ${point}}]}, load_multiplier_linear_increment: ${increment}, alerter: {alert_name: a}}}}`,
+      );
+    const before = new Set(scheduler(0.1, "x"));
+    assert.equal(scheduler(0.2, "x").filter((each) => !before.has(each)).length, 1);
+    assert.equal(scheduler(0.1, "y").filter((each) => before.has(each)).length, 0);
+  });
+});
+
+/** Wires of a circuit of `leaves` leaves. */
+const graphs = fc.integer({ min: 1, max: 9 }).chain((leaves) =>
+  fc.record({
+    leaves: fc.constant(leaves),
+    edges: fc.array(fc.record({ from: fc.nat(leaves - 1), to: fc.nat(leaves - 1) }), {
+      maxLength: 22,
+    }),
+  }),
+);
+
+/** Who is reached from where, itself only over a loop. */
+function reaches(leaves: number, edges: readonly Edge[]): readonly ReadonlySet<number>[] {
+  return Array.from({ length: leaves }, (_, start) => {
+    const seen = new Set<number>();
+    const open = [start];
+    for (const at of open) {
+      for (const { from, to } of edges) {
+        if (from !== at || seen.has(to)) continue;
+        seen.add(to);
+        open.push(to);
+      }
+    }
+    return seen;
+  });
+}
+
+/** The rule as it is said: break all into the lowest leaf of a knot, until there is none. */
+function naive(leaves: number, edges: readonly Edge[]): readonly boolean[] {
+  const looped = edges.map(() => false);
+  for (;;) {
+    const kept = edges.filter((_, at) => !looped[at]);
+    const reached = reaches(leaves, kept);
+    const lowest = reached.findIndex((seen, at) => seen.has(at));
+    if (lowest === -1) return looped;
+    for (const [at, { from, to }] of edges.entries()) {
+      if (to === lowest && reached[lowest]?.has(from)) looped[at] = true;
+    }
+  }
+}
+
+describe("loops and order", () => {
+  test("loops are broken by the rule", () => {
+    fc.assert(
+      fc.property(graphs, ({ leaves, edges }) => {
+        assert.deepEqual(loopedEdges(leaves, edges), naive(leaves, edges));
+      }),
+      { numRuns: 2_000 },
     );
   });
 
-  test("what a running circuit would feed is refused by component, port and source", () => {
-    const [line, ...more] = lines(circuit(query("CAP"), rateLimiter(ports(signal("CAP")))));
-    assert.deepEqual(more, []);
-    assert.equal(
-      line,
-      "p.yaml:4:48: circuit.components[1].flow_control.rate_limiter.in_ports.bucket_capacity: " +
-        "wanted a constant, a variable or a bool_variable (this version runs no circuits), " +
-        "got signal CAP from query.promql at circuit.components[0]",
-    );
-    const fed = circuit(query("CAP"), rateLimiter(ports(signal("CAP"))));
-    assert.deepEqual(
-      findings(fed).map(({ kind }) => kind),
-      ["unsupported"],
+  test("leaves run as by scanning them again and again", () => {
+    fc.assert(
+      fc.property(graphs, ({ leaves, edges }) => {
+        const looped = loopedEdges(leaves, edges);
+        const kept = edges.filter((_, at) => !looped[at]);
+        const scanned: number[] = [];
+        while (scanned.length < leaves) {
+          for (let at = 0; at < leaves; at++) {
+            const ready = kept.every(({ from, to }) => to !== at || scanned.includes(from));
+            if (ready && !scanned.includes(at)) scanned.push(at);
+          }
+        }
+        assert.deepEqual(orderOf(leaves, kept), scanned);
+      }),
+      { numRuns: 1_000 },
     );
   });
 
-  test("what feeds no agent is observing", () => {
-    const { rules, observing } = compiled(
-      circuit(
-        query("A"),
-        `decider: {operator: gt, in_ports: {lhs: ${signal("A")}, rhs: ${constant("1")}}, out_ports: {output: ${signal("D")}}}`,
-        `alerter: {in_ports: {signal: ${signal("D")}}, parameters: {alert_name: a}}`,
-        rateLimiter(
-          CONSTANT_PORTS,
-          `parameters: {interval: 1s}, out_ports: {accept_percentage: ${signal("P")}}`,
-        ),
-      ).concat("resources: {infra_meters: {m: {}}}\n"),
+  test("a loop that was left is no order", () => {
+    assert.throws(
+      () =>
+        orderOf(2, [
+          { from: 0, to: 1 },
+          { from: 1, to: 0 },
+        ]),
+      /not broken/,
     );
-    assert.equal(rules.length, 1);
-    assert.deepEqual(
-      observing.map(({ path, text, at }) => [path, text, at.line]),
-      [
-        ["circuit.components[0].query.promql", "observing, not run", 3],
-        ["circuit.components[1].decider", "observing, not run", 4],
-        ["circuit.components[2].alerter", "observing, not run", 5],
-        ["resources.infra_meters.m", "observing, not run", 7],
-      ],
-    );
+  });
+
+  test("no stack and no quadratic time: chains, knots within knots, and one great loop", () => {
+    const leaves = 20_000;
+    const up = Array.from({ length: leaves - 1 }, (_, at) => ({ from: at, to: at + 1 }));
+    const down = up.map(({ from, to }) => ({ from: to, to: from }));
+    const count = (edges: readonly Edge[]) => {
+      const looped = loopedEdges(leaves, edges);
+      orderOf(
+        leaves,
+        edges.filter((_, at) => !looped[at]),
+      );
+      return looped.filter(Boolean).length;
+    };
+    const before = process.cpuUsage();
+    assert.equal(count(up), 0);
+    assert.equal(count(down), 0);
+    assert.equal(count([...up, ...down]), leaves - 1);
+    assert.equal(count([...up, { from: leaves - 1, to: 0 }]), 1);
+    const { user } = process.cpuUsage(before);
+    // Quadratic time would be tens of seconds.
+    assert.ok(user < 5_000_000, `${user / 1_000} ms`);
+  });
+});
+
+describe("bounds", () => {
+  test("ten thousand components against the flow compile; too many inside composites are refused", () => {
+    const many = Array.from({ length: 10_000 }, (_, at) => inverter(`S${at + 1}`, `S${at}`));
+    const plan = planOf(circuit(...many, variable("S10000")));
+    assert.equal(plan.order[0], 10_000);
+    assert.equal(plan.order.length, 10_001);
+    const scaler = `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: x}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
+    const got = fault(...Array.from({ length: 600 }, () => scaler));
+    assert.match(got, /circuit\.components: wanted at most 20000 components/);
+  });
+
+  test("circuits within circuits, as deep as documents go", () => {
+    let inside = variable("A");
+    for (let depth = 0; depth < 45; depth++) inside = nested(`components: [{${inside}}]`);
+    const [leaf] = planOf(circuit(inside)).leaves;
+    assert.equal(leaf?.id, `root${".0".repeat(46)}`);
+    assert.ok((leaf?.identity.length ?? 0) < 300);
   });
 });
 
 describe("dynamic configuration of a Kubernetes object", () => {
-  const wrapped = (config: string, ...components: readonly string[]): string =>
-    `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {name: d}\ndynamicConfig: ${config}\nspec:\n${circuit(...components).replaceAll(/^/gm, "  ")}`;
-  const limited = [
-    variable("A", "{value: 7}", ", config_key: a.b"),
-    rateLimiter(ports(signal("A"))),
-  ];
+  const wrapped = (config: string) =>
+    `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {name: d}\ndynamicConfig: ${config}\nspec:\n${circuit(`variable: {constant_output: {value: 7}, config_key: a, ${to("A")}}`).replaceAll(/^/gm, "  ")}`;
 
-  test("overrides variables, by a whole key or by its parts", () => {
-    for (const config of ["{a: {b: {value: 9}}}", "{a.b: {value: 9}}"]) {
-      assert.deepEqual(bucket(compiled(wrapped(config, ...limited)).decisions), [9, 1, false]);
-    }
-    const off = wrapped("{a: {b: {special_value: NaN}}}", ...limited);
-    assert.deepEqual(bucket(compiled(off).decisions), [0, 0, true]);
-  });
-  test("what is missing, null or of the wrong form leaves the static value", () => {
-    for (const config of ["{}", "{a: {b: null}}", "{a: 1}", "{'': {value: 9}}"]) {
-      assert.deepEqual(bucket(compiled(wrapped(config, ...limited)).decisions), [7, 1, false]);
-    }
-    const { decisions, warnings } = compiled(wrapped("{a: {b: nine}}", ...limited));
-    assert.deepEqual(bucket(decisions), [7, 1, false]);
-    assert.match(warnings[0]?.text ?? "", /set aside/);
-  });
-  test("booleans and pass-through values", () => {
-    const flag = (config: string) =>
-      bucket(
-        compiled(
-          wrapped(
-            config,
-            "bool_variable: {constant_output: false, config_key: k, out_ports: {output: {signal_name: B}}}",
-            rateLimiter(ports(constant("5"), constant("1"), signal("B"))),
-          ),
-        ).decisions,
-      )[2];
-    const wanted = { "{k: true}": true, "{k: 2}": true, '{k: "true"}': true, "{k: null}": false };
-    for (const [config, value] of Object.entries(wanted)) assert.equal(flag(config), value, config);
-    assert.equal(flag("{k: maybe}"), false);
-
-    const values = (config: string) => {
-      const [only] = compiled(
-        wrapped(
-          config,
-          `flow_control: {sampler: {parameters: {${SELECTORS}}, pass_through_label_values: [a], pass_through_label_values_config_key: v}}`,
-        ),
-      ).decisions;
-      return only?.kind === "sampler" ? only.passThroughLabelValues : undefined;
-    };
-    assert.deepEqual(values("{}"), ["a"]);
-    assert.deepEqual(values("{v: [b, c]}"), ["b", "c"]);
-    assert.deepEqual(values("{v: []}"), []);
-    assert.deepEqual(values("{v: [1]}"), ["a"]);
+  test("goes with the policy; values of another form are pointed at", () => {
+    const { dynamicConfig, warnings } = compiled(wrapped("{a: {value: 9}}"));
+    assert.deepEqual([dynamicConfig, warnings], [{ a: { value: 9 } }, []]);
+    const [warning] = compiled(wrapped("{a: nine}")).warnings;
+    assert.equal(warning?.path, "dynamicConfig.a");
+    assert.equal(warning?.at.line, 4);
+    assert.equal(compiled(circuit(variable("A"))).dynamicConfig, undefined);
   });
 });
 
 describe("hash", () => {
   const text = circuit(rateLimiter(CONSTANT_PORTS));
-  test("is sixteen bytes of hex, carried by every rule and decision", () => {
-    const { hash, rules, decisions } = compiled(text);
+  test("is sixteen bytes of hex, that of the plan too", () => {
+    const { hash, circuit: plan } = compiled(text);
     assert.match(hash, /^[0-9a-f]{32}$/);
-    for (const one of [...rules, ...decisions]) {
-      assert.equal(one.kind !== "flux_meter" && one.policyHash, hash);
-    }
+    assert.equal(plan?.policyHash, hash);
   });
   test("does not depend on form or spelt-out defaults, but on meaning", () => {
+    const limiter = {
+      selectors: [{ service: "any", control_point: "ingress" }],
+      parameters: { continuous_fill: true, interval: "1.0s" },
+      in_ports: {
+        fill_amount: { constant_signal: { value: "1" } },
+        bucket_capacity: { constant_signal: { value: 5 } },
+      },
+    };
     const json = JSON.stringify({
       circuit: {
-        components: [
-          {
-            flow_control: {
-              rate_limiter: {
-                selectors: [{ service: "any", control_point: "ingress" }],
-                parameters: { continuous_fill: true, interval: "1.0s" },
-                in_ports: {
-                  fill_amount: { constant_signal: { value: "1" } },
-                  bucket_capacity: { constant_signal: { value: 5 } },
-                },
-              },
-            },
-          },
-        ],
+        components: [{ flow_control: { rate_limiter: limiter } }],
         evaluation_interval: "1s",
       },
     });
@@ -278,7 +363,7 @@ describe("a set", () => {
   const set = (texts: Readonly<Record<string, string>>) =>
     compileSet(
       Object.entries(texts).map(([stem, text]) => ({ source: `${stem}.yaml`, stem, text })),
-      digest,
+      OPTIONS,
     );
 
   test("one policy name twice, one meter name in two policies: both are named", () => {
@@ -294,20 +379,19 @@ describe("a set", () => {
   });
 
   test("good policies are there beside bad ones", () => {
-    const { policies, findings: found } = set({ a: "circuit: {}", b: "circuit: {nope: 1}" });
+    const { policies, findings } = set({ a: "circuit: {}", b: "circuit: {nope: 1}" });
     assert.deepEqual(
       policies.map(({ of }) => of.name),
       ["a"],
     );
-    assert.equal(found.length, 1);
+    assert.equal(findings.length, 1);
   });
 
-  test("as lines for people", () => {
-    const good = judged(circuit(query("A"), rateLimiter(CONSTANT_PORTS)));
-    const hash = good.policies[0]?.of.hash;
-    assert.deepEqual(setLines(good), [
-      "p.yaml:3:15: circuit.components[0].query.promql: observing, not run",
-      `p.yaml: policy p (${hash}): 1 rules, 1 observing`,
-    ]);
+  test("faults of compiling stand beside those of its other parts, in the order of the text", () => {
+    const text = `resources: {infra_meters: {m: {}}, telemetry_collectors: [{infra_meters: {m: {}}}]}\n${circuit(inverter("X", "A"))}`;
+    const [document] = readPolicies(text, "p").documents;
+    const outcome = document && compilePolicy(document, OPTIONS);
+    assert.equal(outcome?.ok, false);
+    assert.match(lines(text).join("\n"), /m again[^\n]*\n.*root X/);
   });
 });

@@ -25,14 +25,17 @@ type Plain = {
 
 /** A judged component has one member. */
 export function draftOf(component: Component, owner: Owner): Draft {
-  const { flow_control, auto_scale, query, nested_circuit, ...plain } = component;
+  const { flow_control, auto_scale, query, nested_circuit } = component;
   if (nested_circuit !== undefined) return nested(nested_circuit, owner);
   if (query?.promql !== undefined) return written("promql", query.promql);
   const found =
     (flow_control && flowControl(flow_control, owner)) ?? (auto_scale && autoScale(auto_scale));
   if (found !== undefined) return found;
-  const [kind, member] = Object.entries(plain).find(([, value]) => value !== undefined) ?? [];
-  if (member !== undefined) return written(kind as Plain, member);
+  for (const kind of Object.keys(component) as (keyof Component)[]) {
+    const member = component[kind];
+    // All members that are no leaves were looked at above.
+    if (member !== undefined) return written(kind as Plain, member as Written);
+  }
   throw new Error("a component without a member was not refused");
 }
 

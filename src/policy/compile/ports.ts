@@ -14,12 +14,13 @@ export interface PortVisitor {
 export function eachPort(message: Message, value: unknown, path: Path, visit: PortVisitor): void {
   const members = value as Readonly<Record<string, unknown>>;
   for (const [name, { type }] of Object.entries(message.fields)) {
-    eachInType(type, members[name], [...path, name], visit);
+    const inner = members[name];
+    // Most members of a component are absent: no path for them.
+    if (inner !== undefined) eachInType(type, inner, [...path, name], visit);
   }
 }
 
 function eachInType(type: Type, value: unknown, path: Path, visit: PortVisitor): void {
-  if (value === undefined) return;
   if (type.kind === "list") {
     for (const [at, item] of (value as readonly unknown[]).entries()) {
       eachInType(type.of.type, item, [...path, at], visit);
