@@ -109,7 +109,8 @@ function histograms(chance: Chance): readonly Source[] {
               counts[at] = (counts[at] ?? 0) + more;
             }
           }
-          return counts[place];
+          // Buckets that are read at different moments can fall, at first by more than they differ.
+          return (counts[place] ?? 0) - (job === "db" && place === 3 ? 1_000 : 0);
         },
       }),
     );

@@ -21,6 +21,7 @@ const MATCHERS = [
   'job=~"api|db"',
   'job=~".*b"',
   'job!~"w.+"',
+  'job=~"e.|p.*"',
   'zone="a"',
   'instance="1"',
   'code=~"[45].."',
@@ -169,6 +170,8 @@ export class Queries {
       () => this.#set(depth),
       () => this.#enriched(depth),
       () => this.#histogram(),
+      () => this.#histogram(),
+      () => this.#pair(),
       () => `absent(${this.#selector([...SELECTED, "nowhere"])})`,
       () => `absent_over_time(${this.#range([...SELECTED, "nowhere"])})`,
       () => `vector(${this.#number(depth - 1)})`,
@@ -196,6 +199,13 @@ export class Queries {
     return ` ${this.#one(["on", "ignoring"])}(${this.#some(LABELS, 2)})`;
   }
 
+  /** Labels match without a word about them. */
+  #pair(): string {
+    const name = this.#one(SELECTED);
+    const op = this.#one([...ARITHMETIC, ...COMPARISONS]);
+    return `(${name} ${op} ${name} offset 1m)`;
+  }
+
   #set(depth: number): string {
     const word = this.#one(["and", "or", "unless"]);
     return `(${this.#vector(depth - 1)} ${word}${this.#matching()} ${this.#vector(depth - 1)})`;
@@ -205,7 +215,9 @@ export class Queries {
     const op = this.#one(ARITHMETIC);
     const include = this.#one(["()", "(version)", "(version, nosuch)"]);
     const one = this.#selector(["build_info", "limit"]);
-    const many = this.#vector(depth - 1);
+    const many = this.#rolls(0.6)
+      ? this.#selector(["temperature", "requests_total", "level"])
+      : this.#vector(depth - 1);
     return this.#rolls(0.5)
       ? `(${many} ${op} on(job) group_left${include} ${one})`
       : `(${one} ${op} on(job) group_right${include} ${many})`;

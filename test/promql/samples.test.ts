@@ -72,7 +72,8 @@ test("what a wider window asks for grows from what is there", () => {
 test("a series that a scrape no longer has ends there, and is forgotten when nothing looks so far back", () => {
   const store = new SampleStore();
   store.want(["a", "sum_over_time(a[30s])"]);
-  store.take(10 * S, [sample("a", 1)]);
+  const first = sample("a", 1);
+  store.take(10 * S, [first]);
   store.take(20 * S, []);
   assert.equal(numberOf(store, "a", 15 * S), 1);
   assert.equal(numberOf(store, "a", 20 * S), undefined);
@@ -85,7 +86,7 @@ test("a series that a scrape no longer has ends there, and is forgotten when not
   assert.equal(store.series, 1);
   store.take(80 * S, []);
   assert.deepEqual([store.series, store.room], [0, 0]);
-  const again = [sample("a", 7)];
+  const again = [{ ...first, value: 7 }];
   store.take(90 * S, again);
   store.take(100 * S, again);
   assert.equal(numberOf(store, "sum_over_time(a[30s])", 100 * S), 14);
