@@ -1,6 +1,7 @@
 // A compiled circuit written out: every component that runs, in the language's order, with what it reads and
 // writes. What `policy expand` prints.
 
+import { formatSeconds } from "#base/duration.ts";
 import type { CircuitPlan, Leaf, Wire } from "#circuit/plan.ts";
 import type { CompiledPolicy, JsonObject, JsonValue } from "./compiled.ts";
 
@@ -10,7 +11,7 @@ export function expanded({ name, hash, circuit }: CompiledPolicy): JsonObject {
   return {
     policy: name,
     hash,
-    evaluation_interval: `${circuit.intervalMs / 1_000}s`,
+    evaluation_interval: formatSeconds(circuit.intervalMs),
     components: circuit.leaves.map((leaf) => component(leaf, circuit)),
   };
 }
@@ -56,7 +57,18 @@ function finite(value: number): JsonValue {
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** Maps as objects; absent members left out; durations stay milliseconds, as the circuit reads them. */
+/** Members that hold milliseconds, which documents write in seconds. */
+const DURATIONS: ReadonlySet<string> = new Set([
+  ...["duration", "evaluation_interval", "max_extrapolation_interval", "resolve_timeout"],
+  ...["ema_window", "warmup_window", "sma_window", "window"],
+  ...["true_for", "false_for", "hold_for"],
+]);
+
+function member(key: string, value: unknown): JsonValue {
+  return DURATIONS.has(key) && typeof value === "number" ? formatSeconds(value) : plain(value);
+}
+
+/** Maps as objects; absent members left out. */
 function plain(value: unknown): JsonValue {
   if (typeof value === "number") return finite(value);
   if (value === null || value === undefined) return null;
@@ -65,6 +77,8 @@ function plain(value: unknown): JsonValue {
   if (Array.isArray(value)) return value.map(plain);
   const entries = value instanceof Map ? [...value] : Object.entries(value);
   return Object.fromEntries(
-    entries.flatMap(([key, inner]) => (inner === undefined ? [] : [[String(key), plain(inner)]])),
+    entries.flatMap(([key, inner]) =>
+      inner === undefined ? [] : [[String(key), member(String(key), inner)]],
+    ),
   );
 }

@@ -70,12 +70,26 @@ function ancestry(id: string): readonly string[] {
   return parts.map((_, at) => parts.slice(0, at + 1).join("."));
 }
 
+interface Maker {
+  readonly id: string;
+  readonly port: string;
+  /** The port as the composite around it calls it. */
+  readonly name: string;
+}
+
+/** Where wires enter and leave a composite, the composite has a name of its own for the port. */
+function outerName(leaf: Leaf, port: string): string {
+  const edge = leaf.kind === "nested_signal_ingress" || leaf.kind === "nested_signal_egress";
+  return edge ? leaf.config.port_name : port;
+}
+
 function linksOf(plan: CircuitPlan, nodes: ReadonlyMap<string, GraphNode>): GraphLink[] {
   const shown = (id: string) => ancestry(id).findLast((each) => nodes.has(each)) ?? id;
-  const makers = new Map<number, { readonly id: string; readonly port: string }>();
-  for (const { id, outputs } of plan.leaves) {
-    for (const [port, signal] of Object.entries(outputs)) {
-      if (signal !== undefined) makers.set(signal, { id, port });
+  const makers = new Map<number, Maker>();
+  for (const leaf of plan.leaves) {
+    for (const [port, signal] of Object.entries(leaf.outputs)) {
+      if (signal !== undefined)
+        makers.set(signal, { id: leaf.id, port, name: outerName(leaf, port) });
     }
   }
   const links = new Map<string, GraphLink>();
@@ -88,8 +102,8 @@ function linksOf(plan: CircuitPlan, nodes: ReadonlyMap<string, GraphNode>): Grap
       const inside = from === to && from !== maker.id;
       if (inside) continue;
       const link = {
-        from: { id: from, port: maker.port },
-        to: { id: to, port },
+        from: { id: from, port: from === maker.id ? maker.port : maker.name },
+        to: { id: to, port: to === leaf.id ? port : outerName(leaf, port) },
         signal: plan.signals[wire.signal]?.name ?? "",
         looped: wire.looped,
       };

@@ -56,7 +56,9 @@ describe("sluice", () => {
     const commands = {
       standalone: ["--policies DIR", "--config-path PATH"],
       check: ["--address", "--control-point", "--header", "--ramp-mode", "--expect-end", "--json"],
-      "policy check": ["FILE"],
+      "policy check": ["--json", "--queries WHO", "FILE"],
+      "policy expand": ["--json", "FILE"],
+      "policy graph": ["--format FORMAT", "--open", "--depth N", "FILE"],
       "agent config": ["--config-path", "--json"],
       "controller config": ["--config-path", "--json"],
       version: ["--help"],
@@ -71,7 +73,7 @@ describe("sluice", () => {
     }
     const { code, out } = await run(["policy", "--help"]);
     assert.equal(code, 0);
-    assert.match(out, /^sluice policy check FILE/);
+    assert.match(out, /^sluice policy check \[--json\] FILE/);
     const unknown = await run(["polise", "--help"]);
     assert.equal(unknown.code, 64);
   });
@@ -152,7 +154,10 @@ describe("sluice policy check", () => {
     });
     const good = await run(["policy", "check", join(folder, "good.yaml")]);
     assert.equal(good.code, 0, good.err);
-    assert.match(good.out, /policy good \([0-9a-f]{32}\): 1 rules/);
+    assert.match(
+      good.out,
+      /policy good \([0-9a-f]{32}\): 6 components in the circuit, 1 for agents/,
+    );
     const bad = await run(["policy", "check", join(folder, "good.yaml"), join(folder, "bad.yaml")]);
     assert.equal(bad.code, 1);
     assert.match(bad.err, /bad\.yaml:5:11: .*selector/);

@@ -57,7 +57,7 @@ for (const [name, file, what, edit, begins] of CHANGES)
     writeFileSync(join(path, file), changed);
     const { status, lines } = run(root);
     assert.equal(lines.length, 2, lines.join("\n"));
-    assert.ok(lines[0]?.startsWith(`FAIL control-plane/${name}: ${begins}`), lines[0]);
+    assert.ok(lines[0]?.startsWith(`FAIL control-plane/${name}: ${begins}`), lines.join("\n"));
     assert.equal(lines[1], "0 passed, 1 failed");
     assert.equal(status, 1);
   });
