@@ -36,7 +36,7 @@ export function reportLines(simulation: Simulation): readonly string[] {
     .flatMap((lines, at) => (at === 0 ? lines : ["", ...lines]));
 }
 
-const HEADS = [
+const HEADS: readonly string[] = [
   ...["phase", "requests", "offered/s", "accepted/s", "goodput/s"],
   ...["p50 ms", "p95 ms", "refused/s", "failed/s"],
 ];

@@ -55,12 +55,13 @@ describe("a scenario", () => {
     ]);
   });
 
-  const one = (name: string, text: string, wanted: RegExp) =>
+  const one = (name: string, text: string, wanted: RegExp) => {
     it(`refuses ${name}`, () => {
       const faults = faultsOf(text);
       assert.equal(faults.length, 1, faults.join("\n"));
       assert.match(faults[0] ?? "", wanted);
     });
+  };
 
   one("an empty text", "", /wanted one scenario, got no document/);
   one("two documents", "duration: 1s\n---\nduration: 1s", /wanted one scenario, got several/);

@@ -221,12 +221,13 @@ describe("expectations", () => {
 
 describe("a scenario beside its policies", () => {
   const tried = { policies: { steered: STEERED } };
-  const bad = (name: string, text: string, wanted: RegExp) =>
+  const bad = (name: string, text: string, wanted: RegExp) => {
     it(`is refused for ${name}`, async () => {
       const faults = await clashesOf(`duration: 10s\n${text}`, tried);
       assert.equal(faults.length, 1, faults.join("\n"));
       assert.match(faults[0] ?? "", wanted);
     });
+  };
   const ANSWER = "series: [{ component: root.0, follows: 1 }]\n";
 
   bad(

@@ -57,7 +57,7 @@ export interface Expectation {
   readonly bounds: Bounds;
 }
 
-const which = { service: maybe(text()), labels: or(map(labelValue), {}) };
+const which = { service: maybe(text()), labels: or(map(labelValue), {}) } as const;
 
 const bounds = (of: Shape<number>) => ({
   above: maybe(of),
