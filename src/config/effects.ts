@@ -12,13 +12,15 @@ interface Idle {
 
 const NOT_YET = "not built yet";
 const STANDALONE = "standalone uses the agent's";
+const CONTROLLER = "circuits use the controller's";
+const UNUSED = "the HTTP client has nothing of the kind";
 const GONE = "what it controls does not exist";
 
 const IDLE: Readonly<Record<ProcessName, readonly Idle[]>> = {
   agent: [
     { path: "agent_functions", why: NOT_YET },
-    { path: "alerter", why: NOT_YET },
-    { path: "alertmanagers", why: NOT_YET },
+    { path: "alerter", why: CONTROLLER },
+    { path: "alertmanagers", why: CONTROLLER },
     { path: "auto_scale", why: NOT_YET },
     { path: "client", why: NOT_YET },
     { path: "cloudext", why: NOT_YET },
@@ -39,26 +41,25 @@ const IDLE: Readonly<Record<ProcessName, readonly Idle[]>> = {
     { path: "otel.ports.pprof_port", why: NOT_YET },
     { path: "otel.ports.zpages_port", why: NOT_YET },
     { path: "peer_discovery", why: NOT_YET },
-    { path: "prometheus", why: NOT_YET },
+    { path: "prometheus", why: CONTROLLER },
     { path: "service_discovery", why: NOT_YET },
     { path: "token_source", why: NOT_YET },
     { path: "watchdog", why: NOT_YET },
   ],
   controller: [
-    { path: "alerter", why: NOT_YET },
-    { path: "alertmanagers", why: NOT_YET },
-    { path: "client", why: NOT_YET },
     { path: "cloudext", why: NOT_YET },
     { path: "crashreport", why: NOT_YET },
     { path: "etcd", why: NOT_YET },
     { path: "health", why: NOT_YET },
-    { path: "liveness", why: STANDALONE },
     { path: "log", why: STANDALONE },
     { path: "metrics", why: STANDALONE },
-    { path: "otel", why: NOT_YET },
-    { path: "policies", why: NOT_YET },
+    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
+    { path: "otel.ports", why: STANDALONE },
+    { path: "policies.cr_watcher", why: NOT_YET },
     { path: "profilers", why: STANDALONE },
-    { path: "prometheus", why: NOT_YET },
+    { path: "prometheus.http_client.expect_continue_timeout", why: UNUSED },
+    { path: "prometheus.http_client.read_buffer_size", why: UNUSED },
+    { path: "prometheus.http_client.write_buffer_size", why: UNUSED },
     { path: "readiness", why: STANDALONE },
     { path: "server", why: STANDALONE },
     { path: "token_source", why: NOT_YET },

@@ -1,0 +1,128 @@
+// What callers may do to policies over the API, and how files and the API share one space of names.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Code } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
+import { bench, counting, decisionsOf, variable } from "./kit.ts";
+
+function fault(code: Code, words: RegExp) {
+  return (thrown: unknown) => {
+    assert.ok(thrown instanceof Fault, String(thrown));
+    assert.equal(thrown.code, code);
+    assert.match(thrown.message, words);
+    return true;
+  };
+}
+
+test("a policy over the API runs when the call returns, is stored whole, and goes again", async (t) => {
+  const made = await bench(t);
+  const { controller, store, turn } = made;
+  const { desk } = controller;
+  const hash = await desk.upsert("v", variable());
+  assert.equal(desk.get("v").status, "VALID");
+  assert.equal((await decisionsOf(made)).size, 1);
+  const [entry] = (await store.list("/config/api/policies/")).entries;
+  const stored = JSON.parse(new TextDecoder().decode(entry?.value)) as Record<string, unknown>;
+  assert.deepEqual(Object.keys(stored), ["circuit", "resources"]);
+  assert.deepEqual(desk.get("v").policy, stored);
+  assert.equal(
+    await desk.upsert("v", JSON.stringify(stored)),
+    hash,
+    "its full form means the same",
+  );
+  assert.notEqual(await desk.upsert("v", variable(6)), hash);
+  assert.deepEqual([...desk.list().keys()], ["v"]);
+  await desk.configure("v", { limit: { value: 1 } });
+  await desk.remove("v");
+  await desk.remove("v");
+  assert.throws(() => desk.get("v"), fault("NOT_FOUND", /not found/));
+  await turn();
+  assert.deepEqual((await store.list("/")).entries, []);
+});
+
+test("what cannot be used is refused with its place, and nothing changes", async (t) => {
+  const { controller, store } = await bench(t, { files: { "v.yaml": variable() } });
+  const { desk } = controller;
+  const bad = "circuit:\n  components:\n    - inverter: {in_ports: {input: {signal_name: NOPE}}}\n";
+  await assert.rejects(
+    desk.upsert("a", bad),
+    fault("INVALID_ARGUMENT", /policy_string:3:\d+.*NOPE/),
+  );
+  await assert.rejects(desk.upsert("a", "  "), fault("INVALID_ARGUMENT", /empty/));
+  await assert.rejects(desk.upsert("a", "circuit: ["), fault("INVALID_ARGUMENT", /:1:/));
+  await assert.rejects(desk.upsert("v", variable(9)), fault("ALREADY_EXISTS", /file/));
+  await assert.rejects(desk.remove("v"), fault("FAILED_PRECONDITION", /file/));
+  await assert.rejects(desk.decisions("nonsense"), fault("INVALID_ARGUMENT", /rate_limiter/));
+  const wrapped = `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: { name: b }\nspec:\n  circuit: { components: [] }\n`;
+  await assert.rejects(desk.upsert("a", wrapped), fault("INVALID_ARGUMENT", /without a name/));
+  assert.deepEqual((await store.list("/config/api/")).entries, []);
+  const judged = desk.validate("a", bad);
+  assert.equal(judged["valid"], false);
+  assert.match(JSON.stringify(judged["faults"]), /NOPE/);
+  assert.equal(desk.validate("a", variable())["valid"], true);
+});
+
+test("dynamic configuration over the API wins over a file's, and gives way when it goes", async (t) => {
+  const made = await bench(t, {
+    files: { "v.yaml": variable(), "v.dynamic.yaml": "limit: { value: 7 }\n" },
+  });
+  const { controller, clock, store, turn } = made;
+  const { desk } = controller;
+  const capacity = async () => {
+    clock.advance(1_000);
+    await turn();
+    const [decision] = (await decisionsOf(made)).values();
+    return decision?.rateLimiterDecision?.bucketCapacity ?? 0;
+  };
+  await desk.configure("v", { limit: { value: 9 } });
+  assert.equal(await capacity(), 9);
+  const mirrored = await store.list("/config/dynamic-config-policies/v");
+  assert.equal(new TextDecoder().decode(mirrored.entries[0]?.value), '{"limit":{"value":9}}');
+  await desk.configure("v", {});
+  assert.equal(await capacity(), 5, "an empty object overrides nothing");
+  await desk.configure("v", undefined);
+  assert.equal(await capacity(), 7);
+  await assert.rejects(desk.configure("w", {}), fault("NOT_FOUND", /not found/));
+  assert.throws(() => desk.dynamicConfig("w"), fault("NOT_FOUND", /not found/));
+});
+
+test("a change over the API keeps what was counted", async (t) => {
+  const made = await bench(t);
+  const { controller, clock } = made;
+  await controller.desk.upsert("c", counting());
+  clock.advance(9_000);
+  await controller.desk.upsert("c", counting({ fill: 2 }));
+  const [decision] = (await decisionsOf(made)).values();
+  assert.equal(decision?.rateLimiterDecision?.bucketCapacity, 10);
+  assert.equal(decision?.rateLimiterDecision?.fillAmount, 2);
+});
+
+test("what others leave in the store: unreadable, it is INVALID; running before, OUTDATED", async (t) => {
+  const { controller, store, when } = await bench(t);
+  const { desk } = controller;
+  const put = (name: string, text: string) =>
+    store.commit([
+      { kind: "put", key: `/config/api/policies/${name}`, value: new TextEncoder().encode(text) },
+    ]);
+  await put("bad", '{"circuit": 5}');
+  await when("it is known", () => desk.list().has("bad"));
+  assert.equal(desk.get("bad").status, "INVALID");
+  assert.match(desk.get("bad").reason, /circuit/);
+  await desk.upsert("v", variable());
+  await put("v", '{"circuit": 5}');
+  await when("it is outdated", () => desk.get("v").status === "OUTDATED");
+  assert.notEqual(desk.get("v").policy, null);
+});
+
+test("a file cannot take a name of the API: the files are refused and what stands stays", async (t) => {
+  const made = await bench(t, { files: { "c.yaml": counting() } });
+  const { controller, write, when, reloads, status, remove } = made;
+  await controller.desk.upsert("v", variable());
+  write("v.yaml", variable(1));
+  await when("the fault is told", () => reloads.failure === 1);
+  assert.match(status.find("system/policies")?.trouble() ?? "", /policy name v/);
+  assert.equal(controller.desk.get("v").status, "VALID");
+  remove("v.yaml");
+  await when("it is well again", () => status.find("system/policies")?.trouble() === undefined);
+});

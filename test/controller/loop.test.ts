@@ -1,0 +1,93 @@
+// One loop by itself: a component that fails, answers that are slow, and answers that come after a change.
+
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import type { Answer, Ask } from "#circuit/component.ts";
+import { Loop } from "#controller/loop.ts";
+import { compileSet } from "#policy/set.ts";
+import { CircuitMetrics } from "#telemetry/circuit-metrics.ts";
+import { fakeClock } from "../kit/clock.ts";
+
+function versionOf(text: string) {
+  const digest = (of: string) => createHash("sha256").update(of).digest("hex");
+  const set = compileSet([{ source: "p", stem: "p", text }], { digest, queries: "prometheus" });
+  const [policy] = set.policies;
+  assert.ok(policy, JSON.stringify(set.findings));
+  return { policy: policy.of, dynamicConfig: undefined, origin: "file" } as const;
+}
+
+function loopOf(text: string) {
+  const clock = fakeClock();
+  const asked: { readonly ask: Ask; readonly hear: (answer: Answer) => void }[] = [];
+  const told: string[] = [];
+  const version = versionOf(text);
+  const loop = new Loop(version, {
+    clock,
+    outbox: { put: () => undefined },
+    asker: { ask: (_, ask, hear) => void asked.push({ ask, hear }), drop: () => undefined },
+    alerts: {
+      fire() {
+        throw new Error("no way out");
+      },
+    },
+    metrics: new CircuitMetrics(),
+    warn: (_, message) => void told.push(message),
+  });
+  loop.load(version);
+  const reading = (name: string) => {
+    const at = loop.circuit?.plan.signals.findIndex((signal) => signal.name === name) ?? -1;
+    return loop.circuit?.reading(at);
+  };
+  return { loop, clock, asked, told, reading };
+}
+
+const query = (name: string, text: string) =>
+  `    - query: { promql: { query_string: ${text}, evaluation_interval: 1s, out_ports: { output: { signal_name: ${name} } } } }\n`;
+const HEAD = "circuit:\n  evaluation_interval: 1s\n  components:\n";
+const COUNT = `    - integrator:
+        in_ports: { input: { constant_signal: { value: 1 } } }
+        out_ports: { output: { signal_name: SUM } }
+`;
+
+test("a component that throws is counted by name, told once, and stops nobody", () => {
+  const alerter =
+    "    - alerter: { in_ports: { signal: { constant_signal: { value: 1 } } }, parameters: { alert_name: a } }\n";
+  const { loop, clock, told, reading } = loopOf(HEAD + alerter + COUNT);
+  clock.advance(4_000);
+  const fault = loop.faults.get("root.0");
+  assert.deepEqual({ ...fault }, { kind: "alerter", count: 5, tick: 5, message: "internal error" });
+  assert.equal(told.length, 1);
+  assert.equal(reading("SUM"), 4);
+  loop.stop();
+});
+
+test("an answer that does not come holds up nothing; one that comes is seen in the next tick", () => {
+  const { loop, clock, asked, reading } = loopOf(HEAD + query("A", "up") + COUNT);
+  clock.advance(3_000);
+  assert.equal(reading("SUM"), 3);
+  assert.equal(asked.length, 4);
+  asked[0]?.hear({ kind: "value", value: 42 });
+  assert.ok(Number.isNaN(reading("A")));
+  clock.advance(1_000);
+  assert.equal(reading("A"), 42);
+  asked[1]?.hear({ kind: "failed", why: "the server is away" });
+  clock.advance(1_000);
+  assert.deepEqual(
+    [...loop.invalid()].map(({ name, why }) => [name, why]),
+    [["A", "query of root.0: the server is away"]],
+  );
+  loop.stop();
+});
+
+test("an answer that was asked for before a change reaches the component where it stands now", () => {
+  const { loop, clock, asked, reading } = loopOf(HEAD + query("A", "up") + query("B", "down"));
+  const [first] = asked;
+  loop.load(versionOf(HEAD + query("B", "down") + query("A", "up")));
+  first?.hear({ kind: "value", value: 7 });
+  clock.advance(1_000);
+  assert.equal(reading("A"), 7);
+  assert.ok(Number.isNaN(reading("B")));
+  loop.stop();
+  assert.equal(clock.alarms, 0);
+});
