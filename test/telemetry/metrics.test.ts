@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
 import { AccessLog } from "#telemetry/access-log.ts";
+import { CircuitMetrics } from "#telemetry/circuit-metrics.ts";
 import { FlowMetrics } from "#telemetry/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flux-meter.ts";
 import { Metrics, metricsRoute } from "#telemetry/metrics.ts";
@@ -23,7 +24,11 @@ function everything(): Metrics {
   const policies = new PolicyMetrics();
   const meters = new FluxMeters();
   const log = new AccessLog(meters, () => undefined);
-  for (const source of [flows, server, policies, meters, log]) metrics.add(source);
+  const circuits = new CircuitMetrics();
+  // Counted by what sends them, which calls other servers.
+  const alerts: Source = { collect: (to) => to.number("sluice_alerts_total", ["p", "sent"], 1) };
+  for (const source of [flows, server, policies, meters, log, circuits, alerts])
+    metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),
   );
@@ -38,6 +43,17 @@ function everything(): Metrics {
   for (const number of [() => 7, () => undefined])
     meters.observe(["m"], { accepted: true, statusCode: "200", status: "OK", number });
   log.take(new Map());
+  const readings = [1, Number.NaN, Number.POSITIVE_INFINITY];
+  const signals = readings.map((_, at) => ({ circuit: "root", name: `s${at}` }));
+  const circuit = circuits.policy("p", signals);
+  circuit.ticked(0, (at) => readings[at] ?? 0);
+  circuit.skipped(1);
+  circuit.fault("root.0", "decider");
+  circuit.decided("sampler");
+  circuits.ended("p", "late");
+  circuits.retried("p");
+  circuits.tried(3);
+  circuits.committed("success");
   policies.standing({ loaded: 2, refused: 1 });
   const method = { path: "/pkg.S/M", service: "pkg.S", method: "M", type: "unary" } as const;
   server.grpcStarted(method);
@@ -66,7 +82,9 @@ test("what is scraped after every event is what the table lists", async () => {
     assert.ok(name in METRICS || series in METRICS, line);
     const row = METRICS[(series in METRICS ? series : name) as keyof typeof METRICS];
     const keys = [...labels.matchAll(/([a-z_]+)="/g)].map(([, key]) => key);
-    const wanted: string[] = [...row.labels, ...(series.endsWith("_bucket") ? ["le"] : [])];
+    const wanted: string[] = [...row.labels];
+    if (series.endsWith("_bucket")) wanted.push("le");
+    if (series === name && row.type === "summary") wanted.push("quantile");
     assert.deepEqual(keys.sort(), wanted.sort(), line);
   }
 });
