@@ -151,6 +151,7 @@ function assertSame(got: Answer, wanted: Answer, what: string): void {
 
 function close(one: number, two: number): boolean {
   if (Object.is(one, two) || one === two) return true;
+  if (!Number.isFinite(one - two)) return false;
   const size = Math.max(Math.abs(one), Math.abs(two));
   // Near zero is what is left over when large numbers cancel out, and servers add up in another order.
   return Math.abs(one - two) <= Math.max(1e-9 * size, 1e-12);
