@@ -340,7 +340,7 @@ function dynamicEntry(name: string, config: JsonObject | undefined): Entries {
 }
 
 /** Which leaves speak for which kind of decision. */
-const DECIDED: Partial<Readonly<Record<Kind, Decision["kind"]>>> = {
+const DECIDED: Readonly<Partial<Record<Kind, Decision["kind"]>>> = {
   load_actuator: "load_scheduler",
   rate_limiter: "rate_limiter",
   quota_scheduler: "quota_scheduler",
