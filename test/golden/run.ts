@@ -106,7 +106,7 @@ async function apiCases(root: string): Promise<readonly Case[]> {
       }
     });
     const { steps, differences } = await replayControlApi(recorded, address, unary);
-    client.close();
+    await client.close();
     const wrong = differences.filter(({ file, step }) => !(`${file} ${step}` in OURS));
     const failing = wrong.map(({ file, step, text }) => ({
       name: `control-api/${file} step ${step}`,

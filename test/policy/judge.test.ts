@@ -219,8 +219,8 @@ describe("defaults", () => {
       assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
     }
   });
-  test("status where none is said: that of the part, where it is written", () => {
-    assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 429);
+  test("status where none is said: left to the stage that refuses", () => {
+    assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 0);
     assert.equal(rule("parameters: {interval: 1s}").deniedStatus, 0);
     const empty = "request_parameters: {denied_response_status_code: Empty}";
     assert.equal(rule(`parameters: {interval: 1s}, ${empty}`).deniedStatus, 0);

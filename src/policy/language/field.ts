@@ -143,13 +143,9 @@ export function durationOr(value: number, rules: { readonly positive?: true } = 
   return { type: { kind: "duration", ...rules }, default: value };
 }
 
-/** `value` by name. */
-export function named(
-  name: string,
-  numbers: ReadonlyMap<string, number>,
-  value: string,
-): Field<number> {
-  return { type: { kind: "enum", name, numbers }, default: numbers.get(value) };
+/** 0 where nothing is said. */
+export function named(name: string, numbers: ReadonlyMap<string, number>): Field<number> {
+  return { type: { kind: "enum", name, numbers }, default: 0 };
 }
 
 /** A name for a value of the dynamic configuration; "" when the policy has none. */

@@ -7,6 +7,12 @@ const NUMBERS: ReadonlyMap<string, number> = new Map(
   Object.entries(STATUS_NAMES).map(([number, name]) => [name, Number(number)]),
 );
 
-/** `Empty` leaves the status to the stage that refuses. */
-export const statusCode = (value: string) =>
-  about("HTTP status that a refused caller gets.", named("StatusCode", NUMBERS, value));
+/**
+ * Absent and `Empty` both leave the status to the stage that refuses, so that a reply's status does not depend
+ * on who wrote the policy. `usual` is what that stage answers then.
+ */
+export const statusCode = (usual: string) =>
+  about(
+    `HTTP status that a refused caller gets; unless told, ${usual}.`,
+    named("StatusCode", NUMBERS),
+  );

@@ -209,8 +209,6 @@ function valuesDiffer(wanted: unknown, got: unknown, at: string): string | undef
   if (isDeepStrictEqual(wanted, got)) return undefined;
   if (isObject(wanted) && isObject(got)) {
     for (const key of new Set([...Object.keys(wanted), ...Object.keys(got)])) {
-      // The status of a refusal that nobody chose is filled in here (D-31).
-      if (key === "denied_response_status_code" && wanted[key] === undefined) continue;
       // A ramp hands its label values on to its sampler (D-6).
       if (key.startsWith("pass_through_label_values") && wanted[key] === undefined) continue;
       const difference = valuesDiffer(wanted[key], got[key], `${at} ${key}`);
