@@ -1,12 +1,13 @@
 // Replays what the reference system answered, with its faults corrected, against the real process.
 
 import assert from "node:assert/strict";
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { replayDataPlane } from "./data-plane.ts";
 import { EXCEPTIONS, LEFT_OUT, NAMES } from "./exceptions.ts";
 
 const CASES = join(import.meta.dirname, "data-plane");
@@ -56,18 +57,7 @@ after(async () => {
 });
 
 test("the recorded cases pass, but for the steps listed with their reasons", async () => {
-  const replay = join(import.meta.dirname, "replay.mjs");
-  const { output, code } = await new Promise<{ output: string; code: number }>((resolve) => {
-    const arguments_ = [replay, "--address", address, "--verbose", CASES];
-    const child = execFile(
-      process.execPath,
-      arguments_,
-      { maxBuffer: 64 << 20 },
-      (_error, out, err) => resolve({ output: out + err, code: child.exitCode ?? -1 }),
-    );
-  });
-  assert.ok(code === 0 || code === 1, output);
-  const seen = readReport(output);
+  const seen = await replayDataPlane(CASES, address);
   assert.equal(seen.size, readdirSync(CASES).length, "every case ran");
   const wrong: string[] = [];
   for (const [name, steps] of seen) {
@@ -90,25 +80,3 @@ test("every recorded case is replayed, or left out for a reason", () => {
   assert.deepEqual(accounted.sort(), [...NAMES].sort());
   assert.equal(new Set(NAMES).size, 72);
 });
-
-/** Case to step to what differed, undefined where nothing did. */
-function readReport(output: string): ReadonlyMap<string, ReadonlyMap<number, string | undefined>> {
-  const cases = new Map<string, ReadonlyMap<number, string | undefined>>();
-  let steps = new Map<number, string | undefined>();
-  let failing = -1;
-  for (const line of output.split("\n")) {
-    const [, mark, number] = /^ {2}(x|ok|-) step (\d+)/.exec(line) ?? [];
-    const [, name] = /^(?:ok|FAIL)\s+(\S+) \(/.exec(line) ?? [];
-    if (number !== undefined) {
-      failing = mark === "x" ? Number(number) : -1;
-      if (mark !== "-") steps.set(Number(number), mark === "x" ? "" : undefined);
-    } else if (name !== undefined) {
-      cases.set(name, steps);
-      steps = new Map();
-      failing = -1;
-    } else if (failing >= 0 && line.startsWith("      ")) {
-      steps.set(failing, `${steps.get(failing)}${line}\n`);
-    }
-  }
-  return cases;
-}
