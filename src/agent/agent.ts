@@ -85,12 +85,17 @@ async function followStore(options: AgentOptions, book: Rulebook, swapped: () =>
     group: config.agent_info.agent_group,
     book,
     signal: stop.signal,
-    applied(revision, refused) {
+    applied(revision, { refused, notRun, fresh }) {
       if (book.plan !== plan) swapped();
       plan = book.plan;
+      for (const [key, fault] of refused) {
+        if (!fresh.has(key)) continue;
+        log.error({ revision }, `rule refused, its predecessor stays: ${key}: ${fault.message}`);
+      }
+      for (const [key, part] of notRun) {
+        if (fresh.has(key)) log.warn({ revision }, `in force without a part: ${key}: ${part}`);
+      }
       const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
-      for (const line of lines)
-        log.error({ revision }, `rule refused, its predecessor stays: ${line}`);
       if (lines.length > 0) status.fail(`rules refused: ${lines.join("; ")}`);
       else status.ok(`${book.rules.size} rules in force at revision ${revision}`);
     },

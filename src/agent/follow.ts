@@ -13,12 +13,21 @@ export interface Followed {
   readonly ended: Promise<void>;
 }
 
+/** What does not work as it is written, by key: it stands until the key is written again or goes. */
+export interface Trouble {
+  readonly refused: ReadonlyMap<string, Fault>;
+  /** Rules that are in force without a part that agents of this version do not run. */
+  readonly notRun: ReadonlyMap<string, string>;
+  /** The keys at which the trouble came with this batch. */
+  readonly fresh: ReadonlySet<string>;
+}
+
 export interface FollowOptions {
   readonly store: Store;
   readonly group: string;
   readonly book: Rulebook;
   /** Called after each batch, in the turn in which it came into force. */
-  readonly applied: (revision: number, refused: ReadonlyMap<string, Fault>) => void;
+  readonly applied: (revision: number, trouble: Trouble) => void;
   readonly signal: AbortSignal;
 }
 
@@ -35,11 +44,29 @@ export function follow(options: FollowOptions): Followed {
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
   const { store, group, book, applied, signal } = options;
+  const refused = new Map<string, Fault>();
+  const notRun = new Map<string, string>();
   for await (const batch of store.watch(agentPrefixes(group), signal)) {
-    const { rules, numbers, faults } = readBatch(group, batch);
-    const refused = new Map(faults);
-    for (const { key, fault } of book.apply({ rules, numbers })) refused.set(key, fault);
-    applied(batch.revision, refused);
+    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(nameOf)) {
+      refused.delete(key);
+      notRun.delete(key);
+    }
+    const changes = readBatch(group, batch);
+    const { rules, numbers } = changes;
+    const fresh = new Set<string>();
+    const note = <T>(into: Map<string, T>, key: string, what: T): void => {
+      into.set(key, what);
+      fresh.add(key);
+    };
+    for (const [key, fault] of changes.faults) note(refused, nameOf(key), fault);
+    for (const [key, part] of changes.notRun) note(notRun, nameOf(key), part);
+    for (const { key, fault } of book.apply({ rules, numbers })) note(refused, key, fault);
+    applied(batch.revision, { refused, notRun, fresh });
     ready();
   }
+}
+
+/** As the rulebook names rules. Numbers that cannot be read say nothing about the rule that they are for. */
+function nameOf(key: string): string {
+  return key.replace(/^\/config\//, "");
 }

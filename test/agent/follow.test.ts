@@ -10,7 +10,7 @@ import type { Decision } from "#circuit/component.ts";
 import { Pending, type Verdict } from "#flow/flow.ts";
 import { mindOf } from "#flow/mind.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import type { AgentConfig } from "#policy/compiled.ts";
+import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
 import { configEntries, decisionEntries } from "#store/rules.ts";
 import type { Op } from "#store/store.ts";
@@ -72,9 +72,9 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     group: "default",
     book,
     signal: stop.signal,
-    applied(revision, faults) {
+    applied(revision, trouble) {
       reached = revision;
-      refused += faults.size;
+      refused += trouble.refused.size;
       seen.resolve();
       seen = Promise.withResolvers();
     },
@@ -266,4 +266,72 @@ test("load ramp: closed before its first step; climbs, holds and falls back for 
   assert.equal(passing().length, 1_000);
   await withdraw(share(100));
   assert.equal(passing().length, 0, "without a decision nobody passes");
+});
+
+test("what is refused, or runs without a part, stands until its key is written again", async (t) => {
+  const store = memoryStore();
+  const clock = fakeClock();
+  const world = { clock, chance: seededChance(5), observer: listening(), maxKeys: 10 };
+  const book = new Rulebook("default", world);
+  const stop = new AbortController();
+  const told: string[][] = [];
+  let seen = Promise.withResolvers<void>();
+  const { ready, ended } = follow({
+    store,
+    group: "default",
+    book,
+    signal: stop.signal,
+    applied(_, { refused, notRun, fresh }) {
+      const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
+      told.push([names(refused.keys()), names(notRun.keys()), names(fresh)]);
+      seen.resolve();
+      seen = Promise.withResolvers();
+    },
+  });
+  t.after(async () => {
+    stop.abort();
+    await ended;
+    await store.close();
+  });
+  await ready;
+  const selectors = [{ control_point: "ingress", agent_group: "default", service: "any" }];
+  const rego = { module: "package p\nx = 1", labels: { x: { telemetry: true } } };
+  const entries = (parts: JsonObject) =>
+    configEntries({
+      name: "p",
+      hash: "h",
+      configs: [
+        {
+          kind: "classifiers",
+          name: "0",
+          agentGroups: ["default"],
+          message: { selectors, ...parts },
+        },
+      ],
+    });
+  const commit = async (ops: readonly Op[]) => {
+    const next = seen.promise;
+    await store.commit(ops);
+    await next;
+  };
+  const puts = (all: ReadonlyMap<string, Uint8Array>) =>
+    [...all].map(([key, value]): Op => ({ kind: "put", key, value }));
+  const limiter = "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0";
+  await commit([
+    ...puts(entries({ rego })),
+    { kind: "put", key: limiter, value: new TextEncoder().encode("no message") },
+  ]);
+  const other = limiter.replace("root.0", "root.9");
+  // Something else comes in: what stood still stands, and is not said again.
+  await commit([{ kind: "put", key: other, value: new TextEncoder().encode("nor this") }]);
+  await commit([
+    ...puts(entries({})),
+    { kind: "delete", key: limiter },
+    { kind: "delete", key: other },
+  ]);
+  assert.deepEqual(told.slice(1), [
+    ["rate_limiter", "classifiers", "rate_limiter,classifiers"],
+    ["rate_limiter,rate_limiter", "classifiers", "rate_limiter"],
+    ["", "", ""],
+  ]);
 });
