@@ -10,6 +10,9 @@ import type { Dialect } from "#promql/result.ts";
 /** As much as the controller reads of one document. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
+/** What may lie beside policies in their directory, and is none: a shell's `*.yaml` names it too. */
+const DYNAMIC = /\.dynamic\.(?:ya?ml|json)$/;
+
 /** Compiles files as one set. A Fault INVALID_ARGUMENT when there are none or one cannot be read. */
 export async function compileFiles(
   command: string,
@@ -19,8 +22,13 @@ export async function compileFiles(
   if (files.length === 0) {
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one FILE, got none`);
   }
+  const policies = files.filter((file) => !DYNAMIC.test(file));
+  if (policies.length === 0) {
+    const got = "only dynamic configuration, which is judged beside its policy";
+    throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one policy, got ${got}`);
+  }
   const texts = await Promise.all(
-    files.map(async (source) => ({
+    policies.map(async (source) => ({
       source,
       stem: parse(source).name,
       text: await readTextFile(source, MAX_BYTES),

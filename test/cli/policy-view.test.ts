@@ -91,3 +91,13 @@ test("a document at fault is not drawn, and odd flags are named", async (t) => {
     assert.match(err, new RegExp(`${flag.split("=")[0]}: wanted .*got "${flag.split("=")[1]}"`));
   }
 });
+
+test("dynamic configuration beside policies is no policy", async (t) => {
+  const folder = folderOf(t, { "good.yaml": GOOD, "good.dynamic.yaml": "limit: {value: 3}\n" });
+  const [policy, dynamic] = [join(folder, "good.yaml"), join(folder, "good.dynamic.yaml")];
+  const both = await run("policy", "check", policy, dynamic);
+  assert.equal(both.code, 0, both.err);
+  const alone = await run("policy", "check", dynamic);
+  assert.equal(alone.code, 64);
+  assert.match(alone.err, /wanted at least one policy, got only dynamic configuration/);
+});
