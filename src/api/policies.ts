@@ -206,7 +206,7 @@ function ownRoutes(desk: PolicyDesk): readonly Route[] {
     {
       method: "GET",
       path: "/v1/policies/{name}/graph",
-      about: "The running circuit, drawn: `?format=mermaid|dot|json` and `?depth=N`.",
+      about: "The running circuit, drawn: `?format=` mermaid, dot or json; `?depth=` so many levels opened, or all.",
       revealing: true,
       handle({ params, query }) {
         const depth = depthOf(query.get("depth") ?? "0");

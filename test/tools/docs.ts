@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { agentRoutes } from "#agent/ports.ts";
 import { doorOf } from "#api/door.ts";
 import { routes, services } from "#api/doors.ts";
+import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
 import { NO_SERVICES } from "#api/services.ts";
 import { seededChance } from "#base/chance.ts";
 import { CODES } from "#base/fault.ts";
@@ -19,6 +20,7 @@ import { profiles } from "#host/profiles.ts";
 import { EXIT } from "#host/run.ts";
 import { componentsPage } from "#policy/reference.ts";
 import { policySchema } from "#policy/schema.ts";
+import type { Route, Service } from "#serve/handler.ts";
 import { Metrics } from "#telemetry/metrics.ts";
 import { metricsPage } from "#telemetry/metrics-page.ts";
 import { configOf } from "../kit/config.ts";
@@ -56,30 +58,37 @@ function routesPage(): string {
   const options = { metrics: new Metrics(config.metrics), health, clock, chance };
   const all = agentRoutes(options, routes(door), profiling.routes);
   void health.close("cut");
-  const http = all.map(({ method, path, about, revealing, stream }) => [
-    method,
-    `\`${path}\``,
-    about,
-    [revealing ? "revealing" : "", stream ? "stream" : ""].filter(Boolean).join(", "),
-  ]);
-  const grpc = services(door, { take: never }).flatMap(({ name, methods, healthNames }) =>
-    Object.keys(methods).map((method) => [
-      `\`${name}/${method}\``,
-      healthNames.map((other) => `\`${other}\``).join(", "),
-    ]),
-  );
+  const http = (routes: readonly Route[]) =>
+    routes.map(({ method, path, about, revealing, stream }) => [
+      method,
+      `\`${path}\``,
+      about,
+      [revealing ? "revealing" : "", stream ? "stream" : ""].filter(Boolean).join(", "),
+    ]);
+  const grpc = (services: readonly Service[]) =>
+    services.flatMap(({ name, methods, healthNames }) =>
+      Object.keys(methods).map((method) => [
+        `\`${name}/${method}\``,
+        healthNames.map((other) => `\`${other}\``).join(", "),
+      ]),
+    );
+  const desk = { list: never } as unknown as PolicyDesk;
   return `${[
-    "# Routes and services of the agent",
+    "# Routes and services",
     GENERATED,
     "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1 and, where `server.grpc.transport` gives a connection the own transport, over HTTP/2 too; all with or without TLS. *Revealing* routes show or change state; at start the process names those that other machines reach without TLS, and with them the gRPC services, server reflection where it is on, and the debug port. *Stream* routes may outlive `write_timeout`.",
-    "## HTTP",
+    "## Agent: HTTP",
     table(
       ["method", "path", "what", "flags"],
-      [["GET", "`/`", "What this is, and this list.", ""], ...http],
+      [["GET", "`/`", "What this is, and this list.", ""], ...http(all)],
     ),
-    "## gRPC",
-    table(["method", "also SERVING in health as"], grpc),
+    "## Agent: gRPC",
+    table(["method", "also SERVING in health as"], grpc(services(door, { take: never }))),
     "`grpc.health.v1.Health` is always served; server reflection (v1, v1alpha) when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`.",
+    "## Controller",
+    "`sluice standalone` has these on the same port.",
+    table(["method", "path", "what", "flags"], http(policyRoutes(desk))),
+    table(["method", "also SERVING in health as"], grpc([policyService(desk)])),
   ].join("\n\n")}\n`;
 }
 
