@@ -139,11 +139,14 @@ export class Circuit {
     return this.#order.map(({ leaf, state }) => [leaf.identity, state]);
   }
 
+  /** Signals go by the component that writes them, wherever it stands; by name where that is another one. */
   #takeOver(before: Circuit): void {
     this.#number = before.#number;
-    const places = new Map(before.plan.signals.map((signal, at) => [nameOf(signal), at]));
+    const named = new Map(before.plan.signals.map((signal, at) => [nameOf(signal), at]));
+    const written = new Map(outputsOf(before.plan));
+    const same = new Map(outputsOf(this.plan).map(([key, at]) => [at, written.get(key)]));
     for (const [at, signal] of this.plan.signals.entries()) {
-      const old = places.get(nameOf(signal));
+      const old = same.get(at) ?? named.get(nameOf(signal));
       if (old !== undefined) this.#readings[FIRST + at] = before.reading(old);
     }
   }
@@ -151,6 +154,15 @@ export class Circuit {
 
 function nameOf({ circuit, name }: CircuitPlan["signals"][number]): string {
   return `${circuit}/${name}`;
+}
+
+/** Every out-port that writes a signal, by what its component is. */
+function outputsOf({ leaves }: CircuitPlan): [string, number][] {
+  return leaves.flatMap(({ identity, outputs }) =>
+    Object.entries(outputs).flatMap(([port, signal]): [string, number][] =>
+      signal === undefined ? [] : [[`${port} ${identity}`, signal]],
+    ),
+  );
 }
 
 /** Gives every wire of a plan its place among the readings. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import { Circuit } from "#circuit/circuit.ts";
 import { compilePolicy } from "#policy/compile.ts";
 import { readPolicies } from "#policy/read.ts";
 import { findingLine } from "#policy/report.ts";
@@ -394,4 +395,26 @@ describe("a set", () => {
     assert.equal(outcome?.ok, false);
     assert.match(lines(text).join("\n"), /m again[^\n]*\n.*root X/);
   });
+});
+
+test("a loop in a nested circuit goes on when a component is put before the circuit", () => {
+  const counter = `nested_circuit: {components: [
+    {first_valid: {in_ports: {inputs: [{signal_name: SUM}, {constant_signal: {value: 0}}]}, out_ports: {output: {signal_name: SAFE}}}},
+    {arithmetic_combinator: {operator: add, in_ports: {lhs: {signal_name: SAFE}, rhs: {constant_signal: {value: 1}}}, out_ports: {output: {signal_name: SUM}}}}]}`;
+  const planOf = (text: string) =>
+    compiled(`circuit: {components: [${text}]}`).circuit ?? assert.fail();
+  const outside = {
+    ask() {},
+    decide() {},
+    alert() {},
+    setAside() {},
+    fault: (id: string) => assert.fail(id),
+  };
+  const first = new Circuit(planOf(`{${counter}}`), outside, undefined);
+  for (let tick = 1; tick <= 5; tick++) first.tick(tick * 1_000);
+  const plan = planOf(`{variable: {constant_output: {value: 1}}}, {${counter}}`);
+  const second = new Circuit(plan, outside, undefined, first);
+  second.tick(6_000);
+  const sum = plan.signals.findIndex(({ name }) => name === "SUM");
+  assert.equal(second.reading(sum), 6);
 });
