@@ -7,7 +7,7 @@ import type { HttpHandler, Route, Service, UnaryHandler } from "#serve/handler.t
 import { parseJson } from "#wire/json.ts";
 import { jsonReply } from "./json-door.ts";
 
-export const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
+const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -59,12 +59,17 @@ interface Row {
 
 const upsert: Operation = async (desk, request) => {
   const name = named(request, "policy_name");
+  return { policy_hash: await desk.upsert(name, documentOf(request)) };
+};
+
+/** The document of an UpsertPolicyRequest: text, or the older form as an object. */
+function documentOf(request: Json): string {
   const text = textOf(request, "policy_string");
   const object = request["policy"];
   const given = object === null || object === undefined ? text : JSON.stringify(object);
   if (given.trim() === "") throw wanted("policy_string", "a policy as YAML or JSON", "nothing");
-  return { policy_hash: await desk.upsert(name, given) };
-};
+  return given;
+}
 
 const configure: Operation = async (desk, request) => {
   const name = named(request, "policy_name");
@@ -199,14 +204,15 @@ function ownRoutes(desk: PolicyDesk): readonly Route[] {
       maxBody: MOST_BYTES,
       handle({ body, params }) {
         const request = { ...envelope(body), ...fieldsOf(params) };
-        const text = textOf(request, "policy_string");
-        return jsonReply(JSON.stringify(desk.validate(named(request, "policy_name"), text)));
+        const name = named(request, "policy_name");
+        return jsonReply(JSON.stringify(desk.validate(name, documentOf(request))));
       },
     },
     {
       method: "GET",
       path: "/v1/policies/{name}/graph",
-      about: "The running circuit, drawn: `?format=` mermaid, dot or json; `?depth=` so many levels opened, or all.",
+      about:
+        "The running circuit, drawn: `?format=` mermaid, dot or json; `?depth=` so many levels opened, or all.",
       revealing: true,
       handle({ params, query }) {
         const depth = depthOf(query.get("depth") ?? "0");
