@@ -19,7 +19,10 @@ const STATUS = "aperture.flow.status";
 /** What a proxy writes where it knows no value. */
 const MISSING = "-";
 
-const DECIMAL = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+/** Each digit can be read in one way only, so that no text costs more than its length. */
+const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+/** Far more than any number that a program writes. */
+const LONGEST_NUMBER = 64;
 
 export class AccessLog implements Source {
   readonly #meters: FluxMeters;
@@ -101,8 +104,12 @@ function workloadDuration(record: LogAttributes): number | undefined {
 
 function own(record: LogAttributes, attribute: string): number | undefined {
   const value = record.get(attribute);
-  const number = typeof value === "string" && DECIMAL.test(value) ? Number(value) : value;
-  return typeof number === "number" && Number.isFinite(number) ? number : undefined;
+  const number = typeof value === "string" ? parsed(value) : value;
+  return number !== undefined && Number.isFinite(number) ? number : undefined;
+}
+
+function parsed(text: string): number | undefined {
+  return text.length <= LONGEST_NUMBER && DECIMAL.test(text) ? Number(text) : undefined;
 }
 
 /** Empty when it is missing. */

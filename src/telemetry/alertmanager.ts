@@ -44,7 +44,7 @@ export interface AlertsOptions {
   readonly log: AlertLog;
 }
 
-export interface AlertLog {
+interface AlertLog {
   info(fields: Readonly<Record<string, unknown>>, message: string): void;
   warn(fields: Readonly<Record<string, unknown>>, message: string): void;
 }

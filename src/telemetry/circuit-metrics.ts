@@ -15,8 +15,6 @@ const WINDOW = 128;
 /** Windows grow with what is read: most signals of most policies never matter to anybody. */
 const FIRST_WINDOW = 8;
 
-export type QueryEnding = "answered" | "failed" | "late";
-
 const QUERY_BOUNDS = [1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000] as const;
 
 /** The meter of one policy that is in force. */
@@ -34,7 +32,10 @@ export class CircuitMetrics implements Source {
   readonly #commits = { success: 0, failure: 0 };
   #triesMs = 0;
 
-  /** For a version of a policy that comes into force: signals that go on by name keep their series. */
+  /**
+   * For a version of a policy that comes into force: signals that go on by name keep their series. Faults
+   * are counted anew, since the components of the version before may be gone.
+   */
   policy(name: string, signals: readonly Signal[]): PolicyMeter {
     const counts = this.#policies.get(name) ?? new PolicyCounts();
     this.#policies.set(name, counts);
@@ -46,8 +47,8 @@ export class CircuitMetrics implements Source {
     this.#policies.delete(name);
   }
 
-  /** A query of a policy ended. */
-  ended(policy: string, ending: QueryEnding): void {
+  /** A query of a policy ended in one of the few ways in which queries do. */
+  ended(policy: string, ending: string): void {
     this.#policies.get(policy)?.queried(ending);
   }
 
@@ -84,7 +85,7 @@ class PolicyCounts {
   #signals = new Map<string, SignalCounts>();
   readonly #faults = new Map<string, { readonly labels: readonly string[]; count: number }>();
   readonly #decisions = new Map<string, number>();
-  readonly #queries = new Map<QueryEnding, number>();
+  readonly #queries = new Map<string, number>();
   retries = 0;
   #ticks = 0;
   #skipped = 0;
@@ -97,6 +98,7 @@ class PolicyCounts {
       return [key, before.get(key) ?? new SignalCounts(signal)] as const;
     });
     this.#signals = new Map(places);
+    this.#faults.clear();
     const counts = places.map(([, each]) => each);
     return {
       ticked: (lateMs, reading) => {
@@ -118,7 +120,7 @@ class PolicyCounts {
     };
   }
 
-  queried(ending: QueryEnding): void {
+  queried(ending: string): void {
     this.#queries.set(ending, (this.#queries.get(ending) ?? 0) + 1);
   }
 

@@ -7,7 +7,7 @@ import { type Observer, ODDITIES, type Oddity } from "#flow/observe.ts";
 import type { Sink, Source } from "./metrics-table.ts";
 
 /** `agent_info.agent_group`, and how many control points get a series of their own. */
-export interface FlowMetricsSettings {
+interface FlowMetricsSettings {
   readonly agent_group: string;
   readonly most_control_points?: number;
 }

@@ -18,8 +18,14 @@ export interface MeasuredFlow {
 
 /** Records come over the network: what they say does not decide how much memory is used. */
 const MOST_SERIES = 500;
+/** Of one meter, all its series together: what reads them has a bound for all meters. */
+const MOST_SAMPLES = 10_000;
 const LONGEST_LABEL = 64;
 const OTHER = "_other";
+/** Absent, the proxy's mark for a flow without a response, or a code. */
+const STATUS_CODE = /^(?:0|[1-9]\d\d)?$/;
+/** No duration and no length is beyond it, and it keeps sums finite and exact. */
+const MOST_VALUE = 1e15;
 
 interface Series {
   /** Values of `decision_type`, `http_status_code` and `flow_status`. */
@@ -34,6 +40,8 @@ interface Meter {
   readonly rule: Pick<FluxMeterRule, "name" | "policyName" | "attributeKey">;
   readonly bounds: readonly number[];
   readonly series: Map<string, Series>;
+  /** Series with labels of their own; beside them there are those of `_other`. */
+  readonly mostSeries: number;
 }
 
 export class FluxMeters implements Source {
@@ -52,7 +60,7 @@ export class FluxMeters implements Source {
       if (byName.has(rule.name)) continue;
       const { name, policyName, attributeKey, buckets } = rule;
       const key = JSON.stringify([name, policyName, attributeKey, buckets]);
-      const meter = this.#meters.get(key) ?? { rule, bounds: boundsOf(buckets), series: new Map() };
+      const meter = this.#meters.get(key) ?? meterOf(rule);
       meters.set(key, meter);
       byName.set(name, meter);
     }
@@ -67,7 +75,7 @@ export class FluxMeters implements Source {
       if (meter === undefined) continue;
       const series = seriesOf(meter, flow);
       const value = flow.number(meter.rule.attributeKey);
-      if (value === undefined) series.invalid++;
+      if (value === undefined || !(Math.abs(value) <= MOST_VALUE)) series.invalid++;
       else {
         const at = bucketOf(meter.bounds, value);
         series.counts[at] = (series.counts[at] ?? 0) + 1;
@@ -89,11 +97,21 @@ export class FluxMeters implements Source {
   }
 }
 
-function seriesOf({ bounds, series }: Meter, flow: MeasuredFlow): Series {
+function meterOf(rule: FluxMeterRule): Meter {
+  const bounds = boundsOf(rule.buckets);
+  // Buckets with +Inf, sum, count, and the flows without a number.
+  const samples = bounds.length + 4;
+  // Each of the two decisions has an `_other`.
+  const mostSeries = Math.min(MOST_SERIES, Math.floor(MOST_SAMPLES / samples)) - 2;
+  return { rule, bounds, series: new Map(), mostSeries };
+}
+
+function seriesOf({ bounds, series, mostSeries }: Meter, flow: MeasuredFlow): Series {
   const decision = flow.accepted ? "DECISION_TYPE_ACCEPTED" : "DECISION_TYPE_REJECTED";
-  let labels = [decision, bounded(flow.statusCode), bounded(flow.status)];
+  const statusCode = STATUS_CODE.test(flow.statusCode) ? flow.statusCode : OTHER;
+  let labels = [decision, statusCode, bounded(flow.status)];
   let key = JSON.stringify(labels);
-  if (!series.has(key) && series.size >= MOST_SERIES) {
+  if (!series.has(key) && series.size >= mostSeries) {
     labels = [decision, OTHER, OTHER];
     key = JSON.stringify(labels);
   }

@@ -54,7 +54,7 @@ function safeFields(fields: object, depth: number): Record<string, unknown> {
 }
 
 /** The messages of an error and of what caused it, outermost first. */
-export function errorText(thrown: unknown): string {
+function errorText(thrown: unknown): string {
   const words: string[] = [];
   let at = thrown;
   for (let depth = 0; at instanceof Error && depth < DEEPEST; depth++) {

@@ -22,7 +22,7 @@ export interface Log {
   close(): Promise<void>;
 }
 
-export interface LogWriter extends Rotation {
+interface LogWriter extends Rotation {
   /** `stderr`, `stdout`, `default` or a path. */
   readonly file: string;
 }
@@ -46,7 +46,7 @@ export interface LogPlace {
 }
 
 /** Directory that the keyword `default` stands for, with a folder per service inside. */
-export const SYSTEM_LOG_DIRECTORY = "/var/log/sluice";
+const SYSTEM_LOG_DIRECTORY = "/var/log/sluice";
 
 const LEVELS: Readonly<Record<string, string>> = {
   "": "info",

@@ -25,7 +25,7 @@ export const CONTENT_TYPE: Readonly<Record<Format, Registry["contentType"]>> = {
   openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
 };
 
-export interface RuntimeChoice {
+interface RuntimeChoice {
   /** Heap, garbage collection, event loop and handles: `nodejs_*`. */
   readonly runtime: boolean;
   /** Processor time, memory and file descriptors: `process_*`. */

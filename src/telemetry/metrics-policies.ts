@@ -2,7 +2,7 @@
 
 import type { Sink, Source } from "./metrics-table.ts";
 
-export type ReloadResult = "success" | "failure";
+type ReloadResult = "success" | "failure";
 
 export class PolicyMetrics implements Source {
   #loaded = 0;

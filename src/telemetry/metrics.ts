@@ -14,7 +14,7 @@ import {
 } from "./metrics-table.ts";
 
 /** `metrics.*` of the configuration. */
-export interface MetricsSettings {
+interface MetricsSettings {
   /** The runtime's collector: Node's heap, garbage collector and event loop. */
   readonly enable_go_metrics: boolean;
   readonly enable_process_collector: boolean;
@@ -22,7 +22,7 @@ export interface MetricsSettings {
   readonly pedantic: boolean;
 }
 
-export interface Page {
+interface Page {
   readonly contentType: string;
   readonly body: string;
 }
@@ -141,7 +141,7 @@ function preferred(accept: string): Format {
 }
 
 /** One row of a port's route table, as much of it as this route needs. */
-export interface MetricsRoute {
+interface MetricsRoute {
   readonly method: "GET";
   readonly path: "/metrics";
   readonly about: string;

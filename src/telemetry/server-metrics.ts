@@ -4,13 +4,13 @@
 import { CODES, type Code } from "#base/fault.ts";
 import type { Sink, Source } from "./metrics-table.ts";
 
-export interface ServerMetricsSettings {
+interface ServerMetricsSettings {
   readonly grpc: { readonly latency_buckets_ms: readonly number[] };
   readonly http: { readonly latency_buckets_ms: readonly number[] };
 }
 
 /** A method as the port names it. */
-export interface CalledMethod {
+interface CalledMethod {
   readonly path: string;
   readonly service: string;
   readonly method: string;

@@ -55,7 +55,7 @@ export interface HttpCallerOptions {
   readonly settings: HttpClientSettings;
   /** Used where `use_proxy` is set. */
   readonly proxy: ProxySettings;
-  /** HTTP_PROXY, HTTPS_PROXY and NO_PROXY are looked up here. */
+  /** HTTP_PROXY, HTTPS_PROXY and NO_PROXY are looked up here where `proxy` sets nothing. */
   readonly env: Environment;
   readonly clock: Clock;
   /** Most bytes of a reply, unpacked. */
@@ -164,6 +164,9 @@ export class HttpCaller {
       const heard = flat(reply.headers);
       const most = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
       const read = await readBody(reply.body, heard["content-encoding"]?.toLowerCase(), most);
+      if (REDIRECTS.has(reply.statusCode) && Array.isArray(reply.headers["location"])) {
+        throw new Fault("UNAVAILABLE", `${url.origin}: a redirect to several places`);
+      }
       return { status: reply.statusCode, headers: heard, body: read };
     } catch (thrown) {
       throw faultOf(thrown, url.origin);

@@ -80,6 +80,43 @@ test("without a number the flow is taken and counted as invalid", () => {
   }
 });
 
+test("texts are numbers in every form of one, up to 64 characters", () => {
+  const long = "1".repeat(15).padStart(64, "0");
+  for (const [own, wanted] of [
+    ...[["7", 7] as const, ["7.", 7] as const, [".5", 0.5] as const, ["-1.25", -1.25] as const],
+    ...[["+3e2", 300] as const, ["1.5E-1", 0.15] as const, [long, 111_111_111_111_111] as const],
+    ...["1..2", ".", "e5", "1e", "--1", "1_0", `0${long}`].map((own) => [own, undefined] as const),
+  ]) {
+    const { log, sum } = setup("own");
+    log.take(record({ own }));
+    assert.equal(sum(), wanted, own);
+  }
+});
+
+test("long texts cost no more than their length, whatever they are read as", () => {
+  const long = (of: string) => of.repeat(1_000_000 / of.length);
+  const { log, metrics } = setup("own");
+  const started = performance.now();
+  for (const text of [
+    `${long("1")}x`,
+    `${long("1")}e`,
+    long("."),
+    long("1."),
+    long(" "),
+    long("="),
+  ])
+    for (const name of [
+      "own",
+      "http.status_code",
+      "aperture.flow.status",
+      "aperture.check_response",
+    ])
+      log.take(record({ [name]: text }));
+  // A quadratic look at one of them takes minutes.
+  assert.ok(performance.now() - started < 5_000);
+  assert.equal(metrics.read("invalid_flux_meter_total", { http_status_code: "_other" }), 6);
+});
+
 test("status and decision become labels", () => {
   const rejected = decision({ decisionType: 1, fluxMeterInfos: [{ fluxMeterName: "m" }] });
   const cases: [Readonly<Record<string, string | number>>, readonly string[]][] = [

@@ -120,11 +120,64 @@ test("invented statuses fill 500 series at most, and no flow is lost", () => {
   const { meters, metrics, count } = setup();
   meters.keep([aFluxMeter()]);
   for (let at = 0; at < 2_000; at++) meters.observe(["m"], flow(1, { status: `s${at}` }));
-  meters.observe(["m"], flow(1, { status: "x".repeat(100_000) }));
+  meters.observe(["m"], flow(1, { status: "late", accepted: false }));
   const series = [...metrics.samples((name) => name === "flux_meter_count")];
-  assert.ok(series.length <= 501, `${series.length}`);
+  assert.equal(series.length, 500);
   assert.equal(count(), 2_001);
-  assert.equal(count({ flow_status: "_other", http_status_code: "_other" }), 1_501);
+  const other = { flow_status: "_other", http_status_code: "_other" };
+  assert.equal(count({ ...other, decision_type: "DECISION_TYPE_ACCEPTED" }), 1_502);
+  assert.equal(count({ ...other, decision_type: "DECISION_TYPE_REJECTED" }), 1);
+});
+
+test("all series of a meter have 10 000 samples at most, however many buckets it has", () => {
+  for (const [buckets, most] of [
+    [1_000, 9],
+    [96, 100],
+  ] as const) {
+    const { meters, metrics, count } = setup();
+    meters.keep([aFluxMeter({ buckets: { kind: "linear", start: 1, width: 1, count: buckets } })]);
+    for (let at = 0; at < 900; at++)
+      for (const value of [5, undefined])
+        for (const accepted of [true, false])
+          meters.observe(["m"], flow(value, { statusCode: String(100 + at), accepted }));
+    assert.equal(count(), 1_800, "no flow is lost");
+    const samples = [...metrics.samples(() => true)];
+    assert.ok(samples.length <= 10_000, `${samples.length}`);
+    assert.equal(samples.length, most * (buckets + 4));
+  }
+});
+
+test("a status code is none, 0 or three digits; every other one is _other", () => {
+  for (const [statusCode, wanted] of [
+    ...["", "0", "100", "404", "599"].map((code) => [code, code] as const),
+    ...["00", "1", "20", "2000", "099", "2xx", "200\n", " 200", "-", "7".repeat(65)].map(
+      (code) => [code, "_other"] as const,
+    ),
+  ]) {
+    const { meters, count } = setup();
+    meters.keep([aFluxMeter()]);
+    meters.observe(["m"], flow(1, { statusCode }));
+    assert.equal(count({ http_status_code: wanted, flow_status: "OK" }), 1, statusCode);
+  }
+});
+
+test("a flow's status is a label of at most 64 characters", () => {
+  const { meters, count } = setup();
+  meters.keep([aFluxMeter()]);
+  meters.observe(["m"], flow(1, { status: "x".repeat(64) }));
+  meters.observe(["m"], flow(1, { status: "x".repeat(65) }));
+  assert.equal(count({ flow_status: "x".repeat(64) }), 1);
+  assert.equal(count({ flow_status: "_other", http_status_code: "200" }), 1);
+});
+
+test("values beyond 1e15 are none, so that sums stay finite", () => {
+  const { meters, metrics } = setup();
+  meters.keep([aFluxMeter()]);
+  for (const value of [1e308, 1e308, -1e308, 1.01e15, Number.NaN, 1e15, -1e15, 3])
+    meters.observe(["m"], flow(value));
+  assert.equal(metrics.read("invalid_flux_meter_total"), 5);
+  const { flux_meter_sum, flux_meter_count } = shown(metrics);
+  assert.deepEqual([flux_meter_sum, flux_meter_count], [3, 3]);
 });
 
 test("bounds of every kind", () => {

@@ -79,6 +79,25 @@ test("what nobody wants is not looked at, and each name is asked for once", () =
   assert.equal(new Set(asked).size, asked.length);
 });
 
+test("labels without a value are absent, whatever the metric is", () => {
+  const metrics = new Metrics(PLAIN);
+  metrics.add({
+    collect(to) {
+      to.number("http_requests_total", ["GET", "", "/a"], 1);
+      to.buckets("http_requests_latency_ms", ["", "", ""], { bounds: [], counts: [1], sum: 2 });
+      to.summary("signal_reading", ["S", "", "p"], { quantiles: [], values: [], sum: 3, count: 1 });
+    },
+  });
+  assert.deepEqual(lines(metrics, () => true).sort(), [
+    'http_requests_latency_ms_bucket{le="+Inf"} 1',
+    "http_requests_latency_ms_count{} 1",
+    "http_requests_latency_ms_sum{} 2",
+    'http_requests_total{handler_name="/a",http_method="GET"} 1',
+    'signal_reading_count{policy_name="p",signal_name="S"} 1',
+    'signal_reading_sum{policy_name="p",signal_name="S"} 3',
+  ]);
+});
+
 test("values are those of the call, not of the reading", () => {
   const { metrics, flows } = traffic();
   const then = metrics.samples((name) => name === "flowcontrol_requests_total");

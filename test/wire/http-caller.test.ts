@@ -58,6 +58,27 @@ test("credentials of the URL are sent as basic authentication and stand in no me
   await fails(refused, "UNAVAILABLE", /^http:\/\/127\.0\.0\.1:\d+: connection refused$/);
 });
 
+test("a percent sign that encodes nothing is part of a password, for servers and for proxies", async (t) => {
+  const server = await fakeServer(t, hello);
+  const proxy = await fakeProxy(t);
+  for (const [written, meant] of [
+    ["me:100%sure", Buffer.from("me:100%sure")],
+    ["100%:%", Buffer.from("100%:%")],
+    ["me:%2525%zz%4", Buffer.from("me:%25%zz%4")],
+    ["m%C3%BC:ü%s", Buffer.from("mü:ü%s")],
+    // What is no UTF-8 goes as the bytes that it is.
+    ["me:%e9", Buffer.from("me:\xe9", "latin1")],
+  ] as const) {
+    const basic = `Basic ${meant.toString("base64")}`;
+    await caller(t).call({ method: "GET", url: `http://${written}@127.0.0.1:${server.port}/` });
+    assert.equal(server.heard.at(-1)?.headers.authorization, basic, written);
+    const uri = `http://${written}@127.0.0.1:${proxy.port}`;
+    const http = caller(t, { use_proxy: true }, { proxy: { ...NO_PROXY, http: uri } });
+    await http.call({ method: "GET", url: "http://metrics.example/" });
+    assert.equal(proxy.heard.at(-1)?.headers["proxy-authorization"], basic, written);
+  }
+});
+
 async function deadPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -389,6 +410,24 @@ test("TLS files that cannot be used refuse the caller by their key", (t) => {
 });
 
 /** A proxy that forwards and makes tunnels, and remembers what it was asked. */
+test("a redirect to several places goes nowhere; as another reply it is one like all", async (t) => {
+  const server = await fakeServer(t, ({ url }, reply) => {
+    const locations = url === "/same" ? ["/ok", "/ok"] : ["/ok", "/ok2"];
+    reply.statusCode = url === "/made" ? 201 : 302;
+    reply.setHeader("location", locations).end("x");
+  });
+  const get = (path: string) => caller(t).call({ method: "GET", url: server.url + path });
+  await fails(
+    get("/two"),
+    "UNAVAILABLE",
+    /^http:\/\/127\.0\.0\.1:\d+: a redirect to several places$/,
+  );
+  await fails(get("/same"), "UNAVAILABLE", /several places/);
+  const made = await get("/made");
+  assert.deepEqual([made.status, made.headers["location"]], [201, "/ok, /ok2"]);
+  assert.equal(server.heard.length, 3);
+});
+
 async function fakeProxy(t: TestContext, status = 200) {
   const tunnels: { readonly to: string; readonly headers: Readonly<Record<string, unknown>> }[] =
     [];
@@ -451,7 +490,7 @@ test("proxy: one that refuses, and one that is gone", async (t) => {
   await fails(through(await deadPort()), "UNAVAILABLE", /connection refused/);
 });
 
-test("proxy: settings win over the environment, use_proxy over both", async (t) => {
+test("proxy: any setting silences the environment, use_proxy both", async (t) => {
   const [set, named] = [await fakeProxy(t), await fakeProxy(t)];
   const direct = await fakeServer(t, hello);
   const environment: Readonly<Record<string, string>> = {
@@ -474,8 +513,11 @@ test("proxy: settings win over the environment, use_proxy over both", async (t) 
   assert.equal(await way("http://b.example/", { http: set.url }), "settings");
   assert.equal(await way("http://b.example/", {}, true, { http_proxy: named.url }), "environment");
   assert.equal(await way(`${direct.url}/`), "direct");
-  assert.equal(await way(`${direct.url}/`, { no_proxy: ["b.example"] }), "environment");
-  assert.equal(await way(`${direct.url}/`, { http: set.url, no_proxy: ["b.example"] }), "settings");
+  assert.equal(await way(`${direct.url}/`, { http: set.url }), "settings");
+  const bare = { HTTP_PROXY: named.url };
+  assert.equal(await way(`${direct.url}/`, {}, true, bare), "environment");
+  assert.equal(await way(`${direct.url}/`, { no_proxy: ["b.example"] }, true, bare), "direct");
+  assert.equal(await way(`${direct.url}/`, { https: set.url }, true, bare), "direct");
   assert.equal(await way(`${direct.url}/`, {}, false), "direct");
 });
 

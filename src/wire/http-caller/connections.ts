@@ -207,6 +207,13 @@ function credentials(proxy: URL): Record<string, string> {
 /** Credentials that a URL holds, as the header's value. */
 export function basicOf({ username, password }: URL): string | undefined {
   if (username === "" && password === "") return undefined;
-  const both = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  return `Basic ${Buffer.from(both).toString("base64")}`;
+  const both = `${bytesOf(username)}:${bytesOf(password)}`;
+  return `Basic ${Buffer.from(both, "latin1").toString("base64")}`;
+}
+
+/** Each character a byte. A percent sign that encodes nothing stands for itself, as in the URL. */
+function bytesOf(part: string): string {
+  return part.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
 }

@@ -1,4 +1,5 @@
-// Which proxy a call goes through: settings first, then the environment, then what is called directly.
+// Which proxy a call goes through: that of the settings, or else of the environment, except for what is
+// called directly.
 
 import { BlockList, isIP } from "node:net";
 import { Fault } from "#base/fault.ts";
@@ -7,19 +8,28 @@ import type { Environment, ProxySettings } from "../http-caller.ts";
 /** The proxy that a URL is called through; undefined is a direct call. */
 export type Route = (url: URL) => URL | undefined;
 
-/** Each setting that is empty leaves the word to the environment, in upper or lower case. */
+/** Any setting silences the whole environment; without one its variables count, in upper or lower case. */
 export function routeOf(settings: ProxySettings, env: Environment): Route {
-  const named = (name: string) => env[name] || env[name.toLowerCase()] || "";
-  const http = proxyOf("client.proxy.http", settings.http || named("HTTP_PROXY"));
-  const https = proxyOf("client.proxy.https", settings.https || named("HTTPS_PROXY"));
-  const listed = settings.no_proxy.length > 0 ? settings.no_proxy : named("NO_PROXY").split(",");
-  const direct = listed.flatMap((item) => exceptionOf(item.trim()) ?? []);
+  const isSet = settings.http !== "" || settings.https !== "" || settings.no_proxy.length > 0;
+  const inForce = isSet ? settings : proxiesOf(env);
+  const http = proxyOf("client.proxy.http", inForce.http);
+  const https = proxyOf("client.proxy.https", inForce.https);
+  const direct = inForce.no_proxy.flatMap((item) => exceptionOf(item.trim()) ?? []);
   return (url) => {
     const proxy = url.protocol === "https:" ? https : http;
     if (proxy === undefined) return undefined;
     const host = hostOf(url);
     const port = url.port || (url.protocol === "https:" ? "443" : "80");
     return direct.some((matches) => matches(host, port)) ? undefined : proxy;
+  };
+}
+
+function proxiesOf(env: Environment): ProxySettings {
+  const named = (name: string) => env[name] || env[name.toLowerCase()] || "";
+  return {
+    http: named("HTTP_PROXY"),
+    https: named("HTTPS_PROXY"),
+    no_proxy: named("NO_PROXY").split(","),
   };
 }
 
