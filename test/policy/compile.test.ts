@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { Circuit } from "#circuit/circuit.ts";
+import type { Decision } from "#circuit/component.ts";
 import { compilePolicy } from "#policy/compile.ts";
 import { readPolicies } from "#policy/read.ts";
 import { findingLine } from "#policy/report.ts";
@@ -132,14 +133,14 @@ describe("circuits", () => {
   test("queries of composites are good ones, whoever answers, whatever the policy is called", () => {
     const scheduler = `flow_control: {load_scheduler: {in_ports: {load_multiplier: ${constant(1)}}, parameters: {workload_latency_based_tokens: true, ${SELECTORS}}}}`;
     const text = circuit(scheduler, rateLimiter(CONSTANT_PORTS));
-    const { circuit: plan } = compiled(text, 'odd "name" \\ {x}\n');
+    const { circuit: plan } = compiled(text, 'odd "name" \\ {x}');
     const asked = plan?.leaves.flatMap((leaf) => {
       if (leaf.kind === "promql") return leaf.config.query_string;
       return leaf.kind === "load_actuator" ? leaf.config.tokens_query : [];
     });
     assert.equal(asked?.length, 3);
     for (const each of asked) {
-      assert.ok(each.includes('policy_name="odd \\"name\\" \\\\ {x}\\n"'), each);
+      assert.ok(each.includes('policy_name="odd \\"name\\" \\\\ {x}"'), each);
       assert.deepEqual(judgeQuery(each, "own"), []);
       assert.deepEqual(judgeQuery(each, "prometheus"), []);
     }
@@ -192,6 +193,194 @@ describe("identity", () => {
     const before = new Set(scheduler(0.1, "x"));
     assert.equal(scheduler(0.2, "x").filter((each) => !before.has(each)).length, 1);
     assert.equal(scheduler(0.1, "y").filter((each) => before.has(each)).length, 0);
+  });
+});
+
+describe("identity within circuits that look alike inside", () => {
+  interface Parts {
+    readonly asks?: string;
+    readonly acts?: string;
+    readonly key?: string;
+    readonly window?: number;
+    readonly capacity?: number;
+    readonly more?: string;
+  }
+  const limiter = (point: string, capacity: number, key = "''", fill = signal("MEAN")) =>
+    `flow_control: {rate_limiter: {in_ports: {bucket_capacity: ${constant(capacity)}, fill_amount: ${fill}}, parameters: {interval: 1s, limit_by_label_key: ${key}}, selectors: [{control_point: ${point}}]}}`;
+  const mean = (window: number) =>
+    `ema: {parameters: {ema_window: ${window}s, warmup_window: 1s}, in_ports: {input: ${signal("LOAD")}}, ${to("MEAN")}}`;
+  /** One for each service: a query, an average, a limiter; no ports, the same names inside. */
+  const service = (name: string, parts: Parts = {}) => {
+    const { asks = name, acts = name, key, window = 60, capacity = 5, more = "" } = parts;
+    const inside = [query(`'up{service="${asks}"}'`, "LOAD"), mean(window)];
+    const all = [...inside, limiter(acts, capacity, key)].map((each) => `{${each}}`);
+    return nested(`components: [${more}${all.join()}]`);
+  };
+
+  /** Identities by id. */
+  function known(...components: readonly string[]): ReadonlyMap<string, string> {
+    const { leaves } = planOf(circuit(...components));
+    const all = new Map(leaves.map(({ id, identity }) => [id, identity]));
+    assert.equal(new Set(all.values()).size, leaves.length);
+    return all;
+  }
+  /** Those of what stands in (or is) the component at this place. */
+  const at = (place: string, all: ReadonlyMap<string, string>) =>
+    [...all].flatMap(([id, identity]) => (`${id}.`.startsWith(`${place}.`) ? [identity] : []));
+  /** Kinds of the leaves that are others than before; places are the same in both. */
+  function changed(before: readonly string[], after: readonly string[]): readonly string[] {
+    const leaves = planOf(circuit(...after)).leaves;
+    const was = known(...before);
+    return leaves.filter(({ id, identity }) => was.get(id) !== identity).map(({ kind }) => kind);
+  }
+
+  const both = known(service("gold"), service("bronze"));
+
+  test("what is left keeps its own when another is taken away, put before it, or moved", () => {
+    assert.deepEqual(at("root.0", known(service("bronze"))), at("root.1", both));
+    const swapped = known(service("bronze"), service("gold"));
+    assert.deepEqual(at("root.0", swapped), at("root.1", both));
+    assert.deepEqual(at("root.1", swapped), at("root.0", both));
+    const three = known(service("silver"), service("gold"), service("bronze"));
+    assert.deepEqual(at("root.1", three), at("root.0", both));
+    assert.deepEqual(at("root.2", three), at("root.1", both));
+  });
+
+  test("what is asked, what is acted on and by which label tell them apart, each alone", () => {
+    const one = new Set(known(service("a")).values());
+    for (const parts of [{ asks: "b" }, { acts: "b" }, { key: "user" }]) {
+      const other = [...known(service("a", parts)).values()];
+      assert.deepEqual(
+        other.filter((identity) => one.has(identity)),
+        [],
+        JSON.stringify(parts),
+      );
+    }
+  });
+
+  test("numbers inside, and other components beside, reset nothing but themselves", () => {
+    const before = [service("gold"), service("bronze")];
+    assert.deepEqual(changed(before, [service("gold", { window: 9 }), service("bronze")]), ["ema"]);
+    assert.deepEqual(changed(before, [service("gold", { capacity: 9 }), service("bronze")]), []);
+    const more = `{${variable("NEW")}}, {${limiter("gold", 1, "''", constant(2))}}, `;
+    const grown = [...known(service("gold", { more }), service("bronze")).values()];
+    assert.deepEqual(
+      [...both.values()].filter((identity) => !grown.includes(identity)),
+      [],
+    );
+  });
+
+  test("circuits within circuits: what is asked deep inside counts all around it, and all around it inside", () => {
+    const sum = `arithmetic_combinator: {operator: add, in_ports: {lhs: ${signal("X")}, rhs: ${constant(1)}}, ${to("Y")}}`;
+    const outer = (name: string) => {
+      const helper = nested(
+        `in_ports_map: {p: ${signal("S")}}, components: [${ingress("p", "X")}, {${sum}}]`,
+      );
+      return nested(`components: [{${variable("S")}}, {${helper}}, {${service(name)}}]`);
+    };
+    const all = known(outer("gold"), outer("bronze"));
+    assert.deepEqual(at("root.0", known(outer("bronze"))), at("root.1", all));
+    assert.equal(at("root.1", all).length, 11);
+  });
+
+  test("composites of other selectors or objects, with the same ports or none, are swapped as they are", () => {
+    const scaler = (name: string) =>
+      `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: ${name}}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
+    const ramp = (point: string) =>
+      `flow_control: {load_ramp: {parameters: {sampler: {selectors: [{control_point: ${point}}]}, steps: [{duration: 1s}]}}}`;
+    const scheduler = (point: string) =>
+      `flow_control: {load_scheduler: {in_ports: {load_multiplier: ${constant(1)}}, parameters: {selectors: [{control_point: ${point}}]}}}`;
+    const limiting = (point: string) => limiter(point, 1, "''", constant(1));
+    for (const draw of [limiting, ramp, scheduler, scaler]) {
+      const before = known(draw("x"), draw("y"));
+      const swapped = known(draw("y"), draw("x"));
+      assert.deepEqual(at("root.0", swapped), at("root.1", before));
+      assert.deepEqual(at("root.1", swapped), at("root.0", before));
+      assert.deepEqual(at("root.0", known(draw("y"))), at("root.1", before));
+    }
+  });
+
+  test("signals at the ports count, in and out; numbers at them do not", () => {
+    const limiting = (from: string, out: string) =>
+      rateLimiter(
+        `bucket_capacity: ${constant(1)}, fill_amount: ${signal(from)}`,
+        `parameters: {interval: 1s}, out_ports: {accept_percentage: ${signal(out)}}`,
+      );
+    const inside = (from: string, out: string) =>
+      nested(
+        `in_ports_map: {p: ${signal(from)}}, out_ports_map: {q: ${signal(out)}}, components: [${ingress("p", "X")}, {${inverter("X", "Y")}}, {nested_signal_egress: {port_name: q, in_ports: {signal: ${signal("Y")}}}}]`,
+      );
+    const writers = [variable("A"), variable("B")];
+    for (const draw of [limiting, inside]) {
+      for (const [one, other] of [
+        [draw("A", "P"), draw("B", "Q")],
+        [draw("A", "P"), draw("A", "Q")],
+      ] as const) {
+        const before = known(...writers, one, other);
+        assert.deepEqual(
+          at("root.2", known(...writers, other, one)).toSorted(),
+          at("root.3", before).toSorted(),
+        );
+        assert.deepEqual(at("root.2", known(...writers, other)), at("root.3", before));
+      }
+      const [first] = at("root.2", known(...writers, draw("A", "P")));
+      assert.notEqual(at("root.2", known(...writers, draw("B", "P")))[0], first);
+    }
+    const told = (value: number) =>
+      nested(
+        `in_ports_map: {p: ${constant(value)}}, components: [${ingress("p", "X")}, {${inverter("X", "Y")}}]`,
+      );
+    assert.deepEqual(changed([told(1)], [told(2)]), []);
+  });
+
+  test("the policy's hash, which changes with every number, is not part of it", () => {
+    const scheduler = `flow_control: {load_scheduler: {in_ports: {load_multiplier: ${constant(1)}}, parameters: {workload_latency_based_tokens: true, ${SELECTORS}}}}`;
+    assert.deepEqual(
+      changed(
+        [nested(`components: [{${scheduler}}]`), variable("A", 1)],
+        [nested(`components: [{${scheduler}}]`), variable("A", 2)],
+      ),
+      ["variable"],
+    );
+  });
+
+  test("real twins keep their order, as wholes: a number in one changes nothing in the other", () => {
+    const twins = known(service("a"), service("a"));
+    assert.deepEqual(at("root.0", known(service("a"))), at("root.0", twins));
+    const apart = known(service("b"), service("a"), variable("Z"), service("a"));
+    assert.deepEqual(at("root.1", apart), at("root.0", twins));
+    assert.deepEqual(at("root.3", apart), at("root.1", twins));
+    const first = known(service("a", { window: 9 }), service("a"));
+    assert.deepEqual(at("root.1", first), at("root.1", twins));
+    const grown = known(service("a", { more: `{${variable("NEW")}}, ` }), service("a"));
+    assert.deepEqual(at("root.1", grown), at("root.1", twins));
+  });
+
+  test("numbers that a circuit runs on go on in its own, not in its neighbour's", () => {
+    const decided = new Map<string, number | undefined>();
+    const outside = {
+      ask() {},
+      decide(decision: Decision) {
+        if (decision.kind !== "rate_limiter") return;
+        decided.set(decision.componentId, decision.fillAmount);
+      },
+      alert() {},
+      setAside() {},
+      fault: (id: string) => assert.fail(id),
+    };
+    const first = new Circuit(
+      planOf(circuit(service("gold"), service("bronze"))),
+      outside,
+      undefined,
+    );
+    for (let tick = 1; tick <= 5; tick++) {
+      first.tick(tick * 1_000);
+      first.answer("root.0.0", { kind: "value", value: 1000 });
+      first.answer("root.1.0", { kind: "value", value: 10 });
+    }
+    decided.clear();
+    new Circuit(planOf(circuit(service("bronze"))), outside, undefined, first).tick(6_000);
+    assert.deepEqual([...decided], [["root.0.2", 10]]);
   });
 });
 

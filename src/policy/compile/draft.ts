@@ -21,14 +21,16 @@ export type LeafDraft = {
     readonly outs: Targets;
     /** Stands for `config` in the leaf's identity where that names the place where the leaf stands. */
     readonly same?: unknown;
+    /** What it measures or acts on (query, selectors, object): part of the identity of the circuits around. */
+    readonly about?: unknown;
     readonly actuates?: Actuating;
   };
 }[Kind];
 
 export interface CircuitDraft {
   readonly is: "circuit";
-  /** What it is and what it acts on, wherever it stands. Numbers are not part of it. */
-  readonly same: unknown;
+  /** The language's name of it. */
+  readonly kind: string;
   readonly ins: ReadonlyMap<string, Source>;
   readonly outs: ReadonlyMap<string, string | undefined>;
   readonly parts: readonly Draft[];
@@ -64,7 +66,7 @@ type OutPorts = Readonly<Record<string, { readonly signal_name?: string | undefi
 
 /** A composite: its ports as the document has them (unconnected ones are not mapped), and what is inside. */
 export function composite(
-  same: unknown,
+  kind: string,
   ports: { readonly in_ports?: InPorts | undefined; readonly out_ports?: OutPorts | undefined },
   parts: (id: string) => readonly Draft[],
 ): Draft {
@@ -76,7 +78,7 @@ export function composite(
   );
   return (id) => ({
     is: "circuit",
-    same,
+    kind,
     ins: new Map(ins),
     outs: new Map(outs),
     parts: parts(id),

@@ -27,7 +27,9 @@ type Plain = {
 export function draftOf(component: Component, owner: Owner): Draft {
   const { flow_control, auto_scale, query, nested_circuit } = component;
   if (nested_circuit !== undefined) return nested(nested_circuit, owner);
-  if (query?.promql !== undefined) return written("promql", query.promql);
+  if (query?.promql !== undefined) {
+    return written("promql", query.promql, query.promql.query_string);
+  }
   const found =
     (flow_control && flowControl(flow_control, owner)) ?? (auto_scale && autoScale(auto_scale));
   if (found !== undefined) return found;
@@ -76,7 +78,7 @@ function nested({ in_ports_map, out_ports_map, components }: NestedCircuit, owne
   const ins = new Map([...in_ports_map].map(([port, from]) => [port, sourceOf(from)]));
   const outs = new Map([...out_ports_map].map(([port, to]) => [port, to.signal_name]));
   const parts = components.map((component) => draftOf(component, owner));
-  return () => ({ is: "circuit", same: "nested_circuit", ins, outs, parts });
+  return () => ({ is: "circuit", kind: "nested_circuit", ins, outs, parts });
 }
 
 interface Written {
@@ -85,14 +87,14 @@ interface Written {
 }
 
 /** A leaf as the document has it: its ports, and all else as its configuration. */
-function written(kind: Plain | "promql", member: Written): Draft {
+function written(kind: Plain | "promql", member: Written, about?: string): Draft {
   const { in_ports = {}, out_ports = {}, ...config } = member;
   const ins = mapValues(in_ports, (port): Source | readonly Source[] =>
     port === undefined || !isList(port) ? sourceOf(port) : port.map(sourceOf),
   );
   const outs = mapValues(out_ports, (port) => port?.signal_name);
   // The type `Plain` says that the configuration fits.
-  const draft = { is: "leaf", kind, config, ins, outs } as unknown as LeafDraft;
+  const draft = { is: "leaf", kind, config, ins, outs, about } as unknown as LeafDraft;
   return () => draft;
 }
 

@@ -20,13 +20,13 @@ export interface Flat {
 /** Undefined when there are more than MOST_LEAVES. */
 export function flatten(parts: readonly Draft[], digest: Digest): Flat | undefined {
   const opened = new Opening(digest);
-  const all = opened.circuit(ROOT, parts, undefined, "");
+  const all = opened.circuit(ROOT, parts, undefined);
   if (!all) return undefined;
   const wired = opened.places.map((place) => wiresOf(place, opened.numbers));
   const edges = edgesOf(opened.places, wired);
   const looped = loopedEdges(opened.places.length, edges);
   const kept = edges.filter((_, at) => !looped[at]);
-  const leaves = finish(opened.places, wired, looped);
+  const leaves = finish(opened.places, wired, looped, identitiesOf(opened, digest));
   const order = orderOf(opened.places.length, kept);
   const actuating = opened.places.flatMap(({ draft }) => draft.actuates ?? []);
   return { plan: { signals: opened.signals, leaves, order }, actuating };
@@ -42,17 +42,23 @@ interface Place {
   readonly writes: string;
   readonly ins: Sources;
   readonly outs: Targets;
-  /** Identity, but for ties. */
-  readonly base: string;
+  /** The circuit that it stands in; undefined is the root. */
+  readonly within: Within | undefined;
 }
 
-interface Outside {
-  readonly circuit: string;
+/** A circuit below the root. */
+interface Within {
   readonly draft: CircuitDraft;
+  /** The circuit around it. */
+  readonly circuit: string;
+  readonly outer: Within | undefined;
+  /** What leaves and circuits inside measure and act on, each shortened. */
+  readonly about: Set<string>;
 }
 
 class Opening {
   readonly places: Place[] = [];
+  readonly circuits: Within[] = [];
   readonly signals: Signal[] = [];
   /** Numbers of signals by circuit and name. */
   readonly numbers = new Map<string, number>();
@@ -62,52 +68,83 @@ class Opening {
     this.#digest = digest;
   }
 
-  /** False when there are too many. `base` begins the identities of what is inside. */
-  circuit(
-    id: string,
-    parts: readonly Draft[],
-    outside: Outside | undefined,
-    base: string,
-  ): boolean {
+  /** False when there are too many. */
+  circuit(id: string, parts: readonly Draft[], within: Within | undefined): boolean {
     for (const [at, draw] of parts.entries()) {
       const own = `${id}.${at}`;
       const draft = draw(own);
-      if (draft.is === "leaf") this.#leaf(own, draft, id, outside, base);
+      if (draft.is === "leaf") this.#leaf(own, draft, id, within);
       else {
-        const { same, ins, outs } = draft;
-        const inside = `${base}/${canonicalJson([same, ins, outs])}`;
-        const within = { circuit: id, draft };
-        // Shortened: what is deep inside would carry all that is around it.
-        if (!this.circuit(own, draft.parts, within, this.#digest(inside).slice(0, 16)))
-          return false;
+        const inner = { draft, circuit: id, outer: within, about: new Set<string>() };
+        this.circuits.push(inner);
+        if (!this.circuit(own, draft.parts, inner)) return false;
+        if (inner.about.size > 0) within?.about.add(this.#gist(inner.about));
       }
       if (this.places.length > MOST_LEAVES) return false;
     }
     return true;
   }
 
-  #leaf(
-    id: string,
-    draft: LeafDraft,
-    circuit: string,
-    outside: Outside | undefined,
-    base: string,
-  ): void {
+  /** One text for all that a circuit is about. Of a single thing, that thing: a circuit around it adds nothing. */
+  #gist(about: ReadonlySet<string>): string {
+    const [only = "", ...more] = [...about].sort();
+    return more.length === 0 ? only : short(this.#digest, [only, ...more].join());
+  }
+
+  #leaf(id: string, draft: LeafDraft, circuit: string, within: Within | undefined): void {
     let place = { reads: circuit, writes: circuit, ins: draft.ins, outs: draft.outs };
     if (draft.kind === "nested_signal_ingress") {
-      const signal = outside?.draft.ins.get(draft.config.port_name);
-      place = { ...place, reads: outside?.circuit ?? circuit, ins: { signal } };
+      const signal = within?.draft.ins.get(draft.config.port_name);
+      place = { ...place, reads: within?.circuit ?? circuit, ins: { signal } };
     } else if (draft.kind === "nested_signal_egress") {
-      const signal = outside?.draft.outs.get(draft.config.port_name);
-      place = { ...place, writes: outside?.circuit ?? circuit, outs: { signal } };
+      const signal = within?.draft.outs.get(draft.config.port_name);
+      place = { ...place, writes: within?.circuit ?? circuit, outs: { signal } };
     }
-    const own = canonicalJson([draft.same ?? draft.config, draft.ins, draft.outs]);
-    this.places.push({ id, draft, ...place, base: `${base}/${draft.kind}${own}` });
+    if (draft.about !== undefined) {
+      within?.about.add(short(this.#digest, canonicalJson(draft.about)));
+    }
+    this.places.push({ id, draft, ...place, within });
     for (const name of Object.values(place.outs)) {
       if (name === undefined) continue;
       this.numbers.set(keyOf(place.writes, name), this.signals.length);
       this.signals.push({ circuit: place.writes, name });
     }
+  }
+}
+
+function short(digest: Digest, text: string): string {
+  return digest(text).slice(0, 16);
+}
+
+/**
+ * A circuit is its kind, the names at its ports and what is measured and acted on inside, within the circuit
+ * around it; a leaf is its kind, configuration and wires by name, within its circuit. Numbers at the ports of
+ * a circuit are not part of it: what is inside goes on when they change.
+ */
+function identitiesOf({ places, circuits }: Opening, digest: Digest): readonly string[] {
+  const tell = new Ties();
+  const known = new Map<Within | undefined, string>([[undefined, ""]]);
+  // Those around come before those inside.
+  for (const circuit of circuits) {
+    const { kind, ins, outs } = circuit.draft;
+    const names = [...ins].filter(([, source]) => typeof source === "string");
+    const own = canonicalJson([kind, new Map(names), outs, [...circuit.about].sort()]);
+    // Shortened: what is deep inside would carry all that is around it.
+    known.set(circuit, short(digest, tell.apart(`${known.get(circuit.outer)}/${own}`)));
+  }
+  return places.map(({ draft: { kind, config, same, ins, outs }, within }) =>
+    tell.apart(`${known.get(within)}/${kind}${canonicalJson([same ?? config, ins, outs])}`),
+  );
+}
+
+/** Twins are told apart by their order, circuits as a whole: state of two is never mixed. */
+class Ties {
+  readonly #seen = new Map<string, number>();
+
+  apart(base: string): string {
+    const tie = (this.#seen.get(base) ?? 0) + 1;
+    this.#seen.set(base, tie);
+    return tie === 1 ? base : `${base}#${tie}`;
   }
 }
 
@@ -157,11 +194,11 @@ function finish(
   places: readonly Place[],
   wired: readonly Wired[],
   looped: readonly boolean[],
+  identities: readonly string[],
 ): readonly Leaf[] {
   let edge = 0;
   let signal = 0;
-  const ties = new Map<string, number>();
-  return places.map(({ id, draft, outs, base }, at): Leaf => {
+  return places.map(({ id, draft, outs }, at): Leaf => {
     const inputs: Record<string, readonly Wire[]> = {};
     for (const [port, wires] of Object.entries(wired[at] ?? {})) {
       inputs[port] = wires.map((wire) =>
@@ -171,9 +208,7 @@ function finish(
     const outputs = Object.fromEntries(
       Object.entries(outs).map(([port, name]) => [port, name === undefined ? name : signal++]),
     );
-    const tie = (ties.get(base) ?? 0) + 1;
-    ties.set(base, tie);
-    const identity = tie === 1 ? base : `${base}#${tie}`;
+    const identity = identities[at] ?? id;
     const { kind, config } = draft;
     // One kind and the configuration of that kind, as in the draft.
     return { id, kind, config, inputs, outputs, identity } as Leaf;

@@ -41,17 +41,40 @@ export function accepting(what: Accepting, owner: Owner): Draft {
   const in_ports = Object.fromEntries(
     Object.entries(component.in_ports).map(([port, from]) => [inner(port), from]),
   );
-  return composite({ kind, selectors }, { in_ports, out_ports }, (id) => [
+  return composite(kind, { in_ports, out_ports }, (id) => [
     measured("accepted", acceptQuery(METRICS[kind], owner, id), "ACCEPT_PERCENTAGE"),
     () => {
       const actuates: Actuating = { ...what, componentId: id };
       const agent_groups = agentGroupsOf(actuates);
       const config = { component_id: id, agent_groups };
-      return { is: "leaf", kind, config, ins: ports, outs: {}, same: agent_groups, actuates };
+      const about = { selectors, key: labelKeyOf(what) };
+      return {
+        is: "leaf",
+        kind,
+        config,
+        ins: ports,
+        outs: {},
+        same: agent_groups,
+        about,
+        actuates,
+      };
     },
     ...Object.entries(ports).map(([port, signal]) => ingress(inner(port), signal)),
     egress("accept_percentage", "ACCEPT_PERCENTAGE"),
   ]);
+}
+
+/** The label whose values are limited by themselves: it says what the numbers are numbers of. */
+function labelKeyOf({ kind, component }: Accepting): string {
+  switch (kind) {
+    case "rate_limiter":
+    case "concurrency_limiter":
+      return component.parameters.limit_by_label_key;
+    case "quota_scheduler":
+      return component.rate_limiter.limit_by_label_key;
+    case "concurrency_scheduler":
+      return component.concurrency_limiter.limit_by_label_key;
+  }
 }
 
 /** One port has another name on the inside. */

@@ -35,7 +35,7 @@ export function autoScaler(component: AutoScaler, replicas: Replicas): Draft {
     configured_scale: replicas.out_ports?.configured_replicas,
     desired_scale: replicas.out_ports?.desired_replicas,
   };
-  return composite({ kind: "auto_scaler", object }, { in_ports: ins, out_ports }, () => [
+  return composite("auto_scaler", { in_ports: ins, out_ports }, () => [
     ...bounds(parameters, Number(replicas.min_replicas), Number(replicas.max_replicas)),
     ...[...scaleIn, ...scaleOut].flatMap(({ parts }) => parts),
     ...intents(scaleIn, scaleOut),

@@ -19,7 +19,7 @@ export function loadRamp(component: LoadRamp): Draft {
     target_output: { value: target_accept_percentage },
     duration,
   }));
-  return composite({ kind: "load_ramp", selectors: parameters.selectors }, component, () => [
+  return composite("load_ramp", component, () => [
     leaf(
       "signal_generator",
       { parameters: { steps: profile } },

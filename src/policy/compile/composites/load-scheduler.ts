@@ -17,7 +17,7 @@ import {
 
 export function loadScheduler(component: LoadScheduler, owner: Owner): Draft {
   const { workload_latency_based_tokens: byLatency, selectors } = component.parameters;
-  return composite({ kind: "load_scheduler", selectors }, component, (id) => {
+  return composite("load_scheduler", component, (id) => {
     const labels = labelText({
       policy_name: owner.policyName,
       policy_hash: owner.policyHash,
@@ -37,6 +37,7 @@ export function loadScheduler(component: LoadScheduler, owner: Owner): Draft {
           ins: { load_multiplier: "LOAD_MULTIPLIER" },
           outs: {},
           same: { byLatency, agent_groups },
+          about: selectors,
           actuates,
         };
       },

@@ -7,7 +7,7 @@ import { composite, type Draft, dryRun, egress, ingress, switcher } from "../dra
 
 export function podScaler(component: PodScaler): Draft {
   const object = component.kubernetes_object_selector;
-  return composite({ kind: "pod_scaler", object }, component, (id) => {
+  return composite("pod_scaler", component, (id) => {
     const actuates: Actuating = { kind: "pod_scaler", componentId: id, component };
     const config = { component_id: id, agent_groups: agentGroupsOf(actuates) };
     return [
@@ -20,6 +20,7 @@ export function podScaler(component: PodScaler): Draft {
         ins: { replicas: "REPLICAS" },
         outs: {},
         same: object,
+        about: object,
         actuates,
       }),
       () => ({

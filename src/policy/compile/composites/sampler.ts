@@ -8,6 +8,7 @@ export function sampler(component: Sampler): Draft {
   const ins = component.in_ports;
   return (id) => {
     const actuates: Actuating = { kind: "sampler", componentId: id, component };
+    const { selectors } = component.parameters;
     const config = {
       agent_groups: agentGroupsOf(actuates),
       ramp_mode: component.parameters.ramp_mode,
@@ -21,7 +22,8 @@ export function sampler(component: Sampler): Draft {
       // Without any in-ports it is never told a number; with an unconnected one, an invalid number.
       ins: ins ? { accept_percentage: sourceOf(ins.accept_percentage) } : {},
       outs: {},
-      same: { ...config, selectors: component.parameters.selectors },
+      same: { ...config, selectors },
+      about: selectors,
       actuates,
     };
   };

@@ -44,7 +44,6 @@ const OBSERVED = "OBSERVED_LOAD_MULTIPLIER";
 
 export function strategy(component: Component, drawn: Strategy, owner: Owner): Draft {
   const { parameters, dry_run, dry_run_config_key } = component;
-  const { selectors } = parameters.load_scheduler;
   const scheduler: LoadScheduler = {
     in_ports: { load_multiplier: { signal_name: DESIRED, constant_signal: undefined } },
     out_ports: { observed_load_multiplier: { signal_name: OBSERVED } },
@@ -53,7 +52,7 @@ export function strategy(component: Component, drawn: Strategy, owner: Owner): D
     dry_run_config_key,
   };
   const labels = new Map([...parameters.alerter.labels, ["type", drawn.alertType]]);
-  return composite({ kind: drawn.kind, selectors }, component, () => [
+  return composite(drawn.kind, component, () => [
     fold("first_valid", ["OVERLOAD_CONFIRMATION", 1], "OVERLOAD_CONFIRMATION_WITH_DEFAULT"),
     fold("and", ["OVERLOAD_FROM_STRATEGY", "OVERLOAD_CONFIRMATION_WITH_DEFAULT"], "IS_OVERLOAD"),
     switcher(
