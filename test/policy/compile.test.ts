@@ -283,6 +283,38 @@ describe("identity within circuits that look alike inside", () => {
     assert.equal(at("root.1", all).length, 11);
   });
 
+  test("all that is asked deep inside counts, in whatever order", () => {
+    const first = (...asked: readonly [string, string][]) => {
+      const queries = asked.map(([text, name]) => `{${query(text, name)}}`).join();
+      const inner = nested(`components: [${queries}]`);
+      return at("root.0.0", known(nested(`components: [{${variable("S")}}, {${inner}}]`)))[0];
+    };
+    const ab = first(["a", "P"], ["b", "Q"]);
+    assert.equal(
+      new Set([ab, first(["a", "P"], ["c", "Q"]), first(["c", "P"], ["b", "Q"])]).size,
+      3,
+    );
+    assert.equal(ab, first(["b", "Q"], ["a", "P"]));
+  });
+
+  test("another composite over the same selectors is another one, and all beside it is the same", () => {
+    const sampler = `parameters: {selectors: [{control_point: x}]}`;
+    const ramp = `parameters: {sampler: {selectors: [{control_point: x}]}, steps: [{duration: 1s}]}`;
+    const beside = (member: string) =>
+      at(
+        "root.0.0",
+        known(nested(`components: [{${variable("S")}}, {flow_control: {${member}}}]`)),
+      );
+    assert.deepEqual(beside(`sampler: {${sampler}}`), beside(`load_ramp: {${ramp}}`));
+    const ports = `in_ports: {${CONSTANT_PORTS}}, ${SELECTORS}`;
+    const limiting = known(`flow_control: {rate_limiter: {${ports}, parameters: {interval: 1s}}}`);
+    const quota = known(
+      `flow_control: {quota_scheduler: {${ports}, rate_limiter: {interval: 1s}}}`,
+    );
+    const shared = [...limiting.values()].filter((each) => [...quota.values()].includes(each));
+    assert.deepEqual(shared, []);
+  });
+
   test("composites of other selectors or objects, with the same ports or none, are swapped as they are", () => {
     const scaler = (name: string) =>
       `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: ${name}}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
