@@ -28,7 +28,7 @@ export function overridesOf(
 }
 
 /** The key as written, or else its parts between dots, each inside the one before. An empty key is none. */
-export function valueAt(config: unknown, key: string): unknown {
+function valueAt(config: unknown, key: string): unknown {
   if (key === "") return undefined;
   const whole = memberOf(config, key);
   if (whole !== undefined) return whole;
@@ -47,10 +47,13 @@ function constant(given: unknown): number | undefined {
   if (Object.keys(rest).length > 0 || (value !== undefined && special !== undefined)) {
     return undefined;
   }
-  if (special !== undefined)
-    return typeof special === "string" ? SPECIAL_VALUES[special] : undefined;
+  if (special !== undefined) {
+    const known = typeof special === "string" && Object.hasOwn(SPECIAL_VALUES, special);
+    return known ? SPECIAL_VALUES[special] : undefined;
+  }
   if (value === undefined) return 0;
-  return typeof value === "number" ? value : undefined;
+  // Numbers beyond doubles (`1e999`) read as infinite, and nobody meant that.
+  return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 
 function boolean(value: unknown): boolean | undefined {

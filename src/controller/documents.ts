@@ -3,7 +3,7 @@
 
 import { join, parse } from "node:path";
 import type { JsonObject } from "#policy/compiled.ts";
-import type { Report } from "#policy/finding.ts";
+import { Report } from "#policy/finding.ts";
 import { parse as parseTrees } from "#policy/read.ts";
 import { findingLine } from "#policy/report.ts";
 import type { PolicyText } from "#policy/set.ts";
@@ -47,9 +47,9 @@ function readConfig(
   source: string,
   text: string,
 ): { readonly config: JsonObject } | { readonly why: readonly string[] } {
-  const report: Report = { findings: [], warnings: [] };
+  const report = new Report();
   const [tree, ...more] = parseTrees(text, report);
-  if (report.findings.length > 0) {
+  if (report.faults > 0) {
     return { why: report.findings.map((of) => findingLine({ source, of })) };
   }
   if (more.length > 0) return { why: [`${source}: wanted one document, got several`] };

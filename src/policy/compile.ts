@@ -8,32 +8,36 @@ import { flatten, MOST_LEAVES } from "./compile/flatten.ts";
 import { judgeCircuit } from "./compile/wiring.ts";
 import type { Compilation, CompileOptions, JsonObject } from "./compiled.ts";
 import { judgeDynamicConfig } from "./dynamic.ts";
-import { finding, type Notice, type Refuse, type Report } from "./finding.ts";
+import { type Refuse, Report } from "./finding.ts";
 import { judge } from "./judge.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
-import type { PolicyDocument } from "./read.ts";
-import { formatPath, locate, type Path, plain } from "./tree.ts";
+import type { PolicyDocument } from "./read/wrappers.ts";
+import { locate, type Path, plain } from "./tree.ts";
 
 const HASH_DIGITS = 32;
 
-export function compilePolicy(document: PolicyDocument, options: CompileOptions): Compilation {
+/** `report` is that of the text: it may hold findings of other documents already. */
+export function compilePolicy(
+  document: PolicyDocument,
+  options: CompileOptions,
+  report = new Report(),
+): Compilation {
   const { tree, path, name, at } = document;
-  const { value, ...judged } = judge(policyTable, tree, path);
-  const report: Report = { findings: [...judged.findings], warnings: [...judged.warnings] };
-  if (value === undefined) return { ok: false, ...report };
-  const refuse: Refuse = (where, wanted, got) => {
-    report.findings.push(finding(locate(document.root, where), where, wanted, got));
-  };
+  const before = report.faults;
+  const value = judge(policyTable, tree, path, report);
+  if (value === undefined) return { ok: false, findings: report.findings };
+  const refuse: Refuse = (where, wanted, got) =>
+    report.refuse(() => locate(document.root, where), where, wanted, got);
   const hash = options.digest(canonicalJson(value)).slice(0, HASH_DIGITS);
   const owner = { policyName: name, policyHash: hash };
   const { circuit, actuating } = compileCircuit(value, owner, path, { ...options, refuse });
   const configs = agentConfigs(actuating, value.resources, [...path, "resources"], refuse);
-  if (report.findings.length > 0) return { ok: false, ...report };
-  const warnings = [...report.warnings, ...doubts(document, value, actuating)];
+  if (report.faults > before) return { ok: false, findings: report.findings };
+  sayDoubts(document, value, actuating, report);
   const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   return {
     ok: true,
-    policy: { name, hash, at, document: value, dynamicConfig, circuit, configs, warnings },
+    policy: { name, hash, at, document: value, dynamicConfig, circuit, configs },
   };
 }
 
@@ -76,20 +80,18 @@ function compileCircuit(
 }
 
 /** What is allowed and seldom meant, beyond what each message says of itself. */
-function doubts(
+function sayDoubts(
   { root, path, dynamicConfig }: PolicyDocument,
   policy: Policy,
   actuating: readonly Actuating[],
-): readonly Notice[] {
+  report: Report,
+): void {
   const { circuit } = policy;
-  const notices: Notice[] = [];
   if (circuit?.evaluation_interval === 0 && circuit.components.length > 0) {
     const where = [...path, "circuit", "evaluation_interval"];
     const numbers = actuating.length > 0 ? ", and its agents get no numbers" : "";
-    const text = `the circuit never runs${numbers}`;
-    notices.push({ at: locate(root, where), path: formatPath(where), text });
+    report.note(() => locate(root, where), where, `the circuit never runs${numbers}`);
   }
-  if (dynamicConfig === undefined) return notices;
-  const where = [...path.slice(0, -1), "dynamicConfig"];
-  return [...notices, ...judgeDynamicConfig(policy, dynamicConfig, where)];
+  if (dynamicConfig === undefined) return;
+  judgeDynamicConfig(policy, dynamicConfig, [...path.slice(0, -1), "dynamicConfig"], report);
 }

@@ -3,7 +3,7 @@
 
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Dialect } from "#promql/result.ts";
-import type { Finding, Notice } from "./finding.ts";
+import type { Finding } from "./finding.ts";
 import type { Policy } from "./language/policy.ts";
 import type { Position } from "./tree.ts";
 
@@ -63,13 +63,9 @@ export interface CompiledPolicy {
   /** Undefined without components, or with an evaluation interval of 0s: nothing ever runs. */
   readonly circuit: CircuitPlan | undefined;
   readonly configs: readonly AgentConfig[];
-  readonly warnings: readonly Notice[];
 }
 
+/** What is doubted of a good policy stands in the report that the compiler was given. */
 export type Compilation =
   | { readonly ok: true; readonly policy: CompiledPolicy }
-  | {
-      readonly ok: false;
-      readonly findings: readonly Finding[];
-      readonly warnings: readonly Notice[];
-    };
+  | { readonly ok: false; readonly findings: readonly Finding[] };

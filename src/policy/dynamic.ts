@@ -2,18 +2,11 @@
 // than their components want are said, since a circuit would only set them aside while it runs.
 
 import { nearest } from "#base/near.ts";
-import type { Notice } from "./finding.ts";
+import { overridesOf } from "#circuit/overrides.ts";
+import type { Report } from "./finding.ts";
 import type { DynamicForm, Message, Type } from "./language/field.ts";
 import { type Policy, policy } from "./language/policy.ts";
-import {
-  describe,
-  formatPath,
-  member,
-  type Path,
-  type Position,
-  quote,
-  type Tree,
-} from "./tree.ts";
+import { describe, type Path, plain, quote, type Tree } from "./tree.ts";
 
 type Keys = ReadonlyMap<string, ReadonlySet<DynamicForm>>;
 
@@ -42,59 +35,103 @@ export function dynamicKeys(document: Policy): Keys {
   return keys;
 }
 
-/** `path` is where the configuration stands. */
-export function judgeDynamicConfig(document: Policy, config: Tree, path: Path): Notice[] {
+/** `path` is where the configuration stands. Values are judged by the code that will read them. */
+export function judgeDynamicConfig(
+  document: Policy,
+  config: Tree,
+  path: Path,
+  report: Report,
+): void {
   const keys = dynamicKeys(document);
-  const notices: Notice[] = [];
-  const note = (at: Position, inner: Path, text: string): void => {
-    notices.push({ at, path: formatPath([...path, ...inner]), text });
+  const found = sayUnread(config, keys, path, report);
+  const given = plain(config) as Readonly<Record<string, unknown>>;
+  const overrides = overridesOf(given, (key, wanted) => {
+    const value = found.get(key);
+    if (value === undefined) return;
+    const got = describe(value.tree);
+    report.note(value.tree.at, value.path, `set aside: wanted ${wanted}, got ${got}`);
+  });
+  const read: Readonly<Record<DynamicForm, (key: string) => unknown>> = {
+    constant: overrides.number,
+    boolean: overrides.boolean,
+    texts: overrides.texts,
   };
-  const visit = (tree: Tree, inner: readonly string[]): void => {
+  for (const [key, forms] of keys) for (const form of forms) read[form](key);
+}
+
+interface Found {
+  readonly tree: Tree;
+  readonly path: Path;
+}
+
+/** Says which parts of the configuration nobody reads; gives the values that somebody reads, by key. */
+function sayUnread(
+  config: Tree,
+  keys: Keys,
+  path: Path,
+  report: Report,
+): ReadonlyMap<string, Found> {
+  const found = new Map<string, Found>();
+  const hint = hinter(keys);
+  const visit = (tree: Tree, inner: readonly string[], steps: Steps): void => {
     if (tree.kind !== "map") return;
     for (const { key, keyAt, value } of tree.entries) {
-      const steps = [...inner, key];
-      const whole = steps.join(".");
-      const forms = keys.get(whole);
-      const around = [...keys.keys()].some((known) => known.startsWith(`${whole}.`));
-      if (around && value.kind === "map") visit(value, steps);
-      else if (forms === undefined) note(keyAt, steps, unread(whole, keys));
-      for (const form of forms ?? []) {
-        if (value.kind === "null" || FITS[form](value)) continue;
-        note(value.at, steps, `set aside: wanted ${WANTED[form]}, got ${describe(value)}`);
+      const own = [...inner, key];
+      const step = steps.inner.get(key);
+      const whole = inner.length === 0 && keys.has(key) ? key : step?.key;
+      const where = [...path, ...own];
+      // A key written whole comes before its parts.
+      if (whole !== undefined && (inner.length === 0 || !found.has(whole))) {
+        found.set(whole, { tree: value, path: where });
+      }
+      if (step !== undefined && step.inner.size > 0 && value.kind === "map") {
+        visit(value, own, step);
+      } else if (whole === undefined) {
+        const unread = own.join(".");
+        const text = `set aside: no component reads ${quote(unread)}${hint(unread)}`;
+        report.note(keyAt, where, text);
       }
     }
   };
-  visit(config, []);
-  return notices;
+  visit(config, [], stepsOf(keys));
+  return found;
 }
 
-function unread(key: string, keys: Keys): string {
-  const near = nearest(key, [...keys.keys()]);
-  const hint = near === undefined ? "" : `; did you mean ${near}?`;
-  return `set aside: no component reads ${quote(key)}${hint}`;
+/** Keys by their parts between dots, each inside the one before. */
+interface Steps {
+  /** The whole key that ends here. */
+  key: string | undefined;
+  readonly inner: Map<string, Steps>;
 }
 
-const WANTED: Readonly<Record<DynamicForm, string>> = {
-  constant: "{value: number} or {special_value: NaN, +Inf or -Inf}",
-  boolean: "true or false",
-  texts: "a list of texts",
-};
+function stepsOf(keys: Keys): Steps {
+  const root: Steps = { key: undefined, inner: new Map() };
+  for (const key of keys.keys()) {
+    let here = root;
+    for (const part of key.split(".")) {
+      const next: Steps = here.inner.get(part) ?? { key: undefined, inner: new Map() };
+      here.inner.set(part, next);
+      here = next;
+    }
+    here.key = key;
+  }
+  return root;
+}
 
-const SPECIAL: readonly string[] = ["NaN", "+Inf", "-Inf"];
-const WORDS: ReadonlySet<string> = new Set(
-  "1 t T true TRUE True 0 f F false FALSE False".split(" "),
-);
+/** Suggestions cost time for each pair of words, and the longer the more: only so many are looked for. */
+const MOST_HINTS = 5;
+const MOST_COMPARED = 200;
+const LONGEST_COMPARED = 60;
 
-const FITS: Readonly<Record<DynamicForm, (tree: Tree) => boolean>> = {
-  constant(tree) {
-    if (tree.kind !== "map" || tree.entries.length > 1) return false;
-    const special = member(tree, "special_value");
-    if (special !== undefined) return special.kind === "text" && SPECIAL.includes(special.value);
-    return tree.entries.length === 0 || member(tree, "value")?.kind === "number";
-  },
-  boolean: (tree) =>
-    tree.kind === "boolean" ||
-    tree.kind === "number" ||
-    (tree.kind === "text" && WORDS.has(tree.value)),
-  texts: (tree) => tree.kind === "list" && tree.items.every(({ kind }) => kind === "text"),
-};
+function hinter(keys: Keys): (key: string) => string {
+  const known = [...keys.keys()]
+    .filter(({ length }) => length <= LONGEST_COMPARED)
+    .slice(0, MOST_COMPARED);
+  let left = MOST_HINTS;
+  return (key) => {
+    if (left === 0 || key.length > LONGEST_COMPARED) return "";
+    left -= 1;
+    const near = nearest(key, known);
+    return near === undefined ? "" : `; did you mean ${near}?`;
+  };
+}

@@ -4,6 +4,8 @@
 import { formatSeconds } from "#base/duration.ts";
 import type { CircuitPlan, Leaf, Wire } from "#circuit/plan.ts";
 import type { CompiledPolicy, JsonObject, JsonValue } from "./compiled.ts";
+import type { Message } from "./language/field.ts";
+import { policy } from "./language/policy.ts";
 
 /** Durations in seconds with the suffix s, as documents write them. */
 export function expanded({ name, hash, circuit }: CompiledPolicy): JsonObject {
@@ -57,12 +59,18 @@ function finite(value: number): JsonValue {
   return Number.isFinite(value) ? value : String(value);
 }
 
-/** Members that hold milliseconds, which documents write in seconds. */
-const DURATIONS: ReadonlySet<string> = new Set([
-  ...["duration", "evaluation_interval", "max_extrapolation_interval", "resolve_timeout"],
-  ...["ema_window", "warmup_window", "sma_window", "window"],
-  ...["true_for", "false_for", "hold_for"],
-]);
+/** Members that hold milliseconds, which documents write in seconds. No other field has such a name. */
+const DURATIONS: ReadonlySet<string> = new Set(durationFields(policy, new Set()));
+
+function durationFields(message: Message, seen: Set<Message>): string[] {
+  if (seen.has(message)) return [];
+  seen.add(message);
+  return Object.entries(message.fields).flatMap(([name, { type }]) => {
+    const inner = type.kind === "list" || type.kind === "map" ? type.of.type : type;
+    if (inner.kind === "message") return durationFields(inner.of(), seen);
+    return inner.kind === "duration" ? [name] : [];
+  });
+}
 
 function member(key: string, value: unknown): JsonValue {
   return DURATIONS.has(key) && typeof value === "number" ? formatSeconds(value) : plain(value);

@@ -5,54 +5,41 @@ import { parseSeconds } from "#base/duration.ts";
 import { nearest } from "#base/near.ts";
 import { judgeLabelRule } from "#flow/classify.ts";
 import { judgeMatcher } from "#flow/match.ts";
-import type { Finding, Notice } from "./finding.ts";
-import { finding, type Report } from "./finding.ts";
+import type { Report } from "./finding.ts";
 import type { Field, Message, Range, Type } from "./language/field.ts";
-import {
-  describe,
-  formatPath,
-  locate,
-  type Path,
-  type Position,
-  plain,
-  quote,
-  type Tree,
-  type TreeEntry,
-} from "./tree.ts";
+import { describe, locate, type Path, plain, quote, type Tree, type TreeEntry } from "./tree.ts";
 
-export interface Judged<V> {
-  /** Undefined when the document is at fault. */
-  readonly value: V | undefined;
-  readonly findings: readonly Finding[];
-  readonly warnings: readonly Notice[];
-}
-
-export function judge<V>(message: Message<V>, tree: Tree, path: Path): Judged<V> {
-  const judge = new Judge();
-  const value = judge.message(message, tree, path) as V;
-  const sound = judge.findings.length === 0;
-  return { value: sound ? value : undefined, findings: judge.findings, warnings: judge.warnings };
+/** Undefined when the document is at fault. `path` is where the tree stands. */
+export function judge<V>(
+  message: Message<V>,
+  tree: Tree,
+  path: Path,
+  report: Report,
+): V | undefined {
+  const before = report.faults;
+  const value = new Judge(report).message(message, tree, path) as V;
+  return report.faults === before ? value : undefined;
 }
 
 const PUBLISHED = "published; agents of this version do not act on it";
 
 /** Values that are at fault are undefined or left out; nobody looks at them once a fault was found. */
-class Judge implements Report {
-  readonly findings: Finding[] = [];
-  readonly warnings: Notice[] = [];
-  #fault(at: Position, path: Path, wanted: string, got: string): void {
-    this.findings.push(finding(at, path, wanted, got));
+class Judge {
+  readonly #report: Report;
+
+  constructor(report: Report) {
+    this.#report = report;
   }
 
   #say(tree: Tree, path: Path, wanted: string, got: string): undefined {
-    this.#fault(tree.at, path, wanted, got);
+    this.#report.refuse(tree.at, path, wanted, got);
   }
 
   message(message: Message, tree: Tree, path: Path): unknown {
     if (tree.kind !== "map") return this.#say(tree, path, "an object", describe(tree));
-    const before = this.findings.length;
+    const before = this.#report.faults;
     const meant = this.#unknownKeys(message, tree, path);
-    const unknown = this.findings.length > before;
+    const unknown = this.#report.faults > before;
     const value: Record<string, unknown> = {};
     const present = new Map<string, string[]>();
     for (const [name, field] of Object.entries(message.fields)) {
@@ -72,23 +59,20 @@ class Judge implements Report {
       value[name] = this.#field(field, entry.value, at);
     }
     this.#groups(message, tree, path, present, unknown);
-    if (this.findings.length === before) {
-      message.check?.(value, (inner, wanted, got) => {
-        const at = locate(tree, inner);
-        this.#fault(at, [...path, ...inner], wanted, got);
-      });
-      message.doubt?.(value, (inner, text) => {
-        const at = locate(tree, inner);
-        this.warnings.push({ at, path: formatPath([...path, ...inner]), text });
-      });
+    if (this.#report.faults === before) {
+      message.check?.(
+        value,
+        (inner, wanted, got) => {
+          this.#report.refuse(() => locate(tree, inner), [...path, ...inner], wanted, got);
+        },
+        (inner, text) => this.#report.note(() => locate(tree, inner), [...path, ...inner], text),
+      );
     }
     return value;
   }
 
   #notices(field: Field<unknown>, { keyAt: at, value }: TreeEntry, path: Path): void {
-    const note = (text: string): void => {
-      this.warnings.push({ at, path: formatPath(path), text });
-    };
+    const note = (text: string): void => this.#report.note(at, path, text);
     if (field.deprecated !== undefined) {
       note(`deprecated${field.deprecated === "" ? "" : `; write ${field.deprecated} instead`}`);
     }
@@ -108,7 +92,12 @@ class Judge implements Report {
     const meant = new Set<string>();
     for (const { key, keyAt } of tree.entries) {
       if (Object.hasOwn(message.fields, key)) continue;
-      const camel = names.find((name) => isSpelling(key, name));
+      const got = `the unknown key ${quote(key)}`;
+      if (this.#report.full) {
+        this.#report.refuse(keyAt, [...path, key], "a known key", got);
+        continue;
+      }
+      const camel = spelling(key, names);
       const near = camel ?? nearest(key, names);
       if (near !== undefined) meant.add(near);
       const wanted =
@@ -117,7 +106,7 @@ class Judge implements Report {
           : near !== undefined
             ? `a key of ${message.name}; did you mean ${near}?`
             : `a key of ${message.name}: ${names.join(", ")}`;
-      this.#fault(keyAt, [...path, key], wanted, `the unknown key ${quote(key)}`);
+      this.#report.refuse(keyAt, [...path, key], wanted, got);
     }
     return meant;
   }
@@ -146,14 +135,14 @@ class Judge implements Report {
   }
 
   #field(field: Field<unknown>, tree: Tree, path: Path): unknown {
-    const before = this.findings.length;
+    const before = this.#report.faults;
     const value = this.#type(field.type, tree, path);
     const empty = value === "" || value === 0;
     if (
       field.required &&
       empty &&
       field.type.kind !== "duration" &&
-      this.findings.length === before
+      this.#report.faults === before
     ) {
       const wanted = value === 0 ? "a number other than 0" : "text that is not empty";
       return this.#say(tree, path, wanted, describe(tree));
@@ -219,7 +208,7 @@ class Judge implements Report {
     }
     const { value } = tree;
     if (type.oneOf !== undefined && !type.oneOf.includes(value)) {
-      const hint = didYouMean(value, type.oneOf);
+      const hint = this.#didYouMean(value, type.oneOf);
       return this.#say(tree, path, `one of ${type.oneOf.join(", ")}${hint}`, quote(value));
     }
     if (type.filled && value === "") {
@@ -227,6 +216,14 @@ class Judge implements Report {
     }
     if (type.noSlash && value.includes("/")) {
       return this.#say(tree, path, "a name without `/`", quote(value));
+    }
+    if (type.regex && !this.#report.spend(patternCost(value))) {
+      return this.#say(
+        tree,
+        path,
+        "patterns that are shorter, fewer, or repeat less",
+        quote(value),
+      );
     }
     const wrong = type.regex ? patternFaults(value) : type.labelName ? labelFaults(value) : "";
     if (wrong !== "") {
@@ -282,8 +279,15 @@ class Judge implements Report {
     if (tree.kind === "number" && numbers.includes(tree.value)) return tree.value;
     const value = tree.kind === "text" ? type.numbers.get(tree.value) : undefined;
     if (value !== undefined) return value;
-    const hint = tree.kind === "text" ? didYouMean(tree.value, [...type.numbers.keys()]) : "";
+    const hint = tree.kind === "text" ? this.#didYouMean(tree.value, [...type.numbers.keys()]) : "";
     return this.#say(tree, path, `a ${type.name} by name or number${hint}`, describe(tree));
+  }
+
+  /** The choice that was probably meant, if any. */
+  #didYouMean(text: string, choices: readonly string[]): string {
+    if (this.#report.full) return "";
+    const near = spelling(text, choices) ?? nearest(text, choices);
+    return near === undefined ? "" : `; did you mean ${near}?`;
   }
 }
 
@@ -337,19 +341,26 @@ function patternFaults(regex: string): string {
   return judgeMatcher({ labels: {}, list: [], expression }).join("; ");
 }
 
+/** No pattern repeats anything more often, whatever its counts multiply to: RE2 refuses it. */
+const MOST_REPEATS = 1_000;
+
+/** At most how long a pattern is with its counted repetitions (`{2,30}`) written out. */
+function patternCost(regex: string): number {
+  let repeats = 1;
+  for (const [, least = "", most = ""] of regex.matchAll(/\{(\d+)(?:,(\d*))?\}/g)) {
+    repeats = Math.min(MOST_REPEATS, repeats * Math.max(1, Number(least), Number(most)));
+  }
+  return regex.length * repeats;
+}
+
 function labelFaults(label: string): string {
   const extractor = { kind: "from", from: "request.http.host" } as const;
   return judgeLabelRule({ label, telemetry: true, extractor }).join("; ");
 }
 
-/** The choice that was probably meant, if any. */
-function didYouMean(text: string, choices: readonly string[]): string {
-  const near = choices.find((choice) => isSpelling(text, choice)) ?? nearest(text, choices);
-  return near === undefined ? "" : `; did you mean ${near}?`;
-}
-
-/** Whether a key spells a name in another way of writing words together (`constantOutput`). */
-function isSpelling(key: string, name: string): boolean {
+/** The name that a key spells in another way of writing words together (`constantOutput`). */
+function spelling(key: string, names: readonly string[]): string | undefined {
   const bare = (text: string): string => text.replaceAll(/[_-]/g, "").toLowerCase();
-  return bare(key) === bare(name);
+  const wanted = bare(key);
+  return names.find((name) => bare(name) === wanted);
 }

@@ -6,7 +6,7 @@ import type { JsonObject, JsonValue } from "./compiled.ts";
 import type { Field, Message, Range, Type } from "./language/field.ts";
 import { policy } from "./language/policy.ts";
 import { valueJson } from "./message.ts";
-import { API_VERSION } from "./read.ts";
+import { API_VERSION } from "./read/wrappers.ts";
 
 export function policySchema(): JsonObject {
   const definitions = new Definitions();

@@ -2,9 +2,8 @@
 
 import { compilePolicy } from "./compile.ts";
 import type { CompiledPolicy, CompileOptions } from "./compiled.ts";
-import type { Finding, Notice } from "./finding.ts";
+import { type Finding, type Notice, Report } from "./finding.ts";
 import { readPolicies } from "./read.ts";
-import type { Position } from "./tree.ts";
 
 /** One text that holds policies. */
 export interface PolicyText {
@@ -27,40 +26,47 @@ export interface PolicySet {
   readonly warnings: readonly Sourced<Notice>[];
 }
 
-/** Good policies are listed even when others are at fault. */
+/** Good policies are listed even when others are at fault. What is said is bounded for each text. */
 export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
   const policies: Sourced<CompiledPolicy>[] = [];
-  const findings: Sourced<Finding>[] = [];
-  const warnings: Sourced<Notice>[] = [];
-  for (const { source, stem, text } of texts) {
-    const reading = readPolicies(text, stem);
-    const found = [...reading.findings];
-    const noted = [...reading.warnings];
-    for (const document of reading.documents) {
-      const compiled = compilePolicy(document, options);
-      if (compiled.ok) {
-        policies.push({ source, of: compiled.policy });
-        noted.push(...compiled.policy.warnings);
-      } else {
-        found.push(...compiled.findings);
-        noted.push(...compiled.warnings);
-      }
+  const reports = new Map<PolicyText, Report>();
+  const origins = new Map<Sourced<CompiledPolicy>, Report>();
+  for (const text of texts) {
+    const report = new Report();
+    reports.set(text, report);
+    for (const document of readPolicies(text.text, text.stem, report).documents) {
+      const compiled = compilePolicy(document, options, report);
+      if (!compiled.ok) continue;
+      const own = { source: text.source, of: compiled.policy };
+      policies.push(own);
+      origins.set(own, report);
     }
-    findings.push(...found.sort(byPlace).map((of) => ({ source, of })));
-    warnings.push(...noted.sort(byPlace).map((of) => ({ source, of })));
   }
-  findings.push(...judgeSet(policies));
-  return { policies, findings, warnings };
+  judgeTogether(policies, (own) => origins.get(own));
+  const said = [...reports];
+  return {
+    policies,
+    findings: said.flatMap(([text, { findings }]) => sourced(text, findings)),
+    warnings: said.flatMap(([text, { warnings }]) => sourced(text, warnings)),
+  };
 }
 
-/** As one reads the text. */
-function byPlace(left: { readonly at: Position }, right: { readonly at: Position }): number {
-  return left.at.line - right.at.line || left.at.column - right.at.column;
+function sourced<T>({ source }: { readonly source: string }, all: readonly T[]): Sourced<T>[] {
+  return all.map((of) => ({ source, of }));
 }
 
-/** What each policy may do alone but not beside another: names are one space. */
+/** What each policy may do alone but not beside those before it. Bounded for each policy. */
 export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<Finding>[] {
-  const findings: Sourced<Finding>[] = [];
+  const reports = new Map(policies.map((own) => [own, new Report()]));
+  judgeTogether(policies, (own) => reports.get(own));
+  return [...reports].flatMap(([own, { findings }]) => sourced(own, findings));
+}
+
+/** Names of policies are one space, and those of flux meters are another. */
+function judgeTogether(
+  policies: readonly Sourced<CompiledPolicy>[],
+  reportOf: (own: Sourced<CompiledPolicy>) => Report | undefined,
+): void {
   const names = new Map<string, Sourced<CompiledPolicy>>();
   const meters = new Map<string, Sourced<CompiledPolicy>>();
   const once = (
@@ -76,9 +82,7 @@ export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<
     }
     const { line, column } = first.of.at;
     const got = `${what} ${name} in policy ${own.of.name}, and in policy ${first.of.name} (${first.source}:${line}:${column})`;
-    const wanted = `each ${what} once`;
-    const of: Finding = { at: own.of.at, path: "", wanted, got };
-    findings.push({ source: own.source, of });
+    reportOf(own)?.refuse(own.of.at, [], `each ${what} once`, got);
   };
   for (const own of policies) {
     once(names, own.of.name, "policy name", own);
@@ -86,5 +90,4 @@ export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<
       if (kind === "flux_meter") once(meters, name, "flux meter name", own);
     }
   }
-  return findings;
 }

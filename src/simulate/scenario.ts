@@ -1,7 +1,7 @@
 // A scenario: what happens to a service and its policy in virtual time, and what must hold. Read from YAML
 // or JSON; every fault is named at once with its place.
 
-import type { Finding, Report } from "#policy/finding.ts";
+import { type Finding, Report } from "#policy/finding.ts";
 import { parse } from "#policy/read.ts";
 import type { Tree } from "#policy/tree.ts";
 import { type Expectation, expectation } from "./scenario/expectation.ts";
@@ -165,19 +165,17 @@ function unique(all: readonly { readonly name: string }[], key: string, say: Say
 
 /** Files that recordings name are read by whoever asked; see `simulate`. */
 export function readScenario(source: string): ScenarioReading {
-  const report: Report = { findings: [], warnings: [] };
+  const report = new Report();
   const [root, second] = parse(source, report);
   const nothing = { line: 1, column: 1 };
   const got = second === undefined ? "no document" : "several";
-  if (report.findings.length === 0 && (root === undefined || second !== undefined)) {
+  if (report.faults === 0 && (root === undefined || second !== undefined)) {
     const at = second?.at ?? nothing;
-    report.findings.push({ at, path: "", wanted: "one scenario", got });
+    report.refuse(at, [], "one scenario", got);
   }
   const given = root === undefined ? undefined : whole.read(root, [], report);
-  const sound = given !== undefined && report.findings.length === 0;
-  const findings = report.findings.toSorted(
-    (a, b) => a.at.line - b.at.line || a.at.column - b.at.column,
-  );
+  const sound = given !== undefined && report.faults === 0;
+  const { findings } = report;
   if (!sound) return { scenario: undefined, findings };
   return {
     findings,

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dynamicKeys, judgeDynamicConfig } from "#policy/dynamic.ts";
+import { Report } from "#policy/finding.ts";
 import { judge } from "#policy/judge.ts";
 import { readPolicies } from "#policy/read.ts";
 import { policy } from "../../src/policy/language/policy.ts";
@@ -18,16 +19,16 @@ function judged(config: string): string[] {
   const text = `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: {name: p}\nspec:\n  ${SPEC}\ndynamicConfig: ${config}`;
   const [document] = readPolicies(text, "p").documents;
   assert.ok(document?.dynamicConfig);
-  const { value, findings } = judge(policy, document.tree, document.path);
-  assert.ok(value, JSON.stringify(findings));
-  return judgeDynamicConfig(value, document.dynamicConfig, ["dynamicConfig"]).map(
-    ({ path, text: said }) => `${path}: ${said}`,
-  );
+  const report = new Report();
+  const value = judge(policy, document.tree, document.path, report);
+  assert.ok(value, JSON.stringify(report.findings));
+  judgeDynamicConfig(value, document.dynamicConfig, ["dynamicConfig"], report);
+  return report.warnings.map(({ path, text: said }) => `${path}: ${said}`);
 }
 
 test("keys and their forms, wherever a component stands", () => {
   const [document] = readPolicies(SPEC.replaceAll("\n  ", "\n"), "p").documents;
-  const { value } = judge(policy, document?.tree ?? assert.fail(), []);
+  const value = judge(policy, document?.tree ?? assert.fail(), [], new Report());
   const keys = dynamicKeys(value ?? assert.fail());
   assert.deepEqual(
     [...keys].map(([key, forms]) => [key, ...forms]),

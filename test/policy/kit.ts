@@ -1,10 +1,8 @@
 // Short ways to judge a text in the tests of this room.
 
 import { createHash } from "node:crypto";
-import { compilePolicy } from "#policy/compile.ts";
 import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
-import type { Finding } from "#policy/finding.ts";
-import { readPolicies } from "#policy/read.ts";
+import type { Finding, Notice } from "#policy/finding.ts";
 import { findingLine } from "#policy/report.ts";
 import { compileSet, type PolicySet } from "#policy/set.ts";
 
@@ -28,12 +26,16 @@ export function lines(text: string, stem = "p"): string[] {
   return judged(text, stem).findings.map(findingLine);
 }
 
+interface Good extends CompiledPolicy {
+  readonly warnings: readonly Notice[];
+}
+
 /** The one good policy of a text; its findings are the message when it is not good. */
-export function compiled(text: string, stem = "p"): CompiledPolicy {
-  const [document] = readPolicies(text, stem).documents;
-  const outcome = document && compilePolicy(document, OPTIONS);
-  if (!outcome?.ok) throw new Error(lines(text, stem).join("\n"));
-  return outcome.policy;
+export function compiled(text: string, stem = "p"): Good {
+  const { policies, findings, warnings } = judged(text, stem);
+  const [policy] = policies;
+  if (policy === undefined || findings.length > 0) throw new Error(lines(text, stem).join("\n"));
+  return { ...policy.of, warnings: warnings.map(({ of }) => of) };
 }
 
 /** A bare policy out of components, each a line of YAML flow style. */
@@ -50,3 +52,17 @@ export function rateLimiter(ports: string, rest = "parameters: {interval: 1s}"):
 
 export const CONSTANT_PORTS =
   "bucket_capacity: {constant_signal: {value: 5}}, fill_amount: {constant_signal: {value: 1}}";
+
+/** How much longer four times the input takes: 4 where time goes with the input, 16 with its square. */
+export function growth(make: (size: number) => string, size: number): number {
+  const [small, large] = [make(size), make(4 * size)].map((text) =>
+    Math.min(
+      ...Array.from({ length: 2 }, () => {
+        const start = performance.now();
+        judged(text);
+        return performance.now() - start;
+      }),
+    ),
+  );
+  return (large ?? 0) / (small ?? 1);
+}

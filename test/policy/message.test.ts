@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { canonicalJson } from "#policy/canonical.ts";
+import { Report } from "#policy/finding.ts";
 import { judge } from "#policy/judge.ts";
 import { compactPolicy, durationText, fullPolicy } from "#policy/message.ts";
 import { readPolicies } from "#policy/read.ts";
@@ -15,7 +16,7 @@ import { PolicySchema } from "../../src/wire/gen/aperture/policy/language/v1/pol
 
 function documentOf(text: string): Policy | undefined {
   const [document] = readPolicies(text, "p").documents;
-  return document && judge(policy, document.tree, document.path).value;
+  return document && judge(policy, document.tree, document.path, new Report());
 }
 
 describe("every field", () => {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { Ajv } from "ajv";
 import { parseAllDocuments } from "yaml";
+import { Report } from "#policy/finding.ts";
 import { judge } from "#policy/judge.ts";
 import { readPolicies } from "#policy/read.ts";
 import { policySchema } from "#policy/schema.ts";
@@ -25,8 +26,9 @@ const validate = ajv.compile(policySchema());
 /** Sound as far as one can see without its wiring. */
 function isSound(text: string, name: string): boolean {
   const { documents, findings } = readPolicies(text, name);
-  const judged = documents.flatMap(({ tree, path }) => judge(policy, tree, path).findings);
-  return documents.length > 0 && findings.length + judged.length === 0;
+  const report = new Report();
+  for (const { tree, path } of documents) judge(policy, tree, path, report);
+  return documents.length > 0 && findings.length + report.faults === 0;
 }
 
 function validates(text: string): boolean {

@@ -5,7 +5,7 @@ import { component } from "../language/policy.ts";
 import { type InPort, inPort, type OutPort, outPort } from "../language/ports.ts";
 import type { Path } from "../tree.ts";
 
-export interface PortVisitor {
+interface PortVisitor {
   in(port: InPort, path: Path): void;
   out(port: OutPort, path: Path): void;
 }

@@ -78,10 +78,11 @@ export interface Message<V = unknown> {
   readonly fields: Readonly<Record<string, Field<unknown>>>;
   /** Groups of which one member must be present, and what to call it. */
   readonly oneOf: Readonly<Record<string, string>>;
-  /** Rules among fields. Called only when each field by itself is in order. */
-  check?(value: V, say: Say): void;
-  /** What is allowed and seldom meant. Called as `check` is. */
-  doubt?(value: V, note: Note): void;
+  /**
+   * Rules among fields, and what is allowed and seldom meant. Called only when each field by itself is in
+   * order.
+   */
+  check?(value: V, say: Say, note: Note): void;
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -97,8 +98,7 @@ export function message<F extends Fields>(
   fields: F,
   rules: {
     readonly oneOf?: Readonly<Record<string, string>>;
-    check?(value: Values<F>, say: Say): void;
-    doubt?(value: Values<F>, note: Note): void;
+    check?(value: Values<F>, say: Say, note: Note): void;
   } = {},
 ): Message<Values<F>> {
   return { name, fields, oneOf: {}, ...rules };

@@ -104,7 +104,7 @@ export const concurrencyLimiter = message("ConcurrencyLimiter", {
 });
 export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 
-export const samplerParameters = message("Sampler.Parameters", {
+const samplerParameters = message("Sampler.Parameters", {
   session_label_key: about(
     "Label whose value decides: the same value is always accepted or always refused.",
     text(),

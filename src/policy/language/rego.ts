@@ -1,13 +1,14 @@
 // Reads a Rego module closely enough to refuse what cannot be one: tokens, brackets, the package line,
 // operators and operands in turn, rule heads. Nothing is run; which rules the module has is told.
 
-export interface RegoFault {
+interface RegoFault {
   readonly wanted: string;
   readonly got: string;
 }
 
-export interface RegoJudgement {
-  readonly faults: readonly RegoFault[];
+interface RegoJudgement {
+  /** The first only: what follows it mostly follows from it. */
+  readonly fault: RegoFault | undefined;
   /** Names of the rules of the module. */
   readonly names: ReadonlySet<string>;
 }
@@ -35,12 +36,11 @@ const WORDS: ReadonlySet<string> = new Set(
 );
 const RESERVED: ReadonlySet<string> = new Set([...WORDS, "true", "false", "null"]);
 
-/** The first fault only: what follows it mostly follows from it. */
 export function judgeRego(source: string): RegoJudgement {
   const names = new Set<string>();
   const { tokens, fault } = tokenize(source);
   const found = fault ?? packageFault(tokens) ?? orderFault(tokens) ?? headFault(tokens, names);
-  return { faults: found === undefined ? [] : [found], names };
+  return { fault: found, names };
 }
 
 function at({ line }: { readonly line: number }): string {
@@ -134,8 +134,8 @@ function headFault(tokens: readonly Token[], names: Set<string>): RegoFault | un
       before?.kind === "operator" ||
       before?.text === "if";
     if (goesOn || token.text === "import") continue;
-    const [name, next, then] =
-      token.text === "default" ? tokens.slice(index + 1) : tokens.slice(index);
+    const start = token.text === "default" ? index + 1 : index;
+    const [name, next, then] = tokens.slice(start, start + 3);
     const got = `${token.text} ${at(token)}`;
     if (name?.kind !== "name" || RESERVED.has(name.text)) return { wanted: "a rule", got };
     const head = next?.kind === "operator" || next?.kind === "open" || next?.text === ".";

@@ -199,11 +199,12 @@ export const rego = message(
     module: about("The module.", required(text())),
   },
   {
-    check({ module }, say) {
-      for (const { wanted, got } of judgeRego(module).faults) say(["module"], wanted, got);
-    },
-    doubt({ module, labels }, note) {
-      const { names } = judgeRego(module);
+    check({ module, labels }, say, note) {
+      const { fault, names } = judgeRego(module);
+      if (fault !== undefined) {
+        say(["module"], fault.wanted, fault.got);
+        return;
+      }
       for (const label of labels.keys()) {
         if (!names.has(label)) note(["labels", label], "the module has no rule of that name");
       }

@@ -3,7 +3,7 @@
 
 import { parseDuration } from "#base/duration.ts";
 import { nearest } from "#base/near.ts";
-import { finding, type Report } from "#policy/finding.ts";
+import type { Report } from "#policy/finding.ts";
 import { describe, locate, type Path, type Position, quote, type Tree } from "#policy/tree.ts";
 
 export interface Shape<T> {
@@ -46,7 +46,7 @@ export function object<F extends Fields>(name: string, fields: F): Shape<Values<
   return {
     read(tree, path, report) {
       if (tree.kind !== "map") return fault(report, tree.at, path, `an object: ${name}`, tree);
-      const before = report.findings.length;
+      const before = report.faults;
       const meant = refuseUnknown(name, Object.keys(fields), tree, path, report);
       const values: Record<string, unknown> = {};
       for (const [key, { shape, required, otherwise }] of Object.entries(fields)) {
@@ -56,11 +56,11 @@ export function object<F extends Fields>(name: string, fields: F): Shape<Values<
         } else {
           values[key] = otherwise;
           if (required && !meant.has(key)) {
-            report.findings.push(finding(tree.at, [...path, key], "a value", "nothing"));
+            report.refuse(tree.at, [...path, key], "a value", "nothing");
           }
         }
       }
-      return report.findings.length === before ? (values as Values<F>) : undefined;
+      return report.faults === before ? (values as Values<F>) : undefined;
     },
   };
 }
@@ -80,7 +80,7 @@ function refuseUnknown(
     if (near !== undefined) meant.add(near);
     const hint = near === undefined ? `: ${known.join(", ")}` : `; did you mean ${near}?`;
     const got = `the unknown key ${quote(key)}`;
-    report.findings.push(finding(keyAt, [...path, key], `a key of ${name}${hint}`, got));
+    report.refuse(keyAt, [...path, key], `a key of ${name}${hint}`, got);
   }
   return meant;
 }
@@ -95,14 +95,14 @@ export function oneKey<A extends Readonly<Record<string, Shape<unknown>>>>(
     read(tree, path, report) {
       const wanted = `${name}: an object with one key out of ${keys.join(", ")}`;
       if (tree.kind !== "map") return fault(report, tree.at, path, wanted, tree);
-      const before = report.findings.length;
+      const before = report.faults;
       refuseUnknown(name, keys, tree, path, report);
-      if (report.findings.length > before) return undefined;
+      if (report.faults > before) return undefined;
       const [only, ...more] = tree.entries;
       const shape = arms[only?.key ?? ""];
       if (only === undefined || shape === undefined || more.length > 0) {
         const got = tree.entries.map(({ key }) => key).join(" and ") || "none";
-        report.findings.push(finding(tree.at, path, wanted, got));
+        report.refuse(tree.at, path, wanted, got);
         return undefined;
       }
       const value = shape.read(only.value, [...path, only.key], report);
@@ -122,7 +122,7 @@ export function list<T>(of: Shape<T>, filled = false): Shape<readonly T[]> {
     read(tree, path, report) {
       if (tree.kind !== "list") return fault(report, tree.at, path, "a list", tree);
       if (filled && tree.items.length === 0) {
-        report.findings.push(finding(tree.at, path, "at least one element", "an empty list"));
+        report.refuse(tree.at, path, "at least one element", "an empty list");
         return undefined;
       }
       const read = tree.items.map((item, at) => of.read(item, [...path, at], report));
@@ -262,12 +262,11 @@ export function checked<T>(
     read(tree, path, report) {
       const value = of.read(tree, path, report);
       if (value === undefined) return undefined;
-      const before = report.findings.length;
+      const before = report.faults;
       check(value, (inner, wanted, got) => {
-        const at = locate(tree, inner);
-        report.findings.push(finding(at, [...path, ...inner], wanted, got));
+        report.refuse(() => locate(tree, inner), [...path, ...inner], wanted, got);
       });
-      return report.findings.length === before ? value : undefined;
+      return report.faults === before ? value : undefined;
     },
   };
 }
@@ -283,5 +282,5 @@ export function mapped<T, U>(of: Shape<T>, make: (value: T) => U): Shape<U> {
 }
 
 function fault(report: Report, at: Position, path: Path, wanted: string, got: Tree): undefined {
-  report.findings.push(finding(at, path, wanted, describe(got)));
+  report.refuse(at, path, wanted, describe(got));
 }
