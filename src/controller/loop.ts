@@ -17,7 +17,7 @@ export interface LoopWorld {
   readonly clock: Clock;
   readonly outbox: { put(entries: Entries): void };
   readonly asker: {
-    ask(owner: string, ask: Ask, hear: (answer: Answer) => void): void;
+    ask(owner: string, identity: string, ask: Ask, hear: (answer: Answer) => void): void;
     drop(owner: string): void;
   };
   readonly alerts: { fire(alert: Alert, policyName: string, at: number): void };
@@ -274,7 +274,8 @@ export class Loop {
     return {
       ask: (ask) => {
         const identity = identityOf(policy.circuit, ask.componentId);
-        asker.ask(name, ask, (answer) => this.#heard(identity, answer));
+        if (identity === undefined) return;
+        asker.ask(name, identity, ask, (answer) => this.#heard(identity, answer));
       },
       decide: (decision) => void this.#fresh.push(decision),
       alert: (alert) => alerts.fire(alert, name, clock.wall()),
@@ -288,7 +289,7 @@ export class Loop {
   }
 
   /** An answer may come after a change: it is for the component, wherever it stands by now. */
-  #heard(identity: string | undefined, answer: Answer): void {
+  #heard(identity: string, answer: Answer): void {
     const circuit = this.#circuit;
     const leaf = circuit?.plan.leaves.find((each) => each.identity === identity);
     if (circuit === undefined || leaf === undefined) return;

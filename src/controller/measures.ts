@@ -68,6 +68,7 @@ function ownMeasures({ meters, clock, warn }: MeasuresOptions): Measures {
   let wanted = false;
   let disarm: (() => void) | undefined;
   let dropped = 0;
+  let restarts = 0;
   const take = () => {
     samples.take(
       clock.wall(),
@@ -77,6 +78,10 @@ function ownMeasures({ meters, clock, warn }: MeasuresOptions): Measures {
       warn({}, "more samples of own meters are wanted than are kept: queries miss some");
     }
     dropped = samples.dropped;
+    if (samples.restarts > restarts) {
+      warn({}, "the clock was set back: queries of own meters begin anew, with no earlier samples");
+    }
+    restarts = samples.restarts;
   };
   /** Nothing is read while no query is there. */
   const run = (due: number) => {

@@ -17,7 +17,7 @@ export interface AskerSettings {
 }
 
 /** How a question ended: with an answer, without, or not before its next one was due. */
-export type Ending = "answered" | "failed" | "late";
+type Ending = "answered" | "failed" | "late";
 
 /** Hears how questions go. Durations are ms. */
 export interface AskMeter {
@@ -28,7 +28,7 @@ export interface AskMeter {
   retried(owner: string): void;
 }
 
-export interface AskerOptions {
+interface AskerOptions {
   readonly measure: Measure;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -37,15 +37,18 @@ export interface AskerOptions {
 }
 
 /** What hears the answer: never in the turn of `ask`, so never within the tick that asked. */
-export type Hear = (answer: Answer) => void;
+type Hear = (answer: Answer) => void;
 
 /** One component's question. A component has at most one. */
 interface Question {
+  /** The component, by its policy and its identity. */
   readonly key: string;
   readonly owner: string;
   readonly ask: Ask;
   readonly hear: Hear;
   readonly since: number;
+  /** When the component began to wait: before `since` where this took the place of another question. */
+  readonly waiting: number;
   readonly errand: Errand;
   /** Takes back the alarm that ends its use. */
   readonly disarm: () => void;
@@ -94,21 +97,28 @@ export class Asker {
     return this.#questions.size;
   }
 
-  /** Puts a component's question; the one that it still has, if any, ends late. `owner` is its policy. */
-  ask(owner: string, ask: Ask, hear: Hear): void {
+  /**
+   * Puts a component's question. `owner` is its policy, `identity` what the component is wherever it stands:
+   * a new version of the policy may give its id to another one. The question that it still has ends late, or
+   * is taken over silently where it was not due yet.
+   */
+  ask(owner: string, identity: string, ask: Ask, hear: Hear): void {
     if (this.#closed) return;
     const { clock } = this.#options;
-    const key = `${owner}\n${ask.componentId}`;
+    const now = clock.now();
+    const key = `${owner}\n${identity}`;
     const before = this.#questions.get(key);
+    const early = before !== undefined && isEarly(before, ask, now);
     const errand = this.#errand(owner, ask);
     const question: Question = {
       ...{ key, owner, ask, hear, errand },
-      since: clock.now(),
+      ...{ since: now, waiting: early ? before.waiting : now },
       disarm: clock.alarm(ask.everyMs, () => this.#late(question)),
     };
     this.#questions.set(key, question);
     errand.questions.add(question);
-    if (before !== undefined) this.#late(before);
+    if (early) this.#leave(before);
+    else if (before !== undefined) this.#late(before);
     // The tick that asks is not the one that pays for the call.
     queueMicrotask(() => this.#work());
   }
@@ -244,9 +254,10 @@ export class Asker {
   }
 
   #late(question: Question): void {
-    const { errand, ask } = question;
+    const { errand, since } = question;
+    const waited = Math.round(this.#options.clock.now() - since);
     const trouble = errand.fault === undefined ? "" : `; last failure: ${errand.fault.message}`;
-    const why = `no answer before the next evaluation was due, after ${ask.everyMs} ms${trouble}`;
+    const why = `no answer before the next evaluation was due, after ${waited} ms${trouble}`;
     this.#end(question, { kind: "failed", why }, "late");
     this.#work();
   }
@@ -275,6 +286,15 @@ export class Asker {
     this.#errands.delete(errand.key);
     return true;
   }
+}
+
+/** Ticks are hardly ever half a period early: this one is the first of a new version. */
+function isEarly(
+  { ask: { query, at, everyMs }, waiting }: Question,
+  ask: Ask,
+  now: number,
+): boolean {
+  return (query === ask.query && at === ask.at) || now - waiting < everyMs / 2;
 }
 
 function endingOf({ kind }: Answer): Ending {

@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Labels, Result, Sample } from "#promql/result.ts";
 
-export interface Reading {
+interface Reading {
   readonly result: Result;
   /** What the server remarks on a query that it answered. */
   readonly warnings: readonly string[];
@@ -99,15 +99,15 @@ function pairOf(pair: unknown): string {
   return value;
 }
 
-const SPECIAL: Readonly<Record<string, number>> = {
-  NaN: Number.NaN,
-  "+Inf": Number.POSITIVE_INFINITY,
-  Inf: Number.POSITIVE_INFINITY,
-  "-Inf": Number.NEGATIVE_INFINITY,
-};
+const SPECIAL: ReadonlyMap<string, number> = new Map([
+  ["NaN", Number.NaN],
+  ["+Inf", Number.POSITIVE_INFINITY],
+  ["Inf", Number.POSITIVE_INFINITY],
+  ["-Inf", Number.NEGATIVE_INFINITY],
+]);
 
 function numberOf(text: string): number {
-  const special = SPECIAL[text];
+  const special = SPECIAL.get(text);
   if (special !== undefined) return special;
   const value = text.trim() === "" ? Number.NaN : Number(text);
   if (Number.isNaN(value)) throw notAnAnswer("a value that is a number");

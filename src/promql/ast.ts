@@ -39,7 +39,7 @@ export interface Selector extends Placed, Shifted {
   readonly edges: "anchored" | "smoothed" | undefined;
 }
 
-export interface Range extends Placed {
+interface Range extends Placed {
   readonly kind: "range";
   readonly of: Selector;
   readonly range: Span;

@@ -6,7 +6,7 @@ import type { Expr, Matcher, Selector } from "./ast.ts";
 import { parse } from "./parse.ts";
 import { print } from "./print.ts";
 
-export interface Label {
+interface Label {
   readonly name: string;
   readonly value: string;
 }

@@ -4,6 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import type { Aggregate, Binary, Call, Expr, Selector } from "./ast.ts";
 import { walk } from "./ast.ts";
+import { COMPARISONS, SETS } from "./evaluate/binary.ts";
 import { compile } from "./evaluate/compile.ts";
 import { unknownHere } from "./evaluate/known.ts";
 import { AGGREGATIONS, FUNCTIONS, type Signature, type Type } from "./functions.ts";
@@ -11,6 +12,9 @@ import { parse } from "./parse.ts";
 import type { Dialect } from "./result.ts";
 import { place } from "./syntax/complaint.ts";
 import { compileMatcher } from "./syntax/matchers.ts";
+
+/** Of one query. Nobody reads more, and a text of many can be made by anybody. */
+const MOST_FAULTS = 20;
 
 /** Faults with their places; none when the query is good. */
 export function judgeQuery(text: string, dialect: Dialect): readonly string[] {
@@ -21,7 +25,11 @@ export function judgeQuery(text: string, dialect: Dialect): readonly string[] {
     return [Fault.from(thrown).message];
   }
   const faults: string[] = [];
-  const say = (from: number, what: string) => faults.push(`${place(text, from)}: ${what}`);
+  let more = 0;
+  const say = (from: number, what: string) => {
+    if (faults.length < MOST_FAULTS) faults.push(`${place(text, from)}: ${what}`);
+    else more += 1;
+  };
   const type = new Judge(say).typeOf(expr);
   if (type === "matrix") {
     say(
@@ -39,6 +47,7 @@ export function judgeQuery(text: string, dialect: Dialect): readonly string[] {
     }
     if (faults.length === 0) faults.push(...uncompiled(expr));
   }
+  if (more > 0) faults.push(`and ${more} more`);
   return faults;
 }
 
@@ -58,8 +67,6 @@ const WORDS: Readonly<Record<Type, string>> = {
   matrix: "a range such as [5m]",
   string: "a string",
 };
-const COMPARISONS: ReadonlySet<string> = new Set(["==", "!=", ">", "<", ">=", "<="]);
-const SETS: ReadonlySet<string> = new Set(["and", "or", "unless"]);
 
 class Judge {
   readonly #say: (from: number, what: string) => void;

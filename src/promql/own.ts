@@ -15,6 +15,11 @@ export class OwnMeasure implements Measure {
     this.#samples = samples;
   }
 
+  /** Queries that are ready to be run again. */
+  get ready(): number {
+    return this.#compiled.size;
+  }
+
   async query(text: string, at: number, signal: AbortSignal): Promise<Result> {
     signal.throwIfAborted();
     return this.#compile(text)(at, this.#samples);

@@ -1,103 +1,60 @@
-// Reads a query into its tree. The words are read by Prometheus's own grammar, so that what a server reads is
-// read here.
+// Reads a query into its tree, from the words that Prometheus's own grammar finds: what a server reads is read
+// here.
 
 import type { SyntaxNode } from "@lezer/common";
-import { parser } from "@prometheus-io/lezer-promql";
 import type { Aggregate, Expr, Matcher, Matching, MatchOp, Moment, Span } from "./ast.ts";
 import { NAME_LABEL } from "./ast.ts";
 import { FUNCTIONS } from "./functions.ts";
-import { complain, syntaxFault } from "./syntax/complaint.ts";
+import { complain } from "./syntax/complaint.ts";
+import { only, parts, readWords } from "./syntax/grammar.ts";
 import { parseNumber, parseSpan, unquote } from "./syntax/literals.ts";
 import { type Infix, type Item, shape } from "./syntax/shape.ts";
 
-/** Expressions nest, and so do the calls that read, print and evaluate them. */
-const MAX_DEPTH = 500;
-
 /** Faults with INVALID_ARGUMENT, the place, what was wanted and what was got. Types are `judge`'s. */
 export function parse(text: string): Expr {
-  const top = parser.parse(text).topNode;
-  const wrong = firstError(top);
-  if (wrong !== undefined) throw syntaxFault(text, wrong, [...FUNCTIONS.keys()]);
-  return new Reader(text).expr(only(top));
-}
-
-function firstError(top: SyntaxNode): number | undefined {
-  let first: number | undefined;
-  top.cursor().iterate(({ type, from }) => {
-    if (type.isError && (first === undefined || from < first)) first = from;
-  });
-  return first;
-}
-
-/** Without comments. */
-function parts(node: SyntaxNode): readonly SyntaxNode[] {
-  const all: SyntaxNode[] = [];
-  for (let child = node.firstChild; child !== null; child = child.nextSibling) {
-    if (child.name !== "LineComment") all.push(child);
-  }
-  return all;
-}
-
-function only(node: SyntaxNode): SyntaxNode {
-  const [child] = parts(node);
-  if (child === undefined) throw new Error(`the grammar gave an empty ${node.name}`);
-  return child;
+  return new Reader(text).expr(readWords(text, [...FUNCTIONS.keys()]));
 }
 
 class Reader {
   readonly #text: string;
-  #depth = 0;
 
   constructor(text: string) {
     this.#text = text;
   }
 
   expr(node: SyntaxNode): Expr {
-    return this.#deeper(node, () => {
-      const items: Item[] = [];
-      this.#flatten(node, items);
-      return shape(items);
-    });
-  }
-
-  #deeper<T>(node: SyntaxNode, read: () => T): T {
-    this.#depth += 1;
-    if (this.#depth > MAX_DEPTH)
-      throw this.#fault(node, `wanted at most ${MAX_DEPTH} levels, got more`);
-    const result = read();
-    this.#depth -= 1;
-    return result;
+    const items: Item[] = [];
+    this.#flatten(node, items);
+    return shape(items);
   }
 
   #flatten(node: SyntaxNode, items: Item[]): void {
-    this.#deeper(node, () => {
-      const [first = node, ...rest] = parts(node);
-      switch (node.name) {
-        case "BinaryExpr":
-          this.#flatten(first, items);
-          items.push({ kind: "infix", infix: this.#infix(rest.slice(0, -1)) });
-          this.#flatten(rest.at(-1) ?? node, items);
-          return;
-        case "UnaryExpr":
-          items.push(this.#sign(first));
-          this.#flatten(rest[0] ?? node, items);
-          return;
-        case "NumberDurationLiteral":
-          this.#number(node, items);
-          return;
-        case "OffsetExpr":
-        case "StepInvariantExpr":
-        case "MatrixSelector":
-        case "SubqueryExpr":
-        case "AnchoredExpr":
-        case "SmoothedExpr":
-          this.#flatten(first, items);
-          items.push({ kind: "postfix", bind: this.#postfix(node, rest) });
-          return;
-        default:
-          items.push({ kind: "operand", expr: this.#operand(node) });
-      }
-    });
+    const [first = node, ...rest] = parts(node);
+    switch (node.name) {
+      case "BinaryExpr":
+        this.#flatten(first, items);
+        items.push({ kind: "infix", infix: this.#infix(rest.slice(0, -1)) });
+        this.#flatten(rest.at(-1) ?? node, items);
+        return;
+      case "UnaryExpr":
+        items.push(this.#sign(first));
+        this.#flatten(rest[0] ?? node, items);
+        return;
+      case "NumberDurationLiteral":
+        this.#number(node, items);
+        return;
+      case "OffsetExpr":
+      case "StepInvariantExpr":
+      case "MatrixSelector":
+      case "SubqueryExpr":
+      case "AnchoredExpr":
+      case "SmoothedExpr":
+        this.#flatten(first, items);
+        items.push({ kind: "postfix", bind: this.#postfix(node, rest) });
+        return;
+      default:
+        items.push({ kind: "operand", expr: this.#operand(node) });
+    }
   }
 
   #sign({ from, to }: SyntaxNode): Item {

@@ -34,13 +34,16 @@ function span({ ms, text }: Span): string {
 
 const METRIC = /^[a-zA-Z_:][\w:]*$/;
 const LABEL = /^[a-zA-Z_]\w*$/;
+/** Read as something else where a metric's name could stand, and where a list of labels is. */
+const NO_METRIC = /^(?:inf|nan|atan2|bool|ignoring|offset|on|group_(?:left|right))$/i;
+const NOT_LISTED = /^(?:inf|nan)$/i;
 
 function label(name: string): string {
   return LABEL.test(name) ? name : quote(name);
 }
 
 function selected({ name, matchers }: Selector): string {
-  const plain = METRIC.test(name);
+  const plain = METRIC.test(name) && !NO_METRIC.test(name);
   const inside = matchers.map(matcher).sort(byCodeUnits);
   if (!plain && name !== "") inside.unshift(quote(name));
   return `${plain ? name : ""}${inside.length > 0 ? `{${inside.join(",")}}` : ""}`;
@@ -68,7 +71,8 @@ function edges(selector: Selector): string {
 }
 
 function list(names: readonly string[]): string {
-  return `(${names.map(label).join(", ")})`;
+  const each = (name: string) => (NOT_LISTED.test(name) ? quote(name) : label(name));
+  return `(${names.map(each).join(", ")})`;
 }
 
 function aggregate({ op, without, grouping, args }: Aggregate): string {

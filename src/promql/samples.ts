@@ -8,7 +8,7 @@ import { Series } from "./evaluate/series.ts";
 import { parse } from "./parse.ts";
 import type { Labels, Sample } from "./result.ts";
 
-export interface SampleLimits {
+interface SampleLimits {
   readonly series: number;
   /** Of all series together; one takes 17 bytes. */
   readonly samples: number;
@@ -18,6 +18,8 @@ const LIMITS: SampleLimits = { series: 20_000, samples: 4_000_000 };
 
 /** An evaluation may be so late after the tick that it is for, ms. */
 const LATE_MS = 10_000;
+/** A clock that goes back no further corrects itself; one that goes back further was set, ms. */
+const SET_BACK_MS = 2_000;
 
 interface Want {
   readonly selected: Selected;
@@ -36,14 +38,20 @@ export class SampleStore {
   #known = new WeakMap<Labels, Series | null>();
   #room = 0;
   #dropped = 0;
+  #restarts = 0;
 
   constructor(limits: Partial<SampleLimits> = {}) {
     this.#limits = { ...LIMITS, ...limits };
   }
 
-  /** Samples lost to the limits, or that came late or twice. */
+  /** Samples lost to the limits. */
   get dropped(): number {
     return this.#dropped;
+  }
+
+  /** How often the clock was set back, and everything began anew. */
+  get restarts(): number {
+    return this.#restarts;
   }
 
   get series(): number {
@@ -86,17 +94,18 @@ export class SampleStore {
   }
 
   /**
-   * All of one scrape, at Unix ms. A series that the last one had and this one has not ends here. Objects of
-   * labels must not change after they were given.
+   * All of one scrape, at Unix ms. A series that the last one had and this one has not ends here; a sample
+   * that comes a little late, or twice, counts for nothing. Objects of labels must not change after they were
+   * given.
    */
   take(at: number, samples: Iterable<Sample>): void {
+    if (at < this.#last - SET_BACK_MS) this.#restart();
     const late = at <= this.#last;
     this.#scrape += 1;
     for (const { labels, value } of samples) {
       const series = this.#find(labels);
       if (series === undefined) continue;
-      if (late || series.last >= at) this.#dropped += 1;
-      else this.#add(series, at, value);
+      if (!late && series.last < at) this.#add(series, at, value);
       series.scrape = this.#scrape;
     }
     if (late) return;
@@ -112,6 +121,13 @@ export class SampleStore {
     const all =
       selected.name === undefined ? this.#series.values() : this.#byName.get(selected.name);
     for (const series of all ?? []) if (selected.fits(series.labels)) yield series;
+  }
+
+  /** What was kept lies in a future that may come again with other values. */
+  #restart(): void {
+    for (const series of this.#series.values()) this.#remove(series);
+    this.#last = Number.NEGATIVE_INFINITY;
+    this.#restarts += 1;
   }
 
   #find(labels: Labels): Series | undefined {

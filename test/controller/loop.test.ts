@@ -6,8 +6,9 @@ import { test } from "node:test";
 import type { Answer, Ask } from "#circuit/component.ts";
 import { Loop } from "#controller/loop.ts";
 import { compileSet } from "#policy/set.ts";
+import { Asker } from "#prometheus/asker.ts";
 import { CircuitMetrics } from "#telemetry/circuit-metrics.ts";
-import { fakeClock } from "../kit/clock.ts";
+import { type FakeClock, fakeClock } from "../kit/clock.ts";
 
 function versionOf(text: string) {
   const digest = (of: string) => createHash("sha256").update(of).digest("hex");
@@ -17,15 +18,22 @@ function versionOf(text: string) {
   return { policy: policy.of, dynamicConfig: undefined, origin: "file" } as const;
 }
 
-function loopOf(text: string) {
-  const clock = fakeClock();
+interface Around {
+  readonly clock?: FakeClock;
+  readonly asker?: Pick<Asker, "ask" | "drop">;
+}
+
+function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
   const asked: { readonly ask: Ask; readonly hear: (answer: Answer) => void }[] = [];
   const told: string[] = [];
   const version = versionOf(text);
   const loop = new Loop(version, {
     clock,
     outbox: { put: () => undefined },
-    asker: { ask: (_, ask, hear) => void asked.push({ ask, hear }), drop: () => undefined },
+    asker: asker ?? {
+      ask: (_owner, _identity, ask, hear) => void asked.push({ ask, hear }),
+      drop: () => undefined,
+    },
     alerts: {
       fire() {
         throw new Error("no way out");
@@ -91,3 +99,46 @@ test("an answer that was asked for before a change reaches the component where i
   loop.stop();
   assert.equal(clock.alarms, 0);
 });
+
+test("components that swap their places in a new version keep their questions and their signals", async () => {
+  const clock = fakeClock();
+  const calls: { readonly query: string; readonly answer: (value: number) => void }[] = [];
+  const asker = new Asker({
+    measure: {
+      query: (text) =>
+        new Promise((resolve) => {
+          calls.push({ query: text, answer: (value) => resolve({ kind: "scalar", value }) });
+        }),
+    },
+    ...{ clock, chance: () => 0 },
+    settings: { blocking_execution: false, worker_limit: 0 },
+  });
+  const answered = async (value: number) => {
+    await settled();
+    for (const { query, answer } of calls.splice(0)) answer(query === "up" ? value : -value);
+    await settled();
+  };
+  const one = HEAD + query("A", "up") + query("B", "down");
+  const { loop, reading } = loopOf(one, { clock, asker });
+  await answered(1);
+  clock.advance(1_000);
+  assert.deepEqual([reading("A"), reading("B")], [1, -1]);
+  clock.advance(300);
+  // Both are in flight when the new version's first tick asks again.
+  loop.load(versionOf(HEAD + query("B", "down") + query("A", "up")));
+  await settled();
+  assert.deepEqual([reading("A"), reading("B")], [1, -1]);
+  clock.advance(300);
+  loop.load(versionOf(one));
+  await settled();
+  await answered(2);
+  loop.load(versionOf(`${one}${COUNT}`));
+  assert.deepEqual([reading("A"), reading("B"), [...loop.invalid()]], [2, -2, []]);
+  loop.stop();
+  asker.close();
+});
+
+/** Lets everything that is settled be heard. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+}

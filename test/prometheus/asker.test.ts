@@ -49,13 +49,15 @@ function set(settings: Partial<AskerSettings> = {}, chance = 0) {
     settings: { blocking_execution: false, worker_limit: 0, ...settings },
   });
   const heard: [string, Answer][] = [];
-  const ask = (owner: string, over: Partial<Ask> = {}) => {
+  /** `identity` is the component's id unless it is another one. */
+  const ask = (owner: string, { identity, ...over }: Partial<Ask & { identity: string }> = {}) => {
     const whole = {
       ...{ componentId: "root.0", query: `${owner} query`, at: 0, everyMs: 1_000 },
       ...{ byLabel: undefined },
       ...over,
     };
-    asker.ask(owner, whole, (answer) => heard.push([`${owner}/${whole.componentId}`, answer]));
+    const component = identity ?? whole.componentId;
+    asker.ask(owner, component, whole, (answer) => heard.push([`${owner}/${component}`, answer]));
   };
   return { asker, ask, calls, clock, heard, told };
 }
@@ -191,7 +193,8 @@ test("the next question ends the one before, outside of the tick, and is answere
   assert.equal(heard.length, 0, "nothing is heard within the tick");
   assert.equal(asker.waiting, 1);
   await settled();
-  assert.equal(heard[0]?.[1].kind, "failed");
+  const why = "no answer before the next evaluation was due, after 990 ms";
+  assert.deepEqual(heard[0]?.[1], { kind: "failed", why });
   assert.equal(calls[0]?.signal.aborted, true);
   assert.equal(calls[1]?.signal.aborted, false);
   calls[1]?.answer(2);
@@ -201,18 +204,57 @@ test("the next question ends the one before, outside of the tick, and is answere
 });
 
 test("the same question again, at the same time, goes on with the same call", async () => {
-  const { ask, calls, heard } = set();
+  const { ask, calls, heard, clock, told } = set();
   ask("p");
   await settled();
+  clock.advance(900);
   ask("p");
   await settled();
   assert.deepEqual([calls.length, calls[0]?.signal.aborted], [1, false]);
+  clock.advance(900);
   calls[0]?.answer(5);
   await settled();
+  assert.deepEqual(heard, [["p/root.0", value(5)]]);
+  assert.deepEqual(told, ["tried 1800", "p answered 900"]);
+});
+
+test("a component keeps its question when another one gets its id", async () => {
+  const { asker, ask, calls, heard } = set();
+  ask("p", { identity: "a", query: "one" });
+  await settled();
+  ask("p", { identity: "b", query: "two" });
+  await settled();
+  assert.deepEqual([asker.waiting, heard], [2, []]);
+  calls[0]?.answer(1);
+  calls[1]?.answer(2);
+  await settled();
+  assert.deepEqual(heard, [
+    ["p/a", value(1)],
+    ["p/b", value(2)],
+  ]);
+});
+
+test("a question for another time that comes early takes over silently, but not for ever", async () => {
+  const { asker, ask, calls, heard, clock } = set();
+  ask("p", { at: 0 });
+  await settled();
+  clock.advance(300);
+  ask("p", { at: 1_000 });
+  await settled();
+  assert.deepEqual([asker.waiting, heard], [1, []]);
+  assert.deepEqual([calls[0]?.signal.aborted, calls[1]?.signal.aborted], [true, false]);
+  // 600 ms since the component began to wait.
+  clock.advance(300);
+  ask("p", { at: 2_000 });
+  await settled();
   assert.deepEqual(
-    [heard.map(([, { kind }]) => kind), heard[1]?.[1]],
-    [["failed", "value"], value(5)],
+    heard.map(([, { kind }]) => kind),
+    ["failed"],
   );
+  calls[2]?.answer(3);
+  await settled();
+  assert.deepEqual(heard[1], ["p/root.0", value(3)]);
+  assert.equal(clock.alarms, 0);
 });
 
 test("equal questions of several policies are one call, given up with the last of them", async () => {
@@ -398,7 +440,7 @@ test("close: everything is given up and nothing is asked any more", async () => 
   assert.deepEqual([calls.length, heard, asker.waiting, clock.alarms], [2, [], 0, 0]);
 });
 
-test("whatever happens, every question is heard once, no worker is lost and no alarm is left", async () => {
+test("whatever happens, every question is heard once or taken over, no worker is lost and no alarm is left", async () => {
   const step = fc.oneof(
     fc.record({ do: fc.constant("ask" as const), owner: fc.nat(2), id: fc.nat(2), at: fc.nat(1) }),
     fc.record({ do: fc.constant("answer" as const), call: fc.nat(30) }),
@@ -409,12 +451,16 @@ test("whatever happens, every question is heard once, no worker is lost and no a
     fc.array(step, { maxLength: 60 }),
     fc.nat(3),
     async (steps, limit) => {
-      const { ask, calls, heard, clock, asker } = set({ worker_limit: limit }, 0.5);
+      const { ask, calls, heard, clock, asker, told } = set({ worker_limit: limit }, 0.5);
       let asked = 0;
+      let taken = 0;
       for (const each of steps) {
         if (each.do === "ask") {
           asked += 1;
+          const before = asker.waiting + heard.length;
           ask(`p${each.owner}`, { componentId: `${each.id}`, query: "x", at: each.at });
+          await settled();
+          taken += before + 1 - asker.waiting - heard.length;
         } else if (each.do === "answer") calls[each.call % (calls.length || 1)]?.answer(1);
         else if (each.do === "advance") clock.advance(each.ms);
         else calls[each.call % (calls.length || 1)]?.fail(each.passes ? "UNAVAILABLE" : "INTERNAL");
@@ -422,7 +468,9 @@ test("whatever happens, every question is heard once, no worker is lost and no a
       }
       clock.advance(2_000);
       await settled();
-      assert.deepEqual([heard.length, asker.waiting, clock.alarms], [asked, 0, 0]);
+      assert.deepEqual([heard.length + taken, asker.waiting, clock.alarms], [asked, 0, 0]);
+      const ended = told.filter((line) => / (answered|failed|late) /.test(line));
+      assert.equal(ended.length, heard.length);
       // All workers are free again.
       const before = calls.length;
       for (let id = 0; id < 5; id++) ask("new", { componentId: `${id}`, query: `new ${id}` });

@@ -242,6 +242,22 @@ test("a server that takes only GET is asked with GET from then on", async (t) =>
   );
 });
 
+test("POST is not given up for a GET that fails as well", async (t) => {
+  let refuses = true;
+  const { heard, query } = await server(t, ({ method }, reply) => {
+    if (!refuses) send(reply, 200, vectorOf(3));
+    else if (method === "POST") send(reply, 405, "no");
+    else send(reply, 500, "trouble");
+  });
+  await assert.rejects(query(), { code: "UNAVAILABLE" });
+  refuses = false;
+  await query();
+  assert.deepEqual(
+    heard.map(({ method }) => method),
+    ["POST", "GET", "POST"],
+  );
+});
+
 test("labels narrow every query; one that cannot be read is never sent", async (t) => {
   const { heard, query } = await server(t, one, { labels: [{ name: "tenant", value: "a" }] });
   for (let round = 0; round < 2; round++) await query('sum(up{job="x"}) / b');
@@ -270,4 +286,23 @@ test("what the server remarks is told once for each query", async (t) => {
   await query("a");
   await query("b");
   assert.deepEqual(told, ["a: partial", "a: no counter", "b: partial", "b: no counter"]);
+});
+
+test("of remarks, 2 000 are remembered: the oldest gives way", async () => {
+  const told: string[] = [];
+  const body = Buffer.from(JSON.stringify({ ...vectorOf(1), warnings: ["partial"] }));
+  const client = new PrometheusClient({
+    settings: { address: "server", labels: [] },
+    http: { call: async () => ({ status: 200, headers: {}, body }) },
+    remarked: (text) => told.push(text),
+  });
+  const query = (text: string) => client.query(text, AT, new AbortController().signal);
+  for (let at = 0; at < 2_000; at++) await query(`q${at}`);
+  await query("q0");
+  assert.equal(told.length, 2_000);
+  await query("one more");
+  await query("q1");
+  assert.equal(told.length, 2_001, "only the oldest");
+  await query("q0");
+  assert.deepEqual(told.slice(2_000), ["one more", "q0"]);
 });

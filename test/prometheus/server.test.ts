@@ -49,7 +49,7 @@ function circuit(t: TestContext, address: string, ...queries: readonly string[])
     plan,
     {
       ask: (ask) =>
-        asker.ask("p", ask, (answer) => {
+        asker.ask("p", ask.componentId, ask, (answer) => {
           if (answer.kind === "failed") why.set(ask.componentId, answer.why);
           loop.answer(ask.componentId, answer);
         }),
@@ -172,7 +172,7 @@ test("a server that fails for a while is tried again, with the old time, within 
   t.after(() => asker.close());
   const heard: unknown[] = [];
   const ask = { componentId: "a", query: "up", at: 60_000, everyMs: 10_000, byLabel: undefined };
-  asker.ask("p", ask, (answer) => heard.push(answer));
+  asker.ask("p", ask.componentId, ask, (answer) => heard.push(answer));
   await until("it is answered", () => {
     clock.advance(10);
     return heard.length === 1;

@@ -42,6 +42,12 @@ for (const [query, enforced] of [
     '0.0000001 * 1000000000000000000000 * 16 * +Inf * a{tenant="a"}',
   ],
   ["info(a, {b='c'})", 'info(a{tenant="a"}, {b="c",tenant="a"})'],
+  ['{"inf"}', '{"inf",tenant="a"}'],
+  ['{"NaN", b="c"}', '{"NaN",b="c",tenant="a"}'],
+  ['{"on"} + {"offset"}', '{"on",tenant="a"} + {"offset",tenant="a"}'],
+  ['sum by ("inf", a) (a{inf="x"})', 'sum by ("inf", a) (a{inf="x",tenant="a"})'],
+  ['{"sum"}', 'sum{tenant="a"}'],
+  ["constructor[5m]", 'constructor{tenant="a"}[5m]'],
   ["a # note\n+ b", 'a{tenant="a"} + b{tenant="a"}'],
 ] as const) {
   test(query, () => assert.equal(enforceLabels(query, TENANT), enforced));

@@ -28,6 +28,8 @@ for (const [what, part, buckets, wanted] of [
     1,
   ],
   ["and the one above begins there", 0.75, { "1": 4, "2": 3, "4": 8, "+Inf": 8 }, 3],
+  ["more by noise is no value", 0.5, { "1": 3, "2": 3 + 2 ** -40, "+Inf": 6 + 2 ** -39 }, 1],
+  ["more than noise is one", 0.5, { "1": 3, "2": 3 + 2 ** -33, "+Inf": 6 + 2 ** -32 }, 2],
   ["a bound spelt twice", 0.5, { "1": 2, "1.0": 2, "+Inf": 8 }, 1],
   ["no bucket for the rest", 0.5, { "1": 2, "2": 6 }, Number.NaN],
   ["nothing counted", 0.5, { "1": 0, "+Inf": 0 }, Number.NaN],

@@ -55,6 +55,8 @@ for (const [query, ...faults] of [
     "column 1: x=~: wanted an RE2 expression: error parsing regexp: missing closing ): `(`",
   ],
   ["-(", "column 3: wanted an expression, got the end"],
+  ["constructor )", "column 13: wanted an operator or the end, got )"],
+  ["constructor(a)", "column 1: wanted a function, got constructor"],
 ] as const) {
   test(`refused: ${query}`, () => {
     assert.deepEqual(judgeQuery(query, "prometheus"), faults);
@@ -72,6 +74,9 @@ for (const query of [
   "time() - timestamp(a) # age",
   "2 ^ -1 % 5m",
   "absent(a{b='c'}) + scalar(a)",
+  "constructor",
+  "rate(Constructor[5m]) + __proto__{constructor='__proto__'}",
+  "toString + hasOwnProperty:constructor",
 ]) {
   test(`good for everybody: ${query}`, () => {
     assert.deepEqual(judgeQuery(query, "prometheus"), []);
@@ -103,6 +108,7 @@ for (const [query, ...unknown] of [
 test("arguments that a server judges when it evaluates are judged with the rest", () => {
   assert.match(judgeQuery("label_replace(a, 'x', '', 'y', '(')", "own").join(), /RE2/);
   assert.match(judgeQuery("label_replace(a, '9', '', 'y', '')", "own").join(), /name of a label/);
+  assert.match(judgeQuery("count_values('', a)", "own").join(), /name of a label/);
 });
 
 for (const [query, canonical] of [
@@ -170,4 +176,30 @@ test("a query that nests too deep is refused", () => {
   ]) {
     assert.match(judgeQuery(text, "prometheus").join(), /wanted at most 500 levels/);
   }
+});
+
+const sum = (terms: number) => Array.from({ length: terms }, (_, at) => `metric_${at}`).join(" + ");
+
+test("a chain that the grammar gives up is said to be too long, and a wrong word to be wrong", () => {
+  const long = /^column \d+: wanted at most \d+ operators in a row here, got more; parentheses/;
+  assert.deepEqual(judgeQuery(sum(250), "prometheus"), []);
+  assert.deepEqual(judgeQuery(`(${sum(240)}) + (${sum(240)})`, "prometheus"), []);
+  for (const text of [sum(480), `sum(${sum(480)})`, `a / (${sum(480)}`]) {
+    assert.match(judgeQuery(text, "prometheus").join(), long);
+  }
+  assert.match(judgeQuery(`${sum(250)} + )`, "prometheus").join(), /wanted an expression, got \)$/);
+});
+
+test("what is judged of one query has a bound: its length, its depth and its faults", () => {
+  const most = 65_536;
+  const text = `"${"x".repeat(most - 2)}"`;
+  assert.match(judgeQuery(text, "own").join(), /got a string/);
+  assert.deepEqual(judgeQuery(`${text} `, "own"), [
+    `column 1: wanted at most ${most} characters, got ${most + 1}`,
+  ]);
+  const faults = judgeQuery(`sort_by_label(a, ${Array(10_000).fill("b[5m]").join(",")})`, "own");
+  assert.equal(faults.length, 21);
+  assert.match(faults[19] ?? "", /^column 132: argument 21 /);
+  // The rest of the arguments, and the function, which only a server knows.
+  assert.equal(faults[20], "and 9981 more");
 });

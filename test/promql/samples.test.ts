@@ -120,13 +120,44 @@ test("the limits hold, and what is beyond is counted", () => {
   assert.equal(kept + store.dropped, 500);
 });
 
-test("time does not go back, and a series comes once", () => {
+test("time goes back a little without a trace, and a series comes once", () => {
   const store = new SampleStore();
-  store.want(["a"]);
-  store.take(2 * S, [sample("a", 1), sample("a", 2)]);
-  store.take(2 * S, [sample("a", 3)]);
+  store.want(["a", "count_over_time(a[1m])"]);
+  store.take(3 * S, [sample("a", 1), sample("a", 2)]);
+  store.take(3 * S, [sample("a", 3)]);
   store.take(S, [sample("a", 4)]);
-  assert.deepEqual([numberOf(store, "a", 3 * S), store.dropped], [1, 3]);
+  assert.equal(numberOf(store, "a", 3 * S), 1);
+  assert.equal(numberOf(store, "count_over_time(a[1m])", 3 * S), 1);
+  assert.deepEqual([store.dropped, store.restarts], [0, 0]);
+});
+
+test("a clock that is set back begins everything anew", () => {
+  const store = new SampleStore();
+  const hour = 3_600 * S;
+  const scrape = [sample("a", 1)];
+  store.want(["a", "sum_over_time(a[1h])"]);
+  for (let second = 1; second <= 20; second++) store.take(hour + second * S, scrape);
+  for (let second = 1; second <= 10; second++) {
+    store.take(second * S, scrape);
+    assert.equal(numberOf(store, "a", second * S), 1);
+  }
+  assert.equal(numberOf(store, "sum_over_time(a[1h])", hour), 10);
+  assert.equal(numberOf(store, "sum_over_time(a[1h])", hour + 20 * S), undefined, "none is left");
+  assert.deepEqual([store.restarts, store.dropped, store.series], [1, 0, 1]);
+  assert.ok(store.room <= 32, `${store.room}`);
+});
+
+test("a series that nobody wanted is kept once somebody does", () => {
+  const store = new SampleStore();
+  // Scrapes bring the same objects of labels again.
+  const scrape = [sample("a", 1, { x: "1" }), sample("a", 2, { x: "2" })];
+  store.want(["a{x='1'}"]);
+  store.take(S, scrape);
+  assert.equal(store.series, 1);
+  store.want(["a{x='2'}"]);
+  store.take(2 * S, scrape);
+  assert.equal(numberOf(store, "a{x='2'}", 2 * S), 2);
+  assert.equal(numberOf(store, "a{x='1'}", 2 * S), undefined);
 });
 
 test("labels are told apart whatever they are called, and in whatever order they come", () => {
@@ -197,4 +228,15 @@ test("the measure answers, and says why when it cannot", async () => {
     message: /deriv/,
   });
   await assert.rejects(measure.query("a", S, AbortSignal.abort()), { name: "AbortError" });
+});
+
+test("of compiled queries only so many are kept, and the answers are the same", async () => {
+  const measure = new OwnMeasure(new SampleStore());
+  const { signal } = new AbortController();
+  for (let count = 0; count < 5_000; count++) {
+    const text = `${count}`;
+    assert.deepEqual(await measure.query(text, S, signal), { kind: "scalar", value: count });
+    assert.ok(measure.ready <= 4_096);
+  }
+  assert.deepEqual(await measure.query("1", S, signal), { kind: "scalar", value: 1 });
 });

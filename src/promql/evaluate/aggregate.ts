@@ -50,10 +50,10 @@ function chosen(
   return sorted.slice(0, Math.max(0, Math.trunc(many)));
 }
 
-export type RunAggregate = (vector: Vector, parameter: number) => Vector;
-
-/** `label` is the parameter of count_values. */
-export function compileAggregate(aggregate: Aggregate, label: string): RunAggregate {
+/** All but count_values, whose parameter is no number. */
+export function compileAggregate(
+  aggregate: Aggregate,
+): (vector: Vector, parameter: number) => Vector {
   const group = grouping(aggregate);
   const reduce = REDUCE.get(aggregate.op);
   if (reduce !== undefined) {
@@ -67,22 +67,30 @@ export function compileAggregate(aggregate: Aggregate, label: string): RunAggreg
       }));
   }
   const choose = CHOOSE.get(aggregate.op);
-  if (choose !== undefined) {
-    return (vector, parameter) => group(vector).flatMap((each) => choose(each, parameter));
-  }
-  return (vector) => group(vector).flatMap((each) => counted(each, label));
+  if (choose === undefined) throw failed(`aggregation ${aggregate.op} is not known`);
+  return (vector, parameter) => group(vector).flatMap((each) => choose(each, parameter));
 }
 
-function counted({ labels, members }: Group, label: string): Vector {
-  const counts = new Map<string, number>();
-  for (const { value } of members) {
-    const text = printNumber(value);
-    counts.set(text, (counts.get(text) ?? 0) + 1);
-  }
-  return [...counts].map(([text, value]) => ({ labels: change(labels, { [label]: text }), value }));
+/** Values become a label, which groups like any other: `without` may drop it again. */
+export function compileCountValues(
+  aggregate: Aggregate,
+  label: string,
+): (vector: Vector) => Vector {
+  if (label === "") throw failed('count_values: wanted a name of a label, got ""');
+  const { without, grouping: names } = aggregate;
+  const group = grouping(without ? aggregate : { without, grouping: [...names, label] });
+  const labelled = ({ labels, value }: Sample): Sample => ({
+    labels: change(labels, { [label]: printNumber(value) }),
+    value,
+  });
+  return (vector) =>
+    group(vector.map(labelled)).map(({ labels, members }) => ({ labels, value: members.length }));
 }
 
-function grouping({ without, grouping }: Aggregate): (vector: Vector) => readonly Group[] {
+function grouping({
+  without,
+  grouping,
+}: Pick<Aggregate, "without" | "grouping">): (vector: Vector) => readonly Group[] {
   const names = namesInOrder(grouping);
   const dropped = new Set([...names, NAME_LABEL]);
   const key = without

@@ -17,7 +17,7 @@ const ARITHMETIC: ReadonlyMap<string, Operate> = new Map<string, Operate>([
   ["atan2", Math.atan2],
 ]);
 
-const COMPARISONS: ReadonlyMap<string, (left: number, right: number) => boolean> = new Map([
+export const COMPARISONS: ReadonlyMap<string, (left: number, right: number) => boolean> = new Map([
   ["==", (left: number, right: number) => left === right],
   ["!=", (left: number, right: number) => left !== right],
   [">", (left: number, right: number) => left > right],
@@ -26,7 +26,7 @@ const COMPARISONS: ReadonlyMap<string, (left: number, right: number) => boolean>
   ["<=", (left: number, right: number) => left <= right],
 ]);
 
-const SETS = ["and", "or", "unless"] as const;
+export const SETS: ReadonlySet<string> = new Set(["and", "or", "unless"]);
 
 export const OPERATORS: readonly string[] = [...ARITHMETIC.keys(), ...COMPARISONS.keys(), ...SETS];
 

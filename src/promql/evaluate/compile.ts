@@ -9,7 +9,7 @@ import {
   type Selector,
 } from "../ast.ts";
 import type { Labels, Sample } from "../result.ts";
-import { compileAggregate } from "./aggregate.ts";
+import { compileAggregate, compileCountValues } from "./aggregate.ts";
 import { ofNumbers, ofVectorAndNumber, ofVectors, withoutName } from "./binary.ts";
 import { MAPS, ORDERS } from "./functions.ts";
 import { histogramQuantile } from "./histogram.ts";
@@ -30,7 +30,7 @@ import {
 } from "./value.ts";
 
 /** A series without a new sample for so long has no value: a server's default. */
-export const LOOK_BACK_MS = 300_000;
+const LOOK_BACK_MS = 300_000;
 
 /** The query must have been judged good. */
 export function compile(expr: Expr): Compiled {
@@ -80,47 +80,62 @@ function instant(selector: Selector, measure: (time: number, value: number) => n
   };
 }
 
-function call(expr: Call): Compiled {
-  const { name, args } = expr;
-  const [first, second] = args;
-  switch (name) {
-    case "time":
-      return { type: "scalar", run: ({ at }) => at / 1000 };
-    case "scalar": {
-      const of = vectored(first);
-      return { type: "scalar", run: (moment) => onlyValue(of(moment)) };
-    }
-    case "vector": {
-      const of = numbered(first);
-      return { type: "vector", run: (moment) => [{ labels: NO_LABELS, value: of(moment) }] };
-    }
-    case "timestamp":
-      return { type: "vector", run: timestamps(first) };
-    case "absent":
-      return { type: "vector", run: absent(vectored(first), first) };
-    case "absent_over_time":
-      return {
-        type: "vector",
-        run: absent(
-          overRange(first, true, () => 1),
-          first,
-        ),
-      };
-    case "histogram_quantile": {
-      const [part, of] = [numbered(first), vectored(second)];
-      return { type: "vector", run: (moment) => histogramQuantile(part(moment), of(moment)) };
-    }
-    case "label_replace": {
-      const [target = "", template = "", source = "", expression = ""] = args.slice(1).map(textOf);
-      const [of, relabel] = [vectored(first), labelReplace(target, template, source, expression)];
-      return { type: "vector", run: (moment) => relabel(of(moment)) };
-    }
-    default:
-      return { type: "vector", run: tabled(expr) };
-  }
+type MakeCall = (args: readonly Expr[]) => Compiled;
+
+function vectorOf(make: (args: readonly Expr[]) => Vectored): MakeCall {
+  return (args) => ({ type: "vector", run: make(args) });
 }
 
-/** Functions that are found by name in a table. */
+/** Functions that are more than one of a value, a vector or a range. */
+export const CALLS: ReadonlyMap<string, MakeCall> = new Map<string, MakeCall>([
+  ["time", () => ({ type: "scalar", run: ({ at }) => at / 1000 })],
+  [
+    "scalar",
+    ([first]) => {
+      const of = vectored(first);
+      return { type: "scalar", run: (moment) => onlyValue(of(moment)) };
+    },
+  ],
+  [
+    "vector",
+    vectorOf(([first]) => {
+      const of = numbered(first);
+      return (moment) => [{ labels: NO_LABELS, value: of(moment) }];
+    }),
+  ],
+  ["timestamp", vectorOf(([first]) => timestamps(first))],
+  ["absent", vectorOf(([first]) => absent(vectored(first), first))],
+  [
+    "absent_over_time",
+    vectorOf(([first]) =>
+      absent(
+        overRange(first, true, () => 1),
+        first,
+      ),
+    ),
+  ],
+  [
+    "histogram_quantile",
+    vectorOf(([first, second]) => {
+      const [part, of] = [numbered(first), vectored(second)];
+      return (moment) => histogramQuantile(part(moment), of(moment));
+    }),
+  ],
+  [
+    "label_replace",
+    vectorOf(([first, ...texts]) => {
+      const [target = "", template = "", source = "", expression = ""] = texts.map(textOf);
+      const [of, relabel] = [vectored(first), labelReplace(target, template, source, expression)];
+      return (moment) => relabel(of(moment));
+    }),
+  ],
+]);
+
+function call(expr: Call): Compiled {
+  return CALLS.get(expr.name)?.(expr.args) ?? { type: "vector", run: tabled(expr) };
+}
+
+/** Functions of the tables of their kinds. */
 function tabled({ name, args }: Call): Vectored {
   const ofRange = RANGES.get(name);
   if (ofRange !== undefined) {
@@ -197,14 +212,15 @@ function absent(of: Vectored, arg: Expr | undefined): Vectored {
   return (moment) => (of(moment).length > 0 ? [] : [{ labels, value: 1 }]);
 }
 
-/** Labels that a selector gives one value. */
+/** Labels that a selector gives one value, as a server sees it: what comes after that takes it away. */
 function certain({ matchers }: Selector): Labels {
   const found: Record<string, string> = Object.create(null);
-  const seen = new Set<string>([NAME_LABEL]);
+  const given = new Set<string>([NAME_LABEL]);
   for (const { name, op, value } of matchers) {
-    if (op === "=" && !seen.has(name)) found[name] = value;
-    else delete found[name];
-    seen.add(name);
+    if (op === "=" && !given.has(name)) {
+      found[name] = value;
+      given.add(name);
+    } else delete found[name];
   }
   return inOrder(found);
 }
@@ -213,10 +229,10 @@ function aggregate(expr: Aggregate): Vectored {
   const [parameter, operand] = expr.args.length > 1 ? expr.args : [undefined, expr.args[0]];
   const of = vectored(operand);
   if (expr.op === "count_values") {
-    const run = compileAggregate(expr, textOf(parameter));
-    return (moment) => run(of(moment), 0);
+    const run = compileCountValues(expr, textOf(parameter));
+    return (moment) => run(of(moment));
   }
-  const run = compileAggregate(expr, "");
+  const run = compileAggregate(expr);
   const value = parameter === undefined ? () => 0 : numbered(parameter);
   return (moment) => run(of(moment), value(moment));
 }

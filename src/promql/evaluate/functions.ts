@@ -5,7 +5,7 @@ import { ascending } from "./numbers.ts";
 import type { Vector } from "./value.ts";
 
 /** Of each value of a vector on its own. Parameters that were left out are undefined. */
-export type OfValue = (value: number, ...parameters: readonly (number | undefined)[]) => number;
+type OfValue = (value: number, ...parameters: readonly (number | undefined)[]) => number;
 
 export const MAPS: ReadonlyMap<string, OfValue> = new Map<string, OfValue>([
   ["abs", Math.abs],

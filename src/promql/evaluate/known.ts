@@ -3,23 +3,12 @@
 import type { Expr, Span } from "../ast.ts";
 import { AGGREGATES } from "./aggregate.ts";
 import { OPERATORS } from "./binary.ts";
+import { CALLS } from "./compile.ts";
 import { MAPS, ORDERS } from "./functions.ts";
 import { RANGES } from "./ranges.ts";
 
-/** Functions of `compile` that are in no table. */
-const OTHERS = [
-  "absent",
-  "absent_over_time",
-  "histogram_quantile",
-  "label_replace",
-  "scalar",
-  "time",
-  "timestamp",
-  "vector",
-] as const;
-
 export const KNOWN = {
-  functions: [...MAPS.keys(), ...ORDERS.keys(), ...RANGES.keys(), ...OTHERS],
+  functions: [...MAPS.keys(), ...ORDERS.keys(), ...RANGES.keys(), ...CALLS.keys()],
   aggregations: AGGREGATES,
   operators: OPERATORS,
 } as const;

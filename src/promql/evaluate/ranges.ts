@@ -4,13 +4,13 @@ import { greatest, least, mean, quantile, sum, variance } from "./numbers.ts";
 import type { Points } from "./series.ts";
 
 /** Unix ms; the range is after `from`, up to and with `to`. */
-export interface Window {
+interface Window {
   readonly from: number;
   readonly to: number;
 }
 
 /** Undefined: the series has no result. There is at least one point. */
-export type OfRange = (points: Points, window: Window, parameter: number) => number | undefined;
+type OfRange = (points: Points, window: Window, parameter: number) => number | undefined;
 
 export const RANGES: ReadonlyMap<string, OfRange> = new Map<string, OfRange>([
   ["rate", (points, window) => divided(extrapolated(points, window, true), window)],

@@ -10,7 +10,7 @@ export interface Points {
 }
 
 /** Asked before an array grows by so many samples; its owner keeps the books. */
-export type Grant = (samples: number) => boolean;
+type Grant = (samples: number) => boolean;
 
 const FIRST_CAPACITY = 8;
 

@@ -17,7 +17,6 @@ export function complain(text: string, from: number, what: string): Fault {
 const TOKEN =
   /\s+|#[^\n]*|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?|`[^`]*`?|[a-zA-Z_:][\w:]*|[\d.][\w.]*|=~|!~|==|!=|<=|>=|./gsu;
 const INFIX = /^(?:[-+*/%^]|[=!<>]=|[<>]|and|or|unless|atan2|bool)$/i;
-const CLOSING: Readonly<Record<string, string>> = { "(": ")", "[": "]", "{": "}" };
 
 interface Token {
   readonly text: string;
@@ -43,7 +42,7 @@ export function syntaxFault(text: string, from: number, functions: readonly stri
 function wanted(before: readonly Token[]): string {
   const open: string[] = [];
   for (const { text } of before) {
-    if (text in CLOSING) open.push(text);
+    if (/^[([{]$/.test(text)) open.push(text);
     else if (/^[)\]}]$/.test(text)) open.pop();
   }
   const last = before.at(-1)?.text;

@@ -3,7 +3,7 @@
 import { RE2JS } from "re2js";
 import type { Matcher } from "../ast.ts";
 
-export type Test = (value: string) => boolean;
+type Test = (value: string) => boolean;
 
 /** Throws what the engine says when an expression is not RE2. An absent label is "". */
 export function compileMatcher({ op, value }: Matcher): Test {
