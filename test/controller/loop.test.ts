@@ -50,8 +50,8 @@ function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
   return { loop, clock, asked, told, reading };
 }
 
-const query = (name: string, text: string) =>
-  `    - query: { promql: { query_string: ${text}, evaluation_interval: 1s, out_ports: { output: { signal_name: ${name} } } } }\n`;
+const query = (name: string, text: string, every = "1s") =>
+  `    - query: { promql: { query_string: ${text}, evaluation_interval: ${every}, out_ports: { output: { signal_name: ${name} } } } }\n`;
 const HEAD = "circuit:\n  evaluation_interval: 1s\n  components:\n";
 const COUNT = `    - integrator:
         in_ports: { input: { constant_signal: { value: 1 } } }
@@ -100,8 +100,8 @@ test("an answer that was asked for before a change reaches the component where i
   assert.equal(clock.alarms, 0);
 });
 
-test("components that swap their places in a new version keep their questions and their signals", async () => {
-  const clock = fakeClock();
+/** An asker whose calls wait until they are answered: `up` with a value, others with its negative. */
+function askerOf(clock: FakeClock) {
   const calls: { readonly query: string; readonly answer: (value: number) => void }[] = [];
   const asker = new Asker({
     measure: {
@@ -118,6 +118,28 @@ test("components that swap their places in a new version keep their questions an
     for (const { query, answer } of calls.splice(0)) answer(query === "up" ? value : -value);
     await settled();
   };
+  return { asker, answered };
+}
+
+test("a question in flight is answered though another component has the id of who asked", async () => {
+  const clock = fakeClock();
+  const { asker, answered } = askerOf(clock);
+  const text = HEAD + query("A", "up", "4s") + query("B", "down");
+  const { loop, reading } = loopOf(text, { clock, asker });
+  // The fourth tick asks for A, and the first of the new version for B alone.
+  clock.advance(3_000);
+  await settled();
+  loop.load(versionOf(HEAD + query("B", "down") + query("A", "up", "4s")));
+  await answered(1);
+  clock.advance(1_000);
+  assert.deepEqual([reading("A"), reading("B")], [1, -1]);
+  loop.stop();
+  asker.close();
+});
+
+test("a new version that asks again early invalidates no signal", async () => {
+  const clock = fakeClock();
+  const { asker, answered } = askerOf(clock);
   const one = HEAD + query("A", "up") + query("B", "down");
   const { loop, reading } = loopOf(one, { clock, asker });
   await answered(1);

@@ -125,7 +125,7 @@ test("time goes back a little without a trace, and a series comes once", () => {
   store.want(["a", "count_over_time(a[1m])"]);
   store.take(3 * S, [sample("a", 1), sample("a", 2)]);
   store.take(3 * S, [sample("a", 3)]);
-  store.take(S, [sample("a", 4)]);
+  store.take(S, [sample("a", 4), sample("a", 4, { late: "yes" })]);
   assert.equal(numberOf(store, "a", 3 * S), 1);
   assert.equal(numberOf(store, "count_over_time(a[1m])", 3 * S), 1);
   assert.deepEqual([store.dropped, store.restarts], [0, 0]);
