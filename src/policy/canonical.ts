@@ -3,7 +3,8 @@
 
 export function canonicalJson(value: unknown): string {
   if (typeof value === "bigint") return `"${value}"`;
-  if (typeof value === "number") return Number.isFinite(value) ? String(value + 0) : `"${value}"`;
+  // `String(-0)` is "0": both zeros mean the same.
+  if (typeof value === "number") return Number.isFinite(value) ? String(value) : `"${value}"`;
   if (value === null || typeof value !== "object") return JSON.stringify(value ?? null);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
   const entries = value instanceof Map ? [...value] : Object.entries(value);

@@ -47,6 +47,7 @@ test("what fits is not spoken of", () => {
     "{limit: {value: 5}, a: {b: true, c: 0}, vip: [x, y]}",
     "{limit: {special_value: +Inf}, a.b: 'false', vip: []}",
     "{limit: {}, vip: null}",
+    "{a: {b: true}, a.b: false}",
   ]) {
     assert.deepEqual(judged(config), [], config);
   }
@@ -66,6 +67,12 @@ const SAID: readonly (readonly [config: string, said: RegExp])[] = [
   ["{limit: {value: 5, special_value: NaN}}", /wanted \{value: number\}/],
   ["{limit: {special_value: nan}}", /wanted \{value: number\}/],
   ["{a.b: yes}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false, got "yes"$/],
+  ["{limit: {value: 1e999}}", /wanted \{value: number\}/],
+  ["{limit: {special_value: toString}}", /wanted \{value: number\}/],
+  ["{a: {b: true}, a.b: maybe}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false/],
+  ["{a.b: maybe, a: {b: true}}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false/],
+  ["{x.y: {z: 1}}", /^dynamicConfig\["x\.y"\]: set aside: no component reads "x\.y"/],
+  ["{a: 1}", /^dynamicConfig\.a: set aside: no component reads "a"/],
   ["{vip: x}", /wanted a list of texts, got "x"$/],
   ["{vip: [1]}", /wanted a list of texts, got a list$/],
 ];
@@ -77,3 +84,9 @@ for (const [config, said] of SAID) {
     assert.deepEqual(more, []);
   });
 }
+
+test("only the first few get a suggestion: each is compared with every key", () => {
+  const lines = judged(`{${Array.from({ length: 20 }, (_, at) => `limit${at}: 1`).join(", ")}}`);
+  assert.equal(lines.length, 20);
+  assert.equal(lines.filter((line) => line.includes("did you mean limit?")).length, 5);
+});

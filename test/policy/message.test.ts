@@ -13,6 +13,7 @@ import { readPolicies } from "#policy/read.ts";
 import { decode, encodeJson } from "#wire/messages.ts";
 import { type Policy, policy } from "../../src/policy/language/policy.ts";
 import { PolicySchema } from "../../src/wire/gen/aperture/policy/language/v1/policy_pb.ts";
+import { circuit, compiled } from "./kit.ts";
 
 function documentOf(text: string): Policy | undefined {
   const [document] = readPolicies(text, "p").documents;
@@ -65,6 +66,15 @@ describe("every field", () => {
     const own = JSON.stringify(fullPolicy(documentOf(given) ?? assert.fail()));
     assert.deepEqual(JSON.parse(own), stored);
   });
+});
+
+test("-0 is 0, for a policy's hash too", () => {
+  assert.equal(canonicalJson({ a: -0 }), canonicalJson({ a: 0 }));
+  const hash = (value: string) =>
+    compiled(circuit(`variable: {constant_output: {value: ${value}}}`)).hash;
+  assert.equal(hash("-0"), hash("0"));
+  assert.equal(hash("-0.0"), hash("0"));
+  assert.notEqual(hash("-1"), hash("1"));
 });
 
 test("durations have 0, 3, 6 or 9 decimals", () => {

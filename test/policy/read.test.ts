@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { readPolicies } from "#policy/read.ts";
+import fc from "fast-check";
+import { parse as parseYaml } from "yaml";
+import { Report } from "#policy/finding.ts";
+import { parse, readPolicies } from "#policy/read.ts";
 import { formatPath, locate, plain } from "#policy/tree.ts";
 import { rulesOf } from "../kit/stored.ts";
 import { compiled, lines } from "./kit.ts";
@@ -92,6 +95,40 @@ describe("text", () => {
 
   test("anchors and aliases stand for what they name", () => {
     assert.deepEqual(values("a: &x {b: 1}\nc: [*x, *x]"), { a: { b: 1 }, c: [{ b: 1 }, { b: 1 }] });
+  });
+
+  test("the latest anchor before an alias counts, wherever the alias is used again", () => {
+    const text = "a: &x 1\nb: &y [*x]\nc: &x 2\nd: [*x, *y]\n? &k e\n: *k";
+    assert.deepEqual(values(text), { a: 1, b: [1], c: 2, d: [2, [1]], e: "e" });
+    assert.match(lines("a: 1\n---\nb: *x\n---\nc: &x 1").join("\n"), /b: wanted an anchor/);
+    assert.match(lines("a: &x 1\n---\nb: *x").join("\n"), /b: wanted an anchor/);
+  });
+
+  test("aliases mean what the YAML reader takes them for", () => {
+    const node = fc.constantFrom("&x 1", "&y 2", "&x [*y]", "&y [*x]", "*x", "*y", "&x [3, *x2]");
+    fc.assert(
+      fc.property(fc.array(node, { maxLength: 8 }), (nodes) => {
+        const text = ["&x 8", "&y 9", "&x2 7", ...nodes].map((each) => `- ${each}`).join("\n");
+        const [root] = parse(text, new Report());
+        assert.deepEqual(root && plain(root), parseYaml(text));
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("digits in groups", () => {
+    const meaning = /^[-+]?\d[\d_]*_[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?$/;
+    const character = fc.constantFrom(..."0179__.eE+-x");
+    fc.assert(
+      fc.property(fc.string({ unit: character, minLength: 1, maxLength: 9 }), (text) => {
+        const [root] = parse(`a: [${text}]`, new Report());
+        const item = root?.kind === "map" ? root.entries[0]?.value : undefined;
+        const [got] = item?.kind === "list" ? item.items : [];
+        if (!text.includes("_")) return;
+        assert.equal(got?.kind, meaning.test(text) ? "number" : "text", text);
+      }),
+      { numRuns: 2_000 },
+    );
   });
 
   test("refused with line and column", () => {
