@@ -31,7 +31,7 @@ export interface PolicyDesk {
   /** Nothing happens when there is none. */
   remove(name: string): Promise<void>;
   /** What would come of a document; nothing changes. */
-  validate(name: string, text: string): Json;
+  validate(name: string, text: string): Promise<Json>;
   /** The running circuit, drawn. `depth` is how many levels of composites are opened. @throws Fault NOT_FOUND */
   graph(
     name: string,
@@ -202,10 +202,10 @@ function ownRoutes(desk: PolicyDesk): readonly Route[] {
       revealing: true,
       body: "json",
       maxBody: MOST_BYTES,
-      handle({ body, params }) {
+      async handle({ body, params }) {
         const request = { ...envelope(body), ...fieldsOf(params) };
         const name = named(request, "policy_name");
-        return jsonReply(JSON.stringify(desk.validate(name, documentOf(request))));
+        return jsonReply(JSON.stringify(await desk.validate(name, documentOf(request))));
       },
     },
     {

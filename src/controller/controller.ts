@@ -2,15 +2,12 @@
 // Files that cannot be used whole change nothing; what stood before stays in force, and the fault is said in
 // log, status and metric.
 
-import { createHash } from "node:crypto";
 import { hostname } from "node:os";
 import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Stop } from "#base/scope.ts";
 import type { StatusNode } from "#host/status.ts";
-import type { CompileOptions } from "#policy/compiled.ts";
-import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
 import { Asker } from "#prometheus/asker.ts";
 import type { Route, Service } from "#serve/handler.ts";
 import type { Store } from "#store/store.ts";
@@ -19,6 +16,7 @@ import { CircuitMetrics } from "#telemetry/circuit-metrics.ts";
 import type { LogFields } from "#telemetry/log-line.ts";
 import type { Source } from "#telemetry/metrics-table.ts";
 import type { Environment } from "#wire/http-caller.ts";
+import { Compiler } from "./compiler.ts";
 import { Desk } from "./desk.ts";
 import { watchDirectory } from "./directory.ts";
 import { Folder } from "./folder.ts";
@@ -90,7 +88,7 @@ type Parts = ReturnType<typeof assemble>;
 
 async function start(options: ControllerOptions, parts: Parts): Promise<Controller> {
   const { store, clock, directory, fail } = options;
-  const { roster, folder, outbox } = parts;
+  const { roster, folder, outbox, compiler } = parts;
   const following = new AbortController();
   const first = Promise.withResolvers<void>();
   const followed = followStore(store, roster, following.signal, first.resolve);
@@ -103,6 +101,8 @@ async function start(options: ControllerOptions, parts: Parts): Promise<Controll
   );
   const end = async () => {
     following.abort();
+    // Both the store's changes and those of files may wait for it.
+    await compiler.close();
     await followed.catch(() => undefined);
   };
   try {
@@ -117,15 +117,14 @@ async function start(options: ControllerOptions, parts: Parts): Promise<Controll
     directory,
     clock,
     () => folder.reload(),
-    (fault) => folder.unread(fault),
+    (fault) => following.signal.aborted || folder.unread(fault),
   );
   return {
     desk: parts.desk,
     routes: policyRoutes(parts.desk),
     services: [policyService(parts.desk)],
     stop: async () => {
-      await watching.close();
-      await end();
+      await Promise.all([end(), watching.close()]);
       await parts.close();
     },
   };
@@ -133,7 +132,7 @@ async function start(options: ControllerOptions, parts: Parts): Promise<Controll
 
 async function followStore(store: Store, roster: Roster, signal: AbortSignal, first: () => void) {
   for await (const batch of store.watch(FOLLOWED, signal)) {
-    roster.takeStored(batch);
+    await roster.takeStored(batch);
     first();
   }
 }
@@ -141,6 +140,7 @@ async function followStore(store: Store, roster: Roster, signal: AbortSignal, fi
 function assemble(options: ControllerOptions) {
   const { settings, directory, store, clock, chance, env, voice, status, counts, meters } = options;
   const policies = status.at("system", "policies");
+  const info = (fields: LogFields, message: string) => voice.info(fields, message);
   const warn = (fields: LogFields, message: string) => voice.warn(fields, message);
   const metrics = new CircuitMetrics();
   const measures = openMeasures({ settings, meters, env, clock, warn });
@@ -154,12 +154,11 @@ function assemble(options: ControllerOptions) {
     ...{ hostname: hostname(), log: voice },
   });
   const outbox = openOutbox(options, metrics);
-  const compile = (texts: readonly PolicyText[]): PolicySet =>
-    compileSet(texts, { digest: sha256, queries: measures.dialect } satisfies CompileOptions);
+  const compiler = new Compiler({ queries: measures.dialect, clock });
   const compileOne = (source: string, stem: string, text: string) =>
-    compile([{ source, stem, text }]);
+    compiler.compile([{ source, stem, text }]);
   const roster: Roster = new Roster({
-    world: { clock, outbox, asker, alerts, metrics, warn },
+    world: { clock, outbox, asker, alerts, metrics, info, warn },
     compile: compileOne,
     loaded: (loop) => {
       showPolicy(policies, loop, () => clock.wall());
@@ -169,7 +168,10 @@ function assemble(options: ControllerOptions) {
     failed: (name, fault) => voice.error({ policy: name }, `not taken over: ${fault.message}`),
     changed: (loops) => measures.want(queriesOf(loops)),
   });
-  const folder = new Folder({ directory, roster, voice, status: policies, counts, compile });
+  const folder = new Folder({
+    ...{ directory, roster, voice, status: policies, counts },
+    compile: (texts) => compiler.compile(texts),
+  });
   const desk = new Desk({
     ...{ roster, store, clock, compile: compileOne },
     refused: (source) => folder.refused(source),
@@ -180,10 +182,10 @@ function assemble(options: ControllerOptions) {
     unwatch();
     roster.stop();
     asker.close();
-    await Promise.all([measures.close(), alerts.close(), outbox.close()]);
+    await Promise.all([compiler.close(), measures.close(), alerts.close(), outbox.close()]);
     for (const remove of spoken) remove();
   };
-  return { roster, folder, desk, outbox, close };
+  return { roster, folder, desk, outbox, compiler, close };
 }
 
 function openOutbox({ store, clock, voice, status }: ControllerOptions, metrics: CircuitMetrics) {
@@ -203,10 +205,6 @@ function openOutbox({ store, clock, voice, status }: ControllerOptions, metrics:
       node.fail(message);
     },
   });
-}
-
-function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
 }
 
 function queriesIn(loop: Loop): readonly string[] {

@@ -21,7 +21,7 @@ export interface DeskOptions {
   readonly roster: Roster;
   readonly store: Pick<Store, "list" | "commit">;
   readonly clock: Clock;
-  readonly compile: (source: string, name: string, text: string) => PolicySet;
+  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   /** Why what a file says now is not what runs; undefined where it is. */
   readonly refused: (source: string) => string | undefined;
 }
@@ -49,6 +49,8 @@ const DRAWN: Readonly<
 
 export class Desk implements PolicyDesk {
   readonly #options: DeskOptions;
+  /** The last change of each policy that is under way, by name. */
+  readonly #changes = new Map<string, Promise<unknown>>();
 
   constructor(options: DeskOptions) {
     this.#options = options;
@@ -76,14 +78,25 @@ export class Desk implements PolicyDesk {
     return view(running.policy, "OUTDATED", why || "another version is stored");
   }
 
-  async upsert(name: string, text: string): Promise<string> {
-    const { document, hash } = this.#judged(name, text);
-    const stored = JSON.stringify(fullPolicy(document));
-    await this.#commit([{ kind: "put", key: STORED_POLICIES + name, value: bytesOf(stored) }]);
-    return hash;
+  upsert(name: string, text: string): Promise<string> {
+    return this.#inTurn(name, async () => {
+      const policy = await this.#judged(name, text);
+      const stored = JSON.stringify(fullPolicy(policy.document));
+      const forget = this.#options.roster.foresee(name, stored, policy);
+      try {
+        await this.#commit([{ kind: "put", key: STORED_POLICIES + name, value: bytesOf(stored) }]);
+      } finally {
+        forget();
+      }
+      return policy.hash;
+    });
   }
 
-  async remove(name: string): Promise<void> {
+  remove(name: string): Promise<void> {
+    return this.#inTurn(name, () => this.#remove(name));
+  }
+
+  async #remove(name: string): Promise<void> {
     const { roster } = this.#options;
     if (roster.files.has(name)) {
       throw new Fault("FAILED_PRECONDITION", "the policy comes from a file: remove it there");
@@ -95,8 +108,8 @@ export class Desk implements PolicyDesk {
     ]);
   }
 
-  validate(name: string, text: string): Json {
-    const set = this.#options.compile(SOURCE, name, text);
+  async validate(name: string, text: string): Promise<Json> {
+    const set = await this.#options.compile(SOURCE, name, text);
     const [policy] = set.policies;
     const conflicts = policy === undefined ? [] : this.#options.roster.conflicts(policy);
     const faults = [...set.findings, ...conflicts].map(findingLine);
@@ -125,7 +138,11 @@ export class Desk implements PolicyDesk {
     return roster.storedConfig(name) ?? roster.loops.get(name)?.version.dynamicConfig;
   }
 
-  async configure(name: string, config: Json | undefined): Promise<void> {
+  configure(name: string, config: Json | undefined): Promise<void> {
+    return this.#inTurn(name, () => this.#configure(name, config));
+  }
+
+  async #configure(name: string, config: Json | undefined): Promise<void> {
     this.#known(name);
     const key = STORED_DYNAMIC_CONFIGS + name;
     const op: Op =
@@ -160,19 +177,36 @@ export class Desk implements PolicyDesk {
     return view(policy, why === undefined ? "VALID" : "OUTDATED", why ?? "");
   }
 
-  #judged(name: string, text: string): CompiledPolicy {
-    const { roster, compile } = this.#options;
-    if (text.trim() === "") throw refused(["the policy is empty"]);
-    if (roster.files.has(name)) {
-      throw new Fault("ALREADY_EXISTS", "a file has a policy of this name: change it there");
+  /** Changes of one policy come one after the other: one that is judged quickly overtakes none before it. */
+  async #inTurn<T>(name: string, change: () => Promise<T>): Promise<T> {
+    const before = this.#changes.get(name) ?? Promise.resolve();
+    const now = before.then(change, change);
+    this.#changes.set(name, now);
+    try {
+      return await now;
+    } finally {
+      if (this.#changes.get(name) === now) this.#changes.delete(name);
     }
-    const { policies, findings } = compile(SOURCE, name, text);
+  }
+
+  async #judged(name: string, text: string): Promise<CompiledPolicy> {
+    if (text.trim() === "") throw refused(["the policy is empty"]);
+    this.#notOfFile(name);
+    const { policies, findings } = await this.#options.compile(SOURCE, name, text);
+    // It may have come while the text was judged.
+    this.#notOfFile(name);
     if (findings.length > 0) throw refused(findings.map(findingLine));
     const [own, ...more] = policies;
     if (own === undefined || more.length > 0) {
       throw refused([`${SOURCE}: wanted one policy, got ${policies.length}`]);
     }
     return this.#fitting(name, own);
+  }
+
+  #notOfFile(name: string): void {
+    if (this.#options.roster.files.has(name)) {
+      throw new Fault("ALREADY_EXISTS", "a file has a policy of this name: change it there");
+    }
   }
 
   #fitting(name: string, own: Sourced<CompiledPolicy>): CompiledPolicy {

@@ -14,7 +14,7 @@ import type { Roster } from "./roster.ts";
 export interface FolderOptions {
   readonly directory: string;
   readonly roster: Roster;
-  readonly compile: (texts: readonly PolicyText[]) => PolicySet;
+  readonly compile: (texts: readonly PolicyText[]) => Promise<PolicySet>;
   readonly voice: ControllerVoice;
   /** The node of all policies. */
   readonly status: { ok(message: string): void; fail(message: string): void };
@@ -45,7 +45,12 @@ export class Folder {
   }
 
   async reload(): Promise<void> {
-    const findings = await this.#take();
+    const findings = await this.#take().catch((thrown: unknown) => {
+      // Whoever tried them again would take as much and come as far: not before they change.
+      if (!(thrown instanceof Fault) || thrown.code !== "RESOURCE_EXHAUSTED") throw thrown;
+      this.#fail([thrown.message]);
+      return [];
+    });
     if (findings.length === 0) return;
     const files = new Set(findings.map(({ source }) => source));
     this.#fail(findings.map(findingLine));
@@ -69,7 +74,7 @@ export class Folder {
   async #take(): Promise<readonly Sourced<Finding>[]> {
     const { directory, roster, compile } = this.#options;
     const sorted = sortDocuments(directory, await readDocuments(directory));
-    const set = compile(sorted.policies);
+    const set = await compile(sorted.policies);
     const dynamicConfigs = this.#merged(sorted);
     const findings = roster.takeFiles({ set, dynamicConfigs });
     this.#faults = findings;

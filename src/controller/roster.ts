@@ -40,7 +40,7 @@ export interface Files {
 export interface RosterOptions {
   readonly world: LoopWorld;
   /** Judges and compiles one text of the API. */
-  readonly compile: (source: string, name: string, text: string) => PolicySet;
+  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   /** A policy came into force, in this version. */
   readonly loaded: (loop: Loop) => void;
   readonly unloaded: (name: string) => void;
@@ -66,6 +66,11 @@ export class Roster {
   readonly #storedConfigs = new Map<string, JsonObject>();
   /** Set aside because of others, by name. */
   #apart: ReadonlyMap<string, string> = new Map();
+  /** Judged already, by name: see `foresee`. */
+  readonly #foreseen = new Map<
+    string,
+    { readonly text: string; readonly compiled: CompiledPolicy }
+  >();
   /** By key. */
   readonly #reports = new Map<string, Reported>();
   #revision = 0;
@@ -114,9 +119,30 @@ export class Roster {
     return [];
   }
 
-  /** Takes over what changed in the store. */
-  takeStored({ puts, deletes, revision }: Batch): void {
+  /**
+   * What a text that is about to be stored means, so that it is not judged twice. The returned function takes
+   * it back.
+   */
+  foresee(name: string, text: string, compiled: CompiledPolicy): () => void {
+    const known = { text, compiled };
+    this.#foreseen.set(name, known);
+    return () => {
+      if (this.#foreseen.get(name) === known) this.#foreseen.delete(name);
+    };
+  }
+
+  /**
+   * Takes over what changed in the store, all of it at once when its texts are judged. One call at a time: a
+   * change that is judged quickly must not overtake the one before it.
+   */
+  async takeStored({ puts, deletes, revision }: Batch): Promise<void> {
+    const read = new Map<string, Stored>();
+    for (const { key, value } of puts) {
+      const [, name] = key.split(STORED_POLICIES);
+      if (name !== undefined) read.set(name, await this.#read(name, textOf(value)));
+    }
     for (const key of deletes) this.#forget(key);
+    for (const [name, stored] of read) this.#stored.set(name, stored);
     for (const { key, value } of puts) this.#learn(key, value);
     this.#settle();
     this.#revision = revision;
@@ -162,19 +188,26 @@ export class Roster {
   }
 
   #learn(key: string, value: Uint8Array): void {
-    const [, policy] = key.split(STORED_POLICIES);
     const [, config] = key.split(STORED_DYNAMIC_CONFIGS);
-    if (policy !== undefined) this.#stored.set(policy, this.#read(policy, textOf(value)));
-    else if (config !== undefined) this.#learnConfig(config, textOf(value));
+    if (config !== undefined) this.#learnConfig(config, textOf(value));
     else if (key.startsWith(REPLICAS_PREFIX)) this.#learnReport(key, value);
   }
 
-  #read(name: string, text: string): Stored {
+  async #read(name: string, text: string): Promise<Stored> {
+    const foreseen = this.#foreseen.get(name);
+    if (foreseen?.text === text) return { text, compiled: foreseen.compiled, why: "" };
     const source = `${STORED_POLICIES}${name}`;
-    const { policies, findings } = this.#options.compile(source, name, text);
-    const why = findings.map(findingLine).join("; ");
-    const compiled = findings.length > 0 ? undefined : policies[0]?.of;
-    return { text, compiled, why };
+    try {
+      const { policies, findings } = await this.#options.compile(source, name, text);
+      const why = findings.map(findingLine).join("; ");
+      const compiled = findings.length > 0 ? undefined : policies[0]?.of;
+      return { text, compiled, why };
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      if (fault.code === "UNAVAILABLE") throw fault;
+      this.#options.failed(name, fault);
+      return { text, compiled: undefined, why: fault.message };
+    }
   }
 
   #learnConfig(name: string, text: string): void {

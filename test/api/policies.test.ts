@@ -21,7 +21,7 @@ function fakeDesk() {
     get: (name) => note(view, "get", name),
     upsert: async (name, text) => note("h", "upsert", name, text),
     remove: async (name) => note(undefined, "remove", name),
-    validate: (name, text) => note({ valid: true }, "validate", name, text),
+    validate: async (name, text) => note({ valid: true }, "validate", name, text),
     graph: (name, format, depth) =>
       note({ type: "text/plain", text: "" }, "graph", name, format, depth),
     dynamicConfig: (name) => note(undefined, "dynamicConfig", name),

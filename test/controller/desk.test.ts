@@ -57,10 +57,10 @@ test("what cannot be used is refused with its place, and nothing changes", async
   const wrapped = `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: { name: b }\nspec:\n  circuit: { components: [] }\n`;
   await assert.rejects(desk.upsert("a", wrapped), fault("INVALID_ARGUMENT", /without a name/));
   assert.deepEqual((await store.list("/config/api/")).entries, []);
-  const judged = desk.validate("a", bad);
+  const judged = await desk.validate("a", bad);
   assert.equal(judged["valid"], false);
   assert.match(JSON.stringify(judged["faults"]), /NOPE/);
-  assert.equal(desk.validate("a", variable())["valid"], true);
+  assert.equal((await desk.validate("a", variable()))["valid"], true);
 });
 
 test("dynamic configuration over the API wins over a file's, and gives way when it goes", async (t) => {
@@ -126,3 +126,46 @@ test("a file cannot take a name of the API: the files are refused and what stand
   remove("v.yaml");
   await when("it is well again", () => status.find("system/policies")?.trouble() === undefined);
 });
+
+test("changes of one policy are taken in the order in which they came, however long each is judged", async (t) => {
+  const { controller } = await bench(t);
+  const { desk } = controller;
+  const first = desk.upsert("v", padded(variable(6)));
+  const second = desk.upsert("v", variable(7));
+  const removed = desk.upsert("w", padded(variable(8)).replaceAll(": v,", ": w,"));
+  const gone = desk.remove("w");
+  assert.notEqual(await first, await second);
+  await Promise.all([removed, gone]);
+  assert.deepEqual([...desk.list().keys()], ["v"]);
+  assert.match(JSON.stringify(desk.get("v").policy), /"value":7/);
+});
+
+test("in the store too: a change that is judged quickly does not overtake the one before it", async (t) => {
+  const { controller, store, when } = await bench(t);
+  const { desk } = controller;
+  const put = (text: string) =>
+    store.commit([
+      { kind: "put", key: "/config/api/policies/v", value: new TextEncoder().encode(text) },
+    ]);
+  await Promise.all([put(padded(variable(6))), put(variable(7))]);
+  const value = () => JSON.stringify(desk.list().get("v")?.policy ?? null);
+  await when("the second one is in force", () => /"value":7/.test(value()));
+  await put(padded(variable(8)));
+  await when("and the third", () => /"value":8/.test(value()));
+});
+
+test("a stop while a document is judged: its caller is told, and nothing is taken back", async (t) => {
+  const { controller, store } = await bench(t, { files: { "c.yaml": counting() } });
+  const late = controller.desk.upsert("v", padded(variable()));
+  const [stopped] = await Promise.all([
+    controller.stop("drain"),
+    assert.rejects(late, fault("UNAVAILABLE", /stopping/)),
+  ]);
+  assert.equal(stopped, undefined);
+  assert.ok((await store.list("/decisions/")).entries.length > 0);
+});
+
+/** Large enough to be judged in a thread of its own. */
+function padded(text: string): string {
+  return `${text}${"# and so on\n".repeat(1_000)}`;
+}
