@@ -3,7 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
-import { dirname, join, parse } from "node:path";
+import { dirname, extname, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/near.ts";
 import { reasonOf } from "#base/reason.ts";
@@ -35,6 +35,12 @@ export const simulateCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
   const { scenario: file, seed, plot, series, json } = values;
   if (file === undefined) throw usage("--scenario FILE", "none");
+  if (plot !== undefined && extname(plot).toLowerCase() !== ".svg") {
+    throw usage("a file that ends in .svg for --plot: SVG is what is drawn", plot);
+  }
+  if (series.length > 0 && plot === undefined && !json) {
+    throw usage("--plot FILE.svg or --json beside --series, which says what they show", "neither");
+  }
   const set = await policies(positionals);
   const text = await readTextFile(file, MAX_BYTES);
   const { scenario, findings } = readScenario(text);
@@ -82,11 +88,11 @@ async function policies(files: readonly string[]): Promise<PolicySet> {
   return compileSet(texts, { digest, queries: "prometheus" });
 }
 
-/** Files are named from where the scenario stands. */
+/** Files are named from where the scenario stands, or by absolute paths. */
 async function recordings(file: string, scenario: Scenario): Promise<ReadonlyMap<string, string>> {
   const names = filesOf(scenario);
   const read = names.map(async (name) => {
-    return [name, await readTextFile(join(dirname(file), name), MAX_RECORDING_BYTES)] as const;
+    return [name, await readTextFile(resolve(dirname(file), name), MAX_RECORDING_BYTES)] as const;
   });
   return new Map(await Promise.all(read));
 }

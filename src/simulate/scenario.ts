@@ -4,6 +4,8 @@
 import { type Finding, Report } from "#policy/finding.ts";
 import { parse } from "#policy/read.ts";
 import type { Tree } from "#policy/tree.ts";
+import { MODEL_SERIES } from "./run/names.ts";
+import { judgeSize } from "./scenario/bounds.ts";
 import { type Expectation, expectation } from "./scenario/expectation.ts";
 import type { Profile } from "./scenario/profile.ts";
 import { profile } from "./scenario/profile.ts";
@@ -146,6 +148,7 @@ const whole = checked(
     }
     unique(given.phases, "phases", say);
     unique(given.services, "services", say);
+    judgeSize(given, Object.keys(MODEL_SERIES).length, say);
   },
 );
 

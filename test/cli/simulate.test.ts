@@ -1,7 +1,7 @@
 // `sluice simulate` as a person uses it: what is printed where, what is drawn, and with which exit code.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { sluice } from "../../src/cli/sluice.ts";
@@ -149,7 +149,7 @@ describe("sluice simulate", () => {
       /whole number below 2\^32/,
     );
     assert.match(
-      await asked(level, "--scenario", scene, "--series", "LEVLE"),
+      await asked(level, "--scenario", scene, "--json", "--series", "LEVLE"),
       /signal or model series for --series; did you mean LEVEL\?, got LEVLE/,
     );
     assert.match(
@@ -164,6 +164,24 @@ describe("sluice simulate", () => {
     const gone = files(t, { scenario: SCENARIO.replace("level.csv", "gone.csv") });
     assert.match(await asked(gone.level, "--scenario", gone.scene), /gone.csv: wanted a file/);
     assert.match(await asked(level, "--scenario", scene, "--plto", "x"), /--plto/);
+    assert.match(
+      await asked(level, "--scenario", scene, "--plot", join(folder, "plot.png")),
+      /wanted a file that ends in \.svg for --plot: .*, got .*plot\.png/,
+    );
+    assert.equal(existsSync(join(folder, "plot.png")), false);
+    assert.match(
+      await asked(level, "--scenario", scene, "--series", "LEVEL"),
+      /wanted --plot FILE\.svg or --json beside --series/,
+    );
+  });
+
+  it("reads recordings from beside the scenario, or from where an absolute path says", async (t) => {
+    const elsewhere = join(folderOf(t), "far.csv");
+    writeFileSync(elsewhere, "time,value\n0,8\n");
+    const { level, scene } = files(t, { scenario: SCENARIO.replace("level.csv", elsewhere) });
+    const { code, out } = await run(level, "--scenario", scene);
+    assert.equal(code, 1);
+    assert.match(out, /\nFAILS +LEVEL at most 4 +8 /);
   });
 
   it("prints what the guide says that it prints", async () => {

@@ -186,4 +186,11 @@ describe("a service of the model", () => {
     assert.deepEqual(await facts(7), await facts(7));
     assert.notDeepEqual(await facts(7), await facts(8));
   });
+
+  it("does not look for requests after the end, where a rate has ended", async () => {
+    const rate = "{ steps: [{ at: 0s, value: 200000 }, { at: 0.01s, value: 0 }] }";
+    const service = `rate: ${rate}\nservice_time: { constant: 1ms }\nservers: 9\n`;
+    const { rows } = await run(scenario({ duration: "2s", service }));
+    near((rows[0]?.offered ?? 0) * 2, 2_000, 0.1);
+  });
 });

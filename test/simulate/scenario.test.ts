@@ -11,6 +11,7 @@ describe("a scenario", () => {
   it("needs no more than its duration", () => {
     const scenario = scenarioOf("duration: 1m30s");
     assert.equal(scenario.durationMs, 90_000);
+    assert.equal(scenarioOf("duration: 0.25s").durationMs, 250);
     assert.equal(scenario.seed, 1);
     assert.equal(scenario.sampleMs, 1_000);
     assert.equal(scenario.agentGroup, "default");
@@ -131,4 +132,50 @@ describe("a scenario", () => {
     `duration: 1s\nservices: [{ name: s, control_point: p, rate: 1, servers: 1, service_time: { lognormal: { median: 2ms, p95: 1ms } } }]`,
     /p95: wanted at least the median/,
   );
+});
+
+describe("the size of a scenario", () => {
+  const service = (rate: string, more = "") =>
+    `services:\n  - { name: s, control_point: p, rate: ${rate}, servers: 1, service_time: { constant: 1ms }${more} }`;
+  const rated = (rate: string, duration = "60s", more = "") =>
+    faultsOf(`duration: ${duration}\n${service(rate, more)}`);
+
+  it("is bounded in samples of meters, which it names with what was wanted", () => {
+    assert.deepEqual(faultsOf(`duration: 24h\nsample_every: 0.000001s\n${service("1")}`), [
+      "2:1: sample_every: wanted at most 10000000 readings of meters, got 864000000000: 86400000000 samples × 10 series",
+    ]);
+    assert.equal(faultsOf("duration: 24h\nsample_every: 1ms").length, 1, "without a service too");
+    assert.deepEqual(faultsOf(`duration: 24h\nsample_every: 100ms\n${service("1")}`), []);
+  });
+
+  it("is bounded in phases, rows and expectations", () => {
+    const phases = (count: number) =>
+      Array.from({ length: count }, (_, at) => `{ name: p${at}, until: ${at + 1}s }`);
+    const faults = faultsOf(`duration: 300s\nphases: [${phases(201)}]`);
+    assert.deepEqual(faults, ["2:1: phases: wanted at most 200 phases, got 201"]);
+    const mix = `, mix: [${Array.from({ length: 9 }, () => "{ share: 1 }")}]`;
+    const wide = `duration: 300s\nphases: [${phases(100)}]\n${service("1", mix)}`;
+    assert.match(faultsOf(wide)[0] ?? "", /3:1: services: wanted at most 1000 rows .* got 1010/);
+    const expect = Array.from({ length: 501 }, () => "{ alerts: { at_most: 0 } }");
+    assert.match(faultsOf(`duration: 1s\nexpect: [${expect}]`)[0] ?? "", /at most 500 exp.* 501/);
+  });
+
+  it("is bounded in requests by rates and the duration alone", () => {
+    assert.deepEqual(rated("1000000000"), [
+      "3:34: services[0].rate: wanted at most 5000000 requests of all services together: lower rates, or a shorter duration, got about 60000000000",
+    ]);
+    assert.deepEqual(rated("83333"), []);
+    assert.equal(rated("83400").length, 1);
+    assert.deepEqual(rated("{ line: [{ at: 0s, value: 0 }, { at: 60s, value: 166600 }] }"), []);
+    assert.equal(rated("{ sine: { mean: 0, amplitude: 400000, period: 10s } }").length, 1);
+    const two = `duration: 60s\n${service("50000")}\n${service("50000").split("\n")[1]?.replace("name: s", "name: t")}`;
+    assert.match(faultsOf(two)[0] ?? "", /services\[1\].rate: .* got about 6000000$/);
+  });
+
+  it("is bounded in moments at which a request might come", () => {
+    const peak = "{ steps: [{ at: 0s, value: 1000 }, { at: 60s, value: 1 }] }";
+    assert.match(rated(peak, "24h")[0] ?? "", /highest rate × duration .* got 86400000$/);
+    assert.deepEqual(rated(peak, "24h", ", arrivals: uniform"), []);
+    assert.deepEqual(rated(peak, "12h"), []);
+  });
 });

@@ -120,6 +120,22 @@ describe("a policy in virtual time", () => {
     assert.deepEqual(line("LEVEL")?.values, [1, 1, 1, 1, 9, 9, 9, 1, 1, 1]);
   });
 
+  it("says at its time which change of configuration was set aside", async () => {
+    const policy = `circuit:
+  evaluation_interval: 1s
+  components:
+    - variable: { constant_output: { value: 1 }, config_key: level, out_ports: { output: { signal_name: LEVEL } } }
+`;
+    const { notes } = await run(
+      "duration: 20s\ndynamic_config: [{ at: 10s, values: { level: 9 } }]",
+      { policies: { level: policy } },
+    );
+    assert.deepEqual(
+      notes.map(({ text, first }) => [/level/.test(text), first]),
+      [[true, 10_000]],
+    );
+  });
+
   it("runs several policies together, and tells their signals apart", async () => {
     const policy = (value: number) =>
       `circuit:\n  evaluation_interval: 1s\n  components:\n    - variable: { constant_output: { value: ${value} }, out_ports: { output: { signal_name: X } } }\n`;
@@ -290,6 +306,48 @@ describe("a scenario beside its policies", () => {
     `${ANSWER}dynamic_config: [{ at: 10s, values: {} }]`,
     /at before the end/,
   );
+
+  const KNOBS = `circuit:
+  evaluation_interval: 1s
+  components:
+    - variable: { constant_output: { value: 1 }, config_key: cap, out_ports: { output: { signal_name: CAP } } }
+    - variable: { constant_output: { value: 1 }, config_key: ramp.floor, out_ports: { output: { signal_name: FLOOR } } }
+`;
+  const changed = (values: string, more = {}) =>
+    clashesOf(`duration: 10s\ndynamic_config: [{ at: 1s, values: ${values} }]`, {
+      policies: { knobs: KNOBS, ...more },
+    });
+
+  it("is refused for dynamic configuration that no component reads", async () => {
+    assert.deepEqual(await changed("{ cap: { value: 2 }, capp: { value: 2 } }"), [
+      '2:57: dynamic_config[0].values.capp: wanted a key that a component reads; did you mean cap?, got "capp"',
+    ]);
+    assert.match((await changed("{ zzzzzz: 1 }"))[0] ?? "", /reads: cap, ramp.floor, got "zzzzzz"/);
+    assert.match((await changed("{ ramp: { flor: 1 } }"))[0] ?? "", /mean ramp.floor\?/);
+    assert.deepEqual(await changed("{ ramp.floor: { value: 1 } }"), []);
+    assert.deepEqual(await changed("{ ramp: { floor: { value: 1 } }, cap: { value: 1 } }"), []);
+    const other = KNOBS.replace("cap", "capp").replace("CAP", "OTHER");
+    assert.deepEqual(await changed("{ cap: { value: 1 }, capp: { value: 1 } }", { other }), []);
+  });
+
+  it("is refused before it runs for more ticks than anyone waits for", async () => {
+    const fast = STEERED.replace("evaluation_interval: 1s", "evaluation_interval: 0.001s");
+    const policies = { fast, slow: STEERED.replace("x", "y") };
+    assert.deepEqual(
+      await clashesOf("duration: 24h\nseries: [{ component: root.0, follows: 1 }]", { policies }),
+      [
+        "1:1: duration: wanted at most 20000000 ticks × components and signals of all policies: a shorter duration, or a longer evaluation_interval, got 1037836800: fast has 86400000 ticks × 12",
+      ],
+    );
+  });
+
+  it("is refused for a signal when there is no policy that could have one", async () => {
+    const [fault = ""] = await clashesOf(
+      "duration: 1s\nexpect: [{ range: { signal: RATE, at_least: 1 } }]",
+      {},
+    );
+    assert.match(fault, /or a policy that has such a signal: this run has none, got "RATE"/);
+  });
 
   it("is refused for a query that only a metrics server could answer, unless it is scripted", async () => {
     const policy = STEERED.replace('sum(  wanted_rate{job="x"} )', "predict_linear(x[5m], 60)");

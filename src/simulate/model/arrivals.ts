@@ -8,7 +8,10 @@ import type { Timeline } from "./timeline.ts";
 /** Step over a rate that changes, ms. */
 const STEP_MS = 10;
 
-type Arrivals = Pick<Served, "arrivals" | "rate">;
+interface Arrivals extends Pick<Served, "arrivals" | "rate"> {
+  /** Milliseconds. Looked no further: a rate of 0 at the end must not spin. */
+  readonly until: number;
+}
 
 /** Calls `arrive` for each request from now on. */
 export function arrivals(
@@ -20,7 +23,9 @@ export function arrivals(
   if (of.rate.most <= 0) return;
   const next = of.arrivals === "poisson" ? thinned(of, chance) : spaced(of);
   const wait = (): void => {
-    timeline.at(next(timeline.now), () => {
+    const at = next(timeline.now);
+    if (at >= of.until) return;
+    timeline.at(at, () => {
       wait();
       arrive();
     });
@@ -32,26 +37,22 @@ export function arrivals(
  * A Poisson process whose rate changes: draws at its highest rate, and keeps each with the probability that
  * the rate of its moment has of it (Lewis and Shedler's thinning).
  */
-function thinned({ rate }: Arrivals, chance: Chance): (now: number) => number {
+function thinned({ rate, until }: Arrivals, chance: Chance): (now: number) => number {
   const mean = 1_000 / rate.most;
   return (now) => {
     let at = now;
     do at += exponential(chance, mean);
-    while (chance() * rate.most >= rate.at(at) && at < now + SILENCE_MS);
+    while (chance() * rate.most >= rate.at(at) && at < until);
     return at;
   };
 }
 
-/** After so long without any request one comes: a rate of 0 for ever must not spin. */
-const SILENCE_MS = 24 * 3_600_000;
-
 /** Whenever the integral of the rate has grown by one. */
-function spaced({ rate }: Arrivals): (now: number) => number {
+function spaced({ rate, until }: Arrivals): (now: number) => number {
   let owed = 0;
   let reached = 0;
   return () => {
-    const end = reached + SILENCE_MS;
-    while (reached < end) {
+    while (reached < until) {
       const grows = Math.max(0, rate.at(reached)) / 1_000;
       if (owed + grows * STEP_MS >= 1) {
         reached += (1 - owed) / grows;

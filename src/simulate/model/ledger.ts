@@ -3,6 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { RejectReason } from "#flow/flow.ts";
+import { MOST_ATTEMPTS } from "../scenario/bounds.ts";
 
 /** How an attempt ended. */
 export const END = {
@@ -15,9 +16,6 @@ export const END = {
   turnedAway: 3,
 } as const;
 export type End = (typeof END)[keyof typeof END];
-
-/** Bounds memory at about a hundred megabytes: nobody reads the result of a run that large. */
-const MOST_ATTEMPTS = 5_000_000;
 
 /** Which attempts are looked at. */
 export interface Slice {
@@ -51,6 +49,7 @@ export class Ledger {
   /** An attempt was judged; gives its place. `sort` is its place among all kinds of requests of the scenario. */
   arrive(sort: number, at: number, reason: RejectReason): number {
     const place = this.#size++;
+    if (place >= MOST_ATTEMPTS) throw tooMany();
     if (place >= this.#sort.length) this.#grow();
     this.#sort[place] = sort;
     this.#reason[place] = reason;
@@ -91,12 +90,6 @@ export class Ledger {
 
   #grow(): void {
     const size = this.#sort.length * 2;
-    if (this.#size > MOST_ATTEMPTS) {
-      throw new Fault(
-        "INVALID_ARGUMENT",
-        `wanted a scenario of at most ${MOST_ATTEMPTS} requests, got more: lower rates or retries, or simulate less time`,
-      );
-    }
     const wider = <T extends Uint8Array | Uint16Array | Float64Array>(to: T, from: T): T => {
       to.set(from);
       return to;
@@ -107,6 +100,14 @@ export class Ledger {
     this.#arrived = wider(new Float64Array(size), this.#arrived);
     this.#ended = wider(new Float64Array(size), this.#ended);
   }
+}
+
+/** Rates are judged before the run; how often callers come back is known only now. */
+function tooMany(): Fault {
+  return new Fault(
+    "INVALID_ARGUMENT",
+    `wanted a scenario of at most ${MOST_ATTEMPTS} requests, got more with their retries: lower rates or retries, or simulate less time`,
+  );
 }
 
 /** The value below which so many percent lie (nearest rank); NaN of none. */

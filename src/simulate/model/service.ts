@@ -24,6 +24,8 @@ export interface ServiceWorld {
   readonly ledger: Ledger;
   /** Place of this service's first sort in the ledger. */
   readonly firstSort: number;
+  /** The end of the run, ms: nobody comes after it. */
+  readonly until: number;
 }
 
 /** What happened since it was last asked. */
@@ -70,8 +72,8 @@ export class Service {
 
   /** From now on requests come. */
   open(): void {
-    const { timeline, chance } = this.#world;
-    arrivals(this.#model, timeline, chance, () =>
+    const { timeline, chance, until } = this.#world;
+    arrivals({ ...this.#model, until }, timeline, chance, () =>
       this.#attempt(sortOf(this.#model.mix, chance), 0),
     );
   }

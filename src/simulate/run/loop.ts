@@ -44,7 +44,9 @@ export class Loop {
     return this.#plan.intervalMs;
   }
 
-  configure(config: DynamicConfig): void {
+  /** From `now` ms of the run on. */
+  configure(config: DynamicConfig, now: number): void {
+    this.#now = now;
     this.#circuit.configure(config);
   }
 

@@ -7,11 +7,13 @@ import type { CompiledPolicy } from "#policy/compiled.ts";
 import { type Finding, finding } from "#policy/finding.ts";
 import { quote } from "#policy/tree.ts";
 import { judgeQuery } from "#promql/judge.ts";
+import { oversized } from "../scenario/bounds.ts";
 import type { Expectation } from "../scenario/expectation.ts";
 import type { Placed } from "../scenario/shape.ts";
 import type { Scenario, Script } from "../scenario.ts";
 import { isFor, type Question, questionsOf, type Scripted, scripted } from "./answers.ts";
 import { aliases, MODEL_SERIES, type ModelSeries, modelName } from "./names.ts";
+import { unreadKeys } from "./unread.ts";
 import { sortsOf } from "./verdicts.ts";
 
 /** Names that people may use, each with the full names that it stands for. */
@@ -68,6 +70,7 @@ class Preparation {
     const scripts = this.#scripts(questions);
     const open = questions.filter(({ policy, component }) => !scripts.get(policy)?.has(component));
     this.#answerable(open);
+    this.#size();
     this.#changes();
     for (const expectation of expectations) this.#expectation(expectation);
     for (const name of plot.flatMap(({ series }) => series)) this.#name(name, name.value);
@@ -134,11 +137,20 @@ class Preparation {
     }
   }
 
+  #size(): void {
+    const plans = this.#policies.flatMap(({ circuit }) => circuit ?? []);
+    const over = oversized(plans, this.#scenario.durationMs);
+    if (over === undefined) return;
+    this.#findings.push(finding({ line: 1, column: 1 }, ["duration"], over.wanted, over.got));
+  }
+
   #changes(): void {
     for (const placed of this.#scenario.changes) {
       const { at, policy } = placed.value;
       this.#policy(placed, policy);
       this.#inTime(placed, "at", at);
+      const meant = this.#policies.filter(({ name }) => policy === undefined || name === policy);
+      if (meant.length > 0) this.#findings.push(...unreadKeys(placed, meant));
     }
   }
 
@@ -172,9 +184,14 @@ class Preparation {
     const found = this.#names.get(name) ?? [];
     if (found.length > 1) {
       this.#say(placed, `one signal: ${found.join(" or ")}`, quote(name));
-    } else if (found.length === 0) {
-      this.#unknown(placed, "signal or model series", name, [...this.#names.keys()]);
+      return;
     }
+    if (found.length === 1) return;
+    const known = [...this.#names.keys()];
+    if (this.#policies.length === 0 && nearest(name, known) === undefined) {
+      const wanted = "a series of a service, or a policy that has such a signal: this run has none";
+      this.#say(placed, wanted, quote(name));
+    } else this.#unknown(placed, "signal or model series", name, known);
   }
 
   #policy(placed: Placed<unknown>, name: string | undefined): void {

@@ -13,6 +13,7 @@ import { Service } from "../model/service.ts";
 import { Timeline } from "../model/timeline.ts";
 import type { Served } from "../scenario/served.ts";
 import type { Scenario } from "../scenario.ts";
+import { type Course, follow, multiples } from "./agenda.ts";
 import { Alarms } from "./alarms.ts";
 import type { Scripted } from "./answers.ts";
 import { Loop } from "./loop.ts";
@@ -68,6 +69,7 @@ export class World {
     this.#services = scenario.services.map((model, at) => {
       const world = {
         ...{ timeline: this.#timeline, gate: this.#agent, ledger: this.ledger, firstSort },
+        until: scenario.durationMs,
         chance: chanceOf(at + 1),
       };
       firstSort += model.mix.length;
@@ -82,30 +84,28 @@ export class World {
     const { durationMs } = this.#options.scenario;
     this.#checkPoints();
     for (const { service } of this.#services) service.open();
-    for (const [at, actions] of this.#agenda()) {
-      this.#timeline.run(at);
-      for (const action of actions) await action();
-    }
+    await follow(this.#courses(), (at) => this.#timeline.run(at));
     this.#timeline.run(durationMs);
   }
 
   /** Configuration changes before meters are read before ticks, at each moment that has any of them. */
-  #agenda(): readonly (readonly [number, readonly (() => void | Promise<void>)[]])[] {
+  #courses(): readonly Course[] {
     const { durationMs, sampleMs, changes } = this.#options.scenario;
-    const agenda = new Map<number, (() => void | Promise<void>)[]>();
-    const put = (at: number, action: () => void | Promise<void>) => {
-      const actions = agenda.get(at);
-      if (actions === undefined) agenda.set(at, [action]);
-      else actions.push(action);
+    const every = (step: number, act: Course["act"]): Course => ({
+      times: multiples(step, durationMs),
+      act,
+    });
+    const byTime = Map.groupBy(changes, ({ value }) => value.at);
+    const configure = (at: number) => {
+      for (const { value } of byTime.get(at) ?? []) {
+        this.#configure(value.policy, plain(value.values), at);
+      }
     };
-    for (const { value: change } of changes) {
-      put(change.at, () => this.#configure(change.policy, plain(change.values)));
-    }
-    for (const at of multiples(sampleMs, durationMs)) put(at, () => this.#sample(at));
-    for (const { loop } of this.#loops) {
-      for (const at of multiples(loop.intervalMs, durationMs)) put(at, () => loop.tick(at, EPOCH));
-    }
-    return [...agenda].sort(([a], [b]) => a - b);
+    return [
+      { times: [...byTime.keys()].sort((a, b) => a - b).values(), act: configure },
+      every(sampleMs, (at) => this.#sample(at)),
+      ...this.#loops.map(({ loop }) => every(loop.intervalMs, (at) => loop.tick(at, EPOCH))),
+    ];
   }
 
   #loopOf(policy: CompiledPolicy): Running[] {
@@ -119,10 +119,10 @@ export class World {
     return [{ policy, loop }];
   }
 
-  #configure(policyName: string | undefined, values: unknown): void {
+  #configure(policyName: string | undefined, values: unknown, at: number): void {
     for (const { policy, loop } of this.#loops) {
       if (policyName !== undefined && policy.name !== policyName) continue;
-      loop.configure(values as Readonly<Record<string, unknown>>);
+      loop.configure(values as Readonly<Record<string, unknown>>, at);
     }
   }
 
@@ -188,9 +188,4 @@ export class World {
       ["utilisation", lately.busyMs / (model.servers * sampleMs)],
     ];
   }
-}
-
-/** Multiplied, not added up: sums of decimals drift. */
-function* multiples(step: number, below: number): Generator<number> {
-  for (let count = 0; count * step < below; count++) yield count * step;
 }
