@@ -3,7 +3,7 @@
 
 import type { DescMessage } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
-import type { HttpHandler, Route, Service, UnaryHandler } from "#serve/handler.ts";
+import type { Call, HttpHandler, Route, Service, UnaryHandler } from "#serve/handler.ts";
 import { parseJson } from "#wire/json.ts";
 import { jsonReply } from "./json-door.ts";
 
@@ -26,10 +26,10 @@ export interface PolicyDesk {
   list(): ReadonlyMap<string, PolicyView>;
   /** @throws Fault NOT_FOUND */
   get(name: string): PolicyView;
-  /** Takes a document over; gives its hash. @throws Fault INVALID_ARGUMENT, ALREADY_EXISTS */
-  upsert(name: string, text: string): Promise<string>;
+  /** Takes a document over; gives its hash. `peer` is who asks. @throws Fault INVALID_ARGUMENT, ALREADY_EXISTS */
+  upsert(name: string, text: string, peer?: string): Promise<string>;
   /** Nothing happens when there is none. */
-  remove(name: string): Promise<void>;
+  remove(name: string, peer?: string): Promise<void>;
   /** What would come of a document; nothing changes. */
   validate(name: string, text: string): Promise<Json>;
   /** The running circuit, drawn. `depth` is how many levels of composites are opened. @throws Fault NOT_FOUND */
@@ -40,13 +40,13 @@ export interface PolicyDesk {
   ): { readonly type: string; readonly text: string };
   /** Undefined where there is none. @throws Fault NOT_FOUND when there is no such policy */
   dynamicConfig(name: string): Json | undefined;
-  /** Replaces the whole; undefined takes it away. @throws Fault NOT_FOUND */
-  configure(name: string, config: Json | undefined): Promise<void>;
+  /** Replaces the whole; undefined takes it away. @throws Fault NOT_FOUND, INVALID_ARGUMENT */
+  configure(name: string, config: Json | undefined, peer?: string): Promise<void>;
   /** JSON texts of decisions by key; "" asks for all kinds. */
   decisions(kind: string): Promise<Readonly<Record<string, string>>>;
 }
 
-type Operation = (desk: PolicyDesk, request: Json) => Json | Promise<Json>;
+type Operation = (desk: PolicyDesk, request: Json, call: Call) => Json | Promise<Json>;
 
 interface Row {
   readonly method: Route["method"];
@@ -57,25 +57,29 @@ interface Row {
   readonly run: Operation;
 }
 
-const upsert: Operation = async (desk, request) => {
+const upsert: Operation = async (desk, request, { peer }) => {
   const name = named(request, "policy_name");
-  return { policy_hash: await desk.upsert(name, documentOf(request)) };
+  return { policy_hash: await desk.upsert(name, documentOf(request), peer) };
 };
 
 /** The document of an UpsertPolicyRequest: text, or the older form as an object. */
 function documentOf(request: Json): string {
   const text = textOf(request, "policy_string");
-  const object = request["policy"];
-  const given = object === null || object === undefined ? text : JSON.stringify(object);
-  if (given.trim() === "") throw wanted("policy_string", "a policy as YAML or JSON", "nothing");
-  return given;
+  const object = request["policy"] ?? undefined;
+  if (object === undefined) {
+    if (text.trim() !== "") return text;
+    throw wanted("policy_string", "a policy as YAML or JSON", "nothing");
+  }
+  if (!isObject(object)) throw wanted("policy", "an object", kindOf(object));
+  if (text !== "") throw wanted("policy", "nothing beside policy_string", "both");
+  return JSON.stringify(object);
 }
 
-const configure: Operation = async (desk, request) => {
+const configure: Operation = async (desk, request, { peer }) => {
   const name = named(request, "policy_name");
   const config = request["dynamic_config"];
   if (!isObject(config)) throw wanted("dynamic_config", "an object", kindOf(config));
-  await desk.configure(name, config);
+  await desk.configure(name, config, peer);
   return {};
 };
 
@@ -113,8 +117,8 @@ const ROWS: readonly Row[] = [
     path: "/v1/policies/{name}",
     about: "Removes a policy that came over the API, and its dynamic configuration.",
     rpc: "DeletePolicy",
-    async run(desk, request) {
-      await desk.remove(named(request, "name"));
+    async run(desk, request, { peer }) {
+      await desk.remove(named(request, "name"), peer);
       return {};
     },
   },
@@ -139,8 +143,8 @@ const ROWS: readonly Row[] = [
     path: "/v1/dynamic-configs/{name}",
     about: "Takes the dynamic configuration away: the policy's own values are in force.",
     rpc: "DeleteDynamicConfig",
-    async run(desk, request) {
-      await desk.configure(named(request, "policy_name"), undefined);
+    async run(desk, request, { peer }) {
+      await desk.configure(named(request, "policy_name"), undefined, peer);
       return {};
     },
   },
@@ -174,8 +178,10 @@ async function decisions(desk: PolicyDesk, request: Json): Promise<Json> {
 /** The JSON routes; those that have no gRPC method stand at the end. */
 export function policyRoutes(desk: PolicyDesk): readonly Route[] {
   const routes = ROWS.map(({ method, path, about, run }): Route => {
-    const handle: HttpHandler = async ({ body, params }) =>
-      jsonReply(JSON.stringify(await run(desk, { ...envelope(body), ...fieldsOf(params) })));
+    const handle: HttpHandler = async ({ body, params }, call) => {
+      const request = { ...envelope(body), ...fieldsOf(params) };
+      return jsonReply(JSON.stringify(await run(desk, request, call)));
+    };
     return { method, path, about, handle, revealing: true, ...bodyOf(method) };
   });
   return [...routes, ...ownRoutes(desk)];
@@ -233,9 +239,9 @@ function depthOf(text: string): number {
 /** The gRPC service. Its descriptors are large and come with the first call. */
 export function policyService(desk: PolicyDesk): Service {
   const methods = ROWS.map(({ rpc, run }) => {
-    const handle: UnaryHandler = async (message) => {
+    const handle: UnaryHandler = async (message, call) => {
       const described = await describe(rpc);
-      return described.reply(await run(desk, described.request(message)));
+      return described.reply(await run(desk, described.request(message), call));
     };
     return [rpc, { kind: "unary", handle }] as const;
   });

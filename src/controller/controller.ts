@@ -173,7 +173,7 @@ function assemble(options: ControllerOptions) {
     compile: (texts) => compiler.compile(texts),
   });
   const desk = new Desk({
-    ...{ roster, store, clock, compile: compileOne },
+    ...{ roster, store, clock, voice, compile: compileOne },
     refused: (source) => folder.refused(source),
   });
   const spoken = [metrics, alerts].map((source) => meters.add(source));

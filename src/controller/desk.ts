@@ -11,9 +11,13 @@ import { findingLine, noticeLine } from "#policy/report.ts";
 import type { PolicySet, Sourced } from "#policy/set.ts";
 import { decisionEntries } from "#store/rules.ts";
 import type { Guard, Op, Store } from "#store/store.ts";
+import type { LogFields } from "#telemetry/log-line.ts";
+import type { ControllerVoice } from "./controller.ts";
 import { decisionJson } from "./decision-json.ts";
+import { formFaults } from "./dynamic-forms.ts";
 import type { Loop } from "./loop.ts";
 import { type Roster, STORED_DYNAMIC_CONFIGS, STORED_POLICIES } from "./roster.ts";
+import { unreadKeys } from "./unread-keys.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -24,6 +28,7 @@ export interface DeskOptions {
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   /** Why what a file says now is not what runs; undefined where it is. */
   readonly refused: (source: string) => string | undefined;
+  readonly voice: Pick<ControllerVoice, "info" | "warn">;
 }
 
 /** How faults of a document name it. */
@@ -78,7 +83,7 @@ export class Desk implements PolicyDesk {
     return view(running.policy, "OUTDATED", why || "another version is stored");
   }
 
-  upsert(name: string, text: string): Promise<string> {
+  upsert(name: string, text: string, peer?: string): Promise<string> {
     return this.#inTurn(name, async () => {
       const policy = await this.#judged(name, text);
       const stored = JSON.stringify(fullPolicy(policy.document));
@@ -88,15 +93,16 @@ export class Desk implements PolicyDesk {
       } finally {
         forget();
       }
+      this.#say({ policy: name, policy_hash: policy.hash, peer }, "taken over");
       return policy.hash;
     });
   }
 
-  remove(name: string): Promise<void> {
-    return this.#inTurn(name, () => this.#remove(name));
+  remove(name: string, peer?: string): Promise<void> {
+    return this.#inTurn(name, () => this.#remove(name, peer));
   }
 
-  async #remove(name: string): Promise<void> {
+  async #remove(name: string, peer: string | undefined): Promise<void> {
     const { roster } = this.#options;
     if (roster.files.has(name)) {
       throw new Fault("FAILED_PRECONDITION", "the policy comes from a file: remove it there");
@@ -106,6 +112,7 @@ export class Desk implements PolicyDesk {
       { kind: "delete", key: STORED_POLICIES + name },
       { kind: "delete", key: STORED_DYNAMIC_CONFIGS + name },
     ]);
+    this.#say({ policy: name, peer }, "removed");
   }
 
   async validate(name: string, text: string): Promise<Json> {
@@ -138,18 +145,25 @@ export class Desk implements PolicyDesk {
     return roster.storedConfig(name) ?? roster.loops.get(name)?.version.dynamicConfig;
   }
 
-  configure(name: string, config: Json | undefined): Promise<void> {
-    return this.#inTurn(name, () => this.#configure(name, config));
+  configure(name: string, config: Json | undefined, peer?: string): Promise<void> {
+    return this.#inTurn(name, () => this.#configure(name, config as JsonObject | undefined, peer));
   }
 
-  async #configure(name: string, config: Json | undefined): Promise<void> {
+  async #configure(
+    name: string,
+    config: JsonObject | undefined,
+    peer: string | undefined,
+  ): Promise<void> {
     this.#known(name);
+    if (config !== undefined) this.#judgeConfig(name, config);
     const key = STORED_DYNAMIC_CONFIGS + name;
     const op: Op =
       config === undefined
         ? { kind: "delete", key }
         : { kind: "put", key, value: bytesOf(JSON.stringify(config)) };
     await this.#commit([op], await this.#stillStored(name));
+    const what = config === undefined ? "taken away" : "replaced";
+    this.#say({ policy: name, peer }, `dynamic configuration ${what}`);
   }
 
   async decisions(kind: string): Promise<Readonly<Record<string, string>>> {
@@ -201,6 +215,23 @@ export class Desk implements PolicyDesk {
       throw refused([`${SOURCE}: wanted one policy, got ${policies.length}`]);
     }
     return this.#fitting(name, own);
+  }
+
+  /** One line for each change: whoever looks for what changed and when finds it in the log. */
+  #say(fields: LogFields, what: string): void {
+    this.#options.voice.info(fields, `policy over the API: ${what}`);
+  }
+
+  /** Keys that no component reads are no fault: another version of the policy may read them. */
+  #judgeConfig(name: string, config: JsonObject): void {
+    const { roster, voice } = this.#options;
+    const policy = roster.stored.get(name)?.compiled ?? roster.loops.get(name)?.version.policy;
+    if (policy === undefined) return;
+    const faults = [...formFaults(policy.document, config)].map(([key, why]) => `${key}: ${why}`);
+    if (faults.length > 0) {
+      throw new Fault("INVALID_ARGUMENT", `dynamic_config: ${faults.join("; ")}`);
+    }
+    for (const line of unreadKeys(policy.document, config)) voice.warn({ policy: name }, line);
   }
 
   #notOfFile(name: string): void {

@@ -7,7 +7,7 @@ import type { Fault } from "#base/fault.ts";
 import type { Call, HttpReply, Route } from "#serve/handler.ts";
 import { encode } from "#wire/messages.ts";
 
-const call = {} as Call;
+const call = { peer: "192.0.2.7" } as Call;
 
 function fakeDesk() {
   const asked: unknown[][] = [];
@@ -19,7 +19,10 @@ function fakeDesk() {
   const desk: PolicyDesk = {
     list: () => note(new Map([["p", view]]), "list"),
     get: (name) => note(view, "get", name),
-    upsert: async (name, text) => note("h", "upsert", name, text),
+    async upsert(name, text, peer) {
+      assert.equal(peer, call.peer);
+      return note("h", "upsert", name, text);
+    },
     remove: async (name) => note(undefined, "remove", name),
     validate: async (name, text) => note({ valid: true }, "validate", name, text),
     graph: (name, format, depth) =>
@@ -93,6 +96,15 @@ test("requests of the wrong form never reach the desk", async () => {
       { name: "a/b" },
       '{"policy_string": "x"}',
       /policy_name: wanted/,
+    ],
+    ["POST", "/v1/policies/{name}", { name: "p" }, '{"policy": 5}', /^policy: wanted an object/],
+    ["POST", "/v1/policies/{name}", { name: "p" }, '{"policy": [{}]}', /^policy: .*got a list/],
+    [
+      "POST",
+      "/v1/policies/{name}",
+      { name: "p" },
+      '{"policy": {}, "policy_string": "x"}',
+      /^policy: wanted nothing beside policy_string, got both/,
     ],
     ["POST", "/v1/policies/{name}/validate", { name: "p" }, "{}", /policy_string: wanted a policy/],
     ["POST", "/v1/dynamic-configs/{name}", { name: "p" }, "{}", /dynamic_config: wanted an object/],

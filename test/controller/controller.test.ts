@@ -267,7 +267,10 @@ test("a value of the wrong form is set aside and told; a stray file of dynamic c
     told.join("\n"),
   );
   assert.ok(told.some((line) => /for w: there is no such policy/.test(line)));
-  assert.match(JSON.stringify(status.find("system/policies/key/v")?.view()), /"limit":"\{value/);
+  assert.match(
+    JSON.stringify(status.find("system/policies/key/v")?.view()),
+    /"limit":"wanted \{value: number\}[^,]*,? .*got \\"much/,
+  );
 });
 
 test("a file at fault changes nothing of what stands: circuits go on, and the policy says why", async (t) => {

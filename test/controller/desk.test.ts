@@ -165,6 +165,43 @@ test("a stop while a document is judged: its caller is told, and nothing is take
   assert.ok((await store.list("/decisions/")).entries.length > 0);
 });
 
+test("a value of a form that its component cannot read is refused by key; an unread key is told", async (t) => {
+  const { controller, told } = await bench(t);
+  const { desk } = controller;
+  await desk.upsert("v", variable());
+  for (const limit of [7, "7", [7], { value: "7" }]) {
+    await assert.rejects(
+      desk.configure("v", { limit }),
+      fault("INVALID_ARGUMENT", /^dynamic_config: limit: wanted \{value: number\}/),
+    );
+  }
+  assert.equal(desk.dynamicConfig("v"), undefined);
+  await desk.configure("v", { limit: { value: 7 }, limits: 1, other: { x: [null] } });
+  const lines = told.filter((line) => line.includes("no component reads"));
+  assert.deepEqual(lines, [
+    'dynamic configuration: no component reads "limits"; did you mean limit?',
+    'dynamic configuration: no component reads "other"',
+  ]);
+});
+
+test("each change over the API is one line in the log; what was refused is none", async (t) => {
+  const { controller, told } = await bench(t);
+  const { desk } = controller;
+  const lines = () => told.filter((line) => line.startsWith("policy over the API"));
+  await desk.upsert("v", variable(), "192.0.2.7");
+  await assert.rejects(desk.upsert("v", "nonsense: 1"));
+  await desk.configure("v", {});
+  await desk.configure("v", undefined);
+  await desk.remove("v");
+  await desk.remove("v");
+  assert.deepEqual(lines(), [
+    "policy over the API: taken over",
+    "policy over the API: dynamic configuration replaced",
+    "policy over the API: dynamic configuration taken away",
+    "policy over the API: removed",
+  ]);
+});
+
 /** Large enough to be judged in a thread of its own. */
 function padded(text: string): string {
   return `${text}${"# and so on\n".repeat(1_000)}`;
