@@ -6,7 +6,8 @@ import type { Served } from "./served.ts";
 /** Attempts, retries among them. Bounds memory at about two hundred megabytes. */
 export const MOST_ATTEMPTS = 5_000_000;
 
-const MOST = {
+/** `docs/scenarios.md` names them. */
+export const MOST = {
   phases: 200,
   /** Each looks through all attempts. */
   rows: 1_000,
