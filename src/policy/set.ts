@@ -1,7 +1,7 @@
 // Policies side by side: everything that was read from a set of texts, judged one by one and together.
 
 import { compilePolicy } from "./compile.ts";
-import type { CompiledPolicy, CompileOptions } from "./compiled.ts";
+import type { AgentConfig, CompiledPolicy, CompileOptions, ConfigKind } from "./compiled.ts";
 import { type Finding, type Notice, Report } from "./finding.ts";
 import { readPolicies } from "./read.ts";
 
@@ -62,13 +62,25 @@ export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<
   return [...reports].flatMap(([own, { findings }]) => sourced(own, findings));
 }
 
-/** Names of policies are one space, and those of flux meters are another. */
+const INFIX: Readonly<Partial<Record<ConfigKind, string>>> = {
+  classifiers: "classifier_index",
+  infra_meter: "infra_meter",
+};
+
+/** Names are joined where agents find things, unescaped: other names can make the same text. */
+function placesOf(policy: string, { kind, name, agentGroups }: AgentConfig): readonly string[] {
+  const end = `${policy}-${INFIX[kind] ?? "component_id"}-${name}`;
+  return agentGroups.map((group) => `${kind} of agent_group-${group}-policy-${end}`);
+}
+
+/** Names of policies are one space, and those of flux meters are another; so are places in the store. */
 function judgeTogether(
   policies: readonly Sourced<CompiledPolicy>[],
   reportOf: (own: Sourced<CompiledPolicy>) => Report | undefined,
 ): void {
   const names = new Map<string, Sourced<CompiledPolicy>>();
   const meters = new Map<string, Sourced<CompiledPolicy>>();
+  const places = new Map<string, Sourced<CompiledPolicy>>();
   const once = (
     seen: Map<string, Sourced<CompiledPolicy>>,
     name: string,
@@ -85,9 +97,12 @@ function judgeTogether(
     reportOf(own)?.refuse(own.of.at, [], `each ${what} once`, got);
   };
   for (const own of policies) {
+    const again = names.has(own.of.name);
     once(names, own.of.name, "policy name", own);
-    for (const { kind, name } of own.of.configs) {
-      if (kind === "flux_meter") once(meters, name, "flux meter name", own);
+    for (const config of own.of.configs) {
+      if (config.kind === "flux_meter") once(meters, config.name, "flux meter name", own);
+      else if (!again)
+        for (const place of placesOf(own.of.name, config)) once(places, place, "place", own);
     }
   }
 }

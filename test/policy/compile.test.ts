@@ -639,3 +639,29 @@ test("a loop in a nested circuit goes on when a component is put before the circ
   const sum = plan.signals.findIndex(({ name }) => name === "SUM");
   assert.equal(second.reading(sum), 6);
 });
+
+test("two policies whose names make one place in the store are refused together", () => {
+  const limiter = (group: string) => `circuit: {components: [{flow_control: {sampler: {parameters: {
+    selectors: [{control_point: c, agent_group: ${group}}]}}}}]}`;
+  const meter = (group: string, name: string) =>
+    `resources: {infra_meters: {"${name}": {agent_group: ${group}}}}`;
+  const together = (...documents: readonly (readonly [string, string])[]) =>
+    compileSet(
+      documents.map(([stem, text]) => ({ source: stem, stem, text })),
+      { digest, queries: "prometheus" },
+    ).findings.map(({ of }) => of.got);
+  const [got, ...more] = together(
+    ["a-policy-b", limiter("default")],
+    ["b", limiter("default-policy-a")],
+  );
+  assert.match(
+    got ?? "",
+    /place sampler of agent_group-default-policy-a-policy-b-component_id-root/,
+  );
+  assert.deepEqual(more, []);
+  assert.equal(
+    together(["p", meter("g", "q-infra_meter-x")], ["p-infra_meter-q", meter("g", "x")]).length,
+    1,
+  );
+  assert.deepEqual(together(["a", limiter("default")], ["b", limiter("default")]), []);
+});
