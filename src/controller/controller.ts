@@ -167,8 +167,9 @@ function assemble(options: ControllerOptions) {
     unloaded: (name) => policies.remove("key", name),
     failed: (name, fault) => voice.error({ policy: name }, `not taken over: ${fault.message}`),
     changed: (loops) => measures.want(queriesOf(loops)),
+    leftOut: () => folder.review(),
   });
-  const folder = new Folder({
+  const folder: Folder = new Folder({
     ...{ directory, roster, voice, status: policies, counts },
     compile: (texts) => compiler.compile(texts),
   });

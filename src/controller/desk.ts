@@ -227,7 +227,7 @@ export class Desk implements PolicyDesk {
     const { roster, voice } = this.#options;
     const policy = roster.stored.get(name)?.compiled ?? roster.loops.get(name)?.version.policy;
     if (policy === undefined) return;
-    const faults = [...formFaults(policy, config)].map(([key, why]) => `${key}: ${why}`);
+    const faults = [...formFaults(policy.document, config)].map(([key, why]) => `${key}: ${why}`);
     if (faults.length > 0) {
       throw new Fault("INVALID_ARGUMENT", `dynamic_config: ${faults.join("; ")}`);
     }

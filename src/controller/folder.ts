@@ -1,5 +1,5 @@
-// The policies of a directory: read whole, taken over whole or not at all, and what came of it said in log,
-// status and metric.
+// The policies of a directory: read whole, taken over whole or not at all (files whose names the API has
+// taken wait until it gives them up), and what came of it said in log, status and metric.
 
 import { Fault } from "#base/fault.ts";
 import type { JsonObject } from "#policy/compiled.ts";
@@ -27,8 +27,10 @@ export class Folder {
   #configs: ReadonlyMap<string, JsonObject> = new Map();
   /** What was last told of the policies in force; undefined after a failure. */
   #standing: string | undefined;
-  /** What was last told of files of dynamic configuration. */
+  /** What was last told of files that are set aside. */
   #remarks = "";
+  /** The last set that was taken over. */
+  #taken: { readonly sorted: Sorted; readonly set: PolicySet } | undefined;
   #texts = "";
   #faults: readonly Sourced<Finding>[] = [];
 
@@ -76,14 +78,21 @@ export class Folder {
     const sorted = sortDocuments(directory, await readDocuments(directory));
     const set = await compile(sorted.policies);
     const dynamicConfigs = this.#merged(sorted);
-    const findings = roster.takeFiles({ set, dynamicConfigs });
-    this.#faults = findings;
-    if (findings.length > 0) return findings;
+    this.#faults = set.findings;
+    if (set.findings.length > 0) return set.findings;
     this.#configs = dynamicConfigs;
+    this.#taken = undefined;
+    roster.takeFiles({ set, dynamicConfigs });
     const texts = JSON.stringify([...sorted.policies.map(({ text }) => text)]);
-    this.#tell(set, texts !== this.#texts, this.#remarksOn(sorted, set));
+    this.#taken = { sorted, set };
+    this.#tell(texts !== this.#texts);
     this.#texts = texts;
     return [];
+  }
+
+  /** The API took or gave up a name that a file wants. */
+  review(): void {
+    if (this.#faults.length === 0) this.#tell(false);
   }
 
   /** In place of a file at fault, what it said before. */
@@ -103,22 +112,29 @@ export class Folder {
     return [
       ...faults.map((fault) => `dynamic configuration was set aside: ${fault}`),
       ...stray.map((name) => `dynamic configuration for ${name}: there is no such policy`),
+      ...roster.leftOut.values(),
     ];
   }
 
-  #tell(set: PolicySet, changed: boolean, remarks: readonly string[]): void {
+  #tell(changed: boolean): void {
+    if (this.#taken === undefined) return;
     const { voice, status, counts, roster } = this.#options;
-    const names = set.policies.map(({ of }) => `${of.name} (${of.hash})`).join(", ");
+    const { sorted, set } = this.#taken;
+    const remarks = this.#remarksOn(sorted, set);
+    const names = [...roster.files.values()].map(({ of }) => `${of.name} (${of.hash})`).join(", ");
     const none = "no policies: every request passes, those in ramp mode excepted";
     const standing = names === "" ? none : `policies in force: ${names}`;
     const told = remarks.join("; ");
-    status.ok(told === "" ? standing : `${standing}; ${told}`);
-    counts.standing({ loaded: roster.loops.size, refused: 0 });
+    const whole = told === "" ? standing : `${standing}; ${told}`;
+    const refused = roster.leftOut.size;
+    if (refused > 0) status.fail(whole);
+    else status.ok(whole);
+    counts.standing({ loaded: roster.loops.size, refused });
     if (told !== this.#remarks) for (const remark of remarks) voice.warn({}, remark);
     this.#remarks = told;
     if (standing === this.#standing && !changed) return;
     this.#standing = standing;
-    counts.reloaded("success");
+    counts.reloaded(refused > 0 ? "failure" : "success");
     for (const warning of set.warnings) voice.warn({}, noticeLine(warning));
     if (names === "") voice.warn({}, standing);
     else voice.info({}, standing);

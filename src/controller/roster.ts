@@ -48,6 +48,8 @@ export interface RosterOptions {
   readonly failed: (name: string, fault: Fault) => void;
   /** After each step that changed which versions are in force. */
   readonly changed: (loops: ReadonlyMap<string, Loop>) => void;
+  /** After each step that changed which files are left out. */
+  readonly leftOut: () => void;
 }
 
 interface Reported {
@@ -60,7 +62,10 @@ interface Reported {
 export class Roster {
   readonly #options: RosterOptions;
   readonly #loops = new Map<string, Loop>();
+  /** What the files say, as it was last taken over. */
+  #given: readonly Sourced<CompiledPolicy>[] = [];
   #files: ReadonlyMap<string, Sourced<CompiledPolicy>> = new Map();
+  #leftOut: ReadonlyMap<string, string> = new Map();
   #fileConfigs: ReadonlyMap<string, JsonObject> = new Map();
   readonly #stored = new Map<string, Stored>();
   readonly #storedConfigs = new Map<string, JsonObject>();
@@ -88,9 +93,14 @@ export class Roster {
     return this.#stored;
   }
 
-  /** Policies that files own, by name. */
+  /** Policies that files own, by name: those of files that are left out are not among them. */
   get files(): ReadonlyMap<string, Sourced<CompiledPolicy>> {
     return this.#files;
+  }
+
+  /** Files that cannot stand beside policies of the API, and why. They are taken over when these go. */
+  get leftOut(): ReadonlyMap<string, string> {
+    return this.#leftOut;
   }
 
   storedConfig(name: string): JsonObject | undefined {
@@ -109,14 +119,11 @@ export class Roster {
     return judgeSet([...known, own]).filter(({ source }) => source === own.source);
   }
 
-  /** Takes over what the files say, or nothing of it: then it gives the faults. */
-  takeFiles({ set, dynamicConfigs }: Files): readonly Sourced<Finding>[] {
-    const findings = [...set.findings, ...this.#taken(set)];
-    if (findings.length > 0) return findings;
-    this.#files = new Map(set.policies.map((policy) => [policy.of.name, policy]));
+  /** Takes over what the files say. The set must be without faults. */
+  takeFiles({ set, dynamicConfigs }: Files): void {
+    this.#given = set.policies;
     this.#fileConfigs = dynamicConfigs;
     this.#settle();
-    return [];
   }
 
   /**
@@ -163,16 +170,27 @@ export class Roster {
     for (const { done } of this.#waiting) done();
   }
 
-  /** Names and meters that the API has already. */
-  #taken(set: PolicySet): readonly Sourced<Finding>[] {
-    const stored = [...this.#stored].flatMap(([name, { compiled }]) =>
-      compiled === undefined ? [] : [this.#sourced(name, compiled)],
-    );
-    const ours = new Set(set.policies.map(({ source }) => source));
-    return judgeSet([...stored, ...set.policies]).filter(
-      ({ source, of }) =>
-        ours.has(source) && !set.findings.some((known) => known.of.got === of.got),
-    );
+  /** Leaves out the files that want a name which the API has: who was there first keeps it. */
+  #shareOut(): void {
+    const leftOut = new Map<string, string>();
+    const meters = new Map<string, string>();
+    const names = new Set<string>();
+    for (const [name, { version }] of this.#loops) {
+      if (version.origin !== "api" || !this.#stored.has(name)) continue;
+      names.add(name);
+      for (const meter of metersOf(version.policy)) meters.set(meter, name);
+    }
+    for (const { source, of } of this.#given) {
+      const meter = metersOf(of).find((each) => meters.has(each));
+      const why = names.has(of.name)
+        ? `policy ${of.name}: a policy of that name came over the API`
+        : meter &&
+          `flux meter ${meter}: policy ${meters.get(meter)}, which came over the API, has it`;
+      if (why !== undefined) leftOut.set(source, `${source}: left out: ${why}`);
+    }
+    const taken = this.#given.filter(({ source }) => !leftOut.has(source));
+    this.#files = new Map(taken.map((policy) => [policy.of.name, policy]));
+    this.#leftOut = leftOut;
   }
 
   #sourced(name: string, of: CompiledPolicy): Sourced<CompiledPolicy> {
@@ -283,6 +301,8 @@ export class Roster {
   }
 
   #settle(): void {
+    const before = [...this.#leftOut.values()].join();
+    this.#shareOut();
     const wanted = this.#compatible();
     const deletes = new Map<string, undefined>();
     const puts = new Map<string, Uint8Array>();
@@ -311,6 +331,7 @@ export class Roster {
     // One may take over what another one left.
     this.#options.world.outbox.put(new Map([...deletes, ...puts]));
     if (changed) this.#options.changed(this.#loops);
+    if ([...this.#leftOut.values()].join() !== before) this.#options.leftOut();
   }
 
   #load(name: string, version: Version, note: (entries: Entries) => void): boolean {
@@ -328,6 +349,10 @@ export class Roster {
     this.#options.loaded(loop);
     return true;
   }
+}
+
+function metersOf({ configs }: CompiledPolicy): readonly string[] {
+  return configs.flatMap(({ kind, name }) => (kind === "flux_meter" ? [name] : []));
 }
 
 function isSame(left: Version, right: Version): boolean {

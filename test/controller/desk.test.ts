@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Code } from "#base/fault.ts";
 import { Fault } from "#base/fault.ts";
+import { memoryStore } from "#store/memory.ts";
 import { bench, counting, decisionsOf, variable } from "./kit.ts";
 
 function fault(code: Code, words: RegExp) {
@@ -115,16 +116,54 @@ test("what others leave in the store: unreadable, it is INVALID; running before,
   assert.notEqual(desk.get("v").policy, null);
 });
 
-test("a file cannot take a name of the API: the files are refused and what stands stays", async (t) => {
+test("a file with a name of the API is left out, others are taken over; it comes when the name is free", async (t) => {
   const made = await bench(t, { files: { "c.yaml": counting() } });
-  const { controller, write, when, reloads, status, remove } = made;
-  await controller.desk.upsert("v", variable());
+  const { controller, write, when, reloads, status, told, counts } = made;
+  const { desk } = controller;
+  const trouble = () => status.find("system/policies")?.trouble();
+  await desk.upsert("v", variable());
   write("v.yaml", variable(1));
-  await when("the fault is told", () => reloads.failure === 1);
-  assert.match(status.find("system/policies")?.trouble() ?? "", /policy name v/);
-  assert.equal(controller.desk.get("v").status, "VALID");
-  remove("v.yaml");
-  await when("it is well again", () => status.find("system/policies")?.trouble() === undefined);
+  await when("the file is told", () => trouble() !== undefined);
+  const words = /v\.yaml: left out: policy v: a policy of that name came over the API/;
+  assert.match(trouble() ?? "", words);
+  assert.equal(told.filter((line) => words.test(line)).length, 1);
+  assert.equal(reloads.failure, 1);
+  assert.deepEqual(counts, { loaded: 2, refused: 1 });
+  write("w.yaml", variable(2).replace("point: v", "point: w"));
+  await when("another file comes", () => desk.list().has("w"));
+  write("c.yaml", counting({ fill: 3 }));
+  const fill = async () =>
+    (await decisionsOf(made)).get("c root.1")?.rateLimiterDecision?.fillAmount;
+  await when("and one changes", () => JSON.stringify(desk.get("c").policy).includes('"value":3'));
+  assert.equal(await fill(), 3);
+  assert.match(JSON.stringify(desk.get("v").policy), /"value":5/);
+  await desk.upsert("v", variable(6));
+  await desk.remove("v");
+  assert.equal(trouble(), undefined);
+  assert.match(JSON.stringify(desk.get("v").policy), /"value":1[,}]/);
+  assert.deepEqual(counts, { loaded: 3, refused: 0 });
+  await assert.rejects(desk.upsert("v", variable(9)), fault("ALREADY_EXISTS", /file/));
+});
+
+test("a clash at the start leaves out the file alone, by its flux meter too", async (t) => {
+  const meter = (value: number) =>
+    `${variable(value)}resources: { flow_control: { flux_meters: { m: { selectors: [{ control_point: m, agent_group: default }] } } } }\n`;
+  const store = memoryStore();
+  const value = new TextEncoder().encode(meter(1));
+  await store.commit([{ kind: "put", key: "/config/api/policies/a", value }]);
+  const { controller, status } = await bench(t, {
+    store,
+    files: { "b.yaml": meter(2), "c.yaml": counting() },
+  });
+  const { desk } = controller;
+  assert.deepEqual([...desk.list().keys()], ["a", "c"]);
+  const trouble = status.find("system/policies")?.trouble() ?? "";
+  assert.match(
+    trouble,
+    /b\.yaml: left out: flux meter m: policy a, which came over the API, has it/,
+  );
+  await desk.remove("a");
+  assert.deepEqual([...desk.list().keys()], ["b", "c"]);
 });
 
 test("changes of one policy are taken in the order in which they came, however long each is judged", async (t) => {
