@@ -3,6 +3,7 @@
 import type { CircuitPlan } from "#circuit/plan.ts";
 import { canonicalJson } from "./canonical.ts";
 import { type Actuating, agentConfigs } from "./compile/configs.ts";
+import { doubtsOf, placeOf } from "./compile/doubts.ts";
 import { draftOf } from "./compile/drafts.ts";
 import { flatten, MOST_LEAVES } from "./compile/flatten.ts";
 import { judgeCircuit } from "./compile/wiring.ts";
@@ -33,7 +34,7 @@ export function compilePolicy(
   const { circuit, actuating } = compileCircuit(value, owner, path, { ...options, refuse });
   const configs = agentConfigs(actuating, value.resources, [...path, "resources"], refuse);
   if (report.faults > before) return { ok: false, findings: report.findings };
-  sayDoubts(document, value, actuating, report);
+  sayDoubts(document, value, { circuit, actuating }, report);
   const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   return {
     ok: true,
@@ -83,13 +84,20 @@ function compileCircuit(
 function sayDoubts(
   { root, path, dynamicConfig }: PolicyDocument,
   policy: Policy,
-  actuating: readonly Actuating[],
+  compiled: {
+    readonly circuit: CircuitPlan | undefined;
+    readonly actuating: readonly Actuating[];
+  },
   report: Report,
 ): void {
   const { circuit } = policy;
+  for (const { id, port, text } of compiled.circuit ? doubtsOf(compiled.circuit) : []) {
+    const where = [...path, ...placeOf(id)];
+    report.note(() => locate(root, where), where, `${port} is ${text}`);
+  }
   if (circuit?.evaluation_interval === 0 && circuit.components.length > 0) {
     const where = [...path, "circuit", "evaluation_interval"];
-    const numbers = actuating.length > 0 ? ", and its agents get no numbers" : "";
+    const numbers = compiled.actuating.length > 0 ? ", and its agents get no numbers" : "";
     report.note(() => locate(root, where), where, `the circuit never runs${numbers}`);
   }
   if (dynamicConfig === undefined) return;

@@ -665,3 +665,29 @@ test("two policies whose names make one place in the store are refused together"
   );
   assert.deepEqual(together(["a", limiter("default")], ["b", limiter("default")]), []);
 });
+
+test("numbers that are allowed and seldom meant are said at the limiter that gets them", () => {
+  const text = `circuit: {components: [
+    {variable: {constant_output: {special_value: NaN}, out_ports: {output: {signal_name: BAD}}}},
+    {variable: {constant_output: {value: -1}, config_key: k, out_ports: {output: {signal_name: OVERRIDDEN}}}},
+    {nested_circuit: {in_ports_map: {p: {signal_name: BAD}}, components: [
+      {nested_signal_ingress: {port_name: p, out_ports: {signal: {signal_name: P}}}},
+      {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {signal_name: P}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}}]}},
+    {flow_control: {rate_limiter: {in_ports: {bucket_capacity: {constant_signal: {value: -3}}, fill_amount: {signal_name: OVERRIDDEN}}, parameters: {interval: 1s}, selectors: [{control_point: c}]}}},
+    {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {value: 500}}}, parameters: {selectors: [{control_point: c}]}}}},
+    {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {special_value: NaN}}}, parameters: {ramp_mode: true, selectors: [{control_point: c}]}}}}]}`;
+  const { warnings, findings } = compileSet([{ source: "p", stem: "p", text }], {
+    digest,
+    queries: "prometheus",
+  });
+  assert.deepEqual(findings, []);
+  assert.deepEqual(
+    warnings.map(({ of }) => `${of.path}: ${of.text}`),
+    [
+      "circuit.components[2].nested_circuit.components[1]: max_concurrency is no valid number: lets everything pass",
+      "circuit.components[3]: bucket_capacity is -3: counts as 0",
+      "circuit.components[4]: accept_percentage is 500: counts as 100",
+      "circuit.components[5]: accept_percentage is no valid number: lets nothing pass",
+    ],
+  );
+});
