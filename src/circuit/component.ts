@@ -16,8 +16,8 @@ export type Answer =
   /** NaN is invalid. */
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "by_label"; readonly values: ReadonlyMap<string, number> }
-  /** The signal is invalid; `why` is for people. */
-  | { readonly kind: "failed"; readonly why: string };
+  /** The signal is invalid; `why` is for people. `empty`: nothing is wrong, but nothing was measured yet. */
+  | { readonly kind: "failed"; readonly why: string; readonly empty?: boolean };
 
 /** One measurement that is wanted. Answered through `Circuit.answer`, seen from the next tick on. */
 export interface Ask {

@@ -28,7 +28,7 @@ export function overridesOf(
 }
 
 /** The key as written, or else its parts between dots, each inside the one before. An empty key is none. */
-function valueAt(config: unknown, key: string): unknown {
+export function valueAt(config: unknown, key: string): unknown {
   if (key === "") return undefined;
   const whole = memberOf(config, key);
   if (whole !== undefined) return whole;

@@ -8,8 +8,8 @@ import type { StatusNode } from "#host/status.ts";
 import type { Roster } from "./roster.ts";
 import type { ControllerSettings } from "./settings.ts";
 
-/** So many intervals without a tick, and at least so many ms, are a standstill. */
-const STILL_INTERVALS = 3;
+/** A tick that is late by so many intervals, and by at least so many ms, is a standstill. */
+const STILL_INTERVALS = 2;
 const STILL_MS = 10_000;
 
 /** The returned function ends it. */
@@ -26,10 +26,10 @@ export function watchTicks(
     settings: service,
     run() {
       const now = clock.now();
-      const still = [...loops].flatMap(([name, { circuit, last }]) => {
-        if (circuit === undefined || last === undefined) return [];
+      const still = [...loops].flatMap(([name, { circuit, due }]) => {
+        if (circuit === undefined) return [];
         const most = Math.max(STILL_MS, STILL_INTERVALS * circuit.plan.intervalMs);
-        return now - last.now > most ? [name] : [];
+        return now - due > most ? [name] : [];
       });
       if (still.length === 0) return "OK";
       throw new Fault("UNAVAILABLE", `circuits that stand still: ${still.join(", ")}`);

@@ -9,8 +9,18 @@ import type { CircuitPlan, Kind, Leaf, Wire } from "#circuit/plan.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { configEntries, decisionEntries, policyEntry } from "#store/rules.ts";
 import type { PolicyMeter } from "#telemetry/circuit-metrics.ts";
+import {
+  type Actuator,
+  actuatorsOf,
+  carried,
+  describeActuator,
+  isStarved,
+  keyOf,
+} from "./actuators.ts";
+import { formFaults } from "./dynamic-forms.ts";
 import type { Entries } from "./outbox.ts";
 import { Ticker } from "./ticker.ts";
+import { Troubles } from "./troubles.ts";
 
 /** What loops share. */
 export interface LoopWorld {
@@ -25,13 +35,16 @@ export interface LoopWorld {
     policy(name: string, signals: CircuitPlan["signals"]): PolicyMeter;
     remove(name: string): void;
   };
-  readonly warn: (fields: Readonly<Record<string, unknown>>, message: string) => void;
+  readonly info: Say;
+  readonly warn: Say;
 }
+
+type Say = (fields: Readonly<Record<string, unknown>>, message: string) => void;
 
 /** A version of a policy, and the dynamic configuration that goes with it. */
 export interface Version {
   readonly policy: CompiledPolicy;
-  /** Undefined: the policy's own values are in force. */
+  /** Undefined: the policy's own values are in force. One that is set aside is not in a loop's version. */
   readonly dynamicConfig: JsonObject | undefined;
   /** Whether it came over the API, or from whoever owns the files. */
   readonly origin: Origin;
@@ -67,6 +80,11 @@ export interface Invalid {
 
 const KEY_OF_DYNAMIC_CONFIG = "/config/dynamic-config-policies/";
 
+/** Components that one line of the log names. */
+const MOST_TOLD = 5;
+/** Of a query in the log, in UTF-16 units. */
+const LONGEST_QUERY = 100;
+
 export class Loop {
   readonly #name: string;
   readonly #world: LoopWorld;
@@ -84,16 +102,23 @@ export class Loop {
   #skipped = 0;
   /** By component id. */
   #faults = new Map<string, ComponentFaults>();
-  /** Why a component's last query gave nothing, by component id. */
-  readonly #unanswered = new Map<string, string>();
+  /** Why a component's last query gave nothing, by the component's identity. */
+  readonly #unanswered = new Map<string, Extract<Answer, { readonly kind: "failed" }>>();
+  #actuators: readonly Actuator[] = [];
+  readonly #silent: Troubles;
+  readonly #starving: Troubles;
   readonly #setAside = new Map<string, string>();
+  /** The last dynamic configuration that was set aside, as text. */
+  #refused: string | undefined;
 
   /** Starts nothing: see `load`. */
   constructor(version: Version, world: LoopWorld) {
     this.#name = version.policy.name;
     this.#world = world;
-    this.#version = version;
+    this.#version = { ...version, dynamicConfig: undefined };
     this.#meter = world.metrics.policy(this.#name, []);
+    this.#silent = new Troubles(world.clock);
+    this.#starving = new Troubles(world.clock);
   }
 
   get version(): Version {
@@ -121,7 +146,12 @@ export class Loop {
     return this.#faults;
   }
 
-  /** Keys of the dynamic configuration with a value of another form than is wanted: key to what is wanted. */
+  /** When the next tick is to begin, on the monotonic clock. */
+  get due(): number {
+    return this.#ticker?.due ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Keys of the dynamic configuration with a value of another form than is wanted: what is wanted, and got. */
   get setAside(): ReadonlyMap<string, string> {
     return this.#setAside;
   }
@@ -135,19 +165,26 @@ export class Loop {
     const { policy } = version;
     const before = this.#circuit;
     const plan = policy.circuit;
+    const dynamicConfig = this.#readable(policy, version.dynamicConfig);
     const written = new Map<string, Uint8Array | undefined>([
       policyEntry(policy, version.origin === "api" ? "ETCD" : "K8S"),
       ...configEntries(policy),
-      ...dynamicEntry(policy.name, version.dynamicConfig),
+      ...dynamicEntry(policy.name, dynamicConfig),
     ]);
-    this.#setAside.clear();
-    const circuit = plan && new Circuit(plan, this.#outside(policy), version.dynamicConfig, before);
+    const circuit = plan && new Circuit(plan, this.#outside(policy), dynamicConfig, before);
     this.#ticker?.stop();
-    this.#version = version;
+    this.#version = { ...version, dynamicConfig };
     this.#circuit = circuit;
-    this.#decisions = carried(this.#decisions, before?.plan, plan);
+    const actuators = actuatorsOf(plan);
+    this.#decisions = carried(this.#decisions, this.#actuators, actuators);
+    this.#actuators = actuators;
     this.#faults = new Map();
-    this.#unanswered.clear();
+    const identities = new Set(plan?.leaves.map(({ identity }) => identity));
+    for (const identity of this.#unanswered.keys()) {
+      if (!identities.has(identity)) this.#unanswered.delete(identity);
+    }
+    this.#silent.keep(identities);
+    this.#starving.keep(identities);
     this.#meter = this.#world.metrics.policy(this.#name, plan?.signals ?? []);
     for (const [key, value] of this.#start(circuit)) written.set(key, value);
     const keys = new Set(written.keys());
@@ -156,10 +193,10 @@ export class Loop {
     return written;
   }
 
-  /** Another dynamic configuration, whole; seen from the next tick on. */
-  configure(dynamicConfig: JsonObject | undefined): Entries {
+  /** Another dynamic configuration, whole; seen from the next tick on. In place of one at fault the last stays. */
+  configure(wanted: JsonObject | undefined): Entries {
+    const dynamicConfig = this.#readable(this.#version.policy, wanted);
     this.#version = { ...this.#version, dynamicConfig };
-    this.#setAside.clear();
     this.#circuit?.configure(dynamicConfig);
     const entry = dynamicEntry(this.#name, dynamicConfig);
     const keys = new Set(this.#keys);
@@ -181,6 +218,16 @@ export class Loop {
     this.#world.asker.drop(this.#name);
   }
 
+  /** Limiters that let everything pass because a number is invalid. Computed when asked for. */
+  *starved(): Generator<string> {
+    const circuit = this.#circuit;
+    if (circuit === undefined || this.#last === undefined) return;
+    for (const actuator of this.#actuators) {
+      if (!isStarved(actuator, circuit, this.#decisions)) continue;
+      yield describeActuator(actuator, circuit);
+    }
+  }
+
   /** Signals that were invalid in the last tick. Computed when asked for. */
   *invalid(): Generator<Invalid> {
     const circuit = this.#circuit;
@@ -200,13 +247,13 @@ export class Loop {
 
   #why(circuit: Circuit, leaf: Leaf | undefined): string {
     if (leaf === undefined) return "no component writes it";
-    const { id, kind } = leaf;
+    const { id, kind, identity } = leaf;
     const fault = this.#faults.get(id);
     if (fault?.tick === this.#last?.number && fault !== undefined) {
       return `${kind} ${id} failed: ${fault.message}`;
     }
     if (kind === "promql") {
-      return `query of ${id}: ${this.#unanswered.get(id) ?? "no number yet, or not a number"}`;
+      return `query of ${id}: ${this.#unanswered.get(identity)?.why ?? "no number yet, or not a number"}`;
     }
     const invalid = Object.entries(leaf.inputs).flatMap(([port, wires]) =>
       wires.some((wire) => isInvalid(circuit, wire)) ? [port] : [],
@@ -220,9 +267,12 @@ export class Loop {
   #start(circuit: Circuit | undefined): Entries {
     if (circuit === undefined) return new Map();
     const { clock } = this.#world;
+    const since = clock.now();
+    this.#tick(circuit, 0);
+    // Under the new hash, those that the first tick did not renew as well.
+    const entries = this.#encoded([...this.#decisions.values()]);
     this.#ticker = new Ticker({
-      clock,
-      intervalMs: circuit.plan.intervalMs,
+      ...{ clock, since, intervalMs: circuit.plan.intervalMs },
       turn: (lateMs) => {
         const entries = this.#tick(circuit, lateMs);
         if (entries.size > 0) this.#world.outbox.put(entries);
@@ -231,10 +281,9 @@ export class Loop {
         this.#skipped += ticks;
         this.#meter.skipped(ticks);
       },
+      pace: (keeps, tookMs) => this.#tellPace(circuit.plan.intervalMs, keeps, tookMs),
     });
-    this.#tick(circuit, 0);
-    // Under the new hash, those that the first tick did not renew as well.
-    return this.#encoded([...this.#decisions.values()]);
+    return entries;
   }
 
   /** Gives the decisions of the tick as entries: one commit. */
@@ -249,6 +298,7 @@ export class Loop {
       this.#meter.decided(decision.kind);
       this.#decisions.set(keyOf(decision), decision);
     }
+    this.#tellTroubles(circuit);
     const entries = this.#encoded(this.#fresh);
     if (entries.size > 0) this.#keys = new Set([...this.#keys, ...entries.keys()]);
     return entries;
@@ -280,12 +330,30 @@ export class Loop {
       decide: (decision) => void this.#fresh.push(decision),
       alert: (alert) => alerts.fire(alert, name, clock.wall()),
       fault: (componentId, kind, thrown) => this.#failed(componentId, kind, thrown),
-      setAside: (key, wanted) => {
-        this.#setAside.set(key, wanted);
-        const fields = { policy: name, key, wanted };
-        this.#world.warn(fields, `dynamic configuration: ${key} was set aside: wanted ${wanted}`);
-      },
+      // What no component can read was set aside before: others read this key in another form.
+      setAside: () => undefined,
     };
+  }
+
+  /** The configuration, or where a component cannot read it the one in force, or else none. */
+  #readable(policy: CompiledPolicy, wanted: JsonObject | undefined): JsonObject | undefined {
+    const faults = formFaults(policy.document, wanted);
+    this.#setAside.clear();
+    for (const [key, fault] of faults) this.#setAside.set(key, fault);
+    const refused = faults.size === 0 ? undefined : JSON.stringify([wanted, ...faults]);
+    const isNews = refused !== this.#refused;
+    this.#refused = refused;
+    if (faults.size === 0) return wanted;
+    const last = this.#version.dynamicConfig;
+    const stays = last !== undefined && formFaults(policy.document, last).size === 0;
+    if (isNews) {
+      const fields = { policy: policy.name, keys: [...faults.keys()].slice(0, MOST_TOLD) };
+      const each = listed([...faults], ([key, fault]) => `${key} was set aside: ${fault}`);
+      const now = stays ? "what was in force before" : "what the policy says itself";
+      const message = `dynamic configuration of ${policy.name}: ${each}; ${now} holds for all of it`;
+      this.#world.warn(fields, message);
+    }
+    return stays ? last : undefined;
   }
 
   /** An answer may come after a change: it is for the component, wherever it stands by now. */
@@ -293,9 +361,49 @@ export class Loop {
     const circuit = this.#circuit;
     const leaf = circuit?.plan.leaves.find((each) => each.identity === identity);
     if (circuit === undefined || leaf === undefined) return;
-    if (answer.kind === "failed") this.#unanswered.set(leaf.id, answer.why);
-    else this.#unanswered.delete(leaf.id);
+    if (answer.kind === "failed") this.#unanswered.set(identity, answer);
+    else this.#unanswered.delete(identity);
     circuit.answer(leaf.id, answer);
+  }
+
+  #tellPace(intervalMs: number, keeps: boolean, tookMs: number): void {
+    const { info, warn } = this.#world;
+    const took = Math.round(tookMs * 1_000) / 1_000;
+    const fields = { policy: this.#name, evaluation_interval_ms: intervalMs, tick_ms: took };
+    if (keeps) info(fields, "the policy keeps its evaluation interval again");
+    else {
+      const why = `a tick takes ${took} ms, and ticks get a tenth of the time at most`;
+      warn(fields, `the policy cannot keep its evaluation interval of ${intervalMs} ms: ${why}`);
+    }
+  }
+
+  #tellTroubles(circuit: Circuit): void {
+    const { info, warn } = this.#world;
+    const policy = this.#name;
+    // Most ticks have nothing of this to tell, and go through no component for it.
+    if (this.#unanswered.size > 0 || this.#silent.some) {
+      const asking = circuit.plan.leaves.filter((leaf) => queryOf(leaf) !== "");
+      const silent = ({ identity }: Leaf) => {
+        const answer = this.#unanswered.get(identity);
+        return answer !== undefined && answer.empty !== true;
+      };
+      const { begun, over } = this.#silent.news(asking, ({ identity }) => identity, silent);
+      const ofEach = listed(begun, (leaf) => {
+        const why = this.#unanswered.get(leaf.identity)?.why ?? "";
+        return `${leaf.kind} ${leaf.id} (${cut(queryOf(leaf))}): ${why}`;
+      });
+      if (begun.length > 0) warn({ policy }, `queries of ${policy} fail: ${ofEach}`);
+      const back = listed(over, ({ kind, id }) => `${kind} ${id}`);
+      if (over.length > 0) info({ policy }, `queries of ${policy} are answered again: ${back}`);
+    }
+    const starved = (each: Actuator) => isStarved(each, circuit, this.#decisions);
+    const { begun, over } = this.#starving.news(this.#actuators, identityOfActuator, starved);
+    const ofEach = listed(begun, (each) => describeActuator(each, circuit));
+    if (begun.length > 0) {
+      warn({ policy }, `limiters of ${policy} let everything pass for want of numbers: ${ofEach}`);
+    }
+    const back = listed(over, ({ kind, componentId }) => `${kind} ${componentId}`);
+    if (over.length > 0) info({ policy }, `limiters of ${policy} have numbers again: ${back}`);
   }
 
   #failed(componentId: string, kind: string, thrown: unknown): void {
@@ -318,10 +426,6 @@ export class Loop {
   }
 }
 
-function keyOf({ kind, componentId }: Pick<Decision, "kind" | "componentId">): string {
-  return `${kind}/${componentId}`;
-}
-
 function isOpen({ kind }: Wire): boolean {
   return kind === "open";
 }
@@ -340,50 +444,21 @@ function dynamicEntry(name: string, config: JsonObject | undefined): Entries {
   return new Map([[`${KEY_OF_DYNAMIC_CONFIG}${name}`, bytes]]);
 }
 
-/** Which leaves speak for which kind of decision. */
-const DECIDED: Readonly<Partial<Record<Kind, Decision["kind"]>>> = {
-  load_actuator: "load_scheduler",
-  rate_limiter: "rate_limiter",
-  quota_scheduler: "quota_scheduler",
-  concurrency_limiter: "concurrency_limiter",
-  concurrency_scheduler: "concurrency_scheduler",
-  sampler: "sampler",
-  pod_scale_actuator: "pod_scaler",
-};
-
-interface Actuating {
-  readonly component_id: string;
-  readonly agent_groups: readonly string[];
+function identityOfActuator({ leaf }: Actuator): string {
+  return leaf.identity;
 }
 
-/**
- * Decisions that stay in force over a change until their components make new ones: those of the same
- * component, wherever it stands now, or else of one of the same kind in the same place.
- */
-function carried(
-  decisions: ReadonlyMap<string, Decision>,
-  from: CircuitPlan | undefined,
-  to: CircuitPlan | undefined,
-): Map<string, Decision> {
-  const kept = new Map<string, Decision>();
-  if (from === undefined || to === undefined || decisions.size === 0) return kept;
-  const former = new Map(actuating(from).map(({ identity, key }) => [identity, key]));
-  for (const { identity, key, config } of actuating(to)) {
-    const decision = decisions.get(former.get(identity) ?? key);
-    if (decision === undefined) continue;
-    const { component_id: componentId, agent_groups: agentGroups } = config;
-    kept.set(key, { ...decision, componentId, agentGroups });
-  }
-  return kept;
+function queryOf({ kind, config }: Leaf): string {
+  if (kind === "promql") return config.query_string;
+  return kind === "load_actuator" ? config.tokens_query : "";
 }
 
-function actuating({ leaves }: CircuitPlan) {
-  return leaves.flatMap(({ kind, identity, config }) => {
-    const decided = DECIDED[kind];
-    if (decided === undefined) return [];
-    const own = config as Actuating;
-    return [
-      { identity, config: own, key: keyOf({ kind: decided, componentId: own.component_id }) },
-    ];
-  });
+function cut(text: string): string {
+  return text.length <= LONGEST_QUERY ? text : `${text.slice(0, LONGEST_QUERY)}…`;
+}
+
+/** As many as one line has room for. */
+function listed<T>(all: readonly T[], show: (each: T) => string): string {
+  const more = all.length > MOST_TOLD ? `; and ${all.length - MOST_TOLD} more` : "";
+  return `${all.slice(0, MOST_TOLD).map(show).join("; ")}${more}`;
 }

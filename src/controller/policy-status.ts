@@ -20,12 +20,27 @@ export function showPolicy(policies: StatusNode, loop: Loop, wall: () => number)
   signals.tells(() => ({ message: signalsMessage(loop), error: undefined, at: at() }));
 }
 
-/** Components that failed in the last tick. Those of earlier ticks are told, but are over. */
-function troubleOf({ faults, last }: Loop): string | undefined {
+/** What is named in one error. The message tells of all. */
+const MOST_NAMED = 10;
+
+function troubleOf(loop: Loop): string | undefined {
+  const troubles = [
+    named("components failed in the last tick: ", failuresOf(loop)),
+    named("limiters let everything pass for want of numbers: ", [...loop.starved()]),
+  ].filter((trouble) => trouble !== "");
+  return troubles.length === 0 ? undefined : troubles.join("; ");
+}
+
+/** Those of earlier ticks are told, but are over. */
+function failuresOf({ faults, last }: Loop): readonly string[] {
   const now = [...faults].filter(([, { tick }]) => tick === last?.number);
-  if (now.length === 0) return undefined;
-  const each = now.map(([id, { kind, message }]) => `${kind} ${id}: ${message}`);
-  return `components failed in the last tick: ${each.join("; ")}`;
+  return now.map(([id, { kind, message }]) => `${kind} ${id}: ${message}`);
+}
+
+function named(what: string, each: readonly string[]): string {
+  if (each.length === 0) return "";
+  const more = each.length > MOST_NAMED ? `; and ${each.length - MOST_NAMED} more` : "";
+  return `${what}${each.slice(0, MOST_NAMED).join("; ")}${more}`;
 }
 
 function policyMessage(loop: Loop): StatusMessage {

@@ -50,8 +50,11 @@ export function parse(text: string, report: Report): Tree[] {
   const roots: Tree[] = [];
   for (const document of parsed) {
     const before = report.faults;
-    for (const problem of [...document.errors, ...document.warnings].slice(0, MOST_ERRORS)) {
-      report.refuse(at(problem.pos[0]), [], "well-formed YAML", problem.message);
+    const problems = [...document.errors, ...document.warnings].slice(0, MOST_ERRORS);
+    // Of several at one place the first says what is wrong, and the others what follows from it.
+    const first = new Map(problems.toReversed().map((problem) => [problem.pos[0], problem]));
+    for (const [offset, { message }] of [...first].reverse()) {
+      report.refuse(at(offset), [], "well-formed YAML", message);
     }
     const { yaml } = document.directives;
     if (yaml.explicit && yaml.version !== "1.2") {

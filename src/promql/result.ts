@@ -25,14 +25,17 @@ export interface Measure {
 }
 
 /** One number, or why the result is none. NaN is a number here: an invalid reading. */
-export function numberOf(result: Result): number | { readonly why: string } {
+export function numberOf(
+  result: Result,
+): number | { readonly why: string; readonly empty?: boolean } {
   switch (result.kind) {
     case "scalar":
       return result.value;
     case "vector": {
       const [only, ...more] = result.samples;
       if (only !== undefined && more.length === 0) return only.value;
-      return { why: `wanted one number, got a vector of ${result.samples.length}` };
+      const why = `wanted one number, got a vector of ${result.samples.length}`;
+      return only === undefined ? { why, empty: true } : { why };
     }
     case "matrix":
       return { why: `wanted one number, got a range of ${result.series} series` };

@@ -40,6 +40,7 @@ function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
       },
     },
     metrics: new CircuitMetrics(),
+    info: (_, message) => void told.push(message),
     warn: (_, message) => void told.push(message),
   });
   loop.load(version);

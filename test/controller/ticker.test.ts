@@ -11,8 +11,7 @@ function ticking(clock: Clock, intervalMs = 1_000) {
   const seen = { at: [] as number[], late: [] as number[], skipped: 0 };
   const start = clock.now();
   const ticker = new Ticker({
-    clock,
-    intervalMs,
+    ...{ clock, intervalMs, since: clock.now() },
     turn: (late) => {
       seen.at.push(clock.now() - start);
       seen.late.push(late);
@@ -20,6 +19,7 @@ function ticking(clock: Clock, intervalMs = 1_000) {
     skipped: (turns) => {
       seen.skipped += turns;
     },
+    pace: () => undefined,
   });
   return { ticker, seen };
 }
@@ -64,13 +64,13 @@ test("stopped in its own turn, it rings no more", () => {
   const clock = fakeClock();
   let turns = 0;
   const ticker = new Ticker({
-    clock,
-    intervalMs: 10,
+    ...{ clock, intervalMs: 10, since: clock.now() },
     turn: () => {
       turns += 1;
       ticker.stop();
     },
     skipped: () => undefined,
+    pace: () => undefined,
   });
   clock.advance(100);
   assert.equal(turns, 1);
@@ -94,4 +94,90 @@ test("whatever the delays, turns and skipped ones add up to the time that went b
     }),
     { numRuns: 100 },
   );
+});
+
+/** Turns that take as long as `cost` says, on a clock that goes on meanwhile. */
+function costly(intervalMs: number, first = 0) {
+  const fake = fakeClock();
+  const seen = { cost: 0, began: [] as number[], ended: [] as number[], skipped: 0 };
+  const paces: boolean[] = [];
+  let spent = 0;
+  const now = () => fake.now() + spent;
+  // Alarms are set on a clock that does not know what turns have taken.
+  const clock: Clock = { ...fake, now, alarm: (ms, ring) => fake.alarm(ms, ring) };
+  const since = now();
+  spent += first;
+  const ticker = new Ticker({
+    ...{ clock, intervalMs, since },
+    turn: () => {
+      seen.began.push(now() - since);
+      spent += seen.cost;
+      seen.ended.push(now() - since);
+    },
+    skipped: (turns) => {
+      seen.skipped += turns;
+    },
+    pace: (keeps) => void paces.push(keeps),
+  });
+  return { clock: fake, ticker, seen, paces, passed: () => now() - since };
+}
+
+test("no turn begins before nine times the duration of the one before has passed, and those left out count", () => {
+  const { clock, ticker, seen, passed } = costly(1);
+  seen.cost = 5;
+  clock.advance(4_500);
+  ticker.stop();
+  for (const [at, ended] of seen.ended.entries()) {
+    const next = seen.began[at + 1];
+    if (next !== undefined) assert.ok(next - ended >= 45, `${next} follows ${ended}`);
+  }
+  const share = (seen.began.length * seen.cost) / passed();
+  assert.ok(share > 0.09 && share <= 0.101, `${share} of the time`);
+  assert.equal(seen.began.length + seen.skipped, Math.floor(seen.began.at(-1) ?? 0));
+});
+
+test("the caller's own turn is rested from like any other", () => {
+  const { clock, ticker, seen } = costly(10, 20);
+  assert.equal(ticker.due - clock.now(), 200);
+  clock.advance(1_000);
+  ticker.stop();
+  assert.equal(seen.began[0], 200);
+});
+
+test("a turn that fits into a tenth of the interval shifts nothing", () => {
+  const { clock, ticker, seen, paces } = costly(100);
+  seen.cost = 10;
+  clock.advance(9_000);
+  ticker.stop();
+  assert.ok(seen.began.every((at, turn) => Math.abs(at - (turn + 1) * 100) < 1e-6));
+  assert.equal(seen.skipped, 0);
+  assert.deepEqual(paces, []);
+});
+
+test("one long turn is no news; a pace that cannot be kept is told once, and once that it can again", () => {
+  const { clock, ticker, seen, paces } = costly(10);
+  seen.cost = 3;
+  clock.advance(30);
+  seen.cost = 0;
+  clock.advance(1_000);
+  assert.deepEqual(paces, []);
+  seen.cost = 3;
+  clock.advance(5_000);
+  assert.deepEqual(paces, [false]);
+  seen.cost = 0;
+  clock.advance(3_000);
+  assert.deepEqual(paces, [false]);
+  clock.advance(7_000);
+  assert.deepEqual(paces, [false, true]);
+  ticker.stop();
+});
+
+test("a pace on the edge is told once in ten seconds at most", () => {
+  const { clock, ticker, seen, paces } = costly(10);
+  for (let second = 0; second < 60; second++) {
+    seen.cost = second % 2 === 0 ? 3 : 0;
+    clock.advance(1_000);
+  }
+  ticker.stop();
+  assert.ok(paces.length >= 2 && paces.length <= 7, `${paces.length} lines`);
 });
