@@ -89,9 +89,9 @@ const COMMANDS: Readonly<Record<string, Row>> = {
       POLICY: "a policy document; those given run together, without any the service is alone",
       "--scenario FILE": "what happens to the service, and what must hold",
       "--seed NUMBER": "other dice than the scenario's",
-      "--plot FILE": "draw the scenario's panels as SVG",
+      "--plot FILE.svg": "draw the scenario's panels as SVG",
       "--series NAME,…":
-        "draw these signals or model series instead, each time as a panel; with --json: print them",
+        "draw these signals or model series instead, each time as a panel; with --json: print them (one of the two is needed)",
       "--json": "print JSON instead of tables",
     },
     load: async () => (await import("./simulate.ts")).simulateCommand,

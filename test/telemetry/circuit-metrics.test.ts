@@ -106,6 +106,7 @@ function replayed() {
     ...{ clock, metrics: circuits, outbox: { put: () => undefined } },
     asker: { ask: () => undefined, drop: () => undefined },
     alerts: { fire: () => undefined },
+    info: () => undefined,
     warn: (_, message) => assert.fail(message),
   });
   loop.load(version);

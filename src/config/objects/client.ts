@@ -17,7 +17,7 @@ const NO_TIMEOUT = "0 means no timeout.";
 
 export const proxyConfig = table(
   "ProxyConfig",
-  "Proxies for outgoing calls. They win over HTTP_PROXY, HTTPS_PROXY and NO_PROXY.",
+  "Proxies for outgoing calls. Any that is set silences HTTP_PROXY, HTTPS_PROXY and NO_PROXY altogether.",
   {
     http: string("", proxyAddress, "Proxy for plain HTTP calls."),
     https: string("", proxyAddress, "Proxy for HTTPS calls."),
@@ -127,7 +127,7 @@ export const alertmanagerConfig = table(
   {
     name: string("", anyText, "Name used in messages."),
     address: string("", address, "Where it listens."),
-    base_path: string("/", anyText, "Path that its API is found under."),
+    base_path: string("/", anyText, "Path that its API is found under; `/` means `/api/v2`."),
     http_client: object(httpClientConfig),
   },
 );
