@@ -1,9 +1,10 @@
 // Starts a real Prometheus that scrapes what a test names and answers queries, and stops its clock or its life
 // when a test wants to see what others do about that.
 
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { prometheus as installed } from "../tools/install.ts";
 import { child } from "./child.ts";
 import { eventually } from "./eventually.ts";
@@ -22,8 +23,8 @@ export interface Prometheus {
   readonly address: string;
   /** Ends it as an operator would, and waits. */
   stop(): Promise<void>;
-  /** It accepts connections and says nothing until `thaw`. */
-  freeze(): void;
+  /** When this resolves it accepts connections and says nothing until `thaw`. */
+  freeze(): Promise<void>;
   thaw(): void;
   /** Ends it at once, and waits. */
   kill(): Promise<void>;
@@ -58,8 +59,22 @@ export async function startPrometheus(
   return {
     address: url,
     stop: () => end("SIGTERM"),
-    freeze: () => own.kill("SIGSTOP"),
+    freeze: async () => {
+      own.kill("SIGSTOP");
+      // A signal is on its way for a while: until then a question may still be answered.
+      while (!isStopped(own.process.pid)) await sleep(2);
+    },
     thaw: () => own.kill("SIGCONT"),
     kill: () => end("SIGKILL"),
   };
+}
+
+/** Every thread of it. Where there is no /proc, nobody can tell. */
+function isStopped(pid: number | undefined): boolean {
+  const tasks = `/proc/${pid}/task`;
+  if (!existsSync(tasks)) return true;
+  return readdirSync(tasks).every((task) => {
+    const stat = readFileSync(`${tasks}/${task}/stat`, "utf8");
+    return /^[Tt]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  });
 }

@@ -122,7 +122,7 @@ test("a real Prometheus, frozen, thawed and killed: its signals turn invalid, th
   const { tick, why } = circuit(t, server.address, "vector(42)");
   assert.deepEqual(await tick(1), [0, Number.NaN], "no answer before the first");
   assert.deepEqual(await tick(1), [1, 42]);
-  server.freeze();
+  await server.freeze();
   assert.deepEqual(await tick(0), [2, 42], "asked before it was known");
   assert.deepEqual(await tick(0), [3, Number.NaN]);
   assert.deepEqual(await tick(0), [4, Number.NaN]);
