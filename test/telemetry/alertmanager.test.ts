@@ -84,12 +84,7 @@ function names(heard: readonly Heard[]): readonly (readonly string[])[] {
 
 /** The posts of the policy's own alert; the recording also has some of a status registry. */
 const GOLDEN: { readonly posts: readonly { readonly path: string; readonly body: Post[] }[] } =
-  JSON.parse(
-    readFileSync(
-      `${process.env["GOLDEN_DIR"] ?? "../shared/golden"}/control-api/alertmanager-posts.json`,
-      "utf8",
-    ),
-  );
+  JSON.parse(readFileSync("test/golden/control-api/alertmanager-posts.json", "utf8"));
 
 test("an alert is posted as recorded, with every tick at which it fires", async (t) => {
   const server = await fakeServer(t, (_, reply) => reply.end());
