@@ -216,10 +216,25 @@ export class Connection implements Receiving {
 
   ended(stream: H2Stream, how: End): void {
     const answered = how === "answered";
+    const early = answered && !stream.heard;
     // After our own reset, and after an early reply, the peer may still be sending.
-    this.streams.ended(stream, how === "reset" || (answered && !stream.heard));
+    this.streams.ended(stream, how === "reset" || early);
+    if (early && !this.streams.answeredEarly(stream, this.now)) this.#stop(stream.id);
     if (answered) this.guard.answered();
     this.#wake();
+  }
+
+  /** Asks those to stop that still send a request which was answered early, before that sweep. */
+  stopSenders(before: number): void {
+    const { streams } = this;
+    for (let id = streams.overdue(before); id !== undefined; id = streams.overdue(before)) {
+      this.#stop(id);
+    }
+  }
+
+  /** RFC 9113 §8.1: after a whole reply this is a wish and no failure. */
+  #stop(id: number): void {
+    this.frames.reset(id, ERROR.none);
   }
 
   rested(): void {

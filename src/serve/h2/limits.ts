@@ -54,6 +54,15 @@ export const RESETS_PER_SECOND = 100;
 /** How many of the streams that ended last are known by what became of them: as many as may be open. */
 export const REMEMBERED_ENDS = 1_024;
 
+/**
+ * An early reply and the wish that its sender stop, read together, make some clients drop the reply. So the wish
+ * waits at least this long, or until the request has ended by itself, while what still comes is taken and dropped;
+ * each stream may then send no more than its window had left.
+ */
+export const EARLY_REPLY_MS = 500;
+/** Early replies of one connection that wait so; behind further ones the wish follows at once. */
+export const MAX_EARLY_REPLIES = 100;
+
 /** A peer that vanished without a FIN is noticed after this and one unanswered ping. */
 export const PING_AFTER_MS = 5 * 60_000;
 export const PING_ANSWER_MS = 20_000;

@@ -3,7 +3,7 @@
 
 import type { Connection } from "./connection.ts";
 import { ERROR } from "./frames.ts";
-import { FAREWELL_MS, PING_AFTER_MS, PING_ANSWER_MS } from "./limits.ts";
+import { EARLY_REPLY_MS, FAREWELL_MS, PING_AFTER_MS, PING_ANSWER_MS } from "./limits.ts";
 import type { H2Stream } from "./stream.ts";
 
 /** In ms; 0 = no limit. */
@@ -29,6 +29,8 @@ export class Watch {
   readonly #connection: Connection;
   readonly #patience: Patience;
   readonly #every: number;
+  /** Sweeps after which EARLY_REPLY_MS have passed for sure. */
+  readonly #early: number;
   #midway = 0;
   #midwaySweeps = 0;
   /** Bytes that the peer is to have taken, and for how many sweeps it has had them to take. */
@@ -40,6 +42,7 @@ export class Watch {
     this.#connection = connection;
     this.#patience = patience;
     this.#every = every;
+    this.#early = 1 + Math.ceil(EARLY_REPLY_MS / every);
   }
 
   /** False when the peer is not there any more and the connection is to be destroyed. */
@@ -51,6 +54,7 @@ export class Watch {
     connection.now++;
     connection.guard.refill(this.#every / 1_000);
     if (connection.leaving && this.#leavingSweeps++ * this.#every >= FAREWELL_MS) connection.name();
+    connection.stopSenders(connection.now - this.#early + 1);
     this.#headers();
     for (const stream of connection.streams.live.values()) this.#stream(stream);
     return this.#reads() && this.#answers();

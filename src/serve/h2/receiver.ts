@@ -95,7 +95,8 @@ export class Receiver implements FrameSink {
     this.#targetEnds = (flags & FLAG.endStream) !== 0;
     if (target === undefined || target.closed) {
       guard.control();
-      if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
+      if (streams.early(id)) this.#drop(id, length, this.#targetEnds);
+      else if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
       return;
     }
     this.#targetLeft = length;
@@ -163,9 +164,10 @@ export class Receiver implements FrameSink {
     }
     const stream = streams.live.get(id);
     if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
-    else if (streams.resetByUs(id)) {
+    else if (streams.early(id) || streams.resetByUs(id)) {
       guard.control();
       this.#heads.skip(block, start, end);
+      this.#drop(id, 0, ends);
     } else if (streams.knew(id)) {
       throw new ConnectionFault(ERROR.streamClosed, "protocol", "HEADERS on a closed stream");
     } else throw protocolFault("stream ids must ascend");
@@ -248,7 +250,7 @@ export class Receiver implements FrameSink {
     const stream = streams.live.get(id);
     if (stream === undefined) {
       // From here on the peer knows that the stream has ended, whatever we told it.
-      if (streams.resetByUs(id)) streams.noteEnd(id, false);
+      if (streams.early(id) || streams.resetByUs(id)) streams.left(id);
       guard.control();
     } else {
       stream.drop();
@@ -299,6 +301,13 @@ export class Receiver implements FrameSink {
     if (id !== 0) throw protocolFault("GOAWAY on a stream");
     if (length < PING_BYTES) throw sizeFault("a GOAWAY frame that is too short");
     this.#connection.peerLeaves();
+  }
+
+  /** More of a request that nobody reads, as it was answered early. */
+  #drop(id: number, bytes: number, ends: boolean): void {
+    if (!this.#connection.streams.dropped(id, bytes, ends)) {
+      this.#refuse(id, ERROR.flowControl, "stream");
+    }
   }
 
   /** Answers a stream that was never opened or is long closed. */

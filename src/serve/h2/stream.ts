@@ -326,8 +326,6 @@ export class H2Stream implements Stream {
 
   /** The reply is out as a whole. */
   #finish(): void {
-    // RFC 9113 §8.1: asks a peer that is still sending to stop.
-    if (!this.heard) this.#line.frames.reset(this.id, ERROR.none);
     this.#close("answered");
   }
 

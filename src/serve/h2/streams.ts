@@ -1,8 +1,16 @@
 // The streams of one connection: those that live, the places they take, and how those that are gone ended.
 
 import { FIRST_WINDOW, MAX_WINDOW } from "./frames.ts";
-import { MAX_STREAMS, REMEMBERED_ENDS } from "./limits.ts";
+import { MAX_EARLY_REPLIES, MAX_STREAMS, REMEMBERED_ENDS } from "./limits.ts";
 import type { H2Stream } from "./stream.ts";
+
+/** A stream that was answered before its request was whole, whose sender has not been asked to stop yet. */
+interface Early {
+  /** Bytes that the peer may still send. */
+  allowance: number;
+  /** In sweeps. */
+  readonly since: number;
+}
 
 export class Streams {
   readonly live = new Map<number, H2Stream>();
@@ -15,6 +23,8 @@ export class Streams {
   readonly #blocked = new Set<H2Stream>();
   /** Ids of those that ended last, by their order; negative: reset by us. Made when the first stream ends. */
   #ends: Int32Array | undefined;
+  /** In the order of their replies. Made when a stream is answered early. */
+  #early: Map<number, Early> | undefined;
 
   get idle(): boolean {
     return this.#places === 0;
@@ -60,6 +70,47 @@ export class Streams {
   knew(id: number): boolean {
     const end = this.#ends?.[slot(id)];
     return end === id || end === -id;
+  }
+
+  /** A stream that has ended was answered early: its request may come to its end. False: too many do. */
+  answeredEarly({ id, allowance }: H2Stream, now: number): boolean {
+    this.#early ??= new Map();
+    if (this.#early.size >= MAX_EARLY_REPLIES) return false;
+    this.#early.set(id, { allowance, since: now });
+    return true;
+  }
+
+  /** It was answered early, and its request may still come to its end. */
+  early(id: number): boolean {
+    return this.#early?.has(id) === true;
+  }
+
+  /** More of a request that was answered early. False: more than its window allows, it is to be reset. */
+  dropped(id: number, bytes: number, ends: boolean): boolean {
+    const early = this.#early?.get(id);
+    if (early === undefined) return true;
+    early.allowance -= bytes;
+    if (early.allowance < 0) this.#early?.delete(id);
+    else if (ends) this.left(id);
+    return early.allowance >= 0;
+  }
+
+  /** The peer has ended its half too: it sends nothing more, whatever we told it. */
+  left(id: number): void {
+    this.#early?.delete(id);
+    this.noteEnd(id, false);
+  }
+
+  /** Takes one whose early reply is older than that sweep; undefined: none is. */
+  overdue(before: number): number | undefined {
+    if (this.#early === undefined) return undefined;
+    for (const [id, { since }] of this.#early) {
+      if (since >= before) return undefined;
+      this.#early.delete(id);
+      this.noteEnd(id, true);
+      return id;
+    }
+    return undefined;
   }
 
   /** The stream waits for the connection's window, or for its socket. */
