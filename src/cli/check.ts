@@ -4,20 +4,23 @@
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/run.ts";
 import { readTextFile } from "#host/text-file.ts";
-import { type Command, readArgs, type Terminal } from "./command.ts";
+import { type Command, readArgs, readInput, type Terminal } from "./command.ts";
 
 const OPTIONS = {
-  address: { type: "string", default: "http://127.0.0.1:8080" },
-  "control-point": { type: "string", default: "ingress" },
-  method: { type: "string", default: "GET" },
-  path: { type: "string", default: "/" },
+  address: { type: "string" },
+  json: { type: "boolean" },
+  "control-point": { type: "string" },
+  method: { type: "string" },
+  path: { type: "string" },
   host: { type: "string" },
-  header: { type: "string", multiple: true, default: [] as string[] },
+  header: { type: "string", multiple: true },
   body: { type: "string" },
-  "ramp-mode": { type: "boolean", default: false },
-  "expect-end": { type: "boolean", default: false },
-  json: { type: "boolean", default: false },
+  "ramp-mode": { type: "boolean" },
+  "expect-end": { type: "boolean" },
 } as const;
+
+const DEFAULT_ADDRESS = "127.0.0.1:8080";
+const ROUTE = "/v1/flowcontrol/checkhttp";
 
 /** The agent takes no larger body. */
 const MAX_REQUEST_BYTES = 1024 * 1024;
@@ -49,54 +52,113 @@ interface Answer {
 
 export const checkCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
-  const [source] = positionals;
-  const request = source === undefined ? requestOf(values) : await given(source, terminal);
-  const url = new URL("/v1/flowcontrol/checkhttp", base(values.address));
-  const reply = await fetch(url, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: request,
-    signal: AbortSignal.timeout(PATIENCE_MS),
-  }).catch((cause: unknown) => {
-    throw new Fault("UNAVAILABLE", `no agent answers at ${url.origin}`, { cause });
-  });
-  const text = await reply.text();
-  if (!reply.ok) {
-    terminal.err(`the agent answered ${reply.status}: ${text}\n`);
-    return EXIT.usage;
-  }
-  const answer: Answer = JSON.parse(text);
-  terminal.out(values.json ? `${text}\n` : inWords(answer));
+  const { address = DEFAULT_ADDRESS, json, ...flags } = values;
+  const url = addressOf(address);
+  const request =
+    positionals.length === 0
+      ? requestOf(flags)
+      : await given(positionals, Object.keys(flags), terminal);
+  const answer = await ask(url, request);
+  terminal.out(json === true ? `${JSON.stringify(answer)}\n` : inWords(answer));
   return answer.check_response.decision_type === "DECISION_TYPE_ACCEPTED"
     ? EXIT.clean
     : EXIT.refused;
 };
 
-function base(address: string): string {
-  return /^https?:\/\//.test(address) ? address : `http://${address}`;
+async function ask(url: URL, request: string): Promise<Answer> {
+  const reply = await fetch(new URL(ROUTE, url), {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: request,
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  }).catch((thrown: unknown) => {
+    throw nobody(url, whyUnanswered(thrown));
+  });
+  const body = jsonOf(
+    await reply.text().catch((thrown) => Promise.reject(nobody(url, whyUnanswered(thrown)))),
+  );
+  if (reply.ok && typeof body?.["check_response"] === "object") return body as unknown as Answer;
+  const told = body?.["message"];
+  if (reply.ok || typeof told !== "string") {
+    throw nobody(url, `HTTP ${reply.status} to POST ${ROUTE}, not as an agent answers`);
+  }
+  const code = reply.status < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE";
+  throw new Fault(code, `the agent at ${url.origin} answered ${reply.status}: ${told}`);
 }
 
-async function given(source: string, terminal: Terminal): Promise<string> {
-  if (source !== "-") return readTextFile(source, MAX_REQUEST_BYTES);
-  const chunks: Buffer[] = [];
-  for await (const chunk of terminal.stdin) chunks.push(Buffer.from(chunk));
-  return Buffer.concat(chunks).toString();
+function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const read: unknown = JSON.parse(text);
+    return typeof read === "object" && read !== null ? { ...read } : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
-function requestOf(values: ReturnType<typeof readArgs<typeof OPTIONS>>["values"]): string {
+function nobody({ origin }: URL, why: string): Fault {
+  const remedy =
+    "start one with `sluice standalone --policies DIR`, or name another with --address";
+  return new Fault("UNAVAILABLE", `no agent answers at ${origin} (${why}); ${remedy}`);
+}
+
+/** Of a failed fetch: the system's code where it has one. Its own message may show a password of the address. */
+function whyUnanswered(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return "unknown";
+  if (thrown.name === "TimeoutError") return `nothing within ${PATIENCE_MS / 1_000} s`;
+  const { cause } = thrown;
+  if (!(cause instanceof Error)) return "the request cannot be made";
+  return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
+}
+
+function addressOf(text: string): URL {
+  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
+  const full = /^[a-z]+:\/\//i.test(local) ? local : `http://${local}`;
+  const url = URL.canParse(full) ? new URL(full) : undefined;
+  const fits = url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === "/";
+  if (fits) return url;
+  const wanted = "--address: wanted HOST:PORT, http://HOST:PORT or https://HOST:PORT";
+  throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${JSON.stringify(text)}`);
+}
+
+/** A request as JSON; flags beside it would be ignored, so they are refused. */
+async function given(
+  sources: readonly string[],
+  flags: readonly string[],
+  terminal: Terminal,
+): Promise<string> {
+  const [source = "-", ...more] = sources;
+  if (more.length > 0) {
+    throw new Fault("INVALID_ARGUMENT", `check: wanted one FILE, got ${sources.length}`);
+  }
+  if (flags.length > 0) {
+    const got = flags.map((name) => `--${name}`).join(", ");
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `check: wanted FILE or flags of a request, got FILE and ${got}`,
+    );
+  }
+  return source === "-"
+    ? readInput(terminal, MAX_REQUEST_BYTES)
+    : readTextFile(source, MAX_REQUEST_BYTES);
+}
+
+type RequestFlags = Omit<ReturnType<typeof readArgs<typeof OPTIONS>>["values"], "address" | "json">;
+
+function requestOf(values: RequestFlags): string {
   const headers: Record<string, string> = {};
-  for (const header of values.header) {
+  for (const header of values.header ?? []) {
     const [, name, value] = /^([^=:]+)[=:]\s*(.*)$/s.exec(header) ?? [];
     if (name === undefined || value === undefined) {
-      throw new Fault("INVALID_ARGUMENT", "--header wants NAME=VALUE");
+      const got = JSON.stringify(header);
+      throw new Fault("INVALID_ARGUMENT", `--header: wanted NAME=VALUE, got ${got}`);
     }
     headers[name.toLowerCase()] = value;
   }
-  const { method, path, host, body } = values;
+  const { method = "GET", path = "/", host, body } = values;
   return JSON.stringify({
-    control_point: values["control-point"],
-    ramp_mode: values["ramp-mode"],
-    expect_end: values["expect-end"],
+    control_point: values["control-point"] ?? "ingress",
+    ramp_mode: values["ramp-mode"] ?? false,
+    expect_end: values["expect-end"] ?? false,
     request: { method, path, host, body, headers },
   });
 }

@@ -2,6 +2,7 @@
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
+import { nearest } from "#base/near.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -21,9 +22,34 @@ export function readArgs<const T extends ParseArgsOptionsConfig>(
   try {
     return parseArgs({ args: hyphenated(args), options, allowPositionals: rest, strict: true });
   } catch (thrown) {
-    const told = thrown instanceof Error ? thrown.message : "bad arguments";
-    throw new Fault("INVALID_ARGUMENT", told, { cause: thrown });
+    throw new Fault("INVALID_ARGUMENT", whyUnread(thrown, Object.keys(options)), { cause: thrown });
   }
+}
+
+/** In one line; flags that nobody knows with the one that was meant. */
+function whyUnread(thrown: unknown, names: readonly string[]): string {
+  const told = thrown instanceof Error ? thrown.message.replaceAll("\n", " ") : "bad arguments";
+  const [, unknown] = /^Unknown option '(-[^']*)'/.exec(told) ?? [];
+  if (unknown === undefined) return told;
+  const known = names.map((name) => `--${name}`);
+  const near = unknown.startsWith("--") ? nearest(unknown, known) : undefined;
+  const hint = near === undefined ? "" : `did you mean ${near}? `;
+  return `unknown flag ${JSON.stringify(unknown)}; ${hint}--help lists those there are`;
+}
+
+/** All of standard input, as UTF-8. */
+export async function readInput({ stdin }: Terminal, maxBytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stdin) {
+    const bytes = Buffer.from(chunk);
+    size += bytes.length;
+    if (size > maxBytes) {
+      throw new Fault("INVALID_ARGUMENT", `-: wanted at most ${maxBytes} bytes, got more`);
+    }
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString();
 }
 
 /** `--config_path=a_b` as `--config-path=a_b`. What follows a lone `--` is no option. */

@@ -10,7 +10,7 @@ import { compileFiles } from "./policy-files.ts";
 export const policyCheckCommand: Command = async (args, terminal) => {
   const options = { json: { type: "boolean" }, queries: { type: "string" } } as const;
   const { positionals, values } = readArgs(args, options, true);
-  const set = await compileFiles("policy check", positionals, values.queries);
+  const set = await compileFiles("policy check", positionals, terminal, values.queries);
   const refused = set.findings.length > 0;
   if (values.json === true) terminal.out(`${JSON.stringify(judgement(set), undefined, 2)}\n`);
   else {

@@ -60,7 +60,7 @@ async function view(
   terminal: Terminal,
   write: (policies: readonly CompiledPolicy[]) => string,
 ): Promise<number> {
-  const set = await compileFiles(command, files, queries);
+  const set = await compileFiles(command, files, terminal, queries);
   if (set.findings.length > 0) {
     for (const finding of set.findings) terminal.err(`${findingLine(finding)}\n`);
     return EXIT.refused;

@@ -1,9 +1,8 @@
 // `sluice simulate`: tries policies in virtual time against a scenario, prints what became of it, and ends
 // with a code that says whether everything held that the scenario expects.
 
-import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
-import { dirname, extname, parse, resolve } from "node:path";
+import { dirname, extname, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/near.ts";
 import { reasonOf } from "#base/reason.ts";
@@ -11,12 +10,13 @@ import { EXIT } from "#host/run.ts";
 import { readTextFile } from "#host/text-file.ts";
 import type { Finding } from "#policy/finding.ts";
 import { findingLine, noticeLine } from "#policy/report.ts";
-import { compileSet, type PolicySet } from "#policy/set.ts";
+import type { PolicySet } from "#policy/set.ts";
 import { plotSvg } from "#simulate/plot.ts";
 import { holds, reportJson, reportLines } from "#simulate/report.ts";
 import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, simulate } from "#simulate/simulate.ts";
 import { type Command, readArgs, type Terminal } from "./command.ts";
+import { compileFiles, MAX_BYTES } from "./policy-files.ts";
 
 const OPTIONS = {
   scenario: { type: "string" },
@@ -26,8 +26,7 @@ const OPTIONS = {
   json: { type: "boolean", default: false },
 } as const;
 
-/** As much as a controller reads of one document. */
-const MAX_BYTES = 4 * 1024 * 1024;
+const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
 /** Recordings are longer than what people write. */
 const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
 
@@ -41,7 +40,11 @@ export const simulateCommand: Command = async (args, terminal) => {
   if (series.length > 0 && plot === undefined && !json) {
     throw usage("--plot FILE.svg or --json beside --series, which says what they show", "neither");
   }
-  const set = await policies(positionals);
+  // Without policies the service is alone. What the own evaluator does not know, the scenario may answer.
+  const set =
+    positionals.length === 0
+      ? NO_POLICIES
+      : await compileFiles("simulate", positionals, terminal, "prometheus");
   const text = await readTextFile(file, MAX_BYTES);
   const { scenario, findings } = readScenario(text);
   const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
@@ -74,19 +77,6 @@ export const simulateCommand: Command = async (args, terminal) => {
   );
   return holds(simulation) ? EXIT.clean : EXIT.refused;
 };
-
-async function policies(files: readonly string[]): Promise<PolicySet> {
-  const texts = await Promise.all(
-    files.map(async (source) => ({
-      source,
-      stem: parse(source).name,
-      text: await readTextFile(source, MAX_BYTES),
-    })),
-  );
-  const digest = (text: string) => createHash("sha256").update(text).digest("hex");
-  // What the own evaluator does not know may be answered by the scenario.
-  return compileSet(texts, { digest, queries: "prometheus" });
-}
 
 /** Files are named from where the scenario stands, or by absolute paths. */
 async function recordings(file: string, scenario: Scenario): Promise<ReadonlyMap<string, string>> {

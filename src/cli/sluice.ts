@@ -3,7 +3,8 @@
 
 import { enableCompileCache } from "node:module";
 import { Fault } from "#base/fault.ts";
-import { EXIT } from "#host/run.ts";
+import { nearest } from "#base/near.ts";
+import { EXIT, exitCode } from "#host/run.ts";
 import type { Command, Terminal } from "./command.ts";
 
 // Compiled code is kept between starts where the disk allows it; a read-only one costs only time.
@@ -28,7 +29,7 @@ const CONFIG_FLAGS = {
 const POLICY_FLAGS = {
   "--queries WHO":
     "who will answer queries: prometheus (unless told), or own, the part that Sluice answers itself",
-  FILE: "a policy document; those given together are judged as one set",
+  FILE: "a policy document, a directory of them, or - for standard input; all together are one set",
 } as const;
 
 const COMMANDS: Readonly<Record<string, Row>> = {
@@ -45,7 +46,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",
     flags: {
-      "--address ADDRESS": "the agent, http://127.0.0.1:8080 unless told",
+      "--address ADDRESS": "the agent as HOST:PORT or URL, 127.0.0.1:8080 unless told",
       "--control-point NAME": "where the request is, ingress unless told",
       "--method METHOD": "of the request, GET unless told",
       "--path PATH": "of the request, / unless told",
@@ -86,7 +87,8 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     usage: "[POLICY…] --scenario FILE [--plot FILE.svg] [--json]",
     about: "try policies in virtual time, and see whether what a scenario expects holds",
     flags: {
-      POLICY: "a policy document; those given run together, without any the service is alone",
+      POLICY:
+        "a policy document, a directory of them, or - for standard input; all run together, without any the service is alone",
       "--scenario FILE": "what happens to the service, and what must hold",
       "--seed NUMBER": "other dice than the scenario's",
       "--plot FILE.svg": "draw the scenario's panels as SVG",
@@ -117,12 +119,17 @@ const COMMANDS: Readonly<Record<string, Row>> = {
 };
 
 function usage(): string {
-  const rows = Object.entries(COMMANDS).map(
-    ([name, { usage, about }]) => `  sluice ${name} ${usage}\n      ${about}`,
+  const rows = Object.entries(COMMANDS).map(([name, { usage, about }]) =>
+    `  sluice ${name} ${usage}`.trimEnd().concat(`\n      ${about}`),
   );
-  const more = "sluice <command> --help lists the flags of a command.";
-  return `Flow control for services and meshes.\n\n${rows.join("\n")}\n\n${more}\n`;
+  return `Flow control for services and meshes.\n\n${rows.join("\n")}\n\n${MORE}\n`;
 }
+
+const MORE = `sluice <command> --help lists the flags of a command.
+
+Exit codes: ${EXIT.clean} done, or yes; ${EXIT.refused} no: a request refused, a policy at fault, an expectation that does not hold;
+${EXIT.usage} the command line, the configuration or a file cannot be used; ${EXIT.unavailable} the address is in use,
+or no agent answers; ${EXIT.internal} anything else.`;
 
 /** What `sluice <command> --help` prints. */
 function usageOf(name: string, { usage, about, flags }: Row): string {
@@ -152,21 +159,37 @@ function helpFor(first: string, second: string): string {
     .join("\n");
 }
 
+/** The command that was meant, or what begins with this word. */
+function unknown(first: string, second: string): string {
+  const names = Object.keys(COMMANDS);
+  const group = names.filter((name) => name.startsWith(`${first} `));
+  const got = JSON.stringify(group.length > 0 ? `${first} ${second}`.trimEnd() : first);
+  const near = nearest(`${first} ${second}`, names) ?? nearest(first, names);
+  const meant = group.length > 0 ? group.join(", ") : near;
+  const hint = meant === undefined ? "" : `did you mean ${meant}? `;
+  return `no such command, ${got}; ${hint}sluice help lists them`;
+}
+
+const HELP: readonly string[] = ["help", "--help", "-h"];
+const VERSION: readonly string[] = ["--version", "-v"];
+
 /** Runs the command line; returns the exit code. */
 export async function sluice(argv: readonly string[], terminal: Terminal): Promise<number> {
-  const [first = "", second = ""] = argv;
-  const help = wantsHelp(argv) ? helpFor(first, second) : "";
+  const [head = "help", ...tail] = argv;
+  // `help check` is `check --help`, `--version` is `version`.
+  if (HELP.includes(head) && tail[0] !== undefined) return sluice([...tail, "--help"], terminal);
+  if (VERSION.includes(head)) return sluice(["version", ...tail], terminal);
+  const [second = ""] = tail;
+  const help = HELP.includes(head) ? usage() : wantsHelp(tail) ? helpFor(head, second) : "";
   if (help !== "") {
     terminal.out(help);
     return EXIT.clean;
   }
-  const name = commandOf(first, second);
+  const name = commandOf(head, second);
   const row = COMMANDS[name ?? ""];
   if (name === undefined || row === undefined) {
-    const asked = first === "" || first === "help" || first === "--help" || first === "-h";
-    if (asked) terminal.out(usage());
-    else terminal.err(`sluice: no such command\n\n${usage()}`);
-    return asked ? EXIT.clean : EXIT.usage;
+    terminal.err(`sluice: ${unknown(head, second)}\n`);
+    return EXIT.usage;
   }
   const command = await row.load();
   try {
@@ -175,11 +198,16 @@ export async function sluice(argv: readonly string[], terminal: Terminal): Promi
     const fault = Fault.from(thrown);
     terminal.err(`sluice: ${fault.message}\n`);
     if (fault.code === "INTERNAL") terminal.err(`${String(fault.cause)}\n`);
-    return fault.code === "INVALID_ARGUMENT" ? EXIT.usage : EXIT.internal;
+    return exitCode(fault);
   }
 }
 
-if (import.meta.main) {
+/** The process. */
+export async function main(): Promise<void> {
+  // Whoever reads has read enough (`| head`): the exit code still says what became of it.
+  process.stdout.on("error", (thrown: NodeJS.ErrnoException) => {
+    if (thrown.code !== "EPIPE") throw thrown;
+  });
   process.exitCode = await sluice(process.argv.slice(2), {
     out: (text) => void process.stdout.write(text),
     err: (text) => void process.stderr.write(text),
@@ -187,3 +215,5 @@ if (import.meta.main) {
     stdin: process.stdin,
   });
 }
+
+if (import.meta.main) await main();

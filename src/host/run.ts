@@ -12,6 +12,8 @@ export const EXIT = {
   refused: 1,
   /** The configuration or the command line cannot be used. */
   usage: 64,
+  /** Something outside is not to be had: the address to listen on, the agent to ask. */
+  unavailable: 69,
   /** The start failed, something essential broke, or the stop did not end in time. */
   internal: 70,
 } as const;
@@ -156,7 +158,7 @@ class Process {
   }
 
   #unstarted(cause: unknown): void {
-    const code = startCode(cause);
+    const code = exitCode(cause);
     // A Fault's message is the whole story; anything else needs its stack.
     const told = cause instanceof Fault;
     const message = told ? `cannot start: ${cause.message}` : "cannot start";
@@ -240,10 +242,11 @@ function codeOf(end: End): number {
   return end.kind === "done" || end.kind === "unstarted" ? end.code : EXIT.internal;
 }
 
-/** Never 0: a start that failed must look failed to whoever supervises the process. */
-function startCode(thrown: unknown): number {
-  const ours = thrown instanceof Fault && thrown.code === "INVALID_ARGUMENT";
-  return ours ? EXIT.usage : EXIT.internal;
+/** Of what was thrown. Never 0: what failed must look failed to whoever supervises the process. */
+export function exitCode(thrown: unknown): number {
+  const { code } = Fault.from(thrown);
+  if (code === "INVALID_ARGUMENT") return EXIT.usage;
+  return code === "UNAVAILABLE" ? EXIT.unavailable : EXIT.internal;
 }
 
 /** One line for what happened, the cause with its stack below it. */

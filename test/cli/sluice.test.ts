@@ -1,7 +1,10 @@
 // The command line as a person uses it: what is said where, and with which exit code.
 
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import type { Terminal } from "../../src/cli/command.ts";
@@ -27,6 +30,17 @@ async function run(args: readonly string[], around: Partial<Terminal> = {}) {
     ...around,
   });
   return { code, out, err };
+}
+
+/** Port of another server on this machine; of one that is gone again where it is wanted `closed`. */
+async function listening(t: TestContext, answer: RequestListener, state = "open"): Promise<number> {
+  const server = createServer(answer);
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const close = () => new Promise((closed) => server.close(closed));
+  if (state === "closed") await close();
+  else t.after(close);
+  return port;
 }
 
 /** A line of a stack, on its own or inside a line of the log. */
@@ -95,13 +109,30 @@ describe("sluice", () => {
     }
   });
 
-  it("refuses what it does not know with code 64 and the usage", async () => {
-    const { code, err } = await run(["sdandalone"]);
-    assert.equal(code, 64);
-    assert.match(err, /no such command/);
-    const option = await run(["check", "--adress", "x"]);
-    assert.equal(option.code, 64);
-    assert.match(option.err, /adress/);
+  it("refuses what it does not know with code 64, one line and what was meant", async () => {
+    const refused: Readonly<Record<string, RegExp>> = {
+      sdandalone: /no such command, "sdandalone"; did you mean standalone\?/,
+      policy: /no such command, "policy"; did you mean policy check, policy expand, policy graph\?/,
+      "policy chekc": /did you mean policy check, /,
+      "polcy check": /did you mean policy check\?/,
+      "check --adress x": /unknown flag "--adress"; did you mean --address\?/,
+      "check -a": /unknown flag "-a"; --help lists/,
+      "policy graph --depth -1 x": /'--depth'/,
+      "version now": /'now'/,
+    };
+    for (const [line, said] of Object.entries(refused)) {
+      const { code, out, err } = await run(line.split(" "));
+      assert.deepEqual([code, out], [64, ""], line);
+      assert.match(err, said);
+      assert.match(err, /^sluice: [^\n]+\n$/);
+    }
+  });
+
+  it("takes help before the command, and --version", async () => {
+    const { code, out } = await run(["help", "policy", "check"]);
+    assert.equal(code, 0);
+    assert.match(out, /^sluice policy check/);
+    for (const flag of ["--version", "-v"]) assert.match((await run([flag])).out, /^sluice \d/);
   });
 });
 
@@ -139,10 +170,56 @@ describe("sluice check", () => {
     const { address } = await standalone(t, { policies: {} });
     const bad = await run(["check", "--address", address, "--control-point", ""]);
     assert.equal(bad.code, 64);
-    assert.match(bad.err, /missing control-point/);
-    const gone = await run(["check", "--address", "127.0.0.1:9"]);
-    assert.equal(gone.code, 70);
-    assert.match(gone.err, /no agent answers/);
+    assert.equal(
+      bad.err,
+      `sluice: the agent at http://${address} answered 400: missing control-point\n`,
+    );
+    const free = await listening(t, () => undefined, "closed");
+    for (const gone of [`127.0.0.1:${free}`, `:${free}`, `http://127.0.0.1:${free}/`]) {
+      const { code, err } = await run(["check", "--address", gone]);
+      assert.equal(code, 69);
+      assert.match(
+        err,
+        /^sluice: no agent answers at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\); start one with [^\n]*--address\n$/,
+      );
+    }
+  });
+
+  it("knows an agent from another server", async (t) => {
+    const answers = [
+      [501, "<p>no</p>"],
+      [200, "hello"],
+      [200, "{}"],
+    ] as const;
+    for (const [status, body] of answers) {
+      const port = await listening(t, (_request, response) => {
+        response.writeHead(status, { connection: "close" }).end(body);
+      });
+      const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`]);
+      assert.equal(code, 69);
+      assert.match(
+        err,
+        new RegExp(`^sluice: no agent answers at [^\\n]*HTTP ${status}[^\\n]*\\n$`),
+      );
+    }
+  });
+
+  it("refuses arguments that it would otherwise ignore or misread, in one line", async () => {
+    const refused: Readonly<Record<string, RegExp>> = {
+      "--address=": /--address: wanted HOST:PORT.*, got ""/,
+      "--address=ftp://x": /--address: wanted HOST:PORT/,
+      "--address=127.0.0.1:1/v1": /--address: wanted HOST:PORT/,
+      "--header=foo": /--header: wanted NAME=VALUE, got "foo"/,
+      "a b": /wanted one FILE, got 2/,
+      "--path=/x --ramp-mode -":
+        /wanted FILE or flags of a request, got FILE and --path, --ramp-mode/,
+    };
+    for (const [line, said] of Object.entries(refused)) {
+      const { code, err } = await run(["check", ...line.split(" ")]);
+      assert.equal(code, 64, line);
+      assert.match(err, said);
+      assert.match(err, /^sluice: [^\n]+\n$/);
+    }
   });
 });
 
@@ -179,9 +256,57 @@ describe("sluice policy check", () => {
     }
   });
 
+  it("takes a directory for its documents, and - for standard input", async (t) => {
+    const folder = folderOf(t, {
+      "a.yaml": LIMITED,
+      "b.yml": LIMITED,
+      "b.dynamic.yaml": "x: 1\n",
+      ".hidden.yaml": "no policy",
+      "notes.txt": "no policy",
+    });
+    const whole = await run(["policy", "check", folder]);
+    assert.equal(whole.code, 0, whole.err);
+    const names = [...whole.out.matchAll(/policy (\w+) \(/g)].map(([, name]) => name);
+    assert.deepEqual(names, ["a", "b"]);
+    const stdin = (async function* () {
+      yield LIMITED.replace("60s", "1m");
+    })();
+    const piped = await run(["policy", "check", "-"], { stdin });
+    assert.equal(piped.code, 1);
+    assert.match(piped.err, /^stdin:9:\d+: /);
+  });
+
+  it("says in one line, with code 64, what cannot be judged", async (t) => {
+    const folder = folderOf(t, { "binary.yaml": "GIF89a\0\0" });
+    mkdirSync(join(folder, "empty"));
+    symlinkSync("loop.yaml", join(folder, "loop.yaml"));
+    const unusable: Readonly<Record<string, RegExp>> = {
+      empty: /empty: wanted at least one policy \(\*\.yaml, \*\.yml, \*\.json\).*, got none/,
+      "loop.yaml": /loop\.yaml: wanted a file that can be read, got ELOOP/,
+      "binary.yaml": /binary\.yaml: wanted a policy as text, got a binary file/,
+      none: /none: wanted a file that can be read, got ENOENT/,
+    };
+    for (const [name, said] of Object.entries(unusable)) {
+      for (const command of [
+        ["policy", "check"],
+        ["policy", "expand"],
+        ["policy", "graph"],
+      ]) {
+        const { code, out, err } = await run([...command, join(folder, name)]);
+        assert.deepEqual([code, out], [64, ""], name);
+        assert.match(err, said);
+        assert.match(err, /^sluice: [^\n]+\n$/);
+      }
+    }
+    const blank = join(folderOf(t, { "blank.yaml": "# nothing\n" }), "blank.yaml");
+    const { code, err } = await run(["policy", "check", blank]);
+    assert.equal(code, 1);
+    assert.match(err, /blank\.yaml:1:1: wanted a policy, got no document\n$/);
+  });
+
   it("prints no control character of a file that is no policy", async (t) => {
     const folder = folderOf(t);
-    const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    const every = Uint8Array.from({ length: 255 }, (_, byte) => byte + 1);
     writeFileSync(join(folder, "binary.yaml"), every);
     const text = 'circuit: { components: [], "\\e[31mred\\x07\\u202e\\u2028": 1 }\n';
     writeFileSync(join(folder, "escaped.yaml"), text);
@@ -266,14 +391,22 @@ describe("the real command", () => {
     );
   });
 
-  it("ends with 70 when the port is taken, never with 0", async (t) => {
+  it("keeps its exit code and says nothing when nobody reads its output to the end", async (t) => {
+    const sluice = start(t, ["agent", "config"]);
+    sluice.process.stdout?.destroy();
+    assert.equal(await sluice.ended, 0, sluice.err());
+    assert.equal(sluice.err(), "");
+  });
+
+  it("ends with 69 and names the address when the port is taken", async (t) => {
     const { address } = await standalone(t, { policies: {} });
     const sluice = start(t, ["standalone", "--policies", folderOf(t)], {
       SVC_AGENT_SERVER_LISTENER_ADDR: address,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
     });
-    assert.equal(await sluice.ended, 70);
-    assert.match(sluice.err(), /cannot start: .*server\.listener\.addr: the address is in use/);
+    assert.equal(await sluice.ended, 69);
+    const taken = `server.listener.addr: the address is in use (${address})`;
+    assert.ok(sluice.err().includes(taken), sluice.err());
     assert.doesNotMatch(sluice.err(), STACK);
   });
 
@@ -333,5 +466,35 @@ describe("the real command", () => {
     assert.equal(await odd.ended, 64);
     assert.match(odd.err(), /cannot start: .*b\.yaml: wanted a regular file, got a directory/);
     assert.doesNotMatch(odd.err(), STACK);
+  });
+});
+
+describe("the installed command", () => {
+  const root = join(import.meta.dirname, "../..");
+  const { bin, engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+
+  const under = (t: TestContext, node: string) => {
+    const told = JSON.stringify({ ...process.versions, node });
+    const versions = `Object.defineProperty(process, "versions", { value: ${told} })`;
+    const preload = `data:text/javascript,${encodeURIComponent(versions)}`;
+    return child(t, process.execPath, ["--import", preload, join(root, bin.sluice), "version"]);
+  };
+
+  it("runs under each Node that `engines` names", async (t) => {
+    assert.equal(engines.node, "^24.15 || >=26");
+    for (const node of ["24.15.0", "26.0.0", "27.1.0"]) {
+      const sluice = under(t, node);
+      assert.equal(await sluice.ended, 0, sluice.err());
+      assert.equal(sluice.out(), `sluice 0.1.0, Node ${node}\n`);
+    }
+  });
+
+  it("says under any other, in one line, which is needed and how to get it", async (t) => {
+    for (const node of ["20.20.2", "24.14.9", "25.9.0"]) {
+      const sluice = under(t, node);
+      assert.equal(await sluice.ended, 69);
+      assert.match(sluice.err(), /^sluice: wanted Node 24\.15 [^\n]*26[^\n]*npm ci[^\n]*\n$/);
+      assert.ok(sluice.err().includes(node));
+    }
   });
 });

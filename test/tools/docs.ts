@@ -96,6 +96,18 @@ function never(): never {
   throw new Error("no flow is judged while pages are written");
 }
 
+/** What each exit code means, in the words of who reads it in a script. */
+const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
+  clean: "done, drained on a signal, or yes",
+  refused:
+    "no: `check` was refused, `policy check`, `expand` or `graph` found a fault, an expectation of `simulate` does not hold",
+  usage:
+    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run is at fault; the agent refuses the request as malformed",
+  unavailable:
+    "the address to listen on is in use or not to be had, or no agent answers `check`; also a Node too old for Sluice",
+  internal: "the start failed, something essential broke, or the stop did not end in time",
+};
+
 function errorsPage(): string {
   const reasons = Object.entries(RejectReason).filter(([, number]) => number !== RejectReason.none);
   return `${[
@@ -103,7 +115,7 @@ function errorsPage(): string {
     GENERATED,
     "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision, and its message never repeats the caller's input (but on connections that `server.grpc.transport` gives to the gRPC library, calls that are malformed below the message, such as those of an unknown method, are answered by the library, which names the method).",
     "## Errors",
-    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Sharper HTTP statuses: 404 unknown route, 405 known route with another method (with `allow`), 408 too slow, 413 body too large, 415 not JSON or encoded, 431 headers too large, 503 with `retry-after` while draining.',
+    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Sharper HTTP statuses: 404 unknown route (`GET /` lists those there are), 405 known route with another method (with `allow`), 408 too slow, 413 body too large, 415 not JSON or encoded, 431 headers too large, 503 with `retry-after` while draining.',
     table(
       ["code", "number", "HTTP"],
       Object.entries(CODES).map(([code, { number, http }]) => [`\`${code}\``, number, http]),
@@ -117,8 +129,8 @@ function errorsPage(): string {
     `Reject reasons on the wire: ${reasons.map(([name, number]) => `${name} ${number}`).join(", ")}. Where nothing else says so, a refused client gets 403.`,
     "## Exit codes",
     table(
-      ["name", "code"],
-      Object.entries(EXIT).map(([name, code]) => [name, code]),
+      ["code", "name", "when"],
+      Object.entries(EXITS).map(([name, when]) => [EXIT[name as keyof typeof EXIT], name, when]),
     ),
     "A second signal while draining ends the process with 128 plus the signal's number.",
   ].join("\n\n")}\n`;

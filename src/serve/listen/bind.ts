@@ -34,12 +34,17 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
 }
 
 /** An address in use may be free at the next start; a path where no socket can be made is a wrong setting. */
-function unusable({ path }: ListenOptions, cause: Error & { readonly code?: string }): Fault {
+function unusable(options: ListenOptions, cause: Error & { readonly code?: string }): Fault {
   const { code = cause.message } = cause;
   const inUse = code === "EADDRINUSE";
-  const why = inUse ? "the address is in use" : code;
-  const kind = path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
+  const remedy = "stop what listens there, or set another";
+  const why = inUse ? `the address is in use (${addressOf(options)}); ${remedy}` : code;
+  const kind = options.path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
   return new Fault(kind, `cannot listen on server.listener.addr: ${why}`);
+}
+
+function addressOf({ path, host = "", port }: ListenOptions): string {
+  return path ?? `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 /** Removes a socket file that nobody answers on. Anything else in its place is left alone and refused. */
