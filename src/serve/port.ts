@@ -16,7 +16,7 @@ import { type Binding, isLocal, readAddress, showAddress } from "./listen/addres
 import { bind } from "./listen/bind.ts";
 import { type Carriers, http2Of, makesFor } from "./listen/carrier.ts";
 import { Reception } from "./listen/reception.ts";
-import type { PortLog, PortSettings, ServerMeter } from "./settings.ts";
+import type { PortLog, PortSettings, RefusedConnection, ServerMeter } from "./settings.ts";
 import { healthOf } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
 import { openTlsDoor, type TlsDoor } from "./tls/door.ts";
@@ -67,7 +67,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const carriers = await carriersFor(options, services, http1.answerer, binding);
   const http2 = http2Of(carriers, binding.kind);
   const transports = [http1, ...http2.transports];
-  const reception = new Reception({ settings, clock, http1, http2: http2.carrierOf });
+  const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
+  const reception = new Reception({ settings, clock, http1, http2: http2.carrierOf, refused });
   const listener = listenerOf(options, reception);
   let tls: TlsDoor | undefined;
   const release = () => {
@@ -84,6 +85,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
         log,
         prefers: http2.prefers,
         admitted: (inner, tongue) => reception.admit(inner, tongue),
+        refused,
       });
       reception.useTls(tls);
     }
@@ -147,7 +149,7 @@ function withFrontPage(routes: readonly Route[], services: readonly Service[]): 
 }
 
 function listenerOf(
-  { settings, clock, log, maxConnections = MAX_CONNECTIONS }: PortOptions,
+  { settings, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
   reception: Reception,
 ): Server {
   const { keep_alive } = settings.listener;
@@ -162,6 +164,7 @@ function listenerOf(
   listener.maxConnections = maxConnections;
   let reported = Number.NEGATIVE_INFINITY;
   listener.on("drop", () => {
+    meter?.connectionRefused("too_many");
     if (clock.now() - reported < REPORT_EVERY_MS) return;
     reported = clock.now();
     log.warn("refused connections: too many are open", { most: maxConnections });

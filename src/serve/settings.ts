@@ -100,6 +100,25 @@ export const HTTP2_FAULTS = [
 
 export type Http2Fault = (typeof HTTP2_FAULTS)[number];
 
+/**
+ * Why a connection was closed before anything could be asked on it, whatever would have carried it, as
+ * `server_refused_connections_total` counts it.
+ */
+export const REFUSED_CONNECTIONS = [
+  /** More are open than are taken at once. */
+  "too_many",
+  /** Not in time: bytes that tell what it speaks, the TLS handshake, the preface and first SETTINGS of HTTP/2. */
+  ...["slow_first_bytes", "slow_tls_handshake", "slow_preface"],
+  /** The one where the other is spoken. */
+  ...["cleartext_on_tls", "tls_on_cleartext"],
+  /** A handshake that failed or broke off; a client's certificate whose common name is not allowed. */
+  ...["broken_tls_handshake", "client_name"],
+  /** HTTP/2 that begins with something else than its preface and SETTINGS, or breaks off before they are whole. */
+  "broken_preface",
+] as const;
+
+export type RefusedConnection = (typeof REFUSED_CONNECTIONS)[number];
+
 /** Counts for the port. Times are ms with fractions: whole ones would put most calls at 0. */
 export interface ServerMeter {
   grpcStarted(method: MeteredMethod): void;
@@ -107,6 +126,7 @@ export interface ServerMeter {
   grpcReceived(method: MeteredMethod): void;
   grpcSent(method: MeteredMethod): void;
   http2Fault(fault: Http2Fault): void;
+  connectionRefused(why: RefusedConnection): void;
   /** `route` is the pattern of the table, "" when no route matched; status 0 = nothing was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void;
 }

@@ -212,6 +212,12 @@ export const METRICS = {
     about:
       "What peers did against HTTP/2 or beyond its bounds on connections of the own transport (`server.grpc.transport`), by kind. Every kind is shown from 0.",
   },
+  server_refused_connections_total: {
+    type: "counter",
+    labels: ["reason"],
+    about:
+      "Connections that were closed before anything could be asked on them, over any transport. `too_many` are open; `slow_first_bytes`, `slow_tls_handshake`, `slow_preface`: not in time; `cleartext_on_tls`, `tls_on_cleartext`: the one where the other is spoken; `broken_tls_handshake`, `broken_preface` (the start of HTTP/2): failed or broken off; `client_name`: the common name of the client's certificate is not allowed. Connections that say nothing and leave are not counted. Every reason is shown from 0.",
+  },
 } as const satisfies Readonly<Record<string, MetricRow>>;
 
 export type MetricName = keyof typeof METRICS;

@@ -31,6 +31,13 @@ export const FAULTS_OF_HTTP2 = [
   ...["made_reset", "control_flood", "slow_headers", "slow_body", "slow_reader", "silent"],
 ] as const;
 
+/** The port's reasons to refuse a connection; a test compares them with the port's own list. */
+export const REASONS_OF_REFUSAL = [
+  ...["too_many", "slow_first_bytes", "slow_tls_handshake", "slow_preface", "cleartext_on_tls"],
+  ...["tls_on_cleartext", "broken_tls_handshake", "client_name", "broken_preface"],
+] as const;
+
+type ReasonOfRefusal = (typeof REASONS_OF_REFUSAL)[number];
 type FaultOfHttp2 = (typeof FAULTS_OF_HTTP2)[number];
 
 /** Names of the codes as dashboards for gRPC servers know them, by number. */
@@ -80,6 +87,7 @@ export class ServerMetrics implements Source {
   readonly #requests = new Map<string, Map<number, Map<string, HttpRow>>>();
   /** By place in the list of kinds. */
   readonly #faults = new Float64Array(FAULTS_OF_HTTP2.length);
+  readonly #refused = new Float64Array(REASONS_OF_REFUSAL.length);
 
   constructor({ grpc, http }: ServerMetricsSettings) {
     this.#grpcBounds = ascending(grpc.latency_buckets_ms).map((ms) => ms / 1_000);
@@ -110,6 +118,11 @@ export class ServerMetrics implements Source {
     this.#faults[at] = (this.#faults[at] ?? 0) + 1;
   }
 
+  connectionRefused(why: ReasonOfRefusal): void {
+    const at = REASONS_OF_REFUSAL.indexOf(why);
+    this.#refused[at] = (this.#refused[at] ?? 0) + 1;
+  }
+
   /** `route` is the pattern that answered, "" when none did; status 0 means that nothing was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void {
     const known = HTTP_METHODS.has(method) ? method : OTHER;
@@ -121,6 +134,8 @@ export class ServerMetrics implements Source {
   collect(to: Sink): void {
     for (const [at, fault] of FAULTS_OF_HTTP2.entries())
       to.number("http2_server_faults_total", [fault], this.#faults[at] ?? 0);
+    for (const [at, reason] of REASONS_OF_REFUSAL.entries())
+      to.number("server_refused_connections_total", [reason], this.#refused[at] ?? 0);
     for (const row of this.#calls.values()) tellCall(to, row);
     for (const statuses of this.#requests.values())
       for (const methods of statuses.values())

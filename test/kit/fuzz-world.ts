@@ -56,6 +56,7 @@ export class World {
       grpcReceived() {},
       grpcSent() {},
       httpRequest() {},
+      connectionRefused() {},
       http2Fault: (fault) => {
         this.faults[fault] = (this.faults[fault] ?? 0) + 1;
       },

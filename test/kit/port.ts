@@ -6,7 +6,13 @@ import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { Code } from "#base/fault.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
-import type { Http2Fault, PortLog, PortSettings, ServerMeter } from "#serve/settings.ts";
+import type {
+  Http2Fault,
+  PortLog,
+  PortSettings,
+  RefusedConnection,
+  ServerMeter,
+} from "#serve/settings.ts";
 
 export const realClock: Clock = {
   now: () => performance.now(),
@@ -73,15 +79,17 @@ export function memoryMeter() {
   const grpc: string[] = [];
   const handled: { path: string; code: Code; ms: number }[] = [];
   const faults: Http2Fault[] = [];
+  const refused: RefusedConnection[] = [];
   const meter: ServerMeter = {
     grpcStarted: ({ path, type }) => grpc.push(`started ${path} ${type}`),
     grpcHandled: ({ path }, code, ms) => handled.push({ path, code, ms }),
     grpcReceived: ({ path }) => grpc.push(`received ${path}`),
     grpcSent: ({ path }) => grpc.push(`sent ${path}`),
     http2Fault: (fault) => faults.push(fault),
+    connectionRefused: (why) => refused.push(why),
     httpRequest: (method, status, route, ms) => http.push({ method, status, route, ms }),
   };
-  return { meter, http, grpc, handled, faults };
+  return { meter, http, grpc, handled, faults, refused };
 }
 
 export interface TestPort extends Port {

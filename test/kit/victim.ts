@@ -55,6 +55,7 @@ const meter: ServerMeter = {
   grpcReceived() {},
   grpcSent() {},
   httpRequest() {},
+  connectionRefused() {},
   http2Fault(fault) {
     faults[fault] = (faults[fault] ?? 0) + 1;
   },

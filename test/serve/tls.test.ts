@@ -198,6 +198,7 @@ async function doorAt(
       asked.push(isLocalPeer(kind, socket));
       return prefers;
     },
+    refused: (why) => assert.fail(why),
     admitted: (socket, tongue) => {
       admitted.push({ tongue, local: isLocalPeer(kind, socket) });
       socket.destroy();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CODES, type Code } from "#base/fault.ts";
-import { HTTP2_FAULTS, type ServerMeter } from "#serve/settings.ts";
+import { HTTP2_FAULTS, REFUSED_CONNECTIONS, type ServerMeter } from "#serve/settings.ts";
 import { Metrics } from "#telemetry/metrics.ts";
-import { FAULTS_OF_HTTP2, ServerMetrics } from "#telemetry/server-metrics.ts";
+import { FAULTS_OF_HTTP2, REASONS_OF_REFUSAL, ServerMetrics } from "#telemetry/server-metrics.ts";
 
 function meter() {
   const metrics = new Metrics({
@@ -91,4 +91,15 @@ test("HTTP/2 faults are the port's, each is shown from 0 and counted by its own 
     for (let turn = 0; turn <= at; turn++) server.http2Fault(fault);
   for (const [at, fault] of HTTP2_FAULTS.entries())
     assert.equal(read("http2_server_faults_total", { fault }), at + 1, fault);
+});
+
+test("reasons to refuse connections are the port's, shown from 0 and counted by their own names", () => {
+  assert.deepEqual([...REASONS_OF_REFUSAL].sort(), [...REFUSED_CONNECTIONS].sort());
+  const { server, read } = meter();
+  const refused = (reason: string) => read("server_refused_connections_total", { reason });
+  for (const reason of REFUSED_CONNECTIONS) assert.equal(refused(reason), 0);
+  for (const [at, reason] of REFUSED_CONNECTIONS.entries())
+    for (let turn = 0; turn <= at; turn++) server.connectionRefused(reason);
+  for (const [at, reason] of REFUSED_CONNECTIONS.entries())
+    assert.equal(refused(reason), at + 1, reason);
 });

@@ -3,7 +3,7 @@
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Transport } from "../lifetime/transport.ts";
-import type { PortSettings } from "../settings.ts";
+import type { PortSettings, RefusedConnection } from "../settings.ts";
 import { greeted, type PlainTongue, peek, tongueOf } from "./tongue.ts";
 
 export interface ReceptionParts {
@@ -12,6 +12,17 @@ export interface ReceptionParts {
   readonly http1: Transport;
   /** By the connection: not every peer gets the same make of HTTP/2. */
   readonly http2: (socket: Socket) => Transport;
+  readonly refused: (why: RefusedConnection) => void;
+}
+
+/** What a connection is to say first. */
+interface Expected<Answer> {
+  readonly judge: (head: Buffer) => Answer | undefined;
+  /** 0 ms = no limit. */
+  readonly within: number;
+  readonly late: RefusedConnection;
+  /** It began and broke off. Where that is no fault, as nobody knows yet what it was to be: undefined. */
+  readonly broken: RefusedConnection | undefined;
 }
 
 /** Takes a connection that begins with TLS, and admits what is inside later. */
@@ -39,16 +50,24 @@ export class Reception {
   receive(socket: Socket): void {
     this.#all.add(socket);
     socket.once("close", () => this.#all.delete(socket));
-    this.#expect(socket, firstBytesWithin(this.#parts.settings));
-    peek(socket, tongueOf, (tongue) => {
-      this.#arrived(socket);
+    const within = firstBytesWithin(this.#parts.settings);
+    const expected = {
+      judge: tongueOf,
+      within,
+      late: "slow_first_bytes",
+      broken: undefined,
+    } as const;
+    this.#hear(socket, expected, (tongue) => {
       if (this.#tls === undefined) {
-        if (tongue === "tls") socket.destroy();
+        if (tongue === "tls") this.#refuse(socket, "tls_on_cleartext");
         else this.#enter(socket, tongue);
       } else if (tongue === "tls") {
         socket.allowHalfOpen = false;
         this.#tls.enter(socket);
-      } else refuseCleartext(socket);
+      } else {
+        this.#parts.refused("cleartext_on_tls");
+        refuseCleartext(socket);
+      }
     });
   }
 
@@ -61,10 +80,14 @@ export class Reception {
   /** Nobody new: connections that have not said what they want are closed. */
   turnAway(): void {
     this.#away = true;
-    for (const socket of [...this.#arriving.keys()]) socket.destroy();
+    for (const socket of [...this.#arriving.keys()]) {
+      this.#arrived(socket);
+      socket.destroy();
+    }
   }
 
   destroyAll(): void {
+    this.turnAway();
     for (const socket of [...this.#all]) socket.destroy();
   }
 
@@ -74,25 +97,51 @@ export class Reception {
       return;
     }
     // Over TLS this is a new socket: nobody has listened for its errors or its end yet.
-    this.#expect(socket, this.#parts.settings.grpc.connection_timeout);
-    peek(socket, greeted, (answer) => {
-      this.#arrived(socket);
+    const within = this.#parts.settings.grpc.connection_timeout;
+    const expected = {
+      judge: greeted,
+      within,
+      late: "slow_preface",
+      broken: "broken_preface",
+    } as const;
+    this.#hear(socket, expected, (answer) => {
       if (answer === "yes") this.#parts.http2(socket).inject(socket);
-      else socket.destroy();
+      else this.#refuse(socket, "broken_preface");
     });
   }
 
-  /** Destroys the connection when it has not arrived in time, or has failed. 0 ms = no limit. */
-  #expect(socket: Socket, ms: number): void {
+  /** Waits until the connection has said what is expected; destroys it when it has not in time, or has failed. */
+  #hear<Answer>(
+    socket: Socket,
+    { judge, within, late, broken }: Expected<Answer>,
+    heard: (answer: Answer) => void,
+  ): void {
     socket.on("error", destroyed);
-    socket.once("close", () => this.#arrived(socket));
-    const late = () => socket.destroy();
-    this.#arriving.set(socket, ms > 0 ? this.#parts.clock.alarm(ms, late) : () => undefined);
+    const ring = () => this.#refuse(socket, late);
+    this.#arriving.set(
+      socket,
+      within > 0 ? this.#parts.clock.alarm(within, ring) : () => undefined,
+    );
+    const done = (answer: Answer) => {
+      this.#arrived(socket);
+      heard(answer);
+    };
+    peek(socket, judge, done, (begun) => {
+      // Unless it was us who ended it.
+      if (this.#arrived(socket) && begun && broken !== undefined) this.#parts.refused(broken);
+    });
   }
 
-  #arrived(socket: Socket): void {
+  #refuse(socket: Socket, why: RefusedConnection): void {
+    this.#arrived(socket);
+    this.#parts.refused(why);
+    socket.destroy();
+  }
+
+  /** Nothing more is waited for; false: nothing was. */
+  #arrived(socket: Socket): boolean {
     this.#arriving.get(socket)?.();
-    this.#arriving.delete(socket);
+    return this.#arriving.delete(socket);
   }
 }
 

@@ -14,8 +14,11 @@ const TLS_HANDSHAKE = 0x16;
 /** RFC 9113 §4.1 and §6.5: the frame header, and the kind that must come first. */
 const FRAME_HEADER = 9;
 const SETTINGS = 0x04;
-/** RFC 9113 §4.2: what a peer may send before it knows our settings. */
-const MAX_FRAME = 16_384;
+/**
+ * Bytes of the first SETTINGS frame: 170 settings, of which there are a dozen. Connections whose handshake is not
+ * whole are not counted by what they make us keep, so it is to be little.
+ */
+export const MAX_FIRST_SETTINGS = 1_024;
 
 /** undefined: more bytes are needed. */
 export function tongueOf(head: Buffer): Tongue | undefined {
@@ -31,18 +34,20 @@ export function greeted(head: Buffer): "yes" | "broken" | undefined {
   if (PREFACE.compare(head, 0, seen, 0, seen) !== 0) return "broken";
   if (head.length < PREFACE.length + FRAME_HEADER) return undefined;
   const length = head.readUIntBE(PREFACE.length, 3);
-  if (head[PREFACE.length + 3] !== SETTINGS || length > MAX_FRAME) return "broken";
+  if (head[PREFACE.length + 3] !== SETTINGS || length > MAX_FIRST_SETTINGS) return "broken";
   return head.length < PREFACE.length + FRAME_HEADER + length ? undefined : "yes";
 }
 
 /**
  * Reads until `judge` has an answer, puts all bytes back and hands the answer on. A connection that ends
- * first is destroyed. `readable` and not `data`: a paused stream would stay paused for its next owner.
+ * first is destroyed, and `left` says whether anything had come of it. `readable` and not `data`: a paused stream
+ * would stay paused for its next owner.
  */
 export function peek<Answer>(
   socket: Socket,
   judge: (head: Buffer) => Answer | undefined,
   done: (answer: Answer) => void,
+  left: (begun: boolean) => void,
 ): void {
   let head: Buffer = Buffer.alloc(0);
   const readable = () => {
@@ -54,12 +59,15 @@ export function peek<Answer>(
       if (answer === undefined) continue;
       socket.off("readable", readable);
       socket.off("end", ended);
+      socket.off("close", closed);
       socket.unshift(head);
       done(answer);
       return;
     }
   };
   const ended = () => socket.destroy();
+  const closed = () => left(head.length > 0);
   socket.on("readable", readable);
   socket.on("end", ended);
+  socket.once("close", closed);
 }

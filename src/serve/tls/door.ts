@@ -6,7 +6,7 @@ import { createServer, type SecureContextOptions, type Server, type TLSSocket } 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { PlainTongue } from "../listen/tongue.ts";
-import type { PortLog, TlsSettings } from "../settings.ts";
+import type { PortLog, RefusedConnection, TlsSettings } from "../settings.ts";
 import { judgeMaterial, readMaterial } from "./material.ts";
 import { watchFiles } from "./watch.ts";
 
@@ -25,6 +25,7 @@ export interface TlsDoorParts {
   readonly prefers: (socket: Socket) => PlainTongue;
   /** Gets connections whose handshake is complete and whose client may enter. */
   readonly admitted: (socket: TLSSocket, tongue: PlainTongue) => void;
+  readonly refused: (why: RefusedConnection) => void;
 }
 
 /** Throws Faults. */
@@ -66,7 +67,7 @@ export async function openTlsDoor(parts: TlsDoorParts): Promise<TlsDoor> {
 }
 
 function serverOf(
-  { settings, handshakeTimeout, log, admitted }: TlsDoorParts,
+  { settings, handshakeTimeout, log, admitted, refused }: TlsDoorParts,
   context: SecureContextOptions,
   inOrder: readonly string[],
 ): Server {
@@ -84,13 +85,18 @@ function serverOf(
     socket.on("error", () => socket.destroy());
     if (allowed_cn !== "" && !(socket.authorized && commonName(socket) === allowed_cn)) {
       log.warn("refused a client certificate: its common name is not allowed");
+      refused("client_name");
       socket.destroy();
       return;
     }
     // RFC 9113 §3.3: HTTP/2 over TLS is agreed by ALPN, never guessed.
     admitted(socket, socket.alpnProtocol === "h2" ? "http2" : "http1");
   });
-  server.on("tlsClientError", (_error, socket) => socket.destroy());
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    const late = error.code === "ERR_TLS_HANDSHAKE_TIMEOUT";
+    refused(late ? "slow_tls_handshake" : "broken_tls_handshake");
+    socket.destroy();
+  });
   return server;
 }
 

@@ -36,6 +36,7 @@ async function received(t: TestContext) {
     clock: realClock,
     http1: http1.transport,
     http2: http2Of(makes, "tcp").carrierOf,
+    refused: (why) => assert.fail(why),
   });
   const server = createServer((socket) => reception.receive(socket)).listen(0);
   t.after(() => server.close());
