@@ -91,9 +91,9 @@ export function checkHttpJson(door: Door): HttpHandler {
     const judged = door.mind.judge(check);
     if (judged instanceof Pending) {
       check.http.keep();
-      return wait(judged, call.signal(), (verdict) => jsonReply(check.reply(verdict, call)));
+      return wait(judged, call.signal(), (verdict) => jsonReply(check.reply(verdict, call, false)));
     }
-    const reply = jsonReply(check.reply(judged, call));
+    const reply = jsonReply(check.reply(judged, call, call.copiesReply === true));
     check.http.release();
     spare = check;
     return reply;

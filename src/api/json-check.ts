@@ -69,11 +69,12 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     return true;
   }
 
-  reply(verdict: Verdict, call: Call): Buffer | string {
+  /** `lent`: the bytes are good until the next reply of any check. */
+  reply(verdict: Verdict, call: Call, lent: boolean): Buffer {
     const { shapes, json, nextId } = this.#door;
     call.reply(DECISION_ID, nextId());
     const answer = this.#answer.inPlace(this, this.labels, verdict, shapes);
-    return json.checkHttp(answer, answer.own ? this : undefined);
+    return json.checkHttp(answer, answer.own ? this : undefined, lent);
   }
 
   writeTelemetry(out: ProtoWriter): void {

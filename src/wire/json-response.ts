@@ -126,8 +126,8 @@ export class JsonAnswerWriter {
   readonly #binary = new CheckResponseWriter();
   readonly #out = new JsonWriter();
 
-  /** CheckHTTPResponse. `telemetry` has more labels than the check itself. */
-  checkHttp(answer: HttpAnswer, telemetry?: JsonTelemetryWriter): Buffer | string {
+  /** CheckHTTPResponse. `telemetry` has more labels than the check itself. `lent`: valid until the next is written. */
+  checkHttp(answer: HttpAnswer, telemetry?: JsonTelemetryWriter, lent = false): Buffer {
     const out = this.#out;
     out.reset();
     const { check, baggage } = answer;
@@ -141,7 +141,7 @@ export class JsonAnswerWriter {
     out.raw(METADATA);
     out.base64(this.#binary.write(check, telemetry));
     out.raw(METADATA_END);
-    return out.take();
+    return out.take(lent);
   }
 
   #accepted(baggage: string): void {
@@ -163,11 +163,11 @@ export class JsonAnswerWriter {
   }
 
   /** CheckResponse. */
-  check(reply: CheckReply): Buffer | string {
+  check(reply: CheckReply): Buffer {
     this.#out.reset();
     this.#out.raw(START);
     this.#check(reply, undefined);
-    return this.#out.take();
+    return this.#out.take(false);
   }
 
   /** From the start's value on. */

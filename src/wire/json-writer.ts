@@ -1,7 +1,6 @@
 // Writes JSON as bytes into one growing buffer that is used again for the next reply. What is the same in many
 // replies comes as fragments, encoded once; texts that need no escape are copied as they are.
 
-import { isAscii } from "node:buffer";
 import { Base64Writer, base64Length, MOST_KEPT } from "./base64.ts";
 import type { Span } from "./proto-reader.ts";
 import type { ProtoWriter } from "./proto-writer.ts";
@@ -34,10 +33,10 @@ export class JsonWriter {
     if (this.#bytes.length > MOST_KEPT) this.#bytes = Buffer.allocUnsafeSlow(FIRST_SIZE);
   }
 
-  /** What was written, as a copy of its own: text where it is ASCII, which HTTP/1.1 sends in one piece with its head. */
-  take(): Buffer | string {
+  /** What was written: a copy of its own, or `lent`, which the next reply overwrites. */
+  take(lent: boolean): Buffer {
     const all = this.#bytes.subarray(0, this.#at);
-    return isAscii(all) ? all.toString("latin1") : Buffer.from(all);
+    return lent ? all : Buffer.from(all);
   }
 
   raw(piece: Uint8Array): void {

@@ -1,6 +1,6 @@
 // An exchange over HTTP/1.1, carried by Node's own server.
 
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { HttpRequest } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
@@ -90,17 +90,15 @@ export class Http1Exchange extends HttpExchange {
     status: number,
     fields: readonly string[],
     body: Uint8Array | string,
-    length: number,
   ): boolean {
     const { around } = this;
     const response = this.#response;
     // Asked when the reply leaves: a drain may have begun since the request came.
     if (around.leaving || around.settings.disable_http_keep_alives)
       response.shouldKeepAlive = false;
-    response.writeHead(status, fields as string[]);
-    // As many bytes as characters: ASCII, which leaves without being encoded again.
-    if (typeof body === "string" && length === body.length) response.end(body, "latin1");
-    else response.end(body);
+    // The reason, too: what stands there may be of a reply that could not be sent.
+    response.writeHead(status, STATUS_CODES[status] ?? "", fields as string[]);
+    response.end(body);
     if (response.socket !== null && response.socket.writableLength === 0) return true;
     this.#await();
     return false;

@@ -11,6 +11,7 @@ import type { HttpSettings, PortLog, ServerMeter } from "../settings.ts";
 import type { Surroundings } from "./exchange.ts";
 import { Http1Exchange } from "./http1.ts";
 import { answererOf } from "./http2.ts";
+import { PlainLane } from "./plain.ts";
 import { refuseRaw } from "./reply.ts";
 import { Router } from "./router.ts";
 
@@ -39,6 +40,7 @@ class NodeTransport implements HttpTransport {
   readonly answerer: Answerer;
   readonly #around: Surroundings;
   readonly #server: Server;
+  readonly #plain: PlainLane;
   readonly #pending = new WeakMap<Socket, Http1Exchange>();
 
   constructor({ routes, settings, clock, log, meter }: HttpParts) {
@@ -56,12 +58,18 @@ class NodeTransport implements HttpTransport {
       else if (pending !== undefined) pending.afterReply(refuse);
       else refuse();
     });
+    this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
+      this.#server.emit("connection", socket);
+      socket.emit("data", rest);
+    });
     // Without it a server that does not listen enforces none of its timeouts.
     this.#server.emit("listening");
   }
 
   inject(socket: Socket): void {
-    this.#server.emit("connection", socket);
+    // Node's server says when it closes a connection, and that it does.
+    if (this.#around.settings.disable_http_keep_alives) this.#server.emit("connection", socket);
+    else this.#plain.enter(socket);
   }
 
   leave(): void {
@@ -71,6 +79,7 @@ class NodeTransport implements HttpTransport {
   drain(): void {
     this.#around.leaving = true;
     this.#around.draining = true;
+    this.#plain.closeIdle();
     this.#server.closeIdleConnections();
   }
 
@@ -85,6 +94,10 @@ class NodeTransport implements HttpTransport {
   }
 }
 
+function mostHead({ max_header_bytes }: HttpSettings): number {
+  return max_header_bytes || DEFAULT_MAX_HEADER_BYTES;
+}
+
 function serverOptions(settings: HttpSettings) {
   // Node takes whole milliseconds only.
   const whole = Math.ceil(settings.read_timeout);
@@ -92,7 +105,7 @@ function serverOptions(settings: HttpSettings) {
   const headers = whole === 0 ? head : Math.min(head, whole);
   const shortest = Math.min(...[headers, whole].filter((ms) => ms > 0), CHECK_EVERY_MS * 4);
   return {
-    maxHeaderSize: settings.max_header_bytes || DEFAULT_MAX_HEADER_BYTES,
+    maxHeaderSize: mostHead(settings),
     headersTimeout: headers,
     requestTimeout: whole,
     keepAliveTimeout: Math.ceil(settings.idle_timeout),
