@@ -1,5 +1,5 @@
 // The idle process on the servers' core: asks to be woken every millisecond and notes how late it is, which is
-// the machine's doing and nobody else's. `control.ts`; any message makes it tell and end.
+// the machine's doing and nobody else's. `control.ts` says when it is awake; any message makes it tell and end.
 
 import type { Window } from "./windows.ts";
 import { monotonic, Windows } from "./windows.ts";
@@ -17,6 +17,7 @@ function sleep(): void {
   setImmediate(sleep);
 }
 
+process.send?.("awake");
 process.on("message", () => {
   const told: readonly Window[] = late.all();
   process.send?.(told, () => process.exit());

@@ -10,11 +10,18 @@ const COLLECTIONS = 12;
 const REST_MS = 50;
 const SAMPLE_US = 500;
 const SAMPLE_BYTES = 4_096;
+/** How often the event loop is to come by. */
+const LOOK_MS = 1;
 
 function used(): number {
   // ArrayBuffers are part of `external`.
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
+}
+
+function computed(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
 }
 
 async function held(): Promise<number> {
@@ -29,6 +36,8 @@ async function held(): Promise<number> {
 function probe() {
   let session: Session | undefined;
   let collections: number | undefined;
+  let looks: NodeJS.Timeout | undefined;
+  let stretch = 0;
   const connect = async (): Promise<Session> => {
     const inspector = await import("node:inspector/promises");
     session = new inspector.Session();
@@ -65,6 +74,21 @@ function probe() {
       writeFileSync(file, JSON.stringify(stopped?.profile));
       return "";
     },
+    /** Looks for the longest that the event loop's thread computes before it comes by again. */
+    look() {
+      let last = computed();
+      looks = setInterval(() => {
+        const now = computed();
+        stretch = Math.max(stretch, now - last);
+        last = now;
+      }, LOOK_MS);
+      return "";
+    },
+    /** Milliseconds of that thread's processor time, which the machine's pauses are no part of. */
+    looked() {
+      clearInterval(looks);
+      return stretch;
+    },
     /** As the other profile, but of bytes on the heap, those that are free again included. */
     async allocations() {
       const started = await connect();
@@ -92,6 +116,8 @@ async function answer(asked: unknown): Promise<void> {
   else if (what === "profile") process.send?.(await answers.profile());
   else if (what === "allocations") process.send?.(await answers.allocations());
   else if (what === "allocated") process.send?.(await answers.allocated(argument));
+  else if (what === "look") process.send?.(answers.look());
+  else if (what === "looked") process.send?.(answers.looked());
   else if (what === "profiled") process.send?.(await answers.profiled(argument));
 }
 
