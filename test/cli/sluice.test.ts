@@ -2,7 +2,14 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  mkdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -482,6 +489,7 @@ describe("the installed command", () => {
 
   it("runs under each Node that `engines` names", async (t) => {
     assert.equal(engines.node, "^24.15 || >=26");
+    accessSync(join(root, bin.sluice), constants.X_OK);
     for (const node of ["24.15.0", "26.0.0", "27.1.0"]) {
       const sluice = under(t, node);
       assert.equal(await sluice.ended, 0, sluice.err());
