@@ -177,6 +177,7 @@ export class Connection implements Receiving {
   /** The socket is gone. */
   closed(): void {
     this.#state = "over";
+    this.#reader.forget();
     this.#receiver.closed();
     this.streams.drop();
   }
@@ -250,7 +251,7 @@ export class Connection implements Receiving {
     if (this.#state === "over") return;
     const last = Math.min(this.named, this.streams.last);
     if (thrown instanceof ConnectionFault) {
-      this.#shared.fault(thrown.fault);
+      if (thrown.fault !== undefined) this.#shared.fault(thrown.fault);
       this.frames.goAway(last, thrown.code, thrown.message);
     } else {
       this.#shared.broke(thrown);

@@ -6,9 +6,10 @@ import { ERROR } from "./frames.ts";
 /** Thrown while a frame is read; ends the connection. `message` is sent as debug data, so it repeats no input. */
 export class ConnectionFault extends Error {
   readonly code: number;
-  readonly fault: Http2Fault;
+  /** undefined: it has been counted. */
+  readonly fault: Http2Fault | undefined;
 
-  constructor(code: number, fault: Http2Fault, message: string) {
+  constructor(code: number, fault: Http2Fault | undefined, message: string) {
     super(message);
     this.code = code;
     this.fault = fault;

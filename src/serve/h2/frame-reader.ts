@@ -3,6 +3,7 @@
 
 import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
 import { ERROR, FLAG, FRAME, FRAME_HEAD, MAX_FRAME, uint31 } from "./frames.ts";
+import { SMALL_FRAME } from "./limits.ts";
 
 export interface FrameSink {
   /** A data frame begins; all of its `length`, padding included, counts for windows. */
@@ -18,6 +19,9 @@ export interface FrameSink {
     start: number,
     end: number,
   ): void;
+  /** Counts bytes that are kept of a frame in parts. False: too many are. */
+  hold(bytes: number): boolean;
+  release(bytes: number): void;
 }
 
 const PREFACE = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -42,6 +46,8 @@ export class FrameReader {
   /** A frame other than data that came in parts. */
   #parts: Buffer | undefined;
   #partsSeen = 0;
+  /** What it counts as kept. */
+  #held = 0;
 
   constructor(sink: FrameSink) {
     this.#sink = sink;
@@ -50,6 +56,13 @@ export class FrameReader {
   /** Number of the frame that has begun and is not whole; 0 between frames. */
   get midFrame(): number {
     return this.#headSeen > 0 || this.#left > 0 ? this.#count + 1 : 0;
+  }
+
+  /** Nothing more of a frame that is not whole will come, or be wanted. */
+  forget(): void {
+    this.#parts = undefined;
+    if (this.#held > 0) this.#sink.release(this.#held);
+    this.#held = 0;
   }
 
   /** Throws ConnectionFaults. */
@@ -139,7 +152,7 @@ export class FrameReader {
     this.#partsSeen += taken;
     this.#left -= taken;
     if (this.#left === 0) {
-      this.#parts = undefined;
+      this.forget();
       this.#sink.frame(this.#type, this.#flags, this.#stream, parts, 0, this.#partsSeen);
     }
     return at + taken;
@@ -149,10 +162,20 @@ export class FrameReader {
   #grown(parts: Buffer, more: number): Buffer {
     const needed = this.#partsSeen + more;
     if (needed <= parts.length) return parts;
-    const larger = Buffer.allocUnsafe(Math.min(this.#partsSeen + this.#left, 2 * needed));
+    const room = Math.min(this.#partsSeen + this.#left, 2 * needed);
+    if (room > SMALL_FRAME) this.#hold(room);
+    // Not of Node's pool, of which a few bytes would keep far more than is counted.
+    const larger = Buffer.allocUnsafeSlow(room);
     parts.copy(larger, 0, 0, this.#partsSeen);
     this.#parts = larger;
     return larger;
+  }
+
+  #hold(room: number): void {
+    if (!this.#sink.hold(room - this.#held)) {
+      throw new ConnectionFault(ERROR.calm, undefined, "too many frames are not whole");
+    }
+    this.#held = room;
   }
 
   #goOnData(chunk: Buffer, at: number, taken: number): number {

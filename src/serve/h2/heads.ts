@@ -107,10 +107,13 @@ export class HeadReader {
       throw new ConnectionFault(ERROR.calm, "header_list", "the header block is too large");
     }
     if (!this.#keeper.hold(size)) {
-      throw new ConnectionFault(ERROR.calm, "header_list", "too many header blocks are not whole");
+      throw new ConnectionFault(ERROR.calm, undefined, "too many header blocks are not whole");
     }
     unfinished.size += size;
-    unfinished.parts.push(Buffer.from(bytes.subarray(start, end)));
+    // Not of Node's pool, of which a few bytes would keep far more than is counted.
+    const part = Buffer.allocUnsafeSlow(size);
+    bytes.copy(part, 0, start, end);
+    unfinished.parts.push(part);
   }
 
   /** Head of a request; undefined when it is malformed. Throws when the block does not decode. */

@@ -30,6 +30,12 @@ export const MAX_HELD = 8 * 1024 * 1024;
 /** Bytes kept for all peers together. */
 export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
 
+/**
+ * A frame that comes in parts counts as kept once it takes more than this: common ones never do, and with a frame
+ * begun on every connection that a port takes this is 20 MiB.
+ */
+export const SMALL_FRAME = 2 * 1024;
+
 /** Bytes written to a socket that its peer has not taken; beyond it replies wait where they are counted. */
 export const MAX_UNTAKEN = 256 * 1024;
 

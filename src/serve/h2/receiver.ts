@@ -80,6 +80,14 @@ export class Receiver implements FrameSink {
     this.#received = 0;
   }
 
+  hold(bytes: number): boolean {
+    return this.#connection.hold(bytes);
+  }
+
+  release(bytes: number): void {
+    this.#connection.release(bytes);
+  }
+
   beginData(id: number, flags: number, length: number): void {
     if (this.#heads.open !== 0) throw protocolFault("a frame inside a header block");
     const { streams, guard } = this.#connection;

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ConnectionOptions, connect } from "node:tls";
-import { grpcStatus, PREFACE, type RawPeer, settings } from "../../kit/h2.ts";
+import { FULL, frame, grpcStatus, HEADERS, PREFACE, type RawPeer, settings } from "../../kit/h2.ts";
 import { until } from "../../kit/port.ts";
 import { authority, temporaryFolder } from "../../kit/tls.ts";
 import { victim } from "../../kit/watch.ts";
@@ -43,6 +43,20 @@ test("idle connections by the thousand", async (t) => {
     const peers: RawPeer[] = [];
     for (let made = 0; made < connections; made++) peers.push(await server.peer(t));
     await Promise.all(peers.map((peer) => peer.pong()));
+  });
+});
+
+test("connections by the thousand, each with a frame that is almost whole", async (t) => {
+  const server = await victim(t);
+  const connections = 2_000;
+  const almost = frame(HEADERS, 0, 1, Buffer.alloc(FULL)).subarray(0, -1);
+  const held = connections * (20 * KB + FULL);
+  const bound = { frames: connections, each: CONNECTION, held, peak: 160 * KB * KB };
+  await server.under(t, bound, async () => {
+    for (let made = 0; made < connections; made++) {
+      const peer = await server.peer(t);
+      await peer.send(almost);
+    }
   });
 });
 

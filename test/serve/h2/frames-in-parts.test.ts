@@ -1,0 +1,89 @@
+// Frames that are begun and not finished: what is kept of them counts, over all connections together, and is
+// given back.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { MAX_HELD, MAX_HELD_IN_ALL, SMALL_FRAME } from "#serve/h2/limits.ts";
+import {
+  data,
+  END_STREAM,
+  FULL,
+  frame,
+  GOAWAY,
+  grpcFields,
+  HEADERS,
+  headers,
+  message,
+  PING,
+  ping,
+} from "../../kit/h2.ts";
+import { block } from "../../kit/hpack-raw.ts";
+import { type MemoryPeer, memoryServer } from "../../kit/memory-peer.ts";
+
+const CALM = 11;
+/** Of a kind that nobody knows, so that it may come at any time. */
+const whole = frame(0x42, 0, 0, Buffer.alloc(FULL));
+const almost = whole.subarray(0, -1);
+const AT_ONCE = MAX_HELD_IN_ALL / FULL;
+
+const service = {
+  name: "test.Parts",
+  healthNames: [],
+  methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+} as const;
+
+test("frames that are almost whole, on more connections than there is room for", async (t) => {
+  const { connect, faults, transport } = memoryServer([service]);
+  t.after(() => transport.cut());
+  const peers: MemoryPeer[] = [];
+  t.after(() => {
+    for (const { socket } of peers) socket.destroy();
+  });
+  const attack = async () => {
+    const peer = await connect();
+    peers.push(peer);
+    await peer.send(almost);
+    return peer;
+  };
+  for (let made = 0; made < AT_ONCE; made++) await attack();
+  assert.deepEqual(faults, []);
+  for (let more = 1; more <= 3; more++) {
+    const peer = await attack();
+    assert.equal(peer.of(GOAWAY)[0]?.payload.readUInt32BE(4), CALM);
+    assert.equal(faults.length, more, "counted once each");
+    assert.equal(faults.at(-1), "too_many_bytes");
+  }
+
+  const honest = await connect();
+  peers.push(honest);
+  const head = headers(1, block(grpcFields("/test.Parts/Say")));
+  for (let at = 0; at < head.length; at += 5) await honest.send(head.subarray(at, at + 5));
+  await honest.send(data(1, message(Buffer.from("honest")), END_STREAM));
+  const small = frame(0x42, 0, 0, Buffer.alloc(SMALL_FRAME));
+  await honest.send(small.subarray(0, -1));
+  await honest.send(small.subarray(-1), ping());
+  assert.equal(honest.of(HEADERS, 1).length, 1 + 1, "small frames in parts are served meanwhile");
+  assert.equal(honest.of(PING).length, 1);
+
+  const [first, second] = peers;
+  await first?.send(whole.subarray(-1), ping());
+  assert.equal(first?.of(PING).length, 1);
+  second?.socket.destroy();
+  assert.equal((await attack()).of(GOAWAY).length, 0, "in the place of one that is whole");
+  assert.equal((await attack()).of(GOAWAY).length, 0, "in the place of one that left");
+  assert.equal((await attack()).of(GOAWAY).length, 1);
+});
+
+test("one connection may send as many frames in parts as it likes after each other", async (t) => {
+  const { connect, faults, transport } = memoryServer([service]);
+  t.after(() => transport.cut());
+  const peer = await connect();
+  t.after(() => peer.socket.destroy());
+  for (let sent = 0; sent < (2 * MAX_HELD) / FULL; sent++) {
+    for (let at = 0; at < whole.length; at += 5_000)
+      peer.socket.push(whole.subarray(at, at + 5_000));
+  }
+  await peer.send(ping());
+  assert.equal(peer.of(PING).length, 1, "the connection lives");
+  assert.deepEqual(faults, []);
+});
