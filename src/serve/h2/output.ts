@@ -108,7 +108,10 @@ export class Output {
     if (this.#turn > MAX_TURN) this.choked = true;
     // Behind what waits, little is copied: else each small frame to a peer that does not read would keep a chunk.
     if (socket.writableLength > 0 && this.#end < CHUNK / 2) {
-      socket.write(Buffer.from(chunk.subarray(0, this.#end)));
+      // Not of Node's pool: a few bytes that wait would keep 64 KiB of it.
+      const copy = Buffer.allocUnsafeSlow(this.#end);
+      chunk.copy(copy, 0, 0, this.#end);
+      socket.write(copy);
       this.#chunks.giveBack(chunk);
       if (socket.writableLength > MAX_UNTAKEN) this.choked = true;
       return;

@@ -54,7 +54,7 @@ export function peek<Answer>(
     for (;;) {
       const chunk: Buffer | null = socket.read();
       if (chunk === null) return;
-      head = head.length === 0 ? chunk : Buffer.concat([head, chunk]);
+      head = head.length === 0 ? chunk : joined(head, chunk);
       const answer = judge(head);
       if (answer === undefined) continue;
       socket.off("readable", readable);
@@ -70,4 +70,12 @@ export function peek<Answer>(
   socket.on("readable", readable);
   socket.on("end", ended);
   socket.once("close", closed);
+}
+
+/** In memory of its own: of Node's pool, a few bytes of a connection that waits would keep 64 KiB. */
+function joined(head: Buffer, chunk: Buffer): Buffer {
+  const both = Buffer.allocUnsafeSlow(head.length + chunk.length);
+  head.copy(both);
+  chunk.copy(both, head.length);
+  return both;
 }

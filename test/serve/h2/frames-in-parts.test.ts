@@ -2,8 +2,12 @@
 // given back.
 
 import assert from "node:assert/strict";
+import type { Socket } from "node:net";
+import { Duplex } from "node:stream";
 import { test } from "node:test";
+import { FrameReader } from "#serve/h2/frame-reader.ts";
 import { MAX_HELD, MAX_HELD_IN_ALL, SMALL_FRAME } from "#serve/h2/limits.ts";
+import { peek } from "#serve/listen/tongue.ts";
 import {
   data,
   END_STREAM,
@@ -15,10 +19,11 @@ import {
   headers,
   message,
   PING,
+  PREFACE,
   ping,
 } from "../../kit/h2.ts";
 import { block } from "../../kit/hpack-raw.ts";
-import { type MemoryPeer, memoryServer } from "../../kit/memory-peer.ts";
+import { type MemoryPeer, memoryServer, turns } from "../../kit/memory-peer.ts";
 
 const CALM = 11;
 /** Of a kind that nobody knows, so that it may come at any time. */
@@ -86,4 +91,45 @@ test("one connection may send as many frames in parts as it likes after each oth
   await peer.send(ping());
   assert.equal(peer.of(PING).length, 1, "the connection lives");
   assert.deepEqual(faults, []);
+});
+
+test("a frame in parts keeps about as much memory as has come of it", () => {
+  const kept: number[] = [];
+  const read = (part: Buffer) => {
+    const reader = new FrameReader({
+      beginData() {},
+      data() {},
+      frame: (_type, _flags, _stream, bytes, start, end) => {
+        assert.equal(end - start, part.length + 1);
+        kept.push(bytes.buffer.byteLength);
+      },
+      hold: () => true,
+      release() {},
+    });
+    const begun = frame(0x42, 0, 0, part, part.length + 1);
+    reader.read(Buffer.concat([PREFACE, begun]));
+    reader.read(Buffer.of(0));
+  };
+  const sizes = [1, 100, 3_000, FULL - 1];
+  for (const size of sizes) read(Buffer.alloc(size));
+  for (const [at, size] of sizes.entries()) assert.ok((kept[at] ?? 0) <= 2 * size, String(kept));
+});
+
+test("so does a connection that has yet to say what it speaks", async () => {
+  const socket = new Duplex({ read() {}, write() {} });
+  let most = 0;
+  const judge = (head: Buffer) => {
+    most = Math.max(most, head.buffer.byteLength);
+    return head.length === PREFACE.length ? true : undefined;
+  };
+  const heard = new Promise((resolve) => {
+    peek(socket as unknown as Socket, judge, resolve, () => undefined);
+  });
+  for (const byte of PREFACE) {
+    // As a socket gives it: in memory of its own.
+    socket.push(Buffer.alloc(1, byte));
+    await turns();
+  }
+  await heard;
+  assert.equal(most, PREFACE.length);
 });
