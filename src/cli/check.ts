@@ -170,7 +170,8 @@ function inWords({ check_response: response, denied_response: denied }: Answer):
   const refusal = `rejected: ${reason}, HTTP ${denied?.status}${retry ? `, retry after ${retry} s` : ""}`;
   const lines = [accepted ? "accepted" : refusal];
   for (const { policy_name, error } of response.classifier_infos) {
-    lines.push(`  classifier of ${policy_name}: ${error.replace("ERROR_", "")}`);
+    const told = error === "ERROR_NONE" ? "no error" : error.replace("ERROR_", "");
+    lines.push(`  classifier of ${policy_name}: ${told}`);
   }
   for (const decision of response.limiter_decisions) lines.push(`  ${limiterInWords(decision)}`);
   if (response.limiter_decisions.length === 0) lines.push("  no limiter spoke about this request");
@@ -181,10 +182,13 @@ function limiterInWords(decision: LimiterDecision): string {
   const [kind = "", info] = Object.entries(decision).find(([name]) => name.endsWith("_info")) ?? [];
   const { label = "", tokens_info: tokens } = (info ?? {}) as LimiterDecision[`${string}_info`];
   const said = decision.dropped ? "refuses" : "grants";
-  const missing = decision.reason === "LIMITER_REASON_KEY_NOT_FOUND" ? " (key label missing)" : "";
-  const left = tokens
-    ? `, ${round(tokens.remaining)} left of ${round(tokens.remaining + tokens.current)}`
-    : "";
+  const keyless = decision.reason === "LIMITER_REASON_KEY_NOT_FOUND";
+  const missing = keyless ? " (key label missing)" : "";
+  // Without a key no bucket was asked: its zeros say nothing.
+  const left =
+    tokens && !keyless
+      ? `, ${round(tokens.remaining)} left of ${round(tokens.remaining + tokens.current)}`
+      : "";
   const name = kind.replace("_info", "").replaceAll("_", " ");
   const key = label === "" ? "" : ` [${label}]`;
   return `${name} ${decision.policy_name}/${decision.component_id}${key} ${said}${missing}${left}`;
