@@ -6,6 +6,7 @@ import {
   accessSync,
   constants,
   mkdirSync,
+  readdirSync,
   readFileSync,
   symlinkSync,
   writeFileSync,
@@ -156,6 +157,8 @@ describe("sluice check", () => {
     const second = await run(ask);
     assert.equal(second.code, 1);
     assert.match(second.out, /^rejected: RATE_LIMITED, HTTP 429, retry after \d+ s\n/);
+    const keyless = await run(["check", "--address", address]);
+    assert.match(keyless.out, /rate limiter p\/root\.0 grants \(key label missing\)\n$/);
     const other = await run(["check", "--address", address, "--control-point", "elsewhere"]);
     assert.match(other.out, /no limiter spoke/);
   });
@@ -228,6 +231,21 @@ describe("sluice check", () => {
       assert.match(err, /^sluice: [^\n]+\n$/);
     }
   });
+});
+
+it("says of the sample policies what the README shows", async (t) => {
+  const root = join(import.meta.dirname, "../..");
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  const [, args = "", said] = /sluice -- check ([^\n]+)\n(accepted\n[^`]+)```/.exec(readme) ?? [];
+  const folder = join(root, "deploy/policies");
+  const policies = Object.fromEntries(
+    readdirSync(folder).map((file) => [file, readFileSync(join(folder, file), "utf8")]),
+  );
+  const { address } = await standalone(t, { policies });
+  const { out } = await run(["check", "--address", address, ...args.split(" ")]);
+  // There the user had asked once before.
+  const left = / \d left of/g;
+  assert.equal(out.replaceAll(left, " N left of"), said?.replaceAll(left, " N left of"));
 });
 
 describe("sluice policy check", () => {
