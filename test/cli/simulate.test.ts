@@ -61,6 +61,17 @@ describe("sluice simulate", () => {
     assert.match(out, /\n2 of 2 expectations hold\n$/);
   });
 
+  it("takes a directory of policies, dynamic configuration beside them left out", async (t) => {
+    const { level, scene } = files(t);
+    const folder = folderOf(t, {
+      "level.yaml": readFileSync(level, "utf8"),
+      "level.dynamic.yaml": "x: 1\n",
+    });
+    const { code, out, err } = await run(folder, "--scenario", scene);
+    assert.equal(code, 0, err);
+    assert.match(out, /^level \(/);
+  });
+
   it("ends with 1 when an expectation fails, and says what was measured", async (t) => {
     const { level, scene } = files(t, { scenario: SCENARIO.replace("at_most: 4", "at_most: 3") });
     const { code, out } = await run(level, "--scenario", scene);
