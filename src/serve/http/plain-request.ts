@@ -6,14 +6,15 @@
 const LONGEST_HEAD = 4_096;
 /** A body is in one chunk with its head, so it is shorter than what is read at once (64 KiB). */
 const MOST_DIGITS = 5;
-const BEGIN = Buffer.from("POST /");
-const VERSION = Buffer.from(" HTTP/1.1\r\n");
+const BEGIN = "POST /";
+const VERSION = " HTTP/1.1\r\n";
 const CONTENT_LENGTH = "content-length";
 
 const CARRIAGE_RETURN = 0x0d;
 const LINE_FEED = 0x0a;
 const TAB = 0x09;
 const SPACE = 0x20;
+const HYPHEN = 0x2d;
 const COLON = 0x3a;
 const LAST_VISIBLE = 0x7e;
 const SLASH = BEGIN.length - 1;
@@ -23,12 +24,6 @@ const OTHERWISE: ReadonlySet<string> = new Set([
   ...["transfer-encoding", "te", "trailer", "upgrade", "expect", "http2-settings"],
   ...["keep-alive", "proxy-connection"],
 ]);
-
-/** Letters of either case, digits and the hyphen. Other names are good, and rare. */
-const NAME = new Uint8Array(256);
-for (const letter of "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") {
-  NAME[letter.charCodeAt(0)] = 1;
-}
 
 export interface PlainRequest {
   /** Path and query. */
@@ -69,8 +64,10 @@ export function readPlain(chunk: Buffer, most: number): PlainRequest | undefined
   return headers["host"] === undefined ? undefined : { target, headers, chunk, bodyStart };
 }
 
-function says(chunk: Buffer, from: number, expected: Uint8Array): boolean {
-  for (let at = 0; at < expected.length; at++) if (chunk[from + at] !== expected[at]) return false;
+function says(chunk: Buffer, from: number, expected: string): boolean {
+  for (let at = 0; at < expected.length; at++) {
+    if (chunk[from + at] !== expected.charCodeAt(at)) return false;
+  }
   return true;
 }
 
@@ -82,11 +79,18 @@ function isPlain(name: string, value: string): boolean {
 
 function isLength(value: string): boolean {
   if (value.length === 0 || value.length > MOST_DIGITS) return false;
-  for (let at = 0; at < value.length; at++) {
-    const code = value.charCodeAt(at);
-    if (code < 0x30 || code > 0x39) return false;
-  }
+  for (let at = 0; at < value.length; at++) if (!isDigit(value.charCodeAt(at))) return false;
   return true;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
+}
+
+/** Letters of either case, digits and the hyphen. Other names are good, and rare. */
+function isOfName(byte: number): boolean {
+  const letter = byte | 0x20;
+  return (letter >= 0x61 && letter <= 0x7a) || isDigit(byte) || byte === HYPHEN;
 }
 
 function visibleEnd(chunk: Buffer, from: number, most: number): number {
@@ -100,7 +104,7 @@ function visibleEnd(chunk: Buffer, from: number, most: number): number {
 
 function nameEnd(chunk: Buffer, from: number, most: number): number {
   let at = from;
-  while (at < most && NAME[chunk[at] ?? 0] === 1) at++;
+  while (at < most && isOfName(chunk[at] ?? 0)) at++;
   return at;
 }
 
