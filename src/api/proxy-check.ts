@@ -50,8 +50,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   begin(message: Uint8Array, call: Call): void {
     const { http } = this;
     readAuthRequest(message, this.#door.names, http);
-    this.controlPoint =
-      call.header(CONTROL_POINT) ?? http.contextExtensions?.get(CONTROL_POINT) ?? "";
+    this.controlPoint = call.header(CONTROL_POINT) ?? http.controlPoint;
     requireControlPoint(this.controlPoint);
     this.deadline = call.deadline;
     this.#findServices(call);

@@ -2,7 +2,7 @@
 // written where the JSON door forwards to another server.
 
 import { Fault } from "#base/fault.ts";
-import { readPair, type SocketEnd, tooManyHeaders } from "./ext-authz.ts";
+import { type SocketEnd, tooManyHeaders } from "./ext-authz.ts";
 import {
   type HeaderList,
   type HeaderName,
@@ -85,6 +85,9 @@ export interface FlowEndRequest {
 /** Most labels of one flow, for the same reason as MAX_HEADERS. */
 export const MAX_LABELS = 1_000;
 
+/** Most cached values that one check may ask for: the reply answers each by its key. */
+export const MAX_CACHE_KEYS = 1_000;
+
 /** Headers whose names and values were taken apart already. */
 export class ListedHeaders implements HeaderList {
   readonly names: HeaderName[] = [];
@@ -115,6 +118,10 @@ export function tooManyRefs(): Fault {
 
 export function tooManyLabels(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_LABELS} labels`, { http: 413 });
+}
+
+export function tooManyCacheKeys(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_CACHE_KEYS} cache keys`, { http: 413 });
 }
 
 export function readCheckHttpRequest(message: Uint8Array, names: HeaderNames): CheckHttpRequest {
@@ -224,7 +231,7 @@ export function readCheckRequest(message: Uint8Array): CheckRequest {
   let controlPoint = "";
   let rampMode = false;
   let expectEnd = false;
-  let cacheLookup: CacheLookup | undefined;
+  let cacheLookup: LookupInHand | undefined;
   while (reader.at < end) {
     const field = reader.tag(end);
     const { wire } = reader;
@@ -234,23 +241,42 @@ export function readCheckRequest(message: Uint8Array): CheckRequest {
       if (labels.size > MAX_LABELS) throw tooManyLabels();
     } else if (field === 3 && wire === VARINT) rampMode = reader.bool(end);
     else if (field === 4 && wire === BYTES) {
-      cacheLookup = readLookup(reader, reader.sub(end), cacheLookup);
+      cacheLookup ??= { resultKey: "", globalKeys: [] };
+      readLookup(reader, reader.sub(end), cacheLookup);
     } else if (field === 5 && wire === VARINT) expectEnd = reader.bool(end);
     else reader.skip(field, end);
   }
   return { controlPoint, labels, rampMode, expectEnd, cacheLookup };
 }
 
-function readLookup(reader: ProtoReader, end: number, known: CacheLookup | undefined): CacheLookup {
-  let resultKey = known?.resultKey ?? "";
-  const globalKeys = [...(known?.globalKeys ?? [])];
+/** One entry of a map from string to string. */
+function readPair(reader: ProtoReader, end: number, into: Map<string, string>): void {
+  let key = "";
+  let value = "";
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 2 && reader.wire === BYTES) resultKey = reader.text(end);
-    else if (field === 3 && reader.wire === BYTES) globalKeys.push(reader.text(end));
+    if (field === 1 && reader.wire === BYTES) key = reader.text(end);
+    else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
     else reader.skip(field, end);
   }
-  return { resultKey, globalKeys };
+  into.set(key, value);
+}
+
+/** One for the whole message: parts of it may come any number of times. */
+interface LookupInHand extends CacheLookup {
+  resultKey: string;
+  readonly globalKeys: string[];
+}
+
+function readLookup(reader: ProtoReader, end: number, into: LookupInHand): void {
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 2 && reader.wire === BYTES) into.resultKey = reader.text(end);
+    else if (field === 3 && reader.wire === BYTES) {
+      if (into.globalKeys.length >= MAX_CACHE_KEYS) throw tooManyCacheKeys();
+      into.globalKeys.push(reader.text(end));
+    } else reader.skip(field, end);
+  }
 }
 
 export function readFlowEndRequest(message: Uint8Array): FlowEndRequest {

@@ -39,6 +39,7 @@ class Parts {
   readonly id = new Span();
   readonly body = new Span();
   readonly rawBody = new Span();
+  readonly controlPoint = new Span();
   readonly source = new SocketPart();
   readonly destination = new SocketPart();
   /** Of the varint; -1 where there is none. */
@@ -53,6 +54,7 @@ class Parts {
     this.id.clear();
     this.body.clear();
     this.rawBody.clear();
+    this.controlPoint.clear();
     this.source.clear();
     this.destination.clear();
     this.size = -1;
@@ -61,6 +63,9 @@ class Parts {
 
 /** Headers that a request has room for from the start. */
 const FIRST_HEADERS = 64;
+/** More entries of `context_extensions` than any operator writes: beyond it the request is refused. */
+const MAX_EXTENSIONS = 1_000;
+const CONTROL_POINT = Buffer.from("control-point");
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -70,18 +75,23 @@ const NOTHING = Buffer.alloc(0);
 export class AuthRequest implements HeaderList {
   /** Whether the caller described an HTTP request at all. */
   hasHttp = false;
-  contextExtensions: Map<string, string> | undefined;
   repeated: "last" | "join" = "last";
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
   readonly #short = new ShortTexts();
   #count = 0;
+  #extensions = 0;
   /** Start and end of each header's value. */
   #values = new Int32Array(2 * FIRST_HEADERS);
 
   get bytes(): Buffer {
     return this.#reader.bytes;
+  }
+
+  /** `context_extensions["control-point"]`, empty where there is none. */
+  get controlPoint(): string {
+    return this.parts.controlPoint.text(this.bytes);
   }
 
   get method(): string {
@@ -163,7 +173,7 @@ export class AuthRequest implements HeaderList {
   /** For `readAuthRequest`: nothing is known yet of what these bytes say. */
   begin(message: Uint8Array): ProtoReader {
     this.hasHttp = false;
-    this.contextExtensions = undefined;
+    this.#extensions = 0;
     this.repeated = "last";
     this.parts.clear();
     this.#count = 0;
@@ -183,6 +193,12 @@ export class AuthRequest implements HeaderList {
     this.#count = at + 1;
   }
 
+  /** Counts an entry of `context_extensions`, whatever its name. */
+  countExtension(): void {
+    this.#extensions += 1;
+    if (this.#extensions > MAX_EXTENSIONS) throw tooManyExtensions();
+  }
+
   /** From here on headers come as the raw list, which replaces the map. */
   useHeaderMap(): void {
     if (this.repeated === "join") return;
@@ -199,6 +215,12 @@ export class AuthRequest implements HeaderList {
     larger.set(this.#values);
     this.#values = larger;
   }
+}
+
+function tooManyExtensions(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_EXTENSIONS} context extensions`, {
+    http: 431,
+  });
 }
 
 export function tooManyHeaders(): Fault {
@@ -240,24 +262,41 @@ function readAttributes(
     } else if (field === 2) {
       readPeer(reader, reader.sub(end), request.parts.destination);
     } else if (field === 4) readRequest(reader, reader.sub(end), request, names);
-    else if (field === 10) {
-      request.contextExtensions ??= new Map();
-      readPair(reader, reader.sub(end), request.contextExtensions);
-    } else reader.skip(field, end);
+    else if (field === 10) readExtension(reader, reader.sub(end), request);
+    else reader.skip(field, end);
   }
 }
 
-/** One entry of a map from string to string. */
-export function readPair(reader: ProtoReader, end: number, into: Map<string, string>): void {
-  let key = "";
-  let value = "";
+/** An entry of `context_extensions`. Of all that an operator wrote into them only the control point is read here. */
+function readExtension(reader: ProtoReader, end: number, request: AuthRequest): void {
+  request.countExtension();
+  let named = false;
+  let start = 0;
+  let stop = 0;
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 1 && reader.wire === BYTES) key = reader.text(end);
-    else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
-    else reader.skip(field, end);
+    if (reader.wire === BYTES && (field === 1 || field === 2)) {
+      const next = reader.sub(end);
+      if (field === 1) named = isControlPoint(reader.bytes, reader.at, next);
+      else {
+        start = reader.at;
+        stop = next;
+      }
+      reader.at = next;
+    } else reader.skip(field, end);
   }
-  into.set(key, value);
+  if (!named) return;
+  const { controlPoint } = request.parts;
+  controlPoint.start = start;
+  controlPoint.end = stop;
+}
+
+function isControlPoint(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start !== CONTROL_POINT.length) return false;
+  for (let at = 0; at < CONTROL_POINT.length; at++) {
+    if (bytes[start + at] !== CONTROL_POINT[at]) return false;
+  }
+  return true;
 }
 
 /** Address of a peer; pipes and internal addresses have none that a service could be known by. */

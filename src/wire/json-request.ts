@@ -9,8 +9,10 @@ import {
   type FlowEndRequest,
   type InflightRef,
   ListedHeaders,
+  MAX_CACHE_KEYS,
   MAX_LABELS,
   MAX_REFS,
+  tooManyCacheKeys,
   tooManyLabels,
   tooManyRefs,
 } from "./check-request.ts";
@@ -175,10 +177,10 @@ function readLookup(value: unknown): CacheLookup | undefined {
   const fields = readFields(value, LOOKUP, "cache_lookup_request");
   if (fields === undefined) return undefined;
   readText(fields[1], "cache_lookup_request.control_point");
-  return {
-    resultKey: readText(fields[2], "cache_lookup_request.result_cache_key"),
-    globalKeys: readTexts(fields[3], "cache_lookup_request.global_cache_keys"),
-  };
+  const resultKey = readText(fields[2], "cache_lookup_request.result_cache_key");
+  const globalKeys = readTexts(fields[3], "cache_lookup_request.global_cache_keys");
+  if (globalKeys.length > MAX_CACHE_KEYS) throw tooManyCacheKeys();
+  return { resultKey, globalKeys };
 }
 
 export function flowEndFromJson(body: Uint8Array): FlowEndRequest {

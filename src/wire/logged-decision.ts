@@ -15,6 +15,9 @@ export interface LoggedDecision {
   readonly expectEnd: boolean;
 }
 
+/** A flow matches a handful: whatever has more is no decision of ours. */
+const MAX_METERS = 1_000;
+
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 /** Throws INVALID_ARGUMENT when the text is no base64, or what it holds no such message or beyond bounds. */
@@ -29,8 +32,10 @@ export function readLoggedDecision(base64: string): LoggedDecision {
   while (reader.at < end) {
     const field = reader.tag(end);
     if (field === 8 && reader.wire === VARINT) accepted = reader.uint32(end) === 0;
-    else if (field === 11 && reader.wire === BYTES) meters.add(meterName(reader, reader.sub(end)));
-    else if (field === 12 && reader.wire === BYTES) {
+    else if (field === 11 && reader.wire === BYTES) {
+      meters.add(meterName(reader, reader.sub(end)));
+      if (meters.size > MAX_METERS) throw tooManyMeters();
+    } else if (field === 12 && reader.wire === BYTES) {
       const slot = slotOf(reader, reader.sub(end));
       if (slot.requestId !== "") slots.push(slot);
       if (slots.length > MAX_REFS) throw tooManyRefs();
@@ -38,6 +43,10 @@ export function readLoggedDecision(base64: string): LoggedDecision {
     else reader.skip(field, end);
   }
   return { accepted, fluxMeters: [...meters], slots, expectEnd };
+}
+
+function tooManyMeters(): Fault {
+  return new Fault("INVALID_ARGUMENT", `more than ${MAX_METERS} flux meters`);
 }
 
 function meterName(reader: ProtoReader, end: number): string {

@@ -14,6 +14,9 @@ const FIXED32 = 5;
 /** Deepest nesting of unknown groups that is skipped; libraries use the same order of magnitude. */
 const MAX_GROUPS = 64;
 
+/** High halves of numbers that a double holds exactly are between this and its negative. */
+const EXACT = 1 << 21;
+
 export function malformed(): Fault {
   return new Fault("INVALID_ARGUMENT", "the message is not valid protobuf");
 }
@@ -46,6 +49,9 @@ export class ProtoReader {
   at = 0;
   /** Wire type of the tag that was read last. */
   wire = 0;
+  /** Halves of the 64-bit number that was read last, both signed. */
+  #low = 0;
+  #high = 0;
 
   constructor(bytes: Uint8Array) {
     this.bytes = asBuffer(bytes);
@@ -93,44 +99,42 @@ export class ProtoReader {
   }
 
   bool(end: number): boolean {
-    return this.int64(end) !== 0n;
+    this.#varint64(end);
+    return (this.#low | this.#high) !== 0;
   }
 
   /** A signed 64-bit varint. */
   int64(end: number): bigint {
-    let value = 0n;
-    for (let shift = 0n; shift < 70n; shift += 7n) {
+    this.#varint64(end);
+    return (BigInt(this.#high) << 32n) | BigInt(this.#low >>> 0);
+  }
+
+  /** A signed 64-bit varint as decimal text, without a bigint where a double is exact. */
+  int64Text(end: number): string {
+    this.#varint64(end);
+    const high = this.#high;
+    if (high < -EXACT || high >= EXACT) {
+      return String((BigInt(high) << 32n) | BigInt(this.#low >>> 0));
+    }
+    return String(high * 0x100000000 + (this.#low >>> 0));
+  }
+
+  /** Reads 64 bits into two halves: bigints cost so much that a message full of them would be an attack. */
+  #varint64(end: number): void {
+    let low = 0;
+    let high = 0;
+    for (let shift = 0; shift < 70; shift += 7) {
       const byte = this.at < end ? (this.bytes[this.at++] ?? 0) : this.#cut();
-      value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) return BigInt.asIntN(64, value);
+      const bits = byte & 0x7f;
+      if (shift < 32) low |= bits << shift;
+      if (shift > 28) high |= bits << (shift - 32);
+      else if (shift === 28) high = bits >>> 4;
+      if (byte >= 0x80) continue;
+      this.#low = low;
+      this.#high = high;
+      return;
     }
     throw malformed();
-  }
-
-  /** A signed 64-bit varint as decimal text, without a bigint for the common small ones. */
-  int64Text(end: number): string {
-    const start = this.at;
-    if (this.#isMinusOne(start, end)) {
-      this.at = start + 10;
-      return "-1";
-    }
-    let value = 0;
-    let scale = 1;
-    for (let index = 0; index < 7; index++) {
-      const byte = this.at < end ? (this.bytes[this.at++] ?? 0) : this.#cut();
-      value += (byte & 0x7f) * scale;
-      if (byte < 0x80) return String(value);
-      scale *= 128;
-    }
-    this.at = start;
-    return this.int64(end).toString();
-  }
-
-  /** -1 as a varint, what proxies send for an unknown size: nine bytes of ones and a last one. */
-  #isMinusOne(start: number, end: number): boolean {
-    if (start + 10 > end || this.bytes[start + 9] !== 1) return false;
-    for (let at = start; at < start + 9; at++) if (this.bytes[at] !== 0xff) return false;
-    return true;
   }
 
   double(end: number): number {

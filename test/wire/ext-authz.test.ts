@@ -38,7 +38,7 @@ function ours(request: AuthRequest) {
     headers,
     source: request.source,
     destination: request.destination,
-    extensions: request.contextExtensions ?? new Map(),
+    controlPoint: request.controlPoint,
   };
 }
 
@@ -76,7 +76,7 @@ function theirs(message: CheckRequest) {
     headers,
     source: socketOf(attributes?.source),
     destination: socketOf(attributes?.destination),
-    extensions: new Map(Object.entries(attributes?.contextExtensions ?? {})),
+    controlPoint: attributes?.contextExtensions["control-point"] ?? "",
   };
 }
 
@@ -88,6 +88,10 @@ const text = fc.oneof(
 const key = fc.oneof(
   fc.constantFrom("user-agent", "user_id", ":authority", "X-Mixed", ""),
   fc.string({ maxLength: 8 }).filter((name) => name !== "__proto__"),
+);
+const extension = fc.oneof(
+  fc.constantFrom("control-point", "control-poinT", "control-points"),
+  key,
 );
 const unknown = fc.array(
   fc.oneof(
@@ -194,7 +198,7 @@ const request = fc.record({
         }),
         { nil: undefined },
       ),
-      contextExtensions: fc.dictionary(key, text, { maxKeys: 3, noNullPrototype: true }),
+      contextExtensions: fc.dictionary(extension, text, { maxKeys: 3, noNullPrototype: true }),
       tlsSession: fc.constant({ sni: "x" }),
     }),
     { nil: undefined },
