@@ -92,6 +92,8 @@ export const HTTP2_FAULTS = [
   ...["malformed_request", "stream"],
   /** Beyond a bound: fields of a request, frames of one header block, calls at once, bytes kept. */
   ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes"],
+  /** A compressed message that is too long or broken, or too many that grow enormously. */
+  "inflate",
   /** Too often in too short a time: calls taken back, resets provoked from us, frames that carry nothing. */
   ...["rapid_reset", "made_reset", "control_flood"],
   /** Not in time: header blocks, bodies, taking replies, answering a ping. */

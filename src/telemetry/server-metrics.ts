@@ -27,8 +27,16 @@ const NOTHING_SENT = 499;
 /** The port's kinds of HTTP/2 faults; a test compares them with the port's own list. */
 export const FAULTS_OF_HTTP2 = [
   ...["protocol", "compression", "flow_control", "frame_size", "malformed_request", "stream"],
-  ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes", "rapid_reset"],
-  ...["made_reset", "control_flood", "slow_headers", "slow_body", "slow_reader", "silent"],
+  ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes", "inflate"],
+  ...[
+    "rapid_reset",
+    "made_reset",
+    "control_flood",
+    "slow_headers",
+    "slow_body",
+    "slow_reader",
+    "silent",
+  ],
 ] as const;
 
 /** The port's reasons to refuse a connection; a test compares them with the port's own list. */

@@ -32,6 +32,8 @@ export class FakeStream implements Stream {
   closed = false;
   held = 0;
   credited = 0;
+  /** Broken calls that it was made to pay for. */
+  charged = 0;
   /** Work goes on. */
   working = false;
   /** Whole replies that were sent at once. */
@@ -113,6 +115,10 @@ export class FakeStream implements Stream {
     if (this.closed) return;
     assert.ok(bytes <= this.held, "released more than was held");
     this.held -= bytes;
+  }
+
+  charge(calls: number): void {
+    this.charged += calls;
   }
 
   work(): void {

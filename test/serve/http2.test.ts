@@ -68,6 +68,10 @@ class FakeStream implements Stream {
     assert.ok(this.held >= 0, "more was released than was held");
   }
 
+  charge(calls: number): void {
+    assert.fail(`${calls} broken calls to pay for`);
+  }
+
   work(): void {
     this.working++;
   }

@@ -7,12 +7,12 @@ import type { Stream } from "../h2/exchange.ts";
 import type { FixedBlock } from "../h2/hpack/encoder.ts";
 import type { Call } from "../handler.ts";
 import type { PortLog, ServerMeter } from "../settings.ts";
-import type { Inflater } from "./inflater.ts";
+import type { Inflater, Owner } from "./inflater.ts";
 import { PREFIX } from "./message-reader.ts";
 import { firstValue, sendable } from "./metadata.ts";
 import { failureOf, givenUp, type MethodRow } from "./methods.ts";
 import type { GrpcRequest } from "./request.ts";
-import { LATE, type Refusal, statusFields } from "./status.ts";
+import { LATE, type Refusal, SLOW, statusFields } from "./status.ts";
 
 /** What all calls share. */
 export interface Door {
@@ -31,7 +31,7 @@ export interface Door {
 /** Longest time that a timer takes, ms; it would ring at once for a longer one. */
 const LONGEST_ALARM = 2 ** 31 - 1;
 
-export abstract class RunningCall implements Call {
+export abstract class RunningCall implements Call, Owner {
   protected readonly door: Door;
   protected readonly stream: Stream;
   protected readonly request: GrpcRequest;
@@ -103,6 +103,22 @@ export abstract class RunningCall implements Call {
   protected told(reason: Refusal): Fault {
     this.#told ??= new Fault(reason.code, reason.message);
     return this.#told;
+  }
+
+  get connection(): object {
+    return this.stream.socket;
+  }
+
+  inflated(price: number, failed: boolean): void {
+    if (failed) this.door.meter?.http2Fault("inflate");
+    this.stream.charge(price, "inflate");
+  }
+
+  /** The request, or a message of it, took longer than it may. */
+  slow(): boolean {
+    if (this.#ended) return false;
+    this.refuse(SLOW);
+    return true;
   }
 
   /** The caller went away. */

@@ -7,15 +7,7 @@ import { type Door, RunningCall } from "./call.ts";
 import { MessageReader } from "./message-reader.ts";
 import type { MethodRow } from "./methods.ts";
 import type { GrpcRequest } from "./request.ts";
-import {
-  LATE,
-  NO_MESSAGE,
-  type Refusal,
-  SLOW,
-  TOO_MUCH,
-  TRUNCATED,
-  TWO_MESSAGES,
-} from "./status.ts";
+import { LATE, NO_MESSAGE, type Refusal, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./status.ts";
 
 /** What a waiting message costs beside its bytes: empty ones in any number are not free. */
 const ENTRY = 256;
@@ -69,11 +61,13 @@ export class StreamCall extends RunningCall implements Exchange {
     this.#room = undefined;
   }
 
-  /** Streams may be as slow as they are; one message may not. */
-  slow(): boolean {
-    if (this.row.client) return false;
-    this.refuse(SLOW);
-    return true;
+  /**
+   * Between two messages a stream may take its time, but not within one, as what has come of it is kept. While the
+   * handler does not wait for it, the peer may lack the window to send the rest.
+   */
+  get begun(): number {
+    if (!this.row.client) return 1;
+    return this.#reader.begun && this.#more !== undefined ? this.#count + 1 : 0;
   }
 
   protected override forget(): void {

@@ -4,7 +4,7 @@
 import type { Exchange } from "../h2/exchange.ts";
 import { RunningCall } from "./call.ts";
 import { isOneMessage, MessageReader, PREFIX } from "./message-reader.ts";
-import { LATE, NO_MESSAGE, SLOW, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./status.ts";
+import { LATE, NO_MESSAGE, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./status.ts";
 
 export class UnaryCall extends RunningCall implements Exchange {
   #reader: MessageReader | undefined;
@@ -23,11 +23,6 @@ export class UnaryCall extends RunningCall implements Exchange {
   }
 
   drained(): void {}
-
-  slow(): boolean {
-    this.refuse(SLOW);
-    return true;
-  }
 
   protected override forget(): void {
     this.#reader = undefined;

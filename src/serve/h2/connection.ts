@@ -211,6 +211,10 @@ export class Connection implements Receiving {
     this.#shared.release(bytes);
   }
 
+  charge(calls: number, fault: Http2Fault): void {
+    if (!this.guard.pays(calls)) this.fail(ERROR.calm, fault, "too many calls that cost too much");
+  }
+
   blocked(stream: H2Stream): void {
     this.streams.block(stream);
   }

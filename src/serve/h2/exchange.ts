@@ -2,6 +2,7 @@
 // windows and header blocks; what a request means is the business of its Exchange.
 
 import type { Duplex } from "node:stream";
+import type { Http2Fault } from "../settings.ts";
 import type { FixedBlock } from "./hpack/encoder.ts";
 
 /**
@@ -42,7 +43,12 @@ export interface Exchange {
   gone(): void;
   /** Everything that was written is out: there is room for more. */
   drained(): void;
-  /** The request is not whole although it has had `read_timeout`. Whether the exchange refuses it, or lets it be. */
+  /**
+   * For requests that may last: which of their parts the peer has begun and is to finish, as a number that changes
+   * with it; 0: none. Without it the request as a whole is the part.
+   */
+  readonly begun?: number;
+  /** That part is not whole although it has had `read_timeout`. Whether the exchange refuses it, or lets it be. */
   slow(): boolean;
 }
 
@@ -83,6 +89,11 @@ export interface Stream {
    */
   hold(bytes: number): boolean;
   release(bytes: number): void;
+  /**
+   * The peer made work that cost us as much as so many broken calls, and its connection pays for it out of the same
+   * budget; beyond it, it ends with this fault. Not to be called in the turn of `data`.
+   */
+  charge(calls: number, fault: Http2Fault): void;
   /**
    * Work goes on that the stream's end does not end at once (a handler that waits). Until `rest` it counts as one of
    * the connection's streams, so that calls which are made and taken back do not pile up.

@@ -35,6 +35,12 @@ export class Guard {
     }
   }
 
+  /** The peer made work that is worth so many broken calls. False: it was too much. */
+  pays(calls: number): boolean {
+    this.#resets -= calls;
+    return this.#resets >= 0;
+  }
+
   /** A call was answered. */
   answered(): void {
     if (this.#resets < RESET_BURST) this.#resets++;

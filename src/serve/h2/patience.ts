@@ -70,15 +70,22 @@ export class Watch {
   }
 
   #stream(stream: H2Stream): void {
-    const age = this.#connection.now - stream.born;
-    if (!stream.heard && !stream.slow && this.#over(age, this.#patience.request)) {
-      stream.slow = true;
-      if (stream.exchange?.slow() === true) this.#connection.fault("slow_body");
-    }
+    if (!stream.heard) this.#request(stream);
     if (stream.waits && this.#over(++stream.stuck, this.#patience.reply)) {
       this.#connection.fault("slow_reader");
       stream.break(ERROR.cancel);
     }
+  }
+
+  #request(stream: H2Stream): void {
+    const { now } = this.#connection;
+    const begun = stream.exchange?.begun ?? 1;
+    if (begun !== stream.begun) {
+      stream.begun = begun;
+      stream.since = now - 1;
+    }
+    if (begun === 0 || !this.#over(now - stream.since, this.#patience.request)) return;
+    if (stream.exchange?.slow() === true) this.#connection.fault("slow_body");
   }
 
   /** Whether the peer takes what was written to its socket, all of it in time and not just a byte now and then. */

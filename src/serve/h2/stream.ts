@@ -26,6 +26,8 @@ export interface Line {
   fault(fault: Http2Fault): void;
   hold(bytes: number): boolean;
   release(bytes: number): void;
+  /** Takes from the budget of broken calls; beyond it the connection ends with this fault. */
+  charge(calls: number, fault: Http2Fault): void;
   /** The stream waits for the connection's window, or for its socket. */
   blocked(stream: H2Stream): void;
   ended(stream: H2Stream, how: End): void;
@@ -43,8 +45,9 @@ interface Waiting {
 
 export class H2Stream implements Stream {
   readonly id: number;
-  /** In sweeps of the transport. */
-  readonly born: number;
+  /** The part of its request that was not whole at the last sweep, and the sweep after which that began. */
+  begun = 1;
+  since: number;
   exchange: Exchange | undefined;
   /** How much the peer takes. */
   window: number;
@@ -56,7 +59,6 @@ export class H2Stream implements Stream {
   heard = false;
   /** Sweeps for which a reply has waited to be taken as a whole. */
   stuck = 0;
-  slow = false;
   readonly #line: Line;
   #closed = false;
   #working = false;
@@ -66,10 +68,10 @@ export class H2Stream implements Stream {
   /** Trailers that wait behind the body; `[]` ends the stream without any. */
   #last: readonly string[] | undefined;
 
-  constructor(line: Line, id: number, born: number, window: number, expected: number) {
+  constructor(line: Line, id: number, now: number, window: number, expected: number) {
     this.#line = line;
     this.id = id;
-    this.born = born;
+    this.since = now;
     this.window = window;
     this.expected = expected;
   }
@@ -216,6 +218,10 @@ export class H2Stream implements Stream {
     const given = Math.min(bytes, this.#held);
     this.#held -= given;
     this.#line.release(given);
+  }
+
+  charge(calls: number, fault: Http2Fault): void {
+    this.#line.charge(calls, fault);
   }
 
   work(): void {

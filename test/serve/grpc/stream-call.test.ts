@@ -592,13 +592,57 @@ test("a deadline ends a stream, whatever it waits for", async () => {
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"]);
 });
 
-test("a stream may be as slow as it likes", async () => {
-  const { call } = serving({ Echo: bidirectional(echo) });
+test("a stream may take its time between messages, but not within one that its handler waits for", async () => {
+  const go = Promise.withResolvers<void>();
+  const { call, clock, codes } = serving({
+    Echo: bidirectional(echo),
+    Late: bidirectional(async (stream, call) => {
+      await go.promise;
+      await echo(stream, call);
+    }),
+  });
   const each = call("Echo");
-  each.exchange.slow();
-  each.send(framed("a"), true);
   await turns();
-  assert.equal(each.stream.seen.code, 0);
+  const seen: (number | undefined)[] = [each.exchange.begun];
+  for (const part of [framed("a").subarray(0, 3), framed("a").subarray(3, 5), framed("ab")]) {
+    each.send(part);
+    await turns();
+    seen.push(each.exchange.begun);
+  }
+  assert.equal(seen[0], 0);
+  assert.notEqual(seen[1], 0);
+  assert.equal(seen[2], seen[1], "the same message");
+  assert.notEqual(seen[3], seen[1], "the next one");
+  assert.notEqual(seen[3], 0);
+  assert.equal(each.exchange.slow(), true);
+  await turns();
+  assert.equal(each.stream.seen.code, 4);
+  assert.equal(each.exchange.slow(), false, "it has ended");
+  assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
+  over(each, clock);
+  // Whoever is not asked for more may have no window to send it.
+  const late = call("Late");
+  late.send(framed("a").subarray(0, 3));
+  await turns();
+  assert.equal(late.exchange.begun, 0);
+  go.resolve();
+  await turns();
+  assert.notEqual(late.exchange.begun, 0);
+  late.send(framed("a").subarray(3));
+  await turns();
+  assert.equal(late.exchange.begun, 0);
+  late.send(last, true);
+  await turns();
+  assert.equal(late.stream.seen.code, 0);
+  over(late, clock);
+});
+
+test("of a stream's only message its peer has to send the end, too", () => {
+  const { call } = serving({ Never: serverStream(async () => assert.fail("not asked")) });
+  const each = call("Never");
+  assert.notEqual(each.exchange.begun, 0);
+  each.send(framed("a"));
+  assert.notEqual(each.exchange.begun, 0);
 });
 
 test("compressed messages keep their order, and what inflates too far ends the call", async () => {
