@@ -23,7 +23,7 @@ export interface Shared {
   readonly chunks: Chunks;
   /** Most bytes of a request's fields. */
   readonly maxHeaderList: number;
-  fault(fault: Http2Fault): void;
+  fault(fault: Http2Fault, peer: string): void;
   /** Bytes kept by all connections; false: too many. */
   hold(bytes: number): boolean;
   release(bytes: number): void;
@@ -185,7 +185,7 @@ export class Connection implements Receiving {
   // What streams and the receiver ask for.
 
   fault(fault: Http2Fault): void {
-    this.#shared.fault(fault);
+    this.#shared.fault(fault, this.peer);
   }
 
   ponged(what: number): void {
@@ -199,7 +199,7 @@ export class Connection implements Receiving {
 
   hold(bytes: number): boolean {
     if (this.#held + bytes > MAX_HELD || !this.#shared.hold(bytes)) {
-      this.#shared.fault("too_many_bytes");
+      this.fault("too_many_bytes");
       return false;
     }
     this.#held += bytes;
@@ -255,7 +255,7 @@ export class Connection implements Receiving {
     if (this.#state === "over") return;
     const last = Math.min(this.named, this.streams.last);
     if (thrown instanceof ConnectionFault) {
-      if (thrown.fault !== undefined) this.#shared.fault(thrown.fault);
+      if (thrown.fault !== undefined) this.fault(thrown.fault);
       this.frames.goAway(last, thrown.code, thrown.message);
     } else {
       this.#shared.broke(thrown);

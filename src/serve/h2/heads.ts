@@ -128,9 +128,11 @@ export class HeadReader {
     return head;
   }
 
-  /** Whether the block is one of good trailers; nobody reads what they say. */
-  trailers(block: Buffer, start: number, end: number): boolean {
-    return readTrailers(this.#decode(block, start, end)) !== undefined;
+  /** Judges a block of trailers; nobody reads what they say. `too_long`: the end of them has not been looked at. */
+  trailers(block: Buffer, start: number, end: number): "good" | "malformed" | "too_long" {
+    const fields = this.#decode(block, start, end);
+    if (readTrailers(fields) === undefined) return "malformed";
+    return fields.overflow ? "too_long" : "good";
   }
 
   /** Keeps the dynamic table right where nobody wants the fields. */

@@ -25,7 +25,7 @@ export const MAX_BLOCK_FRAMES = 64;
 export const STREAM_WINDOW = 256 * 1024;
 export const CONNECTION_WINDOW = 1024 * 1024;
 
-/** Bytes kept for one peer (requests not yet whole, replies not yet taken): two of the largest messages. */
+/** Bytes kept for one peer (calls, requests not yet whole, replies not yet taken): two of the largest messages. */
 export const MAX_HELD = 8 * 1024 * 1024;
 /** Bytes kept for all peers together. */
 export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
@@ -42,8 +42,28 @@ export const MAX_UNTAKEN = 256 * 1024;
 /** Bytes that one connection sends within a turn: then the others have theirs. */
 export const MAX_TURN = 1024 * 1024;
 
-/** A request's head counts as kept beyond this size; common ones are shared by all requests that repeat them. */
-export const SMALL_HEAD = 2 * 1024;
+/**
+ * What a call counts as kept once it outlives what it came with: as much as a stream of messages takes, measured, and
+ * more than a unary call does. At most 20 000 wait at once in all.
+ */
+export const CALL_HELD = 3 * 1024;
+/**
+ * And for each byte of its head's size: many small fields take twice of it with what the tongue above makes of them. A
+ * head that calls share counts for each of them, as the last one that is left keeps it.
+ */
+export const HELD_PER_HEAD_BYTE = 2;
+
+/**
+ * Of a long reply, what it counts as kept while its peer takes no more: half of what one peer may have. Longer ones are
+ * few, as 16 of them wait at once in all.
+ */
+export const MAX_REPLY_HELD = MAX_HELD / 2;
+
+/**
+ * Heads that one connection remembers, with their blocks, by what they count as kept: less than half of what an idle
+ * connection may cost, and enough for six to eight common ones.
+ */
+export const MAX_REMEMBERED = 8 * 1024;
 
 /**
  * Frames that carry no call (settings, pings, priorities, windows, empty data, unknown ones): so many in a burst

@@ -9,7 +9,7 @@ import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
-import { CONNECTION_WINDOW, SMALL_HEAD } from "./limits.ts";
+import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE } from "./limits.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import { H2Stream, type Line } from "./stream.ts";
 import type { Streams } from "./streams.ts";
@@ -50,6 +50,8 @@ export class Receiver implements FrameSink {
   #targetLeft = 0;
   /** The stream that a head came for last, which the next data frame is mostly for. */
   #newest: H2Stream | undefined;
+  /** What it counts as kept if it outlives this read. */
+  #newestHeld = 0;
 
   constructor(connection: Receiving, answer: Answerer, maxHeaderList: number) {
     this.#connection = connection;
@@ -73,7 +75,7 @@ export class Receiver implements FrameSink {
 
   /** The end of what a read brought. */
   rest(): void {
-    this.#newest = undefined;
+    this.#count();
     if (this.#received < CONNECTION_WINDOW / 2) return;
     this.#connection.frames.window(0, this.#received);
     this.#allowance += this.#received;
@@ -207,19 +209,27 @@ export class Receiver implements FrameSink {
     const stream = new H2Stream(connection, id, connection.now, streams.window, head.contentLength);
     stream.heard = ends;
     streams.add(stream);
+    this.#count();
     this.#newest = stream;
+    this.#newestHeld = CALL_HELD + head.size * HELD_PER_HEAD_BYTE;
     if (head.overflow) connection.fault("header_list");
-    if (head.size > SMALL_HEAD && !stream.hold(head.size)) {
-      stream.break(ERROR.calm);
-      connection.guard.broken();
-      return;
-    }
     stream.exchange = this.#answer(stream, head, ends);
   }
 
+  /** The newest call counts as kept if it is still there. Most are not: they came whole and were answered at once. */
+  #count(): void {
+    const newest = this.#newest;
+    this.#newest = undefined;
+    if (newest === undefined || newest.closed || newest.hold(this.#newestHeld)) return;
+    newest.break(ERROR.calm);
+    this.#connection.guard.broken();
+  }
+
   #trailers(stream: H2Stream, ends: boolean, block: Buffer, start: number, end: number): void {
-    const good = this.#heads.trailers(block, start, end) && ends && !this.#heads.selfish;
+    const found = this.#heads.trailers(block, start, end);
+    const good = found === "good" && ends && !this.#heads.selfish;
     if (stream.heard) this.#break(stream, ERROR.streamClosed, "stream");
+    else if (found === "too_long") this.#break(stream, ERROR.calm, "header_list");
     else if (!good || stream.expected > 0) {
       this.#break(stream, ERROR.protocol, "malformed_request");
     } else {

@@ -2,40 +2,44 @@
 // dynamic table does. So a repeated block costs a comparison, and makes no string.
 
 import type { Head } from "./exchange.ts";
+import { HELD_PER_HEAD_BYTE, MAX_REMEMBERED } from "./limits.ts";
 
-/** Blocks that are told apart at a time; a caller has a few methods, each with a few shapes. A power of two. */
-const SLOTS = 16;
+/** Blocks that are told apart at a time; a caller has a few methods, each with a few shapes. */
+const MOST = 16;
 /** Longer blocks carry something of their own and do not come again. Bytes. */
 const MAX_BLOCK = 1024;
-/** So that a small block of many references does not keep a large head. Bytes by RFC 9113 §6.5.2. */
-const MAX_HEAD = 8192;
-/** Slots get their memory in steps, so that blocks of nearly the same length reuse it. Bytes. */
+/** Blocks get their memory in steps, so that those of nearly the same length use it again. Bytes. */
 const STEP = 64;
-/** Bytes of each end that the slot is chosen by. */
-const SAMPLE = 12;
+/** What a head takes besides its fields: the objects for it, for its block and for what is worked out about it. Bytes. */
+const OVERHEAD = 256;
 
-class Slot {
-  bytes: Uint8Array = new Uint8Array(STEP);
-  length = 0;
-  generation = -1;
-  head: Head | undefined;
+interface Known {
+  readonly bytes: Uint8Array;
+  readonly length: number;
+  readonly head: Head;
+  readonly cost: number;
 }
 
-/** Direct-mapped and of bounded memory, all of it taken only when blocks come. */
+/** Takes memory only when blocks come, and never more than MAX_REMEMBERED: then the oldest make room. */
 export class RememberedHeads {
-  #slots: (Slot | undefined)[] | undefined;
-  #last: Slot | undefined;
+  #known: Known[] | undefined;
+  #last: Known | undefined;
+  /** Of the dynamic table, for all of them: what was known of another one never comes back. */
+  #generation = -1;
+  #room = MAX_REMEMBERED;
 
   /** The head of the same bytes in the same generation of the dynamic table. */
   find(bytes: Buffer, start: number, end: number, generation: number): Head | undefined {
     const last = this.#last;
-    if (last === undefined || this.#slots === undefined) return undefined;
-    if (holds(last, bytes, start, end, generation)) return last.head;
-    if (end - start > MAX_BLOCK) return undefined;
-    const slot = this.#slots[place(bytes, start, end)];
-    if (slot === undefined || !holds(slot, bytes, start, end, generation)) return undefined;
-    this.#last = slot;
-    return slot.head;
+    if (last === undefined || generation !== this.#generation) return undefined;
+    if (holds(last, bytes, start, end)) return last.head;
+    if (this.#known === undefined) return undefined;
+    for (const known of this.#known) {
+      if (!holds(known, bytes, start, end)) continue;
+      this.#last = known;
+      return known.head;
+    }
+    return undefined;
   }
 
   /**
@@ -44,40 +48,42 @@ export class RememberedHeads {
    */
   keep(bytes: Buffer, start: number, end: number, generation: number, head: Head): void {
     const length = end - start;
-    if (length > MAX_BLOCK || head.size > MAX_HEAD || head.overflow) return;
-    this.#slots ??= new Array<Slot | undefined>(SLOTS).fill(undefined);
-    const at = place(bytes, start, end);
-    let slot = this.#slots[at];
-    if (slot === undefined) {
-      slot = new Slot();
-      this.#slots[at] = slot;
+    const size = Math.ceil(length / STEP) * STEP;
+    const cost = size + head.size * HELD_PER_HEAD_BYTE + OVERHEAD;
+    if (length > MAX_BLOCK || cost > MAX_REMEMBERED || head.overflow) return;
+    if (this.#known === undefined || generation !== this.#generation) {
+      this.#known = [];
+      this.#room = MAX_REMEMBERED;
+      this.#generation = generation;
     }
-    if (slot.bytes.length < length) {
-      slot.bytes = new Uint8Array(Math.ceil(length / STEP) * STEP);
+    const copy = this.#free(this.#known, cost, size) ?? new Uint8Array(size);
+    bytes.copy(copy, 0, start, end);
+    this.#last = { bytes: copy, length, head, cost };
+    this.#known.push(this.#last);
+    this.#room -= cost;
+  }
+
+  /** Makes room; gives memory of that size if one of those that are forgotten had it. */
+  #free(known: Known[], cost: number, size: number): Uint8Array | undefined {
+    let found: Uint8Array | undefined;
+    while (known.length === MOST || this.#room < cost) {
+      const oldest = known.shift();
+      if (oldest === undefined) break;
+      this.#room += oldest.cost;
+      if (oldest.bytes.length === size) found = oldest.bytes;
     }
-    bytes.copy(slot.bytes, 0, start, end);
-    slot.length = length;
-    slot.generation = generation;
-    slot.head = head;
-    this.#last = slot;
+    return found;
   }
 }
 
-function holds(slot: Slot, bytes: Buffer, start: number, end: number, generation: number): boolean {
-  const { length, bytes: known } = slot;
-  if (slot.generation !== generation || length !== end - start) return false;
+function holds(
+  { bytes: known, length }: Known,
+  bytes: Buffer,
+  start: number,
+  end: number,
+): boolean {
+  if (length !== end - start) return false;
   // Callers' blocks begin alike and differ towards their end.
   for (let i = length - 1; i >= 0; i--) if (known[i] !== bytes[start + i]) return false;
   return true;
-}
-
-/** Cheap rather than good, and of the ends only: a collision costs a decoding. */
-function place(bytes: Buffer, start: number, end: number): number {
-  let hash = end - start;
-  const head = Math.min(end, start + SAMPLE);
-  for (let at = start; at < head; at++) hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
-  for (let at = Math.max(head, end - SAMPLE); at < end; at++) {
-    hash = (Math.imul(hash, 31) + (bytes[at] ?? 0)) | 0;
-  }
-  return (hash ^ (hash >>> 8) ^ (hash >>> 16)) & (SLOTS - 1);
 }

@@ -4,6 +4,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Transport } from "../lifetime/transport.ts";
 import type { GrpcSettings, Http2Fault, HttpSettings, PortLog, ServerMeter } from "../settings.ts";
+import { Complaints } from "./complaints.ts";
 import { Connection, type Shared } from "./connection.ts";
 import type { Answerer } from "./exchange.ts";
 import { LINGER_MS, MAX_HEADER_LIST, MAX_HELD_IN_ALL } from "./limits.ts";
@@ -46,6 +47,7 @@ class H2Transport implements Transport, Shared {
   readonly maxHeaderList: number;
   readonly #options: H2Options;
   readonly #patience: Patience;
+  readonly #complaints: Complaints;
   readonly #every: number;
   readonly #places = new Map<Connection, Place>();
   readonly #dirty: Connection[] = [];
@@ -56,6 +58,7 @@ class H2Transport implements Transport, Shared {
   constructor(options: H2Options) {
     this.#options = options;
     this.answer = options.answer;
+    this.#complaints = new Complaints(options.clock, options.log);
     const { max_header_bytes, read_header_timeout, read_timeout, write_timeout } = options.http;
     this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST, MAX_HEADER_LIST);
     this.#patience = {
@@ -106,8 +109,9 @@ class H2Transport implements Transport, Shared {
 
   // What connections ask for.
 
-  fault(fault: Http2Fault): void {
+  fault(fault: Http2Fault, peer: string): void {
     this.#options.meter?.http2Fault(fault);
+    this.#complaints.about(fault, peer);
   }
 
   broke(thrown: unknown): void {

@@ -3,6 +3,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Answerer, Exchange, Head, Stream } from "../h2/exchange.ts";
+import { MAX_REPLY_HELD } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { NO_BODY } from "./body.ts";
 import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
@@ -16,8 +17,6 @@ const OF_CONNECTIONS: ReadonlySet<string> = new Set([
 ]);
 /** A reply is handed on in parts of this size, as the stream keeps what its peer does not take. */
 const PART = 64 * 1024;
-/** What a long reply that its peer does not take counts at most: no peer may have many of them waiting. */
-const MOST_HELD = 1024 * 1024;
 /** Of a body's part: a share of its memory that is kept as it is, though the rest is kept with it. */
 const WORTH_KEEPING = 0.5;
 
@@ -36,6 +35,8 @@ class Http2Exchange extends HttpExchange implements Exchange {
   /** Of the reply's body. */
   #left: Uint8Array = NO_BODY;
   #long = false;
+  /** What it counts as kept while it waits: all of it, as none is free before the last byte is sent. */
+  #price = 0;
 
   constructor(around: Surroundings, stream: Stream, head: Head, last: boolean) {
     super(around);
@@ -129,6 +130,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
     if (bare) return true;
     this.#left = bytes;
     this.#long = bytes.length > PART;
+    this.#price = Math.min(bytes.length, MAX_REPLY_HELD);
     return this.#send();
   }
 
@@ -162,7 +164,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
       left = left.subarray(PART);
       if (more) continue;
       this.#left = left;
-      if (!this.#hold(Math.min(left.length, MOST_HELD))) this.cut();
+      if (!this.#hold(this.#price)) this.cut();
       return stream.closed;
     }
     return true;
