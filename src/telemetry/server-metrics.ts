@@ -28,15 +28,8 @@ const NOTHING_SENT = 499;
 export const FAULTS_OF_HTTP2 = [
   ...["protocol", "compression", "flow_control", "frame_size", "malformed_request", "stream"],
   ...["header_list", "continuation_flood", "too_many_streams", "too_many_bytes", "inflate"],
-  ...[
-    "rapid_reset",
-    "made_reset",
-    "control_flood",
-    "slow_headers",
-    "slow_body",
-    "slow_reader",
-    "silent",
-  ],
+  ...["rapid_reset", "made_reset", "control_flood"],
+  ...["slow_headers", "slow_body", "slow_reader", "silent"],
 ] as const;
 
 /** The port's reasons to refuse a connection; a test compares them with the port's own list. */

@@ -173,8 +173,8 @@ export class World {
   /** Bytes that are held of requests and replies must be none. There is no other look at them than to hold some. */
   #held(): string {
     const shared = this.#transport as unknown as Shared;
-    if (!shared.hold(MAX_HELD_IN_ALL)) return "bytes are held";
-    const less = shared.hold(1);
+    if (!shared.hold(MAX_HELD_IN_ALL, true)) return "bytes are held";
+    const less = shared.hold(1, true);
     shared.release(MAX_HELD_IN_ALL + (less ? 1 : 0));
     return less ? "more bytes are released than were held" : "";
   }

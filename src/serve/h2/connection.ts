@@ -11,7 +11,14 @@ import { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FIRST_WINDOW, MAX_FRAME, MAX_WINDOW, SETTING } from "./frames.ts";
 import { Guard } from "./guard.ts";
 import { Encoder } from "./hpack/encoder.ts";
-import { CONNECTION_WINDOW, HEADER_TABLE, MAX_HELD, MAX_STREAMS, STREAM_WINDOW } from "./limits.ts";
+import {
+  CONNECTION_WINDOW,
+  HEADER_TABLE,
+  LITTLE_HELD,
+  MAX_HELD,
+  MAX_STREAMS,
+  STREAM_WINDOW,
+} from "./limits.ts";
 import { type Chunks, Output } from "./output.ts";
 import { Receiver, type Receiving } from "./receiver.ts";
 import type { End, H2Stream } from "./stream.ts";
@@ -24,8 +31,8 @@ export interface Shared {
   /** Most bytes of a request's fields. */
   readonly maxHeaderList: number;
   fault(fault: Http2Fault, peer: string): void;
-  /** Bytes kept by all connections; false: too many. */
-  hold(bytes: number): boolean;
+  /** Bytes kept by all connections, for one that has few or many; false: too many. */
+  hold(bytes: number, few: boolean): boolean;
   release(bytes: number): void;
   /** Something waits to be flushed at the end of this turn. */
   wake(connection: Connection): void;
@@ -198,11 +205,12 @@ export class Connection implements Receiving {
   }
 
   hold(bytes: number): boolean {
-    if (this.#held + bytes > MAX_HELD || !this.#shared.hold(bytes)) {
+    const held = this.#held + bytes;
+    if (held > MAX_HELD || !this.#shared.hold(bytes, held <= LITTLE_HELD)) {
       this.fault("too_many_bytes");
       return false;
     }
-    this.#held += bytes;
+    this.#held = held;
     return true;
   }
 

@@ -29,6 +29,12 @@ export const CONNECTION_WINDOW = 1024 * 1024;
 export const MAX_HELD = 8 * 1024 * 1024;
 /** Bytes kept for all peers together. */
 export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
+/**
+ * Of these, so many are only for connections that hold no more than LITTLE_HELD: the few that hold as much as they
+ * may leave room for the messages and replies of all who need little.
+ */
+export const HELD_FOR_LITTLE = 16 * 1024 * 1024;
+export const LITTLE_HELD = 128 * 1024;
 
 /**
  * A frame that comes in parts counts as kept once it takes more than this: common ones never do, and with a frame

@@ -7,7 +7,7 @@ import type { GrpcSettings, Http2Fault, HttpSettings, PortLog, ServerMeter } fro
 import { Complaints } from "./complaints.ts";
 import { Connection, type Shared } from "./connection.ts";
 import type { Answerer } from "./exchange.ts";
-import { LINGER_MS, MAX_HEADER_LIST, MAX_HELD_IN_ALL } from "./limits.ts";
+import { HELD_FOR_LITTLE, LINGER_MS, MAX_HEADER_LIST, MAX_HELD_IN_ALL } from "./limits.ts";
 import { Chunks } from "./output.ts";
 import { type Patience, sweepEvery, Watch } from "./patience.ts";
 
@@ -118,8 +118,9 @@ class H2Transport implements Transport, Shared {
     this.#options.log.error("an HTTP/2 connection failed", { error: thrown });
   }
 
-  hold(bytes: number): boolean {
-    if (this.#held + bytes > MAX_HELD_IN_ALL) return false;
+  hold(bytes: number, few: boolean): boolean {
+    const most = few ? MAX_HELD_IN_ALL : MAX_HELD_IN_ALL - HELD_FOR_LITTLE;
+    if (this.#held + bytes > most) return false;
     this.#held += bytes;
     return true;
   }
