@@ -11,20 +11,26 @@ export type LogAttributes = ReadonlyMap<string, string | number>;
 /** A proxy sends some tens of records at once. */
 const MOST_RECORDS = 10_000;
 const MOST_ATTRIBUTES = 1_000;
+/** Of all records together: as many fill a message of 4 MiB when each has some twenty bytes. */
+const MOST_IN_ALL = 200_000;
 
 /**
  * Attributes of each record of an ExportLogsServiceRequest. Throws INVALID_ARGUMENT for what is no such
- * message or has more than 10 000 records or 1 000 attributes in one: then nothing of it counts.
+ * message or has more than 10 000 records, 1 000 attributes in one or 200 000 in all: then nothing of it counts.
  */
 export function readLogRecords(message: Uint8Array): readonly LogAttributes[] {
   const reader = new ProtoReader(message);
   const records: LogAttributes[] = [];
+  let all = 0;
   // ExportLogsServiceRequest.resource_logs, ResourceLogs.scope_logs, ScopeLogs.log_records
   each(reader, reader.end, 1, (resource) =>
     each(reader, resource, 2, (scope) =>
       each(reader, scope, 2, (record) => {
         if (records.length === MOST_RECORDS) throw tooMany(`${MOST_RECORDS} log records`);
-        records.push(attributes(reader, record));
+        const found = attributes(reader, record);
+        all += found.size;
+        if (all > MOST_IN_ALL) throw tooMany(`${MOST_IN_ALL} attributes of all records`);
+        records.push(found);
       }),
     ),
   );

@@ -1,36 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import protobuf from "protobufjs";
 import { Fault } from "#base/fault.ts";
 import { readLogRecords, writeLogsReply } from "#wire/otlp-logs.ts";
+import { otlp } from "./otlp.ts";
 
-/** The public messages with the fields around those that are read, so that a library is the oracle. */
-const { root } = protobuf.parse(`
-  syntax = "proto3";
-  message Request { repeated ResourceLogs resource_logs = 1; }
-  message ResourceLogs { Resource resource = 1; repeated ScopeLogs scope_logs = 2; string schema_url = 3; }
-  message Resource { repeated KeyValue attributes = 1; uint32 dropped_attributes_count = 2; }
-  message ScopeLogs { Scope scope = 1; repeated LogRecord log_records = 2; string schema_url = 3; }
-  message Scope { string name = 1; string version = 2; }
-  message LogRecord {
-    fixed64 time_unix_nano = 1; int32 severity_number = 2; string severity_text = 3; AnyValue body = 5;
-    repeated KeyValue attributes = 6; uint32 dropped_attributes_count = 7; fixed32 flags = 8;
-    bytes trace_id = 9; bytes span_id = 10; fixed64 observed_time_unix_nano = 11;
-  }
-  message AnyValue {
-    oneof value {
-      string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4;
-      ArrayValue array_value = 5; KeyValueList kvlist_value = 6; bytes bytes_value = 7;
-    }
-  }
-  message ArrayValue { repeated AnyValue values = 1; }
-  message KeyValueList { repeated KeyValue values = 1; }
-  message KeyValue { string key = 1; AnyValue value = 2; }
-  message Reply { PartialSuccess partial_success = 1; }
-  message PartialSuccess { int64 rejected_log_records = 1; string error_message = 2; }
-`);
 const encode = (message: object): Uint8Array => {
-  const type = root.lookupType("Request");
+  const type = otlp.lookupType("Request");
   return type.encode(type.fromObject(message)).finish();
 };
 const pair = (key: string, value: object) => ({ key, value });
@@ -110,6 +85,6 @@ test("records and attributes beyond their bounds are refused", () => {
 
 test("the reply is empty unless records were refused", () => {
   assert.equal(writeLogsReply(0, "never said").length, 0);
-  const reply = root.lookupType("Reply").decode(writeLogsReply(3, "why")).toJSON();
+  const reply = otlp.lookupType("Reply").decode(writeLogsReply(3, "why")).toJSON();
   assert.deepEqual(reply, { partialSuccess: { rejectedLogRecords: "3", errorMessage: "why" } });
 });
