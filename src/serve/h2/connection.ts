@@ -122,7 +122,9 @@ export class Connection implements Receiving {
       this.#end(thrown);
     }
     this.#reading = false;
-    this.flush();
+    // Who has sent its share goes on when the others have had their turn.
+    if (this.out.choked) this.#wake();
+    else this.flush();
   }
 
   /** The socket has room again. */
@@ -140,7 +142,7 @@ export class Connection implements Receiving {
   }
 
   #settle(): void {
-    if (this.out.rest()) this.streams.unblock();
+    if (this.out.rest()) this.streams.unblock(this);
     if (!this.streams.idle) return;
     if (this.#peerLeaves) {
       this.name();

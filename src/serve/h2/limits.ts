@@ -78,6 +78,11 @@ export const MAX_REMEMBERED = 8 * 1024;
 export const CONTROL_BURST = 10_000;
 export const CONTROL_PER_SECOND = 1_000;
 export const CONTROL_PER_CALL = 10;
+/**
+ * A new size of first windows counts as one more such frame for each so many streams: widening them costs together
+ * about what a frame costs. A client with 1 000 streams that measures may still do so 16 times a second.
+ */
+export const STREAMS_PER_CONTROL = 16;
 
 /** Calls taken back, or broken so that we must reset them; each call that ends well makes up for one. */
 export const RESET_BURST = 1_000;

@@ -9,7 +9,12 @@ import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
-import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE } from "./limits.ts";
+import {
+  CALL_HELD,
+  CONNECTION_WINDOW,
+  HELD_PER_HEAD_BYTE,
+  STREAMS_PER_CONTROL,
+} from "./limits.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import { H2Stream, type Line } from "./stream.ts";
 import type { Streams } from "./streams.ts";
@@ -246,7 +251,7 @@ export class Receiver implements FrameSink {
       if (by === 0) throw protocolFault("a window widened by nothing");
       connection.window += by;
       if (connection.window > MAX_WINDOW) throw tooWide();
-      connection.streams.unblock();
+      connection.streams.unblock(connection);
       return;
     }
     if (connection.streams.unopened(id)) throw protocolFault("WINDOW_UPDATE on an idle stream");
@@ -292,7 +297,15 @@ export class Receiver implements FrameSink {
     connection.encoder.limitTable(settings.headerTable);
     connection.peerMaxFrame = settings.maxFrame;
     connection.frames.settingsTaken();
-    if (!connection.streams.resize(settings.initialWindow)) throw tooWide();
+    this.#resize(settings.initialWindow);
+  }
+
+  /** Work for every stream in a frame of few bytes: many streams make it worth many frames. */
+  #resize(window: number): void {
+    const { streams, guard } = this.#connection;
+    if (window === streams.window) return;
+    for (let paid = 0; paid < streams.live.size; paid += STREAMS_PER_CONTROL) guard.control();
+    if (!streams.resize(window)) throw tooWide();
   }
 
   #ping(flags: number, id: number, bytes: Buffer, start: number, end: number): void {

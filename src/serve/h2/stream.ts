@@ -298,7 +298,8 @@ export class H2Stream implements Stream {
       const part = Math.max(0, Math.min(most, bytes.length - at, this.window, line.window));
       const stops = out.choked || part === 0;
       if (stops && at < bytes.length) {
-        if (out.choked || line.window <= 0) line.blocked(this);
+        // Who has no window of its own waits for that first.
+        if (this.window > 0) line.blocked(this);
         return at;
       }
       const ends = last && at + part === bytes.length;
@@ -321,13 +322,13 @@ export class H2Stream implements Stream {
   /** Keeps what the peer does not take yet. A peer that makes us keep too much loses the stream. */
   #wait(bytes: Uint8Array, at: number): void {
     if (at === bytes.length) return;
-    const kept = Uint8Array.prototype.slice.call(bytes, at);
-    if (!this.hold(kept.length)) {
+    // Before it is copied: what is refused costs nothing, however long it is.
+    if (!this.hold(bytes.length - at)) {
       this.break(ERROR.calm);
       return;
     }
     this.#waiting ??= [];
-    this.#waiting.push({ bytes: kept, at: 0 });
+    this.#waiting.push({ bytes: Uint8Array.prototype.slice.call(bytes, at), at: 0 });
   }
 
   /** The reply is out as a whole. */

@@ -2,7 +2,7 @@
 
 import { FIRST_WINDOW, MAX_WINDOW } from "./frames.ts";
 import { MAX_EARLY_REPLIES, MAX_STREAMS, REMEMBERED_ENDS } from "./limits.ts";
-import type { H2Stream } from "./stream.ts";
+import type { H2Stream, Line } from "./stream.ts";
 
 /** A stream that was answered before its request was whole, whose sender has not been asked to stop yet. */
 interface Early {
@@ -20,9 +20,14 @@ export class Streams {
   window = FIRST_WINDOW;
   /** Streams, and work that outlived its stream. */
   #places = 0;
+  /** In the order in which they are to go on. */
   readonly #blocked = new Set<H2Stream>();
-  /** Ids of those that ended last, by their order; negative: reset by us. Made when the first stream ends. */
+  /**
+   * Ids of those that ended last; negative: reset by us. A ring in the order of their ends, not of their ids: a
+   * stream may live, or be asked to stop, long after later ones have ended. Made when the first stream ends.
+   */
   #ends: Int32Array | undefined;
+  #nextEnd = 0;
   /** In the order of their replies. Made when a stream is answered early. */
   #early: Map<number, Early> | undefined;
 
@@ -58,18 +63,18 @@ export class Streams {
 
   noteEnd(id: number, byUs: boolean): void {
     this.#ends ??= new Int32Array(REMEMBERED_ENDS);
-    this.#ends[slot(id)] = byUs ? -id : id;
+    this.#ends[this.#nextEnd] = byUs ? -id : id;
+    this.#nextEnd = (this.#nextEnd + 1) % REMEMBERED_ENDS;
   }
 
   /** We reset it: frames for it may have been on their way. */
   resetByUs(id: number): boolean {
-    return this.#ends?.[slot(id)] === -id;
+    return this.#ends?.includes(-id) === true;
   }
 
   /** It was there, not just skipped. */
   knew(id: number): boolean {
-    const end = this.#ends?.[slot(id)];
-    return end === id || end === -id;
+    return this.#ends?.includes(id) === true || this.resetByUs(id);
   }
 
   /** A stream that has ended was answered early: its request may come to its end. False: too many do. */
@@ -98,7 +103,9 @@ export class Streams {
   /** The peer has ended its half too: it sends nothing more, whatever we told it. */
   left(id: number): void {
     this.#early?.delete(id);
-    this.noteEnd(id, false);
+    const ends = this.#ends;
+    if (ends === undefined) return;
+    for (let at = ends.indexOf(-id); at >= 0; at = ends.indexOf(-id, at)) ends[at] = id;
   }
 
   /** Takes one whose early reply is older than that sweep; undefined: none is. */
@@ -118,25 +125,27 @@ export class Streams {
     this.#blocked.add(stream);
   }
 
-  /** The connection takes more: those that waited for it go on, in turn. */
-  unblock(): void {
-    if (this.#blocked.size === 0) return;
-    const waiting = [...this.#blocked];
-    this.#blocked.clear();
-    // Whoever finds the room used up waits again.
-    for (const stream of waiting) stream.pump();
+  /**
+   * The connection takes more: those that waited for it go on, in turn, as long as there is room. Whoever finds it
+   * used up waits again behind the others, so that little room is little work however many wait.
+   */
+  unblock(line: Pick<Line, "out" | "window">): void {
+    for (const stream of this.#blocked) {
+      if (line.window <= 0 || line.out.choked) return;
+      this.#blocked.delete(stream);
+      stream.pump();
+    }
   }
 
   /** A new size of first windows, which holds for all streams (RFC 9113 §6.9.2). False: one became too wide. */
   resize(window: number): boolean {
     const wider = window - this.window;
     this.window = window;
-    if (wider === 0) return true;
     for (const stream of this.live.values()) {
       stream.window += wider;
       if (stream.window > MAX_WINDOW) return false;
     }
-    if (wider > 0) for (const stream of [...this.live.values()]) stream.pump();
+    if (wider > 0) for (const stream of this.live.values()) stream.pump();
     return true;
   }
 
@@ -144,8 +153,4 @@ export class Streams {
   drop(): void {
     for (const stream of [...this.live.values()]) stream.drop();
   }
-}
-
-function slot(id: number): number {
-  return (id >>> 1) % REMEMBERED_ENDS;
 }
