@@ -3,6 +3,7 @@ import { Duplex } from "node:stream";
 import { test } from "node:test";
 import type { Exchange, Head, Stream } from "#serve/h2/exchange.ts";
 import type { FixedBlock } from "#serve/h2/hpack/encoder.ts";
+import { MAX_REPLY_HELD } from "#serve/h2/limits.ts";
 import type { Call, HttpReply, HttpRequest, Route } from "#serve/handler.ts";
 import { httpTransport } from "#serve/http/transport.ts";
 import { type FakeClock, fakeClock } from "../kit/clock.ts";
@@ -323,6 +324,21 @@ test("what nobody waits for any more is aborted, and holds its place until it ha
   );
 });
 
+test("a very long reply counts as much as one peer may well have", () => {
+  const { ask } = opened([
+    get("/", () => ({ status: 200, headers: {}, body: Buffer.alloc(2 * MAX_REPLY_HELD) })),
+  ]);
+  const stream = new FakeStream();
+  stream.window = 0;
+  ask({ method: "GET", path: "/" }, true, stream);
+  assert.equal(stream.held, MAX_REPLY_HELD);
+  const refused = new FakeStream();
+  refused.window = 0;
+  refused.room = MAX_REPLY_HELD - 1;
+  ask({ method: "GET", path: "/" }, true, refused);
+  assert.deepEqual([refused.held, refused.closed], [0, true]);
+});
+
 test("a long reply waits for its reader, in parts, and is cut when that takes too long", () => {
   const body = "0123456789abcdef".repeat(20_000);
   const { ask, counted, clock } = opened([
@@ -332,7 +348,7 @@ test("a long reply waits for its reader, in parts, and is cut when that takes to
   stream.window = 100_000;
   const { exchange } = ask({ method: "GET", path: "/" }, true, stream);
   assert.ok(stream.body.length < 200_000, "no more than the part that did not fit");
-  assert.ok(stream.held > 100_000, "what waits is accounted for");
+  assert.equal(stream.held, body.length, "none of it is free before the last byte is sent");
   assert.equal(counted.length, 0);
   stream.window = 1_000_000;
   exchange.drained();
