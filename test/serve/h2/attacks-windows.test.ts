@@ -148,6 +148,14 @@ test("windows that are widened by next to nothing while many replies wait", asyn
     assert.equal((faults.control_flood ?? 0) - (before.faults.control_flood ?? 0), ROUNDS);
   });
 
+  await t.test("replies that are too much to be kept", async (t) => {
+    const ready = () => server.peer(t, { greeting: initial(0) });
+    const asked = Array.from({ length: WAITING }, (_, at) => give(2 * at + 1, 1024 * 1024));
+    const { cpu, wait } = await least(t, server, ready, Buffer.concat(asked));
+    assert.ok(cpu < 150, `took ${cpu} ms`);
+    assert.ok(wait < 250, `an honest call waited ${wait} ms`);
+  });
+
   await t.test("a client that widens them as it measures is honest", async (t) => {
     const peer = await server.peer(t, { greeting: initial(0) });
     await peer.send(peer.each(WAITING, (id) => give(id, EACH_BYTES)));
