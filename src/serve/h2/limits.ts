@@ -60,10 +60,10 @@ export const CALL_HELD = 3 * 1024;
 export const HELD_PER_HEAD_BYTE = 2;
 
 /**
- * Of a long reply, what it counts as kept while its peer takes no more: half of what one peer may have. Longer ones are
- * few, as 16 of them wait at once in all.
+ * Of a long reply, what it counts as kept while its peer takes no more: so much that one peer may ask for three at
+ * once, however long they are, and that no more than 32 of them wait in all.
  */
-export const MAX_REPLY_HELD = MAX_HELD / 2;
+export const MAX_REPLY_HELD = MAX_HELD / 4;
 
 /**
  * Heads that one connection remembers, with their blocks, by what they count as kept: less than half of what an idle
