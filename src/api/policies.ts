@@ -5,6 +5,7 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { Fault } from "#base/fault.ts";
 import type { Call, HttpHandler, Route, Service, UnaryHandler } from "#serve/handler.ts";
 import { parseJson } from "#wire/json.ts";
+import { ProtoReader } from "#wire/proto-reader.ts";
 import { jsonReply } from "./json-door.ts";
 
 const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
@@ -277,12 +278,37 @@ function decoded(
   message: Uint8Array,
   fromBinary: typeof import("@bufbuild/protobuf").fromBinary,
 ) {
+  boundStructs(input, message);
   try {
     return fromBinary(input, message);
   } catch (cause) {
     throw new Fault("INVALID_ARGUMENT", `want a serialized ${input.typeName}, got other bytes`, {
       cause,
     });
+  }
+}
+
+const STRUCT = "google.protobuf.Struct";
+/** Values of a policy's components take some hundred bytes; the library reads a Struct at 1 µs a byte. */
+const MOST_CONFIG = 256 * 1024;
+
+/**
+ * The library merges the parts of a Struct at the price of all parts before, each time: a message of a
+ * hundred thousand would keep the process busy for hours. No writer sends more than one.
+ */
+function boundStructs(input: DescMessage, message: Uint8Array): void {
+  const structs = input.fields.filter(({ message: type }) => type?.typeName === STRUCT);
+  if (structs.length > 0 && message.length > MOST_CONFIG) {
+    throw new Fault("RESOURCE_EXHAUSTED", `more than ${MOST_CONFIG} bytes of configuration`);
+  }
+  const reader = new ProtoReader(message);
+  const seen = new Set<number>();
+  while (structs.length > 0 && reader.at < reader.end) {
+    const number = reader.tag(reader.end);
+    const field = structs.find((each) => each.number === number);
+    if (field !== undefined && seen.has(number)) throw wanted(field.name, "one part", "more");
+    if (field !== undefined) seen.add(number);
+    reader.skip(number, reader.end);
   }
 }
 
