@@ -4,6 +4,12 @@
 import type { Head } from "./exchange.ts";
 import type { FieldList } from "./fields.ts";
 
+/** Long names and values that were looked at before in the same block. */
+interface Seen {
+  readonly names: Set<string>;
+  readonly values: Set<string>;
+}
+
 /** What is being gathered from a request's fields; undefined: has not come. */
 interface Found {
   method: string | undefined;
@@ -12,7 +18,14 @@ interface Found {
   authority: string | undefined;
   host: string | undefined;
   contentLength: number;
+  seen: Seen | undefined;
 }
+
+/**
+ * Texts from this length on are looked at once in a block: with references to one entry of the table, a few bytes
+ * bring the same text as often as the bounds on a list allow.
+ */
+const LONG = 256;
 
 const TOKEN = 1;
 const PATH = 2;
@@ -42,6 +55,7 @@ export function readHead(fields: FieldList): Head | undefined {
     authority: undefined,
     host: undefined,
     contentLength: -1,
+    seen: undefined,
   };
   let at = 0;
   for (; at < flat.length; at += 2) {
@@ -77,7 +91,7 @@ export function readHead(fields: FieldList): Head | undefined {
 /** Names and values of trailers in turn, or undefined if they are malformed: they take no pseudo headers. */
 export function readTrailers(fields: FieldList): readonly string[] | undefined {
   const flat = fields.flat.slice();
-  const found = { host: undefined, contentLength: -1 };
+  const found = { host: undefined, contentLength: -1, seen: undefined };
   for (let at = 0; at < flat.length; at += 2) {
     if (!ordinary(flat[at] ?? "", flat[at + 1] ?? "", found)) return undefined;
   }
@@ -113,9 +127,11 @@ function pseudo(name: string, value: string, found: Found): boolean {
 function ordinary(
   name: string,
   value: string,
-  found: Pick<Found, "host" | "contentLength">,
+  found: Pick<Found, "host" | "contentLength" | "seen">,
 ): boolean {
-  if (!only(name, TOKEN) || !valueLike(value)) return false;
+  if (name.length + value.length < LONG) {
+    if (!only(name, TOKEN) || !valueLike(value)) return false;
+  } else if (!longFine(name, value, found)) return false;
   // Told apart by length first: nearly all fields need no comparison.
   switch (name.length) {
     case 2:
@@ -158,6 +174,16 @@ function pathLike(text: string): boolean {
 /** Empty, as callers over Unix sockets may have it, or without blanks and user information. */
 function hostLike(text: string): boolean {
   return text === "" || (only(text, PATH) && !text.includes("@"));
+}
+
+function longFine(name: string, value: string, found: Pick<Found, "seen">): boolean {
+  found.seen ??= { names: new Set(), values: new Set() };
+  const { names, values } = found.seen;
+  if (!names.has(name) && !only(name, TOKEN)) return false;
+  if (!values.has(value) && !valueLike(value)) return false;
+  names.add(name);
+  values.add(value);
+  return true;
 }
 
 /** No NUL, CR, LF; no blank at an end (§8.2.1). */

@@ -108,6 +108,20 @@ test("what was remembered makes room for what a new table means", () => {
   }
 });
 
+test("long texts that repeat are looked at once, names as names and values as values", () => {
+  const get = block(httpFields("GET", "/"));
+  const read = (...fields: readonly (readonly [string, string])[]) =>
+    fieldsOf(headReader(), Buffer.concat([get, block(fields)]));
+  const fine = "x".repeat(300);
+  const upper = "X".repeat(300);
+  const split = `${fine}\r\n${fine}`;
+  assert.equal(read([fine, upper], ["y", fine], [fine, upper])?.length, 6);
+  assert.equal(read(["y", upper], [upper, "1"]), undefined, "a good value may be no name");
+  assert.equal(read([fine, fine], ["y", split]), undefined);
+  assert.equal(read([fine, fine], [fine, ` ${fine}`]), undefined);
+  assert.equal(read([upper, fine]), undefined);
+});
+
 /** A peer of a server that ends with the test. */
 async function begin(t: TestContext) {
   const server = memoryServer(services);
