@@ -428,6 +428,24 @@ describe("reading the proxy's CheckRequest", () => {
     assert.throws(() => read(with_(1_001)), { code: "RESOURCE_EXHAUSTED", http: 431 });
   });
 
+  it("refuses more than 1000 context extensions, takes 1000, and the last control point of them", () => {
+    const entry = (name: string, value: string) => {
+      const text = (no: number, of: string) => field(no, [...Buffer.from(of)]);
+      return field(1, field(10, [...text(1, name), ...text(2, value)]));
+    };
+    const others = (count: number) => Array.from({ length: count }, () => entry("x", "y")).flat();
+    const point = (value: string) => entry("control-point", value);
+    const with_ = (count: number) =>
+      Uint8Array.from([...point("one"), ...others(count - 2), ...point("two")]);
+    assert.equal(read(with_(1_000)).controlPoint, "two");
+    assert.throws(() => read(with_(1_001)), { code: "RESOURCE_EXHAUSTED", http: 431 });
+    assert.equal(read(with_(2)).controlPoint, "two");
+    assert.equal(read(Uint8Array.from([...point("one"), ...point("")])).controlPoint, "");
+    const again = readAuthRequest(with_(1_000), names);
+    assert.equal(readAuthRequest(with_(900), names, again).controlPoint, "two", "counted anew");
+    assert.equal(readAuthRequest(httpOf([]), names, again).controlPoint, "");
+  });
+
   it("reads a message that is a plain Uint8Array inside a larger buffer", () => {
     const bytes = encode({ attributes: { request: { http: { method: "PUT" } } } });
     const larger = new Uint8Array(bytes.length + 20).fill(0xff);
