@@ -81,7 +81,7 @@ function stringsMadeBy(work: () => unknown): readonly string[] {
 function warmDoor(call = callOf({}, { copiesReply: true })) {
   const { mind } = agentOf([[perUser, threeEach]]);
   const handle = extAuthz(doorOf(mind, NO_SERVICES, seededChance(3)));
-  for (let round = 1; round < 5; round++) handle(requestOf(round), call);
+  for (let round = 1; round < 5; round++) void handle(requestOf(round), call);
   return (message: Uint8Array) => handle(message, call);
 }
 
