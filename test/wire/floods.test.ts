@@ -120,6 +120,19 @@ describe("the cached values that a check asks for", () => {
   });
 });
 
+describe("a check that asks for as many cached values as it may", () => {
+  it("pays nothing for them in each part that follows", () => {
+    const type = own.type(`${CHECK}.CheckRequest`);
+    const globalCacheKeys = Array.from({ length: 1_000 }, (_, at) => `k${at}`);
+    const keys = type.encode(type.fromObject({ cacheLookupRequest: { globalCacheKeys } })).finish();
+    const message = Buffer.concat([keys, Buffer.alloc(1024 * 1024, Uint8Array.of(0x22, 0))]);
+    const before = process.cpuUsage();
+    assert.equal(readCheckRequest(message).cacheLookup?.globalKeys.length, 1_000);
+    const { user, system } = process.cpuUsage(before);
+    assert.ok(user + system < 250_000, `${user + system} µs`);
+  });
+});
+
 describe("the flux meters of a logged decision", () => {
   it("are at most a thousand", () => {
     const type = own.type(`${CHECK}.CheckResponse`);
