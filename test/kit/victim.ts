@@ -7,19 +7,29 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Code } from "#base/fault.ts";
 import type { Call, Route, Service, Stream } from "#serve/handler.ts";
 import { openPort } from "#serve/port.ts";
-import type { Http2Fault, ServerMeter } from "#serve/settings.ts";
+import type { Http2Fault, RefusedConnection, ServerMeter } from "#serve/settings.ts";
 import { memoryLog, type Overrides, portSettings, realClock } from "./port.ts";
 
+/** What was counted so far, each by its own names. */
+export interface Counts {
+  readonly faults: Readonly<Partial<Record<Http2Fault, number>>>;
+  /** Connections that were refused before they could ask. */
+  readonly refused: Readonly<Partial<Record<RefusedConnection, number>>>;
+  /** Statuses of gRPC calls. */
+  readonly codes: Readonly<Partial<Record<Code, number>>>;
+  /** Statuses of HTTP requests. */
+  readonly statuses: Readonly<Record<string, number>>;
+}
+
 /** What the process says of itself. Times in ms of CPU, memory in bytes. */
-export interface Look {
+export interface Look extends Counts {
   readonly cpu: number;
+  /** Most CPU time that the port's thread took, since the look before, while one call of `Wait` waited. */
+  readonly waited: number;
   /** Heap and what lies outside of it; after a collection unless it was but a glance. */
   readonly held: number;
   /** Most resident memory since the look before. */
   readonly peak: number;
-  readonly faults: Readonly<Partial<Record<Http2Fault, number>>>;
-  /** Statuses of gRPC calls so far. */
-  readonly codes: Readonly<Partial<Record<Code, number>>>;
   /** Handlers that run, and the most that ever ran at once since the look before. */
   readonly running: number;
   readonly mostRunning: number;
@@ -35,6 +45,8 @@ export interface VictimOptions {
 }
 
 const SAMPLE_MS = 5;
+/** Samples that are kept: more than ten seconds. */
+const SAMPLES = 2_048;
 /** Bytes of a message of `Flow`. */
 const PIECE = new Uint8Array(16 * 1024);
 
@@ -42,23 +54,31 @@ const PIECE = new Uint8Array(16 * 1024);
 const ZEROS = new Uint8Array(1024 * 1024);
 
 const faults: Partial<Record<Http2Fault, number>> = {};
+const refused: Partial<Record<RefusedConnection, number>> = {};
 const codes: Partial<Record<Code, number>> = {};
+const statuses: Record<string, number> = {};
+/** When, on the clock that all processes share, this thread had taken how much CPU time; a ring, in ms. */
+const sampledAt = new Float64Array(SAMPLES);
+const sampledCpu = new Float64Array(SAMPLES);
+let samples = 0;
 let peak = 0;
+let waited = 0;
 let running = 0;
 let mostRunning = 0;
 
+function count<Name extends string>(counts: Partial<Record<Name, number>>, name: Name): void {
+  const all: Partial<Record<string, number>> = counts;
+  all[name] = (all[name] ?? 0) + 1;
+}
+
 const meter: ServerMeter = {
   grpcStarted() {},
-  grpcHandled(_method, code) {
-    codes[code] = (codes[code] ?? 0) + 1;
-  },
+  grpcHandled: (_method, code) => count(codes, code),
   grpcReceived() {},
   grpcSent() {},
-  httpRequest() {},
-  connectionRefused() {},
-  http2Fault(fault) {
-    faults[fault] = (faults[fault] ?? 0) + 1;
-  },
+  httpRequest: (_method, status) => count(statuses, String(status)),
+  connectionRefused: (why) => count(refused, why),
+  http2Fault: (fault) => count(faults, fault),
 };
 
 async function counted<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -79,6 +99,14 @@ const service: Service = {
   methods: {
     /** The message, at once. */
     Say: { kind: "unary", handle: (message) => message },
+    /** The message, which says when it was sent: how much CPU time went by until it was heard is noted. */
+    Wait: {
+      kind: "unary",
+      handle: (message) => {
+        waited = Math.max(waited, threadCpu() - cpuAt(Buffer.from(message).readDoubleBE(0)));
+        return message;
+      },
+    },
     /** The message after some work that a caller who leaves does not end. */
     Later: {
       kind: "unary",
@@ -163,8 +191,24 @@ const port = await openPort({
   ...(maxConnections !== undefined && { maxConnections }),
 });
 
+function threadCpu(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** CPU time that this thread had taken at that time, or somewhat before. */
+function cpuAt(when: number): number {
+  const oldest = Math.max(0, samples - SAMPLES);
+  let at = samples - 1;
+  while (at > oldest && (sampledAt[at % SAMPLES] ?? 0) > when) at--;
+  return sampledCpu[at % SAMPLES] ?? 0;
+}
+
 function sample(): void {
   peak = Math.max(peak, process.memoryUsage.rss());
+  const at = samples++ % SAMPLES;
+  sampledAt[at] = Number(process.hrtime.bigint()) / 1e6;
+  sampledCpu[at] = threadCpu();
 }
 
 function look(thoroughly: boolean): Look {
@@ -176,9 +220,12 @@ function look(thoroughly: boolean): Look {
   const found: Look = {
     cpu: (user + system) / 1_000,
     held: heapUsed + external,
+    waited,
     peak,
     faults: { ...faults },
+    refused: { ...refused },
     codes: { ...codes },
+    statuses: { ...statuses },
     running,
     mostRunning,
     open: process.getActiveResourcesInfo(),
@@ -188,6 +235,7 @@ function look(thoroughly: boolean): Look {
   };
   if (thoroughly) {
     peak = 0;
+    waited = 0;
     sample();
     mostRunning = running;
   }

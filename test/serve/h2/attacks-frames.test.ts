@@ -157,8 +157,10 @@ test("frames that are forbidden", async (t) => {
   }
 
   await t.test("a greeting whose first frame is no SETTINGS", async (t) => {
-    await server.under(t, { frames: CONNECTIONS, each: CONNECTION }, async () => {
-      for (const first of [ping(), windowUpdate(0, 1), call(1, SAY), frame(0x42, 0, 0)]) {
+    const firsts = [ping(), windowUpdate(0, 1), call(1, SAY), frame(0x42, 0, 0)];
+    const bound = { frames: 4, each: CONNECTION, refused: { broken_preface: firsts.length } };
+    await server.under(t, bound, async () => {
+      for (const first of firsts) {
         const peer = await server.peer(t, { greeting: first });
         await peer.closed;
         assert.equal(peer.outcomeSoFar(1).head[":status"], undefined, "nothing is served");
@@ -167,7 +169,8 @@ test("frames that are forbidden", async (t) => {
   });
 
   await t.test("SETTINGS that say what cannot be, in the greeting", async (t) => {
-    await server.under(t, { frames: CONNECTIONS, each: CONNECTION }, async () => {
+    const bound = { frames: 1, each: CONNECTION, faults: { flow_control: 1 } };
+    await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting: settings([INITIAL_WINDOW, 2 ** 31]) });
       assert.equal(await peer.goaway(), "FLOW_CONTROL_ERROR");
       await peer.closed;
@@ -175,13 +178,28 @@ test("frames that are forbidden", async (t) => {
   });
 
   await t.test("a client that says goodbye is answered and left", async (t) => {
-    await server.under(t, { frames: CONNECTIONS, each: CONNECTION }, async () => {
+    const cost = await server.under(t, { frames: 1, each: CONNECTION }, async () => {
       const peer = await server.peer(t);
       const goodbye = frame(GOAWAY, 0, 0, Buffer.concat([uint32(0), uint32(0)]));
       await peer.send(call(1, "/test.Victim/Later"), goodbye);
       assert.equal(grpcStatus(await peer.outcome(1)), "0", peer.told());
       await peer.closed;
     });
+    assert.deepEqual(cost.faults, {});
+  });
+
+  await t.test("fine: a hundred of each frame that is allowed at any time", async (t) => {
+    const kinds = [
+      ...[ping(), settings(), priority(7), windowUpdate(0, 1), frame(0x42, 0, 0)],
+      ...[frame(SETTINGS, ACK, 0), frame(PING, ACK, 0, Buffer.alloc(8))],
+    ];
+    const times = 100;
+    const cost = await server.under(t, { frames: times * kinds.length, each: 0.5 }, async () => {
+      const peer = await server.peer(t);
+      for (const kind of kinds) await peer.send(repeated(kind, times));
+      assert.equal(await peer.unary(SAY), "0", peer.told());
+    });
+    assert.deepEqual(cost.faults, {});
   });
 
   const fine: readonly (readonly [how: string, ...sent: Uint8Array[]])[] = [
@@ -205,7 +223,7 @@ test("frames that are forbidden", async (t) => {
   ];
   for (const [how, ...sent] of fine) {
     await t.test(`fine: ${how}`, async (t) => {
-      const cost = await server.under(t, { frames: 10, each: CONNECTION }, async () => {
+      const cost = await server.under(t, { frames: 1, each: CONNECTION }, async () => {
         const peer = await server.peer(t);
         await peer.send(...sent);
         const id = how.includes("as high") ? 2 ** 31 - 1 : 1;
@@ -217,7 +235,7 @@ test("frames that are forbidden", async (t) => {
 
   await t.test("fine: a table that shrinks and grows between calls", async (t) => {
     const calls = 2_000;
-    await server.under(t, { frames: 4 * calls }, async () => {
+    const cost = await server.under(t, { frames: calls, each: 2 }, async () => {
       const peer = await server.peer(t);
       const changed = Buffer.concat([settings([1, 0]), settings([1, 2 ** 20])]);
       for (let done = 0; done < 10; done++) {
@@ -231,5 +249,6 @@ test("frames that are forbidden", async (t) => {
       await peer.send(repeated(changed, 100));
       await peer.pong();
     });
+    assert.deepEqual(cost.faults, {});
   });
 });

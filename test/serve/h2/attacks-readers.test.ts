@@ -18,7 +18,7 @@ import {
 } from "../../kit/h2.ts";
 import { block, indexed, literal } from "../../kit/hpack-raw.ts";
 import { until } from "../../kit/port.ts";
-import { type Victim, victim } from "../../kit/watch.ts";
+import { type Bound, type Victim, victim } from "../../kit/watch.ts";
 
 const MB = 1024 * 1024;
 const SAY = "/test.Victim/Say";
@@ -53,7 +53,10 @@ test("windows that let nothing through", async (t) => {
 
   await t.test("zero window: long replies to many calls on many connections", async (t) => {
     const [connections, calls] = [10, 400];
-    const bound = { frames: connections * calls, each: 20, ...ALL, faults: { too_many_bytes: 1 } };
+    const bound = {
+      ...{ frames: connections * calls, each: 20, ...ALL },
+      ...{ waited: 500, faults: { too_many_bytes: 1 } },
+    };
     const peers: RawPeer[] = [];
     await server.under(t, bound, async () => {
       for (let made = 0; made < connections; made++) {
@@ -81,7 +84,7 @@ test("windows that let nothing through", async (t) => {
   });
 
   await t.test("zero window: JSON replies", async (t) => {
-    const bound = { frames: 100, each: 100, held: 32 * MB, faults: { slow_reader: 1 } };
+    const bound = { frames: 100, each: 30, held: 32 * MB, faults: { slow_reader: 1 } };
     await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting: NO_WINDOW });
       const get = block(httpFields("GET", `/give/${256 * 1024}`));
@@ -92,7 +95,7 @@ test("windows that let nothing through", async (t) => {
 
   await t.test("a connection's window that is used up, and streams' that are wide", async (t) => {
     const greeting = settings([INITIAL_WINDOW, 2 ** 31 - 1]);
-    const bound = { frames: 100, each: 100, held: 32 * MB, faults: { slow_reader: 1 } };
+    const bound = { frames: 30, each: 50, held: 32 * MB, faults: { slow_reader: 1 } };
     await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting });
       await peer.send(peer.each(30, (id) => give(id, 256 * 1024)));
@@ -101,7 +104,7 @@ test("windows that let nothing through", async (t) => {
   });
 
   await t.test("a window that is widened by a byte at a time", async (t) => {
-    const bound = { frames: 20_000, faults: { slow_reader: 1 } };
+    const bound = { frames: 100, each: 20, faults: { slow_reader: 1 } };
     await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting: NO_WINDOW });
       const id = peer.next();
@@ -120,8 +123,8 @@ test("windows that let nothing through", async (t) => {
 
   await t.test("a window that is widened by a byte, a thousand times at once", async (t) => {
     const bytes = 5_000;
-    const bound = { frames: 2 * bytes };
-    await server.under(t, bound, async () => {
+    const bound = { frames: bytes, each: 0.3 };
+    const cost = await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting: NO_WINDOW });
       const id = peer.next();
       await peer.send(give(id, bytes), repeated(windowUpdate(id, 1), bytes));
@@ -130,10 +133,11 @@ test("windows that let nothing through", async (t) => {
       const size = got.reduce((sum, { payload }) => sum + payload.length, 0);
       assert.equal(size, bytes, "what windows allow is sent");
     });
+    assert.deepEqual(cost.faults, {});
   });
 
   await t.test("windows that are taken back: a stream that owes data waits", async (t) => {
-    await server.under(t, { frames: 100 }, async () => {
+    const cost = await server.under(t, { frames: 100 }, async () => {
       const peer = await server.peer(t, { greeting: settings([INITIAL_WINDOW, 10_000]) });
       const id = peer.next();
       await peer.send(give(id, 20_000));
@@ -151,6 +155,7 @@ test("windows that let nothing through", async (t) => {
       assert.equal((await peer.outcome(id)).trailers["grpc-status"], "0");
       assert.equal(size(), 20_005);
     });
+    assert.deepEqual(cost.faults, {});
   });
 });
 
@@ -158,8 +163,8 @@ test("sockets that nobody reads", async (t) => {
   const server = await victim(t, { settings: IN_TIME });
 
   /** Asks for a lot in few bytes with all windows wide open, and does not read. */
-  async function deaf(t: TestContext, ask: (peer: RawPeer) => Buffer, calls: number) {
-    const bound = { frames: calls, each: 100, ...ALL, faults: { slow_reader: 5 } };
+  async function deaf(t: TestContext, ask: (peer: RawPeer) => Buffer, worth: Bound) {
+    const bound = { ...ALL, faults: { slow_reader: 5 }, ...worth };
     await server.under(t, bound, async () => {
       const peers: RawPeer[] = [];
       for (let made = 0; made < 5; made++) {
@@ -175,20 +180,24 @@ test("sockets that nobody reads", async (t) => {
     (await server.glance()).open.filter((kind) => kind === "TCPSocketWrap").length;
 
   await t.test("long JSON replies to calls of a dozen bytes", (t) =>
-    deaf(t, (peer) => tiny(peer, 1_000, MB), 5_000),
+    deaf(t, (peer) => tiny(peer, 1_000, MB), { frames: 5_000, each: 10 }),
   );
 
   await t.test("long gRPC replies", (t) =>
-    deaf(t, (peer) => peer.each(1_000, (id) => give(id, MB)), 5_000),
+    // Each is made, copied, before it is too much.
+    deaf(t, (peer) => peer.each(1_000, (id) => give(id, MB)), {
+      ...{ frames: 5_000, each: 60, waited: 1_000 },
+    }),
   );
 
   await t.test("streams of replies", (t) =>
-    deaf(t, (peer) => peer.each(500, (id) => call(id, FLOW)), 2_500),
+    deaf(t, (peer) => peer.each(500, (id) => call(id, FLOW)), { frames: 2_500, each: 15 }),
   );
 
   await t.test("a peer that reads, and asks for far more than it can read at once", async (t) => {
     // Nothing here is slow: the server may refuse what is too much, not keep all of it.
-    await server.under(t, { frames: 3_000, each: 200, ...ALL }, async () => {
+    const bound = { frames: 500, each: 20, ...ALL, faults: { too_many_bytes: 1 } };
+    await server.under(t, bound, async () => {
       const peer = await server.peer(t, { greeting: WIDE });
       await peer.send(tiny(peer, 500, MB));
       await peer.goawayOr(peer.pong());
@@ -213,20 +222,22 @@ test("sockets that nobody reads", async (t) => {
   });
 
   await t.test("settings and pings that nobody reads the answers of", async (t) => {
-    await server.under(t, { frames: 20_000, held: 16 * MB }, async () => {
+    const bound = { frames: 8_000, each: 0.3, held: 16 * MB };
+    const cost = await server.under(t, bound, async () => {
       const peer = await server.peer(t, { deaf: true });
       for (let sent = 0; sent < 20 && !peer.ended; sent++)
         void peer.send(repeated(settings(), 400));
       peer.listen();
       await peer.frame("an answer", ({ type, flags }) => type === SETTINGS && flags === 1);
     });
+    assert.deepEqual(cost.faults, {}, "fewer than are too many");
   });
 
   await t.test("peers that ask and are gone", async (t) => {
     const [connections, calls] = [30, 200];
     const cost = await server.under(
       t,
-      { frames: connections * calls, each: 20, ...ALL },
+      { frames: connections * calls, each: 10, ...ALL, codes: { CANCELLED: 1 } },
       async () => {
         for (let made = 0; made < connections; made++) {
           const peer = await server.peer(t, { greeting: WIDE, deaf: true });

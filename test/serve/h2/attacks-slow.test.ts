@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { MAX_STREAMS } from "#serve/h2/limits.ts";
 import {
   CONTINUATION,
   call,
@@ -56,7 +57,7 @@ const sockets = async (server: Victim) =>
 
 test("peers that take their time", async (t) => {
   const server = await victim(t, { settings: SHORT });
-  const slowHeaders = { frames: 500, faults: { slow_headers: 1 } };
+  const slowHeaders = { frames: 50, faults: { slow_headers: 1 } };
 
   await t.test("a header block that is never finished", async (t) => {
     await server.under(t, slowHeaders, async () => {
@@ -109,15 +110,17 @@ test("peers that take their time", async (t) => {
     });
   });
 
-  for (const [how, bytes] of [
-    ["a preface that stops", PREFACE.subarray(0, 10)],
-    ["a preface without SETTINGS", PREFACE],
-    ["SETTINGS that are never whole", Buffer.concat([PREFACE, settings([3, 1]).subarray(0, 12)])],
-    ["nothing at all", Buffer.alloc(0)],
+  const half = settings([3, 1]).subarray(0, 12);
+  for (const [how, bytes, why] of [
+    ["a preface that stops", PREFACE.subarray(0, 10), "slow_preface"],
+    ["a preface without SETTINGS", PREFACE, "slow_preface"],
+    ["SETTINGS that are never whole", Buffer.concat([PREFACE, half]), "slow_preface"],
+    ["nothing at all", Buffer.alloc(0), "slow_first_bytes"],
   ] as const) {
     await t.test(`a greeting that is not made: ${how}`, async (t) => {
       const connections = 50;
-      await server.under(t, { frames: connections, each: CONNECTION }, async () => {
+      const bound = { frames: connections, each: CONNECTION, refused: { [why]: connections } };
+      await server.under(t, bound, async () => {
         const peers: RawPeer[] = [];
         for (let made = 0; made < connections; made++) {
           const peer = await server.peer(t, { greeting: null });
@@ -138,7 +141,10 @@ test("peers that take their time", async (t) => {
       ["comes a byte at a time", Buffer.from(" ")],
     ] as const) {
       await t.test(`a ${kind} body that ${how}`, async (t) => {
-        await server.under(t, { frames: 500, faults: { slow_body: 1 } }, async () => {
+        const counted =
+          kind === "gRPC" ? { codes: { DEADLINE_EXCEEDED: 1 } } : { statuses: { 408: 1 } };
+        const bound = { frames: 50, faults: { slow_body: 1 }, ...counted };
+        await server.under(t, bound, async () => {
           const peer = await server.peer(t);
           await peer.send(headers(peer.next(), head), data(1, begin));
           const timer = setInterval(() => {
@@ -194,7 +200,10 @@ test("calls that are begun and left by peers that nobody hurries", async (t) => 
     "beyond a thousand at once they are refused, and served when there is room",
     async (t) => {
       const calls = 1_500;
-      const bound = { frames: 2 * calls, held: 16 * MB, faults: { too_many_streams: 500 } };
+      const bound = {
+        ...{ frames: 2 * calls, held: 16 * MB },
+        faults: { too_many_streams: calls - MAX_STREAMS },
+      };
       await server.under(t, bound, async () => {
         const peer = await server.peer(t);
         // All in one go: their data was on its way when the server refused them, which is no fault.
@@ -214,7 +223,9 @@ test("calls that are begun and left by peers that nobody hurries", async (t) => 
 
   await t.test("connections that leave with all their calls open", async (t) => {
     const [connections, calls] = [30, 1_000];
-    const cost = await server.under(t, { frames: connections * calls, held: 4 * MB }, async () => {
+    const counted = { codes: { CANCELLED: connections } };
+    const bound = { frames: connections * calls, each: 1.5, held: 4 * MB, ...counted };
+    const cost = await server.under(t, bound, async () => {
       for (let made = 0; made < connections; made++) {
         const peer = await server.peer(t);
         const kinds = [SAY, "/test.Victim/Gather", "/test.Victim/Ignore", "/test.Victim/Later"];

@@ -20,6 +20,8 @@ const SAY = "/test.Victim/Say";
 const WHOLE = END_HEADERS | END_STREAM;
 /** Of each form so many, so that a fault at every one is told apart from one at the first. */
 const TIMES = 25;
+/** What a connection may cost, in honest calls. */
+const CONNECTION = 50;
 
 const METHOD: Field = [":method", "GET"];
 const SCHEME: Field = [":scheme", "http"];
@@ -154,7 +156,7 @@ test("requests that are malformed", async (t) => {
   }
 
   await t.test("trailers twice", async (t) => {
-    await server.under(t, { frames: 10, each: 50, faults: { stream: 1 } }, async () => {
+    await server.under(t, { frames: 1, each: CONNECTION, faults: { stream: 1 } }, async () => {
       const peer = await server.peer(t);
       const id = peer.next();
       const trailers = headers(id, block([["x", "y"]]), WHOLE);
@@ -166,7 +168,8 @@ test("requests that are malformed", async (t) => {
   });
 
   await t.test("a head inside the body of another request is a body", async (t) => {
-    const cost = await server.under(t, { frames: 10, each: 50 }, async () => {
+    const bound = { frames: 1, each: CONNECTION, statuses: { 200: 1 } };
+    const cost = await server.under(t, bound, async () => {
       const peer = await server.peer(t);
       const inner = Buffer.from("POST /take HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
       const id = peer.next();
@@ -179,13 +182,19 @@ test("requests that are malformed", async (t) => {
   });
 
   await t.test("a fragment is part of no other path", async (t) => {
-    await server.under(t, { frames: 10, each: 50 }, async () => {
+    const cost = await server.under(t, { frames: 1, each: CONNECTION }, async () => {
       const peer = await server.peer(t);
       const fields = [METHOD, SCHEME, [":path", "/hello#x"], AUTHORITY] satisfies Field[];
       await peer.send(headers(1, block(fields), WHOLE));
       const { head, reset } = await peer.outcome(1);
       assert.ok(reset === "PROTOCOL_ERROR" || head[":status"] === "404", peer.told());
     });
+    const { malformed_request = 0 } = cost.faults;
+    assert.equal(
+      malformed_request + (cost.statuses[404] ?? 0),
+      1,
+      "it is counted as one or the other",
+    );
   });
 
   const fine: readonly (readonly [how: string, fields: readonly Field[]])[] = [
@@ -203,7 +212,8 @@ test("requests that are malformed", async (t) => {
   ];
   for (const [how, fields] of fine) {
     await t.test(`fine: ${how}`, async (t) => {
-      const cost = await server.under(t, { frames: 10, each: 50 }, async () => {
+      const bound = { frames: 1, each: CONNECTION, statuses: { 200: 1 } };
+      const cost = await server.under(t, bound, async () => {
         const peer = await server.peer(t);
         await peer.send(frame(HEADERS, WHOLE, 1, block(fields)));
         assert.equal((await peer.outcome(1)).head[":status"], "200", peer.told());
