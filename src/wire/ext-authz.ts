@@ -65,7 +65,7 @@ class Parts {
 const FIRST_HEADERS = 64;
 /** More entries of `context_extensions` than any operator writes: beyond it the request is refused. */
 const MAX_EXTENSIONS = 1_000;
-const CONTROL_POINT = Buffer.from("control-point");
+const CONTROL_POINT = "control-point";
 const NOTHING = Buffer.alloc(0);
 
 /**
@@ -294,7 +294,7 @@ function readExtension(reader: ProtoReader, end: number, request: AuthRequest): 
 function isControlPoint(bytes: Buffer, start: number, end: number): boolean {
   if (end - start !== CONTROL_POINT.length) return false;
   for (let at = 0; at < CONTROL_POINT.length; at++) {
-    if (bytes[start + at] !== CONTROL_POINT[at]) return false;
+    if (bytes[start + at] !== CONTROL_POINT.charCodeAt(at)) return false;
   }
   return true;
 }

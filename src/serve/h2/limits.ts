@@ -25,7 +25,7 @@ export const MAX_BLOCK_FRAMES = 64;
 export const STREAM_WINDOW = 256 * 1024;
 export const CONNECTION_WINDOW = 1024 * 1024;
 
-/** Bytes kept for one peer (calls, requests not yet whole, replies not yet taken): two of the largest messages. */
+/** Bytes kept for one peer (calls, requests not yet whole, replies not yet taken): nearly two of the largest messages. */
 export const MAX_HELD = 8 * 1024 * 1024;
 /** Bytes kept for all peers together. */
 export const MAX_HELD_IN_ALL = 64 * 1024 * 1024;
