@@ -169,6 +169,8 @@ test("a proxy's absolute target is understood", async (t) => {
     "GET http://any.host:80/here?x=1 HTTP/1.1\r\nhost: any.host\r\nconnection: close\r\n\r\n",
   );
   assert.match(reply, /^HTTP\/1\.1 200 .*\r\n\r\nx=1$/s);
+  const asterisk = "OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+  assert.match(await exchange(dial(t, port), asterisk), /^HTTP\/1\.1 404 /, "it is no path");
 });
 
 both("json routes take application/json or nothing said, uncompressed", async (_, serve) => {
@@ -340,17 +342,29 @@ both("errors repeat no input, and what is no Fault tells nothing", async (_, ser
   assert.ok(!(await ask({ path: "/canary" })).body.includes("canary"));
 });
 
-test("malformed requests are 400", async (t) => {
-  const { port } = await serving(t, [post]);
-  for (const sent of [
+test("malformed requests are 400, and counted though their methods are not known", async (t) => {
+  const { port, counted } = await serving(t, [post]);
+  const malformed = [
     "GARBAGE\r\n\r\n",
     "GET / HTTP/1.1\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: x\r\nbad header: 1\r\n\r\n",
     "POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
-  ]) {
+  ];
+  for (const sent of malformed) {
     const reply = await exchange(dial(t, port), sent);
     assert.match(reply, /^HTTP\/1\.1 400 /, sent);
   }
+  // The second has no host, which Node's server refuses without a word to us.
+  const told = counted.map(({ method, status, route }) => [method, status, route]);
+  assert.deepEqual(told, Array(malformed.length - 1).fill(["", 400, ""]));
+  counted.length = 0;
+  const broken = "POST /check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nrubbish\r\n";
+  assert.match(await exchange(dial(t, port), broken), /^HTTP\/1\.1 400 /);
+  assert.deepEqual(
+    counted.map(({ status }) => status),
+    [0],
+    "once, as the request that it was",
+  );
 });
 
 both("more than 1 000 headers are 431, not dropped", async (_, serve) => {

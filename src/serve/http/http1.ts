@@ -7,19 +7,18 @@ import { plainAddress } from "../listen/address.ts";
 import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
 import { linger } from "./reply.ts";
 
-/** Whose replies a connection still waits for, or has not taken whole yet: the newest of each. */
-export type Pending = WeakMap<Socket, Http1Exchange>;
+/** The newest request of each connection. */
+export type Newest = WeakMap<Socket, Http1Exchange>;
 
 export class Http1Exchange extends HttpExchange {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
-  readonly #pending: Pending;
   readonly #expects100: boolean;
   #watched = false;
 
   constructor(
     around: Surroundings,
-    pending: Pending,
+    newest: Newest,
     request: IncomingMessage,
     response: ServerResponse,
     expects100: boolean,
@@ -27,7 +26,7 @@ export class Http1Exchange extends HttpExchange {
     super(around);
     this.#request = request;
     this.#response = response;
-    this.#pending = pending;
+    newest.set(request.socket, this);
     this.#expects100 = expects100;
     this.begin();
   }
@@ -63,6 +62,11 @@ export class Http1Exchange extends HttpExchange {
 
   protected override get answered(): boolean {
     return super.answered || this.#response.destroyed;
+  }
+
+  /** The request is here whole: what goes wrong on its connection is no more about it. */
+  get whole(): boolean {
+    return this.#request.complete;
   }
 
   /** Does `then` when the reply is out, where one is still to come or on its way; else at once. */
@@ -120,7 +124,6 @@ export class Http1Exchange extends HttpExchange {
   }
 
   #await(): void {
-    this.#pending.set(this.#request.socket, this);
     this.#watch();
   }
 

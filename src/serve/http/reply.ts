@@ -65,8 +65,8 @@ const BROKEN: Readonly<Record<string, readonly [line: string, code: Code, messag
 };
 const MALFORMED = ["400 Bad Request", "INVALID_ARGUMENT", "malformed HTTP request"] as const;
 
-/** Answers a connection whose request cannot be parsed or does not arrive, and ends it. */
-export function refuseRaw(socket: Socket, reason: string): void {
+/** Answers a connection whose request cannot be parsed or does not arrive, and ends it. Returns the status. */
+export function refuseRaw(socket: Socket, reason: string): number {
   const [line, code, message] = BROKEN[reason] ?? MALFORMED;
   const body = statusBody(code, message);
   socket.write(
@@ -74,6 +74,7 @@ export function refuseRaw(socket: Socket, reason: string): void {
       `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   socket.destroySoon();
+  return Number.parseInt(line, 10);
 }
 
 /**

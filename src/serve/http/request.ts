@@ -49,7 +49,10 @@ export interface Target {
 export function readTarget(url: string): Target {
   let origin = url;
   if (!origin.startsWith("/")) {
-    const slash = origin.indexOf("/", origin.indexOf("://") + 3);
+    const scheme = origin.indexOf("://");
+    // `*` is no path: no route has it.
+    if (scheme === -1) return { path: origin, search: "" };
+    const slash = origin.indexOf("/", scheme + 3);
     origin = slash === -1 ? "/" : origin.slice(slash);
   }
   const query = origin.indexOf("?");

@@ -9,7 +9,7 @@ import type { Route } from "../handler.ts";
 import type { Transport } from "../lifetime/transport.ts";
 import type { HttpSettings, PortLog, ServerMeter } from "../settings.ts";
 import type { Surroundings } from "./exchange.ts";
-import { Http1Exchange } from "./http1.ts";
+import { Http1Exchange, type Newest } from "./http1.ts";
 import { answererOf } from "./http2.ts";
 import { PlainLane } from "./plain.ts";
 import { refuseRaw } from "./reply.ts";
@@ -41,7 +41,7 @@ class NodeTransport implements HttpTransport {
   readonly #around: Surroundings;
   readonly #server: Server;
   readonly #plain: PlainLane;
-  readonly #pending = new WeakMap<Socket, Http1Exchange>();
+  readonly #newest: Newest = new WeakMap();
 
   constructor({ routes, settings, clock, log, meter }: HttpParts) {
     const router = new Router(routes);
@@ -51,12 +51,19 @@ class NodeTransport implements HttpTransport {
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#answer(request, response, true));
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-      const refuse = () => refuseRaw(socket, error.code ?? "");
-      const pending = this.#pending.get(socket);
-      if (!socket.writable) socket.destroy();
+      if (!socket.writable) {
+        socket.destroy();
+        return;
+      }
+      const newest = this.#newest.get(socket);
+      const refuse = () => {
+        const status = refuseRaw(socket, error.code ?? "");
+        // A request that broke off in its body counts by itself.
+        if (newest?.whole ?? true) meter?.httpRequest("", status, "", 0);
+      };
       // A refusal may not run into the reply to an earlier request of the connection, nor take its place.
-      else if (pending !== undefined) pending.afterReply(refuse);
-      else refuse();
+      if (newest === undefined) refuse();
+      else newest.afterReply(refuse);
     });
     this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
       this.#server.emit("connection", socket);
@@ -90,7 +97,7 @@ class NodeTransport implements HttpTransport {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
-    new Http1Exchange(this.#around, this.#pending, request, response, expects100);
+    new Http1Exchange(this.#around, this.#newest, request, response, expects100);
   }
 }
 

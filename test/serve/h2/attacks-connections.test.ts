@@ -128,7 +128,7 @@ test("TLS", async (t) => {
     ["with http/1.1 agreed on is no HTTP/2 either", ["http/1.1"]],
   ] as const) {
     await t.test(how, async (t) => {
-      const cost = await each(t, {}, async () => {
+      const cost = await each(t, { statuses: { 400: connections } }, async () => {
         const peer = await dial(agreed === undefined ? undefined : [...agreed]);
         const said = text(peer);
         await peer.send(PREFACE, settings(), call(1, SAY));
