@@ -9,12 +9,7 @@ import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
-import {
-  CALL_HELD,
-  CONNECTION_WINDOW,
-  HELD_PER_HEAD_BYTE,
-  STREAMS_PER_CONTROL,
-} from "./limits.ts";
+import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE, STREAMS_PER_CONTROL } from "./limits.ts";
 import { PeerSettings } from "./peer-settings.ts";
 import { H2Stream, type Line } from "./stream.ts";
 import type { Streams } from "./streams.ts";
