@@ -154,7 +154,7 @@ function listenerOf(
 ): Server {
   const { keep_alive } = settings.listener;
   const listener = createServer({
-    // HTTP/1.1 callers may close their half after the request and still want the reply.
+    // HTTP/1.1 callers may close their half while replies that are already written are on their way to them.
     allowHalfOpen: true,
     noDelay: true,
     keepAlive: keep_alive >= 0,

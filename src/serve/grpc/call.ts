@@ -18,7 +18,9 @@ import { LATE, type Refusal, SLOW, statusFields } from "./status.ts";
 export interface Door {
   readonly clock: Clock;
   readonly log: PortLog;
-  readonly meter: ServerMeter | undefined;
+  readonly meter:
+    | Pick<ServerMeter, "grpcHandled" | "grpcReceived" | "grpcSent" | "grpcStarted">
+    | undefined;
   /** Head of a reply that has messages. */
   readonly head: FixedBlock;
   /** Trailers of a call that ended well. */
@@ -110,8 +112,7 @@ export abstract class RunningCall implements Call, Owner {
   }
 
   inflated(price: number, failed: boolean): void {
-    if (failed) this.door.meter?.http2Fault("inflate");
-    this.stream.charge(price, "inflate");
+    this.stream.charge(price, "inflate", failed);
   }
 
   /** The request, or a message of it, took longer than it may. */

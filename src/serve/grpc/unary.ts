@@ -16,7 +16,7 @@ export class UnaryCall extends RunningCall implements Exchange {
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     if (last && this.#reader === undefined && isOneMessage(chunk, start, end)) {
-      this.#run(chunk.subarray(start + PREFIX, end));
+      this.#run(chunk.subarray(start + PREFIX, end), false);
     } else if (!this.ended) {
       this.#collect(chunk, start, end, last);
     }
@@ -45,7 +45,7 @@ export class UnaryCall extends RunningCall implements Exchange {
     const { compressed } = reader;
     const message = reader.take();
     if (compressed) this.#inflate(message);
-    else this.#run(message);
+    else this.#run(message, true);
   }
 
   #inflate(message: Uint8Array): void {
@@ -53,13 +53,13 @@ export class UnaryCall extends RunningCall implements Exchange {
     this.door.inflater.inflate(this.request.encoding, message, this, (result) => {
       if (!(result instanceof Uint8Array)) this.refuse(result);
       else if (!this.stream.hold(result.length)) this.refuse(TOO_MUCH);
-      else if (this.#run(result)) return;
+      else if (this.#run(result, true)) return;
       this.stream.rest();
     });
   }
 
-  /** Returns whether the handler is still at work. */
-  #run(message: Uint8Array): boolean {
+  /** `held`: the message counts as kept. Returns whether the handler is still at work. */
+  #run(message: Uint8Array, held: boolean): boolean {
     if (this.ended) return false;
     const { unary, metered } = this.row;
     if (unary === undefined) return false;
@@ -79,13 +79,15 @@ export class UnaryCall extends RunningCall implements Exchange {
       this.answer(reply);
       return false;
     }
-    this.#wait(reply);
+    this.#wait(reply, held ? 0 : message.length);
     return true;
   }
 
-  #wait(reply: Promise<Uint8Array>): void {
+  /** `kept`: bytes of the message that nobody has counted yet. */
+  #wait(reply: Promise<Uint8Array>, kept: number): void {
     this.arm();
     this.stream.work();
+    if (kept > 0 && !this.stream.hold(kept)) this.refuse(TOO_MUCH);
     reply.then(
       (message) => {
         this.answer(message);

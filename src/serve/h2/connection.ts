@@ -178,8 +178,8 @@ export class Connection implements Receiving {
     this.frames.ping(ALIVE);
   }
 
-  /** Ends the connection for what the peer did, or did not, over time. */
-  fail(code: number, fault: Http2Fault, message: string): void {
+  /** Ends the connection for what the peer did, or did not, over time; without a fault: it has been counted. */
+  fail(code: number, fault: Http2Fault | undefined, message: string): void {
     this.#end(new ConnectionFault(code, fault, message));
   }
 
@@ -221,8 +221,10 @@ export class Connection implements Receiving {
     this.#shared.release(bytes);
   }
 
-  charge(calls: number, fault: Http2Fault): void {
-    if (!this.guard.pays(calls)) this.fail(ERROR.calm, fault, "too many calls that cost too much");
+  charge(calls: number, fault: Http2Fault, wrong: boolean): void {
+    if (wrong) this.fault(fault);
+    if (this.guard.pays(calls)) return;
+    this.fail(ERROR.calm, wrong ? undefined : fault, "too many calls that cost too much");
   }
 
   blocked(stream: H2Stream): void {
@@ -230,11 +232,11 @@ export class Connection implements Receiving {
   }
 
   ended(stream: H2Stream, how: End): void {
+    const { streams } = this;
+    streams.remove(stream);
     const answered = how === "answered";
-    const early = answered && !stream.heard;
-    // After our own reset, and after an early reply, the peer may still be sending.
-    this.streams.ended(stream, how === "reset" || early);
-    if (early && !this.streams.answeredEarly(stream, this.now)) this.#stop(stream.id);
+    if (!answered || stream.heard) streams.noteEnd(stream.id, how === "reset");
+    else if (!streams.answeredEarly(stream, this.now)) this.#stop(stream.id);
     if (answered) this.guard.answered();
     this.#wake();
   }
@@ -250,6 +252,7 @@ export class Connection implements Receiving {
   /** RFC 9113 §8.1: after a whole reply this is a wish and no failure. */
   #stop(id: number): void {
     this.frames.reset(id, ERROR.none);
+    this.streams.noteEnd(id, true);
   }
 
   rested(): void {

@@ -83,7 +83,7 @@ export interface Stream {
   /** This many more body bytes may come: for exchanges that read at the pace of whoever uses them. */
   credit(bytes: number): void;
   /**
-   * Counts bytes that the exchange keeps (an incomplete message, say) against the bounds of the connection and of
+   * Counts bytes that the exchange keeps (an incomplete message, one that a handler waits with) against the bounds of the connection and of
    * the process. False: too many are kept, the request is to be refused. `release` takes them back, and so does the
    * stream's end.
    */
@@ -91,9 +91,10 @@ export interface Stream {
   release(bytes: number): void;
   /**
    * The peer made work that cost us as much as so many broken calls, and its connection pays for it out of the same
-   * budget; beyond it, it ends with this fault. Not to be called in the turn of `data`.
+   * budget; beyond it, it ends with this fault. `wrong`: the work alone is the fault, and is counted as such. Not to be
+   * called in the turn of `data`.
    */
-  charge(calls: number, fault: Http2Fault): void;
+  charge(calls: number, fault: Http2Fault, wrong: boolean): void;
   /**
    * Work goes on that the stream's end does not end at once (a handler that waits). Until `rest` it counts as one of
    * the connection's streams, so that calls which are made and taken back do not pile up.

@@ -20,7 +20,7 @@ export class FieldList {
     this.#maxFields = maxFields;
   }
 
-  /** Names and values in turn. One array for the list's life: who keeps it copies it. */
+  /** Names and values in turn. */
   get flat(): readonly string[] {
     return this.#flat;
   }
@@ -33,12 +33,6 @@ export class FieldList {
   /** More came than is taken: `flat` is not complete. */
   get overflow(): boolean {
     return this.#overflow;
-  }
-
-  reset(): void {
-    this.#flat.length = 0;
-    this.#size = 0;
-    this.#overflow = false;
   }
 
   add(name: string, value: string): void {

@@ -88,14 +88,13 @@ export function readHead(fields: FieldList): Head | undefined {
   };
 }
 
-/** Names and values of trailers in turn, or undefined if they are malformed: they take no pseudo headers. */
-export function readTrailers(fields: FieldList): readonly string[] | undefined {
-  const flat = fields.flat.slice();
+/** Whether trailers are well-formed: they take no pseudo headers. */
+export function goodTrailers({ flat }: FieldList): boolean {
   const found = { host: undefined, contentLength: -1, seen: undefined };
   for (let at = 0; at < flat.length; at += 2) {
-    if (!ordinary(flat[at] ?? "", flat[at + 1] ?? "", found)) return undefined;
+    if (!ordinary(flat[at] ?? "", flat[at + 1] ?? "", found)) return false;
   }
-  return flat;
+  return true;
 }
 
 /** Takes a pseudo header (§8.3.1). False: unknown, repeated, or with a value that it cannot have. */

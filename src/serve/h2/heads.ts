@@ -5,7 +5,7 @@ import type { Head } from "./exchange.ts";
 import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
 import { FieldList } from "./fields.ts";
 import { ERROR, FLAG, uint31 } from "./frames.ts";
-import { readHead, readTrailers } from "./head.ts";
+import { goodTrailers, readHead } from "./head.ts";
 import { CompressionFault, Decoder } from "./hpack/decoder.ts";
 import { BLOCK_PER_LIST, HEADER_TABLE, MAX_BLOCK_FRAMES, MAX_FIELDS } from "./limits.ts";
 import { RememberedHeads } from "./remembered.ts";
@@ -131,7 +131,7 @@ export class HeadReader {
   /** Judges a block of trailers; nobody reads what they say. `too_long`: the end of them has not been looked at. */
   trailers(block: Buffer, start: number, end: number): "good" | "malformed" | "too_long" {
     const fields = this.#decode(block, start, end);
-    if (readTrailers(fields) === undefined) return "malformed";
+    if (!goodTrailers(fields)) return "malformed";
     return fields.overflow ? "too_long" : "good";
   }
 

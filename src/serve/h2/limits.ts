@@ -50,7 +50,7 @@ export const MAX_TURN = 1024 * 1024;
 
 /**
  * What a call counts as kept once it outlives what it came with: as much as a stream of messages takes, measured, and
- * more than a unary call does. At most 20 000 wait at once in all.
+ * more than a unary call does. About 20 000 wait at once in all.
  */
 export const CALL_HELD = 3 * 1024;
 /**
@@ -61,7 +61,7 @@ export const HELD_PER_HEAD_BYTE = 2;
 
 /**
  * Of a long reply, what it counts as kept while its peer takes no more: so much that one peer may ask for three at
- * once, however long they are, and that no more than 32 of them wait in all.
+ * once, however long they are, and that no more than 23 of them wait in all, with their calls and 64 KiB each on the way.
  */
 export const MAX_REPLY_HELD = MAX_HELD / 4;
 

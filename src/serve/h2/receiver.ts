@@ -5,7 +5,6 @@ import type { Http2Fault } from "../settings.ts";
 import type { Answerer } from "./exchange.ts";
 import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
 import type { FrameSink } from "./frame-reader.ts";
-import type { FrameWriter } from "./frame-writer.ts";
 import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
@@ -17,14 +16,12 @@ import type { Streams } from "./streams.ts";
 /** The connection as its receiver sees it. */
 export interface Receiving extends Line {
   readonly streams: Streams;
-  readonly frames: FrameWriter;
   readonly guard: Guard;
   peerMaxFrame: number;
   /** In sweeps. */
   readonly now: number;
   /** The last stream that is ours, once we have said so. */
   readonly named: number;
-  fault(fault: Http2Fault): void;
   /** A ping of ours came back, with what it carried. */
   ponged(what: number): void;
   /** The peer will make no more calls. */
@@ -101,14 +98,16 @@ export class Receiver implements FrameSink {
     this.#received += length;
     const newest = this.#newest;
     const target = newest?.id === id ? newest : streams.live.get(id);
-    this.#target = target;
-    this.#targetEnds = (flags & FLAG.endStream) !== 0;
+    const ends = (flags & FLAG.endStream) !== 0;
     if (target === undefined || target.closed) {
+      this.#target = undefined;
       guard.control();
-      if (streams.early(id)) this.#drop(id, length, this.#targetEnds);
+      if (streams.early(id)) this.#drop(id, length, ends);
       else if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
       return;
     }
+    this.#target = target;
+    this.#targetEnds = ends;
     this.#targetLeft = length;
     target.allowance -= length;
     if (target.heard) this.#break(target, ERROR.streamClosed, "stream");
@@ -118,7 +117,12 @@ export class Receiver implements FrameSink {
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
     const target = this.#target;
     if (last) this.#target = undefined;
-    if (target === undefined || target.closed) return;
+    if (target === undefined) return;
+    if (target.closed) {
+      // It was answered, or broken, by an earlier part of this frame, which is the end of its request all the same.
+      if (last && this.#targetEnds) this.#connection.streams.left(target.id);
+      return;
+    }
     const whole = last && this.#targetEnds;
     this.#targetLeft -= end - start;
     if (last && !whole) {

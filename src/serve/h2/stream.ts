@@ -26,8 +26,8 @@ export interface Line {
   fault(fault: Http2Fault): void;
   hold(bytes: number): boolean;
   release(bytes: number): void;
-  /** Takes from the budget of broken calls; beyond it the connection ends with this fault. */
-  charge(calls: number, fault: Http2Fault): void;
+  /** As a stream is charged. */
+  charge(calls: number, fault: Http2Fault, wrong: boolean): void;
   /** The stream waits for the connection's window, or for its socket. */
   blocked(stream: H2Stream): void;
   ended(stream: H2Stream, how: End): void;
@@ -63,6 +63,8 @@ export class H2Stream implements Stream {
   #closed = false;
   #working = false;
   #held = 0;
+  /** It was to keep more than it may, which has been counted: whatever ends it then is no other fault. */
+  #refused = false;
   #credited = 0;
   #waiting: Waiting[] | undefined;
   /** Trailers that wait behind the body; `[]` ends the stream without any. */
@@ -181,7 +183,7 @@ export class H2Stream implements Stream {
 
   reset(code: number): void {
     if (this.#closed) return;
-    if (this.#waiting !== undefined) this.#line.fault("slow_reader");
+    if (this.#waiting !== undefined && !this.#refused) this.#line.fault("slow_reader");
     this.#reset(code);
   }
 
@@ -209,9 +211,10 @@ export class H2Stream implements Stream {
   }
 
   hold(bytes: number): boolean {
-    if (this.#closed || !this.#line.hold(bytes)) return false;
-    this.#held += bytes;
-    return true;
+    if (this.#closed) return false;
+    this.#refused = !this.#line.hold(bytes);
+    if (!this.#refused) this.#held += bytes;
+    return !this.#refused;
   }
 
   release(bytes: number): void {
@@ -220,8 +223,8 @@ export class H2Stream implements Stream {
     this.#line.release(given);
   }
 
-  charge(calls: number, fault: Http2Fault): void {
-    this.#line.charge(calls, fault);
+  charge(calls: number, fault: Http2Fault, wrong: boolean): void {
+    this.#line.charge(calls, fault, wrong);
   }
 
   work(): void {

@@ -49,10 +49,9 @@ export class Streams {
     this.live.set(stream.id, stream);
   }
 
-  ended(stream: H2Stream, byUs: boolean): void {
+  remove(stream: H2Stream): void {
     this.live.delete(stream.id);
     this.#blocked.delete(stream);
-    this.noteEnd(stream.id, byUs);
     if (!stream.working) this.#places--;
   }
 
@@ -77,7 +76,7 @@ export class Streams {
     return this.#ends?.includes(id) === true || this.resetByUs(id);
   }
 
-  /** A stream that has ended was answered early: its request may come to its end. False: too many do. */
+  /** A stream was answered early: how it ended is noted when its request does. False: too many wait for that. */
   answeredEarly({ id, allowance }: H2Stream, now: number): boolean {
     this.#early ??= new Map();
     if (this.#early.size >= MAX_EARLY_REPLIES) return false;
@@ -102,7 +101,7 @@ export class Streams {
 
   /** The peer has ended its half too: it sends nothing more, whatever we told it. */
   left(id: number): void {
-    this.#early?.delete(id);
+    if (this.#early?.delete(id) === true) this.noteEnd(id, false);
     const ends = this.#ends;
     if (ends === undefined) return;
     for (let at = ends.indexOf(-id); at >= 0; at = ends.indexOf(-id, at)) ends[at] = id;
@@ -114,7 +113,6 @@ export class Streams {
     for (const [id, { since }] of this.#early) {
       if (since >= before) return undefined;
       this.#early.delete(id);
-      this.noteEnd(id, true);
       return id;
     }
     return undefined;

@@ -366,6 +366,26 @@ test("messages that nobody takes are bounded, empty ones too", async () => {
   assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]);
 });
 
+test("inflated messages are kept no longer than their handler is at work on them", async () => {
+  let taken = 0;
+  const { call, clock } = serving({
+    Take: bidirectional(async ({ messages }) => {
+      for await (const each of messages) taken += each.length;
+    }),
+  });
+  const size = 1_000_000;
+  const each = call("Take", ["grpc-encoding", "gzip"], { most: 1.5 * size });
+  const message = framed(gzipSync(Buffer.alloc(size, "0123456789")), 1);
+  for (let sent = 1; sent <= 9; sent++) {
+    each.send(message);
+    await until("taken", () => taken === sent * size || each.stream.closed);
+  }
+  each.send(last, true);
+  await until("end", () => each.stream.closed);
+  assert.equal(each.stream.seen.code, 0);
+  over(each, clock);
+});
+
 test("very many small messages are taken in a time that grows no faster than they do", async () => {
   let count = 0;
   const begin = Promise.withResolvers<void>();

@@ -589,6 +589,46 @@ test("a request that takes too long is refused", () => {
   over(each, clock);
 });
 
+test("a message that its handler waits with counts as kept, once", async () => {
+  const { method, calls } = waiting();
+  const { call, clock, codes } = serving({ Wait: method });
+  const bytes = Buffer.alloc(10_000, "0123456789");
+  const whole = call("Wait");
+  whole.send(framed(bytes), true);
+  assert.equal(whole.stream.held, bytes.length);
+  const parts = call("Wait");
+  parts.send(framed(bytes).subarray(0, 9_000));
+  parts.send(framed(bytes).subarray(9_000), true);
+  assert.equal(parts.stream.held, bytes.length, "what was collected is counted already");
+  const packed = call("Wait", ["grpc-encoding", "gzip"]);
+  const small = gzipSync(bytes);
+  packed.send(framed(small, 1), true);
+  await until("asked", () => calls.length === 3);
+  assert.equal(packed.stream.held, small.length + bytes.length);
+  for (const { resolve } of calls) resolve(message);
+  await turns();
+  assert.deepEqual(codes(), ["OK", "OK", "OK"]);
+  for (const each of [whole, parts, packed]) over(each, clock);
+});
+
+test("a handler may not wait with more than may be kept, and answers at once with any", async () => {
+  const { method, first } = waiting();
+  const { call, clock, codes } = serving({ Wait: method, Size: size });
+  const bytes = Buffer.alloc(10_000);
+  const each = call("Wait", ["grpc-timeout", "1H"], { most: bytes.length - 1 });
+  each.send(framed(bytes), true);
+  assert.equal(each.stream.seen.code, 8);
+  assert.equal(first().call.signal().aborted, true);
+  assert.equal(each.stream.working, true, "until its handler is done");
+  first().resolve(message);
+  await turns();
+  over(each, clock);
+  const sync = call("Size", [], { most: 0 });
+  sync.send(framed(bytes), true);
+  assert.deepEqual(sync.stream.seen.messages.map(String), ["10000"]);
+  assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED", "OK"]);
+});
+
 test("times are those of the port's clock", async () => {
   const { method, first } = waiting();
   const { call, clock, counted } = serving({ Wait: method });

@@ -6,7 +6,12 @@ import { writeFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { EARLY_REPLY_MS, MAX_EARLY_REPLIES, STREAM_WINDOW } from "#serve/h2/limits.ts";
+import {
+  EARLY_REPLY_MS,
+  MAX_EARLY_REPLIES,
+  REMEMBERED_ENDS,
+  STREAM_WINDOW,
+} from "#serve/h2/limits.ts";
 import type { Route } from "#serve/handler.ts";
 import { child } from "../../kit/child.ts";
 import { folderOf } from "../../kit/folder.ts";
@@ -19,6 +24,7 @@ import {
   grpcFields,
   HEADERS,
   headers,
+  message,
   PING,
   ping,
   RST_STREAM,
@@ -33,13 +39,20 @@ const SWEEP_MS = 1_000;
 const [NO_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED] = [0, 3, 5];
 /** Answered UNIMPLEMENTED as soon as its head is there. */
 const nowhere = block(grpcFields("/test.Nobody/Nothing"));
+const say = block(grpcFields("/test.Early/Say"));
+const service = {
+  name: "test.Early",
+  healthNames: [],
+  methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+} as const;
 
-async function answered(t: TestContext) {
-  const { clock, connect, faults, transport } = memoryServer([]);
+/** A peer whose first call is there. */
+async function caller(t: TestContext, head: Uint8Array) {
+  const { clock, connect, faults, transport } = memoryServer([service]);
   t.after(() => transport.cut());
   const peer = await connect();
   t.after(() => peer.socket.destroy());
-  await peer.send(headers(1, nowhere));
+  await peer.send(headers(1, head));
   const sweeps = async (count: number) => {
     for (let done = 0; done < count; done++) {
       clock.advance(SWEEP_MS);
@@ -48,6 +61,8 @@ async function answered(t: TestContext) {
   };
   return { peer, faults, sweeps };
 }
+
+const answered = (t: TestContext) => caller(t, nowhere);
 
 const codes = (peer: MemoryPeer, stream = 1) =>
   peer.of(RST_STREAM, stream).map(({ payload }) => payload.readUInt32BE(0));
@@ -91,6 +106,24 @@ for (const [how, end] of [
   });
 }
 
+for (const [why, body] of [
+  ["a broken message", Buffer.concat([message(Buffer.alloc(20), 2), Buffer.alloc(20)])],
+  ["a second message", Buffer.concat([message(Buffer.alloc(20)), message(Buffer.alloc(20))])],
+] as const) {
+  test(`a sender whose last frame is refused half-way for ${why} has ended its request`, async (t) => {
+    const { peer, faults, sweeps } = await caller(t, say);
+    const frame = data(1, body, END_STREAM);
+    await peer.send(frame.subarray(0, -2));
+    assert.equal(replied(peer), 1, "the reply does not wait for the rest");
+    await peer.send(frame.subarray(-2));
+    await sweeps(3);
+    assert.deepEqual(codes(peer), []);
+    assert.deepEqual(faults, []);
+    await peer.send(data(1, Buffer.alloc(1)));
+    assert.deepEqual(codes(peer), [STREAM_CLOSED], "what comes behind its end is a fault");
+  });
+}
+
 test("a sender gets no more room than it had", async (t) => {
   const { peer, faults } = await answered(t);
   const parts = Array.from({ length: STREAM_WINDOW / FULL }, () => data(1, Buffer.alloc(FULL)));
@@ -112,10 +145,33 @@ test("few replies wait so at once, and their places are given back", async (t) =
   assert.deepEqual(stopped, ids.slice(MAX_EARLY_REPLIES - 1), "the first was there already");
   await sweeps(2);
   for (const id of [1, ...ids]) assert.deepEqual(codes(peer, id), [NO_ERROR]);
+  for (const id of stopped) await peer.send(data(id, Buffer.alloc(1)));
+  for (const id of stopped) assert.deepEqual(codes(peer, id), [NO_ERROR], "it was on its way");
   const next = (ids.at(-1) ?? 0) + 2;
   await peer.send(headers(next, nowhere));
   assert.deepEqual(codes(peer, next), []);
   assert.deepEqual(faults, []);
+});
+
+test("an early reply whose sender was stopped is one end among those that are remembered", async (t) => {
+  const { peer, faults, sweeps } = await answered(t);
+  await sweeps(2);
+  let id = 3;
+  for (let ended = 1; ended < REMEMBERED_ENDS; ) {
+    const count = Math.min(MAX_EARLY_REPLIES, REMEMBERED_ENDS - ended);
+    const ids = Array.from({ length: count }, (_, at) => id + 2 * at);
+    await peer.send(...ids.map((each) => headers(each, nowhere)));
+    await sweeps(2);
+    ended += count;
+    id += 2 * count;
+  }
+  await peer.send(data(1, Buffer.alloc(1)));
+  assert.deepEqual(codes(peer), [NO_ERROR], "the oldest is still known");
+  assert.deepEqual(faults, []);
+  await peer.send(headers(id, nowhere));
+  await sweeps(2);
+  await peer.send(data(1, Buffer.alloc(1)));
+  assert.deepEqual(codes(peer), [NO_ERROR, STREAM_CLOSED], "one more, and it is not");
 });
 
 /** Refuses by the head alone, by the announced length, and in the middle of what is sent. */

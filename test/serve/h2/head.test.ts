@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { FieldList } from "#serve/h2/fields.ts";
-import { readHead, readTrailers } from "#serve/h2/head.ts";
+import { goodTrailers, readHead } from "#serve/h2/head.ts";
 
 function list(flat: readonly string[], maxSize = 65_536, maxFields = 1000): FieldList {
   const fields = new FieldList(maxSize, maxFields);
@@ -45,14 +45,8 @@ describe("a good head", () => {
   test("does not change with the list it came from", () => {
     const fields = list([...BASE, "x-a", "1"]);
     const read = readHead(fields);
-    const trailers = list(["x-t", "1"]);
-    const readT = readTrailers(trailers);
-    fields.reset();
-    trailers.reset();
     fields.add("x-b", "2");
-    trailers.add("x-b", "2");
     assert.deepEqual(read?.fields, ["x-a", "1"]);
-    assert.deepEqual(readT, ["x-t", "1"]);
   });
 
   test("pseudo headers in any order", () => {
@@ -114,7 +108,7 @@ describe("a good head", () => {
   ] as const)
     test(`${name}: ${JSON.stringify(value)}`, () => {
       assert.deepEqual(head(name, value)?.fields, [name, value]);
-      assert.deepEqual(readTrailers(list([name, value])), [name, value]);
+      assert.equal(goodTrailers(list([name, value])), true);
     });
 
   test("content-length is a number, -1 without it", () => {
@@ -195,7 +189,7 @@ describe("malformed fields", () => {
   for (const name of names) {
     test(`name ${JSON.stringify(name)}`, () => {
       assert.equal(head(name, "v"), undefined);
-      assert.equal(readTrailers(list([name, "v"])), undefined);
+      assert.equal(goodTrailers(list([name, "v"])), false);
     });
   }
 
@@ -222,7 +216,7 @@ describe("malformed fields", () => {
   ]) {
     test(`value ${JSON.stringify(value)}`, () => {
       assert.equal(head("x-a", value), undefined);
-      assert.equal(readTrailers(list(["x-a", value])), undefined);
+      assert.equal(goodTrailers(list(["x-a", value])), false);
     });
   }
 
@@ -236,7 +230,7 @@ describe("malformed fields", () => {
     test(`${name} is of one connection`, () => {
       assert.equal(head(name, "x"), undefined);
       assert.equal(head(name, ""), undefined);
-      assert.equal(readTrailers(list([name, "x"])), undefined);
+      assert.equal(goodTrailers(list([name, "x"])), false);
     });
 
   for (const value of ["", "gzip", "trailers, gzip", "trailers;q=1"])
@@ -260,12 +254,12 @@ describe("malformed fields", () => {
 describe("trailers", () => {
   test("take no pseudo headers", () => {
     for (const name of [":status", ":path", ":method", ":x"]) {
-      assert.equal(readTrailers(list([name, "200"])), undefined);
-      assert.equal(readTrailers(list(["x-a", "1", name, "200"])), undefined);
+      assert.equal(goodTrailers(list([name, "200"])), false);
+      assert.equal(goodTrailers(list(["x-a", "1", name, "200"])), false);
     }
   });
 
-  test("may be empty", () => assert.deepEqual(readTrailers(list([])), []));
+  test("may be empty", () => assert.equal(goodTrailers(list([])), true));
 });
 
 describe("more than is taken", () => {
