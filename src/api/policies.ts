@@ -183,7 +183,8 @@ export function policyRoutes(desk: PolicyDesk): readonly Route[] {
       const request = { ...envelope(body), ...fieldsOf(params) };
       return jsonReply(JSON.stringify(await run(desk, request, call)));
     };
-    return { method, path, about, handle, revealing: true, ...bodyOf(method) };
+    const costly = method === "GET";
+    return { method, path, about, handle, revealing: true, costly, ...bodyOf(method) };
   });
   return [...routes, ...ownRoutes(desk)];
 }
@@ -221,6 +222,7 @@ function ownRoutes(desk: PolicyDesk): readonly Route[] {
       about:
         "The running circuit, drawn: `?format=` mermaid, dot or json; `?depth=` so many levels opened, or all.",
       revealing: true,
+      costly: true,
       handle({ params, query }) {
         const depth = depthOf(query.get("depth") ?? "0");
         const format = query.get("format") ?? "mermaid";

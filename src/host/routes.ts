@@ -28,6 +28,7 @@ export interface HttpRoute {
   readonly about: string;
   readonly stream?: boolean;
   readonly revealing?: boolean;
+  readonly costly?: boolean;
   handle(request: RouteRequest, call: RouteCall): RouteReply | Promise<RouteReply>;
 }
 
@@ -47,7 +48,8 @@ export function statusRoutes(root: StatusNode): readonly HttpRoute[] {
   const about = "Status of the node at key/value/…; 503 when it or one below it has an error.";
   const whole = "Status of everything; always 200.";
   return [
-    get("/v1/status", whole, () => json(200, root.view())),
+    // Not those below it: probes ask them, and are to be answered whoever else asks.
+    { ...get("/v1/status", whole, () => json(200, root.view())), costly: true },
     get("/v1/status/{path...}", about, ({ params }) => {
       const path = (params["path"] ?? "").replace(/^\/+|\/+$/g, "");
       const node = root.find(path);

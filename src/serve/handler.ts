@@ -80,6 +80,8 @@ export interface Route {
   readonly stream?: boolean;
   /** Shows or changes state: named loudly when exposed without TLS. */
   readonly revealing?: boolean;
+  /** Costs as much as hundreds of checks: one is begun in each turn of the event loop, and 100 wait at most. */
+  readonly costly?: boolean;
   /** `json`: requires a JSON (or absent) content type and refuses `content-encoding`. */
   readonly body?: "none" | "json";
   /** Most body bytes; beyond it 413. Default 1 MiB. */

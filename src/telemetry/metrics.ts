@@ -146,6 +146,7 @@ interface MetricsRoute {
   readonly path: "/metrics";
   readonly about: string;
   readonly revealing: true;
+  readonly costly: true;
   handle(request: {
     readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   }): Promise<{
@@ -161,6 +162,7 @@ export function metricsRoute(metrics: Metrics): MetricsRoute {
     path: "/metrics",
     about: "Metrics as Prometheus text or OpenMetrics, whichever `accept` prefers.",
     revealing: true,
+    costly: true,
     async handle({ headers }) {
       const page = await metrics.scrape(String(headers["accept"] ?? ""));
       return { status: 200, headers: { "content-type": page.contentType }, body: page.body };

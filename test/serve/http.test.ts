@@ -263,6 +263,90 @@ test("rubbish behind a request in hand neither takes its reply nor runs into it"
   assert.match(said, /\r\n\r\nlateHTTP/, "the reply came whole, the refusal after it");
 });
 
+test("what was decided is told, though rubbish came in the same piece", async (t) => {
+  const { port } = await serving(t, [post]);
+  const ask = (body: string) =>
+    `POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  const said = await exchange(dial(t, port), `${ask("1")}${ask("22")}${ask("333")}RUBBISH\r\n\r\n`);
+  const told = [...said.matchAll(/HTTP\/1\.1 (\d+).*?\r\n\r\n(\d?)/gs)].map(([, ...all]) =>
+    all.join(),
+  );
+  assert.deepEqual(told, ["200,1", "200,2", "200,3", "400,"]);
+});
+
+test("nothing follows a reply that says it is the last", async (t) => {
+  const { port } = await serving(t, [post, route({ path: "/here" })]);
+  const last = "connection: close\r\n";
+  for (const [sent, status] of [
+    [`GET /here HTTP/1.1\r\nhost: x\r\n${last}\r\nGET /here HTTP/1.1\r\nhost: x\r\n\r\n`, "200"],
+    [`POST /check HTTP/1.1\r\nhost: x\r\n${last}content-length: 1\r\n\r\n1x`, "200"],
+    ["POST /none HTTP/1.1\r\nhost: x\r\nte: x\r\ncontent-length: 2\r\n\r\n{}x", "404"],
+    ["HEAD /none HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}x", "404"],
+  ] as const) {
+    const said = await exchange(dial(t, port), sent);
+    const statuses = [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
+    assert.deepEqual(statuses, [status], sent);
+  }
+});
+
+for (const { name } of VERSIONS) {
+  test(`costly requests take turns, too many are refused, others wait for one (${name})`, async (t) => {
+    let begun = 0;
+    let before = 0;
+    const costly = route({
+      path: "/costly",
+      costly: true,
+      handle() {
+        const end = performance.now() + 2;
+        while (performance.now() < end);
+        return text(String(begun++));
+      },
+    });
+    const quick = route({
+      path: "/quick",
+      handle: () => {
+        before = begun;
+        return text("quick");
+      },
+    });
+    const { port, url, counted } = await serving(t, [costly, quick]);
+    const other = dial(t, port);
+    await new Promise((resolve) => other.once("connect", resolve));
+    const many = 500;
+    if (name === "HTTP/2") {
+      const ask = http2(t, url);
+      await ask({ path: "/costly" });
+      for (let made = 0; made < many; made++) void ask({ path: "/costly" });
+    } else {
+      await exchange(dial(t, port), "GET /costly HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+      dial(t, port).write("GET /costly HTTP/1.1\r\nhost: x\r\n\r\n".repeat(many));
+    }
+    await until("those", () => begun > 1);
+    other.write("GET /quick HTTP/1.1\r\nhost: x\r\n\r\n");
+    await until("all", () => counted.length === many + 2);
+    const count = (code: number) => counted.filter(({ status }) => status === code).length;
+    assert.deepEqual([count(200), count(503)], [102, many - 100]);
+    assert.ok(before > 0 && before < 50, `after ${before} of ${begun}`);
+  });
+}
+
+test("replies that nobody reads have a bound in all, and small ones pass", async (t) => {
+  const bytes = 8 * 1024 * 1024;
+  const large = route({ path: "/large", handle: () => text("x".repeat(bytes)) });
+  const { port, counted } = await serving(t, [large, route({ path: "/small" })], {
+    write_timeout: 60_000,
+  });
+  const deaf = Array.from({ length: 4 }, () => dial(t, port).pause());
+  for (const socket of deaf) socket.write("GET /large HTTP/1.1\r\nhost: x\r\n\r\n".repeat(5));
+  await after(200);
+  const other = "HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+  assert.match(await exchange(dial(t, port), `GET /large ${other}`), /^HTTP\/1\.1 503 /);
+  assert.match(await exchange(dial(t, port), `GET /small ${other}`), /^HTTP\/1\.1 200 /);
+  for (const socket of deaf) socket.destroy();
+  await until("all ended", () => counted.length === 22);
+  assert.match(await exchange(dial(t, port), `GET /large ${other}`), /^HTTP\/1\.1 200 /);
+});
+
 both("the default bound is 1 MiB, and what comes is what was sent", async (_, serve) => {
   const { maxBody: __, ...unbounded } = post;
   const digest = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex");

@@ -9,6 +9,7 @@ import type { Call, HttpReply, Route } from "#serve/handler.ts";
 import { dial, memoryMeter, type Overrides, readAll, testPort, until } from "../kit/port.ts";
 
 const LARGE = 8_000_000;
+const SLOW_MS = 200;
 /** Makes a request one for Node's server, and changes nothing else. */
 const NOT_PLAIN = "te: trailers\r\n";
 
@@ -64,13 +65,23 @@ function routes(desk: Desk): readonly Route[] {
       });
     }),
     post("/large", () => json(`"${"x".repeat(LARGE)}"`)),
+    {
+      method: "GET",
+      path: "/slow",
+      about: "",
+      handle: () => after(SLOW_MS).then(() => json('"slow"')),
+    },
   ];
 }
+
+/** A drain that has to wait for its end shows. */
+const LONG_GRACE = { accept_for: 0, grace: 60_000 };
 
 async function serving(t: TestContext, http: Overrides["http"] = {}) {
   const desk = new Desk();
   const { meter, http: counted } = memoryMeter();
-  const port = await testPort(t, { routes: routes(desk), meter, settings: { http } });
+  const settings = { http, drain: LONG_GRACE };
+  const port = await testPort(t, { routes: routes(desk), meter, settings });
   return { desk, counted, port };
 }
 
@@ -235,6 +246,14 @@ test("a caller that sends on while it waits fills no memory", async (t) => {
       await Promise.race([new Promise((drained) => socket.once("drain", drained)), after(200)]);
   }
   assert.ok(socket.writableLength > 0, `all of ${sent} bytes were taken`);
+  const taken = () => socket.bytesWritten - socket.writableLength;
+  let before: number;
+  do {
+    before = taken();
+    await after(300);
+  } while (taken() > before);
+  // What the systems between hold is more than we do.
+  assert.ok(before < 16_000_000, `${before} bytes were taken`);
 });
 
 test("who leaves before the reply is noticed, with or without more sent behind", async (t) => {
@@ -354,9 +373,39 @@ test("a drain ends idle connections at once, and others with their reply", async
   assert.deepEqual(desk.ways, ["plain", "plain"]);
 });
 
+test("a drain waits for a reply on its way, and for nothing else", async (t) => {
+  for (const more of ["", NOT_PLAIN]) {
+    const { desk, port } = await serving(t);
+    const socket = dial(t, port);
+    socket.pause();
+    socket.write(asking("/large", "{}", more));
+    await until("the call", () => desk.ways.length === 1);
+    await after(20);
+    const drained = port.drain();
+    await after(50);
+    const reader = new Reader(socket.resume());
+    assert.equal((await reader.reply()).replace(/^.*\r\n\r\n/s, "").length, LARGE + 2, more);
+    await until("its end", () => reader.closed);
+    await drained;
+  }
+});
+
+test("who has changed sides is nobody's here: neither a drain nor idle_timeout ends its call", async (t) => {
+  const { port } = await serving(t, { idle_timeout: SLOW_MS / 4 });
+  for (const drains of [false, true]) {
+    const reader = new Reader(dial(t, port));
+    await reader.ask(asking("/echo"));
+    const slow = reader.ask("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
+    await after(10);
+    const drained = drains ? port.drain() : undefined;
+    assert.match(await slow, /"slow"$/);
+    await drained;
+  }
+});
+
 test("while it only asks callers to leave, a port answers them and says so", async (t) => {
   const desk = new Desk();
-  const settings = { drain: { accept_for: 300 } };
+  const settings = { drain: { ...LONG_GRACE, accept_for: 300 } };
   const port = await testPort(t, { routes: routes(desk), settings });
   const reader = new Reader(dial(t, port));
   await reader.ask(asking("/echo"));

@@ -11,9 +11,17 @@ import { faultReply, replyFields } from "./reply.ts";
 import { type Received, ReceivedRequest, readTarget, type Target } from "./request.ts";
 import type { Found, Router } from "./router.ts";
 import { readTimeout } from "./timeout.ts";
+import type { Turns } from "./turns.ts";
 
 /** More are refused (431), not dropped. Their size is max_header_bytes' business. */
 export const MAX_HEADERS = 1_000;
+
+/**
+ * Bytes of replies that may wait for their peers, all together, as over HTTP/2. Node's server reads on until a reply
+ * waits, and works off what it has read: hundreds of requests. Small replies are not refused for it.
+ */
+const MOST_UNSENT = 64 * 1024 * 1024;
+const SMALL_REPLY = 16 * 1024;
 
 /** What all requests of a port share. */
 export interface Surroundings {
@@ -26,6 +34,10 @@ export interface Surroundings {
   leaving: boolean;
   /** Nothing new is taken. */
   draining: boolean;
+  /** Of costly requests. */
+  readonly turns: Turns;
+  /** Bytes of replies that peers have not taken yet. */
+  unsent: number;
 }
 
 export abstract class HttpExchange implements Call, Received {
@@ -43,6 +55,8 @@ export abstract class HttpExchange implements Call, Received {
   /** Of the reply that was handed on; 0 = none. */
   #status = 0;
   #ended = false;
+  /** Of the reply, while its peer has not taken it. */
+  #unsent = 0;
 
   constructor(around: Surroundings) {
     this.around = around;
@@ -151,6 +165,7 @@ export abstract class HttpExchange implements Call, Received {
   protected ended(whole: boolean): void {
     if (this.#ended) return;
     this.#ended = true;
+    this.around.unsent -= this.#unsent;
     this.#collecting = false;
     this.#body = undefined;
     this.#forgetDeadline?.();
@@ -207,12 +222,21 @@ export abstract class HttpExchange implements Call, Received {
     }
     try {
       const request = new ReceivedRequest(this, this.#target, found, body);
-      const reply = found.route.handle(request, this);
+      const { route } = found;
+      const reply =
+        route.costly === true ? this.#inTurn(route, request) : route.handle(request, this);
       if (reply instanceof Promise) this.#wait(found.route, reply);
       else this.#finish(reply);
     } catch (thrown) {
       this.fail(thrown);
     }
+  }
+
+  #inTurn(route: Route, request: HttpRequest): Promise<HttpReply> {
+    return this.around.turns.take(() => {
+      if (this.answered) throw new Fault("CANCELLED", "nobody waits for it any more");
+      return route.handle(request, this);
+    });
   }
 
   #wait(route: Route, reply: Promise<HttpReply>): void {
@@ -239,6 +263,11 @@ export abstract class HttpExchange implements Call, Received {
 
   #send({ status, headers, body }: HttpReply, more: readonly string[] | undefined): void {
     const length = Buffer.byteLength(body);
+    const { around } = this;
+    if (length > SMALL_REPLY && around.unsent + length > MOST_UNSENT) {
+      this.#send(faultReply(tooMuchUnsent()), undefined);
+      return;
+    }
     const fields = replyFields(headers, more, length);
     this.#status = status;
     let out: boolean;
@@ -251,8 +280,15 @@ export abstract class HttpExchange implements Call, Received {
     this.#collecting = false;
     this.#body = undefined;
     this.#forgetDeadline?.();
-    if (out) this.ended(true);
-    else if (this.#found !== undefined) this.#limitWriting(this.#found.route);
+    if (out) {
+      this.ended(true);
+      return;
+    }
+    if (!this.#ended) {
+      this.#unsent = length;
+      around.unsent += length;
+    }
+    if (this.#found !== undefined) this.#limitWriting(this.#found.route);
   }
 
   /** `write_timeout`: a reply that is not out by then is answered 503 or, when it has begun, cut. */
@@ -269,6 +305,10 @@ export abstract class HttpExchange implements Call, Received {
 }
 
 const NO_TARGET: Target = { path: "", search: "" };
+
+function tooMuchUnsent(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", "too many replies wait for their readers", { http: 503 });
+}
 
 function tooManyHeaders(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many headers, or too long ones", { http: 431 });

@@ -14,6 +14,8 @@ export class Http1Exchange extends HttpExchange {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expects100: boolean;
+  /** Bytes that had come on the connection with the end of the request. */
+  #heard: number;
   #watched = false;
 
   constructor(
@@ -28,6 +30,7 @@ export class Http1Exchange extends HttpExchange {
     this.#response = response;
     newest.set(request.socket, this);
     this.#expects100 = expects100;
+    this.#heard = request.socket.bytesRead;
     this.begin();
   }
 
@@ -69,6 +72,20 @@ export class Http1Exchange extends HttpExchange {
     return this.#request.complete;
   }
 
+  /** Its reply, sent or to come, says that nothing follows it on the connection (RFC 9112 §9.6). */
+  get last(): boolean {
+    const { shouldKeepAlive, headersSent } = this.#response;
+    return !shouldKeepAlive && (headersSent || this.#request.complete);
+  }
+
+  /** Ends the connection: with the reply where one is still to come or on its way, else unless more has come. */
+  close(): void {
+    const { socket } = this.#request;
+    const response = this.#response;
+    if (!response.writableFinished) response.once("finish", () => socket.destroySoon());
+    else if (socket.bytesRead === this.#heard) socket.destroy();
+  }
+
   /** Does `then` when the reply is out, where one is still to come or on its way; else at once. */
   afterReply(then: () => void): void {
     const request = this.#request;
@@ -85,7 +102,10 @@ export class Http1Exchange extends HttpExchange {
       return;
     }
     this.#request.on("data", (chunk: Buffer) => this.part(chunk, 0, chunk.length, true));
-    this.#request.on("end", () => this.complete());
+    this.#request.on("end", () => {
+      this.#heard = this.#request.socket.bytesRead;
+      this.complete();
+    });
     // The caller left. Told so, it costs no listener for the end of the response.
     this.#request.on("error", () => this.ended(false));
   }

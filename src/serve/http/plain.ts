@@ -70,9 +70,7 @@ class PlainConnection {
   #rest: Buffer | undefined;
   #last = false;
   readonly #read = (chunk: Buffer) => this.#take(chunk);
-  readonly #written = (failed?: Error | null) => {
-    if (!failed) this.#exchange?.written();
-  };
+  readonly #written = () => this.#exchange?.written();
   /** As Node's server has it: who closes its half waits for no reply that is not there yet. */
   readonly #end = () => this.socket.destroySoon();
   readonly #late = () => this.closeIfIdle();
@@ -111,7 +109,7 @@ class PlainConnection {
     this.#exchange = undefined;
     const { socket } = this;
     if (socket.destroyed) return;
-    if (this.#last) socket.destroySoon();
+    if (this.#last || this.lane.around.draining) socket.destroySoon();
     else if (this.#rest !== undefined) {
       this.#leave(this.#rest);
       socket.resume();
@@ -217,7 +215,7 @@ class PlainExchange extends HttpExchange {
     const connection = this.#connection;
     const { leaving } = this.around;
     if (leaving) connection.close();
-    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
     for (let at = 0; at < fields.length; at += 2)
       head += line(fields[at] ?? "", fields[at + 1] ?? "");
     head += connection.lane.ending(leaving);

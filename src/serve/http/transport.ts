@@ -14,6 +14,7 @@ import { answererOf } from "./http2.ts";
 import { PlainLane } from "./plain.ts";
 import { refuseRaw } from "./reply.ts";
 import { Router } from "./router.ts";
+import { Turns } from "./turns.ts";
 
 const DEFAULT_MAX_HEADER_BYTES = 1024 * 1024;
 /** How late a slow sender may be noticed, at most. */
@@ -41,11 +42,15 @@ class NodeTransport implements HttpTransport {
   readonly #around: Surroundings;
   readonly #server: Server;
   readonly #plain: PlainLane;
+  readonly #given = new Set<Socket>();
   readonly #newest: Newest = new WeakMap();
 
   constructor({ routes, settings, clock, log, meter }: HttpParts) {
     const router = new Router(routes);
-    this.#around = { router, settings, clock, log, meter, leaving: false, draining: false };
+    this.#around = {
+      ...{ router, settings, clock, log, meter },
+      ...{ leaving: false, draining: false, turns: new Turns(), unsent: 0 },
+    };
     this.answerer = answererOf(this.#around);
     this.#server = createServer(serverOptions(settings));
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
@@ -56,6 +61,7 @@ class NodeTransport implements HttpTransport {
         return;
       }
       const newest = this.#newest.get(socket);
+      if (newest?.last === true) return;
       const refuse = () => {
         const status = refuseRaw(socket, error.code ?? "");
         // A request that broke off in its body counts by itself.
@@ -66,7 +72,7 @@ class NodeTransport implements HttpTransport {
       else newest.afterReply(refuse);
     });
     this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
-      this.#server.emit("connection", socket);
+      this.#give(socket);
       socket.emit("data", rest);
     });
     // Without it a server that does not listen enforces none of its timeouts.
@@ -75,7 +81,7 @@ class NodeTransport implements HttpTransport {
 
   inject(socket: Socket): void {
     // Node's server says when it closes a connection, and that it does.
-    if (this.#around.settings.disable_http_keep_alives) this.#server.emit("connection", socket);
+    if (this.#around.settings.disable_http_keep_alives) this.#give(socket);
     else this.#plain.enter(socket);
   }
 
@@ -87,13 +93,21 @@ class NodeTransport implements HttpTransport {
     this.#around.leaving = true;
     this.#around.draining = true;
     this.#plain.closeIdle();
-    this.#server.closeIdleConnections();
+    // Node's own way takes a connection for idle whose reply is still on its way. One without request has begun one.
+    for (const socket of [...this.#given]) this.#newest.get(socket)?.close();
   }
 
   cut(): void {
     // It never listened, so all that this ends is the timer that checks for slow senders.
     this.#server.close();
     this.#server.closeAllConnections();
+  }
+
+  /** To Node's server. */
+  #give(socket: Socket): void {
+    this.#given.add(socket);
+    socket.once("close", () => this.#given.delete(socket));
+    this.#server.emit("connection", socket);
   }
 
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
