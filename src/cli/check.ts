@@ -2,6 +2,7 @@
 // it answered and why.
 
 import { Fault } from "#base/fault.ts";
+import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/run.ts";
 import { readTextFile } from "#host/text-file.ts";
 import { type Command, readArgs, readInput, type Terminal } from "./command.ts";
@@ -19,7 +20,6 @@ const OPTIONS = {
   "expect-end": { type: "boolean" },
 } as const;
 
-const DEFAULT_ADDRESS = "127.0.0.1:8080";
 const ROUTE = "/v1/flowcontrol/checkhttp";
 
 /** The agent takes no larger body. */
@@ -52,8 +52,8 @@ interface Answer {
 
 export const checkCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
-  const { address = DEFAULT_ADDRESS, json, ...flags } = values;
-  const url = addressOf(address);
+  const { address, json, ...flags } = values;
+  const url = address === undefined ? configuredAddress(terminal) : namedAddress(address);
   const request =
     positionals.length === 0
       ? requestOf(flags)
@@ -110,14 +110,36 @@ function whyUnanswered(thrown: unknown): string {
   return "code" in cause && typeof cause.code === "string" ? cause.code : cause.message;
 }
 
-function addressOf(text: string): URL {
-  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
-  const full = /^[a-z]+:\/\//i.test(local) ? local : `http://${local}`;
-  const url = URL.canParse(full) ? new URL(full) : undefined;
-  const fits = url !== undefined && /^https?:$/.test(url.protocol) && url.pathname === "/";
-  if (fits) return url;
+/** The text itself is not repeated: it may hold a password. */
+function namedAddress(text: string): URL {
+  const url = urlOf(text, "http");
+  const odd = url === undefined ? "what is none of them" : oddOf(url);
+  if (url !== undefined && odd === undefined) return url;
   const wanted = "--address: wanted HOST:PORT, http://HOST:PORT or https://HOST:PORT";
-  throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${JSON.stringify(text)}`);
+  throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${odd}`);
+}
+
+function oddOf({ protocol, username, password, pathname, search, hash }: URL): string | undefined {
+  if (protocol !== "http:" && protocol !== "https:") return "another scheme";
+  if (username !== "" || password !== "") return "one with a user or a password";
+  return pathname !== "/" || search !== "" || hash !== "" ? "one with a path or more" : undefined;
+}
+
+/** Where an agent listens that reads the same configuration. */
+function configuredAddress({ env }: Terminal): URL {
+  const { listener, tls } = loadConfig("agent", { env }).config.server;
+  const unix = listener.addr.startsWith("unix:");
+  const url = unix ? undefined : urlOf(listener.addr, tls.enabled ? "https" : "http");
+  if (url !== undefined) return url;
+  const got = `none, and server.listener.addr is ${unix ? "a Unix socket" : "no part of a URL"}`;
+  throw new Fault("INVALID_ARGUMENT", `--address: wanted HOST:PORT or a URL, got ${got}`);
+}
+
+/** Without a host it is this machine. */
+function urlOf(text: string, scheme: "http" | "https"): URL | undefined {
+  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
+  const full = /^[a-z]+:\/\//i.test(local) ? local : `${scheme}://${local}`;
+  return URL.canParse(full) ? new URL(full) : undefined;
 }
 
 /** A request as JSON; flags beside it would be ignored, so they are refused. */
@@ -149,7 +171,8 @@ function requestOf(values: RequestFlags): string {
   for (const header of values.header ?? []) {
     const [, name, value] = /^([^=:]+)[=:]\s*(.*)$/s.exec(header) ?? [];
     if (name === undefined || value === undefined) {
-      const got = JSON.stringify(header);
+      // Not the text itself: it may be a secret of which only the = is missing.
+      const got = /^[=:]/.test(header) ? "one without NAME" : "one without =";
       throw new Fault("INVALID_ARGUMENT", `--header: wanted NAME=VALUE, got ${got}`);
     }
     headers[name.toLowerCase()] = value;

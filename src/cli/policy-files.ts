@@ -29,6 +29,13 @@ export async function compileFiles(
   if (names.length === 0) {
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one FILE, got none`);
   }
+  const inputs = names.filter((name) => name === "-").length;
+  if (inputs > 1) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `${command}: wanted - once at most, got it ${inputs} times`,
+    );
+  }
   const dialect = dialectOf(queries);
   const files = (await Promise.all(names.map(filesOf))).flat();
   const policies = files.filter((file) => !DYNAMIC.test(file));

@@ -46,7 +46,8 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",
     flags: {
-      "--address ADDRESS": "the agent as HOST:PORT or URL, 127.0.0.1:8080 unless told",
+      "--address ADDRESS":
+        "the agent as HOST:PORT or URL; unless told, server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) as an agent started here would read it",
       "--control-point NAME": "where the request is, ingress unless told",
       "--method METHOD": "of the request, GET unless told",
       "--path PATH": "of the request, / unless told",
@@ -176,8 +177,10 @@ const VERSION: readonly string[] = ["--version", "-v"];
 /** Runs the command line; returns the exit code. */
 export async function sluice(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [head = "help", ...tail] = argv;
-  // `help check` is `check --help`, `--version` is `version`.
-  if (HELP.includes(head) && tail[0] !== undefined) return sluice([...tail, "--help"], terminal);
+  // `help check` is `check --help`, `--version` is `version`; `help help` is `help`.
+  if (HELP.includes(head) && tail[0] !== undefined && !HELP.includes(tail[0])) {
+    return sluice([...tail, "--help"], terminal);
+  }
   if (VERSION.includes(head)) return sluice(["version", ...tail], terminal);
   const [second = ""] = tail;
   const help = HELP.includes(head) ? usage() : wantsHelp(tail) ? helpFor(head, second) : "";

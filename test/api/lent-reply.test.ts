@@ -2,14 +2,18 @@
 // other, and to a check that waited, each reply is its own for ever.
 
 import assert from "node:assert/strict";
+import { connect } from "node:net";
 import { it } from "node:test";
 import { create, toBinary } from "@bufbuild/protobuf";
+import { checkHttpJson } from "#api/check-http.ts";
 import { doorOf } from "#api/door.ts";
 import { extAuthz } from "#api/ext-authz.ts";
 import { NO_SERVICES } from "#api/services.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import { CheckRequestSchema } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { readAll } from "../kit/port.ts";
+import { standalone } from "../kit/standalone.ts";
 import { agentOf, callOf } from "./agent.ts";
 import { CP, perUser, threeEach } from "./corpus.ts";
 
@@ -68,4 +72,58 @@ it("other replies, and those of checks that waited, are nobody else's", async ()
     [kept, late].map((reply) => Buffer.from(reply)),
     said,
   );
+});
+
+const PATH = "/v1/flowcontrol/checkhttp";
+
+/** The reply says which check it answers. */
+const described = (path: string) =>
+  Buffer.from(JSON.stringify({ control_point: "here", request: { method: "GET", path } }));
+
+function jsonDoor() {
+  const { mind } = agentOf([[perUser, threeEach]]);
+  const handle = checkHttpJson(doorOf(mind, NO_SERVICES, seededChance(3)));
+  const request = { method: "POST", path: PATH, query: new URLSearchParams(), params: {} };
+  return async (path: string, copiesReply?: boolean) => {
+    const call = callOf({}, copiesReply === undefined ? {} : { copiesReply });
+    const { body } = await handle({ ...request, headers: {}, body: described(path) }, call);
+    assert.ok(body instanceof Uint8Array);
+    return body;
+  };
+}
+
+it("replies in JSON lie in the same memory where they are copied at once, and nowhere else", async () => {
+  const ask = jsonDoor();
+  const lent = [await ask("/first", true), await ask("/other", true)];
+  assert.equal(lent[0]?.buffer, lent[1]?.buffer);
+  for (const copiesReply of [undefined, false]) {
+    const kept = [await ask("/first", copiesReply), await ask("/other", copiesReply)];
+    await ask("/third", copiesReply);
+    await ask("/lent", true);
+    const targets = kept.map((reply) => {
+      const { check_response } = JSON.parse(Buffer.from(reply).toString());
+      return check_response.telemetry_flow_labels["http.target"];
+    });
+    assert.deepEqual(targets, ["/first", "/other"]);
+  }
+});
+
+it("replies that wait for others of their connection to leave stay what they were", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const paths = Array.from({ length: 20 }, (_, at) => `/${String(at).padStart(2, "0")}`);
+  const requests = paths.map((path, at) => {
+    const body = described(path);
+    const last = at === paths.length - 1 ? "connection: close\r\n" : "";
+    // Which only Node's server takes, that keeps replies until those before them have left.
+    const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\nte: trailers\r\n${last}`;
+    const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
+    return `${head}${type}${body.toString()}`;
+  });
+  const [host = "", port] = address.split(":");
+  const socket = connect({ host, port: Number(port) });
+  t.after(() => socket.destroy());
+  socket.write(requests.join(""));
+  const replies = String(await readAll(socket));
+  const targets = [...replies.matchAll(/"http\.target":"([^"]+)"/g)].map(([, path]) => path);
+  assert.deepEqual(targets, paths);
 });

@@ -67,7 +67,13 @@ const LIMITED = `circuit:
 
 describe("sluice", () => {
   it("without a command, or asked for help, says what there is", async () => {
-    for (const args of [[], ["help"], ["--help"]]) {
+    const again = [
+      ["help", "help"],
+      ["help", "--help"],
+      ["-h", "-h"],
+      ["--help", "help", "-h"],
+    ];
+    for (const args of [[], ["help"], ["--help"], ...again]) {
       const { code, out } = await run(args);
       assert.equal(code, 0);
       assert.match(out, /sluice standalone --policies DIR/);
@@ -216,10 +222,13 @@ describe("sluice check", () => {
 
   it("refuses arguments that it would otherwise ignore or misread, in one line", async () => {
     const refused: Readonly<Record<string, RegExp>> = {
-      "--address=": /--address: wanted HOST:PORT.*, got ""/,
-      "--address=ftp://x": /--address: wanted HOST:PORT/,
-      "--address=127.0.0.1:1/v1": /--address: wanted HOST:PORT/,
-      "--header=foo": /--header: wanted NAME=VALUE, got "foo"/,
+      "--address=": /--address: wanted HOST:PORT.*, got what is none of them/,
+      "--address=ftp://x": /--address: wanted HOST:PORT.*, got another scheme/,
+      "--address=127.0.0.1:1/v1": /--address: wanted HOST:PORT.*, got one with a path or more/,
+      "--address=127.0.0.1:1?x": /--address: wanted HOST:PORT.*, got one with a path or more/,
+      "--address=u@h:1": /--address: wanted HOST:PORT.*, got one with a user or a password/,
+      "--header=foo": /--header: wanted NAME=VALUE, got one without =/,
+      "--header==foo": /--header: wanted NAME=VALUE, got one without NAME/,
       "a b": /wanted one FILE, got 2/,
       "--path=/x --ramp-mode -":
         /wanted FILE or flags of a request, got FILE and --path, --ramp-mode/,
@@ -230,6 +239,51 @@ describe("sluice check", () => {
       assert.match(err, said);
       assert.match(err, /^sluice: [^\n]+\n$/);
     }
+  });
+
+  it("repeats nothing of a header or an address that may be a secret", async () => {
+    const told = [
+      "--header=authorization Bearer s3cret",
+      "--header==s3cret",
+      "--address=http://u:s3cret@h/x",
+      "--address=http://u:s3cret@127.0.0.1:1",
+      "--address=u:s3cret@h",
+      "--address=http://u:s3cret@h:nan",
+      "--address=ftp://u:s3cret@h",
+      "--address=127.0.0.1:1/?key=s3cret",
+    ];
+    for (const flag of told) {
+      const { code, out, err } = await run(["check", flag]);
+      assert.deepEqual([code, out], [64, ""], flag);
+      assert.doesNotMatch(err, /s3cret/);
+    }
+  });
+
+  it("asks where an agent listens that is configured by the same variables, unless told", async (t) => {
+    const { address } = await standalone(t, { policies: {} });
+    const port = address.slice(address.lastIndexOf(":"));
+    for (const addr of [address, port, `0.0.0.0${port}`]) {
+      const env = { SVC_AGENT_SERVER_LISTENER_ADDR: addr };
+      const { code, out, err } = await run(["check"], { env });
+      assert.equal(code, 0, err);
+      assert.match(out, /^accepted\n/);
+    }
+    const elsewhere = { SVC_AGENT_SERVER_LISTENER_ADDR: "unix:/run/a.sock" };
+    const socket = await run(["check"], { env: elsewhere });
+    assert.equal(socket.code, 64);
+    assert.match(socket.err, /--address: wanted .* server\.listener\.addr is a Unix socket\n$/);
+    const told = await run(["check", "--address", address], { env: elsewhere });
+    assert.equal(told.code, 0, told.err);
+    const free = await listening(t, () => undefined, "closed");
+    const tls = {
+      SVC_AGENT_SERVER_LISTENER_ADDR: `:${free}`,
+      SVC_AGENT_SERVER_TLS_ENABLED: "true",
+      SVC_AGENT_SERVER_TLS_CERT_FILE: "/nope/tls.crt",
+      SVC_AGENT_SERVER_TLS_KEY_FILE: "/nope/tls.key",
+    };
+    const { code, err } = await run(["check"], { env: tls });
+    assert.equal(code, 69);
+    assert.ok(err.includes(`no agent answers at https://127.0.0.1:${free} `), err);
   });
 });
 
@@ -299,6 +353,23 @@ describe("sluice policy check", () => {
     const piped = await run(["policy", "check", "-"], { stdin });
     assert.equal(piped.code, 1);
     assert.match(piped.err, /^stdin:9:\d+: /);
+  });
+
+  it("reads standard input once, and refuses to be asked for it twice", async (t) => {
+    const scenario = join(folderOf(t, { "s.yaml": "" }), "s.yaml");
+    for (const command of [
+      ["policy", "check"],
+      ["policy", "expand"],
+      ["policy", "graph"],
+      ["simulate", "--scenario", scenario],
+    ]) {
+      const stdin = (async function* () {
+        yield LIMITED;
+      })();
+      const { code, out, err } = await run([...command, "-", "-"], { stdin });
+      assert.deepEqual([code, out], [64, ""], command.join(" "));
+      assert.match(err, /^sluice: [a-z ]+: wanted - once at most, got it 2 times\n$/);
+    }
   });
 
   it("says in one line, with code 64, what cannot be judged", async (t) => {
