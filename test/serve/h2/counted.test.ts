@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import type { Stream } from "#serve/h2/exchange.ts";
 import { MAX_HELD } from "#serve/h2/limits.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
@@ -13,6 +14,7 @@ import {
   END_STREAM,
   GOAWAY,
   grpcFields,
+  HEADERS,
   headers,
   message,
   PREFACE,
@@ -31,9 +33,9 @@ const IN_VAIN = 20;
 const service = {
   name: "test.Counted",
   healthNames: [],
-  methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+  methods: { Take: { kind: "unary", handle: () => new Uint8Array(0) } },
 } as const;
-const packed = block(grpcFields("/test.Counted/Say", ["grpc-encoding", "gzip"]));
+const packed = block(grpcFields("/test.Counted/Take", ["grpc-encoding", "gzip"]));
 const broken = message(Buffer.from("no gzip"), 1);
 
 test("a message that does not inflate is in the log with its peer, and counted once", async (t) => {
@@ -57,6 +59,23 @@ test("a message that does not inflate is in the log with its peer, and counted o
   await send(2 * IN_VAIN + 1);
   assert.equal(peer.of(GOAWAY)[0]?.payload.readUInt32BE(4), CALM);
   assert.deepEqual(faults, Array(IN_VAIN + 1).fill("inflate"), "the last one, too");
+});
+
+test("messages that grow enormously are one fault, when there were too many", async (t) => {
+  const { connect, faults, transport } = memoryServer([service]);
+  t.after(() => transport.cut());
+  const peer = await connect();
+  t.after(() => peer.socket.destroy());
+  const grows = message(gzipSync(Buffer.alloc(4 * 1024 * 1024)), 1);
+  for (let sent = 0; sent <= IN_VAIN; sent++) {
+    assert.deepEqual(faults, []);
+    const id = 2 * sent + 1;
+    await peer.send(headers(id, packed), data(id, grows, END_STREAM));
+    await until("it is answered", () => peer.of(HEADERS, id).length === 2);
+    await turns();
+  }
+  assert.equal(peer.of(GOAWAY)[0]?.payload.readUInt32BE(4), CALM);
+  assert.deepEqual(faults, ["inflate"]);
 });
 
 /** A stream that waits with a part of its reply, as its peer takes nothing. */

@@ -106,6 +106,13 @@ for (const [how, end] of [
   });
 }
 
+test("a stream whose sender ended behind its early reply is known to be closed", async (t) => {
+  const { peer } = await answered(t);
+  await peer.send(headers(3, nowhere), data(1, undefined, END_STREAM));
+  await peer.send(headers(1, nowhere));
+  assert.equal(peer.of(GOAWAY)[0]?.payload.readUInt32BE(4), STREAM_CLOSED);
+});
+
 for (const [why, body] of [
   ["a broken message", Buffer.concat([message(Buffer.alloc(20), 2), Buffer.alloc(20)])],
   ["a second message", Buffer.concat([message(Buffer.alloc(20)), message(Buffer.alloc(20))])],
