@@ -91,15 +91,18 @@ export async function openMainPort(options: PortsOptions & Behind): Promise<Port
     },
   });
   const named = [
-    ...grpc.map(({ name }) => `gRPC ${name}`),
-    ...(config.server.grpc.enable_reflection ? ["gRPC server reflection"] : []),
+    ...grpc.map(({ name }) => name.slice(name.lastIndexOf(".") + 1)),
+    ...(config.server.grpc.enable_reflection ? ["server reflection"] : []),
   ];
   tellExposure(port, named, "bind server.listener.addr to loopback or turn server.tls on", log);
   log.info({ address: port.address }, `listening on ${port.address}`);
   return port;
 }
 
-/** Names what strangers reach: the port's revealing routes and, on a port that they reach, `grpc`. */
+/**
+ * Names what strangers reach: the port's revealing routes, by how their paths begin (who starts Sluice for
+ * the first time reads this line first), and the gRPC services, by their last names.
+ */
 function tellExposure(
   { exposed, address }: Port,
   grpc: readonly string[],
@@ -107,9 +110,14 @@ function tellExposure(
   log: Log,
 ): void {
   if (exposed.length === 0) return;
-  const routes = [...exposed.map(({ method, path }) => `${method} ${path}`), ...grpc];
+  const routes = [...new Set(exposed.map(({ path }) => beginning(path)))];
   const what = "other machines reach this port without TLS, and these routes show or change state";
-  log.warn({ address, routes }, `${what}; ${remedy}`);
+  log.warn({ address, routes, ...(grpc.length > 0 && { grpc }) }, `${what}; ${remedy}`);
+}
+
+/** `/v1/policies` of `/v1/policies/{name}/graph`. */
+function beginning(path: string): string {
+  return path.split("/", 3).join("/");
 }
 
 /** The JSON routes of an agent that hands them on to another server; undefined where it judges itself. */

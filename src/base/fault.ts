@@ -33,7 +33,10 @@ export interface FaultOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A failure with a code. `message` is fit to be sent: it never repeats the caller's input. */
+/**
+ * A failure with a code. `message` is fit to be sent: at the check doors it repeats nothing of the caller's
+ * input, elsewhere at most what its author needs to find the fault, and never a secret.
+ */
 export class Fault extends Error {
   readonly code: Code;
   readonly http: number;

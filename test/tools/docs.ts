@@ -76,7 +76,7 @@ function routesPage(): string {
   return `${[
     "# Routes and services",
     GENERATED,
-    "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1 and, where `server.grpc.transport` gives a connection the own transport, over HTTP/2 too; all with or without TLS. *Revealing* routes show or change state; at start the process names those that other machines reach without TLS, and with them the gRPC services, server reflection where it is on, and the debug port. *Stream* routes may outlive `write_timeout`.",
+    "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1 and, where `server.grpc.transport` gives a connection the own transport, over HTTP/2 too; all with or without TLS. *Revealing* routes show or change state; at start the process names how the paths of those begin that other machines reach without TLS, and with them the gRPC services, server reflection where it is on, and the debug port. *Stream* routes may outlive `write_timeout`.",
     "## Agent: HTTP",
     table(
       ["method", "path", "what", "flags"],
@@ -113,7 +113,7 @@ function errorsPage(): string {
   return `${[
     "# Errors, refusals and exit codes",
     GENERATED,
-    "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision, and its message never repeats the caller's input (but on connections that `server.grpc.transport` gives to the gRPC library, calls that are malformed below the message, such as those of an unknown method, are answered by the library, which names the method).",
+    "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision, and at the check doors its message repeats nothing of the caller's input (but on connections that `server.grpc.transport` gives to the gRPC library, calls that are malformed below the message, such as those of an unknown method, are answered by the library, which names the method). Errors about policies and dynamic configuration list findings, and a finding shows the offending name or value, shortened, so that its author recognises it.",
     "## Errors",
     'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Sharper HTTP statuses: 404 unknown route (`GET /` lists those there are), 405 known route with another method (with `allow`), 408 too slow, 413 body too large, 415 not JSON or encoded, 431 headers too large, 503 with `retry-after` while draining.',
     table(
