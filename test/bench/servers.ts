@@ -83,6 +83,7 @@ export function sluiceCommand(target: Target, policies: string, transport: Trans
   if (!chooses && transport === "own")
     process.stderr.write(`${tree} has no transport of its own\n`);
   return {
+    flags: runtimeFlags(tree),
     args: [join(tree, "src/cli/sluice.ts"), "standalone", "--policies", policies],
     env: {
       SVC_AGENT_SERVER_LISTENER_ADDR: target,
@@ -91,6 +92,14 @@ export function sluiceCommand(target: Target, policies: string, transport: Trans
       ...(chooses ? { SVC_AGENT_SERVER_GRPC_TRANSPORT: transport } : {}),
     },
   };
+}
+
+/** Those that its own script starts it with. */
+function runtimeFlags(tree: string): readonly string[] {
+  const { scripts } = JSON.parse(readFileSync(join(tree, "package.json"), "utf8"));
+  return String(scripts.sluice)
+    .split(" ")
+    .filter((word) => word.startsWith("--"));
 }
 
 export interface SluiceOptions {
@@ -103,10 +112,10 @@ export interface SluiceOptions {
 
 export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   const { target, policies, transport } = options;
-  const { args, env } = sluiceCommand(target, policies, transport);
+  const command = sluiceCommand(target, policies, transport);
   const given = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
-  const flags = [...given, ...(options.flags ?? []), "--expose-gc", "--import", PROBE];
-  const child = pinned([...flags, ...args], env);
+  const flags = [...command.flags, ...given, ...(options.flags ?? [])];
+  const child = pinned([...flags, "--expose-gc", "--import", PROBE, ...command.args], command.env);
   const ask = async (what: string): Promise<unknown> => {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const ended = () => reject(new Error(`the server ended before it told ${what}`));

@@ -37,9 +37,9 @@ async function lifeOfImports(): Promise<number> {
 /** Milliseconds from the start of a standalone Sluice to the answer to its first check. */
 async function firstAnswer(policies: string): Promise<number> {
   const target = await freeTarget();
-  const { args, env } = sluiceCommand(target, policies);
+  const { flags, args, env } = sluiceCommand(target, policies);
   const start = performance.now();
-  const child = pinned(args, env);
+  const child = pinned([...flags, ...args], env);
   let answer: string | undefined;
   while (answer === undefined && child.exitCode === null) {
     answer = await ask(target, JSON_PATH, JSON_MESSAGE).catch(() => undefined);
