@@ -275,7 +275,7 @@ test("what was decided is told, though rubbish came in the same piece", async (t
 });
 
 test("nothing follows a reply that says it is the last", async (t) => {
-  const { port } = await serving(t, [post, route({ path: "/here" })]);
+  const { port, counted } = await serving(t, [post, route({ path: "/here" })]);
   const last = "connection: close\r\n";
   for (const [sent, status] of [
     [`GET /here HTTP/1.1\r\nhost: x\r\n${last}\r\nGET /here HTTP/1.1\r\nhost: x\r\n\r\n`, "200"],
@@ -286,6 +286,13 @@ test("nothing follows a reply that says it is the last", async (t) => {
     const said = await exchange(dial(t, port), sent);
     const statuses = [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
     assert.deepEqual(statuses, [status], sent);
+    // Nor is a refusal counted that nobody was sent.
+    await until("the reply is counted", () => counted.length > 0);
+    assert.deepEqual(
+      counted.splice(0).map((one) => String(one.status)),
+      [status],
+      sent,
+    );
   }
 });
 
