@@ -15,6 +15,7 @@ import {
   grpcFields,
   grpcStatus,
   headers,
+  inFrames,
   message,
   type RawOptions,
   type RawPeer,
@@ -35,15 +36,21 @@ const HONEST = 10_000;
 const BATCH = 500;
 /** What an attack may cost beyond its frames, in honest calls: timers, and code that is not compiled yet. */
 const COLD = 1_000;
-/** Noise of a machine that does other things too. */
-const NOISE = 3;
+/** Honest calls with lists of fields this long are measured too: long lists are held to what those cost. */
+const LIST = 60_000;
+const LISTS = 300;
+/**
+ * Noise of a machine that does other things too. Bounds tell an attack that costs what its frames are worth from
+ * one that costs many times as much; they tell nothing of speed.
+ */
+const NOISE = 6;
 /**
  * An attack that took too much CPU time is made again, so often: the code is warm then, and the machine has had
  * other things to do for a while at most. The least counts.
  */
 const ATTEMPTS = 4;
 /** CPU time that an honest call may wait for unless an attack's bound says otherwise; ms. */
-const WAITED_MS = 150;
+const WAITED_MS = 300;
 /** What a call that comes alone, in parts, costs in calls that come together. */
 const ALONE = 60;
 /** So many calls the honest caller makes at once after each other; then it takes its time. */
@@ -55,6 +62,8 @@ export interface Bound extends Partial<Counts> {
   readonly frames: number;
   /** Each may cost the server as much CPU time as this many honest calls; 1 unless told. */
   readonly each?: number;
+  /** Bytes of its lists of fields, where they are long: each may cost as much as in an honest call. */
+  readonly listed?: number;
   /** CPU time that the server may spend on others while an honest call waits; ms. */
   readonly waited?: number;
   /** Memory that is still held when the attack has been made and goes on; bytes. */
@@ -76,8 +85,9 @@ export class Victim {
   readonly address: string;
   readonly #process: ChildProcess;
   readonly #tls: ConnectionOptions | undefined;
-  /** CPU time of an honest call; ms. */
+  /** CPU time of an honest call, and of a byte of its fields where they are many; ms. */
   #call = 0;
+  #listed = 0;
   /** Peers of the attack at hand. */
   #peers: RawPeer[] = [];
 
@@ -116,7 +126,7 @@ export class Victim {
    */
   async under(test: TestContext, bound: Bound, attack: () => Promise<void>): Promise<Cost> {
     for (let attempt = 1; ; attempt++) {
-      if (this.#call === 0) this.#call = await this.#measureHonest(test);
+      if (this.#call === 0) await this.#measureHonest(test, bound.listed !== undefined);
       const cost = await this.#run(test, attack);
       const excess = this.#excess(test, bound, cost);
       judge(bound, cost);
@@ -155,8 +165,9 @@ export class Victim {
 
   /** What was too much of CPU time; "" when nothing was. */
   #excess(test: TestContext, bound: Bound, cost: Cost): string {
-    const { frames, each = 1, waited = WAITED_MS } = bound;
-    const most = (frames * each + cost.honest * ALONE + COLD) * NOISE;
+    const { frames, each = 1, listed = 0, waited = WAITED_MS } = bound;
+    const lists = (listed * this.#listed) / this.#call;
+    const most = Math.round((frames * each + lists + cost.honest * ALONE + COLD) * NOISE);
     const calls = Math.round(cost.cpu / this.#call);
     test.diagnostic(
       `CPU of ${calls} calls, ${(calls / most).toFixed(2)} of its bound (${frames} frames, ${cost.honest} honest ` +
@@ -173,15 +184,22 @@ export class Victim {
     return rawPeer(test, this.address, { greeting, ...(this.#tls && { tls: this.#tls }) });
   }
 
-  /** CPU time of one honest call. */
-  async #measureHonest(test: TestContext): Promise<number> {
+  async #measureHonest(test: TestContext, withLists: boolean): Promise<void> {
+    this.#call = await this.#measure(test, HONEST, short);
+    if (!withLists) return;
+    const long = await this.#measure(test, LISTS, lists());
+    this.#listed = Math.max(0, long - this.#call) / LIST;
+  }
+
+  /** CPU time of one of so many calls. */
+  async #measure(test: TestContext, count: number, make: Make): Promise<number> {
     const peer = await this.#caller(test);
-    await many(peer, HONEST);
+    await many(peer, count, make);
     const before = await this.look();
-    await many(peer, HONEST);
+    await many(peer, count, make);
     const { cpu } = await this.look();
     peer.socket.destroy();
-    return (cpu - before.cpu) / HONEST;
+    return (cpu - before.cpu) / count;
   }
 
   /** Calls and calls again on a connection of its own until it is stopped, and then once more. */
@@ -249,11 +267,27 @@ async function honest(peer: RawPeer, number: number): Promise<void> {
   peer.frames.length = 0;
 }
 
-async function many(peer: RawPeer, count: number): Promise<void> {
-  for (let done = 0; done < count; done += BATCH) {
-    const calls = Array.from({ length: BATCH }, () =>
-      call(peer.next(), SAY, Buffer.from("honest")),
-    );
+/** A whole call on that stream. */
+type Make = (stream: number) => Buffer;
+
+const short: Make = (stream) => call(stream, SAY, Buffer.from("honest"));
+
+/** Calls with long lists of fields, no two of them the same. */
+function lists(): Make {
+  const fields = block(grpcFields(SAY, ["x-long", "l".repeat(LIST)]));
+  const end = message();
+  return (stream) => {
+    const own = block([["x-own", String(stream)]]);
+    return Buffer.concat([
+      inFrames(stream, Buffer.concat([fields, own]), 0),
+      data(stream, end, END_STREAM),
+    ]);
+  };
+}
+
+async function many(peer: RawPeer, count: number, make: Make): Promise<void> {
+  for (let left = count; left > 0; left -= BATCH) {
+    const calls = Array.from({ length: Math.min(left, BATCH) }, () => make(peer.next()));
     const last = peer.last;
     await peer.send(...calls);
     const { reset } = await peer.outcome(last);
