@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { describe, type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { ChannelCredentials, type Metadata } from "@grpc/grpc-js";
+import { ChannelCredentials, type Metadata, type ServiceError } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
 import type { Call, Method, Service } from "#serve/handler.ts";
 import { grpcClient } from "../kit/grpc-client.ts";
@@ -562,3 +563,52 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     assert.equal(await status, "0");
   });
 }
+
+test("a reply of more than 8 MiB is refused before its first byte (own)", async (t) => {
+  const give = (asked: Uint8Array) => new Uint8Array(Number(Buffer.from(asked)));
+  const methods: Record<string, Method> = {
+    Now: unary(give),
+    Later: unary(async (asked) => give(asked)),
+    Only: {
+      kind: "stream",
+      client: true,
+      server: false,
+      handle: async (stream) => {
+        for await (const asked of stream.messages) await stream.send(give(asked));
+      },
+    },
+    Many: {
+      kind: "stream",
+      client: false,
+      server: true,
+      handle: async (stream) => {
+        for await (const asked of stream.messages) {
+          await stream.send(message);
+          await stream.send(give(asked));
+        }
+      },
+    },
+  };
+  const { meter, handled } = memoryMeter();
+  const port = await portsOver("own").open(t, methods, {}, { meter });
+  const insecure = ChannelCredentials.createInsecure();
+  const client = grpcClient(t, port.address, insecure, { "grpc.max_receive_message_length": -1 });
+  const sized = (bytes: number) => Buffer.from(String(bytes));
+  const ask = {
+    Now: (bytes: number) => client.unary("/test.Service/Now", sized(bytes)),
+    Later: (bytes: number) => client.unary("/test.Service/Later", sized(bytes)),
+    Only: (bytes: number) => client.clientStream("/test.Service/Only", [sized(bytes)]),
+  };
+  for (const [kind, give] of Object.entries(ask)) {
+    assert.equal((await give(8 * MIB)).message?.length, 8 * MIB, kind);
+    const { code, details } = await give(8 * MIB + 1);
+    assert.deepEqual([code, details], [8, "the reply is longer than 8 MiB"], kind);
+  }
+  const seen: Uint8Array[] = [];
+  const many = client.serverStream("/test.Service/Many", sized(8 * MIB + 1));
+  many.on("data", (each: Uint8Array) => seen.push(each));
+  const [error] = await once(many, "error");
+  assert.equal((error as ServiceError).details, "the reply is longer than 8 MiB");
+  assert.deepEqual(seen.map(String), ["a message"], "what came before it is there");
+  assert.equal(handled.filter(({ code }) => code === "RESOURCE_EXHAUSTED").length, 4);
+});

@@ -437,7 +437,6 @@ test("malformed requests are 400, and counted though their methods are not known
   const { port, counted } = await serving(t, [post]);
   const malformed = [
     "GARBAGE\r\n\r\n",
-    "GET / HTTP/1.1\r\n\r\n",
     "GET / HTTP/1.1\r\nhost: x\r\nbad header: 1\r\n\r\n",
     "POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n",
   ];
@@ -445,9 +444,8 @@ test("malformed requests are 400, and counted though their methods are not known
     const reply = await exchange(dial(t, port), sent);
     assert.match(reply, /^HTTP\/1\.1 400 /, sent);
   }
-  // The second has no host, which Node's server refuses without a word to us.
   const told = counted.map(({ method, status, route }) => [method, status, route]);
-  assert.deepEqual(told, Array(malformed.length - 1).fill(["", 400, ""]));
+  assert.deepEqual(told, Array(malformed.length).fill(["", 400, ""]));
   counted.length = 0;
   const broken = "POST /check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nrubbish\r\n";
   assert.match(await exchange(dial(t, port), broken), /^HTTP\/1\.1 400 /);
@@ -456,6 +454,52 @@ test("malformed requests are 400, and counted though their methods are not known
     [0],
     "once, as the request that it was",
   );
+});
+
+test("a request names one host; by HTTP/1.0 it need not", async (t) => {
+  const { port, counted } = await serving(t, [route({ path: "/" })]);
+  for (const [head, status] of [
+    ["GET / HTTP/1.1\r\n", 400],
+    ["GET / HTTP/1.1\r\nhost: x\r\nHOST: y\r\n", 400],
+    ["GET / HTTP/1.0\r\nhost: x\r\nhost: x\r\n", 400],
+    ["GET / HTTP/1.0\r\n", 200],
+    ["GET / HTTP/1.1\r\nHost: x\r\nconnection: close\r\n", 200],
+  ] as const) {
+    // Without its end the connection would be kept, and this would wait.
+    const reply = await exchange(dial(t, port), `${head}\r\n`);
+    assert.ok(reply.startsWith(`HTTP/1.1 ${status} `), `${head}: ${reply}`);
+    if (status === 400) assert.deepEqual(rawRefusal(reply), [400, 3]);
+    assert.deepEqual([counted.pop()?.status, counted.length], [status, 0], "counted once");
+  }
+});
+
+test("what else a request expects is no reason to refuse it, and it is counted", async (t) => {
+  const { port, counted } = await serving(t, [route({ path: "/" })]);
+  const expects = "GET / HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\nconnection: close\r\n\r\n";
+  assert.match(await exchange(dial(t, port), expects), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(
+    counted.map(({ status }) => status),
+    [200],
+  );
+});
+
+test("a tunnel is refused, behind the reply to what came before it", async (t) => {
+  const { port, counted } = await serving(t, [
+    route({ path: "/slow", handle: () => after(50).then(() => text("slow")) }),
+  ]);
+  const tunnel = "CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\n\r\n\x16\x03";
+  assert.deepEqual(rawRefusal(await exchange(dial(t, port), tunnel)), [405, 12]);
+  const slow = "GET /slow HTTP/1.1\r\nhost: x\r\n\r\n";
+  const replies = await exchange(dial(t, port), slow + tunnel);
+  assert.match(replies, /^HTTP\/1\.1 200 .*slowHTTP\/1\.1 405 /s);
+  assert.deepEqual(
+    counted.map(({ status }) => status),
+    [405, 200, 405],
+  );
+  const left = dial(t, port);
+  left.write(tunnel);
+  left.resetAndDestroy();
+  assert.match(await exchange(dial(t, port), slow + tunnel), /405/, "who leaves hurts nobody");
 });
 
 both("more than 1 000 headers are 431, not dropped", async (_, serve) => {

@@ -5,6 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import type { Stream } from "../h2/exchange.ts";
 import type { FixedBlock } from "../h2/hpack/encoder.ts";
+import { MAX_HELD } from "../h2/limits.ts";
 import type { Call } from "../handler.ts";
 import type { PortLog, ServerMeter } from "../settings.ts";
 import type { Inflater, Owner } from "./inflater.ts";
@@ -12,7 +13,7 @@ import { PREFIX } from "./message-reader.ts";
 import { firstValue, sendable } from "./metadata.ts";
 import { failureOf, givenUp, type MethodRow } from "./methods.ts";
 import type { GrpcRequest } from "./request.ts";
-import { LATE, type Refusal, SLOW, statusFields } from "./status.ts";
+import { LATE, LONG_REPLY, type Refusal, SLOW, statusFields } from "./status.ts";
 
 /** What all calls share. */
 export interface Door {
@@ -154,6 +155,10 @@ export abstract class RunningCall implements Call, Owner {
   /** Ends the call well, with its only message. */
   protected answer(message: Uint8Array): void {
     if (this.#ended) return;
+    if (message.length > MAX_HELD) {
+      this.refuse(LONG_REPLY);
+      return;
+    }
     const { door, stream } = this;
     door.meter?.grpcSent(this.row.metered);
     this.#end("OK");
@@ -169,8 +174,9 @@ export abstract class RunningCall implements Call, Owner {
     stream.headers([...trailers.fields, ...this.#trailers], true);
   }
 
-  /** Sends one message of several; false: there is no room for more. */
+  /** Sends one message of several; false: there is no room for more. Throws where it is too long. */
   protected send(message: Uint8Array): boolean {
+    if (message.length > MAX_HELD) throw new Fault(LONG_REPLY.code, LONG_REPLY.message);
     if (!this.#headSent) this.#sendHead();
     this.door.meter?.grpcSent(this.row.metered);
     const framed = Buffer.allocUnsafe(PREFIX + message.length);

@@ -23,6 +23,11 @@ export const TOO_LONG: Refusal = {
   code: "RESOURCE_EXHAUSTED",
   message: "a message is longer than 4 MiB",
 };
+/** Of a reply; none longer could wait for its caller, see `MAX_HELD`. */
+export const LONG_REPLY: Refusal = {
+  code: "RESOURCE_EXHAUSTED",
+  message: "the reply is longer than 8 MiB",
+};
 export const TOO_MUCH: Refusal = {
   code: "RESOURCE_EXHAUSTED",
   message: "too many bytes of requests are waiting",

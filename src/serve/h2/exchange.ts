@@ -85,7 +85,7 @@ export interface Stream {
   /**
    * Counts bytes that the exchange keeps (an incomplete message, one that a handler waits with) against the bounds of the connection and of
    * the process. False: too many are kept, the request is to be refused. `release` takes them back, and so does the
-   * stream's end.
+   * stream's end, or that of the work which outlives it.
    */
   hold(bytes: number): boolean;
   release(bytes: number): void;

@@ -224,7 +224,7 @@ export class Receiver implements FrameSink {
   #count(): void {
     const newest = this.#newest;
     this.#newest = undefined;
-    if (newest === undefined || newest.closed || newest.hold(this.#newestHeld)) return;
+    if (newest === undefined || newest.hold(this.#newestHeld) || newest.closed) return;
     newest.break(ERROR.calm);
     this.#connection.guard.broken();
   }

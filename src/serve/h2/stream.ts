@@ -211,7 +211,7 @@ export class H2Stream implements Stream {
   }
 
   hold(bytes: number): boolean {
-    if (this.#closed) return false;
+    if (this.#closed && (!this.#working || this.#refused)) return false;
     this.#refused = !this.#line.hold(bytes);
     if (!this.#refused) this.#held += bytes;
     return !this.#refused;
@@ -234,7 +234,9 @@ export class H2Stream implements Stream {
   rest(): void {
     if (!this.#working) return;
     this.#working = false;
-    if (this.#closed) this.#line.rested();
+    if (!this.#closed) return;
+    this.release(this.#held);
+    this.#line.rested();
   }
 
   #roomOf(more: readonly string[] | undefined): number {
@@ -334,6 +336,13 @@ export class H2Stream implements Stream {
     this.#waiting.push({ bytes: Uint8Array.prototype.slice.call(bytes, at), at: 0 });
   }
 
+  /** What waits is sent no more. */
+  #forget(): void {
+    if (this.#waiting === undefined) return;
+    for (const { bytes } of this.#waiting) this.release(bytes.length);
+    this.#waiting = undefined;
+  }
+
   /** The reply is out as a whole. */
   #finish(): void {
     this.#close("answered");
@@ -346,8 +355,9 @@ export class H2Stream implements Stream {
 
   #close(how: End): void {
     this.#closed = true;
-    this.#waiting = undefined;
-    if (this.#held > 0) this.release(this.#held);
+    this.#forget();
+    // What a handler still works with is still kept.
+    if (this.#held > 0 && !this.#working) this.release(this.#held);
     this.#line.ended(this, how);
   }
 }

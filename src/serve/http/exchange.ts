@@ -70,15 +70,13 @@ export abstract class HttpExchange implements Call, Received {
   abstract readonly peer: string;
   /** Path and query, as received. */
   protected abstract readonly requestTarget: string;
-  /** More header fields than are taken. */
-  protected abstract readonly overflow: boolean;
-  /** It came after the last one that is still taken. */
-  protected abstract readonly refused: boolean;
   /** More of the request is to be read before its reply, although nobody wants it. */
   protected abstract readonly unfinished: boolean;
 
   // --- what the carrier does
 
+  /** Throws when the request is refused by its head alone, whatever it asks for. */
+  protected abstract judgeHead(): void;
   /** Lets the body come: `part` for each part and `complete` at its end; `complete` alone where there is none. */
   protected abstract collect(): void;
   /**
@@ -104,8 +102,7 @@ export abstract class HttpExchange implements Call, Received {
   protected begin(): void {
     try {
       const { around } = this;
-      if (this.refused) throw new Fault("UNAVAILABLE", "shutting down");
-      if (this.overflow) throw tooManyHeaders();
+      this.judgeHead();
       this.#target = readTarget(this.requestTarget);
       this.#found = around.router.find(this.httpMethod, this.#target.path);
       const timeout = this.headers["grpc-timeout"];
@@ -310,6 +307,6 @@ function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies wait for their readers", { http: 503 });
 }
 
-function tooManyHeaders(): Fault {
+export function tooManyHeaders(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many headers, or too long ones", { http: 431 });
 }

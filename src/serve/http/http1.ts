@@ -2,9 +2,10 @@
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { Fault } from "#base/fault.ts";
 import type { HttpRequest } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
-import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
+import { HttpExchange, MAX_HEADERS, type Surroundings, tooManyHeaders } from "./exchange.ts";
 import { linger } from "./reply.ts";
 
 /** The newest request of each connection. */
@@ -50,17 +51,9 @@ export class Http1Exchange extends HttpExchange {
     return this.#request.url ?? "";
   }
 
-  protected get refused(): boolean {
-    return this.around.draining;
-  }
-
   /** Node reads what is left by itself. */
   protected get unfinished(): boolean {
     return false;
-  }
-
-  protected get overflow(): boolean {
-    return this.#request.rawHeaders.length > 2 * MAX_HEADERS;
   }
 
   protected override get answered(): boolean {
@@ -93,6 +86,17 @@ export class Http1Exchange extends HttpExchange {
     const pending = !response.writableFinished && (response.headersSent || request.complete);
     if (pending) response.once("finish", then);
     else then();
+  }
+
+  protected judgeHead(): void {
+    if (this.around.draining) throw new Fault("UNAVAILABLE", "shutting down");
+    const { httpVersion, rawHeaders } = this.#request;
+    if (rawHeaders.length > 2 * MAX_HEADERS) throw tooManyHeaders();
+    // RFC 9112 §3.2: which server is meant must be no question.
+    const hosts = timesNamed(rawHeaders, "host");
+    if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
+    this.#response.shouldKeepAlive = false;
+    throw new Fault("INVALID_ARGUMENT", "a request must have one host header");
   }
 
   protected collect(): void {
@@ -153,6 +157,16 @@ export class Http1Exchange extends HttpExchange {
     const response = this.#response;
     response.once("close", () => this.ended(response.writableFinished));
   }
+}
+
+/** How many of the fields, names and values in turn, have that name. */
+function timesNamed(fields: readonly string[], name: string): number {
+  let times = 0;
+  for (let at = 0; at < fields.length; at += 2) {
+    const field = fields[at] ?? "";
+    if (field.length === name.length && field.toLowerCase() === name) times++;
+  }
+  return times;
 }
 
 /** Does the message announce any body? */

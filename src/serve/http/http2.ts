@@ -6,7 +6,7 @@ import type { Answerer, Exchange, Head, Stream } from "../h2/exchange.ts";
 import { MAX_REPLY_HELD } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { NO_BODY } from "./body.ts";
-import { HttpExchange, MAX_HEADERS, type Surroundings } from "./exchange.ts";
+import { HttpExchange, MAX_HEADERS, type Surroundings, tooManyHeaders } from "./exchange.ts";
 import { RequestHead } from "./head.ts";
 
 /** RFC 9113 §7 */
@@ -63,15 +63,6 @@ class Http2Exchange extends HttpExchange implements Exchange {
     return this.#head.path;
   }
 
-  protected get overflow(): boolean {
-    return this.#head.overflow || this.#fields.count > MAX_HEADERS;
-  }
-
-  /** The connection itself says which calls it still takes (GOAWAY), and brings no other. */
-  protected get refused(): boolean {
-    return false;
-  }
-
   /** A reply would end the stream, and what is wrong with the rest of the request could not be said. */
   protected get unfinished(): boolean {
     return !this.#whole;
@@ -109,6 +100,11 @@ class Http2Exchange extends HttpExchange implements Exchange {
   }
 
   // --- what the request's course asks for
+
+  /** Which calls are still taken the connection itself says (GOAWAY): it brings no other. */
+  protected judgeHead(): void {
+    if (this.#head.overflow || this.#fields.count > MAX_HEADERS) throw tooManyHeaders();
+  }
 
   protected collect(): void {
     if (this.#whole) this.complete();

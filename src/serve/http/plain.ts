@@ -184,14 +184,6 @@ class PlainExchange extends HttpExchange {
     return this.#request.target;
   }
 
-  protected get overflow(): boolean {
-    return false;
-  }
-
-  protected get refused(): boolean {
-    return false;
-  }
-
   protected get unfinished(): boolean {
     return false;
   }
@@ -199,6 +191,9 @@ class PlainExchange extends HttpExchange {
   protected override get answered(): boolean {
     return super.answered || this.#connection.socket.destroyed;
   }
+
+  /** What could be refused is not read here. */
+  protected judgeHead(): void {}
 
   protected collect(): void {
     const { chunk, bodyStart } = this.#request;

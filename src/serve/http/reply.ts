@@ -57,6 +57,7 @@ const BROKEN: Readonly<Record<string, readonly [line: string, code: Code, messag
     "RESOURCE_EXHAUSTED",
     "chunks too large",
   ],
+  CONNECT: ["405 Method Not Allowed", "UNIMPLEMENTED", "this server is no proxy"],
   ERR_HTTP_REQUEST_TIMEOUT: [
     "408 Request Timeout",
     "DEADLINE_EXCEEDED",

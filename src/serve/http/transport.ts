@@ -55,21 +55,18 @@ class NodeTransport implements HttpTransport {
     this.#server = createServer(serverOptions(settings));
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#answer(request, response, true));
+    // What else is expected of us may be ignored (RFC 9110 §10.1.1).
+    this.#server.on("checkExpectation", (request, response) =>
+      this.#answer(request, response, false),
+    );
     this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-      if (!socket.writable) {
-        socket.destroy();
-        return;
-      }
-      const newest = this.#newest.get(socket);
-      if (newest?.last === true) return;
-      const refuse = () => {
-        const status = refuseRaw(socket, error.code ?? "");
-        // A request that broke off in its body counts by itself.
-        if (newest?.whole ?? true) meter?.httpRequest("", status, "", 0);
-      };
-      // A refusal may not run into the reply to an earlier request of the connection, nor take its place.
-      if (newest === undefined) refuse();
-      else newest.afterReply(refuse);
+      if (socket.writable) this.#refuse(socket, error.code ?? "");
+      else socket.destroy();
+    });
+    this.#server.on("connect", ({ socket }: IncomingMessage) => {
+      // It is no more Node's.
+      socket.on("error", () => socket.destroy());
+      this.#refuse(socket, "CONNECT");
     });
     this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
       this.#give(socket);
@@ -110,6 +107,20 @@ class NodeTransport implements HttpTransport {
     this.#server.emit("connection", socket);
   }
 
+  /** Ends a connection with a reply to what is no request for us. */
+  #refuse(socket: Socket, reason: string): void {
+    const newest = this.#newest.get(socket);
+    if (newest?.last === true) return;
+    const refuse = () => {
+      const status = refuseRaw(socket, reason);
+      // A request that broke off in its body counts by itself.
+      if (newest?.whole ?? true) this.#around.meter?.httpRequest("", status, "", 0);
+    };
+    // A refusal may not run into the reply to an earlier request of the connection, nor take its place.
+    if (newest === undefined) refuse();
+    else newest.afterReply(refuse);
+  }
+
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
     new Http1Exchange(this.#around, this.#newest, request, response, expects100);
   }
@@ -133,5 +144,7 @@ function serverOptions(settings: HttpSettings) {
     keepAliveTimeoutBuffer: 0,
     connectionsCheckingInterval: Math.max(20, Math.ceil(shortest / 4)),
     noDelay: true,
+    // We look at it ourselves: what Node refuses nobody counts.
+    requireHostHeader: false,
   };
 }

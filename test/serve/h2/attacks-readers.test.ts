@@ -8,8 +8,10 @@ import {
   DATA,
   END_HEADERS,
   END_STREAM,
+  grpcStatus,
   headers,
   httpFields,
+  type Outcome,
   type RawPeer,
   repeated,
   SETTINGS,
@@ -36,13 +38,14 @@ const ALL = { held: 96 * MB, peak: 256 * MB };
 
 const give = (id: number, bytes: number) => call(id, GIVE, Buffer.from(String(bytes)));
 
-/** Waits until the server has let go of everybody who does not read. */
+/** Waits until the server has let go of everybody who does not read: reset, or refused for want of room. */
 async function rid(server: Victim, peers: readonly RawPeer[]): Promise<void> {
   for (const peer of peers) peer.listen();
   await until("the server lets go", async () => {
     const streams = (peer: RawPeer) =>
       Array.from({ length: (peer.last + 1) / 2 }, (_, at) => peer.outcomeSoFar(2 * at + 1));
-    return peers.every((peer) => peer.ended || streams(peer).every(({ reset }) => reset));
+    const over = (outcome: Outcome) => outcome.reset !== undefined || grpcStatus(outcome) === "8";
+    return peers.every((peer) => peer.ended || streams(peer).every(over));
   });
   const { running } = await server.glance();
   assert.equal(running, 0, "no handler is left");

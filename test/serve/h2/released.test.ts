@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import type { Shared } from "#serve/h2/connection.ts";
 import {
+  CALL_HELD,
   HELD_FOR_LITTLE,
   LINGER_MS,
   LITTLE_HELD,
@@ -31,6 +32,7 @@ import {
   ping,
   RST_STREAM,
   repeated,
+  reset,
   settings,
   windowUpdate,
 } from "../../kit/h2.ts";
@@ -71,8 +73,29 @@ const service: Service = {
   },
 };
 
-async function begin(t: TestContext) {
-  const server = memoryServer([service]);
+/** A service whose handlers work until they are let go. */
+function atWork() {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const unary: Service = {
+    name: "test.Work",
+    healthNames: [],
+    methods: {
+      Unary: { kind: "unary", handle: (bytes) => released.then(() => bytes) },
+      Streamed: {
+        kind: "stream",
+        client: true,
+        server: false,
+        handle: async (stream) => {
+          for await (const _ of stream.messages) await released;
+        },
+      },
+    },
+  };
+  return { service: unary, release };
+}
+
+async function begin(t: TestContext, ...more: readonly Service[]) {
+  const server = memoryServer([service, ...more]);
   t.after(() => server.transport.cut());
   const connect = async (greeting?: Buffer) => {
     const peer = await server.connect(greeting);
@@ -184,6 +207,57 @@ for (const [how, piece, step] of [
     assert.deepEqual(faults, []);
   });
 }
+
+for (const kind of ["Unary", "Streamed"]) {
+  test(`what a handler works with counts until it is done, whoever left: ${kind}`, async (t) => {
+    const work = atWork();
+    const { connect, faults, held } = await begin(t, work.service);
+    const whole = message(Buffer.alloc(MB / 8));
+    const head = block(grpcFields(`/test.Work/${kind}`));
+    const take = async (peer: MemoryPeer, id: number) => {
+      const frames = [headers(id, head)];
+      for (let at = 0; at < whole.length; at += FULL)
+        frames.push(data(id, whole.subarray(at, at + FULL)));
+      await peer.send(...frames, data(id, Buffer.alloc(0), END_STREAM));
+    };
+    const wide = Buffer.concat([settings(), windowUpdate(0, 2 ** 30)]);
+    const peer = await connect(wide);
+    for (const id of ids(4)) {
+      await take(peer, id);
+      await peer.send(reset(id));
+    }
+    assert.ok(held() > 4 * whole.length, `${held()} bytes: the calls are gone, their work is not`);
+    const other = await connect(wide);
+    await take(other, 1);
+    other.socket.destroy();
+    await turns();
+    assert.ok(held() > 5 * whole.length, "nor is that of a connection that is gone");
+
+    for (let id = 9; faults.length === 0 && id < 200; id += 2) {
+      await take(peer, id);
+      await peer.send(reset(id));
+    }
+    assert.deepEqual(faults, ["too_many_bytes"], "it is bounded");
+    assert.ok(held() <= MAX_HELD + whole.length + LITTLE_HELD);
+    work.release();
+    await turns();
+    assert.equal(held(), 0);
+  });
+}
+
+test("a call that was taken back at once counts while its handler works", async (t) => {
+  const work = atWork();
+  const { connect, held } = await begin(t, work.service);
+  const peer = await connect();
+  const calls = 50;
+  await peer.send(
+    ...ids(calls).flatMap((id) => [call(id, "/test.Work/Unary", Buffer.alloc(KB)), reset(id)]),
+  );
+  assert.ok(held() > calls * (KB + CALL_HELD), `${held()} bytes`);
+  work.release();
+  await turns();
+  assert.equal(held(), 0);
+});
 
 test("header blocks that are not whole end their connection where there is no room", async (t) => {
   const { connect, faults, shared, held } = await begin(t);
