@@ -343,10 +343,13 @@ export class Receiver implements FrameSink {
   /** Answers a stream that was never opened or is long closed. */
   #refuse(id: number, code: number, fault: Http2Fault): void {
     const connection = this.#connection;
+    const { frames, streams, guard } = connection;
     connection.fault(fault);
-    connection.frames.reset(id, code);
-    connection.streams.noteEnd(id, true);
-    connection.guard.broken();
+    frames.reset(id, code);
+    // Who was answered early is told to stop by this, and not once more.
+    streams.left(id);
+    streams.noteEnd(id, true);
+    guard.broken();
   }
 
   #break(stream: H2Stream, code: number, fault: Http2Fault): void {

@@ -29,6 +29,7 @@ import {
   ping,
   RST_STREAM,
   reset,
+  windowUpdate,
 } from "../../kit/h2.ts";
 import { block } from "../../kit/hpack-raw.ts";
 import { type MemoryPeer, memoryServer, turns } from "../../kit/memory-peer.ts";
@@ -36,7 +37,7 @@ import { memoryMeter, testPort } from "../../kit/port.ts";
 import { curl } from "../../tools/install.ts";
 
 const SWEEP_MS = 1_000;
-const [NO_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED] = [0, 3, 5];
+const [NO_ERROR, PROTOCOL_ERROR, FLOW_CONTROL_ERROR, STREAM_CLOSED] = [0, 1, 3, 5];
 /** Answered UNIMPLEMENTED as soon as its head is there. */
 const nowhere = block(grpcFields("/test.Nobody/Nothing"));
 const say = block(grpcFields("/test.Early/Say"));
@@ -105,6 +106,17 @@ for (const [how, end] of [
     assert.deepEqual(faults, ["stream"]);
   });
 }
+
+test("a sender that breaks the rules behind its reply is told so, and not asked to stop as well", async (t) => {
+  const { peer, faults, sweeps } = await answered(t);
+  await peer.send(windowUpdate(1, 0));
+  assert.deepEqual(codes(peer), [PROTOCOL_ERROR]);
+  // What was on its way.
+  await peer.send(data(1, Buffer.alloc(1)));
+  await sweeps(3);
+  assert.deepEqual(codes(peer), [PROTOCOL_ERROR]);
+  assert.deepEqual(faults, ["stream"]);
+});
 
 test("a stream whose sender ended behind its early reply is known to be closed", async (t) => {
   const { peer } = await answered(t);
