@@ -8,7 +8,7 @@ import type { Answerer } from "./exchange.ts";
 import { ConnectionFault } from "./fault.ts";
 import { FrameReader } from "./frame-reader.ts";
 import { FrameWriter } from "./frame-writer.ts";
-import { ERROR, FIRST_WINDOW, MAX_FRAME, MAX_WINDOW, SETTING } from "./frames.ts";
+import { ERROR, FIRST_WINDOW, MAX_WINDOW, SETTING } from "./frames.ts";
 import { Guard } from "./guard.ts";
 import { Encoder } from "./hpack/encoder.ts";
 import {
@@ -57,7 +57,6 @@ export class Connection implements Receiving {
   readonly streams = new Streams();
   readonly guard = new Guard();
   window = FIRST_WINDOW;
-  peerMaxFrame = MAX_FRAME;
   /** In sweeps of the transport: now, and when the peer was heard last. */
   now = 0;
   heardAt = 0;

@@ -1,10 +1,7 @@
 // Writes the small frames: everything but headers and data, which streams write themselves.
 
-import { FLAG, FRAME, FRAME_HEAD, putHead, putUint32 } from "./frames.ts";
+import { FLAG, FRAME, FRAME_HEAD, PAYLOAD, putHead, putUint32 } from "./frames.ts";
 import type { Output } from "./output.ts";
-
-const PING_BYTES = 8;
-const SETTING_BYTES = 6;
 
 export class FrameWriter {
   readonly #out: Output;
@@ -15,7 +12,7 @@ export class FrameWriter {
 
   /** Ids and values. */
   settings(values: readonly (readonly [id: number, value: number])[]): void {
-    const length = values.length * SETTING_BYTES;
+    const length = values.length * PAYLOAD.setting;
     const bytes = this.#out.room(FRAME_HEAD + length);
     let at = putHead(bytes, this.#out.at, length, FRAME.settings, 0, 0);
     for (const [id, value] of values) {
@@ -40,22 +37,22 @@ export class FrameWriter {
   }
 
   ping(what: number): void {
-    const bytes = this.#out.room(FRAME_HEAD + PING_BYTES);
-    const at = putHead(bytes, this.#out.at, PING_BYTES, FRAME.ping, 0, 0);
+    const bytes = this.#out.room(FRAME_HEAD + PAYLOAD.ping);
+    const at = putHead(bytes, this.#out.at, PAYLOAD.ping, FRAME.ping, 0, 0);
     this.#out.wrote(putUint32(bytes, putUint32(bytes, at, 0), what));
   }
 
   /** Gives a ping's payload back. */
   pong(ping: Buffer, start: number): void {
-    const bytes = this.#out.room(FRAME_HEAD + PING_BYTES);
-    const at = putHead(bytes, this.#out.at, PING_BYTES, FRAME.ping, FLAG.ack, 0);
-    bytes.set(ping.subarray(start, start + PING_BYTES), at);
-    this.#out.wrote(at + PING_BYTES);
+    const bytes = this.#out.room(FRAME_HEAD + PAYLOAD.ping);
+    const at = putHead(bytes, this.#out.at, PAYLOAD.ping, FRAME.ping, FLAG.ack, 0);
+    bytes.set(ping.subarray(start, start + PAYLOAD.ping), at);
+    this.#out.wrote(at + PAYLOAD.ping);
   }
 
   /** `why` is for people who read the peer's log; ASCII. */
   goAway(last: number, code: number, why: string): void {
-    const length = PING_BYTES + why.length;
+    const length = PAYLOAD.goaway + why.length;
     const bytes = this.#out.room(FRAME_HEAD + length);
     let at = putHead(bytes, this.#out.at, length, FRAME.goaway, 0, 0);
     at = putUint32(bytes, putUint32(bytes, at, last), code);
@@ -63,8 +60,8 @@ export class FrameWriter {
   }
 
   #number(type: number, stream: number, value: number): void {
-    const bytes = this.#out.room(FRAME_HEAD + 4);
-    const at = putHead(bytes, this.#out.at, 4, type, 0, stream);
+    const bytes = this.#out.room(FRAME_HEAD + PAYLOAD.number);
+    const at = putHead(bytes, this.#out.at, PAYLOAD.number, type, 0, stream);
     this.#out.wrote(putUint32(bytes, at, value));
   }
 }

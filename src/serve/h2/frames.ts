@@ -27,7 +27,6 @@ export const ERROR = {
   protocol: 1,
   internal: 2,
   flowControl: 3,
-  settingsTimeout: 4,
   streamClosed: 5,
   frameSize: 6,
   refused: 7,
@@ -47,7 +46,18 @@ export const SETTING = {
 } as const;
 
 export const FRAME_HEAD = 9;
-/** What either side takes without having said more (§4.2); we never ask for more. */
+/** Payload bytes (§6): `number` is all of RST_STREAM and WINDOW_UPDATE, `goaway` what stands before its debug data. */
+export const PAYLOAD = {
+  priority: 5,
+  number: 4,
+  setting: 6,
+  ping: 8,
+  goaway: 8,
+} as const;
+/**
+ * Most payload of any frame, in both directions: every peer must take so much and may only allow more (§4.2,
+ * §6.5.2), we never send more, and never allow more.
+ */
 export const MAX_FRAME = 16_384;
 /** What a window is until somebody says otherwise (§6.9.2), and its most (§6.9.1). */
 export const FIRST_WINDOW = 65_535;

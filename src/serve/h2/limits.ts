@@ -21,8 +21,12 @@ export const BLOCK_PER_LIST = 2;
 /** Frames of one header block: the largest in frames of 2 KiB. Small ones in any number are an attack. */
 export const MAX_BLOCK_FRAMES = 64;
 
-/** How far ahead of us a peer may send: on one stream, and on one connection. */
+/** How far ahead of its handler a peer may send on one stream. */
 export const STREAM_WINDOW = 256 * 1024;
+/**
+ * And on the connection. It has its room back at the end of a read, as what was read has been handed on by then: this
+ * window bounds no memory, MAX_HELD does. It is wide enough that peers are told so before they have used it up.
+ */
 export const CONNECTION_WINDOW = 1024 * 1024;
 
 /** Bytes kept for one peer (calls, requests not yet whole, replies not yet taken): nearly two of the largest messages. */

@@ -5,7 +5,7 @@ import type { Http2Fault } from "../settings.ts";
 import type { Answerer } from "./exchange.ts";
 import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
 import type { FrameSink } from "./frame-reader.ts";
-import { ERROR, FLAG, FRAME, MAX_WINDOW, uint31 } from "./frames.ts";
+import { ERROR, FLAG, FRAME, MAX_WINDOW, PAYLOAD, uint31 } from "./frames.ts";
 import type { Guard } from "./guard.ts";
 import { HeadReader } from "./heads.ts";
 import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE, STREAMS_PER_CONTROL } from "./limits.ts";
@@ -17,7 +17,6 @@ import type { Streams } from "./streams.ts";
 export interface Receiving extends Line {
   readonly streams: Streams;
   readonly guard: Guard;
-  peerMaxFrame: number;
   /** In sweeps. */
   readonly now: number;
   /** The last stream that is ours, once we have said so. */
@@ -28,16 +27,15 @@ export interface Receiving extends Line {
   peerLeaves(): void;
 }
 
-const PING_BYTES = 8;
-const SETTING_BYTES = 6;
-const PRIORITY_BYTES = 5;
-
 export class Receiver implements FrameSink {
   readonly #connection: Receiving;
   readonly #answer: Answerer;
   readonly #heads: HeadReader;
   readonly #settings = new PeerSettings();
-  /** How much more data the peer may send, and what it sent since it was told so. */
+  /**
+   * How much more data the peer may send, and what it sent since it was told so. It has it back however much of it is
+   * kept: what bounds that is `hold`.
+   */
   #allowance = CONNECTION_WINDOW;
   #received = 0;
   /** Of the data frame at hand: its stream, and whether it is the last one there. */
@@ -243,7 +241,7 @@ export class Receiver implements FrameSink {
   }
 
   #window(id: number, bytes: Buffer, start: number, end: number): void {
-    if (end - start !== 4) throw sizeFault("a WINDOW_UPDATE frame has 4 bytes");
+    if (end - start !== PAYLOAD.number) throw sizeFault("a WINDOW_UPDATE frame has 4 bytes");
     const connection = this.#connection;
     const by = uint31(bytes, start);
     if (id === 0) {
@@ -266,7 +264,7 @@ export class Receiver implements FrameSink {
   }
 
   #reset(id: number, length: number): void {
-    if (length !== 4) throw sizeFault("a RST_STREAM frame has 4 bytes");
+    if (length !== PAYLOAD.number) throw sizeFault("a RST_STREAM frame has 4 bytes");
     const { streams, guard } = this.#connection;
     if (streams.unopened(id)) throw protocolFault("RST_STREAM on an idle stream");
     const stream = streams.live.get(id);
@@ -286,7 +284,7 @@ export class Receiver implements FrameSink {
       if (end !== start) throw sizeFault("an acknowledgement of SETTINGS is empty");
       return;
     }
-    if ((end - start) % SETTING_BYTES !== 0) throw sizeFault("SETTINGS of broken length");
+    if ((end - start) % PAYLOAD.setting !== 0) throw sizeFault("SETTINGS of broken length");
     const connection = this.#connection;
     const settings = this.#settings;
     settings.read(bytes, start, end);
@@ -294,7 +292,6 @@ export class Receiver implements FrameSink {
       connection.encoder.limitTable(settings.smallestTable);
     }
     connection.encoder.limitTable(settings.headerTable);
-    connection.peerMaxFrame = settings.maxFrame;
     connection.frames.settingsTaken();
     this.#resize(settings.initialWindow);
   }
@@ -309,7 +306,7 @@ export class Receiver implements FrameSink {
 
   #ping(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
     if (id !== 0) throw protocolFault("PING on a stream");
-    if (end - start !== PING_BYTES) throw sizeFault("a PING frame has 8 bytes");
+    if (end - start !== PAYLOAD.ping) throw sizeFault("a PING frame has 8 bytes");
     if ((flags & FLAG.ack) !== 0) this.#connection.ponged(bytes[end - 1] ?? 0);
     else this.#connection.frames.pong(bytes, start);
   }
@@ -317,7 +314,7 @@ export class Receiver implements FrameSink {
   /** Priorities are read and not followed (RFC 9113 §5.3.2). */
   #priority(id: number, bytes: Buffer, start: number, end: number): void {
     if (id === 0) throw protocolFault("PRIORITY on stream 0");
-    const long = end - start === PRIORITY_BYTES;
+    const long = end - start === PAYLOAD.priority;
     const selfish = long && uint31(bytes, start) === id;
     if (long && !selfish) return;
     const stream = this.#connection.streams.live.get(id);
@@ -329,7 +326,7 @@ export class Receiver implements FrameSink {
 
   #goAway(id: number, length: number): void {
     if (id !== 0) throw protocolFault("GOAWAY on a stream");
-    if (length < PING_BYTES) throw sizeFault("a GOAWAY frame that is too short");
+    if (length < PAYLOAD.goaway) throw sizeFault("a GOAWAY frame that is too short");
     this.#connection.peerLeaves();
   }
 

@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import type { Http2Fault } from "../settings.ts";
 import type { Exchange, Stream } from "./exchange.ts";
 import type { FrameWriter } from "./frame-writer.ts";
-import { ERROR, FLAG, FRAME, FRAME_HEAD, putHead, putLength } from "./frames.ts";
+import { ERROR, FLAG, FRAME, FRAME_HEAD, MAX_FRAME, putHead, putLength } from "./frames.ts";
 import type { Encoder, FixedBlock } from "./hpack/encoder.ts";
 import { STREAM_WINDOW } from "./limits.ts";
 import type { Output } from "./output.ts";
@@ -21,8 +21,6 @@ export interface Line {
   readonly encoder: Encoder;
   /** Bytes of data that the peer takes now on all streams together. */
   window: number;
-  /** Most payload of a frame that the peer takes. */
-  readonly peerMaxFrame: number;
   fault(fault: Http2Fault): void;
   hold(bytes: number): boolean;
   release(bytes: number): void;
@@ -34,9 +32,6 @@ export interface Line {
   /** Work that outlived its stream is done. */
   rested(): void;
 }
-
-/** A reply is copied from where it lies into frames of this size, or less if the peer wants less. */
-const DATA_ROOM = 16_384;
 
 interface Waiting {
   readonly bytes: Uint8Array;
@@ -110,8 +105,8 @@ export class H2Stream implements Stream {
     const line = this.#line;
     const size = lead.length + body.length;
     const room = this.#roomOf(more) + HEADS;
-    const fits = size <= this.window && size <= line.window && size <= DATA_ROOM;
-    if (!fits || room > DATA_ROOM || line.out.choked) {
+    const fits = size <= this.window && size <= line.window && size <= MAX_FRAME;
+    if (!fits || room > MAX_FRAME || line.out.choked) {
       this.headers(more === undefined ? head.fields : [...head.fields, ...more], false);
       this.write(lead, false);
       this.write(body, false);
@@ -272,15 +267,14 @@ export class H2Stream implements Stream {
     return at;
   }
 
-  /** A header block in as many frames as the peer wants. */
+  /** A header block in as many frames as it needs. */
   #sendBlock(block: Uint8Array, last: boolean): void {
-    const { out, peerMaxFrame } = this.#line;
-    const most = Math.min(peerMaxFrame, DATA_ROOM);
+    const { out } = this.#line;
     let flags = last ? FLAG.endStream : 0;
     let type: number = FRAME.headers;
     let at = 0;
     do {
-      const part = Math.min(most, block.length - at);
+      const part = Math.min(MAX_FRAME, block.length - at);
       if (at + part === block.length) flags |= FLAG.endHeaders;
       const bytes = out.room(FRAME_HEAD + part);
       const start = putHead(bytes, out.at, part, type, flags, this.id);
@@ -296,11 +290,10 @@ export class H2Stream implements Stream {
   #send(bytes: Uint8Array, start: number, last: boolean): number {
     const line = this.#line;
     const { out } = line;
-    const most = Math.min(line.peerMaxFrame, DATA_ROOM);
     let at = start;
     do {
       // Windows may be below nothing (RFC 9113 §6.9.2).
-      const part = Math.max(0, Math.min(most, bytes.length - at, this.window, line.window));
+      const part = Math.max(0, Math.min(MAX_FRAME, bytes.length - at, this.window, line.window));
       const stops = out.choked || part === 0;
       if (stops && at < bytes.length) {
         // Who has no window of its own waits for that first.

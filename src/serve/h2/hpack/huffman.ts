@@ -1,8 +1,11 @@
 // Undoes the Huffman coding of RFC 7541 §5.2. The code is canonical: shorter codes first, among equals the lower
 // symbol first, so the lengths of appendix B are all there is to know.
 
-/** Bits looked at in one step: a code of up to so many is one look-up. All letters, digits and most signs are. */
-const PEEK = 10;
+/**
+ * Bits looked at in one step: a code of up to so many is one look-up. All letters, digits and most signs are, so a
+ * decoder that attackers feed goes on by a symbol a step, not by a bit.
+ */
+export const PEEK = 10;
 const LONGEST = 30;
 /** Symbol that ends the code; inside a string it is an error. */
 const EOS = 256;
