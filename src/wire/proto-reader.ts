@@ -78,6 +78,9 @@ export class ProtoReader {
       return byte >>> 3;
     }
     const tag = this.uint32(end);
+    const size = this.at - at;
+    // A tag has 32 bits, in five bytes at most: cut off, the number of one field would be that of another.
+    if (size > 5 || (size === 5 && (this.bytes[at + 4] ?? 0) > 0x0f)) throw malformed();
     this.wire = tag & 7;
     const field = tag >>> 3;
     if (field === 0) throw malformed();
