@@ -7,6 +7,9 @@ export interface Clock {
   wall(): number;
   /** The same now, for who has what `wall` said a moment ago: for half of its price, and never before that. */
   wallSince(wall: number): number;
-  /** Calls `ring` once after `ms`; the returned function takes the alarm back (idempotent). */
+  /**
+   * Calls `ring` once when `ms` have passed on `now`, never sooner, however many they are; at the earliest after this
+   * call has returned. The returned function takes the alarm back (idempotent).
+   */
   alarm(ms: number, ring: () => void): () => void;
 }

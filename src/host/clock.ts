@@ -4,7 +4,7 @@ import { randomFillSync } from "node:crypto";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 
-/** The longest that a timer of the platform can be set to; beyond it, it would ring at once. */
+/** The longest that a timer of the platform can be set to, ms; beyond it, it would ring at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** Alarms do not keep the process alive: listeners do, and `run` until it ends. */
@@ -28,12 +28,17 @@ export function realClock(): Clock {
     alarm(ms, ring) {
       let timer: NodeJS.Timeout;
       const until = performance.now() + ms;
-      const set = (): void => {
-        const left = Math.max(0, until - performance.now());
-        timer = setTimeout(left > LONGEST_TIMER ? set : ring, Math.min(left, LONGEST_TIMER));
+      const wait = (left: number): void => {
+        // Timers know whole milliseconds, and may still be early by a fraction of one.
+        timer = setTimeout(due, Math.min(Math.ceil(left), LONGEST_TIMER));
         timer.unref();
       };
-      set();
+      const due = (): void => {
+        const left = until - performance.now();
+        if (left > 0) wait(left);
+        else ring();
+      };
+      wait(Math.max(0, ms));
       return () => clearTimeout(timer);
     },
   };

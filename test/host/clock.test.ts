@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { realChance, realClock } from "#host/clock.ts";
 
 test("wall time has fractions and never leaves the system's clock by a millisecond", () => {
@@ -55,13 +55,50 @@ test("an alarm rings once, and not after it was taken back", async () => {
   assert.equal(others, 0);
 });
 
-test("an alarm beyond the longest timer does not ring at once", (t) => {
+/** Timers that a test lets run by `ms`, while the steady clock goes on by `passed`. */
+function timed(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
-  let rung = 0;
-  const back = realClock().alarm(2 ** 32, () => rung++);
-  t.mock.timers.tick(2 ** 31 - 1);
-  assert.equal(rung, 0);
+  let now = 1_000;
+  t.mock.method(performance, "now", () => now);
+  return (ms: number, passed = ms) => {
+    now += passed;
+    t.mock.timers.tick(ms);
+  };
+}
+
+test("an alarm beyond the longest timer rings once, in its time", (t) => {
+  const pass = timed(t);
+  const longest = 2 ** 31 - 1;
+  let [rung, others] = [0, 0];
+  realClock().alarm(2 * longest + 10, () => rung++);
+  const back = realClock().alarm(longest + 10, () => others++);
+  pass(longest);
   back();
+  pass(longest);
+  pass(9);
+  assert.equal(rung, 0);
+  pass(1);
+  pass(longest);
+  assert.deepEqual([rung, others], [1, 0]);
+});
+
+test("an alarm does not ring before its time, though its timer does", (t) => {
+  const pass = timed(t);
+  let rung = 0;
+  realClock().alarm(20.5, () => rung++);
+  pass(21, 20.25);
+  assert.equal(rung, 0);
+  pass(1, 0.25);
+  assert.equal(rung, 1);
+});
+
+test("an alarm for a time that has passed rings, but not within the call", (t) => {
+  const pass = timed(t);
+  let rung = 0;
+  realClock().alarm(-5, () => rung++);
+  assert.equal(rung, 0);
+  pass(1);
+  assert.equal(rung, 1);
 });
 
 test("dice differ from process to process and never repeat a run", () => {

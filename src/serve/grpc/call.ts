@@ -31,9 +31,6 @@ export interface Door {
   readonly inflater: Inflater;
 }
 
-/** Longest time that a timer takes, ms; it would ring at once for a longer one. */
-const LONGEST_ALARM = 2 ** 31 - 1;
-
 export abstract class RunningCall implements Call, Owner {
   protected readonly door: Door;
   protected readonly stream: Stream;
@@ -199,12 +196,7 @@ export abstract class RunningCall implements Call, Owner {
     if (this.request.timeoutMs === Number.POSITIVE_INFINITY) return;
     const { clock } = this.door;
     const left = Math.max(0, this.deadline - clock.now());
-    this.#disarm = clock.alarm(Math.min(left, LONGEST_ALARM), () => {
-      this.#disarm = undefined;
-      // Timers ring early by fractions of a millisecond, and by years for the longest times.
-      if (this.overdue()) this.refuse(LATE);
-      else this.arm();
-    });
+    this.#disarm = clock.alarm(left, () => this.refuse(LATE));
   }
 
   protected overdue(): boolean {

@@ -467,13 +467,12 @@ test("a deadline ends a handler that waits, which is told", async () => {
   assert.deepEqual(log.lines, []);
 });
 
-test("a deadline in ten thousand years does not ring, nor does its alarm stay", async () => {
+test("a deadline in ten thousand years does not ring before, nor does its alarm stay", async () => {
   const { method, first } = waiting();
   const { call, clock } = serving({ Wait: method });
   const each = call("Wait", ["grpc-timeout", "99999999H"]);
   each.send(framed(message), true);
-  clock.advance(2 ** 31 - 1);
-  clock.advance(5);
+  clock.advance(99_999_999 * 3_600_000 - 1);
   assert.deepEqual([each.stream.closed, clock.alarms], [false, 1]);
   first().resolve(message);
   await turns();
