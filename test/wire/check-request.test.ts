@@ -28,6 +28,7 @@ import {
   FlowEndRequestSchema,
 } from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { CheckHTTPRequestSchema } from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import { encodeWithUnknown, unknownFields } from "./unknown.ts";
 
 const names = new HeaderNames(seededChance(1));
 
@@ -49,15 +50,9 @@ const text = fc.oneof(
 );
 const name = fc.string({ maxLength: 8 }).filter((key) => key !== "__proto__");
 const strings = fc.dictionary(name, text, { maxKeys: 4, noNullPrototype: true });
-const unknown = fc.constantFrom(
-  [],
-  [{ no: 900, wireType: 0, data: Uint8Array.of(5) }],
-  [{ no: 901, wireType: 2, data: Uint8Array.of(1, 9) }],
-  [{ no: 902, wireType: 1, data: new Uint8Array(8) }],
-);
 const socket = fc.option(
   fc.record({
-    $unknown: unknown,
+    $unknown: unknownFields,
     protocol: fc.constantFrom(0, 1, 7, -1),
     address: text,
     port: fc.nat({ max: 0xffffffff }),
@@ -65,7 +60,7 @@ const socket = fc.option(
   { nil: undefined },
 );
 const checkHttp = fc.record({
-  $unknown: unknown,
+  $unknown: unknownFields,
   source: socket,
   destination: socket,
   controlPoint: text,
@@ -73,7 +68,7 @@ const checkHttp = fc.record({
   expectEnd: fc.boolean(),
   request: fc.option(
     fc.record({
-      $unknown: unknown,
+      $unknown: unknownFields,
       method: text,
       headers: strings,
       path: text,
@@ -87,22 +82,26 @@ const checkHttp = fc.record({
   ),
 });
 const check = fc.record({
-  $unknown: unknown,
+  $unknown: unknownFields,
   controlPoint: text,
   labels: strings,
   rampMode: fc.boolean(),
   expectEnd: fc.boolean(),
   cacheLookupRequest: fc.option(
-    fc.record({ resultCacheKey: text, globalCacheKeys: fc.array(text, { maxLength: 3 }) }),
+    fc.record({
+      $unknown: unknownFields,
+      resultCacheKey: text,
+      globalCacheKeys: fc.array(text, { maxLength: 3 }),
+    }),
     { nil: undefined },
   ),
 });
 const flowEnd = fc.record({
-  $unknown: unknown,
+  $unknown: unknownFields,
   controlPoint: text,
   inflightRequests: fc.array(
     fc.record({
-      $unknown: unknown,
+      $unknown: unknownFields,
       policyName: text,
       policyHash: text,
       componentId: text,
@@ -185,7 +184,7 @@ function otherReference({ typeName }: DescMessage, bytes: Uint8Array) {
 const LIBRARIES = [reference, otherReference];
 
 for (const { title, schema, any, read, rewrite, readJson } of KINDS) {
-  const encoded = any.map((init) => toBinary(schema, create(schema, init)));
+  const encoded = any.map((init) => encodeWithUnknown(schema, init));
   describe(`reading and writing ${title}`, () => {
     it("loses nothing that either library reads, unknown and doubled fields included", () => {
       fc.assert(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
@@ -11,6 +11,7 @@ import {
   type CheckRequest,
   CheckRequestSchema,
 } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { encodeWithUnknown, unknownFields } from "./unknown.ts";
 
 const names = new HeaderNames(seededChance(1));
 const read = (bytes: Uint8Array) => readAuthRequest(bytes, names);
@@ -93,44 +94,19 @@ const extension = fc.oneof(
   fc.constantFrom("control-point", "control-poinT", "control-points"),
   key,
 );
-const unknown = fc.array(
-  fc.oneof(
-    fc.record({
-      no: fc.integer({ min: 500, max: 600 }),
-      wireType: fc.constant(0),
-      data: fc.constant(Uint8Array.of(0xac, 0x02)),
-    }),
-    fc.record({
-      no: fc.integer({ min: 500, max: 600 }),
-      wireType: fc.constant(2),
-      data: fc.constant(Uint8Array.of(3, 1, 2, 3)),
-    }),
-    fc.record({
-      no: fc.integer({ min: 500, max: 600 }),
-      wireType: fc.constant(5),
-      data: fc.constant(Uint8Array.of(1, 2, 3, 4)),
-    }),
-    fc.record({
-      no: fc.constant(501),
-      wireType: fc.constant(3),
-      // A group with a varint in it and its own end.
-      data: fc.constant(Uint8Array.of(0x08, 0x01, 0xac, 0x1f)),
-    }),
-  ),
-  { maxLength: 2 },
-);
 const peer = fc.option(
   fc.record({
-    $unknown: unknown,
+    $unknown: unknownFields,
     principal: text,
     labels: fc.dictionary(key, text, { maxKeys: 2, noNullPrototype: true }),
     address: fc.option(
       fc.record({
+        $unknown: unknownFields,
         address: fc.oneof(
           fc.record({
             case: fc.constant("socketAddress" as const),
             value: fc.record({
-              $unknown: unknown,
+              $unknown: unknownFields,
               protocol: fc.constantFrom(0, 1),
               address: fc.constantFrom("10.0.0.1", "::ffff:10.0.0.1", "", "nowhere"),
               portSpecifier: fc.oneof(
@@ -154,7 +130,7 @@ const peer = fc.option(
   { nil: undefined },
 );
 const http = fc.record({
-  $unknown: unknown,
+  $unknown: unknownFields,
   id: text,
   method: text,
   path: text,
@@ -171,9 +147,10 @@ const http = fc.record({
   headers: fc.dictionary(key, text, { maxKeys: 5, noNullPrototype: true }),
   headerMap: fc.option(
     fc.record({
+      $unknown: unknownFields,
       headers: fc.array(
         fc.record({
-          $unknown: unknown,
+          $unknown: unknownFields,
           key,
           value: fc.constantFrom("", "v"),
           rawValue: text.map((raw) => new Uint8Array(Buffer.from(raw))),
@@ -185,14 +162,15 @@ const http = fc.record({
   ),
 });
 const request = fc.record({
-  $unknown: unknown,
+  $unknown: unknownFields,
   attributes: fc.option(
     fc.record({
-      $unknown: unknown,
+      $unknown: unknownFields,
       source: peer,
       destination: peer,
       request: fc.option(
         fc.record({
+          $unknown: unknownFields,
           time: fc.constant({ seconds: 5n, nanos: 1 }),
           http: fc.option(http, { nil: undefined }),
         }),
@@ -205,8 +183,7 @@ const request = fc.record({
   ),
 });
 
-const encode = (init: unknown) =>
-  toBinary(CheckRequestSchema, create(CheckRequestSchema, init as Init));
+const encode = (init: unknown) => encodeWithUnknown(CheckRequestSchema, init as Init);
 
 /** The Fault that a read throws, or what it gives. Anything else thrown fails the test. */
 function attempt(bytes: Uint8Array) {
@@ -292,6 +269,16 @@ const field = (no: number, bytes: readonly number[]) => [(no << 3) | 2, bytes.le
 const httpOf = (fields: readonly number[]) => Uint8Array.from(field(1, field(4, field(2, fields))));
 
 describe("reading the proxy's CheckRequest", () => {
+  it("is tried with unknown fields at every depth", () => {
+    const $unknown = [{ no: 500, wireType: 0, data: Uint8Array.of(5) }];
+    const address = { case: "socketAddress", value: { $unknown, address: "a" } };
+    const http = { $unknown, headerMap: { $unknown, headers: [{ $unknown, key: "k" }] } };
+    const source = { $unknown, address: { $unknown, address } };
+    const init = { $unknown, attributes: { $unknown, source, request: { $unknown, http } } };
+    const hex = Buffer.from(encode(init)).toString("hex");
+    assert.equal(hex.split("a01f05").length - 1, JSON.stringify(init).split("$unknown").length - 1);
+  });
+
   it("agrees with the library on every message, unknown fields included", () => {
     fc.assert(
       fc.property(request, (init) => {
