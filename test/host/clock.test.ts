@@ -82,6 +82,12 @@ test("an alarm beyond the longest timer rings once, in its time", (t) => {
   assert.deepEqual([rung, others], [1, 0]);
 });
 
+test("the platform's timers are never set to more than they take", (t) => {
+  const warned = t.mock.method(process, "emitWarning", () => undefined);
+  realClock().alarm(2 ** 32, () => undefined)();
+  assert.equal(warned.mock.callCount(), 0);
+});
+
 test("an alarm does not ring before its time, though its timer does", (t) => {
   const pass = timed(t);
   let rung = 0;

@@ -4,14 +4,17 @@ import { request } from "node:http";
 import { connect, constants } from "node:http2";
 import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
+import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call, HttpReply, Route } from "#serve/handler.ts";
+import { fakeClock } from "../kit/clock.ts";
 import { type Answer, http1, http2 } from "../kit/http-client.ts";
 import {
   dial,
   exchange,
   memoryMeter,
   type Overrides,
+  realClock,
   type TestPort,
   testPort,
   until,
@@ -52,16 +55,21 @@ async function serving(
   routes: readonly Route[],
   http: Overrides["http"] = {},
   version: Version = VERSIONS[0],
+  clock: Clock = realClock,
 ) {
   const { meter, http: counted } = memoryMeter();
   const settings = { http, grpc: { transport: "own" } } as const;
-  const port = await testPort(t, { routes, settings, meter });
+  const port = await testPort(t, { routes, settings, meter, clock });
   const url = `http://${port.address}`;
   return { port, counted, url, ask: version.client(t, url) };
 }
 
 /** Makes a port for a test, with a client of the version under test. */
-type Serve = (routes: readonly Route[], http?: Overrides["http"]) => ReturnType<typeof serving>;
+type Serve = (
+  routes: readonly Route[],
+  http?: Overrides["http"],
+  clock?: Clock,
+) => ReturnType<typeof serving>;
 
 /** The same promise over HTTP/1.1 and HTTP/2. */
 function both(
@@ -70,7 +78,7 @@ function both(
 ): void {
   for (const version of VERSIONS) {
     test(`${title} (${version.name})`, (t) =>
-      run(t, (routes, http) => serving(t, routes, http, version), version));
+      run(t, (routes, http, clock) => serving(t, routes, http, version, clock), version));
   }
 }
 
@@ -551,6 +559,43 @@ both("grpc-timeout sets the deadline, and ends what takes longer with 504", asyn
   }
   assert.deepEqual(refusal(await ask("/wait", "50m")).slice(0, 2), [504, 4]);
   assert.equal(pending?.signal().aborted, true);
+});
+
+both("a request that ended well leaves no alarm and no aborted signal", async (_, serve) => {
+  const clock = fakeClock();
+  const signals: AbortSignal[] = [];
+  const alarms: number[] = [];
+  const later = (method: "GET" | "POST") =>
+    route({
+      method,
+      path: "/later",
+      handle: async (_, call) => {
+        signals.push(call.signal());
+        alarms.push(clock.alarms);
+        await after(1);
+        alarms.push(clock.alarms);
+        return text("made");
+      },
+    });
+  const { ask, counted } = await serve([later("GET"), later("POST")], {}, clock);
+  // Over HTTP/1.1 POST goes the short way, GET over Node's server.
+  for (const [at, method] of (["POST", "GET"] as const).entries()) {
+    const body = method === "POST" ? "{}" : undefined;
+    const headers = { "grpc-timeout": "1S", ...(body !== undefined && JSON_TYPE) };
+    assert.equal(
+      (await ask({ method, path: "/later", headers, ...(body && { body }) })).status,
+      200,
+    );
+    await until("count", () => counted.length === at + 1);
+    const [before = 0, waiting = 0] = alarms.splice(0);
+    assert.equal(waiting, before + 2, "its deadline and write_timeout");
+    assert.equal(clock.alarms, before, method);
+  }
+  clock.advance(2_000);
+  assert.deepEqual(
+    signals.map(({ aborted }) => aborted),
+    [false, false],
+  );
 });
 
 both("a caller that leaves aborts the signal", async (t, serve, { leave }) => {

@@ -304,7 +304,7 @@ test("what nobody waits for any more is aborted, and holds its place until it ha
   };
   const statuses = { gone: undefined, deadline: "504", "write timeout": "503" };
   for (const how of ["gone", "deadline", "write timeout"] as const) {
-    const fields = how === "deadline" ? ["grpc-timeout", "50m"] : [];
+    const fields = how === "write timeout" ? [] : ["grpc-timeout", "50m"];
     const { exchange, stream } = ask({ method: "GET", path: "/wait", fields }, true);
     assert.equal(pending?.signal().aborted, false);
     assert.equal(stream.working, 1);
@@ -322,6 +322,29 @@ test("what nobody waits for any more is aborted, and holds its place until it ha
     counted.map(({ status }) => status),
     [0, 504, 503],
   );
+});
+
+test("a deadline that passes while the reply waits for its reader neither aborts nor is told", async () => {
+  let pending: Call | undefined;
+  const soon = get("/soon", async (_, call) => {
+    pending = call;
+    call.signal();
+    return { status: 200, headers: {}, body: "long".repeat(50_000) };
+  });
+  const { ask, counted, clock, log } = opened([soon]);
+  const stream = new FakeStream();
+  stream.window = 0;
+  const fields = ["grpc-timeout", "50m"];
+  const { exchange } = ask({ method: "GET", path: "/soon", fields }, true, stream);
+  assert.equal(clock.alarms, 2, "its deadline and write_timeout");
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([stream.ended, clock.alarms], [false, 1]);
+  clock.advance(500);
+  stream.window = 1_000_000;
+  exchange.drained();
+  assert.deepEqual([stream.ended, pending?.signal().aborted], [true, false]);
+  assert.deepEqual([counted[0]?.status, counted.length, clock.alarms], [200, 1, 0]);
+  assert.deepEqual(log.lines, []);
 });
 
 test("a very long reply counts as much as one peer may well have", () => {
