@@ -100,14 +100,27 @@ export async function turns(): Promise<void> {
   for (let at = 0; at < TURNS; at++) await turn();
 }
 
+interface MemoryServerOptions {
+  /** In ms; 0: connections grow as old as they like. */
+  readonly age?: number;
+  /** From 0 to below 1, for the spread of ages. */
+  readonly chance?: number;
+}
+
 /** The transport with these services, and a way to reach it. */
-export function memoryServer(services: readonly Service[]) {
+export function memoryServer(
+  services: readonly Service[],
+  { age = 0, chance = 0.5 }: MemoryServerOptions = {},
+) {
   const clock: FakeClock = fakeClock();
   const log = memoryLog();
   const { meter, faults } = memoryMeter();
-  const { http, grpc } = portSettings();
+  const { http, grpc } = portSettings({ grpc: { max_connection_age: age } });
   const { answer } = grpcAnswerer(services, { clock, log, meter });
-  const transport = h2Transport({ answer, grpc, http, clock, log, meter, chance: () => 0.5 });
+  const transport = h2Transport({
+    ...{ answer, grpc, http, clock, log, meter },
+    chance: () => chance,
+  });
   /** A peer that has sent its greeting. */
   const connect = async (greeting: Uint8Array = settings()): Promise<MemoryPeer> => {
     const peer = new MemoryPeer();

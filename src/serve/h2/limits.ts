@@ -84,7 +84,7 @@ export const CONTROL_PER_SECOND = 1_000;
 export const CONTROL_PER_CALL = 10;
 /**
  * A new size of first windows counts as one more such frame for each so many streams: widening them costs together
- * about what a frame costs. A client with 1 000 streams that measures may still do so 16 times a second.
+ * about what a frame costs. A client with 1 000 streams that measures may still do so 15 times a second.
  */
 export const STREAMS_PER_CONTROL = 16;
 

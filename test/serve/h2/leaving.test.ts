@@ -131,6 +131,26 @@ test("a peer that does not answer the farewell is named the last call all the sa
   assert.equal(peer.socket.destroyed, true, "and it is let go");
 });
 
+test("ages are spread by a tenth to either side, so that connections made together leave apart", async (t) => {
+  const age = 60_000;
+  for (const [chance, after] of [
+    [0, 54_000],
+    [0.5, 60_000],
+    [0.999, 65_988],
+  ] as const) {
+    const { clock, connect, transport } = memoryServer([], { age, chance });
+    t.after(() => transport.cut());
+    const peer = await connect();
+    t.after(() => peer.socket.destroy());
+    clock.advance(after - 1);
+    await turns();
+    assert.deepEqual(peer.of(GOAWAY), [], `before ${after} ms`);
+    clock.advance(1);
+    await turns();
+    assert.deepEqual(peer.of(GOAWAY).map(lastOf), [NOT_NAMED], `after ${after} ms`);
+  }
+});
+
 /** A peer that has been named its last call, whose long reply is on its way, and that reads nothing yet. */
 async function longReply() {
   const server = memoryServer(serving().services);

@@ -1,0 +1,253 @@
+// What a peer may do too often: how much at once, how much more each second and with each honest call, to the frame.
+// The numbers are promises, so they stand here once more; and a peer at an honest pace never meets them.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Http2Fault } from "#serve/settings.ts";
+import {
+  call,
+  data,
+  END_HEADERS,
+  END_STREAM,
+  GOAWAY,
+  grpcFields,
+  HEADERS,
+  headers,
+  PING,
+  ping,
+  repeated,
+  reset,
+  settings,
+  uint32,
+  WINDOW_UPDATE,
+} from "../../kit/h2.ts";
+import { block } from "../../kit/hpack-raw.ts";
+import { type MemoryPeer, memoryServer } from "../../kit/memory-peer.ts";
+
+const SECOND_MS = 1_000;
+const SAY = "/test.Budgets/Say";
+const INITIAL_WINDOW = 4;
+const [FLOW_CONTROL_ERROR, CALM] = [3, 11];
+/** The SETTINGS of a greeting is a frame without a call, too. */
+const GREETING = 1;
+
+const CONTROL = { atOnce: 10_000, perSecond: 1_000, perCall: 10 };
+const RESETS = { atOnce: 1_000, perSecond: 100, perCall: 1 };
+/** Streams for which a new size of first windows is worth a frame more. */
+const STREAMS_PER_CONTROL = 16;
+
+const service = {
+  name: "test.Budgets",
+  healthNames: [],
+  methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+} as const;
+
+/** A call that is not whole, so that no handler works on it. */
+const begin = (id: number) => headers(id, block(grpcFields(SAY)));
+const codeOf = (peer: MemoryPeer) => peer.of(GOAWAY)[0]?.payload.readUInt32BE(4);
+
+async function connected(t: TestContext) {
+  const { clock, connect, faults, transport } = memoryServer([service]);
+  t.after(() => transport.cut());
+  const peer = await connect();
+  t.after(() => peer.socket.destroy());
+  let last = -1;
+  const next = () => {
+    last += 2;
+    return last;
+  };
+  return { clock, peer, faults, next };
+}
+
+interface Budget {
+  readonly what: string;
+  readonly fault: Http2Fault;
+  readonly most: typeof CONTROL;
+  /** Of it, what a connection has used when its greeting is through. */
+  readonly used: number;
+  /** What draws one from it. */
+  readonly one: (next: () => number) => Uint8Array;
+}
+
+const taken = (next: () => number) => {
+  const id = next();
+  return Buffer.concat([begin(id), reset(id)]);
+};
+const budgets: readonly Budget[] = [
+  {
+    what: "frames that carry no call",
+    fault: "control_flood",
+    most: CONTROL,
+    used: GREETING,
+    one: () => ping(),
+  },
+  { what: "calls taken back", fault: "rapid_reset", most: RESETS, used: 0, one: taken },
+  {
+    what: "broken calls",
+    fault: "made_reset",
+    most: RESETS,
+    used: 0,
+    one: (next) => headers(next(), block([[":method", "GET"]]), END_HEADERS | END_STREAM),
+  },
+];
+
+for (const { what, fault, most, used, one } of budgets) {
+  const drawing = async (t: TestContext) => {
+    const { peer, faults, next, ...rest } = await connected(t);
+    const draw = (times: number) => peer.send(...Array.from({ length: times }, () => one(next)));
+    const passes = async (times: number, why: string) => {
+      await draw(times);
+      assert.equal(codeOf(peer), undefined, `${times}: ${why}`);
+    };
+    const ends = async (why: string) => {
+      await draw(1);
+      assert.equal(codeOf(peer), CALM, why);
+      assert.equal(faults.at(-1), fault);
+    };
+    return { peer, next, passes, ends, ...rest };
+  };
+
+  test(`${what}: so many at once`, async (t) => {
+    const { passes, ends } = await drawing(t);
+    await passes(most.atOnce - used, "the burst");
+    await ends("one more");
+  });
+
+  test(`${what}: so many more after a second`, async (t) => {
+    const { clock, passes, ends } = await drawing(t);
+    await passes(most.atOnce - used, "the burst");
+    clock.advance(SECOND_MS);
+    await passes(most.perSecond, "of a second");
+    await ends("one more than a second brings");
+  });
+
+  test(`${what}: so many more for each call that is answered`, async (t) => {
+    const { peer, next, passes, ends } = await drawing(t);
+    await passes(most.atOnce - used, "the burst");
+    const calls = 5;
+    for (let made = 0; made < calls; made++) {
+      const id = next();
+      await peer.send(call(id, SAY));
+      assert.equal(peer.of(HEADERS, id).length, 2, "it is answered");
+    }
+    await passes(calls * most.perCall, "of honest calls");
+    await ends("one more than they bring");
+  });
+
+  test(`${what}: an hour at an honest pace makes no larger burst`, async (t) => {
+    const { clock, passes, ends } = await drawing(t);
+    await passes(most.atOnce - used, "the burst");
+    for (let minute = 0; minute < 60; minute++) {
+      clock.advance(60 * SECOND_MS);
+      await passes(1, "at an honest pace");
+    }
+    clock.advance(60 * SECOND_MS);
+    await passes(most.atOnce, "the burst, once more");
+    await ends("one more");
+  });
+}
+
+test("calls taken back and broken ones draw on one budget", async (t) => {
+  const { peer, next } = await connected(t);
+  const broken = () => headers(next(), block([[":method", "GET"]]), END_HEADERS | END_STREAM);
+  const both = Array.from({ length: RESETS.atOnce / 2 }, () => [taken(next), broken()]);
+  await peer.send(...both.flat());
+  assert.equal(codeOf(peer), undefined);
+  await peer.send(taken(next));
+  assert.equal(codeOf(peer), CALM);
+});
+
+test("a client that does nothing but keep its connection alive is never cut", async (t) => {
+  const { clock, peer, faults } = await connected(t);
+  const pings = 20_000;
+  // What gRPC calls keepalive, at the least that its clients do.
+  for (let sent = 0; sent < pings; sent++) {
+    clock.advance(10 * SECOND_MS);
+    await peer.send(ping());
+  }
+  assert.equal(peer.of(PING).length, pings, "each is answered");
+  assert.deepEqual(peer.of(GOAWAY), []);
+  assert.deepEqual(faults, []);
+});
+
+test("a new size of first windows is worth a frame, and one more for each sixteen streams", async (t) => {
+  const { clock, peer, faults, next } = await connected(t);
+  const streams = 990;
+  const worth = 1 + Math.ceil(streams / STREAMS_PER_CONTROL);
+  await peer.send(...Array.from({ length: streams }, () => begin(next())));
+  let window = 0;
+  /** How many sizes are taken until the connection ends or so many were. */
+  const resized = async (most: number) => {
+    for (let done = 0; done < most; done++) {
+      await peer.send(settings([INITIAL_WINDOW, ++window]));
+      if (codeOf(peer) !== undefined) return done;
+    }
+    return most;
+  };
+  const atOnce = Math.floor((CONTROL.atOnce - GREETING) / worth);
+  assert.equal(await resized(atOnce), atOnce);
+  clock.advance(SECOND_MS);
+  assert.ok(CONTROL.perSecond / worth > 15, "a client that measures has that many a second");
+  const rest = CONTROL.atOnce - GREETING - atOnce * worth;
+  const more = Math.floor((CONTROL.perSecond + rest) / worth);
+  assert.equal(await resized(1_000), more);
+  assert.equal(codeOf(peer), CALM);
+  assert.deepEqual(faults, ["control_flood"]);
+});
+
+test("the same size again is worth one frame, however many streams there are", async (t) => {
+  const { peer, faults, next } = await connected(t);
+  await peer.send(...Array.from({ length: 990 }, () => begin(next())));
+  const again = CONTROL.atOnce - GREETING;
+  await peer.send(repeated(settings([INITIAL_WINDOW, 65_535]), again));
+  assert.equal(codeOf(peer), undefined);
+  await peer.send(settings([INITIAL_WINDOW, 65_535]));
+  assert.equal(codeOf(peer), CALM);
+  assert.deepEqual(faults, ["control_flood"]);
+});
+
+const KB = 1024;
+const STREAM_WINDOW = 256 * KB;
+const CONNECTION_WINDOW = 1024 * KB;
+const AT_ONCE = CONNECTION_WINDOW / STREAM_WINDOW;
+const FRAME = 16 * KB;
+/** All that a stream's window lets of a message that is a little longer. */
+const FILLED = Buffer.concat([
+  Buffer.of(0),
+  uint32(STREAM_WINDOW),
+  Buffer.alloc(STREAM_WINDOW - 5),
+]);
+const filling = (id: number) =>
+  Buffer.concat([
+    begin(id),
+    ...Array.from({ length: STREAM_WINDOW / FRAME }, (_, at) =>
+      data(id, FILLED.subarray(at * FRAME, (at + 1) * FRAME)),
+    ),
+  ]);
+
+test("more data in a read than the connection's window ends it, although no stream's window is passed", async (t) => {
+  const { peer, faults, next } = await connected(t);
+  await peer.send(...Array.from({ length: AT_ONCE + 1 }, () => filling(next())));
+  assert.equal(codeOf(peer), FLOW_CONTROL_ERROR);
+  assert.deepEqual(faults, ["flow_control"]);
+});
+
+test("the connection's window is given back with the read; what bounds memory is what is held", async (t) => {
+  const { peer, faults, next } = await connected(t);
+  const greeted = peer.of(WINDOW_UPDATE).length;
+  const reads = 7;
+  for (let read = 1; read <= reads; read++) {
+    await peer.send(...Array.from({ length: AT_ONCE }, () => filling(next())));
+    const told = peer.of(WINDOW_UPDATE).slice(greeted);
+    assert.equal(told.length, read);
+    assert.equal(told.at(-1)?.payload.readUInt32BE(0), CONNECTION_WINDOW, "all of it");
+  }
+  assert.deepEqual(faults, [], "7 MiB are kept");
+  const beyond = Array.from({ length: AT_ONCE }, () => next());
+  await peer.send(...beyond.map(filling));
+  // As the calls themselves count, too, 8 MiB have no room for all of them.
+  assert.deepEqual([...new Set(faults)], ["too_many_bytes"]);
+  const answered = beyond.filter((id) => peer.of(HEADERS, id).length > 0);
+  assert.equal(answered.length, faults.length, "each fault is a call refused");
+  assert.equal(codeOf(peer), undefined, "the connection lives");
+});
