@@ -6,6 +6,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { MAX_HELD_IN_ALL } from "#serve/h2/limits.ts";
 import type { Call, HttpReply, Route } from "#serve/handler.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { type Answer, http1, http2 } from "../kit/http-client.ts";
@@ -359,6 +360,8 @@ test("replies that nobody reads have a bound in all, and small ones pass", async
   assert.match(await exchange(dial(t, port), `GET /small ${other}`), /^HTTP\/1\.1 200 /);
   for (const socket of deaf) socket.destroy();
   await until("all ended", () => counted.length === 22);
+  const count = (status: number) => counted.filter((each) => each.status === status).length;
+  assert.deepEqual([count(200), count(503)], [MAX_HELD_IN_ALL / bytes + 1, 13]);
   assert.match(await exchange(dial(t, port), `GET /large ${other}`), /^HTTP\/1\.1 200 /);
 });
 

@@ -1,8 +1,14 @@
 // Metadata as it stands in header fields: which values a handler sees, and which ones it may send.
 
 import { Fault } from "#base/fault.ts";
+import { CONNECTION_FIELDS } from "../http/connection-fields.ts";
 
 const BINARY = "-bin";
+/** What the transport says itself, or HTTP/2 forbids. */
+const RESERVED: ReadonlySet<string> = new Set([
+  ...["grpc-status", "grpc-message", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout"],
+  ...["content-type", "content-length", "te", ...CONNECTION_FIELDS],
+]);
 
 export function isBinary(name: string): boolean {
   return name.endsWith(BINARY);
@@ -29,7 +35,7 @@ function firstBinary(value: string): string {
  * own, or when the value could be taken for something else than itself.
  */
 export function sendable(name: string, value: string): string {
-  if (!isName(name) || isReserved(name)) {
+  if (!isName(name) || RESERVED.has(name)) {
     throw new Fault("INTERNAL", "internal error", {
       cause: new Error(`a reply cannot have metadata named ${JSON.stringify(name)}`),
     });
@@ -52,28 +58,6 @@ function isName(name: string): boolean {
     if (code !== 0x2d && code !== 0x2e && code !== 0x5f) return false;
   }
   return name.length > 0;
-}
-
-/** What the transport says itself, or HTTP/2 forbids (RFC 9113 §8.2.2). */
-function isReserved(name: string): boolean {
-  switch (name) {
-    case "grpc-status":
-    case "grpc-message":
-    case "grpc-encoding":
-    case "grpc-accept-encoding":
-    case "grpc-timeout":
-    case "content-type":
-    case "content-length":
-    case "te":
-    case "connection":
-    case "proxy-connection":
-    case "keep-alive":
-    case "transfer-encoding":
-    case "upgrade":
-      return true;
-    default:
-      return false;
-  }
 }
 
 /** Printable ASCII, the only text that metadata may be. Spaces at its ends may be lost underway, so they are here. */

@@ -1,6 +1,7 @@
 // What the head of a gRPC request says, worked out once for all requests whose heads are the same.
 
 import type { Head } from "../h2/exchange.ts";
+import { parseTimeout } from "../http/timeout.ts";
 import type { MethodRow } from "./methods.ts";
 import { LATE, type Refusal } from "./status.ts";
 
@@ -12,7 +13,7 @@ export type Encoding = "identity" | "deflate" | "gzip" | "unknown";
 export class GrpcRequest {
   /** undefined: no such method. */
   readonly row: MethodRow | undefined;
-  /** Infinity without `grpc-timeout`. Not a number of ms that timers take: it may be ten thousand years. */
+  /** Infinity without `grpc-timeout`. */
   readonly timeoutMs: number;
   readonly encoding: Encoding;
   /** undefined: the call may begin. */
@@ -24,7 +25,7 @@ export class GrpcRequest {
 
   constructor(head: Head, row: MethodRow | undefined, mistyped: boolean) {
     const timeout = rawValue(head.fields, "grpc-timeout");
-    const timeoutMs = timeout === undefined ? Number.POSITIVE_INFINITY : readTimeout(timeout);
+    const timeoutMs = timeout === undefined ? Number.POSITIVE_INFINITY : parseTimeout(timeout);
     this.row = row;
     this.fields = head.fields;
     this.mistyped = mistyped;
@@ -80,20 +81,6 @@ function rawValue(fields: readonly string[], name: string): string | undefined {
     if (fields[at] === name) return fields[at + 1];
   }
   return undefined;
-}
-
-const UNIT_MS: Readonly<Record<string, number>> = {
-  H: 3_600_000,
-  M: 60_000,
-  S: 1_000,
-  m: 1,
-  u: 1e-3,
-  n: 1e-6,
-};
-
-function readTimeout(value: string): number | undefined {
-  const [, digits, unit = ""] = /^([0-9]{1,8})([HMSmun])$/.exec(value) ?? [];
-  return digits === undefined ? undefined : Number(digits) * (UNIT_MS[unit] ?? Number.NaN);
 }
 
 function readEncoding(value = "identity"): Encoding {

@@ -4,6 +4,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { MAX_HELD_IN_ALL } from "../h2/limits.ts";
 import type { Call, HttpReply, HttpRequest, Route } from "../handler.ts";
 import type { HttpSettings, PortLog, ServerMeter } from "../settings.ts";
 import { Collected, judgeBody, maxBody, NO_BODY, takesBody, tooLarge } from "./body.ts";
@@ -13,14 +14,11 @@ import type { Found, Router } from "./router.ts";
 import { readTimeout } from "./timeout.ts";
 import type { Turns } from "./turns.ts";
 
-/** More are refused (431), not dropped. Their size is max_header_bytes' business. */
-export const MAX_HEADERS = 1_000;
-
 /**
- * Bytes of replies that may wait for their peers, all together, as over HTTP/2. Node's server reads on until a reply
- * waits, and works off what it has read: hundreds of requests. Small replies are not refused for it.
+ * Bytes of replies that may wait for their peers, all together: as many as all streams of HTTP/2 may hold. Node's server
+ * reads on until a reply waits, and works off what it has read: hundreds of requests. Small replies are not refused.
  */
-const MOST_UNSENT = 64 * 1024 * 1024;
+const MOST_UNSENT = MAX_HELD_IN_ALL;
 const SMALL_REPLY = 16 * 1024;
 
 /** What all requests of a port share. */

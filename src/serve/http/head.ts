@@ -13,12 +13,10 @@ const SINGLE: ReadonlySet<string> = new Set([
 
 export class RequestHead {
   readonly headers: HttpRequest["headers"];
-  readonly count: number;
   readonly expects100: boolean;
 
   constructor(head: Head) {
     this.headers = headersOf(head);
-    this.count = head.fields.length / 2;
     this.expects100 = String(this.headers["expect"]).toLowerCase() === "100-continue";
   }
 

@@ -3,9 +3,10 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { Fault } from "#base/fault.ts";
+import { MAX_FIELDS } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
-import { HttpExchange, MAX_HEADERS, type Surroundings, tooManyHeaders } from "./exchange.ts";
+import { HttpExchange, type Surroundings, tooManyHeaders } from "./exchange.ts";
 import { linger } from "./reply.ts";
 
 /** The newest request of each connection. */
@@ -91,7 +92,8 @@ export class Http1Exchange extends HttpExchange {
   protected judgeHead(): void {
     if (this.around.draining) throw new Fault("UNAVAILABLE", "shutting down");
     const { httpVersion, rawHeaders } = this.#request;
-    if (rawHeaders.length > 2 * MAX_HEADERS) throw tooManyHeaders();
+    // More are refused, not dropped. Their size is max_header_bytes' business.
+    if (rawHeaders.length > 2 * MAX_FIELDS) throw tooManyHeaders();
     // RFC 9112 §3.2: which server is meant must be no question.
     const hosts = timesNamed(rawHeaders, "host");
     if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;

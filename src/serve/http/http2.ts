@@ -3,18 +3,14 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Answerer, Exchange, Head, Stream } from "../h2/exchange.ts";
+import { ERROR } from "../h2/frames.ts";
 import { MAX_REPLY_HELD } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { NO_BODY } from "./body.ts";
-import { HttpExchange, MAX_HEADERS, type Surroundings, tooManyHeaders } from "./exchange.ts";
+import { CONNECTION_FIELDS } from "./connection-fields.ts";
+import { HttpExchange, type Surroundings, tooManyHeaders } from "./exchange.ts";
 import { RequestHead } from "./head.ts";
 
-/** RFC 9113 §7 */
-const CANCEL = 0x8;
-/** RFC 9113 §8.2.2: they speak of a connection that HTTP/2 has not, and make a message malformed. */
-const OF_CONNECTIONS: ReadonlySet<string> = new Set([
-  ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"],
-]);
 /** A reply is handed on in parts of this size, as the stream keeps what its peer does not take. */
 const PART = 64 * 1024;
 /** Of a body's part: a share of its memory that is kept as it is, though the rest is kept with it. */
@@ -103,7 +99,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
   /** Which calls are still taken the connection itself says (GOAWAY): it brings no other. */
   protected judgeHead(): void {
-    if (this.#head.overflow || this.#fields.count > MAX_HEADERS) throw tooManyHeaders();
+    if (this.#head.overflow) throw tooManyHeaders();
   }
 
   protected collect(): void {
@@ -134,7 +130,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
   protected cut(): void {
     const { closed } = this.#stream;
-    if (!closed) this.#stream.reset(CANCEL);
+    if (!closed) this.#stream.reset(ERROR.cancel);
     this.ended(closed);
   }
 
@@ -178,7 +174,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
 function addField(head: string[], given = "", value = ""): void {
   const name = given.toLowerCase();
-  if (OF_CONNECTIONS.has(name)) return;
+  if (CONNECTION_FIELDS.has(name)) return;
   validateHeaderName(name);
   validateHeaderValue(name, value);
   head.push(name, value);

@@ -1,8 +1,9 @@
-// The `grpc-timeout` header as JSON callers send it: how long they will wait.
+// The `grpc-timeout` header: how long a caller will wait. gRPC and JSON callers send the same and are refused in their
+// own ways.
 
 import { Fault } from "#base/fault.ts";
 
-const TIMEOUT = /^(\d{1,8})([HMSmun])$/;
+const TIMEOUT = /^([0-9]{1,8})([HMSmun])$/;
 const UNIT_MS: Readonly<Record<string, number>> = {
   H: 3_600_000,
   M: 60_000,
@@ -12,15 +13,15 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   n: 1e-6,
 };
 
-/** Milliseconds; Infinity when the header is absent. */
-export function readTimeout(header: string | string[] | undefined): number {
-  if (header === undefined) return Number.POSITIVE_INFINITY;
-  const [, digits, unit = ""] = TIMEOUT.exec(String(header)) ?? [];
-  if (digits === undefined) {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      "grpc-timeout must be 1 to 8 digits and one of H M S m u n",
-    );
-  }
-  return Number(digits) * (UNIT_MS[unit] ?? Number.NaN);
+/** Milliseconds, of which there may be ten thousand years; undefined when the text is anything else. */
+export function parseTimeout(text: string): number | undefined {
+  const [, digits, unit = ""] = TIMEOUT.exec(text) ?? [];
+  return digits === undefined ? undefined : Number(digits) * (UNIT_MS[unit] ?? Number.NaN);
+}
+
+/** As JSON callers send it. */
+export function readTimeout(header: string | string[]): number {
+  const ms = parseTimeout(String(header));
+  if (ms !== undefined) return ms;
+  throw new Fault("INVALID_ARGUMENT", "grpc-timeout must be 1 to 8 digits and one of H M S m u n");
 }

@@ -27,6 +27,17 @@ test("names are lower-case tokens, values printable ASCII without spaces at thei
   );
 });
 
+test("what the transport says, and what speaks of a connection, no handler says", () => {
+  for (const name of [
+    ...["grpc-status", "grpc-message", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout"],
+    ...["content-type", "content-length", "te"],
+    ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"],
+  ]) {
+    assert.equal(sent(name, "value"), "INTERNAL", name);
+    assert.equal(sent(`x-${name}`, "value"), "value");
+  }
+});
+
 test("binary values go out in padded base64, and come back from any form of it", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 9 }), (bytes) => {
