@@ -2,18 +2,17 @@
 // whole handshake, so that neither costs more than a small buffer and one alarm.
 
 import type { Socket } from "node:net";
+import { FRAME, FRAME_HEAD } from "../h2/frames.ts";
 
 /** What may follow TLS, or come without it. */
 export type PlainTongue = "http1" | "http2";
 export type Tongue = PlainTongue | "tls";
 
+/** RFC 9113 §3.4. The reader of h2 has its own: this is loaded for every port, that only with the own transport. */
 const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 /** PUT, POST, PROPFIND and PATCH share letters with the preface; no HTTP/1 method starts with these. */
 const TELLING = 3;
 const TLS_HANDSHAKE = 0x16;
-/** RFC 9113 §4.1 and §6.5: the frame header, and the kind that must come first. */
-const FRAME_HEADER = 9;
-const SETTINGS = 0x04;
 /**
  * Bytes of the first SETTINGS frame: 170 settings, of which there are a dozen. Connections whose handshake is not
  * whole are not counted by what they make us keep, so it is to be little.
@@ -28,14 +27,18 @@ export function tongueOf(head: Buffer): Tongue | undefined {
   return seen === TELLING ? "http2" : undefined;
 }
 
-/** Is the client's part of the HTTP/2 handshake, preface and SETTINGS, here as a whole? undefined: not yet. */
+/**
+ * Is the client's part of the HTTP/2 handshake, preface and SETTINGS, here as a whole? undefined: not yet. Only whether
+ * and when a transport gets the connection is decided here. It gets all the bytes, reads them from the first one on as
+ * if nobody had, and judges what the settings say.
+ */
 export function greeted(head: Buffer): "yes" | "broken" | undefined {
   const seen = Math.min(head.length, PREFACE.length);
   if (PREFACE.compare(head, 0, seen, 0, seen) !== 0) return "broken";
-  if (head.length < PREFACE.length + FRAME_HEADER) return undefined;
+  if (head.length < PREFACE.length + FRAME_HEAD) return undefined;
   const length = head.readUIntBE(PREFACE.length, 3);
-  if (head[PREFACE.length + 3] !== SETTINGS || length > MAX_FIRST_SETTINGS) return "broken";
-  return head.length < PREFACE.length + FRAME_HEADER + length ? undefined : "yes";
+  if (head[PREFACE.length + 3] !== FRAME.settings || length > MAX_FIRST_SETTINGS) return "broken";
+  return head.length < PREFACE.length + FRAME_HEAD + length ? undefined : "yes";
 }
 
 /**
