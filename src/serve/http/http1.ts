@@ -1,28 +1,33 @@
 // An exchange over HTTP/1.1, carried by Node's own server.
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
-import type { Socket } from "node:net";
 import { Fault } from "#base/fault.ts";
 import { MAX_FIELDS } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
 import { HttpExchange, type Surroundings, tooManyHeaders } from "./exchange.ts";
+import { isHost } from "./host.ts";
 import { linger } from "./reply.ts";
 
-/** The newest request of each connection. */
-export type Newest = WeakMap<Socket, Http1Exchange>;
+/** The requests of one connection. */
+export interface Pipeline {
+  newest: Http1Exchange | undefined;
+  /** Those that are not over: their replies leave one after the other. */
+  readonly open: Set<Http1Exchange>;
+}
 
 export class Http1Exchange extends HttpExchange {
   readonly #request: IncomingMessage;
   readonly #response: ServerResponse;
   readonly #expects100: boolean;
+  readonly #pipeline: Pipeline;
   /** Bytes that had come on the connection with the end of the request. */
   #heard: number;
   #watched = false;
 
   constructor(
     around: Surroundings,
-    newest: Newest,
+    pipeline: Pipeline,
     request: IncomingMessage,
     response: ServerResponse,
     expects100: boolean,
@@ -30,9 +35,14 @@ export class Http1Exchange extends HttpExchange {
     super(around);
     this.#request = request;
     this.#response = response;
-    newest.set(request.socket, this);
     this.#expects100 = expects100;
+    this.#pipeline = pipeline;
+    pipeline.newest = this;
+    pipeline.open.add(this);
     this.#heard = request.socket.bytesRead;
+    // Behind a request to go on in another protocol, which we never do, Node's server drops what it has read already:
+    // where the next request would begin is not known.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     this.begin();
   }
 
@@ -89,16 +99,35 @@ export class Http1Exchange extends HttpExchange {
     else then();
   }
 
+  /** Nobody is there any more who could be told anything. */
+  abandon(): void {
+    this.#response.destroy();
+    this.ended(false);
+  }
+
+  protected override ended(whole: boolean): void {
+    super.ended(whole);
+    this.#pipeline.open.delete(this);
+  }
+
   protected judgeHead(): void {
     if (this.around.draining) throw new Fault("UNAVAILABLE", "shutting down");
     const { httpVersion, rawHeaders } = this.#request;
+    if (!VERSIONS.has(httpVersion)) {
+      this.#response.shouldKeepAlive = false;
+      throw new Fault("INVALID_ARGUMENT", "HTTP/1.0 and HTTP/1.1 are spoken here", { http: 505 });
+    }
     // More are refused, not dropped. Their size is max_header_bytes' business.
     if (rawHeaders.length > 2 * MAX_FIELDS) throw tooManyHeaders();
     // RFC 9112 §3.2: which server is meant must be no question.
     const hosts = timesNamed(rawHeaders, "host");
-    if (hosts === 1 || (hosts === 0 && httpVersion === "1.0")) return;
+    const { host = "" } = this.#request.headers;
+    if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && isHost(host)) return;
     this.#response.shouldKeepAlive = false;
-    throw new Fault("INVALID_ARGUMENT", "a request must have one host header");
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      "a request must have one host header, of a name and a port",
+    );
   }
 
   protected collect(): void {
@@ -160,6 +189,8 @@ export class Http1Exchange extends HttpExchange {
     response.once("close", () => this.ended(response.writableFinished));
   }
 }
+
+const VERSIONS: ReadonlySet<string> = new Set(["1.0", "1.1"]);
 
 /** How many of the fields, names and values in turn, have that name. */
 function timesNamed(fields: readonly string[], name: string): number {

@@ -2,6 +2,8 @@
 // itself, in which nothing needs interpretation. Whatever is otherwise, right or wrong, is for Node's parser: a
 // request is read here only where RFC 9112 leaves one meaning, so that the two can never disagree on a boundary.
 
+import { isHost } from "./host.ts";
+
 /** Longer heads are rare, and Node's business. */
 const LONGEST_HEAD = 4_096;
 /** A body is in one chunk with its head, so it is shorter than what is read at once (64 KiB). */
@@ -59,9 +61,9 @@ export function readPlain(chunk: Buffer, most: number): PlainRequest | undefined
   }
   const bodyStart = at + 2;
   if (chunk[at + 1] !== LINE_FEED || bodyStart > longest) return undefined;
-  const length = headers[CONTENT_LENGTH];
+  const { [CONTENT_LENGTH]: length, host } = headers;
   if (length === undefined || !(bodyStart + Number(length) === chunk.length)) return undefined;
-  return headers["host"] === undefined ? undefined : { target, headers, chunk, bodyStart };
+  return host === undefined || !isHost(host) ? undefined : { target, headers, chunk, bodyStart };
 }
 
 function says(chunk: Buffer, from: number, expected: string): boolean {

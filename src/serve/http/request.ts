@@ -52,8 +52,9 @@ export function readTarget(url: string): Target {
     const scheme = origin.indexOf("://");
     // `*` is no path: no route has it.
     if (scheme === -1) return { path: origin, search: "" };
-    const slash = origin.indexOf("/", scheme + 3);
-    origin = slash === -1 ? "/" : origin.slice(slash);
+    const end = origin.slice(scheme + 3).search(/[/?]/);
+    origin = end === -1 ? "/" : origin.slice(scheme + 3 + end);
+    if (origin.startsWith("?")) origin = `/${origin}`;
   }
   const query = origin.indexOf("?");
   return query === -1

@@ -9,7 +9,7 @@ import type { Route } from "../handler.ts";
 import type { Transport } from "../lifetime/transport.ts";
 import type { HttpSettings, PortLog, ServerMeter } from "../settings.ts";
 import type { Surroundings } from "./exchange.ts";
-import { Http1Exchange, type Newest } from "./http1.ts";
+import { Http1Exchange, type Pipeline } from "./http1.ts";
 import { answererOf } from "./http2.ts";
 import { PlainLane } from "./plain.ts";
 import { refuseRaw } from "./reply.ts";
@@ -42,8 +42,8 @@ class NodeTransport implements HttpTransport {
   readonly #around: Surroundings;
   readonly #server: Server;
   readonly #plain: PlainLane;
-  readonly #given = new Set<Socket>();
-  readonly #newest: Newest = new WeakMap();
+  /** Connections that are Node's. */
+  readonly #given = new Map<Socket, Pipeline>();
 
   constructor({ routes, settings, clock, log, meter }: HttpParts) {
     const router = new Router(routes);
@@ -64,9 +64,13 @@ class NodeTransport implements HttpTransport {
       else socket.destroy();
     });
     this.#server.on("connect", ({ socket }: IncomingMessage) => {
-      // It is no more Node's.
+      // It is no more Node's: nobody reads from it, nor would anybody end the replies that wait on it if its caller
+      // left. No honest one asks for a tunnel before it has them.
       socket.on("error", () => socket.destroy());
-      this.#refuse(socket, "CONNECT");
+      const open = [...(this.#given.get(socket)?.open ?? [])];
+      if (open.length === 0) this.#refuse(socket, "CONNECT");
+      else socket.destroy();
+      for (const each of open) each.abandon();
     });
     this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
       this.#give(socket);
@@ -91,7 +95,7 @@ class NodeTransport implements HttpTransport {
     this.#around.draining = true;
     this.#plain.closeIdle();
     // Node's own way takes a connection for idle whose reply is still on its way. One without request has begun one.
-    for (const socket of [...this.#given]) this.#newest.get(socket)?.close();
+    for (const { newest } of [...this.#given.values()]) newest?.close();
   }
 
   cut(): void {
@@ -102,16 +106,17 @@ class NodeTransport implements HttpTransport {
 
   /** To Node's server. */
   #give(socket: Socket): void {
-    this.#given.add(socket);
+    this.#given.set(socket, { newest: undefined, open: new Set() });
     socket.once("close", () => this.#given.delete(socket));
     this.#server.emit("connection", socket);
   }
 
   /** Ends a connection with a reply to what is no request for us. */
   #refuse(socket: Socket, reason: string): void {
-    const newest = this.#newest.get(socket);
-    if (newest?.last === true) return;
+    const newest = this.#given.get(socket)?.newest;
     const refuse = () => {
+      // A drain may have made it the last one meanwhile.
+      if (newest?.last === true || !socket.writable) return;
       const status = refuseRaw(socket, reason);
       // A request that broke off in its body counts by itself.
       if (newest?.whole ?? true) this.#around.meter?.httpRequest("", status, "", 0);
@@ -122,7 +127,10 @@ class NodeTransport implements HttpTransport {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
-    new Http1Exchange(this.#around, this.#newest, request, response, expects100);
+    const pipeline = this.#given.get(request.socket);
+    // What comes behind the last reply is nobody's request (RFC 9112 §9.6), least of all one to decide about.
+    if (pipeline === undefined || pipeline.newest?.last === true) return;
+    new Http1Exchange(this.#around, pipeline, request, response, expects100);
   }
 }
 
