@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { MAX_HELD_IN_ALL } from "#serve/h2/limits.ts";
+import { MAX_FIELDS, MAX_HELD_IN_ALL } from "#serve/h2/limits.ts";
 import type { Call, HttpReply, Route } from "#serve/handler.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { type Answer, http1, http2 } from "../kit/http-client.ts";
@@ -525,6 +525,18 @@ both("more than 1 000 headers are 431, not dropped", async (_, serve) => {
   for (const count of [1_200, 1_900]) {
     assert.deepEqual(refusal(await many(count)).slice(0, 2), [431, 8]);
   }
+});
+
+test("1 000 headers are taken, and not one more", async (t) => {
+  const { port } = await serving(t, [route({ path: "/" })]);
+  const head = "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+  const most = MAX_FIELDS - 2;
+  assert.match(
+    await exchange(dial(t, port), `${head}${"x: 1\r\n".repeat(most)}\r\n`),
+    /^HTTP\/1\.1 200 /,
+  );
+  const beyond = `${head}${"x: 1\r\n".repeat(most + 1)}\r\n`;
+  assert.deepEqual(rawRefusal(await exchange(dial(t, port), beyond)), [431, 8]);
 });
 
 both("grpc-timeout sets the deadline, and ends what takes longer with 504", async (_, serve) => {
