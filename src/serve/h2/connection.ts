@@ -20,7 +20,8 @@ import {
   STREAM_WINDOW,
 } from "./limits.ts";
 import { type Chunks, Output } from "./output.ts";
-import { Receiver, type Receiving } from "./receiver.ts";
+import { Receiver } from "./receiver.ts";
+import type { Receiving } from "./receiving.ts";
 import type { End, H2Stream } from "./stream.ts";
 import { Streams } from "./streams.ts";
 

@@ -1,37 +1,21 @@
-// What the frames of a peer bring (RFC 9113 §5 and §6): calls, their bodies, windows, settings; and what is said
-// to a peer that breaks the rules.
+// What the frames of a peer bring (RFC 9113 §5 and §6): calls and their bodies; frames that carry none go on to
+// `control.ts`.
 
-import type { Http2Fault } from "../settings.ts";
+import { Control } from "./control.ts";
 import type { Answerer } from "./exchange.ts";
 import { ConnectionFault, protocolFault, sizeFault } from "./fault.ts";
 import type { FrameSink } from "./frame-reader.ts";
-import { ERROR, FLAG, FRAME, MAX_WINDOW, PAYLOAD, uint31 } from "./frames.ts";
-import type { Guard } from "./guard.ts";
+import { ERROR, FLAG, FRAME, PAYLOAD } from "./frames.ts";
 import { HeadReader } from "./heads.ts";
-import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE, STREAMS_PER_CONTROL } from "./limits.ts";
-import { PeerSettings } from "./peer-settings.ts";
-import { H2Stream, type Line } from "./stream.ts";
-import type { Streams } from "./streams.ts";
-
-/** The connection as its receiver sees it. */
-export interface Receiving extends Line {
-  readonly streams: Streams;
-  readonly guard: Guard;
-  /** In sweeps. */
-  readonly now: number;
-  /** The last stream that is ours, once we have said so. */
-  readonly named: number;
-  /** A ping of ours came back, with what it carried. */
-  ponged(what: number): void;
-  /** The peer will make no more calls. */
-  peerLeaves(): void;
-}
+import { CALL_HELD, CONNECTION_WINDOW, HELD_PER_HEAD_BYTE } from "./limits.ts";
+import { breakOff, type Receiving, refuse } from "./receiving.ts";
+import { H2Stream } from "./stream.ts";
 
 export class Receiver implements FrameSink {
   readonly #connection: Receiving;
   readonly #answer: Answerer;
   readonly #heads: HeadReader;
-  readonly #settings = new PeerSettings();
+  readonly #control: Control;
   /**
    * How much more data the peer may send, and what it sent since it was told so. It has it back however much of it is
    * kept: what bounds that is `hold`.
@@ -51,6 +35,7 @@ export class Receiver implements FrameSink {
   constructor(connection: Receiving, answer: Answerer, maxHeaderList: number) {
     this.#connection = connection;
     this.#answer = answer;
+    this.#control = new Control(connection);
     this.#heads = new HeadReader(
       maxHeaderList,
       (stream, ends, block, start, end) => this.#block(stream, ends, block, start, end),
@@ -101,15 +86,15 @@ export class Receiver implements FrameSink {
       this.#target = undefined;
       guard.control();
       if (streams.early(id)) this.#drop(id, length, ends);
-      else if (!streams.resetByUs(id)) this.#refuse(id, ERROR.streamClosed, "stream");
+      else if (!streams.resetByUs(id)) refuse(this.#connection, id, ERROR.streamClosed, "stream");
       return;
     }
     this.#target = target;
     this.#targetEnds = ends;
     this.#targetLeft = length;
     target.allowance -= length;
-    if (target.heard) this.#break(target, ERROR.streamClosed, "stream");
-    else if (target.allowance < 0) this.#break(target, ERROR.flowControl, "stream");
+    if (target.heard) breakOff(this.#connection, target, ERROR.streamClosed, "stream");
+    else if (target.allowance < 0) breakOff(this.#connection, target, ERROR.flowControl, "stream");
   }
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
@@ -131,7 +116,7 @@ export class Receiver implements FrameSink {
     if (target.expected >= 0) {
       target.expected -= end - start;
       if (target.expected < 0 || (whole && target.expected > 0)) {
-        this.#break(target, ERROR.protocol, "malformed_request");
+        breakOff(this.#connection, target, ERROR.protocol, "malformed_request");
         return;
       }
     }
@@ -157,14 +142,8 @@ export class Receiver implements FrameSink {
       case FRAME.push:
         throw protocolFault("PUSH_PROMISE from a client");
       default:
-        // Everything else carries no call.
-        this.#connection.guard.control();
+        this.#control.frame(type, flags, id, bytes, start, end);
     }
-    if (type === FRAME.window) this.#window(id, bytes, start, end);
-    else if (type === FRAME.settings) this.#setting(flags, id, bytes, start, end);
-    else if (type === FRAME.ping) this.#ping(flags, id, bytes, start, end);
-    else if (type === FRAME.priority) this.#priority(id, bytes, start, end);
-    else if (type === FRAME.goaway) this.#goAway(id, end - start);
   }
 
   /** A whole header block: a new call, or trailers. */
@@ -197,7 +176,7 @@ export class Receiver implements FrameSink {
       return;
     }
     if (head === undefined || this.#heads.selfish || (ends && head.contentLength > 0)) {
-      this.#refuse(id, ERROR.protocol, "malformed_request");
+      refuse(this.#connection, id, ERROR.protocol, "malformed_request");
       return;
     }
     if (streams.full) {
@@ -230,37 +209,14 @@ export class Receiver implements FrameSink {
   #trailers(stream: H2Stream, ends: boolean, block: Buffer, start: number, end: number): void {
     const found = this.#heads.trailers(block, start, end);
     const good = found === "good" && ends && !this.#heads.selfish;
-    if (stream.heard) this.#break(stream, ERROR.streamClosed, "stream");
-    else if (found === "too_long") this.#break(stream, ERROR.calm, "header_list");
+    if (stream.heard) breakOff(this.#connection, stream, ERROR.streamClosed, "stream");
+    else if (found === "too_long") breakOff(this.#connection, stream, ERROR.calm, "header_list");
     else if (!good || stream.expected > 0) {
-      this.#break(stream, ERROR.protocol, "malformed_request");
+      breakOff(this.#connection, stream, ERROR.protocol, "malformed_request");
     } else {
       stream.heard = true;
       stream.exchange?.data(Buffer.alloc(0), 0, 0, true);
     }
-  }
-
-  #window(id: number, bytes: Buffer, start: number, end: number): void {
-    if (end - start !== PAYLOAD.number) throw sizeFault("a WINDOW_UPDATE frame has 4 bytes");
-    const connection = this.#connection;
-    const by = uint31(bytes, start);
-    if (id === 0) {
-      if (by === 0) throw protocolFault("a window widened by nothing");
-      connection.window += by;
-      if (connection.window > MAX_WINDOW) throw tooWide();
-      connection.streams.unblock(connection);
-      return;
-    }
-    if (connection.streams.unopened(id)) throw protocolFault("WINDOW_UPDATE on an idle stream");
-    const stream = connection.streams.live.get(id);
-    if (stream === undefined) {
-      if (by === 0) this.#refuse(id, ERROR.protocol, "stream");
-      return;
-    }
-    stream.window += by;
-    if (by === 0) this.#break(stream, ERROR.protocol, "stream");
-    else if (stream.window > MAX_WINDOW) this.#break(stream, ERROR.flowControl, "stream");
-    else stream.pump();
   }
 
   #reset(id: number, length: number): void {
@@ -278,84 +234,10 @@ export class Receiver implements FrameSink {
     }
   }
 
-  #setting(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
-    if (id !== 0) throw protocolFault("SETTINGS on a stream");
-    if ((flags & FLAG.ack) !== 0) {
-      if (end !== start) throw sizeFault("an acknowledgement of SETTINGS is empty");
-      return;
-    }
-    if ((end - start) % PAYLOAD.setting !== 0) throw sizeFault("SETTINGS of broken length");
-    const connection = this.#connection;
-    const settings = this.#settings;
-    settings.read(bytes, start, end);
-    if (settings.smallestTable < settings.headerTable) {
-      connection.encoder.limitTable(settings.smallestTable);
-    }
-    connection.encoder.limitTable(settings.headerTable);
-    connection.frames.settingsTaken();
-    this.#resize(settings.initialWindow);
-  }
-
-  /** Work for every stream in a frame of few bytes: many streams make it worth many frames. */
-  #resize(window: number): void {
-    const { streams, guard } = this.#connection;
-    if (window === streams.window) return;
-    for (let paid = 0; paid < streams.live.size; paid += STREAMS_PER_CONTROL) guard.control();
-    if (!streams.resize(window)) throw tooWide();
-  }
-
-  #ping(flags: number, id: number, bytes: Buffer, start: number, end: number): void {
-    if (id !== 0) throw protocolFault("PING on a stream");
-    if (end - start !== PAYLOAD.ping) throw sizeFault("a PING frame has 8 bytes");
-    if ((flags & FLAG.ack) !== 0) this.#connection.ponged(bytes[end - 1] ?? 0);
-    else this.#connection.frames.pong(bytes, start);
-  }
-
-  /** Priorities are read and not followed (RFC 9113 §5.3.2). */
-  #priority(id: number, bytes: Buffer, start: number, end: number): void {
-    if (id === 0) throw protocolFault("PRIORITY on stream 0");
-    const long = end - start === PAYLOAD.priority;
-    const selfish = long && uint31(bytes, start) === id;
-    if (long && !selfish) return;
-    const stream = this.#connection.streams.live.get(id);
-    if (stream !== undefined) {
-      this.#break(stream, selfish ? ERROR.protocol : ERROR.frameSize, "stream");
-    } else if (selfish) throw protocolFault("a stream that depends on itself");
-    else throw sizeFault("a PRIORITY frame has 5 bytes");
-  }
-
-  #goAway(id: number, length: number): void {
-    if (id !== 0) throw protocolFault("GOAWAY on a stream");
-    if (length < PAYLOAD.goaway) throw sizeFault("a GOAWAY frame that is too short");
-    this.#connection.peerLeaves();
-  }
-
   /** More of a request that nobody reads, as it was answered early. */
   #drop(id: number, bytes: number, ends: boolean): void {
     if (!this.#connection.streams.dropped(id, bytes, ends)) {
-      this.#refuse(id, ERROR.flowControl, "stream");
+      refuse(this.#connection, id, ERROR.flowControl, "stream");
     }
   }
-
-  /** Answers a stream that was never opened or is long closed. */
-  #refuse(id: number, code: number, fault: Http2Fault): void {
-    const connection = this.#connection;
-    const { frames, streams, guard } = connection;
-    connection.fault(fault);
-    frames.reset(id, code);
-    // Who was answered early is told to stop by this, and not once more.
-    streams.left(id);
-    streams.noteEnd(id, true);
-    guard.broken();
-  }
-
-  #break(stream: H2Stream, code: number, fault: Http2Fault): void {
-    this.#connection.fault(fault);
-    stream.break(code);
-    this.#connection.guard.broken();
-  }
-}
-
-function tooWide(): ConnectionFault {
-  return new ConnectionFault(ERROR.flowControl, "flow_control", "a window beyond its most");
 }
