@@ -3,13 +3,7 @@ import { describe, it } from "node:test";
 import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { STATUS_NAMES } from "#base/http-status.ts";
-import {
-  type CheckReply,
-  KeyList,
-  type ReportedComponent,
-  type ReportedDecision,
-  writeFlowEndResponse,
-} from "#wire/check-response.ts";
+import { type ReportedComponent, writeFlowEndResponse } from "#wire/check-response.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/http-answer.ts";
 import { flowEndJson, JsonAnswerWriter } from "#wire/json-response.ts";
 import { decode } from "#wire/messages.ts";
@@ -21,91 +15,10 @@ import {
 } from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { CheckHTTPResponseSchema } from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import { CheckResponseSchema as AuthResponseSchema } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { answer, components, decision, reply, statuses, text } from "./replies.ts";
 
 const proto = new HttpAnswerWriter();
 const json = new JsonAnswerWriter();
-
-const text = fc.oneof(
-  fc.string({ maxLength: 10 }),
-  fc.string({ unit: "grapheme", maxLength: 100 }),
-  fc.string({ minLength: 126, maxLength: 131 }),
-);
-const status = fc.constantFrom(0, 200, 402, 403, 429, 503, 599);
-const wall = fc.oneof(
-  fc.constantFrom(0, 1, 1_700_000_000_000, 1_700_000_000_000.5, 1_700_000_000_123.456, 999.9999999),
-  fc.double({ min: 0, max: 4e12, noNaN: true }),
-);
-const number = fc.oneof(
-  fc.constantFrom(0, 1, 0.1, 1e21, 1e-7, Number.MAX_VALUE),
-  fc.double({ noNaN: true, noDefaultInfinity: true, min: 0 }),
-);
-// The same objects come back in later replies, as they do while a plan lives.
-const components = fc.sample(
-  fc.record({
-    policyName: text,
-    policyHash: text,
-    componentId: text,
-    kind: fc.constantFrom("rate_limiter", "concurrency_limiter", "sampler", "ramp_sampler"),
-    deniedStatus: status,
-  }),
-  { numRuns: 12, seed: 4 },
-);
-const classifiers = fc.sample(
-  fc.record({
-    policyName: text,
-    policyHash: text,
-    classifierIndex: fc.nat(),
-    error: fc.nat({ max: 5 }),
-  }),
-  { numRuns: 6, seed: 4 },
-);
-const decision: fc.Arbitrary<ReportedDecision> = fc.record({
-  component: fc.constantFrom(...components),
-  dropped: fc.boolean(),
-  keyMissing: fc.boolean(),
-  label: text,
-  remaining: number,
-  current: number,
-  consumed: number,
-  waitMs: fc.oneof(fc.constantFrom(-1, 0), fc.double({ min: 0, max: 1e9, noNaN: true })),
-  requestId: text,
-  failure: fc.constantFrom(undefined, "open", "last_known"),
-});
-const cacheAnswer = fc.record({ missed: fc.boolean(), error: fc.constantFrom("", "gone") });
-const label = fc
-  .string({ maxLength: 9 })
-  .filter((name) => name !== "__proto__" && !/^\d/.test(name));
-const reply: fc.Arbitrary<CheckReply> = fc.record({
-  start: wall,
-  end: wall,
-  services: fc.array(text, { maxLength: 3 }),
-  controlPoint: text,
-  keys: fc.array(text, { maxLength: 5 }).map((keys) => new KeyList(keys)),
-  telemetry: fc
-    .uniqueArray(fc.tuple(label, text), { maxLength: 5, selector: ([name]) => name })
-    .map((pairs) => pairs.flat()),
-  accepted: fc.boolean(),
-  reason: fc.nat({ max: 4 }),
-  classifiers: fc.array(fc.constantFrom(...classifiers), { maxLength: 3 }),
-  fluxMeters: fc.array(text, { maxLength: 3 }),
-  decisions: fc.array(decision, { maxLength: 4 }),
-  waitMs: fc.constantFrom(0, 1, 1500.25),
-  deniedStatus: status,
-  cache: fc.option(
-    fc.record({
-      result: fc.option(cacheAnswer, { nil: undefined }),
-      global: fc.array(fc.tuple(label, cacheAnswer), { maxLength: 2 }).map((all) => new Map(all)),
-    }),
-    { nil: undefined },
-  ),
-  expectEnd: fc.boolean(),
-});
-const answer = fc.record({
-  check: reply,
-  deniedStatus: fc.constantFrom(403, 429, 599),
-  retryAfter: fc.constantFrom(0, 1, 77),
-  baggage: fc.constantFrom(undefined, "a=b", 'k="odd"'),
-});
 
 describe("writing CheckResponse", () => {
   it("gives bytes in canonical form, and JSON that the library gives for them", () => {
@@ -253,15 +166,6 @@ describe("writing the replies of the HTTP doors", () => {
 
 describe("writing FlowEndResponse", () => {
   it("is the same in binary and JSON", () => {
-    const ref = fc.record({
-      policyName: text,
-      policyHash: text,
-      componentId: text,
-      label: text,
-      requestId: text,
-      tokens: number,
-    });
-    const statuses = fc.array(fc.record({ ref, returned: fc.boolean(), error: text }));
     fc.assert(
       fc.property(statuses, (given) => {
         const message = fromBinary(FlowEndResponseSchema, writeFlowEndResponse(given));
