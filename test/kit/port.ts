@@ -5,6 +5,7 @@ import { performance } from "node:perf_hooks";
 import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { Code } from "#base/fault.ts";
+import { realClock as hostClock } from "#host/clock.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type {
   Http2Fault,
@@ -14,15 +15,7 @@ import type {
   ServerMeter,
 } from "#serve/settings.ts";
 
-export const realClock: Clock = {
-  now: () => performance.now(),
-  wall: () => performance.timeOrigin + performance.now(),
-  wallSince: () => performance.timeOrigin + performance.now(),
-  alarm(ms, ring) {
-    const timer = setTimeout(ring, Math.max(0, ms));
-    return () => clearTimeout(timer);
-  },
-};
+export const realClock: Clock = hostClock();
 
 export type Overrides = { readonly [Key in keyof PortSettings]?: Partial<PortSettings[Key]> };
 
