@@ -328,6 +328,48 @@ test("what nobody waits for any more is aborted, and holds its place until it ha
   );
 });
 
+test("a body counts as long as its handler is at work on it, in one part or many, late or left", async () => {
+  const clock = fakeClock();
+  let settle: () => void = () => undefined;
+  const wait: Route = {
+    ...post,
+    handle: (request) =>
+      new Promise((resolve) => {
+        settle = () => resolve(echo(request));
+      }),
+  };
+  const { ask } = opened([wait], clock);
+  const size = 50_000;
+  const ends: Readonly<Record<string, (exchange: Exchange) => void>> = {
+    answered: () => undefined,
+    gone: (exchange) => exchange.gone(),
+    deadline: () => clock.advance(50),
+    "write timeout": () => clock.advance(1_000),
+  };
+  for (const [how, end] of Object.entries(ends)) {
+    for (const parts of [1, 5]) {
+      const fields = how === "deadline" ? ["grpc-timeout", "50m"] : [];
+      const { exchange, stream } = ask({ fields }, false);
+      for (let part = 1; part <= parts; part++)
+        send(exchange, "x".repeat(size / parts), part === parts);
+      assert.ok(stream.held >= size, how);
+      end(exchange);
+      assert.ok(stream.held >= size, `${how}: it is still needed`);
+      settle();
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.deepEqual([stream.held, stream.working, clock.alarms], [0, 0, 0], how);
+    }
+  }
+  const full = new FakeStream();
+  full.room = size - 1;
+  const { exchange } = ask({ fields: ["grpc-timeout", "50m"] }, false, full);
+  send(exchange, "x".repeat(size), true);
+  assert.deepEqual([full.status, full.held, full.working, clock.alarms], ["503", 0, 1, 0]);
+  settle();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual([full.held, full.working], [0, 0]);
+});
+
 test("a deadline that passes while the reply waits for its reader neither aborts nor is told", async () => {
   let pending: Call | undefined;
   const soon = get("/soon", async (_, call) => {

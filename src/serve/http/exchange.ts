@@ -236,11 +236,14 @@ export abstract class HttpExchange implements Call, Received {
 
   #wait(route: Route, reply: Promise<HttpReply>): void {
     this.waits(reply);
-    this.#limitWriting(route);
-    if (this.#deadline !== Number.POSITIVE_INFINITY) {
-      this.#forgetDeadline = this.around.clock.alarm(this.#left(), () => this.#late());
-    }
+    if (!this.answered) this.#limitTime(route);
     reply.then((made) => this.#finish(made)).catch((thrown) => this.fail(thrown));
+  }
+
+  #limitTime(route: Route): void {
+    this.#limitWriting(route);
+    if (this.#deadline === Number.POSITIVE_INFINITY) return;
+    this.#forgetDeadline = this.around.clock.alarm(this.#left(), () => this.#late());
   }
 
   #left(): number {

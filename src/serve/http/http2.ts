@@ -137,7 +137,15 @@ class Http2Exchange extends HttpExchange implements Exchange {
   protected waits(reply: Promise<unknown>): void {
     const stream = this.#stream;
     stream.work();
-    const rest = () => stream.rest();
+    // The body is the handler's until it is done, even if its reply comes too late.
+    const fits = this.#hold(this.kept);
+    const kept = this.#held;
+    this.#held = 0;
+    if (!fits) this.fail(tooMuchKept());
+    const rest = () => {
+      stream.release(kept);
+      stream.rest();
+    };
     reply.then(rest, rest);
   }
 

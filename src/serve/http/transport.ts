@@ -69,7 +69,6 @@ class NodeTransport implements HttpTransport {
       socket.on("error", () => socket.destroy());
       const open = [...(this.#given.get(socket)?.open ?? [])];
       if (open.length === 0) this.#refuse(socket, "CONNECT");
-      else socket.destroy();
       for (const each of open) each.abandon();
     });
     this.#plain = new PlainLane(this.#around, mostHead(settings), (socket, rest) => {
