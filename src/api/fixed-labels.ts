@@ -2,7 +2,7 @@
 // what every flow of the HTTP doors is.
 
 import { Fragment } from "#wire/base64.ts";
-import { writePair } from "#wire/check-request.ts";
+import { writePair } from "#wire/check-request-writer.ts";
 import { TELEMETRY_ENTRY } from "#wire/check-response.ts";
 import { ProtoWriter } from "#wire/proto-writer.ts";
 import { TYPE_LABEL } from "./reply.ts";

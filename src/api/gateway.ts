@@ -9,7 +9,7 @@ import {
   writeCheckHttpRequest,
   writeCheckRequest,
   writeFlowEndRequest,
-} from "#wire/check-request.ts";
+} from "#wire/check-request-writer.ts";
 import type { GrpcClient } from "#wire/grpc-client.ts";
 import { HeaderNames } from "#wire/headers.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/json-request.ts";

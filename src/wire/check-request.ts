@@ -1,5 +1,4 @@
-// The requests of our own check services as plain shapes, and their binary form: read on every check,
-// written where the JSON door forwards to another server.
+// The requests of our own check services as plain shapes, read from binary on every check.
 
 import { Fault } from "#base/fault.ts";
 import { type SocketEnd, tooManyHeaders } from "./ext-authz.ts";
@@ -8,12 +7,10 @@ import {
   type HeaderName,
   type HeaderNames,
   headerAsReceived,
-  headersAsMap,
   MAX_HEADERS,
   NO_HEADERS,
 } from "./headers.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "./proto-reader.ts";
-import { ProtoWriter } from "./proto-writer.ts";
 
 /** A socket as the caller describes it; `protocol` 0 is TCP, 1 is UDP, others are faults. */
 export interface DescribedSocket extends SocketEnd {
@@ -306,83 +303,4 @@ function readRef(reader: ProtoReader, end: number): InflightRef {
   }
   const [policyName = "", policyHash = "", componentId = "", label = "", requestId = ""] = texts;
   return { policyName, policyHash, componentId, label, requestId, tokens };
-}
-
-export function writeCheckHttpRequest(message: CheckHttpRequest): Buffer {
-  const out = new ProtoWriter();
-  writeSocket(out, 0x0a, message.source);
-  writeSocket(out, 0x12, message.destination);
-  const { request } = message;
-  if (request !== undefined) {
-    const start = out.open(0x1a);
-    out.textField(0x0a, request.method);
-    for (const [name, value] of headersAsMap(request.headers)) writePair(out, 0x12, name, value);
-    out.textField(0x1a, request.path);
-    out.textField(0x22, request.host);
-    out.textField(0x2a, request.scheme);
-    if (request.sizeText !== "0") {
-      out.tag(0x30);
-      out.int64(BigInt(request.sizeText));
-    }
-    out.textField(0x3a, request.protocol);
-    out.textField(0x42, request.body);
-    out.close(start);
-  }
-  out.textField(0x22, message.controlPoint);
-  out.uint32Field(0x28, Number(message.rampMode));
-  out.uint32Field(0x30, Number(message.expectEnd));
-  return out.copy();
-}
-
-function writeSocket(out: ProtoWriter, tag: number, socket: DescribedSocket | undefined): void {
-  if (socket === undefined) return;
-  const start = out.open(tag);
-  if (socket.protocol !== 0) {
-    out.tag(0x08);
-    out.int64(socket.protocol);
-  }
-  out.textField(0x12, socket.address);
-  out.uint32Field(0x18, socket.port);
-  out.close(start);
-}
-
-/** A map entry from string to string. */
-export function writePair(out: ProtoWriter, tag: number, key: string, value: string): void {
-  const start = out.open(tag);
-  out.text(0x0a, key);
-  out.text(0x12, value);
-  out.close(start);
-}
-
-export function writeCheckRequest(message: CheckRequest): Buffer {
-  const out = new ProtoWriter();
-  out.textField(0x0a, message.controlPoint);
-  for (const [key, value] of message.labels) writePair(out, 0x12, key, value);
-  out.uint32Field(0x18, Number(message.rampMode));
-  if (message.cacheLookup !== undefined) {
-    const start = out.open(0x22);
-    out.textField(0x12, message.cacheLookup.resultKey);
-    for (const key of message.cacheLookup.globalKeys) out.text(0x1a, key);
-    out.close(start);
-  }
-  out.uint32Field(0x28, Number(message.expectEnd));
-  return out.copy();
-}
-
-export function writeFlowEndRequest(message: FlowEndRequest): Buffer {
-  const out = new ProtoWriter();
-  out.textField(0x0a, message.controlPoint);
-  for (const ref of message.refs) writeRef(out, 0x12, ref);
-  return out.copy();
-}
-
-export function writeRef(out: ProtoWriter, tag: number, ref: InflightRef): void {
-  const start = out.open(tag);
-  out.textField(0x0a, ref.policyName);
-  out.textField(0x12, ref.policyHash);
-  out.textField(0x1a, ref.componentId);
-  out.textField(0x22, ref.label);
-  out.textField(0x2a, ref.requestId);
-  out.doubleField(0x31, ref.tokens);
-  out.close(start);
 }

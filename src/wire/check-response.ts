@@ -2,7 +2,8 @@
 // never changes about a component or classifier is encoded once and kept with the object itself.
 
 import { Fragment } from "./base64.ts";
-import { type InflightRef, writePair, writeRef } from "./check-request.ts";
+import type { InflightRef } from "./check-request.ts";
+import { writePair, writeRef } from "./check-request-writer.ts";
 import { ProtoWriter } from "./proto-writer.ts";
 
 /** Sorted label keys of a reply, with their encoded forms once somebody needed them. */

@@ -2,7 +2,7 @@
 // both around one encoded check response that also travels as dynamic metadata.
 
 import { Base64Writer, base64Length, MOST_KEPT } from "./base64.ts";
-import { writePair } from "./check-request.ts";
+import { writePair } from "./check-request-writer.ts";
 import { type CheckReply, CheckResponseWriter, type TelemetryWriter } from "./check-response.ts";
 import { ProtoWriter, putVarint, varintSize } from "./proto-writer.ts";
 

@@ -15,10 +15,12 @@ import {
   readCheckHttpRequest,
   readCheckRequest,
   readFlowEndRequest,
+} from "#wire/check-request.ts";
+import {
   writeCheckHttpRequest,
   writeCheckRequest,
   writeFlowEndRequest,
-} from "#wire/check-request.ts";
+} from "#wire/check-request-writer.ts";
 import { HeaderNames } from "#wire/headers.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/json-request.ts";
 import { decode, encode, Messages } from "#wire/messages.ts";

@@ -12,7 +12,7 @@ import {
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { Fragment } from "#wire/base64.ts";
-import { writePair } from "#wire/check-request.ts";
+import { writePair } from "#wire/check-request-writer.ts";
 import {
   type CacheAnswer,
   type CheckReply,
