@@ -126,7 +126,7 @@ export class Victim {
    */
   async under(test: TestContext, bound: Bound, attack: () => Promise<void>): Promise<Cost> {
     for (let attempt = 1; ; attempt++) {
-      if (this.#call === 0) await this.#measureHonest(test, bound.listed !== undefined);
+      await this.#measureHonest(test, bound.listed !== undefined);
       const cost = await this.#run(test, attack);
       const excess = this.#excess(test, bound, cost);
       judge(bound, cost);
@@ -134,6 +134,7 @@ export class Victim {
       if (attempt === ATTEMPTS) assert.fail(excess);
       for (const peer of this.#peers) peer.socket.destroy();
       this.#call = 0;
+      this.#listed = 0;
     }
   }
 
@@ -185,8 +186,8 @@ export class Victim {
   }
 
   async #measureHonest(test: TestContext, withLists: boolean): Promise<void> {
-    this.#call = await this.#measure(test, HONEST, short);
-    if (!withLists) return;
+    if (this.#call === 0) this.#call = await this.#measure(test, HONEST, short);
+    if (!withLists || this.#listed > 0) return;
     const long = await this.#measure(test, LISTS, lists());
     this.#listed = Math.max(0, long - this.#call) / LIST;
   }

@@ -610,5 +610,14 @@ test("a reply of more than 8 MiB is refused before its first byte (own)", async 
   const [error] = await once(many, "error");
   assert.equal((error as ServiceError).details, "the reply is longer than 8 MiB");
   assert.deepEqual(seen.map(String), ["a message"], "what came before it is there");
-  assert.equal(handled.filter(({ code }) => code === "RESOURCE_EXHAUSTED").length, 4);
+  const longest = client.serverStream("/test.Service/Many", sized(8 * MIB));
+  const lengths: number[] = [];
+  longest.on("data", (each: Uint8Array) => lengths.push(each.length));
+  await once(longest, "end");
+  assert.deepEqual(lengths, [message.length, 8 * MIB]);
+  const [fit, over] = ["OK", "RESOURCE_EXHAUSTED"];
+  assert.deepEqual(
+    handled.map(({ code }) => code),
+    [fit, over, fit, over, fit, over, over, fit],
+  );
 });

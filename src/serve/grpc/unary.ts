@@ -88,15 +88,9 @@ export class UnaryCall extends RunningCall implements Exchange {
     this.arm();
     this.stream.work();
     if (kept > 0 && !this.stream.hold(kept)) this.refuse(TOO_MUCH);
-    reply.then(
-      (message) => {
-        this.answer(message);
-        this.stream.rest();
-      },
-      (thrown) => {
-        this.fail(thrown);
-        this.stream.rest();
-      },
-    );
+    reply
+      .then((message) => this.answer(message))
+      .catch((thrown) => this.fail(thrown))
+      .finally(() => this.stream.rest());
   }
 }
