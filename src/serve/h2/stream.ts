@@ -4,7 +4,7 @@ import type { Duplex } from "node:stream";
 import type { Http2Fault } from "../settings.ts";
 import type { Exchange, Stream } from "./exchange.ts";
 import type { FrameWriter } from "./frame-writer.ts";
-import { ERROR, FLAG, FRAME, FRAME_HEAD, MAX_FRAME, putHead, putLength } from "./frames.ts";
+import { ERROR, FLAG, FRAME, MAX_FRAME, putHead, putLength } from "./frames.ts";
 import type { Encoder, FixedBlock } from "./hpack/encoder.ts";
 import { STREAM_WINDOW } from "./limits.ts";
 import type { Output } from "./output.ts";
@@ -104,7 +104,7 @@ export class H2Stream implements Stream {
     if (this.#closed) return;
     const line = this.#line;
     const size = lead.length + body.length;
-    const room = this.#roomOf(more) + HEADS;
+    const room = HEADS + (more === undefined ? 0 : line.encoder.room(more));
     const fits = size <= this.window && size <= line.window && size <= MAX_FRAME;
     if (!fits || room > MAX_FRAME || line.out.choked) {
       this.headers(more === undefined ? head.fields : [...head.fields, ...more], false);
@@ -135,7 +135,8 @@ export class H2Stream implements Stream {
       this.#last = fields;
       return;
     }
-    this.#sendBlock(this.#line.encoder.block(fields), last);
+    const { frames, encoder } = this.#line;
+    frames.headers(this.id, encoder.block(fields), last);
     if (last) this.#finish();
   }
 
@@ -234,16 +235,6 @@ export class H2Stream implements Stream {
     this.#line.rested();
   }
 
-  #roomOf(more: readonly string[] | undefined): number {
-    if (more === undefined) return 0;
-    const { encoder } = this.#line;
-    let room = 0;
-    for (let at = 0; at < more.length; at += 2) {
-      room += encoder.room(more[at] ?? "", more[at + 1] ?? "");
-    }
-    return room;
-  }
-
   /** A whole HEADERS frame of a fixed block and, after it, further fields. */
   #putHeaders(
     bytes: Uint8Array,
@@ -267,25 +258,6 @@ export class H2Stream implements Stream {
     return at;
   }
 
-  /** A header block in as many frames as it needs. */
-  #sendBlock(block: Uint8Array, last: boolean): void {
-    const { out } = this.#line;
-    let flags = last ? FLAG.endStream : 0;
-    let type: number = FRAME.headers;
-    let at = 0;
-    do {
-      const part = Math.min(MAX_FRAME, block.length - at);
-      if (at + part === block.length) flags |= FLAG.endHeaders;
-      const bytes = out.room(FRAME_HEAD + part);
-      const start = putHead(bytes, out.at, part, type, flags, this.id);
-      bytes.set(block.subarray(at, at + part), start);
-      out.wrote(start + part);
-      at += part;
-      flags = 0;
-      type = FRAME.continuation;
-    } while (at < block.length);
-  }
-
   /** Sends what windows allow of `bytes` from `at` on; returns how far it came. */
   #send(bytes: Uint8Array, start: number, last: boolean): number {
     const line = this.#line;
@@ -302,13 +274,7 @@ export class H2Stream implements Stream {
       }
       const ends = last && at + part === bytes.length;
       if (part > 0 || ends) {
-        const room = out.room(FRAME_HEAD + part);
-        const payload = putHead(room, out.at, part, FRAME.data, ends ? FLAG.endStream : 0, this.id);
-        room.set(
-          at === 0 && part === bytes.length ? bytes : bytes.subarray(at, at + part),
-          payload,
-        );
-        out.wrote(payload + part);
+        line.frames.data(this.id, bytes, at, at + part, ends);
         this.window -= part;
         line.window -= part;
         at += part;

@@ -682,7 +682,7 @@ describe("encoder", () => {
             let end = bytes.length;
             for (let i = 0; i < each.more.length; i += 2) {
               const [name = "", value = ""] = each.more.slice(i);
-              const room = encoder.room(name, value);
+              const room = encoder.room([name, value]);
               const behind = encoder.field(into, end, name, value);
               assert.ok(behind - end <= room);
               end = behind;

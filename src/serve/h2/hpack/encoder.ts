@@ -99,9 +99,11 @@ export class Encoder {
     return this.#rewrite(known);
   }
 
-  /** Bytes that the field may take at most. */
-  room(name: string, value: string): number {
-    return name.length + value.length + FIELD_ROOM;
+  /** Bytes that fields, names and values in turn, may take at most. */
+  room(fields: readonly string[]): number {
+    let room = (fields.length / 2) * FIELD_ROOM;
+    for (let i = 0; i < fields.length; i++) room += fields[i]?.length ?? 0;
+    return room;
   }
 
   /** Writes a field whose value may be another next time; returns where it ends. */
@@ -122,11 +124,7 @@ export class Encoder {
   }
 
   #block(fields: readonly string[], constant: boolean): Uint8Array {
-    let room = FIELD_ROOM;
-    for (let i = 0; i < fields.length; i += 2) {
-      room += this.room(fields[i] ?? "", fields[i + 1] ?? "");
-    }
-    const into = new Uint8Array(room);
+    const into = new Uint8Array(FIELD_ROOM + this.room(fields));
     let at = this.#updates(into, 0);
     for (let i = 0; i < fields.length; i += 2) {
       at = this.#field(into, at, fields[i] ?? "", fields[i + 1] ?? "", constant);
