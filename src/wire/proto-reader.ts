@@ -77,6 +77,12 @@ export class ProtoReader {
       this.wire = byte & 7;
       return byte >>> 3;
     }
+    return this.#longTag(end);
+  }
+
+  /** Apart, so that the way of short tags stays small enough to be inlined. */
+  #longTag(end: number): number {
+    const { at } = this;
     const tag = this.uint32(end);
     const size = this.at - at;
     // A tag has 32 bits, in five bytes at most: cut off, the number of one field would be that of another.
