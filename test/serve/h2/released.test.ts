@@ -89,6 +89,18 @@ function atWork() {
           for await (const _ of stream.messages) await released;
         },
       },
+      /** A reply, and then work that nobody can end. */
+      Sends: {
+        kind: "stream",
+        client: false,
+        server: true,
+        handle: async (stream) => {
+          for await (const message of stream.messages) {
+            void stream.send(message);
+            await released;
+          }
+        },
+      },
     },
   };
   return { service: unary, release };
@@ -244,6 +256,33 @@ for (const kind of ["Unary", "Streamed"]) {
     assert.equal(held(), 0);
   });
 }
+
+test("a reply that waits counts when its handler is done, too", async (t) => {
+  const work = atWork();
+  const { connect, held } = await begin(t, work.service);
+  const peer = await connect(NO_WINDOW);
+  await peer.send(call(1, "/test.Work/Unary", Buffer.alloc(10 * KB)));
+  work.release();
+  await turns();
+  assert.ok(held() > 10 * KB, `${held()} bytes`);
+  await peer.send(windowUpdate(1, 20 * KB));
+  assert.ok(answered(peer, 1));
+  assert.equal(held(), 0);
+});
+
+test("a reply that waits counts no longer when its caller has left, though its handler works on", async (t) => {
+  const work = atWork();
+  const { connect, held } = await begin(t, work.service);
+  const peer = await connect(NO_WINDOW);
+  await peer.send(call(1, "/test.Work/Sends", Buffer.alloc(10 * KB)));
+  const both = held();
+  assert.ok(both > 20 * KB, `${both} bytes: what it works with, and what waits`);
+  await peer.send(reset(1));
+  assert.equal(held(), both - (10 * KB + PREFIX));
+  work.release();
+  await turns();
+  assert.equal(held(), 0);
+});
 
 test("a call that was taken back at once counts while its handler works", async (t) => {
   const work = atWork();
