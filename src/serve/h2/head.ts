@@ -170,8 +170,11 @@ function pathLike(text: string): boolean {
   return text === "*" || (text.charCodeAt(0) === 0x2f && only(text, PATH));
 }
 
-/** Empty, as callers over Unix sockets may have it, or without blanks and user information. */
-function hostLike(text: string): boolean {
+/**
+ * Empty, as callers over Unix sockets may have it, or without blanks and user information. Meshes have names with
+ * bars and slashes, so what else stands in it is not our business. Over HTTP/1.1 the same.
+ */
+export function hostLike(text: string): boolean {
   return text === "" || (only(text, PATH) && !text.includes("@"));
 }
 

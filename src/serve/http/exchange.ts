@@ -286,14 +286,14 @@ export abstract class HttpExchange implements Call, Received {
       this.#unsent = length;
       around.unsent += length;
     }
-    if (this.#found !== undefined) this.#limitWriting(this.#found.route);
+    this.#limitWriting(this.#found?.route);
   }
 
   /** `write_timeout`: a reply that is not out by then is answered 503 or, when it has begun, cut. */
-  #limitWriting(route: Route): void {
+  #limitWriting(route: Route | undefined): void {
     const { settings, clock } = this.around;
     if (this.#forgetWriting !== undefined || this.#ended) return;
-    if (route.stream === true || settings.write_timeout <= 0) return;
+    if (route?.stream === true || settings.write_timeout <= 0) return;
     this.#forgetWriting = clock.alarm(settings.write_timeout, () => {
       if (this.#status !== 0) this.cut();
       else this.fail(new Fault("UNAVAILABLE", "the reply took longer than this server allows"));

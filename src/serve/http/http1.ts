@@ -2,16 +2,20 @@
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { Fault } from "#base/fault.ts";
-import { MAX_FIELDS } from "../h2/limits.ts";
+import { hostLike } from "../h2/head.ts";
+import { MAX_FIELDS, MAX_STREAMS } from "../h2/limits.ts";
 import type { HttpRequest } from "../handler.ts";
 import { plainAddress } from "../listen/address.ts";
 import { HttpExchange, type Surroundings, tooManyHeaders } from "./exchange.ts";
-import { isHost } from "./host.ts";
 import { linger } from "./reply.ts";
 
 /** The requests of one connection. */
 export interface Pipeline {
   newest: Http1Exchange | undefined;
+  /** Handlers at work. */
+  working: number;
+  /** A refusal of what is no request stands at its end. */
+  refused: boolean;
   /** Those that are not over: their replies leave one after the other. */
   readonly open: Set<Http1Exchange>;
 }
@@ -112,6 +116,10 @@ export class Http1Exchange extends HttpExchange {
 
   protected judgeHead(): void {
     if (this.around.draining) throw new Fault("UNAVAILABLE", "shutting down");
+    if (this.#pipeline.working >= MAX_STREAMS) {
+      this.#response.shouldKeepAlive = false;
+      throw new Fault("RESOURCE_EXHAUSTED", "too many requests at once", { http: 503 });
+    }
     const { httpVersion, rawHeaders } = this.#request;
     if (!VERSIONS.has(httpVersion)) {
       this.#response.shouldKeepAlive = false;
@@ -122,12 +130,9 @@ export class Http1Exchange extends HttpExchange {
     // RFC 9112 §3.2: which server is meant must be no question.
     const hosts = timesNamed(rawHeaders, "host");
     const { host = "" } = this.#request.headers;
-    if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && isHost(host)) return;
+    if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && hostLike(host)) return;
     this.#response.shouldKeepAlive = false;
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      "a request must have one host header, of a name and a port",
-    );
+    throw new Fault("INVALID_ARGUMENT", "a request must have one host header, without blanks");
   }
 
   protected collect(): void {
@@ -174,7 +179,13 @@ export class Http1Exchange extends HttpExchange {
     this.#response.destroy();
   }
 
-  protected waits(): void {
+  protected waits(reply: Promise<unknown>): void {
+    const pipeline = this.#pipeline;
+    pipeline.working++;
+    const rest = () => {
+      pipeline.working--;
+    };
+    reply.then(rest, rest);
     this.#await();
   }
 

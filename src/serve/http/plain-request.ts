@@ -2,7 +2,7 @@
 // itself, in which nothing needs interpretation. Whatever is otherwise, right or wrong, is for Node's parser: a
 // request is read here only where RFC 9112 leaves one meaning, so that the two can never disagree on a boundary.
 
-import { isHost } from "./host.ts";
+import { hostLike } from "../h2/head.ts";
 
 /** Longer heads are rare, and Node's business. */
 const LONGEST_HEAD = 4_096;
@@ -63,7 +63,7 @@ export function readPlain(chunk: Buffer, most: number): PlainRequest | undefined
   if (chunk[at + 1] !== LINE_FEED || bodyStart > longest) return undefined;
   const { [CONTENT_LENGTH]: length, host } = headers;
   if (length === undefined || !(bodyStart + Number(length) === chunk.length)) return undefined;
-  return host === undefined || !isHost(host) ? undefined : { target, headers, chunk, bodyStart };
+  return host === undefined || !hostLike(host) ? undefined : { target, headers, chunk, bodyStart };
 }
 
 function says(chunk: Buffer, from: number, expected: string): boolean {

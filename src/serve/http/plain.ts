@@ -108,7 +108,8 @@ class PlainConnection {
   over(): void {
     this.#exchange = undefined;
     const { socket } = this;
-    if (socket.destroyed) return;
+    // Nobody could be told about another one.
+    if (!socket.writable) return;
     if (this.#last || this.lane.around.draining) socket.destroySoon();
     else if (this.#rest !== undefined) {
       this.#leave(this.#rest);

@@ -105,14 +105,23 @@ class NodeTransport implements HttpTransport {
 
   /** To Node's server. */
   #give(socket: Socket): void {
-    this.#given.set(socket, { newest: undefined, open: new Set() });
+    const pipeline = {
+      newest: undefined,
+      open: new Set<Http1Exchange>(),
+      working: 0,
+      refused: false,
+    };
+    this.#given.set(socket, pipeline);
     socket.once("close", () => this.#given.delete(socket));
     this.#server.emit("connection", socket);
   }
 
   /** Ends a connection with a reply to what is no request for us. */
   #refuse(socket: Socket, reason: string): void {
-    const newest = this.#given.get(socket)?.newest;
+    const pipeline = this.#given.get(socket);
+    if (pipeline === undefined || pipeline.refused) return;
+    pipeline.refused = true;
+    const { newest } = pipeline;
     const refuse = () => {
       // A drain may have made it the last one meanwhile.
       if (newest?.last === true || !socket.writable) return;
@@ -128,9 +137,18 @@ class NodeTransport implements HttpTransport {
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
     const pipeline = this.#given.get(request.socket);
     // What comes behind the last reply is nobody's request (RFC 9112 §9.6), least of all one to decide about.
-    if (pipeline === undefined || pipeline.newest?.last === true) return;
+    if (pipeline === undefined || pipeline.newest?.last === true) {
+      ignore(request.socket);
+      return;
+    }
     new Http1Exchange(this.#around, pipeline, request, response, expects100);
   }
+}
+
+/** Takes what else comes on a connection from Node's parser: a queue would grow of what nobody answers. */
+function ignore(socket: Socket): void {
+  socket.removeAllListeners("data");
+  socket.on("data", () => undefined);
 }
 
 function mostHead({ max_header_bytes }: HttpSettings): number {
