@@ -43,14 +43,14 @@ const LISTS = 300;
  * Noise of a machine that does other things too. Bounds tell an attack that costs what its frames are worth from
  * one that costs many times as much; they tell nothing of speed.
  */
-const NOISE = 6;
+const NOISE = 4;
 /**
  * An attack that took too much CPU time is made again, so often: the code is warm then, and the machine has had
  * other things to do for a while at most. The least counts.
  */
 const ATTEMPTS = 4;
 /** CPU time that an honest call may wait for unless an attack's bound says otherwise; ms. */
-const WAITED_MS = 300;
+const WAITED_MS = 150;
 /** What a call that comes alone, in parts, costs in calls that come together. */
 const ALONE = 60;
 /** So many calls the honest caller makes at once after each other; then it takes its time. */
