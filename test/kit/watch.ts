@@ -43,7 +43,7 @@ const LISTS = 300;
  * Noise of a machine that does other things too. Bounds tell an attack that costs what its frames are worth from
  * one that costs many times as much; they tell nothing of speed.
  */
-const NOISE = 4;
+const NOISE = 3;
 /**
  * An attack that took too much CPU time is made again, so often: the code is warm then, and the machine has had
  * other things to do for a while at most. The least counts.

@@ -117,13 +117,12 @@ export class Http1Exchange extends HttpExchange {
   protected judgeHead(): void {
     if (this.around.draining) throw new Fault("UNAVAILABLE", "shutting down");
     if (this.#pipeline.working >= MAX_STREAMS) {
-      this.#response.shouldKeepAlive = false;
-      throw new Fault("RESOURCE_EXHAUSTED", "too many requests at once", { http: 503 });
+      throw this.#last(new Fault("RESOURCE_EXHAUSTED", "too many requests at once", { http: 503 }));
     }
     const { httpVersion, rawHeaders } = this.#request;
     if (!VERSIONS.has(httpVersion)) {
-      this.#response.shouldKeepAlive = false;
-      throw new Fault("INVALID_ARGUMENT", "HTTP/1.0 and HTTP/1.1 are spoken here", { http: 505 });
+      const spoken = "HTTP/1.0 and HTTP/1.1 are spoken here";
+      throw this.#last(new Fault("INVALID_ARGUMENT", spoken, { http: 505 }));
     }
     // More are refused, not dropped. Their size is max_header_bytes' business.
     if (rawHeaders.length > 2 * MAX_FIELDS) throw tooManyHeaders();
@@ -131,8 +130,14 @@ export class Http1Exchange extends HttpExchange {
     const hosts = timesNamed(rawHeaders, "host");
     const { host = "" } = this.#request.headers;
     if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && hostLike(host)) return;
+    const wanted = "a request must have one host header, without blanks";
+    throw this.#last(new Fault("INVALID_ARGUMENT", wanted));
+  }
+
+  /** A refusal that ends the connection. */
+  #last(fault: Fault): Fault {
     this.#response.shouldKeepAlive = false;
-    throw new Fault("INVALID_ARGUMENT", "a request must have one host header, without blanks");
+    return fault;
   }
 
   protected collect(): void {
