@@ -1,6 +1,6 @@
-// Makes src/wire/gen from the protos: TypeScript descriptors (buf + protoc-gen-es) and lean JSON bundles
-// that protobufjs reads. Envoy's and Google's protos are read from installed packages, so this
-// works without a network. `--check` makes everything in a temporary folder and compares byte for byte.
+// Generates src/wire/protobuf/gen from the protos: TypeScript descriptors (buf with protoc-gen-es), and JSON bundles
+// that protobufjs reads. Protos of Envoy and Google come from installed packages, so no network is needed.
+// `--check` changes nothing: it generates into a temporary folder and compares the result byte for byte.
 
 import { spawnSync } from "node:child_process";
 import {
@@ -21,12 +21,12 @@ import protobuf, { type ReflectionObject } from "protobufjs";
 const { Enum, MapField, Namespace, Root, Type } = protobuf;
 
 const ROOT = resolve(import.meta.dirname, "..");
-const GENERATED = "src/wire/gen";
+const GENERATED = "src/wire/protobuf/gen";
 const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
 const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
 const ENVOY_MESSAGES = ["CheckRequest", "CheckResponse"].map((m) => `envoy.service.auth.v3.${m}`);
 
-/** Where imports are looked up, ours first. */
+/** Where imports are looked up, this repository's own protos first. */
 const MODULES = [
   { path: "proto" },
   { path: `${DEPS}/envoy-api` },
@@ -47,7 +47,7 @@ function run(command: string, args: readonly string[]): void {
   if (status !== 0) throw new Error(`${command} ended with ${status}\n${stdout}${stderr}`);
 }
 
-/** Descriptors and types of all protos of ours, of ext_authz and of whatever they import. */
+/** Writes descriptors and types of Sluice's protos, of ext_authz and of everything that they import. */
 function descriptors(out: string): void {
   const plugin = {
     local: "./node_modules/.bin/protoc-gen-es",
@@ -57,16 +57,23 @@ function descriptors(out: string): void {
   };
   run("buf", [
     "generate",
-    ...["--config", JSON.stringify({ version: "v2", modules: MODULES })],
-    ...["--template", JSON.stringify({ version: "v2", plugins: [plugin] })],
-    ...["--path", "proto/aperture", "--path", "proto/grpc", "--path", ENVOY],
+    "--config",
+    JSON.stringify({ version: "v2", modules: MODULES }),
+    "--template",
+    JSON.stringify({ version: "v2", plugins: [plugin] }),
+    "--path",
+    "proto/aperture",
+    "--path",
+    "proto/grpc",
+    "--path",
+    ENVOY,
   ]);
 }
 
 /**
- * What protobufjs needs to encode and decode the messages that `wanted` names and all they hold, by full
- * name: names, numbers, types. Services, comments and options other than presence and packing are left
- * out, for this is read at start.
+ * Writes what protobufjs needs to encode and decode the `wanted` messages and all messages inside them: names,
+ * numbers and types, by full name. Services, comments and all options except presence and packing are left out,
+ * because processes load this file when they start.
  */
 function bundle(out: string, files: readonly string[], wanted: (name: string) => boolean): void {
   const root = new Root();
@@ -122,7 +129,7 @@ function members(type: protobuf.Type): object {
   };
 }
 
-/** What others wrote about their messages stays with them: of their files only the code is kept. */
+/** Removes comments from files generated from other projects' protos. */
 function dropForeignComments(out: string): void {
   for (const file of globSync("**/*.ts", { cwd: out })) {
     if (file.startsWith("aperture/")) continue;
@@ -131,9 +138,30 @@ function dropForeignComments(out: string): void {
   }
 }
 
+/** Writes a type that is the union of all of Sluice's messages. */
+function unionOfMessages(out: string): void {
+  const files = globSync("aperture/**/*_pb.ts", { cwd: out }).sort();
+  const alias = (file: string) => file.replaceAll(/[^a-z0-9]/g, "_");
+  const lines = [
+    "// The union of all messages described in this folder. Generated; do not edit.",
+    "",
+    'import type { GenMessage } from "@bufbuild/protobuf/codegenv2";',
+    ...files.map((file) => `import type * as ${alias(file)} from "./${file}";`),
+    "",
+    "type In<File> = {",
+    "  [Key in keyof File]: File[Key] extends GenMessage<infer M> ? M : never;",
+    "}[keyof File];",
+    "",
+    "export type AnyMessage =",
+    `${files.map((file) => `  | In<typeof ${alias(file)}>`).join("\n")};`,
+  ];
+  writeFileSync(join(out, "any-message.ts"), `${lines.join("\n")}\n`);
+}
+
 function generate(out: string): void {
   descriptors(out);
   dropForeignComments(out);
+  unionOfMessages(out);
   const ours = globSync("proto/aperture/**/*.proto", { cwd: ROOT }).sort();
   bundle(join(out, "aperture.json"), ours, (name) => name.startsWith("aperture."));
   bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
@@ -155,7 +183,7 @@ function differences(left: string, right: string): string[] {
 
 const committed = join(ROOT, GENERATED);
 const scratch = mkdtempSync(join(tmpdir(), "sluice-gen-"));
-// Copied with the folder: what is committed is for every user to read.
+// The mode is copied with the folder, and committed files must be readable by everyone.
 chmodSync(scratch, 0o755);
 try {
   generate(scratch);
@@ -164,7 +192,9 @@ try {
     rmSync(committed, { recursive: true, force: true });
     cpSync(scratch, committed, { recursive: true });
   } else if (stale.length > 0) {
-    process.stderr.write(`not what the protos say (run \`make proto\`):\n${stale.join("\n")}\n`);
+    process.stderr.write(
+      `generated files are out of date (run \`make proto\`):\n${stale.join("\n")}\n`,
+    );
     process.exitCode = 1;
   }
 } finally {

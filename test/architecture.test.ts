@@ -1,47 +1,116 @@
-// The law of the tree as a test: which room may import which, what is private to a room, and what pure
-// rooms keep away from.
+// The rules of the source tree as tests: which room may import which, which folders are private, what pure
+// rooms must not touch, how many files share a folder, and that no module keeps state.
 
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { circlesIn, fileOf, importsOf } from "./lint/imports.ts";
 import { moduleState, parse, readonlyTypes } from "./lint/module-state.ts";
 
-/** Who may import whom. `base` is open to all and knows nobody. */
+/**
+ * The rooms that each room may import, besides `base`, which every room may import and which imports none. A
+ * row for a floor (`room/floor`) replaces its room's row for the files of that floor. Where a row names a
+ * floor, only that floor of the room may be imported.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
   flow: [],
   circuit: [],
   promql: [],
   policy: ["flow", "circuit", "promql"],
+  simulate: ["flow", "circuit", "policy", "promql", "store", "sync", "telemetry"],
   wire: [],
+  client: [],
   config: [],
   host: [],
   serve: ["wire"],
-  api: ["flow", "wire", "serve"],
-  store: ["flow", "circuit", "policy", "wire"],
-  prometheus: ["circuit", "promql", "wire"],
-  telemetry: ["flow", "circuit", "wire"],
-  simulate: ["flow", "circuit", "policy", "promql", "store", "telemetry"],
-  agent: ["flow", "api", "wire", "config", "serve", "store", "telemetry", "host"],
+  api: ["flow", "wire", "client"],
+  store: [],
+  sync: ["flow", "circuit", "policy", "wire", "store"],
+  // Agents follow; they load nothing of the policy language.
+  "sync/follow": ["flow", "circuit", "wire", "store"],
+  prometheus: ["circuit", "promql", "client"],
+  telemetry: ["flow", "circuit", "wire", "client"],
+  process: ["wire", "config", "serve", "store", "telemetry", "host"],
+  agent: ["flow", "api", "client", "config", "store", "sync/follow", "telemetry", "process"],
   controller: [
-    "circuit",
-    "policy",
-    "promql",
-    "prometheus",
-    "api",
-    "serve",
-    "wire",
-    "config",
-    "store",
-    "telemetry",
-    "host",
+    ...["circuit", "policy", "promql", "prometheus", "api", "serve", "wire", "client"],
+    ...["config", "store", "sync", "telemetry", "host", "process"],
   ],
-  standalone: ["agent", "controller", "config", "store", "telemetry", "host"],
-  cli: ["standalone", "config", "host", "policy", "promql", "simulate"],
+  standalone: ["agent", "controller", "process", "config", "store"],
+  cli: [
+    ...["agent", "controller", "standalone", "process", "config", "store", "host"],
+    ...["policy", "promql", "simulate"],
+  ],
 };
 
-/** Rooms that touch no socket, file, clock or environment; packages only where listed. */
+/**
+ * Rooms with floors: folders whose own files other rooms may import, as they may import a room's top-level
+ * files. Every other folder inside a room is private.
+ */
+const FLOORS: Readonly<Record<string, readonly string[]>> = {
+  policy: ["document", "diagram", "reference"],
+  promql: ["syntax"],
+  wire: ["check", "check-json", "json", "protobuf"],
+  telemetry: ["log", "metrics", "flows", "alerts"],
+  host: ["life", "status", "profiling"],
+  sync: ["publish", "follow"],
+};
+
+/** How the folders inside one folder are layered. */
+interface Layers {
+  /** Files beside the folders that all of them may import; these files import none of the folders. */
+  readonly shared: readonly string[];
+  /** Each folder with the folders it may import. A folder can only name folders that stand before it. */
+  readonly folders: Readonly<Record<string, readonly string[]>>;
+}
+
+/**
+ * The import law inside a room: which of its folders may import which. The other files beside the folders join
+ * them and may import them all. Rooms and folders without a row have no such rule.
+ */
+const INSIDE: Readonly<Record<string, Layers>> = {
+  wire: {
+    shared: [],
+    folders: {
+      protobuf: [],
+      json: ["protobuf"],
+      check: ["protobuf", "json"],
+      "check-json": ["protobuf", "json", "check"],
+    },
+  },
+  sync: { shared: ["keys.ts"], folders: { publish: [], follow: [] } },
+  serve: {
+    shared: ["settings.ts"],
+    folders: {
+      transport: [],
+      standard: [],
+      h2: ["transport"],
+      grpc: ["transport", "h2"],
+      "grpc-js": ["transport", "grpc"],
+      http: ["transport", "h2"],
+      tls: ["transport"],
+      listen: ["transport", "h2"],
+    },
+  },
+  "serve/h2": {
+    shared: ["exchange.ts", "fixed-block.ts", "limits.ts"],
+    folders: {
+      frames: [],
+      hpack: [],
+      fields: ["frames", "hpack"],
+      streams: ["frames", "hpack"],
+      connection: ["frames", "hpack", "fields", "streams"],
+    },
+  },
+  "serve/http": {
+    shared: ["exchange.ts", "body.ts", "costly-queue.ts", "reply.ts", "request.ts", "router.ts"],
+    folders: { http1: [], http2: [] },
+  },
+};
+
+/** Rooms that touch no socket, file, clock or environment variable, with the only packages they may import. */
 const PURE: Readonly<Record<string, readonly string[]>> = {
   base: [],
   flow: ["re2js"],
@@ -51,42 +120,72 @@ const PURE: Readonly<Record<string, readonly string[]>> = {
   simulate: ["yaml"],
 };
 
-/** Module-level objects that change, or could, and why no two users of the module notice. */
+/** Module-level objects that could change, each with the reason why two users of the module never notice. */
 const SHARED: Readonly<Record<string, string>> = {
-  "src/wire/messages.ts messages":
+  "src/wire/protobuf/messages.ts messages":
     "remembers definitions made from a file of the package; who asks first changes nothing",
-  "src/serve/listen/tongue.ts PREFACE": "bytes to compare with; there is no readonly Buffer type",
-  "src/wire/base64.ts ALPHABET": "bytes to copy from",
-  "src/wire/http-answer.ts KEY_FIELD": "bytes to copy from",
-  "src/wire/ext-authz.ts NOTHING": "no bytes",
+  "src/serve/listen/protocol.ts PREFACE": "bytes to compare with; there is no readonly Buffer type",
+  "src/wire/protobuf/base64.ts ALPHABET": "bytes to copy from",
+  "src/wire/check/http-reply.ts KEY_FIELD": "bytes to copy from",
+  "src/wire/check/ext-authz.ts NOTHING": "no bytes",
   "src/flow/check.ts NO_DECISIONS": "empty: the first decision of a check replaces it",
-  "src/api/reply.ts NO_KEYS": "an empty list, which remembers its encoded forms",
+  "src/api/reply/check-reply.ts NO_KEYS": "an empty list, which remembers its encoded forms",
 };
 
-const IMPORT = /(?:\bfrom\s+|\bimport\s+|\bimport\(\s*)"([^"]+)"/g;
+/** Most source files beside each other in one folder. A folder that needs more lacks a concept. */
+const MOST_FILES = 10;
+
+/** Folders that may hold more, because each file is one entry of a list: one kind, one table, one message. */
+const ONE_FILE_PER_ENTRY: readonly RegExp[] = [
+  /^src\/wire\/protobuf\/gen\//,
+  /^src\/policy\/language$/,
+  /^src\/policy\/compile\/composites$/,
+  /^src\/circuit\/components$/,
+];
 
 const files = globSync("src/**/*.ts");
 
-test("every room of the table is there, and no other", () => {
+const ROOMS = Object.keys(MAY_IMPORT).filter((name) => !name.includes("/"));
+
+test("the table of imports names exactly the rooms that exist", () => {
   const rooms = new Set(files.map((file) => file.split("/")[1]));
-  assert.deepEqual([...rooms].sort(), Object.keys(MAY_IMPORT).sort());
+  assert.deepEqual([...rooms].sort(), ROOMS.toSorted());
 });
 
-test("every room says in a README what it is", () => {
-  for (const room of Object.keys(MAY_IMPORT)) assert.ok(existsSync(`src/${room}/README.md`), room);
+test("the tables of rooms, floors, layers and pure rooms name folders and files that exist", () => {
+  const floors = Object.entries(FLOORS).flatMap(([room, names]) =>
+    names.map((name) => `${room}/${name}`),
+  );
+  const shared = Object.entries(INSIDE).flatMap(([folder, layers]) =>
+    layers.shared.map((file) => `${folder}/${file}`),
+  );
+  const imported = Object.values(MAY_IMPORT).flat();
+  const named = [...Object.keys(MAY_IMPORT), ...imported, ...floors, ...shared];
+  for (const path of [...named, ...Object.keys(PURE)]) {
+    assert.ok(existsSync(`src/${path}`), `src/${path}`);
+  }
+});
+
+test("every room has a README", () => {
+  for (const room of ROOMS) assert.ok(existsSync(`src/${room}/README.md`), room);
 });
 
 for (const file of files) {
-  const room = file.split("/")[1] ?? "";
+  const [, room = "", floor = ""] = file.split("/");
+  const allowed = MAY_IMPORT[`${room}/${floor}`] ?? MAY_IMPORT[room] ?? [];
   test(file, () => {
-    assert.ok(room in MAY_IMPORT, `${room} is not a room`);
-    for (const [, target = ""] of readFileSync(file, "utf8").matchAll(IMPORT)) {
+    assert.ok(ROOMS.includes(room), `${room} is not a room`);
+    for (const target of importsOf(readFileSync(file, "utf8"))) {
       if (target.startsWith("#")) {
         const [other = "", ...inner] = target.slice(1).split("/");
-        const known = other === room || other === "base" || MAY_IMPORT[room]?.includes(other);
-        assert.ok(known, `${room} may not import ${other}`);
+        const known =
+          other === room ||
+          other === "base" ||
+          allowed.includes(other) ||
+          allowed.includes(`${other}/${inner[0]}`);
+        assert.ok(known, `${room} may not import ${target}`);
         assert.ok(
-          other === room || inner.length === 1,
+          other === room || inner.length === 1 || isFloor(other, inner),
           `${target}: folders inside a room are private`,
         );
       } else if (target.startsWith(".")) {
@@ -102,9 +201,95 @@ for (const file of files) {
   });
 }
 
+function isFloor(room: string, inner: readonly string[]): boolean {
+  return inner.length === 2 && (FLOORS[room]?.includes(inner[0] ?? "") ?? false);
+}
+
+for (const [folder, layers] of Object.entries(INSIDE)) {
+  test(`the layers inside ${folder}`, () => {
+    const names = Object.keys(layers.folders);
+    const found = files
+      .filter((file) => file.startsWith(`src/${folder}/`))
+      .map((file) => file.split("/").slice(folder.split("/").length + 1))
+      .filter(({ length }) => length > 1);
+    assert.deepEqual([...new Set(found.map(([name]) => name))].sort(), names.toSorted());
+    for (const [at, name] of names.entries()) {
+      for (const below of layers.folders[name] ?? []) {
+        assert.ok(names.slice(0, at).includes(below), `${below} must stand before ${name}`);
+      }
+    }
+    for (const file of files) {
+      for (const target of importsOf(readFileSync(file, "utf8"))) {
+        const imported = fileOf(file, target);
+        if (imported === undefined) continue;
+        const known = mayImportInside(`src/${folder}/`, layers, file, imported);
+        assert.ok(known, `${file} may not import ${imported}`);
+      }
+    }
+  });
+}
+
+/** Whether the layers of a folder allow an import; they say nothing about files outside of that folder. */
+function mayImportInside(
+  folder: string,
+  { shared, folders }: Layers,
+  file: string,
+  imported: string,
+): boolean {
+  if (!file.startsWith(folder) || !imported.startsWith(folder)) return true;
+  const [from = "", ...fromRest] = file.slice(folder.length).split("/");
+  const [to = "", ...toRest] = imported.slice(folder.length).split("/");
+  if (fromRest.length === 0) return !shared.includes(from) || shared.includes(to);
+  if (toRest.length === 0) return shared.includes(to);
+  return from === to || (folders[from]?.includes(to) ?? false);
+}
+
+test("imports against the layers of a room are found", () => {
+  const layers = { shared: ["words.ts"], folders: { low: [], high: ["low"] } };
+  const allowed = (file: string, imported: string) =>
+    mayImportInside("src/room/", layers, `src/room/${file}`, `src/room/${imported}`);
+  assert.equal(allowed("high/a.ts", "low/inner/b.ts"), true);
+  assert.equal(allowed("low/b.ts", "high/a.ts"), false);
+  assert.equal(allowed("low/b.ts", "words.ts"), true);
+  assert.equal(allowed("low/b.ts", "front.ts"), false);
+  assert.equal(allowed("words.ts", "low/b.ts"), false);
+  assert.equal(allowed("front.ts", "high/a.ts"), true);
+});
+
+test("no circle of imports, type-only ones included", () => {
+  const circles = circlesIn(files.map((file) => [file, readFileSync(file, "utf8")] as const));
+  assert.deepEqual(circles, []);
+});
+
+test("circles of imports are found", () => {
+  assert.deepEqual(
+    circlesIn([
+      ["src/a/one.ts", 'import type { Two } from "./inner/two.ts";'],
+      ["src/a/inner/two.ts", 'import { three } from "#b/three.ts";'],
+      ["src/b/three.ts", 'export const load = () => import("#a/one.ts");'],
+      ["src/b/four.ts", 'import { three } from "./three.ts";'],
+    ]),
+    [["src/a/inner/two.ts", "src/a/one.ts", "src/b/three.ts"]],
+  );
+});
+
+test(`no folder has more than ${MOST_FILES} source files beside each other`, () => {
+  const counts = new Map<string, number>();
+  for (const file of globSync("{src,test/kit,test/bench}/**/*.{ts,js,py,go}")) {
+    const folder = dirname(file);
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  assert.ok(counts.size > 0, "no folder was found");
+  const tooLarge = [...counts].filter(
+    ([folder, count]) =>
+      count > MOST_FILES && !ONE_FILE_PER_ENTRY.some((pattern) => pattern.test(folder)),
+  );
+  assert.deepEqual(tooLarge, []);
+});
+
 test("no module keeps state: two agents can live in one process", () => {
   const parsed = files
-    .filter((file) => !file.startsWith("src/wire/gen/"))
+    .filter((file) => !file.startsWith("src/wire/protobuf/gen/"))
     .map((file) => parse(file, readFileSync(file, "utf8")));
   const known = readonlyTypes(parsed);
   const found = parsed.flatMap((file) =>
@@ -115,7 +300,8 @@ test("no module keeps state: two agents can live in one process", () => {
     found.filter((_, at) => !((named[at] ?? "") in SHARED)),
     [],
   );
-  for (const name of Object.keys(SHARED)) assert.ok(named.includes(name), `${name} is no more`);
+  for (const name of Object.keys(SHARED))
+    assert.ok(named.includes(name), `${name} no longer exists`);
 });
 
 const DECLARED = `
@@ -154,7 +340,7 @@ for (const bad of [
     assert.equal(moduleState(file, new Set()).length, 1);
   });
 
-test("what nobody can change is no state", () => {
+test("values that cannot change are not state", () => {
   const fine = `${DECLARED}
     const a = 1, b = "x", c = /x/, d = () => new Map(), e = Symbol("e");
     const f = new TextDecoder(), g = new Uint8Array(0), h = Object.freeze({ a: [] });

@@ -1,4 +1,4 @@
-// The committed reference pages say what the code does now.
+// The generated pages in `docs/` are up to date.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { PAGES } from "./tools/docs.ts";
 
 for (const [file, text] of Object.entries(PAGES)) {
-  test(`docs/${file} is what \`make docs\` writes`, () => {
+  test(`docs/${file} is up to date with \`make docs\``, () => {
     assert.equal(readFileSync(join(import.meta.dirname, "../docs", file), "utf8"), text());
   });
 }

@@ -1,10 +1,10 @@
-// The guard against left-over handles fails when there is one.
+// The guard against open handles fails a test file that leaves one open.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { child } from "./kit/child.ts";
 import { folderOf } from "./kit/folder.ts";
+import { child } from "./kit/servers/child.ts";
 
 const GUARD = join(import.meta.dirname, "kit/handles.ts");
 
@@ -14,7 +14,7 @@ import { createServer } from "node:http";
 test("t", async () => { ${body} });`;
 }
 
-test("a test file that leaves a server open fails and says so; one that does not passes", async (t) => {
+test("a test file that leaves a server open fails, and one that closes it passes", async (t) => {
   const folder = folderOf(t, {
     "leaks.test.mjs": file("createServer().listen(0);"),
     "clean.test.mjs": file(

@@ -1,18 +1,18 @@
-// The demo: a service, Sluice and real Envoy on this machine, traffic of a few users, and a policy that is
-// edited while it runs. Everything that it starts it stops again.
+// `make demo`: a service, Sluice and a real Envoy on this machine, traffic of a few users, and a policy that is edited
+// meanwhile. It stops every process that it starts.
 
 import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { DemoError, main, Stage, say, wholeNumber } from "./stage.ts";
+import { DemoError, DemoProcesses, main, print, wholeNumber } from "./processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
 interface User {
   readonly name: string;
-  /** The header `x-user`; undefined sends none. */
+  /** Value of the header `x-user`; undefined sends no such header. */
   readonly header: string | undefined;
   readonly path: string;
   readonly perSecond: number;
@@ -23,14 +23,14 @@ const USERS: readonly User[] = [
   { name: "bob", header: "bob", path: "/page", perSecond: 3 },
   { name: "carl", header: "carl", path: "/page", perSecond: 8 },
   { name: "dora", header: "dora", path: "/checkout/1", perSecond: 2 },
-  { name: "nobody", header: undefined, path: "/checkout/1", perSecond: 1 },
+  { name: "guest", header: undefined, path: "/checkout/1", perSecond: 1 },
 ];
 const SERVICE = "deploy/demo/upstream.ts";
-/** At two a second a third order comes while two are under way. */
+/** Duration of an order: at two orders a second, the third one arrives while two are in progress. */
 const ORDER_MS = "1200";
 const STATUSES = [200, 429, 503, 401] as const;
 
-/** What the edit makes of per-user.yaml: text there, text instead. */
+/** The edit of per-user.yaml: pairs of old and new text. */
 const EDITS = [
   [
     "bucket_capacity: { constant_signal: { value: 5 } }",
@@ -42,29 +42,31 @@ const EDITS = [
   ],
 ] as const;
 
-/** Counts of one user by status; 0 is a request that got no answer. */
+/** Number of replies to one user by status; 0 stands for no reply. */
 type Counts = Map<number, number>;
 
 class Demo {
-  readonly #stage: Stage;
+  readonly #processes: DemoProcesses;
   readonly #policies: string;
   readonly #counts = new Map<User, Counts>(USERS.map((user) => [user, new Map()]));
   readonly #agent = new Agent({ keepAlive: true });
   #rows = 0;
 
-  constructor(stage: Stage) {
-    this.#stage = stage;
-    this.#policies = join(stage.folder, "policies");
+  constructor(processes: DemoProcesses) {
+    this.#processes = processes;
+    this.#policies = join(processes.folder, "policies");
   }
 
   async run(seconds: number): Promise<void> {
-    const stage = this.#stage;
+    const processes = this.#processes;
     cpSync(join(ROOT, "deploy/policies"), this.#policies, { recursive: true });
-    say("Starting a service, Sluice and Envoy.");
-    await stage.start({ policies: this.#policies, service: [SERVICE, ORDER_MS] });
-    say(`Envoy   ${stage.url("Envoy")}  (in front of the service; ask it yourself)`);
-    say(`Sluice  ${stage.url("Sluice")}  (/v1/status, /metrics)`);
-    say(`Policies, yours to edit while this runs: ${this.#policies}\n`);
+    print("Starting a service, Sluice and Envoy.");
+    await processes.start({ policies: this.#policies, service: [SERVICE, ORDER_MS] });
+    print(
+      `Envoy   ${processes.url("Envoy")}  (in front of the service; send it requests yourself)`,
+    );
+    print(`Sluice  ${processes.url("Sluice")}  (/v1/status, /metrics)`);
+    print(`Policies, which you may edit while this runs: ${this.#policies}\n`);
     try {
       await this.#drive(seconds);
     } finally {
@@ -73,8 +75,10 @@ class Demo {
   }
 
   async #drive(seconds: number): Promise<void> {
-    const signal = this.#stage.stop;
-    const traffic = USERS.map((user) => setInterval(() => this.#ask(user), 1_000 / user.perSecond));
+    const signal = this.#processes.stop;
+    const traffic = USERS.map((user) =>
+      setInterval(() => this.#send(user), 1_000 / user.perSecond),
+    );
     signal.addEventListener("abort", () => traffic.forEach(clearInterval), { once: true });
     const half = Math.ceil(seconds / 2);
     try {
@@ -88,27 +92,27 @@ class Demo {
     }
   }
 
-  #ask(user: User): void {
+  #send(user: User): void {
     const counts = this.#counts.get(user);
     const count = (status: number) => counts?.set(status, (counts.get(status) ?? 0) + 1);
-    const asking = request({
+    const call = request({
       agent: this.#agent,
       host: "127.0.0.1",
-      port: this.#stage.port("Envoy"),
+      port: this.#processes.port("Envoy"),
       path: user.path,
       headers: user.header === undefined ? {} : { "x-user": user.header },
     });
-    asking.on("response", (reply) => {
+    call.on("response", (reply) => {
       count(reply.statusCode ?? 0);
       reply.resume();
     });
-    asking.on("error", () => this.#stage.stop.aborted || count(0));
-    asking.end();
+    call.on("error", () => this.#processes.stop.aborted || count(0));
+    call.end();
   }
 
-  /** On a terminal the table stays in place, elsewhere each one follows the last. */
+  /** Prints the table. On a terminal it replaces the one before. */
   #draw(second: number): void {
-    const header = ["user", "asks", "sent", ...STATUSES.map(String), "other"];
+    const header = ["user", "requests", "sent", ...STATUSES.map(String), "other"];
     const lines = USERS.map((user) => {
       const counts = this.#counts.get(user) ?? new Map<number, number>();
       const sent = [...counts.values()].reduce((sum, count) => sum + count, 0);
@@ -133,12 +137,13 @@ class Demo {
     const file = join(this.#policies, "per-user.yaml");
     let text = readFileSync(file, "utf8");
     for (const [from, to] of EDITS) {
-      if (!text.includes(from)) throw new DemoError(`${file} was edited: wanted "${from}" in it`);
+      if (!text.includes(from))
+        throw new DemoError(`${file} was edited: it must contain "${from}"`);
       text = text.replace(from, to);
     }
     writeFileSync(file, text);
-    say("Edited per-user.yaml: bursts of 10 instead of 5, 5 requests a second instead of 1.\n");
-    // What has been said stays on the screen.
+    print("Edited per-user.yaml: bursts of 10 instead of 5, 5 requests a second instead of 1.\n");
+    // The next table must not overwrite this line.
     this.#rows = 0;
   }
 }
@@ -151,6 +156,6 @@ await main("demo", async () => {
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 2, 3_600);
-  const stage = new Stage(wholeNumber("shift", values.shift, 0, 50_000));
-  await stage.run(() => new Demo(stage).run(seconds));
+  const processes = new DemoProcesses(wholeNumber("shift", values.shift, 0, 50_000));
+  await processes.run(() => new Demo(processes).run(seconds));
 });

@@ -1,73 +1,76 @@
-// Callers that do not wait for each other: requests come at random times at a given rate, however slow the
-// answers are. And what came of them.
+// Sends requests at random times at a given mean rate, however slow the answers are, and counts their outcomes.
 
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Tally {
   sent: number;
-  /** Answered well within the time that a caller is patient. */
+  /** Answered with 200 in time. */
   good: number;
-  /** Answered well, but later. */
+  /** Answered with 200, but too late. */
   late: number;
-  /** 429: turned away by the policy. */
+  /** 429: rejected by the policy. */
   refused: number;
-  /** Anything else: the service gave up, or there was no answer. */
+  /** Any other status, or no answer. */
   failed: number;
-  /** Of all that were answered well, ms, in the order of their answers. */
+  /** Latencies of all answers with 200, in ms, in the order of arrival. */
   readonly latencies: number[];
 }
 
 export const newTally = (): Tally => ({
-  ...{ sent: 0, good: 0, late: 0, refused: 0, failed: 0 },
+  sent: 0,
+  good: 0,
+  late: 0,
+  refused: 0,
+  failed: 0,
   latencies: [],
 });
 
-/** The `q`-th quantile, by nearest rank; undefined of nothing. */
+/** The quantile `q` (0 to 1), by nearest rank; undefined without values. */
 export function quantile(q: number, values: readonly number[]): number | undefined {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)];
 }
 
-/** How often requests that fell due are looked for, ms. */
+/** Interval at which requests that are due are sent. */
 const STEP_MS = 5;
 
 export class Load {
   readonly #url: string;
-  readonly #patienceMs: number;
+  readonly #goodMs: number;
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1_000 });
 
-  constructor(url: string, patienceMs: number) {
+  constructor(url: string, goodMs: number) {
     this.#url = url;
-    this.#patienceMs = patienceMs;
+    this.#goodMs = goodMs;
   }
 
-  /** Asks so often for so long. `answered` is resolved when nobody waits any more. */
+  /** Sends requests for `ms` milliseconds. `answered` resolves when all of them have been answered. */
   async run(
     perSecond: number,
     ms: number,
     tally: Tally,
     signal: AbortSignal,
   ): Promise<{ readonly answered: Promise<unknown> }> {
-    const asked: Promise<void>[] = [];
+    const calls: Promise<void>[] = [];
     const started = performance.now();
     let due = started + gap(perSecond);
     for (let now = started; now < started + ms && !signal.aborted; now = performance.now()) {
-      for (; due <= now; due += gap(perSecond)) asked.push(this.#ask(tally));
+      for (; due <= now; due += gap(perSecond)) calls.push(this.#send(tally));
       await sleep(STEP_MS);
     }
-    return { answered: Promise.all(asked) };
+    return { answered: Promise.all(calls) };
   }
 
   close(): void {
     this.#agent.destroy();
   }
 
-  #ask(tally: Tally): Promise<void> {
+  #send(tally: Tally): Promise<void> {
     tally.sent++;
     const started = performance.now();
     return new Promise((resolve) => {
-      const asked = request(this.#url, { agent: this.#agent }, (reply) => {
+      const call = request(this.#url, { agent: this.#agent }, (reply) => {
         reply.resume();
         reply.once("end", () => {
           this.#count(tally, reply.statusCode ?? 0, performance.now() - started);
@@ -75,11 +78,11 @@ export class Load {
         });
         reply.once("error", resolve);
       });
-      asked.once("error", () => {
+      call.once("error", () => {
         tally.failed++;
         resolve();
       });
-      asked.end();
+      call.end();
     });
   }
 
@@ -88,13 +91,13 @@ export class Load {
     else if (status !== 200) tally.failed++;
     else {
       tally.latencies.push(ms);
-      if (ms <= this.#patienceMs) tally.good++;
+      if (ms <= this.#goodMs) tally.good++;
       else tally.late++;
     }
   }
 }
 
-/** Time to the next of requests that come independently, ms. */
+/** Time to the next request of a Poisson process, in ms. */
 function gap(perSecond: number): number {
   return (-Math.log(1 - Math.random()) * 1_000) / perSecond;
 }

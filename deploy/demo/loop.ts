@@ -1,29 +1,29 @@
-// `make demo-loop`: a service that slows down under load, behind real Envoy and Sluice. The same overload
-// comes twice: without a policy, and with one that finds the rate that the service can bear, by the latency
-// that it measures. Everything that is started is stopped again.
+// `make demo-loop`: a service that slows down under load, behind a real Envoy and Sluice. The same overload comes
+// twice: without a policy, and with one that measures the latency and finds the rate that the service can sustain. It
+// stops every process that it starts.
 
 import { cpSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { prometheus } from "../../test/tools/install.ts";
+import { prometheus } from "../tools/install.ts";
 import { Load, newTally, quantile, type Tally } from "./load.ts";
-import { main, Stage, say, wholeNumber } from "./stage.ts";
+import { DemoProcesses, main, print, wholeNumber } from "./processes.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const POLICY = "adaptive-rate.yaml";
 
-/** 4 at once, 40 ms each: 100 a second. */
+/** Four requests at once, 40 ms each: 100 per second. The queue holds 100. */
 const SERVICE = ["deploy/demo/slow-service.ts", "4", "40", "100"] as const;
 const USUAL = 60;
 const OVERLOAD = 250;
-/** A caller who waits longer has gone elsewhere: what comes later is no good. */
-const PATIENCE_MS = 300;
+/** Goodput counts answers within this time: a caller who has waited longer has gone. */
+const GOOD_MS = 300;
 
 interface Phase {
   readonly name: string;
   readonly perSecond: number;
-  /** Parts of the whole. */
+  /** Length of the phase, as a part of the sum of all shares. */
   readonly share: number;
 }
 
@@ -49,68 +49,75 @@ function line(cells: readonly string[]): string {
   return cells.map((cell, at) => (at === 0 ? cell.padEnd(16) : cell.padStart(9))).join("");
 }
 
-/** One overload from beginning to end, as a table that grows. */
-async function play(stage: Stage, title: string, seconds: number): Promise<void> {
-  say(`\n${title}\n${line(COLUMNS)}`);
-  const load = new Load(`${stage.url("Envoy")}/`, PATIENCE_MS);
+/** Plays one overload from beginning to end and prints a row for each phase. */
+async function play(processes: DemoProcesses, title: string, seconds: number): Promise<void> {
+  print(`\n${title}\n${line(COLUMNS)}`);
+  const load = new Load(`${processes.url("Envoy")}/`, GOOD_MS);
   try {
-    let told = Promise.resolve();
+    let printed = Promise.resolve();
     for (const phase of PHASES) {
       const tally = newTally();
       const ms = (seconds * 1_000 * phase.share) / SHARES;
-      const { answered } = await load.run(phase.perSecond, ms, tally, stage.stop);
-      stage.stop.throwIfAborted();
-      // Those who still wait belong to the phase in which they asked.
-      told = told.then(() => answered).then(() => say(row(phase, tally, seconds)));
+      const { answered } = await load.run(phase.perSecond, ms, tally, processes.stop);
+      processes.stop.throwIfAborted();
+      // Requests that still wait count in the phase in which they were sent.
+      printed = printed.then(() => answered).then(() => print(row(phase, tally, seconds)));
     }
-    await told;
+    await printed;
   } finally {
     load.close();
   }
 }
 
-/** A metrics server that reads Sluice's page every second, and answers the policy's queries instead of Sluice. */
-async function startPrometheus(stage: Stage): Promise<void> {
+/** Starts a Prometheus that scrapes Sluice every second and answers the policy's queries instead of Sluice. */
+async function startPrometheus(processes: DemoProcesses): Promise<void> {
   const binary = prometheus();
-  await stage.mustBeFree("Prometheus");
-  const config = join(stage.folder, "prometheus.yaml");
-  const target = `127.0.0.1:${stage.port("Sluice")}`;
+  await processes.mustBeFree("Prometheus");
+  const config = join(processes.folder, "prometheus.yaml");
+  const target = `127.0.0.1:${processes.port("Sluice")}`;
   writeFileSync(
     config,
     `scrape_configs: [{ job_name: sluice, scrape_interval: 1s, static_configs: [{ targets: ["${target}"] }] }]\n`,
   );
-  await stage.spawn("Prometheus", binary, [
-    ...["--config.file", config, "--storage.tsdb.path", join(stage.folder, "prometheus")],
-    ...["--web.listen-address", `127.0.0.1:${stage.port("Prometheus")}`],
+  await processes.spawn("Prometheus", binary, [
+    "--config.file",
+    config,
+    "--storage.tsdb.path",
+    join(processes.folder, "prometheus"),
+    "--web.listen-address",
+    `127.0.0.1:${processes.port("Prometheus")}`,
   ]);
-  await stage.answers(`${stage.url("Prometheus")}/-/ready`);
+  await processes.answers(`${processes.url("Prometheus")}/-/ready`);
 }
 
 interface Choice {
-  /** Of one overload from beginning to end. */
+  /** Length of one overload from beginning to end. */
   readonly seconds: number;
-  /** A real metrics server stands beside. */
+  /** Run a real Prometheus too. */
   readonly server: boolean;
   readonly policyOnly: boolean;
 }
 
-async function demo(stage: Stage, { seconds, server, policyOnly }: Choice): Promise<void> {
-  const policies = join(stage.folder, "policies");
+async function demo(
+  processes: DemoProcesses,
+  { seconds, server, policyOnly }: Choice,
+): Promise<void> {
+  const policies = join(processes.folder, "policies");
   mkdirSync(policies);
-  say(`Starting a service, Sluice, Envoy${server ? " and Prometheus" : ""}.`);
-  if (server) await startPrometheus(stage);
-  const env = server ? { SVC_CONTROLLER_PROMETHEUS_ADDRESS: stage.url("Prometheus") } : {};
-  await stage.start({ policies, service: SERVICE, env });
-  say(`The service answers 100 requests a second, each in 40 ms. ${USUAL} a second come,`);
-  say(
-    `and ${OVERLOAD} during the overload. An answer after more than ${PATIENCE_MS} ms is no good.`,
+  print(`Starting a service, Sluice, Envoy${server ? " and Prometheus" : ""}.`);
+  if (server) await startPrometheus(processes);
+  const env = server ? { SVC_CONTROLLER_PROMETHEUS_ADDRESS: processes.url("Prometheus") } : {};
+  await processes.start({ policies, service: SERVICE, env });
+  print(`The service can answer 100 requests a second, each in 40 ms. ${USUAL} a second arrive,`);
+  print(
+    `and ${OVERLOAD} during the overload. An answer after more than ${GOOD_MS} ms is too late.`,
   );
-  say("Goodput, refusals and what came late or failed are per second.");
-  if (!policyOnly) await play(stage, "Without a policy", seconds);
+  print("All columns but p95 are requests per second.");
+  if (!policyOnly) await play(processes, "Without a policy", seconds);
   cpSync(join(ROOT, "deploy/policies-loop", POLICY), join(policies, POLICY));
-  // The file is found, compiled and its first decision made.
-  await sleep(3_000, undefined, { signal: stage.stop });
-  await play(stage, `With ${POLICY}`, seconds);
+  // Until the file is found and compiled, and its first decision is in force.
+  await sleep(3_000, undefined, { signal: processes.stop });
+  await play(processes, `With ${POLICY}`, seconds);
 }
 
 await main("demo-loop", async () => {
@@ -123,8 +130,8 @@ await main("demo-loop", async () => {
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 8, 600);
-  const stage = new Stage(wholeNumber("shift", values.shift, 0, 50_000));
-  await stage.run(() =>
-    demo(stage, { seconds, server: values.prometheus, policyOnly: values["policy-only"] }),
+  const processes = new DemoProcesses(wholeNumber("shift", values.shift, 0, 50_000));
+  await processes.run(() =>
+    demo(processes, { seconds, server: values.prometheus, policyOnly: values["policy-only"] }),
   );
 });

@@ -1,5 +1,5 @@
-// A service as services are: so many requests are worked on at once, the others wait their turn. Near its
-// capacity it is as quick as ever; a little beyond, everybody waits for the whole queue.
+// A service with a limited number of servers and a queue. Near its capacity it is as fast as ever; slightly beyond it,
+// every request waits for the whole queue.
 //
 //   node slow-service.ts PORT [SERVERS [MS [QUEUE]]]   capacity: SERVERS * 1000 / MS a second
 

@@ -1,7 +1,6 @@
-// The service behind the demo's Envoy: says back what reached it, as JSON, so that one sees what the proxy
-// and the agent did to a request.
+// The service behind the demo's Envoy: echoes each request as JSON, which shows how the proxy and the agent changed it.
 //
-//   node upstream.ts PORT [MS]   orders (`/checkout/…`) take so long
+//   node upstream.ts PORT [MS]   orders (`/checkout/…`) take MS milliseconds
 
 import { createServer } from "node:http";
 
@@ -14,9 +13,9 @@ const server = createServer((request, response) => {
   request.on("end", () => {
     const body = Buffer.concat(chunks).toString();
     response.setHeader("content-type", "application/json");
-    const said = `${JSON.stringify({ method, url, httpVersion, headers, body })}\n`;
-    if (orderMs > 0 && url?.startsWith("/checkout/")) setTimeout(() => response.end(said), orderMs);
-    else response.end(said);
+    const echo = `${JSON.stringify({ method, url, httpVersion, headers, body })}\n`;
+    if (orderMs > 0 && url?.startsWith("/checkout/")) setTimeout(() => response.end(echo), orderMs);
+    else response.end(echo);
   });
 });
 

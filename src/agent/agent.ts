@@ -1,82 +1,60 @@
-// The agent: what follows the store, judges flows and stands behind the port, joined and started in order.
-// Nothing is decided here.
+// The agent as a part of a process: it follows the rules in the store, judges flows by them, and serves checks. This
+// file only joins those parts and starts them in order.
 
-import type { Chance } from "#base/chance.ts";
-import type { Clock } from "#base/clock.ts";
+import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import type { Fault } from "#base/fault.ts";
-import type { Scope } from "#base/scope.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import { mindOf } from "#flow/mind.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
+import { inventoryOf } from "#flow/inventory.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import type { Health } from "#host/health.ts";
-import type { Port } from "#serve/port.ts";
-import type { Store } from "#store/store.ts";
-import { AccessLog } from "#telemetry/access-log.ts";
-import { FlowMetrics } from "#telemetry/flow-metrics.ts";
-import { FluxMeters } from "#telemetry/flux-meter.ts";
-import type { Log } from "#telemetry/log.ts";
-import type { Metrics } from "#telemetry/metrics.ts";
-import { ServerMetrics } from "#telemetry/server-metrics.ts";
+import type { ProcessPart } from "#process/ports.ts";
+import type { SluiceProcess } from "#process/process.ts";
+import { AccessLog } from "#telemetry/flows/access-log.ts";
+import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
+import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { follow } from "./follow.ts";
-import { type Guests, openDebugPort, openMainPort } from "./ports.ts";
+import { forwardingRoutes } from "./gateway.ts";
 
-export interface AgentOptions {
-  readonly config: AgentConfig;
-  /** True when a person chose the debug port: then it must be had. */
-  readonly debugPortChosen: boolean;
-  readonly store: Store;
-  readonly log: Log;
-  readonly metrics: Metrics;
-  readonly health: Health;
-  readonly scope: Scope;
-  readonly clock: Clock;
-  readonly chance: Chance;
-  readonly argv: readonly string[];
-  /** What others who live in this process show on its main port. */
-  readonly guests?: Guests;
-  /** Something essential broke while serving. */
-  fail(message: string, cause?: unknown): void;
-}
-
-export interface Agent {
-  readonly port: Port;
-  /** Address of the debug port, or undefined where there is none. */
-  readonly debugAddress: string | undefined;
+export interface Agent extends ProcessPart {
+  /** The rules in force. */
   readonly book: Rulebook;
 }
 
-/** Starts an agent; when this returns it judges by the store's rules and accepts calls. */
-export async function startAgent(options: AgentOptions): Promise<Agent> {
-  const { config, metrics, health, scope, clock, chance } = options;
-  const decisions = new FlowMetrics(config.agent_info);
-  const traffic = new ServerMetrics(config.server);
+/** Starts an agent. When it returns, the rules that the store holds are in force. */
+export async function startAgent(process: SluiceProcess, config: AgentConfig): Promise<Agent> {
+  const { metrics, clock, chance } = process;
+  const flowMetrics = new FlowMetrics(config.agent_info);
   const fluxMeters = new FluxMeters();
-  for (const source of [decisions, traffic, fluxMeters]) metrics.add(source);
-  const world = { clock, chance, observer: decisions, maxKeys: config.flow_control.max_keys };
-  const book = new Rulebook(config.agent_info.agent_group, world);
-  await followStore(options, book, () => {
-    decisions.keep(keptOf(book));
-    fluxMeters.keep([...book.rules.values()].filter((rule) => rule.kind === "flux_meter"));
+  metrics.add(flowMetrics);
+  metrics.add(fluxMeters);
+  const context = { clock, chance, observer: flowMetrics, maxKeys: config.flow_control.max_keys };
+  const book = new Rulebook(config.agent_info.agent_group, context);
+  await followStore(process, config, book, () => {
+    const inventory = inventoryOf(book);
+    flowMetrics.keep(inventory);
+    fluxMeters.keep(inventory.fluxMeters);
   });
-  const mind = mindOf(book, world);
-  const logs = new AccessLog(fluxMeters, (slots) => void mind.end(slots));
-  metrics.add(logs);
-  // First up and last down: what happens while the main port drains can still be seen.
-  const debug = await openDebugPort({ ...options, meter: traffic });
-  if (debug !== undefined) scope.add("debug port", () => debug.cut());
-  const main = await openMainPort({ ...options, mind, logs, meter: traffic });
-  scope.add("port", (speed) => {
-    health.enter("stopping");
-    return speed === "cut" ? main.cut() : main.drain();
-  });
-  health.enter("running");
-  return { port: main, debugAddress: debug?.address, book };
+  const controller = createFlowController(book, context);
+  const accessLog = new AccessLog(fluxMeters, (slots) => void controller.end(slots));
+  metrics.add(accessLog);
+  const checkContext = createOperationContext(controller, NO_SERVICES, chance);
+  return {
+    book,
+    services: grpcServices(checkContext, accessLog),
+    routes: (await forwardingRoutes(process, config.server)) ?? httpRoutes(checkContext),
+  };
 }
 
-/** `swapped` is called in the turn in which another plan came into force; new numbers alone change none. */
-async function followStore(options: AgentOptions, book: Rulebook, swapped: () => void) {
-  const { config, store, health, scope, fail } = options;
-  const log = options.log.child("rules");
+/** `planChanged` is called synchronously when another plan comes into force; new numbers alone change no plan. */
+async function followStore(
+  process: SluiceProcess,
+  config: AgentConfig,
+  book: Rulebook,
+  planChanged: () => void,
+): Promise<void> {
+  const { store, health, scope, fail } = process;
+  const log = process.log.child("rules");
   const status = health.component("rules");
   const stop = new AbortController();
   let plan: Rulebook["plan"] | undefined;
@@ -85,15 +63,19 @@ async function followStore(options: AgentOptions, book: Rulebook, swapped: () =>
     group: config.agent_info.agent_group,
     book,
     signal: stop.signal,
-    applied(revision, { refused, notRun, fresh }) {
-      if (book.plan !== plan) swapped();
+    applied(revision, { refused, partial, added }) {
+      if (book.plan !== plan) planChanged();
       plan = book.plan;
       for (const [key, fault] of refused) {
-        if (!fresh.has(key)) continue;
+        if (!added.has(key)) continue;
         log.error({ revision }, `rule refused, its predecessor stays: ${key}: ${fault.message}`);
       }
-      for (const [key, part] of notRun) {
-        if (fresh.has(key)) log.warn({ revision }, `in force without a part: ${key}: ${part}`);
+      for (const [key, part] of partial) {
+        if (added.has(key))
+          log.warn(
+            { revision },
+            `in force except for a part that this version does not run: ${key}: ${part}`,
+          );
       }
       const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
       if (lines.length > 0) status.fail(`rules refused: ${lines.join("; ")}`);
@@ -109,14 +91,4 @@ async function followStore(options: AgentOptions, book: Rulebook, swapped: () =>
     (thrown: Fault) => fail("following the store failed", thrown),
   );
   await ready;
-}
-
-/** What metrics keep series for: the components of the plan in force. */
-function keptOf(book: Rulebook) {
-  const points = [...book.plan.points.values()];
-  const components = points.flatMap(({ limiters }) => limiters.map(({ component }) => component));
-  const classifiers = [...book.rules.values()].flatMap((rule) =>
-    rule.kind === "classifier" ? [{ ...rule, classifierIndex: rule.index }] : [],
-  );
-  return { components, classifiers, controlPoints: book.plan.points.keys() };
 }

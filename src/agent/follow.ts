@@ -1,40 +1,40 @@
-// Keeps the rulebook equal to the store: every batch is taken in whole, in one turn, so that no check sees
-// half of it. What cannot be read or compiled is reported and changes nothing.
+// Keeps the rulebook equal to the store. Every batch is applied whole and synchronously, so that no check sees half of
+// it. A rule that cannot be read or compiled is reported and changes nothing.
 
 import type { Fault } from "#base/fault.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
-import { agentPrefixes, readBatch } from "#store/rules.ts";
 import type { Store } from "#store/store.ts";
+import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
 
-export interface Followed {
-  /** Resolves when the first batch is in force: before it, nothing is known and nothing may be judged. */
+export interface Following {
+  /** Resolves when the first batch is in force; before that the rules are unknown and no flow may be judged. */
   readonly ready: Promise<void>;
   /** Resolves when the watch has ended. */
   readonly ended: Promise<void>;
 }
 
-/** What does not work as it is written, by key: it stands until the key is written again or goes. */
-export interface Trouble {
+/** The rules that do not work as written, by key. An entry stays until its key is written again or deleted. */
+export interface RuleFaults {
   readonly refused: ReadonlyMap<string, Fault>;
-  /** Rules that are in force without a part that agents of this version do not run. */
-  readonly notRun: ReadonlyMap<string, string>;
-  /** The keys at which the trouble came with this batch. */
-  readonly fresh: ReadonlySet<string>;
+  /** Rules that are in force except for a part that this version does not run. */
+  readonly partial: ReadonlyMap<string, string>;
+  /** The keys of entries that came with this batch. */
+  readonly added: ReadonlySet<string>;
 }
 
 export interface FollowOptions {
   readonly store: Store;
   readonly group: string;
   readonly book: Rulebook;
-  /** Called after each batch, in the turn in which it came into force. */
-  readonly applied: (revision: number, trouble: Trouble) => void;
+  /** Called after each batch, synchronously with its coming into force. */
+  readonly applied: (revision: number, faults: RuleFaults) => void;
   readonly signal: AbortSignal;
 }
 
-export function follow(options: FollowOptions): Followed {
+export function follow(options: FollowOptions): Following {
   const first = Promise.withResolvers<void>();
   const ended = followAll(options, first.resolve);
-  // A watch that ends before its first batch must not leave anybody waiting.
+  // A watch that ends before its first batch must settle `ready` too.
   ended.then(
     () => first.resolve(),
     (thrown: unknown) => first.reject(thrown),
@@ -45,28 +45,30 @@ export function follow(options: FollowOptions): Followed {
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
   const { store, group, book, applied, signal } = options;
   const refused = new Map<string, Fault>();
-  const notRun = new Map<string, string>();
+  const partial = new Map<string, string>();
   for await (const batch of store.watch(agentPrefixes(group), signal)) {
-    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(nameOf)) {
+    for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
       refused.delete(key);
-      notRun.delete(key);
+      partial.delete(key);
     }
-    const changes = readBatch(group, batch);
-    const { rules, numbers } = changes;
-    const fresh = new Set<string>();
-    const note = <T>(into: Map<string, T>, key: string, what: T): void => {
-      into.set(key, what);
-      fresh.add(key);
+    const { rules, numbers, faults, notRun } = readBatch(group, batch);
+    const added = new Set<string>();
+    const add = <T>(map: Map<string, T>, key: string, value: T): void => {
+      map.set(key, value);
+      added.add(key);
     };
-    for (const [key, fault] of changes.faults) note(refused, nameOf(key), fault);
-    for (const [key, part] of changes.notRun) note(notRun, nameOf(key), part);
-    for (const { key, fault } of book.apply({ rules, numbers })) note(refused, key, fault);
-    applied(batch.revision, { refused, notRun, fresh });
+    for (const [key, fault] of faults) add(refused, ruleKey(key), fault);
+    for (const [key, part] of notRun) add(partial, ruleKey(key), part);
+    for (const { key, fault } of book.apply({ rules, numbers })) add(refused, key, fault);
+    applied(batch.revision, { refused, partial, added });
     ready();
   }
 }
 
-/** As the rulebook names rules. Numbers that cannot be read say nothing about the rule that they are for. */
-function nameOf(key: string): string {
+/**
+ * The key of a rule in the rulebook. The key of numbers (`/decisions/…`) stays as it is: numbers that cannot be read
+ * say nothing about the rule that they belong to.
+ */
+function ruleKey(key: string): string {
   return key.replace(/^\/config\//, "");
 }

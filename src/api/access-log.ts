@@ -1,20 +1,21 @@
-// The door for access logs: OpenTelemetry's LogsService/Export, to which a proxy sends one record for each
-// request that is over.
+// OpenTelemetry's LogsService/Export, to which a proxy sends its access log: one record for each finished request.
 
-import type { UnaryHandler } from "#serve/handler.ts";
-import { type LogAttributes, readLogRecords, writeLogsReply } from "#wire/otlp-logs.ts";
+import type { UnaryHandler } from "#base/handler.ts";
+import { type LogAttributes, readLogRecords, writeLogsReply } from "#wire/protobuf/otlp-logs.ts";
 
-/** Learns from records. */
-export interface RecordTaker {
-  /** False when a record was of no use. */
-  take(record: LogAttributes): boolean;
+export interface LogRecordConsumer {
+  /** False when the record could not be used. */
+  consume(record: LogAttributes): boolean;
 }
 
-/** No record is fatal: those of no use are told to the sender, which does not send them again. */
-export function exportLogs(taker: RecordTaker): UnaryHandler {
+/**
+ * Reports unusable records as a partial success: the sender does not send those again, and the others count.
+ * @throws Fault INVALID_ARGUMENT for a message that is malformed or too large; then none of its records count
+ */
+export function exportLogs(consumer: LogRecordConsumer): UnaryHandler {
   return (message) => {
-    let refused = 0;
-    for (const record of readLogRecords(message)) if (!taker.take(record)) refused++;
-    return writeLogsReply(refused, "records without a decision that can be read");
+    let rejected = 0;
+    for (const record of readLogRecords(message)) if (!consumer.consume(record)) rejected++;
+    return writeLogsReply(rejected, "records without a readable decision");
   };
 }

@@ -1,43 +1,50 @@
-// The door for callers that describe an HTTP request themselves: CheckHTTP, in binary and in JSON.
+// FlowControlServiceHTTP/CheckHTTP, for callers that describe an HTTP request themselves: in protobuf and in JSON.
 
 import { Fault } from "#base/fault.ts";
+import type { Call, HttpHandler, UnaryHandler } from "#base/handler.ts";
 import { type Flow, Pending } from "#flow/flow.ts";
-import type { Call, HttpHandler, UnaryHandler } from "#serve/handler.ts";
+import type { HttpAnswer } from "#wire/check/http-reply.ts";
 import {
   type CheckHttpRequest,
   DescribedRequest,
   type DescribedSocket,
+  isPort,
   readCheckHttpRequest,
-} from "#wire/check-request.ts";
-import type { HttpAnswer } from "#wire/http-answer.ts";
-import { checkHttpFromJson } from "#wire/json-request.ts";
-import { andThen, answer, DECISION_ID, type Door, requireControlPoint, wait } from "./door.ts";
-import { JsonCheck } from "./json-check.ts";
-import { jsonReply } from "./json-door.ts";
-import { httpAnswer } from "./reply.ts";
-import { RequestLabels } from "./request-labels.ts";
-import { find, servicesLabel } from "./services.ts";
+} from "#wire/check/request.ts";
+import { checkHttpFromJson } from "#wire/check-json/request.ts";
+import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "./context.ts";
+import { JsonCheck } from "./fast-path/json-check.ts";
+import { servicesLabel } from "./labels/attributes.ts";
+import { RequestLabels } from "./labels/request-labels.ts";
+import { findServices } from "./labels/services.ts";
+import { httpAnswer } from "./reply/check-reply.ts";
+import { jsonReply } from "./reply/json-reply.ts";
+import { andThen, replyTo, replyWhenSettled } from "./reply/verdict.ts";
 
-/** The field rules that the message's own definition states. */
+/**
+ * The validation rules in the message's proto file, written by hand because the path is hot. `JsonCheckHttp` applies
+ * them too while it reads: a body that breaks one is not read there and ends here, where it is refused.
+ */
 function validate({ source, destination }: CheckHttpRequest): void {
   validateSocket(source, "source");
   validateSocket(destination, "destination");
 }
 
-function validateSocket(socket: DescribedSocket | undefined, what: string): void {
+function validateSocket(socket: DescribedSocket | undefined, field: string): void {
   if (socket === undefined) return;
-  if (socket.address === "") fail(`${what}.address must not be empty`);
-  if (socket.port > 65_535) fail(`${what}.port must be at most 65535`);
-  if (socket.protocol !== 0 && socket.protocol !== 1) fail(`${what}.protocol must be TCP or UDP`);
+  if (socket.address === "") refuse(`${field}.address must not be empty`);
+  if (!isPort(socket.port)) refuse(`${field}.port must be at most 65535`);
+  if (socket.protocol !== 0 && socket.protocol !== 1)
+    refuse(`${field}.protocol must be TCP or UDP`);
 }
 
-function fail(message: string): never {
+function refuse(message: string): never {
   throw new Fault("INVALID_ARGUMENT", message);
 }
 
-/** Judges a described request, whatever tongue it came in. */
+/** Judges a described request, in whichever encoding its message came. */
 function checkHttp(
-  door: Door,
+  context: OperationContext,
   message: CheckHttpRequest,
   call: Call,
 ): HttpAnswer | Promise<HttpAnswer> {
@@ -46,14 +53,14 @@ function checkHttp(
   const http = message.request ?? new DescribedRequest();
   http.source = message.source;
   http.destination = message.destination;
-  const services = find(door.lookup, message.destination?.address ?? "");
+  const services = findServices(context.serviceLookup, message.destination?.address ?? "");
   const labels = new RequestLabels(
     http,
     http.headers,
     message.request === undefined ? "none" : "described",
-    servicesLabel(find(door.lookup, message.source?.address ?? "")),
+    servicesLabel(findServices(context.serviceLookup, message.source?.address ?? "")),
     servicesLabel(services),
-    door.mind.observer,
+    context.flowController.observer,
   );
   const flow: Flow = {
     controlPoint: message.controlPoint,
@@ -65,44 +72,46 @@ function checkHttp(
     expectEnd: message.expectEnd,
     deadline: call.deadline,
   };
-  return answer(door.mind.judge(flow), call, (verdict) => {
-    call.reply(DECISION_ID, door.nextId());
-    return httpAnswer(flow, labels, verdict, door.shapes);
+  return replyTo(context.flowController.judge(flow), call, (verdict) => {
+    call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+    return httpAnswer(flow, labels, verdict, context.labelNames);
   });
 }
 
-export function checkHttpBinary(door: Door): UnaryHandler {
+export function checkHttpBinary(context: OperationContext): UnaryHandler {
   return (message, call) =>
-    andThen(checkHttp(door, readCheckHttpRequest(message, door.names), call), (made) =>
-      door.proto.writeCheckHttp(made),
+    andThen(checkHttp(context, readCheckHttpRequest(message, context.headerNames), call), (reply) =>
+      context.protobufWriter.writeCheckHttp(reply),
     );
 }
 
-export function checkHttpJson(door: Door): HttpHandler {
+export function checkHttpJson(context: OperationContext): HttpHandler {
   let spare: JsonCheck | undefined;
   return ({ body }, call) => {
-    const check = spare ?? new JsonCheck(door);
-    // Whatever throws or waits on the way: nobody else gets this one.
+    const check = spare ?? new JsonCheck(context);
+    // A check that throws or waits is not reused: the next request gets another.
     spare = undefined;
     if (!check.begin(body, call)) {
       spare = check;
-      return checkHttpParsed(door, body, call);
+      return checkHttpParsed(context, body, call);
     }
-    const judged = door.mind.judge(check);
+    const judged = context.flowController.judge(check);
     if (judged instanceof Pending) {
-      check.http.keep();
-      return wait(judged, call.signal(), (verdict) => jsonReply(check.reply(verdict, call, false)));
+      check.http.copyBytes();
+      return replyWhenSettled(judged, call.signal(), (verdict) =>
+        jsonReply(check.reply(verdict, call, false)),
+      );
     }
     const reply = jsonReply(check.reply(judged, call, call.copiesReply === true));
-    check.http.release();
+    check.http.releaseBytes();
     spare = check;
     return reply;
   };
 }
 
-/** The same of a body in whatever form. */
-function checkHttpParsed(door: Door, body: Uint8Array, call: Call) {
-  return andThen(checkHttp(door, checkHttpFromJson(body, door.names), call), (made) =>
-    jsonReply(door.json.checkHttp(made)),
+/** The slower way, for bodies of any valid form: parses them into objects. */
+function checkHttpParsed(context: OperationContext, body: Uint8Array, call: Call) {
+  return andThen(checkHttp(context, checkHttpFromJson(body, context.headerNames), call), (reply) =>
+    jsonReply(context.jsonWriter.checkHttp(reply)),
   );
 }

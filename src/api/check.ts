@@ -1,18 +1,20 @@
-// The door for code that knows its labels itself: the SDKs' Check, in binary and in JSON.
+// FlowControlService/Check, for callers that know their labels themselves, such as the SDKs: in protobuf and in
+// JSON.
 
+import type { Call, HttpHandler, UnaryHandler } from "#base/handler.ts";
 import type { Flow } from "#flow/flow.ts";
-import type { LabelKey, LabelSource, LabelVisitor, Origin } from "#flow/label.ts";
-import type { Call, HttpHandler, UnaryHandler } from "#serve/handler.ts";
-import { type CacheLookup, type CheckRequest, readCheckRequest } from "#wire/check-request.ts";
-import type { CacheAnswer, CacheReply, CheckReply } from "#wire/check-response.ts";
-import { checkFromJson } from "#wire/json-request.ts";
-import { andThen, answer, DECISION_ID, type Door, requireControlPoint } from "./door.ts";
-import { jsonReply } from "./json-door.ts";
-import { checkReply } from "./reply.ts";
-import { findCounted } from "./services.ts";
+import type { LabelKey, LabelOrigin, LabelSource, LabelVisitor } from "#flow/label.ts";
+import { type CacheLookup, type CheckRequest, readCheckRequest } from "#wire/check/request.ts";
+import type { CacheAnswer, CacheReply, CheckReply } from "#wire/check/response.ts";
+import { checkFromJson } from "#wire/check-json/request.ts";
+import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "./context.ts";
+import { findServicesCounted } from "./labels/services.ts";
+import { checkReply } from "./reply/check-reply.ts";
+import { jsonReply } from "./reply/json-reply.ts";
+import { andThen, replyTo } from "./reply/verdict.ts";
 
-/** Labels as an SDK claims them. All go to telemetry. */
-class Claims implements LabelSource {
+/** Labels as the caller states them. All of them go to telemetry. */
+class ClaimedLabels implements LabelSource {
   readonly #labels: ReadonlyMap<string, string>;
 
   constructor(labels: ReadonlyMap<string, string>) {
@@ -23,7 +25,7 @@ class Claims implements LabelSource {
     return this.#labels.get(name);
   }
 
-  origin({ name }: LabelKey): Origin | undefined {
+  origin({ name }: LabelKey): LabelOrigin | undefined {
     return this.#labels.has(name) ? "claim" : undefined;
   }
 
@@ -34,7 +36,7 @@ class Claims implements LabelSource {
 
 const NO_CACHE: CacheAnswer = { missed: true, error: "no cache is served" };
 
-/** Callers that ask for cached values are told, key by key, that there are none. */
+/** Answers every requested cache key with a miss and an error, because there are no caches yet. */
 function cacheReply(lookup: CacheLookup | undefined): CacheReply | undefined {
   if (lookup === undefined) return undefined;
   return {
@@ -43,31 +45,43 @@ function cacheReply(lookup: CacheLookup | undefined): CacheReply | undefined {
   };
 }
 
-/** Judges a feature flow, whatever tongue it came in. */
-function check(door: Door, message: CheckRequest, call: Call): CheckReply | Promise<CheckReply> {
+/** Judges a feature flow, in whichever encoding its message came. */
+function check(
+  context: OperationContext,
+  message: CheckRequest,
+  call: Call,
+): CheckReply | Promise<CheckReply> {
   requireControlPoint(message.controlPoint);
   const flow: Flow = {
     controlPoint: message.controlPoint,
     type: "feature",
-    services: findCounted(door.lookup, call.peer, door.mind.observer),
-    labels: new Claims(message.labels),
+    services: findServicesCounted(
+      context.serviceLookup,
+      call.peer,
+      context.flowController.observer,
+    ),
+    labels: new ClaimedLabels(message.labels),
     http: undefined,
     rampMode: message.rampMode,
     expectEnd: message.expectEnd,
     deadline: call.deadline,
   };
-  return answer(door.mind.judge(flow), call, (verdict) => {
-    call.reply(DECISION_ID, door.nextId());
+  return replyTo(context.flowController.judge(flow), call, (verdict) => {
+    call.reply(DECISION_ID_HEADER, context.nextDecisionId());
     return checkReply(flow, verdict, cacheReply(message.cacheLookup));
   });
 }
 
-export function checkBinary(door: Door): UnaryHandler {
+export function checkBinary(context: OperationContext): UnaryHandler {
   return (message, call) =>
-    andThen(check(door, readCheckRequest(message), call), (reply) => door.proto.writeCheck(reply));
+    andThen(check(context, readCheckRequest(message), call), (reply) =>
+      context.protobufWriter.writeCheck(reply),
+    );
 }
 
-export function checkJson(door: Door): HttpHandler {
+export function checkJson(context: OperationContext): HttpHandler {
   return ({ body }, call) =>
-    andThen(check(door, checkFromJson(body), call), (reply) => jsonReply(door.json.check(reply)));
+    andThen(check(context, checkFromJson(body), call), (reply) =>
+      jsonReply(context.jsonWriter.check(reply)),
+    );
 }

@@ -1,25 +1,28 @@
-// The proxy's door: envoy.service.auth.v3.Authorization/Check. The hottest of all, so its request is read
-// in place and, unless a limiter has to wait, answered in the same turn.
+// envoy.service.auth.v3.Authorization/Check, which proxies call. The hottest operation: the request is read in
+// place and, unless a limiter has to wait, answered in the same turn.
 
+import type { UnaryHandler } from "#base/handler.ts";
 import { Pending } from "#flow/flow.ts";
-import type { UnaryHandler } from "#serve/handler.ts";
-import { type Door, wait } from "./door.ts";
-import { ProxyCheck } from "./proxy-check.ts";
+import type { OperationContext } from "./context.ts";
+import { ProxyCheck } from "./fast-path/proxy-check.ts";
+import { replyWhenSettled } from "./reply/verdict.ts";
 
-export function extAuthz(door: Door): UnaryHandler {
+export function extAuthz(context: OperationContext): UnaryHandler {
   let spare: ProxyCheck | undefined;
   return (message, call) => {
-    const check = spare ?? new ProxyCheck(door);
-    // Whatever throws or waits on the way: nobody else gets this one.
+    const check = spare ?? new ProxyCheck(context);
+    // A check that throws or waits is not reused: the next request gets another.
     spare = undefined;
     check.begin(message, call);
-    const judged = door.mind.judge(check);
+    const judged = context.flowController.judge(check);
     if (judged instanceof Pending) {
-      check.http.keep();
-      return wait(judged, call.signal(), (verdict) => check.reply(verdict, call, false));
+      check.http.copyBytes();
+      return replyWhenSettled(judged, call.signal(), (verdict) =>
+        check.reply(verdict, call, false),
+      );
     }
     const reply = check.reply(judged, call, call.copiesReply === true);
-    check.http.release();
+    check.http.releaseBytes();
     spare = check;
     return reply;
   };

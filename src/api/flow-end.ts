@@ -1,25 +1,28 @@
-// The door for the end of flows: gives concurrency slots back, in binary and in JSON.
+// FlowControlService/FlowEnd: returns the concurrency slots of flows that ended, in protobuf and in JSON.
 
-import type { HttpHandler, UnaryHandler } from "#serve/handler.ts";
-import { type FlowEndRequest, readFlowEndRequest } from "#wire/check-request.ts";
-import { type ReturnStatus, writeFlowEndResponse } from "#wire/check-response.ts";
-import { flowEndFromJson } from "#wire/json-request.ts";
-import { flowEndJson } from "#wire/json-response.ts";
-import { type Door, requireControlPoint } from "./door.ts";
-import { jsonReply } from "./json-door.ts";
+import type { HttpHandler, UnaryHandler } from "#base/handler.ts";
+import { type FlowEndRequest, readFlowEndRequest } from "#wire/check/request.ts";
+import { type ReturnStatus, writeFlowEndResponse } from "#wire/check/response.ts";
+import { flowEndFromJson } from "#wire/check-json/request.ts";
+import { flowEndJson } from "#wire/check-json/response.ts";
+import { type OperationContext, requireControlPoint } from "./context.ts";
+import { jsonReply } from "./reply/json-reply.ts";
 
-/** Ends every slot on its own: what one answers says nothing about the others. */
-function flowEnd({ mind }: Door, { controlPoint, refs }: FlowEndRequest): readonly ReturnStatus[] {
+/** Returns every slot independently: one that cannot be returned does not affect the others. */
+function flowEnd(
+  { flowController }: OperationContext,
+  { controlPoint, refs }: FlowEndRequest,
+): readonly ReturnStatus[] {
   requireControlPoint(controlPoint);
-  mind.observer.ended(controlPoint);
-  const returns = mind.end(refs);
+  flowController.observer.ended(controlPoint);
+  const returns = flowController.end(refs);
   return refs.map((ref, at) => ({ ref, returned: false, error: "", ...returns[at] }));
 }
 
-export function flowEndBinary(door: Door): UnaryHandler {
-  return (message) => writeFlowEndResponse(flowEnd(door, readFlowEndRequest(message)));
+export function flowEndBinary(context: OperationContext): UnaryHandler {
+  return (message) => writeFlowEndResponse(flowEnd(context, readFlowEndRequest(message)));
 }
 
-export function flowEndJsonDoor(door: Door): HttpHandler {
-  return ({ body }) => jsonReply(flowEndJson(flowEnd(door, flowEndFromJson(body))));
+export function flowEndJsonHandler(context: OperationContext): HttpHandler {
+  return ({ body }) => jsonReply(flowEndJson(flowEnd(context, flowEndFromJson(body))));
 }

@@ -1,6 +1,7 @@
-// Chance as an argument: the dice that samplers roll and that ids and seeds are made of.
+// Randomness as an argument: samplers draw from it, and ids and seeds are made from it. The real source lives in
+// `host`; tests and simulations use a seeded one.
 
-/** Uniform in [0, 1). */
+/** Returns a number drawn uniformly from [0, 1). */
 export type Chance = () => number;
 
 const HEX: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
@@ -11,18 +12,18 @@ function byte(chance: Chance): number {
   return Math.floor(chance() * 256);
 }
 
-/** A UUID of version 4 (RFC 9562 §5.4) out of sixteen rolls. */
+/** A version 4 UUID (RFC 9562 §5.4), made from sixteen draws. */
 export function uuid(chance: Chance): string {
   let text = "";
   for (let at = 0; at < 16; at++) {
     if (at === 4 || at === 6 || at === 8 || at === 10) text += "-";
-    const rolled = byte(chance);
-    text += HEX[at === 6 ? (rolled & 0x0f) | 0x40 : at === 8 ? (rolled & 0x3f) | 0x80 : rolled];
+    const drawn = byte(chance);
+    text += HEX[at === 6 ? (drawn & 0x0f) | 0x40 : at === 8 ? (drawn & 0x3f) | 0x80 : drawn];
   }
   return text;
 }
 
-/** Repeatable dice for tests and simulations: mulberry32 over a 32-bit seed. */
+/** A repeatable sequence for tests and simulations: the mulberry32 generator with a 32-bit seed. */
 export function seededChance(seed: number): Chance {
   let state = seed >>> 0;
   return () => {

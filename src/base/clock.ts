@@ -1,15 +1,15 @@
-// Time as an argument. Pure rooms take a Clock; the real one lives in `host`, tests hand in their own.
+// Time as an argument. Pure rooms take a Clock; the real one lives in `host`, and tests pass one that they control.
 
 export interface Clock {
-  /** Milliseconds on a clock that never steps back, fractions included. Limiters count on it. */
+  /** Milliseconds with fractions on a monotonic clock. Limiters use this one. */
   now(): number;
-  /** Unix milliseconds, fractions included. For timestamps in replies and logs only. */
+  /** Unix milliseconds with fractions. Only for timestamps in replies and logs. */
   wall(): number;
-  /** The same now, for who has what `wall` said a moment ago: for half of its price, and never before that. */
+  /** Current wall time, given an earlier `wall()` reading: half the cost of `wall()`, never earlier than that reading. */
   wallSince(wall: number): number;
   /**
-   * Calls `ring` once when `ms` have passed on `now`, never sooner, however many they are; at the earliest after this
-   * call has returned. The returned function takes the alarm back (idempotent).
+   * Calls `ring` once when `ms` have passed on `now`, never sooner, and never before this call has returned. `ms` may
+   * be arbitrarily large. The returned function cancels the alarm and may be called more than once.
    */
   alarm(ms: number, ring: () => void): () => void;
 }

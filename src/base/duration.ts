@@ -1,4 +1,4 @@
-// Durations as text: the protobuf-JSON form of policies (`1.5s`) and the fuller form of configuration
+// Durations as text, in two forms: that of policies, which is protobuf JSON (`1.5s`), and that of configuration
 // (`1m30s`, `100ms`). All results are milliseconds.
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -14,7 +14,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 const SECONDS = /^(-?)(\d{1,12})(?:\.(\d{1,9}))?s$/;
 const PART = /(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)/y;
 
-/** Seconds with at most nine decimals and the suffix `s`; undefined when the text is anything else. */
+/** Parses seconds with at most nine decimals and the suffix `s`. Returns undefined for any other text. */
 export function parseSeconds(text: string): number | undefined {
   const found = SECONDS.exec(text);
   if (found === null) return undefined;
@@ -23,7 +23,7 @@ export function parseSeconds(text: string): number | undefined {
   return sign === "-" ? -ms : ms;
 }
 
-/** `1h2m3.5s`, `100ms`, `0`, each with an optional sign; undefined when the text is anything else. */
+/** Parses `1h2m3.5s`, `100ms` or `0`, each with an optional sign. Returns undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   const negative = text.startsWith("-");
   const body = negative || text.startsWith("+") ? text.slice(1) : text;
@@ -40,7 +40,7 @@ export function parseDuration(text: string): number | undefined {
   return Number.isFinite(ms) ? (negative ? -ms : ms) : undefined;
 }
 
-/** The protobuf-JSON text of a length: seconds with 0, 3, 6 or 9 decimals and `s`. */
+/** A duration as protobuf JSON writes it: seconds with 0, 3, 6 or 9 decimals and `s`. */
 export function formatSeconds(ms: number): string {
   const nanos = BigInt(Math.round(Math.abs(ms) * 1e6));
   const fraction = (nanos % 1_000_000_000n).toString().padStart(9, "0");

@@ -1,7 +1,7 @@
-// The one error class of the house and its code list. Every edge turns whatever was thrown into a
-// Fault with `Fault.from` and answers with its code; the cause is for the log and is never sent.
+// The one error class of Sluice and its list of codes. Every edge turns what was thrown into a Fault with `Fault.from`
+// and answers with its code; the cause is logged and never sent.
 
-/** Canonical status codes: number on the gRPC wire and HTTP status at a JSON door. */
+/** Canonical gRPC status codes: their number in gRPC, and the HTTP status of JSON routes. */
 export const CODES = {
   OK: { number: 0, http: 200 },
   CANCELLED: { number: 1, http: 499 },
@@ -25,17 +25,17 @@ export const CODES = {
 export type Code = keyof typeof CODES;
 
 export interface FaultOptions {
-  /** What went wrong underneath. Logged, never sent to a caller. */
+  /** The underlying error. Logged, never sent to a caller. */
   readonly cause?: unknown;
-  /** HTTP status where it is sharper than the code's own (405, 413, 415, 431). */
+  /** HTTP status, where it is more specific than that of the code (405, 413, 415, 431). */
   readonly http?: number;
-  /** Extra reply headers of an HTTP door, lower case (`allow`, `retry-after`). */
+  /** Additional headers of an HTTP reply, lower case (`allow`, `retry-after`). */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
- * A failure with a code. `message` is fit to be sent: at the check doors it repeats nothing of the caller's
- * input, elsewhere at most what its author needs to find the fault, and never a secret.
+ * A failure with a code. Its `message` may be sent to callers: replies to checks repeat nothing of the caller's input,
+ * other replies repeat at most what the author of the input needs to find the mistake, and none repeats a secret.
  */
 export class Fault extends Error {
   readonly code: Code;
@@ -50,9 +50,16 @@ export class Fault extends Error {
     this.headers = options.headers ?? {};
   }
 
-  /** A Fault as it is; anything else becomes INTERNAL with a message that tells the caller nothing. */
+  /** Returns a Fault unchanged; anything else becomes INTERNAL, with a message that reveals nothing. */
   static from(thrown: unknown): Fault {
     if (thrown instanceof Fault) return thrown;
     return new Fault("INTERNAL", "internal error", { cause: thrown });
   }
+}
+
+/** The text of an operating system error, as in `EACCES: permission denied`; for any other error its message. */
+export function systemErrorText(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return "unknown";
+  // Node appends the call and the path, which the message around it names better.
+  return "syscall" in thrown ? (thrown.message.split(",", 1)[0] ?? "unknown") : thrown.message;
 }

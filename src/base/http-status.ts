@@ -1,5 +1,5 @@
-// Names and numbers of HTTP statuses as policies and check messages spell them (enum StatusCode), for rooms that
-// must not load the generated code to say `TooManyRequests`.
+// Names of HTTP statuses as policies and check messages spell them (enum StatusCode, `TooManyRequests`). A table of its
+// own, so that rooms which need a name do not load the generated protobuf code.
 
 export const STATUS_NAMES: Readonly<Record<number, string>> = {
   0: "Empty",

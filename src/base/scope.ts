@@ -1,8 +1,9 @@
-// What was started, stopped in reverse, each once. Two speeds: drain lets work in hand finish, cut does not.
+// Stops what was started, in reverse order, each once, at one of two speeds: a drain lets work in progress finish, a
+// cut does not.
 
 export type Speed = "drain" | "cut";
 
-/** Ends one started thing. A `cut` may arrive while an earlier `drain` is still in progress. */
+/** Stops one thing that was started. It may be called with `cut` while its `drain` is still in progress. */
 export type Stop = (speed: Speed) => void | Promise<void>;
 
 export class Scope {
@@ -12,17 +13,17 @@ export class Scope {
   #closing: Promise<void> | undefined;
   #speed: Speed = "drain";
 
-  /** `failed` hears of stops that throw; the ones before them are still stopped. */
+  /** `failed` is called for each stop that throws; stopping continues with the others. */
   constructor(failed: (name: string, thrown: unknown) => void = () => undefined) {
     this.#failed = failed;
   }
 
-  /** Notes how to stop what was just started. */
+  /** Registers how to stop what was just started. */
   add(name: string, stop: Stop): void {
     this.#stops.push({ name, stop });
   }
 
-  /** Stops everything in reverse order. A later `cut` hurries a `drain` that is under way. */
+  /** Stops everything in reverse order. A `cut` that follows a `drain` also speeds up the stop in progress. */
   close(speed: Speed): Promise<void> {
     if (speed === "cut" && this.#speed === "drain") {
       this.#speed = "cut";

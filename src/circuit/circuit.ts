@@ -1,71 +1,79 @@
-// One control loop, running. Pure: a tick comes when the caller says so, answers to its queries likewise, and
-// everything it has to say goes to `Outside`. No component can stop another.
+// Runs one version of a control loop. Pure: the caller ticks it and answers its queries, and everything that it
+// emits goes to a `CircuitSink`. A component that throws does not stop the others.
 
 import type {
   Alert,
-  Answer,
-  Around,
-  Ask,
-  Decision,
-  Outside,
+  CircuitSink,
+  ComponentContext,
+  QueryAnswer,
+  QueryRequest,
   Replicas,
-  Running,
-  Tick,
+  RunningComponent,
+  Wires,
 } from "./component.ts";
-import { makeComponent } from "./components.ts";
+import type { CircuitDecision } from "./decision.ts";
 import { type DynamicConfig, overridesOf } from "./overrides.ts";
 import type { CircuitPlan, Leaf, Wire } from "./plan.ts";
+import { createComponent } from "./registry.ts";
+import type { Tick } from "./ticks.ts";
 import { ticksOf } from "./ticks.ts";
 
-/** Reads invalid for ever. */
+/** Index that always reads invalid. */
 const OPEN = 0;
-/** Takes what unconnected out-ports write. */
-const NOWHERE = 1;
-/** Signals follow. */
+/** Index that unconnected out-ports write to. */
+const DISCARD = 1;
+/** Index of the first signal. */
 const FIRST = 2;
 
-interface Placed {
+interface PlacedComponent {
   readonly leaf: Leaf;
-  readonly running: Running;
-  /** What the component keeps from tick to tick, and from one version of a policy to the next. */
+  readonly running: RunningComponent;
+  /** State that is kept from tick to tick, and from one version of a policy to the next. */
   readonly state: object | undefined;
 }
 
 export class Circuit {
   readonly plan: CircuitPlan;
-  readonly #outside: Outside;
+  readonly #sink: CircuitSink;
   readonly #readings: Float64Array;
-  /** Pairs of places: where a looped signal is written, and where its last reading is read. */
+  /** Pairs of indexes: where a looped signal is written, and where its previous reading is read. */
   readonly #loops: readonly (readonly [number, number])[];
-  readonly #order: readonly Placed[];
-  #number = 0;
+  readonly #order: readonly PlacedComponent[];
+  /** Components that may ask queries, by id. */
+  readonly #querying: ReadonlyMap<string, PlacedComponent>;
+  #tickCount = 0;
 
   /**
-   * `before` is the circuit that this one takes over from: components that are the same keep their state,
-   * looped signals their last reading, and ticks go on counting where the interval is unchanged.
+   * `before` is the circuit of the previous version of the policy. If the evaluation interval is unchanged,
+   * components of equal identity keep their state, signals their last readings, and the tick count continues.
    */
   constructor(
     plan: CircuitPlan,
-    outside: Outside,
+    sink: CircuitSink,
     config: DynamicConfig | undefined,
     before?: Circuit,
   ) {
     this.plan = plan;
-    this.#outside = outside;
+    this.#sink = sink;
     const places = new Places(plan);
     const kept = before?.plan.intervalMs === plan.intervalMs ? before : undefined;
     const states = new Map(kept === undefined ? [] : kept.#states());
-    const placed = plan.leaves.map((leaf) => this.#place(leaf, places, states));
-    this.#order = plan.order.flatMap((at) => placed[at] ?? []);
+    const placed = plan.leaves.map((leaf) =>
+      this.#place(leaf, places.wires(leaf), states.get(leaf.identity)),
+    );
+    // Sliced, because an array that grows has room for sixteen more elements, and there is one for each policy.
+    this.#order = plan.order.flatMap((at) => placed[at] ?? []).slice();
+    const querying = this.#order.filter(({ running }) => running.answer !== undefined);
+    this.#querying = new Map(querying.map((placed) => [placed.leaf.id, placed]));
     this.#readings = places.readings();
     this.#loops = places.loops();
     if (kept !== undefined) this.#takeOver(kept);
     this.configure(config);
   }
 
-  /** How many ticks were run. */
+  /** Number of ticks so far. */
   get ticks(): number {
-    return this.#number;
+    return this.#tickCount;
   }
 
   /** Evaluates every component once. `timestamp` is Unix ms. */
@@ -73,8 +81,8 @@ export class Circuit {
     const readings = this.#readings;
     for (const [from, to] of this.#loops) readings[to] = readings[from] ?? Number.NaN;
     readings.fill(Number.NaN, FIRST, FIRST + this.plan.signals.length);
-    this.#number += 1;
-    const tick: Tick = { number: this.#number, timestamp, intervalMs: this.plan.intervalMs };
+    this.#tickCount += 1;
+    const tick: Tick = { number: this.#tickCount, timestamp, intervalMs: this.plan.intervalMs };
     for (const { leaf, running } of this.#order) {
       try {
         running.run(readings, tick);
@@ -82,23 +90,27 @@ export class Circuit {
         for (const signal of Object.values(leaf.outputs)) {
           if (signal !== undefined) readings[FIRST + signal] = Number.NaN;
         }
-        this.#outside.fault(leaf.id, leaf.kind, thrown);
+        this.#sink.fault(leaf.id, leaf.kind, thrown);
       }
     }
   }
 
-  /** What the signal at this place of the plan was in the last tick; NaN is invalid. */
+  /** The identity of a component that may ask queries. */
+  identityOf(componentId: string): string | undefined {
+    return this.#querying.get(componentId)?.leaf.identity;
+  }
+
+  /** Reading of a signal, by its index in the plan, in the last tick; NaN is invalid. */
   reading(signal: number): number {
     return this.#readings[FIRST + signal] ?? Number.NaN;
   }
 
-  /** The answer to a query that this circuit, or the one before it, asked. Unknown components are none. */
-  answer(componentId: string, answer: Answer): void {
-    const asked = this.#order.find(({ leaf }) => leaf.id === componentId);
-    asked?.running.answer?.(answer);
+  /** The answer to a query that this circuit, or the one before it, asked. Unknown components are ignored. */
+  answer(componentId: string, answer: QueryAnswer): void {
+    this.#querying.get(componentId)?.running.answer?.(answer);
   }
 
-  /** Replicas of a pod scaler, by the id of the scaler. */
+  /** Reports the replicas of a pod scaler, by the id of the scaler. */
   report(componentId: string, replicas: Replicas | undefined): void {
     for (const { leaf, running } of this.#order) {
       if (leaf.kind === "pod_scale_reporter" && leaf.config.component_id === componentId) {
@@ -107,41 +119,27 @@ export class Circuit {
     }
   }
 
-  /** Another dynamic configuration, whole; undefined is an empty one. */
+  /** Replaces the whole dynamic configuration; undefined is an empty one. */
   configure(config: DynamicConfig | undefined): void {
-    const overrides = overridesOf(config, (key, wanted) => this.#outside.setAside(key, wanted));
+    const overrides = overridesOf(config, (key, wanted) => this.#sink.ignoredOverride(key, wanted));
     for (const { running } of this.#order) running.configure?.(overrides);
   }
 
-  #place(leaf: Leaf, places: Places, states: ReadonlyMap<string, object | undefined>): Placed {
-    const { id } = leaf;
-    const { intervalMs } = this.plan;
-    let state: object | undefined;
-    const around: Around = {
-      id,
-      intervalMs,
-      ticks: (ms) => ticksOf(ms, intervalMs),
-      keep: <S extends object>(begin: () => S) => {
-        // Equal identities have states of one form: the kind and its configuration are part of it.
-        const own = (states.get(leaf.identity) as S | undefined) ?? begin();
-        state = own;
-        return own;
-      },
-      ask: (ask) => this.#outside.ask({ componentId: id, ...ask } satisfies Ask),
-      decide: (decision: Decision) => this.#outside.decide(decision),
-      alert: (alert: Alert) => this.#outside.alert(alert),
-    };
-    return { leaf, running: makeComponent(leaf, places.wires(leaf), around), state };
+  /** `before` is the state of the same component in the circuit before. */
+  #place(leaf: Leaf, wires: Wires, before: object | undefined): PlacedComponent {
+    const context = new LeafContext(leaf.id, this.plan.intervalMs, this.#sink, before);
+    const running = createComponent(leaf, wires, context);
+    return { leaf, running, state: context.ownState };
   }
 
-  /** By identity. */
+  /** States by identity. */
   #states(): readonly (readonly [string, object | undefined])[] {
     return this.#order.map(({ leaf, state }) => [leaf.identity, state]);
   }
 
-  /** Signals go by the component that writes them, wherever it stands; by name where that is another one. */
+  /** Takes over readings of signals: by the component that writes them, or by name where that has changed. */
   #takeOver(before: Circuit): void {
-    this.#number = before.#number;
+    this.#tickCount = before.#tickCount;
     const named = new Map(before.plan.signals.map((signal, at) => [nameOf(signal), at]));
     const written = new Map(outputsOf(before.plan));
     const same = new Map(outputsOf(this.plan).map(([key, at]) => [at, written.get(key)]));
@@ -152,11 +150,52 @@ export class Circuit {
   }
 }
 
+/** The functions of a circuit for one of its components. */
+class LeafContext implements ComponentContext {
+  readonly id: string;
+  readonly intervalMs: number;
+  /** The state that the component asked for; undefined if it has none. */
+  ownState: object | undefined;
+  readonly #sink: CircuitSink;
+  #before: object | undefined;
+
+  constructor(id: string, intervalMs: number, sink: CircuitSink, before: object | undefined) {
+    this.id = id;
+    this.intervalMs = intervalMs;
+    this.#sink = sink;
+    this.#before = before;
+  }
+
+  ticks(ms: number): number {
+    return ticksOf(ms, this.intervalMs);
+  }
+
+  state<S extends object>(begin: () => S): S {
+    // Equal identities have states of the same type, since they include kind and configuration.
+    const own = (this.#before as S | undefined) ?? begin();
+    this.#before = undefined;
+    this.ownState = own;
+    return own;
+  }
+
+  ask(ask: Parameters<ComponentContext["ask"]>[0]): void {
+    this.#sink.ask({ componentId: this.id, ...ask } satisfies QueryRequest);
+  }
+
+  decide(decision: CircuitDecision): void {
+    this.#sink.decide(decision);
+  }
+
+  alert(alert: Alert): void {
+    this.#sink.alert(alert);
+  }
+}
+
 function nameOf({ circuit, name }: CircuitPlan["signals"][number]): string {
   return `${circuit}/${name}`;
 }
 
-/** Every out-port that writes a signal, by what its component is. */
+/** Signals by the port and the identity of the component that writes them. */
 function outputsOf({ leaves }: CircuitPlan): [string, number][] {
   return leaves.flatMap(({ identity, outputs }) =>
     Object.entries(outputs).flatMap(([port, signal]): [string, number][] =>
@@ -165,7 +204,7 @@ function outputsOf({ leaves }: CircuitPlan): [string, number][] {
   );
 }
 
-/** Gives every wire of a plan its place among the readings. */
+/** Assigns to every wire of a plan its index in the array of readings. */
 class Places {
   readonly #constants = new Map<number, number>();
   readonly #looped = new Map<number, number>();
@@ -182,7 +221,7 @@ class Places {
       in: (port: string) => all(port)[0] ?? OPEN,
       out: (port: string) => {
         const signal = outputs[port];
-        return signal === undefined ? NOWHERE : FIRST + signal;
+        return signal === undefined ? DISCARD : FIRST + signal;
       },
     };
   }
@@ -191,7 +230,7 @@ class Places {
     return [...this.#looped].map(([signal, place]) => [FIRST + signal, place] as const);
   }
 
-  /** The array as it is before the first tick. */
+  /** The array of readings before the first tick. */
   readings(): Float64Array {
     const readings = new Float64Array(this.#next).fill(Number.NaN);
     for (const [value, place] of this.#constants) readings[place] = value;

@@ -1,66 +1,29 @@
-// What a component is while it runs, and what it may ask of the circuit around it. A reading is a number;
-// NaN is an invalid one. All readings of a circuit lie in one array, so a wire is a place in it.
+// Interfaces between a running component and its circuit, and between a circuit and its host. A reading is a
+// number, NaN is an invalid one. All readings of a circuit are in one array, and a wire is an index into it.
 
+import type { CircuitDecision } from "./decision.ts";
 import type { Configs, Kind } from "./plan.ts";
+import type { Tick } from "./ticks.ts";
 
-export interface Tick {
-  /** Counts from 1. */
-  readonly number: number;
-  /** Unix ms. */
-  readonly timestamp: number;
-  readonly intervalMs: number;
-}
-
-/** What came of a query. */
-export type Answer =
+/** The result of a query. */
+export type QueryAnswer =
   /** NaN is invalid. */
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "by_label"; readonly values: ReadonlyMap<string, number> }
-  /** The signal is invalid; `why` is for people. `empty`: nothing is wrong, but nothing was measured yet. */
+  /** The signal is invalid, and `why` says it in words. `empty`: the query is fine, but nothing was measured yet. */
   | { readonly kind: "failed"; readonly why: string; readonly empty?: boolean };
 
-/** One measurement that is wanted. Answered through `Circuit.answer`, seen from the next tick on. */
-export interface Ask {
+/** A query that a component asks. `Circuit.answer` delivers the result, which is visible from the next tick on. */
+export interface QueryRequest {
   readonly componentId: string;
   readonly query: string;
   /** Unix ms, a multiple of the tick's interval. */
   readonly at: number;
-  /** How long until the same query comes again, ms: an answer later than that is of no use. */
-  readonly everyMs: number;
-  /** Wanted: one number for each value of this label, instead of one number. */
+  /** Time until the component asks again, ms. A later answer is useless. */
+  readonly periodMs: number;
+  /** When set, the answer has one number for each value of this label instead of a single number. */
   readonly byLabel: string | undefined;
 }
-
-/** Numbers for agents. Sent when they change, the first ones always. */
-export type Decision = { readonly componentId: string; readonly agentGroups: readonly string[] } & (
-  | {
-      readonly kind: "load_scheduler";
-      readonly tick: Tick;
-      readonly loadMultiplier: number;
-      readonly passThrough: boolean;
-      readonly tokensByWorkload: ReadonlyMap<string, number>;
-      /** Unix ms. */
-      readonly validUntil: number;
-    }
-  | {
-      readonly kind: "rate_limiter" | "quota_scheduler";
-      readonly bucketCapacity: number;
-      readonly fillAmount: number;
-      readonly passThrough: boolean;
-    }
-  | {
-      readonly kind: "concurrency_limiter" | "concurrency_scheduler";
-      readonly maxConcurrency: number;
-      readonly passThrough: boolean;
-    }
-  | {
-      readonly kind: "sampler";
-      readonly acceptPercentage: number;
-      readonly passThroughLabelValues: readonly string[];
-    }
-  /** Undefined takes the decision back: the scale is left alone. */
-  | { readonly kind: "pod_scaler"; readonly desiredReplicas: number | undefined }
-);
 
 export interface Alert {
   readonly componentId: string;
@@ -71,54 +34,59 @@ export interface Alert {
   readonly labels: ReadonlyMap<string, string>;
 }
 
-/** Where a circuit speaks. Called during a tick; must not throw and must not tick. */
-export interface Outside {
-  ask(ask: Ask): void;
-  decide(decision: Decision): void;
+/** Receives what a circuit emits, during a tick. The methods must not throw and must not call `tick`. */
+export interface CircuitSink {
+  ask(ask: QueryRequest): void;
+  decide(decision: CircuitDecision): void;
   alert(alert: Alert): void;
-  /** A component threw: its outputs are invalid in this tick, everything else went on. */
+  /** A component threw. Its outputs are invalid in this tick; all other components ran. */
   fault(componentId: string, kind: Kind, thrown: unknown): void;
-  /** A value of the dynamic configuration has another form than `wanted`: the policy's own is in force. */
-  setAside(key: string, wanted: string): void;
+  /** A value of the dynamic configuration has a form other than `wanted`. It is ignored: the policy's own value applies. */
+  ignoredOverride(key: string, wanted: string): void;
 }
 
-/** Places of a component's ports in the array of readings. Every place can be read or written: an
- * unconnected in-port reads invalid, and what is written to an unconnected out-port goes nowhere. */
+/**
+ * Indexes of a component's ports in the array of readings. Unconnected ports have indexes too: such an in-port
+ * reads invalid, and what is written to such an out-port is never read.
+ */
 export interface Wires {
-  /** A single in-port. */
+  /** Index of a single in-port. */
   in(port: string): number;
-  /** A list in-port. */
+  /** Indexes of a list in-port. */
   all(port: string): readonly number[];
   out(port: string): number;
 }
 
-/** The circuit around one component. */
-export interface Around {
+/** The functions of a circuit for one of its components. */
+export interface ComponentContext {
   readonly id: string;
   readonly intervalMs: number;
-  /** Ticks that a duration (ms) takes: rounded up. */
+  /** Number of ticks in a duration of `ms`, rounded up. */
   ticks(ms: number): number;
-  /** The component's state: that of its former self where there was one, else `begin()`. Call it once. */
-  keep<S extends object>(begin: () => S): S;
-  ask(ask: Pick<Ask, "query" | "at" | "everyMs" | "byLabel">): void;
-  decide(decision: Decision): void;
+  /**
+   * The component's state: that of the same component in the previous version of the policy, or else `begin()`.
+   * Must be called at most once.
+   */
+  state<S extends object>(begin: () => S): S;
+  ask(ask: Pick<QueryRequest, "query" | "at" | "periodMs" | "byLabel">): void;
+  decide(decision: CircuitDecision): void;
   alert(alert: Alert): void;
 }
 
-/** Overrides by the names that a policy chose for them (`*_config_key`). Undefined: the policy's own value. */
+/** Overrides from the dynamic configuration, by `*_config_key`. Undefined means that the policy's value applies. */
 export interface Overrides {
   number(key: string): number | undefined;
   boolean(key: string): boolean | undefined;
   texts(key: string): readonly string[] | undefined;
 }
 
-export interface Running {
-  /** Reads and writes `readings` at its wires. Outputs that it does not write are invalid in this tick. */
+export interface RunningComponent {
+  /** Evaluates one tick: reads and writes `readings` at its wires. Outputs that it does not write stay invalid. */
   run(readings: Float64Array, tick: Tick): void;
-  /** Called once before the first tick and after every change. */
+  /** Called before the first tick and after every change of the dynamic configuration. */
   configure?(overrides: Overrides): void;
-  answer?(answer: Answer): void;
-  /** Replicas as an agent reported them; undefined when no report stands. */
+  answer?(answer: QueryAnswer): void;
+  /** Receives the replicas that an agent reported; undefined when no report is valid. */
   report?(replicas: Replicas | undefined): void;
 }
 
@@ -127,14 +95,19 @@ export interface Replicas {
   readonly actual: number;
 }
 
-/** Makes a component ready to run. */
-export type Make<K extends Kind> = (config: Configs[K], wires: Wires, around: Around) => Running;
+/** Creates a component that is ready to run. */
+export type ComponentFactory<K extends Kind> = (
+  config: Configs[K],
+  wires: Wires,
+  around: ComponentContext,
+) => RunningComponent;
 
-/** The reading at a place. */
+/** The reading at an index. */
 export function read(readings: Float64Array, at: number): number {
   return readings[at] ?? Number.NaN;
 }
 
+/** True for valid readings other than 0. */
 export function truthy(reading: number): boolean {
   return reading !== 0 && !Number.isNaN(reading);
 }

@@ -1,7 +1,7 @@
-// Dynamic configuration as components read it: a plain JSON object, in which a key with dots also names a
-// member inside members. Values of the wrong form are set aside, said once per change.
+// Dynamic configuration as components read it: a JSON object in which a key with dots also refers to a nested
+// member. Values of the wrong form are ignored and reported once per change.
 
-import type { Outside, Overrides } from "./component.ts";
+import type { CircuitSink, Overrides } from "./component.ts";
 import { SPECIAL_VALUES } from "./plan.ts";
 
 export type DynamicConfig = Readonly<Record<string, unknown>>;
@@ -11,13 +11,13 @@ const FALSE: ReadonlySet<unknown> = new Set(["0", "f", "F", "false", "FALSE", "F
 
 export function overridesOf(
   config: DynamicConfig | undefined,
-  setAside: Outside["setAside"],
+  report: CircuitSink["ignoredOverride"],
 ): Overrides {
   const read = <T>(key: string, wanted: string, parse: (value: unknown) => T | undefined) => {
     const value = valueAt(config, key);
     if (value === undefined || value === null) return undefined;
     const parsed = parse(value);
-    if (parsed === undefined) setAside(key, wanted);
+    if (parsed === undefined) report(key, wanted);
     return parsed;
   };
   return {
@@ -27,7 +27,7 @@ export function overridesOf(
   };
 }
 
-/** The key as written, or else its parts between dots, each inside the one before. An empty key is none. */
+/** The value of the whole key, or else of its parts between dots as nested members. An empty key has no value. */
 export function valueAt(config: unknown, key: string): unknown {
   if (key === "") return undefined;
   const whole = memberOf(config, key);
@@ -52,7 +52,7 @@ function constant(given: unknown): number | undefined {
     return known ? SPECIAL_VALUES[special] : undefined;
   }
   if (value === undefined) return 0;
-  // Numbers beyond doubles (`1e999`) read as infinite, and nobody meant that.
+  // Numbers beyond the range of doubles (`1e999`) are parsed as infinite, which is surely unintended.
   return typeof value === "number" && Number.isFinite(value) ? value : undefined;
 }
 

@@ -1,16 +1,15 @@
-// A compiled control loop as data: what `policy` makes of a document and a circuit runs. Configurations are
-// the language's own messages without their ports (same names, durations in milliseconds), so nothing is
-// translated on the way.
+// A compiled control loop as data: `policy` compiles documents to it, and `Circuit` runs it. Configurations of
+// components are the language's own messages without their ports (same names, durations in milliseconds).
 
-/** What a port reads. Unconnected ports read invalid. */
+/** The value that an in-port reads. An open wire reads invalid. */
 export type Wire =
-  /** A place in `CircuitPlan.signals`. A looped wire reads what the signal was in the tick before. */
+  /** `signal` is an index of `CircuitPlan.signals`. A looped wire reads the signal of the previous tick. */
   | { readonly kind: "signal"; readonly signal: number; readonly looped: boolean }
   /** NaN is an invalid constant. */
   | { readonly kind: "constant"; readonly value: number }
   | { readonly kind: "open" };
 
-/** A signal is known by the circuit that holds it: `root`, or the id of a nested circuit (`root.2.4`). */
+/** A signal, identified by its name and its circuit: `root`, or the id of a nested circuit (`root.2.4`). */
 export interface Signal {
   readonly circuit: string;
   readonly name: string;
@@ -27,7 +26,7 @@ export interface ConstantConfig {
   readonly value?: number | undefined;
 }
 
-/** The number that is meant; NaN is invalid. A constant that says nothing is 0. */
+/** The value of a constant; NaN is invalid. An empty constant is 0. */
 export function constantOf({ special_value, value }: ConstantConfig): number {
   if (special_value === undefined || special_value === "") return value ?? 0;
   return SPECIAL_VALUES[special_value] ?? Number.NaN;
@@ -46,14 +45,14 @@ export interface DatapointConfig {
   readonly output: number;
 }
 
-/** Agents that get the decisions of a component: one copy for each group. */
+/** Configuration of a component whose decisions go to agents, one copy to each group. */
 interface Actuating {
-  /** The id under which configuration and decisions are stored; a composite's, not its inner leaf's. */
+  /** The id under which configuration and decisions are stored: that of the composite, not of the leaf inside. */
   readonly component_id: string;
   readonly agent_groups: readonly string[];
 }
 
-/** Configuration of every leaf, by kind. Keys are the language's, where it has them. */
+/** Configuration of leaves by kind, with the field names of the language where it has them. */
 export interface Configs {
   readonly gradient_controller: {
     readonly parameters: {
@@ -96,7 +95,7 @@ export interface Configs {
   readonly alerter: { readonly parameters: AlerterParameters };
   readonly integrator: {
     readonly initial_value: number;
-    /** Absent: every tick. */
+    /** Undefined: every tick. */
     readonly evaluation_interval: number | undefined;
   };
   readonly differentiator: { readonly window: number };
@@ -134,7 +133,7 @@ export interface Configs {
     };
   };
   readonly promql: { readonly query_string: string; readonly evaluation_interval: number };
-  /** Of a load scheduler. `tokens_query` is "" where tokens do not follow latency. */
+  /** Leaf of a load scheduler. `tokens_query` is "" unless the cost in tokens follows from latency. */
   readonly load_actuator: Actuating & { readonly tokens_query: string };
   readonly rate_limiter: Actuating;
   readonly quota_scheduler: Actuating;
@@ -151,20 +150,20 @@ export interface Configs {
 
 export type Kind = keyof Configs;
 
-/** A component after all composites were expanded. In- and out-ports go by the language's names. */
+/** A component after expansion of all composites. Ports have the language's names. */
 export type Leaf<K extends Kind = Kind> = {
   readonly [Each in K]: {
-    /** `root.3.4`: positions on the way down. */
+    /** `root.3.4`: the indexes from the root circuit down. */
     readonly id: string;
     readonly kind: Each;
     readonly config: Configs[Each];
-    /** Single ports hold one wire, list ports any number. */
+    /** A single port has one wire, a list port any number. */
     readonly inputs: Readonly<Record<string, readonly Wire[]>>;
-    /** Places in `CircuitPlan.signals`; undefined is unconnected. */
+    /** Indexes of `CircuitPlan.signals`; undefined is unconnected. */
     readonly outputs: Readonly<Record<string, number | undefined>>;
     /**
-     * What the component is, wherever it stands: its kind, configuration and wiring by name. State is kept
-     * from one version of a policy to the next where this is unchanged. Unique within a plan.
+     * Identifies the component across versions of a policy, independently of its position: kind, configuration
+     * and wiring by name. State is kept where this is unchanged. Unique within a plan.
      */
     readonly identity: string;
   };
@@ -176,8 +175,8 @@ export interface CircuitPlan {
   /** Milliseconds between ticks; above 0. */
   readonly intervalMs: number;
   readonly signals: readonly Signal[];
-  /** In flattened order, in which the language numbers them. */
+  /** In document order, composites expanded depth first. */
   readonly leaves: readonly Leaf[];
-  /** Places in `leaves` such that every wire that is not looped is written before it is read. */
+  /** Indexes of `leaves` in the order in which they run: every wire that is not looped is written before it is read. */
   readonly order: readonly number[];
 }

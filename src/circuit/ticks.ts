@@ -1,24 +1,32 @@
-// Durations as ticks. Components count ticks and never compare clocks, so a late tick changes nothing.
+// Converts durations to ticks. Components count ticks instead of reading clocks, so a late tick changes nothing.
 
-/** Ticks that `ms` takes, rounded up. Decimal seconds are exact in whole nanoseconds only. */
+export interface Tick {
+  /** Counts from 1. */
+  readonly number: number;
+  /** Unix ms. */
+  readonly timestamp: number;
+  readonly intervalMs: number;
+}
+
+/** Number of ticks in `ms`, rounded up. Computes in whole nanoseconds, in which decimal seconds are exact. */
 export function ticksOf(ms: number, intervalMs: number): number {
   return Math.ceil(Math.round(ms * 1e6) / Math.round(intervalMs * 1e6));
 }
 
-/** Ticks that fit into `ms`, rounded down: for what may last at most so long. */
+/** Number of ticks in `ms`, rounded down: for durations that must not be exceeded. */
 export function ticksWithin(ms: number, intervalMs: number): number {
   return Math.floor(Math.round(ms * 1e6) / Math.round(intervalMs * 1e6));
 }
 
 /**
- * Is this a tick at which a component that acts every `every` ticks acts? Its first turn comes after one
- * whole period: ticks 11, 21, … for 10; 2, 3, … for 1.
+ * Tells whether a component that acts every `every` ticks is due at this tick. It is due for the first time after
+ * one whole period: at ticks 11, 21, … for 10, and at ticks 2, 3, … for 1.
  */
-export function isTurn(tick: number, every: number): boolean {
+export function isDue(tick: number, every: number): boolean {
   return tick > 1 && (tick - 1) % every === 0;
 }
 
-/** The start of the interval that the moment is in: queries of one tick ask about one moment. Unix ms. */
-export function startOf(timestamp: number, intervalMs: number): number {
+/** Start of the interval that contains `timestamp`, Unix ms: all queries of a tick are evaluated at one time. */
+export function intervalStart(timestamp: number, intervalMs: number): number {
   return Math.floor(timestamp / intervalMs) * intervalMs;
 }

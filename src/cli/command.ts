@@ -1,8 +1,9 @@
-// What a subcommand is: arguments and a terminal in, an exit code out. Tests hand in their own terminal.
+// What a subcommand is: a function of its arguments and a terminal that returns an exit code. Tests pass their own
+// terminal.
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/near.ts";
+import { nearest } from "#base/spelling.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -13,7 +14,10 @@ export interface Terminal {
 
 export type Command = (args: readonly string[], terminal: Terminal) => Promise<number>;
 
-/** Options and the rest; `_` and `-` in option names are one. A Fault INVALID_ARGUMENT on anything unknown. */
+/**
+ * Parses options and, if `rest` is true, positional arguments. `_` and `-` in option names are equivalent. Throws a
+ * Fault INVALID_ARGUMENT for unknown options.
+ */
 export function readArgs<const T extends ParseArgsOptionsConfig>(
   args: readonly string[],
   options: T,
@@ -22,19 +26,33 @@ export function readArgs<const T extends ParseArgsOptionsConfig>(
   try {
     return parseArgs({ args: hyphenated(args), options, allowPositionals: rest, strict: true });
   } catch (thrown) {
-    throw new Fault("INVALID_ARGUMENT", whyUnread(thrown, Object.keys(options)), { cause: thrown });
+    throw new Fault("INVALID_ARGUMENT", parseFailure(thrown, Object.keys(options)), {
+      cause: thrown,
+    });
   }
 }
 
-/** In one line; flags that nobody knows with the one that was meant. */
-function whyUnread(thrown: unknown, names: readonly string[]): string {
-  const told = thrown instanceof Error ? thrown.message.replaceAll("\n", " ") : "bad arguments";
-  const [, unknown] = /^Unknown option '(-[^']*)'/.exec(told) ?? [];
-  if (unknown === undefined) return told;
+/** The parser's message in one line; for an unknown flag, with a suggestion. */
+function parseFailure(thrown: unknown, names: readonly string[]): string {
+  const message = thrown instanceof Error ? thrown.message.replaceAll("\n", " ") : "bad arguments";
+  const [, unknown] = /^Unknown option '(-[^']*)'/.exec(message) ?? [];
+  if (unknown === undefined) return misuse(message);
   const known = names.map((name) => `--${name}`);
   const near = unknown.startsWith("--") ? nearest(unknown, known) : undefined;
   const hint = near === undefined ? "" : `did you mean ${near}? `;
-  return `unknown flag ${JSON.stringify(unknown)}; ${hint}--help lists those there are`;
+  return `unknown flag ${JSON.stringify(unknown)}; ${hint}--help lists all flags`;
+}
+
+/** Describes the fault of a known flag or an argument. Falls back to the parser's own message. */
+function misuse(message: string): string {
+  const [, flag] = /^Option '(?:-\w, )?(--[\w-]+)/.exec(message) ?? [];
+  const [, argument] = /^Unexpected argument '(.*)'\. This command/.exec(message) ?? [];
+  if (argument !== undefined) return `wanted only flags, got ${JSON.stringify(argument)}`;
+  if (flag === undefined) return message;
+  if (message.includes("argument missing")) return `${flag}: wanted a value, got none`;
+  if (message.includes("does not take an argument")) return `${flag}: wanted no value, got one`;
+  if (!message.includes("is ambiguous")) return message;
+  return `${flag}: wanted a value, got an argument that begins with -; write ${flag}=VALUE for such a value`;
 }
 
 /** All of standard input, as UTF-8. */
@@ -52,7 +70,7 @@ export async function readInput({ stdin }: Terminal, maxBytes: number): Promise<
   return Buffer.concat(chunks).toString();
 }
 
-/** `--config_path=a_b` as `--config-path=a_b`. What follows a lone `--` is no option. */
+/** Turns `--config_path=a_b` into `--config-path=a_b`. Arguments after a lone `--` are not options. */
 function hyphenated(args: readonly string[]): string[] {
   const end = args.indexOf("--");
   return args.map((arg, at) => {

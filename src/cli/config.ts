@@ -1,9 +1,9 @@
-// `sluice agent config` and `sluice controller config`: the settings in force and where each came from.
+// `sluice agent config` and `sluice controller config`: the settings in force, and the source of each.
 
 import { loadConfig } from "#config/load.ts";
 import { printJson, printYaml } from "#config/print.ts";
 import type { ProcessName } from "#config/tree.ts";
-import { EXIT } from "#host/run.ts";
+import { EXIT } from "#host/life/run.ts";
 import { type Command, readArgs } from "./command.ts";
 
 export function configCommand(process: ProcessName): Command {

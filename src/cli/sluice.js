@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// What the installed command `sluice` runs. Plain JavaScript, because a Node too old for TypeScript can read
-// it and say which one is needed; the versions are those of `engines` in package.json.
+// The entry of the installed command `sluice`. It is plain JavaScript, so that a Node too old for TypeScript can run it
+// and name the version that is needed; the versions are those of `engines` in package.json.
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 if (major >= 26 || (major === 24 && minor >= 15)) {

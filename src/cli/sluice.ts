@@ -1,19 +1,19 @@
 #!/usr/bin/env node
-// The one command. Each subcommand is a row: what it is for, and a module that is loaded only when asked for.
+// The command `sluice`. Each subcommand is a row of a table; its module is loaded only when the subcommand runs.
 
 import { enableCompileCache } from "node:module";
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/near.ts";
-import { EXIT, exitCode } from "#host/run.ts";
+import { nearest } from "#base/spelling.ts";
+import { EXIT, exitCode } from "#host/life/run.ts";
 import type { Command, Terminal } from "./command.ts";
 
-// Compiled code is kept between starts where the disk allows it; a read-only one costs only time.
+// Keeps compiled code between starts. On a read-only disk this has no effect except a slower start.
 enableCompileCache();
 
 interface Row {
   readonly usage: string;
   readonly about: string;
-  /** Flags and what they mean; what `--help` lists. */
+  /** Flags and their meaning, as `--help` lists them. */
   readonly flags: Readonly<Record<string, string>>;
   readonly load: () => Promise<Command>;
 }
@@ -28,86 +28,102 @@ const CONFIG_FLAGS = {
 
 const POLICY_FLAGS = {
   "--queries WHO":
-    "who will answer queries: prometheus (unless told), or own, the part that Sluice answers itself",
-  FILE: "a policy document, a directory of them, or - for standard input; all together are one set",
+    "what will answer queries: prometheus (default), or own, the subset that Sluice evaluates itself",
+  FILE: "a policy document, a directory of them, or - for standard input; all together form one set",
 } as const;
 
 const COMMANDS: Readonly<Record<string, Row>> = {
   standalone: {
     usage: "--policies DIR [--config-path PATH]",
-    about: "agent and controller in one process; policies are read from a directory and watched",
+    about:
+      "run agent and controller in one process; policies come from a directory, which is watched",
     flags: {
       "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json)",
       ...CONFIG_PATH,
     },
-    load: async () => (await import("./standalone.ts")).standaloneCommand,
+    load: async () => (await import("./processes/standalone.ts")).standaloneCommand,
+  },
+  agent: {
+    usage: "[--config-path PATH]",
+    about: "run an agent that shares a store with a controller (not yet possible: needs etcd)",
+    flags: CONFIG_PATH,
+    load: async () => (await import("./processes/agent.ts")).agentCommand,
+  },
+  controller: {
+    usage: "--policies DIR [--config-path PATH]",
+    about: "run a controller that shares a store with agents (not yet possible: needs etcd)",
+    flags: {
+      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json)",
+      ...CONFIG_PATH,
+    },
+    load: async () => (await import("./processes/controller.ts")).controllerCommand,
   },
   check: {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",
     flags: {
       "--address ADDRESS":
-        "the agent as HOST:PORT or URL; unless told, server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) as an agent started here would read it",
-      "--control-point NAME": "where the request is, ingress unless told",
-      "--method METHOD": "of the request, GET unless told",
-      "--path PATH": "of the request, / unless told",
-      "--host HOST": "of the request",
-      "--header NAME=VALUE": "of the request; may be repeated",
-      "--body TEXT": "of the request",
-      "--ramp-mode": "refuse the request where no load ramp matches it",
-      "--expect-end": "say that the end of the flow will be told",
-      "--json": "print the whole answer as JSON",
+        "the agent, as HOST:PORT or URL; by default server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) of the configuration that an agent started here would read",
+      "--control-point NAME": "the control point of the request (default ingress)",
+      "--method METHOD": "the method of the request (default GET)",
+      "--path PATH": "the path of the request (default /)",
+      "--host HOST": "the host of the request",
+      "--header NAME=VALUE": "a header of the request; may be repeated",
+      "--body TEXT": "the body of the request",
+      "--ramp-mode": "refuse the request if no load ramp matches it",
+      "--expect-end": "announce that the end of the flow will be reported",
+      "--json": "print the whole reply as JSON",
       FILE: "a CheckHTTPRequest as JSON instead of the flags above; - is standard input",
     },
     load: async () => (await import("./check.ts")).checkCommand,
   },
   "policy check": {
     usage: "[--json] FILE…",
-    about: "judge policy documents without running them",
-    flags: { "--json": "print JSON, with places for editors", ...POLICY_FLAGS },
-    load: async () => (await import("./policy-check.ts")).policyCheckCommand,
+    about: "check policy documents without running them",
+    flags: { "--json": "print JSON, with line and column for editors", ...POLICY_FLAGS },
+    load: async () => (await import("./policies/check.ts")).policyCheckCommand,
   },
   "policy expand": {
     usage: "[--json] FILE…",
-    about: "print every component that would run, composites expanded",
+    about: "print every component that would run, with composites expanded",
     flags: { "--json": "print JSON instead of YAML", ...POLICY_FLAGS },
-    load: async () => (await import("./policy-view.ts")).policyExpandCommand,
+    load: async () => (await import("./policies/view.ts")).policyExpandCommand,
   },
   "policy graph": {
     usage: "[--format mermaid|dot|json] [--open | --depth N] FILE…",
     about: "draw the circuit: components and the signals between them",
     flags: {
-      "--format FORMAT": "mermaid unless told, dot or json",
-      "--open": "open all composites",
-      "--depth N": "open so many levels of composites, 0 unless told",
+      "--format FORMAT": "mermaid (default), dot or json",
+      "--open": "show the inside of all composites",
+      "--depth N": "show the inside of N levels of composites (default 0)",
       ...POLICY_FLAGS,
     },
-    load: async () => (await import("./policy-view.ts")).policyGraphCommand,
+    load: async () => (await import("./policies/view.ts")).policyGraphCommand,
   },
   simulate: {
     usage: "[POLICY…] --scenario FILE [--plot FILE.svg] [--json]",
-    about: "try policies in virtual time, and see whether what a scenario expects holds",
+    about: "run policies in virtual time and check the expectations of a scenario",
     flags: {
       POLICY:
-        "a policy document, a directory of them, or - for standard input; all run together, without any the service is alone",
-      "--scenario FILE": "what happens to the service, and what must hold",
-      "--seed NUMBER": "other dice than the scenario's",
-      "--plot FILE.svg": "draw the scenario's panels as SVG",
+        "a policy document, a directory of them, or - for standard input; all run together; without one, only the service runs",
+      "--scenario FILE": "what happens to the service, and what is expected",
+      "--seed NUMBER": "another random seed than that of the scenario",
+      "--plot FILE.svg": "draw the panels of the scenario as SVG",
       "--series NAME,…":
-        "draw these signals or model series instead, each time as a panel; with --json: print them (one of the two is needed)",
+        "draw a panel of these signals or model series instead; may be repeated; with --json, print them (needs --plot or --json)",
       "--json": "print JSON instead of tables",
     },
-    load: async () => (await import("./simulate.ts")).simulateCommand,
+    load: async () => (await import("./policies/simulate.ts")).simulateCommand,
   },
   "agent config": {
     usage: "[--config-path PATH] [--json]",
-    about: "print the agent's settings and where each came from",
+    about: "print the agent's settings and the source of each",
     flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("agent"),
   },
   "controller config": {
     usage: "[--config-path PATH] [--json]",
-    about: "print the controller's settings and where each came from",
+    about: "print the controller's settings and the source of each",
     flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("controller"),
   },
@@ -128,19 +144,19 @@ function usage(): string {
 
 const MORE = `sluice <command> --help lists the flags of a command.
 
-Exit codes: ${EXIT.clean} done, or yes; ${EXIT.refused} no: a request refused, a policy at fault, an expectation that does not hold;
-${EXIT.usage} the command line, the configuration or a file cannot be used; ${EXIT.unavailable} the address is in use,
-or no agent answers; ${EXIT.internal} anything else.`;
+Exit codes: ${EXIT.clean} success, or "yes"; ${EXIT.refused} "no": a request was refused, a policy has faults, an expectation failed;
+${EXIT.usage} the command line, the configuration or a file cannot be used; ${EXIT.unavailable} the address is in use
+or no agent answers; ${EXIT.internal} any other error.`;
 
-/** What `sluice <command> --help` prints. */
+/** The text that `sluice <command> --help` prints. */
 function usageOf(name: string, { usage, about, flags }: Row): string {
-  const all = Object.entries({ ...flags, "--help": "print this" });
+  const all = Object.entries({ ...flags, "--help": "print this help" });
   const wide = Math.max(...all.map(([flag]) => flag.length));
   const lines = all.map(([flag, meaning]) => `  ${flag.padEnd(wide)}  ${meaning}`);
   return `sluice ${name} ${usage}`.trimEnd().concat(`\n  ${about}\n\n${lines.join("\n")}\n`);
 }
 
-/** Is help asked for? What follows a lone `--` is no option. */
+/** Whether the arguments ask for help. Arguments after a lone `--` are not options. */
 function wantsHelp(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   const options = end === -1 ? args : args.slice(0, end);
@@ -151,16 +167,19 @@ function commandOf(first: string, second: string): string | undefined {
   return [`${first} ${second}`, first].find((name) => Object.hasOwn(COMMANDS, name));
 }
 
-/** Usage of a command, or of all that begin with the word (`policy`); empty where there is none. */
+/** Usage of a command (`policy check`), or of all that begin with a word (`policy`, `agent`); "" if none do. */
 function helpFor(first: string, second: string): string {
-  const name = commandOf(first, second);
+  const both = `${first} ${second}`;
+  const wanted = Object.hasOwn(COMMANDS, both)
+    ? (name: string) => name === both
+    : (name: string) => name === first || name.startsWith(`${first} `);
   return Object.entries(COMMANDS)
-    .filter(([other]) => (name === undefined ? other.startsWith(`${first} `) : other === name))
+    .filter(([name]) => wanted(name))
     .map((entry) => usageOf(...entry))
     .join("\n");
 }
 
-/** The command that was meant, or what begins with this word. */
+/** The message for an unknown command, with the command that was probably meant. */
 function unknown(first: string, second: string): string {
   const names = Object.keys(COMMANDS);
   const group = names.filter((name) => name.startsWith(`${first} `));
@@ -207,7 +226,7 @@ export async function sluice(argv: readonly string[], terminal: Terminal): Promi
 
 /** The process. */
 export async function main(): Promise<void> {
-  // Whoever reads has read enough (`| head`): the exit code still says what became of it.
+  // A reader that stops reading (`| head`) is no error: the exit code is still that of the command.
   process.stdout.on("error", (thrown: NodeJS.ErrnoException) => {
     if (thrown.code !== "EPIPE") throw thrown;
   });

@@ -1,7 +1,7 @@
-// `sluice version`: what is running.
+// `sluice version`: the versions of Sluice and Node.
 
-import { version } from "#host/info.ts";
-import { EXIT } from "#host/run.ts";
+import { EXIT } from "#host/life/run.ts";
+import { version } from "#host/status/info.ts";
 import { type Command, readArgs } from "./command.ts";
 
 export const versionCommand: Command = async (args, terminal) => {

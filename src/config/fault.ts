@@ -1,5 +1,5 @@
-// What is wrong with a configuration, all of it at once: where each fault stands, what was wanted, what
-// was found there. Values of secret keys never reach these words.
+// All faults of a configuration at once: for each its position, what was wanted and what was found. Values of secret keys
+// never appear.
 
 import { Fault } from "#base/fault.ts";
 import type { ProcessName } from "./tree.ts";
@@ -15,7 +15,7 @@ export interface ConfigError {
 }
 
 /** One line of a report: `key (where): wanted …, got …`. */
-export function errorLine({ path, where, wanted, got }: ConfigError): string {
+function errorLine({ path, where, wanted, got }: ConfigError): string {
   const place = path === "" ? where : where === "" ? path : `${path} (${where})`;
   return `${place}: wanted ${wanted}, got ${got}`;
 }
@@ -26,7 +26,7 @@ function report(errors: readonly ConfigError[]): string {
   return [`configuration of ${processes} has ${count}`, ...errors.map(errorLine)].join("\n  ");
 }
 
-/** A process that meets one ends with exit code 64. */
+/** Ends the process with exit code 64. */
 export class ConfigFault extends Fault {
   readonly errors: readonly ConfigError[];
 
@@ -36,7 +36,7 @@ export class ConfigFault extends Fault {
     this.errors = errors;
   }
 
-  /** The faults of several trees as one, for a process that reads more than one. */
+  /** One fault with those of several trees, for a process that reads more than one. */
   static join(faults: readonly ConfigFault[]): ConfigFault {
     return new ConfigFault(faults.flatMap(({ errors }) => errors));
   }

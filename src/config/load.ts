@@ -1,41 +1,41 @@
-// Loads the configuration of a process: defaults < file < dotenv files < environment. Gives one frozen
-// tree with the origin of every leaf, or throws every fault at once.
+// Loads the configuration of a process: defaults < file < dotenv files < environment. Returns one frozen tree with the
+// origin of every value, or throws all faults at once.
 
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { listFiles, parse } from "dotenv-flow";
-import { Collected, type ConfigNote, type Origin } from "./collect.ts";
-import { readYaml } from "./document.ts";
 import { ConfigFault } from "./fault.ts";
-import { readVariables, type Variable } from "./names.ts";
+import { Collected, type ConfigNote, type ValueOrigin } from "./read/collected.ts";
+import { readYaml } from "./read/document.ts";
+import { readVariables, type Variable } from "./read/variables.ts";
 import { type ConfigOf, leaves, PROCESSES, type ProcessName } from "./tree.ts";
 
-export interface Sources {
-  /** The environment; nothing else is asked for it. */
+export interface ConfigSources {
+  /** The environment. `process.env` is not read. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A YAML file, or a directory that holds `<service>.yaml`. Without it the default directory may be absent. */
   readonly configPath?: string | undefined;
-  /** Where `.env` files are looked for; the working directory unless told. */
+  /** Directory of `.env` files; by default the working directory. */
   readonly dotenvDir?: string | undefined;
 }
 
 export interface Loaded<P extends ProcessName = ProcessName> {
   readonly process: P;
-  /** Frozen through and through. */
+  /** Deeply frozen. */
   readonly config: ConfigOf[P];
-  /** Where each leaf's value came from, by dotted path. */
-  readonly origins: ReadonlyMap<string, Origin>;
-  /** To be logged at start: nulls, deprecated keys, ignored names, files that are not there. */
+  /** The origin of each leaf's value, by dotted path. */
+  readonly origins: ReadonlyMap<string, ValueOrigin>;
+  /** Remarks to be logged at start: nulls, deprecated keys, ignored names, missing files. */
   readonly notes: readonly ConfigNote[];
 }
 
-/** Where a process looks for its file when it is not told. */
+/** The directory in which a process looks for its file by default. */
 export function defaultConfigPath(process: ProcessName): string {
   return `/etc/sluice/${PROCESSES[process].service}/config`;
 }
 
-/** Throws a ConfigFault that holds every fault of every source. */
-export function loadConfig<P extends ProcessName>(process: P, sources: Sources): Loaded<P> {
+/** Throws a ConfigFault with the faults of all sources. */
+export function loadConfig<P extends ProcessName>(process: P, sources: ConfigSources): Loaded<P> {
   const { table } = PROCESSES[process];
   const into = new Collected(process);
   readFile(into, process, sources.configPath);
@@ -44,29 +44,29 @@ export function loadConfig<P extends ProcessName>(process: P, sources: Sources):
   const built = into.build(table);
   if (into.errors.length > 0) throw new ConfigFault(into.errors);
   const origins = new Map(leaves(table).map(({ path }) => [path, into.origin(path)]));
-  // The tree was built from the very table that its type is inferred from.
+  // The tree was built from the table from which its type is inferred.
   const config = built as unknown as ConfigOf[P];
   return { process, config, origins, notes: into.notes };
 }
 
-function environment(env: Sources["env"]): readonly Variable[] {
+function environment(env: ConfigSources["env"]): readonly Variable[] {
   return Object.entries(env).flatMap(([name, text]) =>
     text === undefined ? [] : [{ name, text, origin: { source: "environment", where: name } }],
   );
 }
 
-/** The system's word for what went wrong with a file, without the path that it repeats. */
-function reasonOf(thrown: unknown): string {
+/** The code of a system error; its message would repeat the path. */
+function systemErrorCode(thrown: unknown): string {
   return thrown instanceof Error && "code" in thrown ? String(thrown.code) : "an unreadable file";
 }
 
-function readFile(into: Collected, process: ProcessName, told: string | undefined): void {
+function readFile(into: Collected, process: ProcessName, given: string | undefined): void {
   const name = `${PROCESSES[process].service}.yaml`;
-  const path = resolve(told ?? defaultConfigPath(process));
+  const path = resolve(given ?? defaultConfigPath(process));
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) {
-    if (told === undefined)
-      into.note("info", "", path, "no configuration directory; defaults and environment hold");
+    if (given === undefined)
+      into.note("info", "", path, "no configuration directory; using defaults and environment");
     else into.fault("", path, "a file or a directory", "nothing there");
     return;
   }
@@ -74,7 +74,7 @@ function readFile(into: Collected, process: ProcessName, told: string | undefine
   if (found.isDirectory() && statSync(file, { throwIfNoEntry: false }) === undefined) {
     const others = yamlFiles(path).filter((other) => other !== name);
     const beside = others.length === 0 ? "" : ` (not read: ${others.join(", ")})`;
-    into.note("warn", "", file, `no such file; defaults and environment hold${beside}`);
+    into.note("warn", "", file, `no such file; using defaults and environment${beside}`);
     return;
   }
   if (!statSync(file).isFile()) {
@@ -84,7 +84,7 @@ function readFile(into: Collected, process: ProcessName, told: string | undefine
   try {
     readYaml(into, PROCESSES[process].table, file, readFileSync(file, "utf8"));
   } catch (thrown) {
-    into.fault("", file, "a readable file", reasonOf(thrown));
+    into.fault("", file, "a readable file", systemErrorCode(thrown));
   }
 }
 
@@ -98,8 +98,12 @@ function yamlFiles(directory: string): readonly string[] {
   }
 }
 
-/** dotenv files in the order that dotenv-flow gives them; each overrides the ones before. */
-function readDotenv(into: Collected, process: ProcessName, { env, dotenvDir }: Sources): void {
+/** Reads dotenv files in the order of dotenv-flow; each one overrides those before it. */
+function readDotenv(
+  into: Collected,
+  process: ProcessName,
+  { env, dotenvDir }: ConfigSources,
+): void {
   const { NODE_ENV: mode } = env;
   const files = listFiles({
     path: resolve(dotenvDir ?? "."),
@@ -111,13 +115,13 @@ function readDotenv(into: Collected, process: ProcessName, { env, dotenvDir }: S
       for (const variable of dotenvVariables(into, process, file))
         merged.set(variable.name, variable);
     } catch (thrown) {
-      into.fault("", file, "a readable dotenv file", reasonOf(thrown));
+      into.fault("", file, "a readable dotenv file", systemErrorCode(thrown));
     }
   }
   readVariables(into, process, [...merged.values()]);
 }
 
-/** The parser skips lines that it does not understand; ones that name a setting are faults here. */
+/** The parser skips lines that it does not understand. Here such a line is a fault if it names a setting. */
 function dotenvVariables(into: Collected, process: ProcessName, file: string): readonly Variable[] {
   const parsed = parse(file);
   const lines = new Map<string, number>();

@@ -1,17 +1,17 @@
-// The effective tree for a person's eyes or for a script: every key, its value, and where it came from.
-// Secrets are `***`, and so are credentials inside addresses.
+// Prints the tree in force, for people (YAML) or scripts (JSON): every key, its value and the source of the value. Secrets,
+// and credentials inside addresses, appear as `***`.
 
 import type { Loaded } from "./load.ts";
-import type { LeafRow, Row, Table } from "./row.ts";
+import type { LeafRow, Row, Table } from "./table/row.ts";
+import { withoutCredentials } from "./table/value.ts";
 import { joined, PROCESSES } from "./tree.ts";
-import { withoutCredentials } from "./value.ts";
 
-/** `90s`, `100ms`: text that reads back as the same length. */
-export function durationText(ms: number): string {
+/** `90s`, `100ms`: text that parses to the same duration. */
+export function formatDuration(ms: number): string {
   return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${Number(ms.toFixed(6))}ms`;
 }
 
-/** A value as it may be shown: durations as text, secrets masked. */
+/** A value in printable form: durations as text, secrets masked. */
 function shown(row: Row, value: unknown): unknown {
   switch (row.kind) {
     case "object":
@@ -19,7 +19,7 @@ function shown(row: Row, value: unknown): unknown {
     case "objects":
       return Array.isArray(value) ? value.map((item) => shownObject(row.table, item)) : value;
     case "duration":
-      return typeof value === "number" ? durationText(value) : value;
+      return typeof value === "number" ? formatDuration(value) : value;
     case "bool":
     case "number":
     case "string":
@@ -48,7 +48,7 @@ function shownObject(table: Table, value: unknown): Readonly<Record<string, unkn
   );
 }
 
-/** YAML text; each line of a leaf ends in a comment that says where the value came from. */
+/** YAML text. The line of each key ends in a comment that names the source of its value. */
 export function printYaml(loaded: Loaded): string {
   const lines: string[] = [];
   const { table } = PROCESSES[loaded.process];
@@ -86,7 +86,7 @@ function originText(loaded: Loaded, path: string, row: LeafRow): string {
   return row.deprecated === undefined ? from : `${from} (deprecated)`;
 }
 
-/** The same as JSON: `{process, config, origins}`; `origins` by dotted path. */
+/** JSON text: `{process, config, origins}`, with `origins` by dotted key path. */
 export function printJson(loaded: Loaded): string {
   const { table } = PROCESSES[loaded.process];
   const config = shownObject(table, loaded.config);

@@ -1,5 +1,12 @@
-// The key trees of the two processes, put together from the tables, and the types of what loading gives.
+// The key trees of the two processes, composed from the tables, and the types of the loaded configuration.
 
+import {
+  agentFunctionsConfig,
+  agentInfoConfig,
+  distCacheConfig,
+  flowControlConfig,
+  objectStorageConfig,
+} from "./objects/agent.ts";
 import {
   grpcClientConfig,
   httpClientConfig,
@@ -7,18 +14,13 @@ import {
   tokenSourceConfig,
 } from "./objects/client.ts";
 import {
-  agentFunctionsConfig,
-  agentInfoConfig,
   autoScaleKubernetesConfig,
   cloudExtConfig,
   crWatcherConfig,
-  distCacheConfig,
   etcdConfig,
-  flowControlConfig,
   kubernetesDiscoveryConfig,
-  objectStorageConfig,
   peerDiscoveryConfig,
-} from "./objects/fleet.ts";
+} from "./objects/cluster.ts";
 import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
 import { serverConfig } from "./objects/server.ts";
 import {
@@ -32,14 +34,14 @@ import {
   prometheusConfig,
 } from "./objects/telemetry.ts";
 import {
-  type Complaint,
   group,
   type LeafRow,
   object,
   type Settings,
   type Table,
   table,
-} from "./row.ts";
+  type Violation,
+} from "./table/row.ts";
 
 const common = {
   alerter: object(alerterConfig),
@@ -60,18 +62,18 @@ const common = {
   watchdog: group({ memory: object(watchdogConfig) }),
 } as const;
 
-/** The group of the cloud's own agents is not for others. */
-function groupIsFree(agent: {
+/** The agent group of the cloud is reserved for its own agents. */
+function reservedGroup(agent: {
   readonly agent_info: { readonly agent_group: string };
   readonly cloudext: { readonly installation_mode: string };
-}): readonly Complaint[] {
+}): readonly Violation[] {
   const { agent_group: name } = agent.agent_info;
   if (name !== "aperture-cloud" || agent.cloudext.installation_mode === "CLOUD_AGENT") return [];
-  const wanted = "another name: this one needs cloudext.installation_mode CLOUD_AGENT";
+  const wanted = "another name: this one requires cloudext.installation_mode CLOUD_AGENT";
   return [{ key: "agent_info.agent_group", wanted, got: JSON.stringify(name) }];
 }
 
-export const agentTable = table(
+const agentTable = table(
   "",
   "",
   {
@@ -87,10 +89,10 @@ export const agentTable = table(
     peer_discovery: object(peerDiscoveryConfig),
     service_discovery: group({ kubernetes: object(kubernetesDiscoveryConfig) }),
   },
-  groupIsFree,
+  reservedGroup,
 );
 
-export const controllerTable = table("", "", {
+const controllerTable = table("", "", {
   ...common,
   otel: object(controllerOtelConfig),
   policies: group({
@@ -113,9 +115,9 @@ export type ProcessName = keyof ConfigOf;
 
 export interface ProcessKeys {
   readonly table: Table;
-  /** Before every environment name. */
+  /** Prefix of every environment variable. */
   readonly prefix: string;
-  /** Name of the service: of its file, its log, its directories. */
+  /** Name of the service, from which the names of its file, log and directories are made. */
   readonly service: string;
 }
 
@@ -124,7 +126,7 @@ export const PROCESSES: Readonly<Record<ProcessName, ProcessKeys>> = {
   controller: { table: controllerTable, prefix: "SVC_CONTROLLER_", service: "sluice-controller" },
 };
 
-export interface Leaf {
+export interface ConfigLeaf {
   /** Dotted key path. */
   readonly path: string;
   readonly row: LeafRow;
@@ -140,9 +142,9 @@ export function joined(path: string, key: string): string {
   return path === "" ? key : `${path}.${key}`;
 }
 
-/** Every key that has a value, in alphabetical order at each level. */
-export function leaves(of: Table, path = ""): readonly Leaf[] {
-  const found: Leaf[] = [];
+/** Every key with a value of its own, in alphabetical order at each level. */
+export function leaves(of: Table, path = ""): readonly ConfigLeaf[] {
+  const found: ConfigLeaf[] = [];
   for (const key of Object.keys(of.rows).sort()) {
     const row = of.rows[key];
     if (row === undefined) continue;
@@ -153,7 +155,7 @@ export function leaves(of: Table, path = ""): readonly Leaf[] {
   return found;
 }
 
-/** Every object of a tree, the root first. */
+/** Every object of a tree, starting with the root. */
 export function branches(of: Table, path = ""): readonly Branch[] {
   const found: Branch[] = [{ path, table: of }];
   for (const key of Object.keys(of.rows).sort()) {

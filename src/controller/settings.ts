@@ -1,13 +1,14 @@
-// What the controller takes of its configuration, by the documented names.
+// The part of the configuration that the controller reads, under the documented names.
 
-import type { JobGroupSettings, JobSettings } from "#host/jobs.ts";
-import type { AskerSettings } from "#prometheus/asker.ts";
+import type { HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
+import type { JobGroupSettings, JobSettings } from "#host/life/jobs.ts";
 import type { PrometheusSettings } from "#prometheus/client.ts";
-import type { AlertBatchSettings, AlertmanagerSettings } from "#telemetry/alertmanager.ts";
-import type { HttpClientSettings, ProxySettings } from "#wire/http-caller.ts";
+import type { QueryRunnerSettings } from "#prometheus/query-runner.ts";
+import type { AlertmanagerSettings } from "#telemetry/alerts/alertmanager.ts";
+import type { AlertBatchSettings } from "#telemetry/alerts/alerts.ts";
 
 export interface ControllerSettings {
-  readonly policies: { readonly promql_jobs_scheduler: AskerSettings };
+  readonly policies: { readonly promql_jobs_scheduler: QueryRunnerSettings };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };
   readonly alerter: { readonly channel_size: number };

@@ -1,182 +1,214 @@
-// The path of one check, top to bottom: who is it, what is it, which policies speak; may it pass, and what
-// do we take for it; settle, and tell telemetry. Read `run` and `ask` first; the order is the table STAGES.
+// The path of one check, top to bottom: classify, measure, then ask stage after stage until one refuses, one has
+// the answer, or all have granted; settle, and tell telemetry. Read `run` and `#ask` first; the order of the
+// stages is the table in `stages.ts`.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { type ClassifierInfo, readingOf } from "./classify.ts";
+import { RequestReader } from "./classify/extract.ts";
 import {
+  type ClassifierInfo,
   type Decision,
   type Flow,
-  type LimiterKind,
+  grantOf,
+  type LookupHit,
+  NO_DETAIL,
   Pending,
   RejectReason,
   type Verdict,
 } from "./flow.ts";
 import { Labels } from "./label.ts";
-import type { Limiter } from "./limit.ts";
-import type { Observer } from "./observe.ts";
-import type { Lane, Plan } from "./plan.ts";
-import { applies, type Candidate } from "./select.ts";
-import { unanswered, Waits } from "./waits.ts";
+import { PendingAnswers } from "./limit/pending-answers.ts";
+import type { Observer } from "./observer.ts";
+import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
+import { applies, type Candidate } from "./plan/selection.ts";
+import type { Limiter, Lookup, Shadow } from "./plan/stage-member.ts";
+import type { LimitStage } from "./stages.ts";
 
-export interface Stage {
-  readonly name: string;
-  readonly limiters: readonly LimiterKind[];
-  readonly reason: RejectReason;
-  /** HTTP status of a refusal whose component names none. */
-  readonly deniedStatus: number;
-  /** Flows in ramp mode are refused where no limiter of this stage speaks. */
-  readonly rampModeNeedsOne?: true;
-}
-
-/** The order in which limiters are asked. Changing it is changing a row. */
-export const STAGES: readonly Stage[] = [
-  {
-    name: "ramp",
-    limiters: ["ramp_sampler"],
-    reason: RejectReason.noMatchingRamp,
-    deniedStatus: 403,
-    rampModeNeedsOne: true,
-  },
-  { name: "sample", limiters: ["sampler"], reason: RejectReason.notSampled, deniedStatus: 403 },
-  {
-    name: "rate · concurrency",
-    limiters: ["rate_limiter", "concurrency_limiter"],
-    reason: RejectReason.rateLimited,
-    deniedStatus: 429,
-  },
-];
-
-/** Kept back from the caller's deadline, ms, so that the answer still arrives in time. */
+/** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
 const BUDGET_MARGIN_MS = 10;
 
-/** Longest wait of a caller that named no deadline, ms: nobody holds a request open for longer. */
+/** Longest wait for a caller without a deadline, ms. */
 const LONGEST_WAIT_MS = 10_000;
 
-/** What the mind may use of the world. */
-export interface World {
+export interface JudgementContext {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly observer: Observer;
 }
 
-/** Judges one flow by one plan. Returns the verdict itself unless a limiter has to wait. */
-export function judge(plan: Plan, flow: Flow, world: World): Verdict | Pending<Verdict> {
-  return new Judgement(plan, flow, world).run();
+/** Judges one flow by one plan. Returns the verdict itself unless a stage has to wait. */
+export function judge(
+  plan: Plan,
+  flow: Flow,
+  context: JudgementContext,
+): Verdict | Pending<Verdict> {
+  return new Judgement(plan, flow, context).run();
 }
 
 const NO_DECISIONS: Decision[] = [];
 const NO_CLASSIFIERS: readonly ClassifierInfo[] = [];
 const NO_METERS: readonly string[] = [];
-const NO_LIMITERS: readonly Candidate<Limiter>[] = [];
 
-/** One check in progress. It pins its plan, may stop at a stage that waits, settles once, and is its verdict then. */
+/** One check in progress. It pins its plan, may stop at a stage that waits, settles once, and then is its verdict. */
 class Judgement implements Verdict {
   accepted = false;
   reason: RejectReason = RejectReason.none;
   deniedStatus = 0;
   waitMs = 0;
   decisions = NO_DECISIONS;
+  hit: LookupHit | undefined;
   classifiers = NO_CLASSIFIERS;
   fluxMeters = NO_METERS;
   readonly labels: Labels;
   readonly start: number;
   end = 0;
   readonly #flow: Flow;
-  readonly #world: World;
-  readonly #lane: Lane;
-  #stage = 0;
-  /** Where the decisions of this stage begin. */
+  readonly #context: JudgementContext;
+  readonly #plan: ServicePlan;
+  /** Index of the step being asked, or to be asked next. */
+  #step = 0;
+  /** Index of the first decision of this step. */
   #from = 0;
-  /** Those of this stage that have to wait; most checks have none. */
-  #waits: Waits | undefined;
-  /** The answer that was promised once a stage had to wait. */
+  /** Answers of this step that have not come yet; most checks have none. */
+  #pending: PendingAnswers<unknown> | undefined;
+  /** The promised verdict, once a step had to wait. */
   #later: Pending<Verdict> | undefined;
-  #gone = false;
+  #callerLeft = false;
 
-  constructor(plan: Plan, flow: Flow, world: World) {
-    const point = plan.point(flow.controlPoint);
+  constructor(plan: Plan, flow: Flow, context: JudgementContext) {
+    const here = plan.controlPoint(flow.controlPoint);
     this.#flow = flow;
-    this.#world = world;
-    this.start = world.clock.wall();
-    this.#lane = point.lane(flow.services);
-    this.labels = new Labels(point.keys, flow.labels);
+    this.#context = context;
+    this.start = context.clock.wall();
+    this.#plan = here.forServices(flow.services);
+    this.labels = new Labels(here.keys, flow.labels);
   }
 
   run(): Verdict | Pending<Verdict> {
     try {
-      if (this.#lane.classifiers.length > 0) this.#classify();
-      if (this.#lane.meters.length > 0) this.fluxMeters = matching(this.#lane.meters, this.labels);
+      const { classifiers, meters } = this.#plan;
+      if (classifiers.length > 0) this.#classify();
+      if (meters.length > 0) this.fluxMeters = matching(meters, this.labels);
       return this.#ask();
     } catch (thrown) {
-      this.#break();
+      this.#abort();
       throw thrown;
     }
   }
 
-  /** Runs the classifiers that match the labels as they arrived: none sees what another made. */
+  /** Runs the classifiers that match the labels as they arrived: none sees the labels of another. */
   #classify(): void {
     const { http } = this.#flow;
     if (http === undefined) return;
-    const reading = readingOf(http);
-    this.classifiers = matching(this.#lane.classifiers, this.labels).map((classifier) =>
-      classifier.run(reading, this.labels),
+    const request = new RequestReader(http);
+    this.classifiers = matching(this.#plan.classifiers, this.labels).map((classifier) =>
+      classifier.run(request, this.labels),
     );
   }
 
-  /** Asks stage after stage until one refuses, one has to wait, or all have granted. */
+  /** Asks step after step until one refuses, one has the answer, one has to wait, or all have granted. */
   #ask(): Verdict | Pending<Verdict> {
-    while (this.#stage < STAGES.length) {
+    const { steps } = this.#plan;
+    while (this.#step < steps.length) {
+      const step = steps[this.#step];
+      if (step === undefined) break;
       this.#from = this.decisions.length;
-      this.#take(this.#lane.limiters[this.#stage] ?? NO_LIMITERS);
-      if (this.#waits !== undefined) return this.#wait(this.#waits);
-      const refusal = this.#judgeStage();
-      if (refusal !== undefined) return refusal;
+      if (step.limiters.length > 0) this.#take(step.limiters);
+      else if (step.lookups.length > 0) this.#lookUp(step.lookups);
+      else if (step.shadows.length > 0) this.#show(step.shadows);
+      if (this.#pending !== undefined) return this.#wait(this.#pending);
+      const verdict = this.#finishStep(step);
+      if (verdict !== undefined) return verdict;
     }
     return this.#settle(true, RejectReason.none, 0, 0);
   }
 
-  /** Takes from every limiter of a stage that matches, also after one refused: the reply names them all. */
+  /** Takes from every limiter that matches, also after one refused: the reply names them all. */
   #take(limiters: readonly Candidate<Limiter>[]): void {
+    const now = this.#context.clock.now();
     for (let at = 0; at < limiters.length; at++) {
       const candidate = limiters[at];
       if (candidate === undefined || !applies(candidate, this.labels)) continue;
       const limiter = candidate.item;
-      const taken = limiter.take(this.#flow, this.labels);
-      if (taken instanceof Pending) {
-        this.#waits ??= new Waits();
-        this.#waits.add(this.decisions.length, limiter, taken);
-        this.#note(unanswered(limiter));
-      } else this.#note(this.#resolve(taken));
+      const taken = limiter.take(this.#flow, this.labels, now);
+      if (taken instanceof Pending) this.#await(limiter, taken);
+      else this.#add(this.#resolve(taken));
     }
   }
 
-  #note(decision: Decision): void {
-    // A list that begins with its first member takes a tenth of the room of one that grows.
+  #add(decision: Decision): void {
+    // An array that starts with its first element allocates a tenth of one that grows from empty.
     if (this.decisions.length === 0) this.decisions = [decision];
     else this.decisions.push(decision);
   }
 
-  /** Stops until all of the stage have answered, or the budget ends and local state must answer. */
-  #wait(waits: Waits): Pending<Verdict> {
-    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
-    this.#later = later;
-    const stopAlarm = this.#world.clock.alarm(this.#budget(), () => {
-      this.#world.observer.odd("late");
-      waits.end();
-    });
-    waits.begin({
-      answered: (place, decision) => {
+  /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
+  #await(limiter: Limiter, taken: Pending<Decision>): void {
+    const place = this.decisions.length;
+    this.#add(unanswered(limiter));
+    this.#pendingOf<Decision>().add(taken, {
+      answered: (decision = unanswered(limiter)) => {
         this.decisions[place] = this.#resolve(decision);
       },
-      over: () => {
+      late: (decision) => {
+        const grant = grantOf(decision);
+        if (grant !== undefined) limiter.undo(grant);
+      },
+    });
+  }
+
+  /** Asks every lookup that matches until one has the answer. One that must wait does not stop the others. */
+  #lookUp(lookups: readonly Candidate<Lookup>[]): void {
+    const now = this.#context.clock.now();
+    // The hit of the lookup that comes first in component order counts.
+    let best = lookups.length;
+    for (const [at, candidate] of lookups.entries()) {
+      if (!applies(candidate, this.labels)) continue;
+      const found = candidate.item.find(this.#flow, this.labels, now);
+      const hit = (answer: LookupHit | undefined) => {
+        if (answer === undefined || at >= best) return;
+        best = at;
+        this.hit = answer;
+      };
+      if (found instanceof Pending) {
+        this.#pendingOf<LookupHit | undefined>().add(found, { answered: hit, late() {} });
+      } else if (found !== undefined) {
+        hit(found);
+        return;
+      }
+    }
+  }
+
+  #show(shadows: readonly Candidate<Shadow>[]): void {
+    const now = this.#context.clock.now();
+    for (const candidate of shadows) {
+      if (applies(candidate, this.labels)) candidate.item.observe(this.#flow, this.labels, now);
+    }
+  }
+
+  /** All pending answers of one step are of one type: its stage has one kind. */
+  #pendingOf<Answer>(): PendingAnswers<Answer> {
+    this.#pending ??= new PendingAnswers<unknown>();
+    return this.#pending as PendingAnswers<Answer>;
+  }
+
+  /** Stops until all of the step have answered, or the budget ends and local state must answer. */
+  #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
+    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
+    this.#later = later;
+    const stopAlarm = this.#context.clock.alarm(this.#budget(), () => {
+      this.#context.observer.anomaly("late");
+      pending.end();
+    });
+    pending.listen({
+      complete: () => {
         stopAlarm();
-        this.#waits = undefined;
+        this.#pending = undefined;
         this.#resume(later);
       },
-      broke: (thrown) => {
+      failed: (thrown) => {
         stopAlarm();
-        this.#break();
+        this.#abort();
         later.fail(thrown);
       },
     });
@@ -185,41 +217,46 @@ class Judgement implements Verdict {
 
   #resume(later: Pending<Verdict>): void {
     try {
-      const next = this.#judgeStage() ?? this.#ask();
+      const step = this.#plan.steps[this.#step];
+      const next = (step === undefined ? undefined : this.#finishStep(step)) ?? this.#ask();
       if (!(next instanceof Pending)) later.settle(next);
     } catch (thrown) {
-      this.#break();
+      this.#abort();
       later.fail(thrown);
     }
   }
 
   /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
   #leave(): void {
-    this.#gone = true;
-    this.#waits?.end();
+    this.#callerLeft = true;
+    this.#pending?.end();
   }
 
   /** Something threw: there is no verdict, and nothing stays taken. */
-  #break(): void {
-    this.#waits?.abandon();
+  #abort(): void {
+    this.#pending?.abandon();
     this.#giveBack();
   }
 
   #budget(): number {
-    const left = this.#flow.deadline - BUDGET_MARGIN_MS - this.#world.clock.now();
+    const left = this.#flow.deadline - BUDGET_MARGIN_MS - this.#context.clock.now();
     return Math.max(0, Math.min(left, LONGEST_WAIT_MS));
   }
 
-  /** The verdict if this stage refuses; otherwise moves on to the next stage. */
-  #judgeStage(): Verdict | undefined {
-    const stage = STAGES[this.#stage];
-    if (stage === undefined) return undefined;
+  /** The verdict if this step ends the check; otherwise moves on to the next step. */
+  #finishStep({ stage }: Step): Verdict | undefined {
+    this.#step += 1;
+    if (stage.kind === "limit") return this.#refusalOf(stage);
+    if (this.#callerLeft) return this.#settle(false, RejectReason.none, 0, 0);
+    return this.hit === undefined ? undefined : this.#settle(true, RejectReason.none, 0, 0);
+  }
+
+  #refusalOf(stage: LimitStage): Verdict | undefined {
     const { decisions } = this;
     const from = this.#from;
-    if (stage.rampModeNeedsOne && this.#flow.rampMode && decisions.length === from) {
+    if (stage.rampModeNeedsLimiter && this.#flow.rampMode && decisions.length === from) {
       return this.#settle(false, RejectReason.noMatchingRamp, 0, 0);
     }
-    this.#stage += 1;
     let first: Decision | undefined;
     let waitMs = 0;
     for (let at = from; at < decisions.length; at++) {
@@ -228,24 +265,20 @@ class Judgement implements Verdict {
       first ??= decision;
       waitMs = Math.max(waitMs, decision.waitMs);
     }
-    if (first === undefined) {
-      return this.#gone ? this.#settle(false, stage.reason, stage.deniedStatus, 0) : undefined;
+    if (first !== undefined) {
+      const status = first.component.deniedStatus || stage.deniedStatus;
+      return this.#settle(false, stage.reason, status, waitMs);
     }
-    return this.#settle(
-      false,
-      stage.reason,
-      first.component.deniedStatus || stage.deniedStatus,
-      waitMs,
-    );
+    return this.#callerLeft ? this.#settle(false, stage.reason, stage.deniedStatus, 0) : undefined;
   }
 
   /**
-   * An undecided take is not a grant: the failure mode of its policy answers, by name. A limiter that could
-   * answer from local state has named it already; here only `open` lets the flow pass.
+   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. A limiter
+   * that could answer from local state has named its mode already; here only `open` lets the flow pass.
    */
   #resolve(decision: Decision): Decision {
     if (decision.outcome !== "undecided" || decision.failure !== undefined) return decision;
-    this.#world.observer.odd("undecided");
+    this.#context.observer.anomaly("undecided");
     const { onFailure } = decision.component;
     return { ...decision, dropped: onFailure !== "open", failure: onFailure };
   }
@@ -257,26 +290,27 @@ class Judgement implements Verdict {
     this.reason = reason;
     this.deniedStatus = deniedStatus;
     this.waitMs = waitMs;
-    this.end = this.#world.clock.wallSince(this.start);
-    // A caller that went away hears nothing: it was not refused, and counts as no decision.
-    if (this.#gone) this.#world.observer.odd("abandoned");
-    else this.#world.observer.decided(this.#flow, this);
+    this.end = this.#context.clock.wallSince(this.start);
+    // A caller that went away receives nothing: it was not refused, and this counts as no decision.
+    if (this.#callerLeft) this.#context.observer.anomaly("abandoned");
+    else this.#context.observer.decided(this.#flow, this);
     return this;
   }
 
   #giveBack(): void {
     for (let at = 0; at < this.decisions.length; at++) {
       const decision = this.decisions[at];
-      if (decision?.grant === undefined) continue;
-      this.#asked(decision)?.undo(decision.grant);
-      this.decisions[at] = { ...decision, consumed: 0, grant: undefined };
+      const grant = decision === undefined ? undefined : grantOf(decision);
+      if (decision === undefined || grant === undefined) continue;
+      this.#limiterOf(decision)?.undo(grant);
+      this.decisions[at] = withoutGrant(decision);
     }
   }
 
-  /** Who made a decision, so that what was taken goes back where it came from. */
-  #asked({ component }: Decision): Limiter | undefined {
-    for (const stage of this.#lane.limiters) {
-      const found = stage.find(({ item }) => item.component === component);
+  /** The limiter that made a decision, so that what was taken goes back where it came from. */
+  #limiterOf({ component }: Decision): Limiter | undefined {
+    for (const { limiters } of this.#plan.steps) {
+      const found = limiters.find(({ item }) => item.component === component);
       if (found !== undefined) return found.item;
     }
     return undefined;
@@ -287,4 +321,25 @@ function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
   const found: T[] = [];
   for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
   return found;
+}
+
+/** The decision after everything it took was given back. */
+function withoutGrant(decision: Decision): Decision {
+  const { detail } = decision;
+  const returned = "consumed" in detail ? { ...detail, consumed: 0 } : detail;
+  return { ...decision, grantId: undefined, detail: returned };
+}
+
+/** The decision of a limiter that did not answer. */
+function unanswered({ component }: Limiter): Decision {
+  return {
+    component,
+    outcome: "undecided",
+    dropped: true,
+    keyMissing: false,
+    waitMs: -1,
+    grantId: undefined,
+    failure: undefined,
+    detail: NO_DETAIL,
+  };
 }

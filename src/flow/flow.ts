@@ -1,10 +1,10 @@
-// The glossary of one check: what asks to pass (Flow), what was answered (Verdict), what each limiter
-// said (Decision), and an answer that is not there yet (Pending). Numbers of enums are those of the wire.
+// The glossary of one check: what asks to pass (Flow), the answer (Verdict), the decision of
+// each limiter (Decision), and an answer that is not there yet (Pending). Enum numbers are those of the wire format.
 
-import type { ClassifierInfo } from "./classify.ts";
 import type { LabelSource, Labels } from "./label.ts";
+import type { DecisionDetail, FailureMode, LimiterKind } from "./rules.ts";
 
-/** How the caller was inserted: an HTTP door sees requests, a feature door sees only labels. */
+/** How the caller was inserted: a proxy or middleware describes HTTP requests, an SDK only labels. */
 export type ControlPointType = "http" | "feature";
 
 /** One end of the connection that carried the request. */
@@ -13,18 +13,18 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** The HTTP request under evaluation, as classifiers read it. Bytes behind it may be read on demand. */
+/** The HTTP request under evaluation, as classifiers read it. Its bytes may be read on demand. */
 export interface HttpAttributes {
   readonly method: string;
-  /** Request target: query included, undecoded. */
+  /** Request target: query included, not decoded. */
   readonly path: string;
   readonly host: string;
   readonly scheme: string;
   readonly protocol: string;
   readonly body: string;
-  /** Bytes of the body as the caller states them; -1 when unknown. */
+  /** Length of the body in bytes as the caller states it; -1 when unknown. */
   readonly size: number;
-  /** The proxy's id of the request; empty elsewhere. */
+  /** The proxy's id of the request; empty for other callers. */
   readonly id: string;
   /** Value of a header by its name as received; repeated headers are joined with `,`. */
   header(name: string): string | undefined;
@@ -32,16 +32,17 @@ export interface HttpAttributes {
   readonly destination: Endpoint | undefined;
 }
 
-/** One request that asks to pass. Lent until its verdict is there: doors use the object again for the next. */
+/** One request that asks to pass. Borrowed until its verdict is there: callers reuse the object for the next one. */
 export interface Flow {
   readonly controlPoint: string;
   readonly type: ControlPointType;
   /** Services the flow belongs to; empty when unknown. */
   readonly services: readonly string[];
   readonly labels: LabelSource;
-  /** Absent where the caller described no HTTP request: then no classifier has anything to read. */
+  /** Absent when the caller described no HTTP request; classifiers are then skipped. */
   readonly http: HttpAttributes | undefined;
   readonly rampMode: boolean;
+  /** The caller will end the flow itself, so its access log record must not. */
   readonly expectEnd: boolean;
   /** The caller's deadline on `Clock.now()`; Infinity when there is none. */
   readonly deadline: number;
@@ -56,9 +57,7 @@ export const RejectReason = {
 } as const;
 export type RejectReason = (typeof RejectReason)[keyof typeof RejectReason];
 
-export type LimiterKind = "rate_limiter" | "concurrency_limiter" | "sampler" | "ramp_sampler";
-
-/** Names one component of one version of one policy. Identity-stable for the life of a plan. */
+/** Identifies one component of one version of one policy. The same object for the life of a plan. */
 export interface Component {
   readonly policyName: string;
   readonly policyHash: string;
@@ -66,59 +65,97 @@ export interface Component {
   readonly kind: LimiterKind;
   /** Configured HTTP status of a refusal; 0 leaves it to the stage. */
   readonly deniedStatus: number;
-  /** What an undecided take of this component means. */
+  /** The stand-in when the component is undecided. */
   readonly onFailure: FailureMode;
 }
 
-/** What stands in for an answer that could not be had. Always named, never implied. */
-export type FailureMode = "open" | "closed" | "local" | "last_known";
-
-/** What was really taken: enough to give it back from anywhere, also from another connection. */
+/** A record of tokens or a slot that a limiter took: enough to give them back from another connection or agent. */
 export interface Grant {
   readonly policyName: string;
   readonly componentId: string;
   /** The limiter's key: `default` or `<label>:<value>`. */
   readonly key: string;
-  /** Names one slot of a concurrency limiter; empty elsewhere. */
+  /** Identifies one slot of a concurrency limiter; empty elsewhere. */
   readonly id: string;
   readonly amount: number;
 }
 
-/** What one limiter said about one flow. */
-export interface Decision {
+/** The decision of one limiter about one flow: a part common to all kinds, and the detail of its kind. */
+export interface Decision<Detail extends DecisionDetail = DecisionDetail> {
   readonly component: Component;
   readonly outcome: "granted" | "refused" | "undecided";
-  /** True when this decision turns the flow away. */
+  /** True when this decision refuses the flow. */
   readonly dropped: boolean;
-  /** The label that the limiter is keyed by was missing: accepted, nothing taken. */
+  /** The flow lacks the label that the limiter is keyed by: accepted, nothing taken. */
   readonly keyMissing: boolean;
-  /** As reported: `default`, `<key>:<value>` or empty. */
-  readonly label: string;
-  /** Value of the key that ends `label`; what comes before it is the same in all decisions of the component. */
-  readonly value?: string | undefined;
-  readonly remaining: number;
-  readonly current: number;
-  readonly consumed: number;
-  /** Until a retry may help, in ms; -1 where the component reports no wait at all. */
+  /** Milliseconds until a retry may succeed; -1 when the component reports no wait at all. */
   readonly waitMs: number;
-  /** Slot id of a concurrency limiter; empty elsewhere. */
-  readonly requestId: string;
-  /** What has to be given back when the flow is turned away after all. */
-  readonly grant: Grant | undefined;
-  /** The mode that answered when the outcome was undecided. */
+  /** Undefined when the flow took nothing that could be given back; otherwise the `id` of its grant. */
+  readonly grantId: string | undefined;
+  /** The failure mode that answered; undefined when the limiter decided itself. */
   readonly failure: FailureMode | undefined;
+  readonly detail: Detail;
 }
 
-/** The answer. A refusal is not an error. */
+/** Builds the record of what a decision took. Built on demand, because hardly any decision is taken back. */
+export function grantOf({ component, grantId, detail }: Decision): Grant | undefined {
+  if (grantId === undefined || !("consumed" in detail)) return undefined;
+  const { policyName, componentId } = component;
+  return { policyName, componentId, key: detail.label, id: grantId, amount: detail.consumed };
+}
+
+type AllOf<Union> = (Union extends unknown ? (one: Union) => void : never) extends (
+  all: infer All,
+) => void
+  ? All
+  : never;
+
+/** Detail of a decision whose limiter did not answer; valid for every kind. */
+export const NO_DETAIL: AllOf<DecisionDetail> = Object.freeze({
+  label: "",
+  value: undefined,
+  remaining: 0,
+  current: 0,
+  consumed: 0,
+  requestId: "",
+});
+
+/** The answer that a lookup found: the check ends and the flow passes with it. */
+export interface LookupHit {
+  readonly component: Component;
+  readonly value: Uint8Array;
+}
+
+/** Result of one run of one classifier. The same object per error and plan, so writers may keep its encoded form. */
+export interface ClassifierInfo {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly classifierIndex: number;
+  readonly error: ClassifierError;
+}
+
+export const ClassifierError = {
+  none: 0,
+  evalFailed: 1,
+  emptyResultset: 2,
+  ambiguousResultset: 3,
+  multiExpression: 4,
+  expressionNotMap: 5,
+} as const;
+export type ClassifierError = (typeof ClassifierError)[keyof typeof ClassifierError];
+
+/** The answer to one check. A refusal is not an error. */
 export interface Verdict {
   readonly accepted: boolean;
   readonly reason: RejectReason;
-  /** HTTP status for the refused caller; 0 means that nothing names one: 403. */
+  /** HTTP status for the refused caller; 0 when neither component nor stage sets one. */
   readonly deniedStatus: number;
-  /** Longest wait among those that refused, ms; 0 when none. */
+  /** Longest wait among the decisions that refused, ms; 0 when none reports a wait. */
   readonly waitMs: number;
-  /** In component order within a stage, stages in their order. */
+  /** Stages in their order, components in order within a stage. */
   readonly decisions: readonly Decision[];
+  /** The hit that ended the check early. */
+  readonly hit: LookupHit | undefined;
   readonly classifiers: readonly ClassifierInfo[];
   readonly fluxMeters: readonly string[];
   /** The final labels, classifier labels included. */
@@ -128,16 +165,33 @@ export interface Verdict {
   readonly end: number;
 }
 
+/** Identifies one concurrency slot as the reply to its check did. */
+export interface SlotRef {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+  readonly label: string;
+  readonly requestId: string;
+  readonly tokens: number;
+}
+
+/** Result of giving one slot back. */
+export interface SlotReturn {
+  readonly returned: boolean;
+  /** The caller's mistake; empty for success and for an unknown or expired slot. */
+  readonly error: string;
+}
+
 type Outcome<T> = { readonly value: T } | { readonly thrown: unknown };
 
-/** An answer that must wait. Settles once; cheaper than a promise and can be told to give up. */
+/** An answer that must wait. Settles once; cheaper than a promise, and can be cancelled. */
 export class Pending<T> {
   #outcome: Outcome<T> | undefined;
   #settled: ((value: T) => void) | undefined;
   #failed: ((thrown: unknown) => void) | undefined;
   #cancelled: (() => void) | undefined;
 
-  /** `cancelled` runs when whoever waits gives up; it should settle this with what local state says. */
+  /** `cancelled` runs when the waiting side gives up; it should settle this with what local state says. */
   constructor(cancelled?: () => void) {
     this.#cancelled = cancelled;
   }
@@ -146,16 +200,16 @@ export class Pending<T> {
     this.#end({ value });
   }
 
-  /** There will be no answer: something broke. */
+  /** Ends the wait without an answer, because something threw. */
   fail(thrown: unknown): void {
     this.#end({ thrown });
   }
 
-  /** Calls one of the two back once, at once when the answer is already there. One waiter only. */
+  /** Calls one of the two back once, immediately when the answer is already there. Supports one listener. */
   whenSettled(settled: (value: T) => void, failed: (thrown: unknown) => void): void {
     this.#settled = settled;
     this.#failed = failed;
-    this.#tell();
+    this.#notify();
   }
 
   cancel(): void {
@@ -168,10 +222,10 @@ export class Pending<T> {
     if (this.#outcome !== undefined) return;
     this.#outcome = outcome;
     this.#cancelled = undefined;
-    this.#tell();
+    this.#notify();
   }
 
-  #tell(): void {
+  #notify(): void {
     const outcome = this.#outcome;
     const [settled, failed] = [this.#settled, this.#failed];
     if (outcome === undefined || settled === undefined) return;

@@ -1,9 +1,9 @@
-// Flow labels: where a value came from, which of two wins, and how rules read them by slot.
-// Precedence, strongest first: attributes of the request and its sockets, classifiers, claims of an SDK,
-// baggage. Baggage never names `http.*` or `aperture.*`, so an outsider cannot overwrite what the proxy saw.
+// Flow labels: where a value came from, which of two wins, and how rules read them by slot. Precedence, strongest
+// first: attributes of the request and its sockets, classifiers, claims of an SDK, baggage. Baggage never sets
+// `http.*` or `aperture.*`, so a client cannot overwrite what the proxy reports.
 
-/** Where a label's value came from. */
-export type Origin = "attribute" | "classifier" | "claim" | "baggage";
+/** The origin of a label's value. */
+export type LabelOrigin = "attribute" | "classifier" | "claim" | "baggage";
 
 /** A label that a plan reads. `header` is set for `http.request.header.<name>`: that name, lower case. */
 export interface LabelKey {
@@ -16,28 +16,28 @@ export type LabelVisitor = (
   name: string,
   value: string,
   telemetry: boolean,
-  origin: Origin,
+  origin: LabelOrigin,
 ) => void;
 
-/** The labels that a flow arrives with, precedence among its origins already settled. */
+/** The labels that a flow arrives with; precedence among their origins is already applied. */
 export interface LabelSource {
   get(key: LabelKey): string | undefined;
-  /** Where the value that `get` returns came from. */
-  origin(key: LabelKey): Origin | undefined;
-  /** Every label once, in no particular order. */
+  /** Origin of the value that `get` returns. */
+  origin(key: LabelKey): LabelOrigin | undefined;
+  /** Visits every label once, in no particular order. */
   each(visit: LabelVisitor): void;
 }
 
 const HEADER_PREFIX = "http.request.header.";
 const RESERVED = /^(?:http|aperture)\./;
 
-/** Whether baggage (and nobody but a door) may carry this label. */
+/** Whether only attributes of the request may set this label: baggage must not. */
 export function isReserved(name: string): boolean {
   return RESERVED.test(name);
 }
 
-/** Gives each label name one slot. A plan owns one and fills it while it is compiled. */
-export class Slots {
+/** Assigns one slot to each label name. A control point has its own, filled while its plan is compiled. */
+export class LabelSlots {
   readonly #keys: LabelKey[] = [];
   readonly #slots = new Map<string, number>();
 
@@ -56,8 +56,8 @@ export class Slots {
   }
 }
 
-/** A label that a classifier made for this flow. */
-export interface MadeLabel {
+/** A label that a classifier set for this flow. */
+export interface ClassifierLabel {
   readonly name: string;
   readonly value: string;
   readonly telemetry: boolean;
@@ -65,19 +65,22 @@ export interface MadeLabel {
 
 const UNREAD = Symbol("unread");
 
-/** The labels of one check: the source's values by slot, read once and on demand, and classifiers' on top. */
+/** The labels of one check: values of the source by slot, each read once and on demand, and classifier labels on top. */
 export class Labels {
   readonly source: LabelSource;
   readonly #keys: readonly LabelKey[];
   readonly #values: (string | undefined | typeof UNREAD)[];
-  /** Made with its first label: most checks have none. */
-  #made: Map<string, MadeLabel> | undefined;
+  /** The last text of `prefixed` and its slot. */
+  #prefixed = "";
+  #prefixedSlot = -1;
+  /** Created with the first label: most checks have none. */
+  #classified: Map<string, ClassifierLabel> | undefined;
 
   constructor(keys: readonly LabelKey[], source: LabelSource) {
     this.source = source;
     this.#keys = keys;
     const values = new Array<string | undefined | typeof UNREAD>(keys.length);
-    // Few slots: a loop is done before the platform's `fill` has begun.
+    // There are few slots: a loop is faster than a call of `fill`.
     for (let slot = 0; slot < values.length; slot++) values[slot] = UNREAD;
     this.#values = values;
   }
@@ -91,41 +94,54 @@ export class Labels {
     return value;
   }
 
-  origin(slot: number): Origin | undefined {
-    const key = this.#keys[slot];
-    if (key === undefined) return undefined;
-    return this.#made?.has(key.name) ? "classifier" : this.source.origin(key);
+  /**
+   * The value of a slot behind its prefix; the prefix alone if there is no value. Limiters that are keyed by one label
+   * ask for the same text, so it is joined once per check. Each slot must have only one prefix.
+   */
+  prefixed(slot: number, prefix: string): string {
+    if (this.#prefixedSlot !== slot) {
+      this.#prefixed = prefix + (this.get(slot) ?? "");
+      this.#prefixedSlot = slot;
+    }
+    return this.#prefixed;
   }
 
-  /** A classifier's label. A later one of the same name replaces an earlier one. */
-  make(slot: number, value: string, telemetry: boolean): void {
+  origin(slot: number): LabelOrigin | undefined {
+    const key = this.#keys[slot];
+    if (key === undefined) return undefined;
+    return this.#classified?.has(key.name) ? "classifier" : this.source.origin(key);
+  }
+
+  /** Sets a classifier's label. A later one of the same name replaces an earlier one. */
+  set(slot: number, value: string, telemetry: boolean): void {
     const key = this.#keys[slot];
     if (key === undefined) return;
     this.#values[slot] = value;
-    this.#made ??= new Map();
-    this.#made.set(key.name, { name: key.name, value, telemetry });
+    this.#prefixedSlot = -1;
+    this.#classified ??= new Map();
+    this.#classified.set(key.name, { name: key.name, value, telemetry });
   }
 
-  /** What classifiers made in this check. */
-  made(): Iterable<MadeLabel> {
-    return this.#made?.values() ?? [];
+  /** The labels that classifiers set in this check. */
+  classifierLabels(): Iterable<ClassifierLabel> {
+    return this.#classified?.values() ?? [];
   }
 
-  get madeCount(): number {
-    return this.#made?.size ?? 0;
+  get classifierLabelCount(): number {
+    return this.#classified?.size ?? 0;
   }
 
-  /** Every label of the flow once, classifiers' values in place of those they replaced. */
+  /** Visits every label of the flow once; labels set by classifiers replace others of the same name. */
   each(visit: LabelVisitor): void {
-    const made = this.#made;
-    if (made === undefined) {
+    const classified = this.#classified;
+    if (classified === undefined) {
       this.source.each(visit);
       return;
     }
     this.source.each((name, value, telemetry, origin) => {
-      if (!made.has(name)) visit(name, value, telemetry, origin);
+      if (!classified.has(name)) visit(name, value, telemetry, origin);
     });
-    for (const { name, value, telemetry } of made.values()) {
+    for (const { name, value, telemetry } of classified.values()) {
       visit(name, value, telemetry, "classifier");
     }
   }
@@ -133,10 +149,10 @@ export class Labels {
 
 const DECIMAL = /^\+?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
 
-/** Largest number that a label may ask for: beyond it text is an attack, not a cost. */
+/** Largest number that a label may carry: anything beyond it is an attack, not a cost. */
 export const MAX_LABEL_NUMBER = 1e12;
 
-/** A finite decimal >= 0 within bounds, or undefined: labels may come from outside. */
+/** The text as a finite decimal within [0, 1e12], or undefined: labels may come from outside. */
 export function labelNumber(text: string): number | undefined {
   if (text.length > 40 || !DECIMAL.test(text)) return undefined;
   const value = Number(text);

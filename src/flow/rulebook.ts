@@ -1,21 +1,24 @@
-// What an agent knows: the rules and numbers that arrived, the state that outlives their changes, and the
-// plan compiled from them. A batch is taken in whole; a rule that does not compile leaves its predecessor
-// in force and is reported.
+// Everything that an agent decides by: the rules and numbers that arrived, the limiter state that outlives their
+// changes, and the plan compiled from them. A batch takes effect whole; a rule that does not compile leaves its predecessor in force
+// and is reported.
 
 import { Fault } from "#base/fault.ts";
-import { Slots } from "./label.ts";
 import {
-  bindLimiter,
-  type Limiter,
+  bindRule,
+  type KindTable,
+  LIMITER_KINDS,
   type LimiterState,
-  type LimitWorld,
-  limiterIdentity,
-  newLimiterState,
-} from "./limit.ts";
-import { byComponent, compilePlan, EMPTY_PLAN, type Plan } from "./plan.ts";
+  newState,
+  type SharedContext,
+  shareContext,
+  stateIdentity,
+} from "./limit/kinds.ts";
+import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
+import { compareRules } from "./plan/rule-order.ts";
+import type { LimiterContext, StageMember } from "./plan/stage-member.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
-/** Keys are the store's: one per rule, and the same key names a limiter's rule and its numbers. */
+/** Keys are those of the store: one per rule, and the same key identifies a limiter's rule and its numbers. */
 export interface Changes {
   readonly rules: ReadonlyMap<string, Rule | undefined>;
   readonly numbers: ReadonlyMap<string, LimiterNumbers | undefined>;
@@ -26,29 +29,32 @@ export interface RefusedRule {
   readonly fault: Fault;
 }
 
-/** A limiter rule with what it was bound to. */
-interface Bound {
+/** A limiter rule with its state and the stage member that it is bound to. */
+interface BoundRule {
   readonly rule: LimiterRule;
   readonly state: LimiterState;
-  /** For numbers and slots, which belong to no control point. */
-  readonly limiter: Limiter;
+  /** One of the members in the plan. They share state, so any of them can adopt numbers and end slots. */
+  readonly member: StageMember;
 }
 
 export class Rulebook {
   readonly #group: string;
-  readonly #world: LimitWorld;
+  readonly #context: SharedContext;
+  readonly #kinds: KindTable;
   readonly #rules = new Map<string, Rule>();
   readonly #numbers = new Map<string, LimiterNumbers>();
-  /** What each state was last told, so that it is told once. */
-  readonly #told = new WeakMap<LimiterState, LimiterNumbers>();
+  /** The numbers that each state has adopted, so that it adopts them once. */
+  readonly #adopted = new WeakMap<LimiterState, LimiterNumbers>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
-  #bound: ReadonlyMap<string, Bound> = new Map();
-  #byPolicy: ReadonlyMap<string, readonly Limiter[]> = new Map();
-  #plan: Plan = EMPTY_PLAN;
+  #bound: ReadonlyMap<string, BoundRule> = new Map();
+  #byPolicy: ReadonlyMap<string, readonly StageMember[]> = new Map();
+  #plan: Plan;
 
-  constructor(group: string, world: LimitWorld) {
+  constructor(group: string, context: LimiterContext, kinds: KindTable = LIMITER_KINDS) {
     this.#group = group;
-    this.#world = world;
+    this.#context = shareContext(context);
+    this.#kinds = kinds;
+    this.#plan = compilePlan([], group, kinds, this.#bindFresh);
   }
 
   get plan(): Plan {
@@ -59,25 +65,25 @@ export class Rulebook {
     return this.#rules;
   }
 
-  /** The limiters of one policy, one for each component. */
-  limiters(policyName: string): readonly Limiter[] {
+  /** The stage members of one policy, one for each component. */
+  members(policyName: string): readonly StageMember[] {
     return this.#byPolicy.get(policyName) ?? [];
   }
 
-  /** Takes one batch in. Everything that it changes is in force when this returns. */
+  /** Applies one batch. Everything that it changes is in force when this returns. */
   apply(changes: Changes): readonly RefusedRule[] {
-    const refused = this.#takeRules(changes.rules);
+    const refused = this.#applyRules(changes.rules);
     for (const [key, numbers] of changes.numbers) {
       if (numbers === undefined) this.#numbers.delete(key);
       else this.#numbers.set(key, numbers);
     }
-    if (changes.rules.size > 0) this.#compile();
+    if (changes.rules.size > 0) this.#renewPlan();
     const touched = changes.rules.size > 0 ? this.#bound.keys() : changes.numbers.keys();
-    for (const key of touched) this.#tell(key, changes.numbers.has(key));
+    for (const key of touched) this.#adoptNumbers(key, changes.numbers.has(key));
     return refused;
   }
 
-  #takeRules(rules: Changes["rules"]): readonly RefusedRule[] {
+  #applyRules(rules: Changes["rules"]): readonly RefusedRule[] {
     const refused: RefusedRule[] = [];
     for (const [key, rule] of rules) {
       if (rule === undefined) {
@@ -91,79 +97,102 @@ export class Rulebook {
     return refused;
   }
 
-  /** Compiles a rule by itself, so that one that cannot be compiled harms no other. */
+  /** Compiles a rule by itself, so that one that does not compile affects no other. */
   #faultOf(rule: Rule): Fault | undefined {
     try {
-      compilePlan([rule], this.#group, (limiter, slots) =>
-        bindLimiter(limiter, slots, newLimiterState(limiter, this.#world), this.#world),
-      );
+      compilePlan([rule], this.#group, this.#kinds, this.#bindFresh);
       return undefined;
     } catch (thrown) {
       return Fault.from(thrown);
     }
   }
 
-  #compile(): void {
+  readonly #bindFresh: Bind = (rule, slots) => {
+    const state = newState(rule, this.#context, this.#kinds);
+    return bindRule(rule, slots, state, this.#context, this.#kinds);
+  };
+
+  #renewPlan(): void {
     const stateOf = this.#carryStates();
-    const bind = (rule: LimiterRule, slots: Slots): Limiter => {
+    const bind: Bind = (rule, slots) => {
       const state = stateOf.get(rule);
       if (state === undefined) throw new Fault("INTERNAL", "limiter rule without a state");
-      return bindLimiter(rule, slots, state, this.#world);
+      return bindRule(rule, slots, state, this.#context, this.#kinds);
     };
-    this.#plan = compilePlan([...this.#rules.values()], this.#group, bind, this.#plan);
-    const bound = new Map<string, Bound>();
-    const byPolicy = new Map<string, Limiter[]>();
+    const rules = [...this.#rules.values()];
+    this.#plan = compilePlan(rules, this.#group, this.#kinds, bind, this.#plan);
+    const memberOf = membersByRule(this.#plan);
+    const bound = new Map<string, BoundRule>();
+    const byPolicy = new Map<string, StageMember[]>();
     for (const [key, rule] of this.#rules) {
-      if (rule.kind === "classifier" || rule.kind === "flux_meter") continue;
+      if (!isLimiterRule(rule)) continue;
       const state = stateOf.get(rule);
-      if (state === undefined) continue;
-      const limiter = bind(rule, new Slots());
-      bound.set(key, { rule, state, limiter });
+      // Rules for other agent groups are in no plan.
+      const member = memberOf.get(rule);
+      if (state === undefined || member === undefined) continue;
+      bound.set(key, { rule, state, member });
       const sisters = byPolicy.get(rule.policyName);
-      if (sisters === undefined) byPolicy.set(rule.policyName, [limiter]);
-      else sisters.push(limiter);
+      if (sisters === undefined) byPolicy.set(rule.policyName, [member]);
+      else sisters.push(member);
     }
     this.#bound = bound;
     this.#byPolicy = byPolicy;
   }
 
-  /** State follows what its numbers mean, not where the component stands: an insertion moves no bucket. */
+  /** Finds each rule's state by what its numbers mean, not by position: an inserted component moves no bucket. */
   #carryStates(): ReadonlyMap<LimiterRule, LimiterState> {
-    const kept = new Map<string, LimiterState>();
+    const carried = new Map<string, LimiterState>();
     const byRule = new Map<LimiterRule, LimiterState>();
     const twins = new Map<string, number>();
-    for (const rule of [...this.#rules.values()].sort(byComponent)) {
-      if (rule.kind === "classifier" || rule.kind === "flux_meter") continue;
-      const identity = limiterIdentity(rule);
+    for (const rule of [...this.#rules.values()].sort(compareRules)) {
+      if (!isLimiterRule(rule)) continue;
+      const identity = stateIdentity(rule, this.#kinds);
       const twin = twins.get(identity) ?? 0;
       twins.set(identity, twin + 1);
       const name = `${identity}#${twin}`;
-      const state = this.#states.get(name) ?? newLimiterState(rule, this.#world);
-      kept.set(name, state);
+      const state = this.#states.get(name) ?? newState(rule, this.#context, this.#kinds);
+      carried.set(name, state);
       byRule.set(rule, state);
     }
-    this.#states = kept;
+    this.#states = carried;
     return byRule;
   }
 
   /**
-   * Hands numbers to the limiter whose policy version they name. A component that changed judges by its
-   * last numbers until its own arrive: those its state was told, or, where what they mean has changed and
-   * the state is new, those that its predecessor at this place had. Only numbers that were taken away open
-   * it again.
+   * Gives numbers to the component of the policy version that they name. A changed component keeps deciding by
+   * earlier numbers until its own arrive: by those that its state adopted or, if its state is new because the
+   * numbers now mean something else, by those stored under its key. Only the removal of its numbers opens it.
    */
-  #tell(key: string, changed: boolean): void {
+  #adoptNumbers(key: string, changed: boolean): void {
     const bound = this.#bound.get(key);
     if (bound === undefined) return;
+    const { rule, state, member } = bound;
     const numbers = this.#numbers.get(key);
-    const told = this.#told.get(bound.state);
+    const adopted = this.#adopted.get(state);
     if (numbers === undefined) {
       if (!changed) return;
-      this.#told.delete(bound.state);
-      bound.limiter.decide(undefined);
-    } else if (numbers !== told && (numbers.policyHash === bound.rule.policyHash || !told)) {
-      this.#told.set(bound.state, numbers);
-      bound.limiter.decide(numbers);
+      this.#adopted.delete(state);
+      member.decide?.(undefined);
+    } else if (numbers !== adopted && (numbers.policyHash === rule.policyHash || !adopted)) {
+      this.#adopted.set(state, numbers);
+      // Numbers of another kind mean nothing to this one.
+      member.decide?.(numbers.kind === rule.kind ? numbers : undefined);
     }
   }
+}
+
+function isLimiterRule(rule: Rule): rule is LimiterRule {
+  return rule.kind !== "classifier" && rule.kind !== "flux_meter";
+}
+
+/** One member for each limiter rule: where a rule is in force at several control points, any of them. */
+function membersByRule({ controlPoints }: Plan): ReadonlyMap<LimiterRule, StageMember> {
+  const found = new Map<LimiterRule, StageMember>();
+  for (const { rules, members } of controlPoints.values()) {
+    for (const [at, rule] of rules.filter(isLimiterRule).entries()) {
+      const member = members[at];
+      if (member !== undefined) found.set(rule, member);
+    }
+  }
+  return found;
 }

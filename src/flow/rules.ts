@@ -1,7 +1,6 @@
-// The plain rules that plans are compiled from. `policy` produces them from documents, `store/rules.ts`
-// carries them as wrapper messages. Durations are milliseconds; absent text is "".
-
-import type { FailureMode } from "./flow.ts";
+// What each kind of rule is, as plain data: the rule that plans are compiled from, the numbers that a controller
+// decides for a limiter, and the detail that a limiter's decisions report. `policy` produces rules from documents,
+// and `sync` turns them to wrapper messages and back. Durations are milliseconds; absent text is "".
 
 export interface Requirement {
   readonly key: string;
@@ -16,7 +15,7 @@ export type ExpressionRule =
   | { readonly kind: "label_equals"; readonly label: string; readonly value: string }
   | { readonly kind: "label_matches"; readonly label: string; readonly regex: string };
 
-/** AND of its parts; an empty matcher matches everything. */
+/** Matches when all of its parts do; an empty matcher matches everything. */
 export interface MatcherRule {
   readonly labels: Readonly<Record<string, string>>;
   readonly list: readonly Requirement[];
@@ -31,13 +30,16 @@ export interface SelectorRule {
   readonly matcher: MatcherRule;
 }
 
+/** The stand-in for a limiter that is undecided. Reported with the decision, never implied. */
+export type FailureMode = "open" | "closed" | "local" | "last_known";
+
 interface ComponentRule {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
   readonly selectors: readonly SelectorRule[];
   readonly onFailure: FailureMode;
-  /** 0 when the policy names none. */
+  /** HTTP status of a refusal; 0 when the policy sets none. */
   readonly deniedStatus: number;
 }
 
@@ -49,7 +51,7 @@ export interface RateLimiterRule extends ComponentRule {
   readonly intervalMs: number;
   readonly continuousFill: boolean;
   readonly delayInitialFill: boolean;
-  /** State unused for this long is dropped; 0 keeps it for ever. */
+  /** State unused for this long is dropped; 0 keeps it forever. */
   readonly maxIdleMs: number;
   /** 0 when lazy synchronisation is off. Engines that count in process are exact and ignore it. */
   readonly lazySyncs: number;
@@ -59,7 +61,7 @@ export interface ConcurrencyLimiterRule extends ComponentRule {
   readonly kind: "concurrency_limiter";
   readonly limitByLabelKey: string;
   readonly tokensLabelKey: string;
-  /** A slot that nobody ends is free again after this long. */
+  /** A slot that no caller ends is freed after this long. */
   readonly maxInflightMs: number;
   readonly maxIdleMs: number;
 }
@@ -126,27 +128,27 @@ export interface FluxMeterRule {
 
 export type Rule = LimiterRule | ClassifierRule | FluxMeterRule;
 
-/** Numbers for one limiter, made by the controller. Apply only to the policy version they name. */
-interface DecisionRule {
+/** Numbers for one limiter, decided by the controller. They apply only to the policy version they name. */
+interface ComponentNumbers {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
 }
 
-export interface RateLimiterDecision extends DecisionRule {
+export interface RateLimiterNumbers extends ComponentNumbers {
   readonly kind: "rate_limiter";
   readonly bucketCapacity: number;
   readonly fillAmount: number;
   readonly passThrough: boolean;
 }
 
-export interface ConcurrencyLimiterDecision extends DecisionRule {
+export interface ConcurrencyLimiterNumbers extends ComponentNumbers {
   readonly kind: "concurrency_limiter";
   readonly maxConcurrency: number;
   readonly passThrough: boolean;
 }
 
-export interface SamplerDecision extends DecisionRule {
+export interface SamplerNumbers extends ComponentNumbers {
   readonly kind: "sampler";
   /** 0 to 100. */
   readonly acceptPercentage: number;
@@ -154,4 +156,36 @@ export interface SamplerDecision extends DecisionRule {
   readonly passThroughLabelValues: readonly string[];
 }
 
-export type LimiterNumbers = RateLimiterDecision | ConcurrencyLimiterDecision | SamplerDecision;
+export type LimiterNumbers = RateLimiterNumbers | ConcurrencyLimiterNumbers | SamplerNumbers;
+
+/** The part of a decision that belongs to its kind: one member for each kind of limiter. */
+export interface DecisionDetails {
+  rate_limiter: TokenDetail;
+  concurrency_limiter: SlotDetail;
+  sampler: LabelDetail;
+  ramp_sampler: LabelDetail;
+}
+
+export type LimiterKind = keyof DecisionDetails;
+export type DecisionDetail = DecisionDetails[LimiterKind];
+
+/** The label that a limiter is keyed by. */
+export interface LabelDetail {
+  /** As reported: `default`, `<key>:<value>` or empty. */
+  readonly label: string;
+  /** Value that ends `label`; what comes before it is the same in all decisions of the component. */
+  readonly value: string | undefined;
+}
+
+/** Tokens of one key, after the decision. */
+export interface TokenDetail extends LabelDetail {
+  readonly remaining: number;
+  readonly current: number;
+  /** Tokens that this flow took and keeps. */
+  readonly consumed: number;
+}
+
+export interface SlotDetail extends TokenDetail {
+  /** Id of the slot; the caller ends the flow with it. */
+  readonly requestId: string;
+}

@@ -1,5 +1,5 @@
-// One text per meaning: judged documents as JSON with sorted keys, so that the policy hash does not depend
-// on the order, form or defaults in which a document was written.
+// Canonical JSON of validated documents: documents with the same meaning give the same text, whatever their key
+// order, syntax or spelled-out defaults. The policy hash is computed from it.
 
 export function canonicalJson(value: unknown): string {
   if (typeof value === "bigint") return `"${value}"`;

@@ -1,17 +1,39 @@
-// Dynamic configuration that comes with a document: keys that no component reads and values of another form
-// than their components want are said, since a circuit would only set them aside while it runs.
+// Checks dynamic configuration: which of its keys no component of a policy reads, and which values have a form
+// that their components cannot read. The compiler, the controller and the simulation all use these checks; they
+// differ in what they do with what it finds.
 
-import { nearest } from "#base/near.ts";
-import { overridesOf } from "#circuit/overrides.ts";
-import type { Report } from "./finding.ts";
+import { nearest } from "#base/spelling.ts";
+import { overridesOf, valueAt } from "#circuit/overrides.ts";
+import type { JsonObject } from "./compiled.ts";
+import type { Report } from "./document/finding.ts";
+import { describe, locate, member, type Path, plain, quote, type Tree } from "./document/tree.ts";
 import type { DynamicForm, Message, Type } from "./language/field.ts";
 import { type Policy, policy } from "./language/policy.ts";
-import { describe, type Path, plain, quote, type Tree } from "./tree.ts";
 
-type Keys = ReadonlyMap<string, ReadonlySet<DynamicForm>>;
+/** The keys that components read, each with the forms in which they read it. */
+export type DynamicKeys = ReadonlyMap<string, ReadonlySet<DynamicForm>>;
 
-/** What a document's components read of the dynamic configuration: forms by key. */
-export function dynamicKeys(document: Policy): Keys {
+/** A member of a dynamic configuration that no component reads. */
+export interface UnreadKey {
+  /** The member's place, from the outermost key inwards. */
+  readonly path: readonly string[];
+  /** The same as one key: parts joined by dots. */
+  readonly key: string;
+  /** A similar key that a component reads. */
+  readonly near: string | undefined;
+}
+
+/** A value that no component which reads it can use. */
+export interface UnfitValue {
+  readonly key: string;
+  readonly path: readonly string[];
+  /** The forms that would fit, in words. */
+  readonly wanted: string;
+  readonly value: unknown;
+}
+
+/** The keys that the components of a policy read, at any depth. */
+export function dynamicKeys(document: Policy): DynamicKeys {
   const keys = new Map<string, Set<DynamicForm>>();
   const visit = ({ fields }: Message, value: unknown): void => {
     const members = value as Readonly<Record<string, unknown>>;
@@ -35,103 +57,126 @@ export function dynamicKeys(document: Policy): Keys {
   return keys;
 }
 
-/** `path` is where the configuration stands. Values are judged by the code that will read them. */
-export function judgeDynamicConfig(
+/** The keys that any of several policies reads. */
+export function dynamicKeysOf(documents: readonly Policy[]): DynamicKeys {
+  const all = new Map<string, Set<DynamicForm>>();
+  for (const document of documents) {
+    for (const [key, forms] of dynamicKeys(document)) {
+      all.set(key, new Set([...(all.get(key) ?? []), ...forms]));
+    }
+  }
+  return all;
+}
+
+/**
+ * Values that are read by the code that will read them when the circuit runs. A value that is read in several
+ * forms fits when it has one of them.
+ */
+export function unfitValues(keys: DynamicKeys, config: JsonObject): readonly UnfitValue[] {
+  let wanted: string[] = [];
+  const { number, boolean, texts } = overridesOf(config, (_, form) => void wanted.push(form));
+  const read: Readonly<Record<DynamicForm, (key: string) => unknown>> = {
+    constant: number,
+    boolean,
+    texts,
+  };
+  const unfit: UnfitValue[] = [];
+  for (const [key, forms] of keys) {
+    wanted = [];
+    for (const form of forms) read[form](key);
+    if (wanted.length < forms.size) continue;
+    const path = Object.hasOwn(config, key) ? [key] : key.split(".");
+    unfit.push({ key, path, wanted: wanted.join(", or "), value: valueAt(config, key) });
+  }
+  return unfit;
+}
+
+/** Members that no component reads, in the order of the configuration; the outermost of each branch. */
+export function unreadKeys(keys: DynamicKeys, config: JsonObject): readonly UnreadKey[] {
+  const unread: UnreadKey[] = [];
+  const near = similar(keys);
+  const visit = (value: object, outer: readonly string[], steps: Steps): void => {
+    for (const [name, inner] of Object.entries(value)) {
+      const path = [...outer, name];
+      const step = steps.inner.get(name);
+      if (step !== undefined && step.inner.size > 0 && isObject(inner)) visit(inner, path, step);
+      else if (step?.isKey !== true && (outer.length > 0 || !keys.has(name))) {
+        const key = path.join(".");
+        unread.push({ path, key, near: near(key) });
+      }
+    }
+  };
+  visit(config, [], stepsOf(keys));
+  return unread;
+}
+
+/** `no component reads "limt"; did you mean limit?`. */
+export function unreadReason({ key, near }: UnreadKey): string {
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  return `no component reads ${quote(key)}${hint}`;
+}
+
+/**
+ * Warns of what is wrong with a dynamic configuration that comes with a document, inside it or in a file of its own.
+ * `path` is the place of the configuration in its text.
+ */
+export function checkDynamicConfig(
   document: Policy,
   config: Tree,
   path: Path,
   report: Report,
 ): void {
   const keys = dynamicKeys(document);
-  const found = sayUnread(config, keys, path, report);
-  const given = plain(config) as Readonly<Record<string, unknown>>;
-  const overrides = overridesOf(given, (key, wanted) => {
-    const value = found.get(key);
-    if (value === undefined) return;
-    const got = describe(value.tree);
-    report.note(value.tree.at, value.path, `set aside: wanted ${wanted}, got ${got}`);
-  });
-  const read: Readonly<Record<DynamicForm, (key: string) => unknown>> = {
-    constant: overrides.number,
-    boolean: overrides.boolean,
-    texts: overrides.texts,
-  };
-  for (const [key, forms] of keys) for (const form of forms) read[form](key);
+  const given = plain(config) as JsonObject;
+  for (const unread of unreadKeys(keys, given)) {
+    const text = `ignored: ${unreadReason(unread)}`;
+    report.warn(locate(config, unread.path), [...path, ...unread.path], text);
+  }
+  for (const { path: inner, wanted } of unfitValues(keys, given)) {
+    const value = inner.reduce<Tree | undefined>(member, config) ?? config;
+    const text = `the whole dynamic configuration is refused: wanted ${wanted}, got ${describe(value)}`;
+    report.warn(value.at, [...path, ...inner], text);
+  }
 }
 
-interface Found {
-  readonly tree: Tree;
-  readonly path: Path;
-}
-
-/** Says which parts of the configuration nobody reads; gives the values that somebody reads, by key. */
-function sayUnread(
-  config: Tree,
-  keys: Keys,
-  path: Path,
-  report: Report,
-): ReadonlyMap<string, Found> {
-  const found = new Map<string, Found>();
-  const hint = hinter(keys);
-  const visit = (tree: Tree, inner: readonly string[], steps: Steps): void => {
-    if (tree.kind !== "map") return;
-    for (const { key, keyAt, value } of tree.entries) {
-      const own = [...inner, key];
-      const step = steps.inner.get(key);
-      const whole = inner.length === 0 && keys.has(key) ? key : step?.key;
-      const where = [...path, ...own];
-      // A key written whole comes before its parts.
-      if (whole !== undefined && (inner.length === 0 || !found.has(whole))) {
-        found.set(whole, { tree: value, path: where });
-      }
-      if (step !== undefined && step.inner.size > 0 && value.kind === "map") {
-        visit(value, own, step);
-      } else if (whole === undefined) {
-        const unread = own.join(".");
-        const text = `set aside: no component reads ${quote(unread)}${hint(unread)}`;
-        report.note(keyAt, where, text);
-      }
-    }
-  };
-  visit(config, [], stepsOf(keys));
-  return found;
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Keys by their parts between dots, each inside the one before. */
 interface Steps {
-  /** The whole key that ends here. */
-  key: string | undefined;
+  /** Whether a whole key ends here. */
+  isKey: boolean;
   readonly inner: Map<string, Steps>;
 }
 
-function stepsOf(keys: Keys): Steps {
-  const root: Steps = { key: undefined, inner: new Map() };
+function stepsOf(keys: DynamicKeys): Steps {
+  const root: Steps = { isKey: false, inner: new Map() };
   for (const key of keys.keys()) {
     let here = root;
     for (const part of key.split(".")) {
-      const next: Steps = here.inner.get(part) ?? { key: undefined, inner: new Map() };
+      const next: Steps = here.inner.get(part) ?? { isKey: false, inner: new Map() };
       here.inner.set(part, next);
       here = next;
     }
-    here.key = key;
+    here.isKey = true;
   }
   return root;
 }
 
-/** Suggestions cost time for each pair of words, and the longer the more: only so many are looked for. */
+/** Each suggestion compares one key with all others, and long keys cost more: these bounds keep it cheap. */
 const MOST_HINTS = 5;
 const MOST_COMPARED = 200;
 const LONGEST_COMPARED = 60;
 
-function hinter(keys: Keys): (key: string) => string {
+function similar(keys: DynamicKeys): (key: string) => string | undefined {
   const known = [...keys.keys()]
     .filter(({ length }) => length <= LONGEST_COMPARED)
     .slice(0, MOST_COMPARED);
   let left = MOST_HINTS;
   return (key) => {
-    if (left === 0 || key.length > LONGEST_COMPARED) return "";
+    if (left === 0 || key.length > LONGEST_COMPARED) return undefined;
     left -= 1;
-    const near = nearest(key, known);
-    return near === undefined ? "" : `; did you mean ${near}?`;
+    return nearest(key, known);
   };
 }

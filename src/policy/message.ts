@@ -1,5 +1,5 @@
-// Judged values as JSON of the messages that travel: proto names, enums by name, durations as "1s". The
-// compact form is what agents are sent; the full form, with every field, is what people read and stores keep.
+// Validated values as protojson with proto field names: enums by name, durations as "1s". Agents are sent the
+// compact form; the API and the store use the full form, which has every field.
 
 import type { JsonObject, JsonValue } from "./compiled.ts";
 import type { Field, Message, Type } from "./language/field.ts";
@@ -7,24 +7,24 @@ import { type Policy, policy } from "./language/policy.ts";
 
 type Form = "compact" | "full";
 
-/** A document as its wrapper carries it. */
+/** A document in the form in which its wrapper message carries it. */
 export function compactPolicy(document: Policy): JsonObject {
   return messageJson(policy, document, "compact");
 }
 
-/** A document as it is stored and shown: as it was given, defaults filled in. */
+/** A document as it is stored and shown: as it was written, with defaults filled in. */
 export function fullPolicy(document: Policy): JsonObject {
   return messageJson(policy, document, "full");
 }
 
-/** Absent parts, empty lists and empty maps are left out. */
+/** Leaves out absent parts, empty lists and empty maps. */
 export function compactMessage<V>(message: Message<V>, value: V): JsonObject {
   return messageJson(message, value, "compact");
 }
 
 /**
- * In the full form `null` stands for an absent message; of a oneof there is only the arm that is present.
- * `fromEntries` defines keys, so that `__proto__` stays an ordinary one.
+ * The full form has `null` for an absent message, and only the present arm of a oneof. `fromEntries` defines
+ * properties, so `__proto__` stays an ordinary key.
  */
 function messageJson(message: Message, value: unknown, form: Form): JsonObject {
   const members = value as Readonly<Record<string, unknown>>;
@@ -39,12 +39,12 @@ function messageJson(message: Message, value: unknown, form: Form): JsonObject {
   return Object.fromEntries(entries);
 }
 
-/** A judged value of a type. */
+/** The full form of a validated value of any type. */
 export function valueJson(type: Type, value: unknown): JsonValue {
   return typeJson(type, value, "full");
 }
 
-/** A text or number without a default is a oneof of one arm: absent, not empty. */
+/** JSON of an absent field. A text or number without a default is a oneof of one arm, so it stays absent. */
 function absent({ type, group }: Field<unknown>, form: Form): JsonValue | undefined {
   if (form === "compact" || group !== undefined) return undefined;
   const nullable = type.kind === "message" || type.kind === "duration" || type.kind === "object";
@@ -89,7 +89,7 @@ function enumName(numbers: ReadonlyMap<string, number>, value: number): JsonValu
   return value;
 }
 
-/** Seconds with 0, 3, 6 or 9 decimals, as the canonical form has it. */
+/** Seconds with 0, 3, 6 or 9 decimals, as canonical protojson requires. */
 export function durationText(ms: number): string {
   const nanos = BigInt(Math.round(Math.abs(ms) * 1e6));
   const fraction = String(nanos % 1_000_000_000n)

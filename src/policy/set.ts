@@ -1,16 +1,16 @@
-// Policies side by side: everything that was read from a set of texts, judged one by one and together.
+// Compiles a set of texts, such as the files of a directory: each policy on its own, and conflicts between them.
 
 import { compilePolicy } from "./compile.ts";
 import type { AgentConfig, CompiledPolicy, CompileOptions, ConfigKind } from "./compiled.ts";
-import { type Finding, type Notice, Report } from "./finding.ts";
-import { readPolicies } from "./read.ts";
+import { type Finding, Report, type Warning } from "./document/finding.ts";
+import { readPolicies } from "./document/read.ts";
 
 /** One text that holds policies. */
 export interface PolicyText {
-  /** As people know it: a file's path. */
+  /** Names the text in messages: a file's path. */
   readonly source: string;
-  /** Names a policy that names itself not: the file's name without its extension. */
-  readonly stem: string;
+  /** Default name for a policy that has none: the file name without its extension. */
+  readonly defaultName: string;
   readonly text: string;
 }
 
@@ -21,12 +21,12 @@ export interface Sourced<T> {
 
 export interface PolicySet {
   readonly policies: readonly Sourced<CompiledPolicy>[];
-  /** Empty when the whole set can be used. */
+  /** Empty when the whole set is valid. */
   readonly findings: readonly Sourced<Finding>[];
-  readonly warnings: readonly Sourced<Notice>[];
+  readonly warnings: readonly Sourced<Warning>[];
 }
 
-/** Good policies are listed even when others are at fault. What is said is bounded for each text. */
+/** Valid policies are returned even when others are invalid. Findings and warnings are bounded per text. */
 export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
   const policies: Sourced<CompiledPolicy>[] = [];
   const reports = new Map<PolicyText, Report>();
@@ -34,7 +34,7 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
   for (const text of texts) {
     const report = new Report();
     reports.set(text, report);
-    for (const document of readPolicies(text.text, text.stem, report).documents) {
+    for (const document of readPolicies(text.text, text.defaultName, report).documents) {
       const compiled = compilePolicy(document, options, report);
       if (!compiled.ok) continue;
       const own = { source: text.source, of: compiled.policy };
@@ -42,12 +42,12 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
       origins.set(own, report);
     }
   }
-  judgeTogether(policies, (own) => origins.get(own));
-  const said = [...reports];
+  checkAcrossPolicies(policies, (own) => origins.get(own));
+  const all = [...reports];
   return {
     policies,
-    findings: said.flatMap(([text, { findings }]) => sourced(text, findings)),
-    warnings: said.flatMap(([text, { warnings }]) => sourced(text, warnings)),
+    findings: all.flatMap(([text, { findings }]) => sourced(text, findings)),
+    warnings: all.flatMap(([text, { warnings }]) => sourced(text, warnings)),
   };
 }
 
@@ -55,10 +55,10 @@ function sourced<T>({ source }: { readonly source: string }, all: readonly T[]):
   return all.map((of) => ({ source, of }));
 }
 
-/** What each policy may do alone but not beside those before it. Bounded for each policy. */
-export function judgeSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<Finding>[] {
+/** Conflicts of each policy with those before it. Findings are bounded per policy. */
+export function validateSet(policies: readonly Sourced<CompiledPolicy>[]): Sourced<Finding>[] {
   const reports = new Map(policies.map((own) => [own, new Report()]));
-  judgeTogether(policies, (own) => reports.get(own));
+  checkAcrossPolicies(policies, (own) => reports.get(own));
   return [...reports].flatMap(([own, { findings }]) => sourced(own, findings));
 }
 
@@ -67,21 +67,21 @@ const INFIX: Readonly<Partial<Record<ConfigKind, string>>> = {
   infra_meter: "infra_meter",
 };
 
-/** Names are joined where agents find things, unescaped: other names can make the same text. */
-function placesOf(policy: string, { kind, name, agentGroups }: AgentConfig): readonly string[] {
+/** Store keys of a configuration. Names are joined without escaping, so different names can give the same key. */
+function keysOf(policy: string, { kind, name, agentGroups }: AgentConfig): readonly string[] {
   const end = `${policy}-${INFIX[kind] ?? "component_id"}-${name}`;
   return agentGroups.map((group) => `${kind} of agent_group-${group}-policy-${end}`);
 }
 
-/** Names of policies are one space, and those of flux meters are another; so are places in the store. */
-function judgeTogether(
+/** Policy names, flux meter names and store keys must each be unique in the set. */
+function checkAcrossPolicies(
   policies: readonly Sourced<CompiledPolicy>[],
   reportOf: (own: Sourced<CompiledPolicy>) => Report | undefined,
 ): void {
   const names = new Map<string, Sourced<CompiledPolicy>>();
   const meters = new Map<string, Sourced<CompiledPolicy>>();
-  const places = new Map<string, Sourced<CompiledPolicy>>();
-  const once = (
+  const keys = new Map<string, Sourced<CompiledPolicy>>();
+  const claim = (
     seen: Map<string, Sourced<CompiledPolicy>>,
     name: string,
     what: string,
@@ -93,16 +93,16 @@ function judgeTogether(
       return;
     }
     const { line, column } = first.of.at;
-    const got = `${what} ${name} in policy ${own.of.name}, and in policy ${first.of.name} (${first.source}:${line}:${column})`;
-    reportOf(own)?.refuse(own.of.at, [], `each ${what} once`, got);
+    const got = `${what} ${name} in policy ${own.of.name} and in policy ${first.of.name} (${first.source}:${line}:${column})`;
+    reportOf(own)?.refuse(own.of.at, [], `a unique ${what}`, got);
   };
   for (const own of policies) {
     const again = names.has(own.of.name);
-    once(names, own.of.name, "policy name", own);
+    claim(names, own.of.name, "policy name", own);
     for (const config of own.of.configs) {
-      if (config.kind === "flux_meter") once(meters, config.name, "flux meter name", own);
+      if (config.kind === "flux_meter") claim(meters, config.name, "flux meter name", own);
       else if (!again)
-        for (const place of placesOf(own.of.name, config)) once(places, place, "place", own);
+        for (const key of keysOf(own.of.name, config)) claim(keys, key, "store key", own);
     }
   }
 }

@@ -1,10 +1,10 @@
-// Asks one Prometheus server instant queries, each narrowed to the configured labels.
+// Sends instant queries to one Prometheus server, each restricted to the configured labels.
 
 import { Fault } from "#base/fault.ts";
-import { enforceLabels } from "#promql/enforce.ts";
-import type { Measure, Result } from "#promql/result.ts";
-import type { HttpCall, HttpReply } from "#wire/http-caller.ts";
-import { readReply } from "./reply.ts";
+import type { HttpClientRequest, HttpClientResponse } from "#client/http.ts";
+import { enforceLabels } from "#promql/enforce-labels.ts";
+import type { QueryEngine, Result } from "#promql/result.ts";
+import { readResponse } from "./response.ts";
 
 /** PrometheusConfig. */
 export interface PrometheusSettings {
@@ -16,22 +16,22 @@ export interface PrometheusSettings {
 export interface PrometheusOptions {
   readonly settings: PrometheusSettings;
   /** Makes calls by `prometheus.http_client`. */
-  readonly http: { call(call: HttpCall): Promise<HttpReply> };
-  /** Hears what the server remarks on queries that it answered: once for each query and remark. */
-  readonly remarked?: (query: string, remark: string) => void;
+  readonly http: { call(call: HttpClientRequest): Promise<HttpClientResponse> };
+  /** Called with warnings and infos of the server about a query, once for each query and text. */
+  readonly onWarning?: (query: string, warning: string) => void;
 }
 
-/** Time of one attempt (§4.2): no circuit waits longer for a number. */
+/** Timeout of one attempt. */
 const ATTEMPT_MS = 5_000;
-/** Queries and remarks that are remembered; those of any real set of policies fit. */
-const REMEMBERED = 2_000;
+/** Size of each cache; far more than any real set of policies needs. */
+const MAX_CACHED = 2_000;
 
-export class PrometheusClient implements Measure {
+export class PrometheusClient implements QueryEngine {
   readonly #options: PrometheusOptions;
   readonly #url: string;
-  readonly #narrowed = new Map<string, string | Fault>();
-  readonly #remarked = new Map<string, true>();
-  /** Some proxies in front of a server let only GET through. */
+  readonly #restricted = new Map<string, string | Fault>();
+  readonly #warned = new Map<string, true>();
+  /** GET once a proxy has refused POST. */
   #method: "GET" | "POST" = "POST";
 
   constructor(options: PrometheusOptions) {
@@ -40,7 +40,7 @@ export class PrometheusClient implements Measure {
   }
 
   async query(text: string, at: number, signal: AbortSignal): Promise<Result> {
-    const query = this.#narrow(text);
+    const query = this.#restrict(text);
     if (query instanceof Fault) throw query;
     const form = new URLSearchParams({ query, time: seconds(at) }).toString();
     let reply = await this.#send(this.#method, form, signal);
@@ -48,12 +48,12 @@ export class PrometheusClient implements Measure {
       reply = await this.#send("GET", form, signal);
       if (reply.status < 300) this.#method = "GET";
     }
-    const { result, warnings } = readReply(reply.status, reply.body);
-    for (const remark of warnings) this.#remark(text, remark);
+    const { result, warnings } = readResponse(reply.status, reply.body);
+    for (const warning of warnings) this.#warn(text, warning);
     return result;
   }
 
-  #send(method: "GET" | "POST", form: string, signal: AbortSignal): Promise<HttpReply> {
+  #send(method: "GET" | "POST", form: string, signal: AbortSignal): Promise<HttpClientResponse> {
     const call = { method, signal, timeoutMs: ATTEMPT_MS };
     if (method === "GET") {
       return this.#options.http.call({ ...call, url: `${this.#url}?${form}` });
@@ -62,22 +62,22 @@ export class PrometheusClient implements Measure {
     return this.#options.http.call({ ...call, url: this.#url, headers, body: form });
   }
 
-  /** The text that is sent, or why it cannot be: judged once per text, since no later attempt can help. */
-  #narrow(text: string): string | Fault {
+  /** The query to send, or why it is invalid. Cached per text, because the result is always the same. */
+  #restrict(text: string): string | Fault {
     const { labels } = this.#options.settings;
     if (labels.length === 0) return text;
-    const known = this.#narrowed.get(text);
+    const known = this.#restricted.get(text);
     if (known !== undefined) return known;
-    const narrowed = attempt(() => enforceLabels(text, labels));
-    remember(this.#narrowed, text, narrowed);
-    return narrowed;
+    const restricted = attempt(() => enforceLabels(text, labels));
+    cache(this.#restricted, text, restricted);
+    return restricted;
   }
 
-  #remark(query: string, remark: string): void {
-    const key = `${remark}\n${query}`;
-    if (this.#remarked.has(key)) return;
-    remember(this.#remarked, key, true);
-    this.#options.remarked?.(query, remark);
+  #warn(query: string, warning: string): void {
+    const key = `${warning}\n${query}`;
+    if (this.#warned.has(key)) return;
+    cache(this.#warned, key, true);
+    this.#options.onWarning?.(query, warning);
   }
 }
 
@@ -89,17 +89,23 @@ function attempt(make: () => string): string | Fault {
   }
 }
 
-function remember<T>(map: Map<string, T>, key: string, value: T): void {
-  const [oldest] = map.size < REMEMBERED ? [] : map.keys();
+function cache<T>(map: Map<string, T>, key: string, value: T): void {
+  const [oldest] = map.size < MAX_CACHED ? [] : map.keys();
   if (oldest !== undefined) map.delete(oldest);
   map.set(key, value);
+}
+
+/** An address without its user name, password, query and fragment. It need not be a valid URL. */
+function withoutSecrets(address: string): string {
+  return address.replace(/^((?:[a-z][a-z0-9+.-]*:\/\/)?).*@/is, "$1***@").replace(/[?#].*$/s, "");
 }
 
 function queryUrl(address: string): string {
   const url = URL.parse(address.includes("://") ? address : `http://${address}`);
   if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
     const wanted = "wanted host:port, a name or an http:// or https:// URL";
-    throw new Fault("INVALID_ARGUMENT", `prometheus.address: ${wanted}`);
+    const got = JSON.stringify(withoutSecrets(address));
+    throw new Fault("INVALID_ARGUMENT", `prometheus.address: ${wanted}, got ${got}`);
   }
   url.pathname = `${url.pathname.replace(/\/+$/, "")}/api/v1/query`;
   url.search = "";
@@ -107,7 +113,7 @@ function queryUrl(address: string): string {
   return url.href;
 }
 
-/** Unix seconds with as many decimals as the milliseconds need. */
+/** Unix seconds with up to three decimals. */
 function seconds(at: number): string {
   return String(Math.round(at) / 1_000);
 }

@@ -1,20 +1,16 @@
-// Answers queries from samples that are kept in memory, as a Prometheus server (version 3) would from its own.
+// Evaluates queries over samples in memory, with the results that a Prometheus server (version 3) would give.
 
-import { Fault } from "#base/fault.ts";
 import { compile } from "./evaluate/compile.ts";
-import { judgeQuery } from "./judge.ts";
-import { parse } from "./parse.ts";
 import type { Result } from "./result.ts";
 import type { SampleStore } from "./samples.ts";
+import { parseValid } from "./validate.ts";
 
-/** At Unix ms. Faults with FAILED_PRECONDITION where the samples and the query do not go together. */
+/** Evaluates at `at`, Unix ms. Throws FAILED_PRECONDITION when the samples do not allow the operation. */
 export type Query = (at: number, samples: SampleStore) => Result;
 
-/** Faults with INVALID_ARGUMENT and everything that `judgeQuery` says. */
+/** Throws INVALID_ARGUMENT with everything that `validateQuery` finds. */
 export function compileQuery(text: string): Query {
-  const faults = judgeQuery(text, "own");
-  if (faults.length > 0) throw new Fault("INVALID_ARGUMENT", faults.join("; "));
-  const compiled = compile(parse(text));
+  const compiled = compile(parseValid(text, "own"));
   switch (compiled.type) {
     case "string":
       return () => ({ kind: "string", value: compiled.value });

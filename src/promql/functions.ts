@@ -1,18 +1,18 @@
-// Every function and aggregation that a Prometheus server knows, with the types of what it takes and gives.
+// Signatures of all functions and aggregations of a Prometheus server.
 
-export type Type = "scalar" | "vector" | "matrix" | "string";
+export type ValueType = "scalar" | "vector" | "matrix" | "string";
 
 export interface Signature {
-  readonly args: readonly Type[];
-  /** How many of the last arguments may be left out. */
+  readonly args: readonly ValueType[];
+  /** Number of trailing arguments that may be left out. */
   readonly optional: number;
   /** The last argument may be repeated. */
   readonly repeats: boolean;
-  readonly returns: Type;
+  readonly returns: ValueType;
 }
 
-/** `optional?` and `repeated...` arguments come last. */
-function signature(args: string, returns: Type = "vector"): Signature {
+/** Parses `scalar vector?` or `string...`; optional and repeated arguments come last. */
+function signature(args: string, returns: ValueType = "vector"): Signature {
   const words = args.split(" ").filter((word) => word !== "");
   return {
     args: words.map((word) => typeOf(word.replace(/[.?]+$/, ""))),
@@ -22,7 +22,7 @@ function signature(args: string, returns: Type = "vector"): Signature {
   };
 }
 
-function typeOf(word: string): Type {
+function typeOf(word: string): ValueType {
   if (word === "scalar" || word === "vector" || word === "matrix") return word;
   return "string";
 }
@@ -64,10 +64,10 @@ export const FUNCTIONS: ReadonlyMap<string, Signature> = new Map(
   }),
 );
 
-/** The type of the parameter before the operand; undefined where there is none. */
-export const AGGREGATIONS: ReadonlyMap<string, Type | undefined> = new Map<
+/** Type of the parameter before the operand; undefined for aggregations without one. */
+export const AGGREGATIONS: ReadonlyMap<string, ValueType | undefined> = new Map<
   string,
-  Type | undefined
+  ValueType | undefined
 >([
   ["sum", undefined],
   ["avg", undefined],

@@ -1,7 +1,7 @@
-// What a query gives, whoever answered it: a Prometheus server or the evaluator of this room. Times are
-// Unix ms.
+// Results of queries and the interface of what answers them: a Prometheus server or the local evaluator. Times
+// are Unix ms.
 
-/** Who will answer: `own` knows a part of the language only. */
+/** The evaluator of a query: a Prometheus server, or Sluice's own, which supports a part of PromQL. */
 export type Dialect = "prometheus" | "own";
 
 /** The metric's name is the label `__name__`. */
@@ -18,42 +18,51 @@ export type Result =
   | { readonly kind: "vector"; readonly samples: readonly Sample[] }
   | { readonly kind: "matrix"; readonly series: number };
 
-/** Answers instant queries. */
-export interface Measure {
-  /** `at` is Unix ms. Rejects with a Fault whose message is fit for a status; ends early with the signal. */
+/** Evaluates instant queries. */
+export interface QueryEngine {
+  /** `at` is Unix ms. Rejects with a Fault whose message can be shown in a status, or when `signal` aborts. */
   query(text: string, at: number, signal: AbortSignal): Promise<Result>;
 }
 
-/** One number, or why the result is none. NaN is a number here: an invalid reading. */
-export function numberOf(
-  result: Result,
-): number | { readonly why: string; readonly empty?: boolean } {
+/** A result as circuits use it: one number, one number for each value of a label, or neither. */
+export type NumericResult =
+  /** NaN is an invalid reading. */
+  | { readonly kind: "value"; readonly value: number }
+  | { readonly kind: "by_label"; readonly values: ReadonlyMap<string, number> }
+  /** `why` says in words why there is no number. `empty`: the query is fine, but the result has no samples. */
+  | { readonly kind: "failed"; readonly why: string; readonly empty?: boolean };
+
+/** The single number of a result or, if a label is given, one number for each value of that label. */
+export function numericResult(result: Result, byLabel: string | undefined): NumericResult {
+  return byLabel === undefined ? singleNumber(result) : numbersByLabel(result, byLabel);
+}
+
+function singleNumber(result: Result): NumericResult {
   switch (result.kind) {
     case "scalar":
-      return result.value;
+      return { kind: "value", value: result.value };
     case "vector": {
       const [only, ...more] = result.samples;
-      if (only !== undefined && more.length === 0) return only.value;
+      if (only !== undefined && more.length === 0) return { kind: "value", value: only.value };
       const why = `wanted one number, got a vector of ${result.samples.length}`;
-      return only === undefined ? { why, empty: true } : { why };
+      return only === undefined ? { kind: "failed", why, empty: true } : { kind: "failed", why };
     }
     case "matrix":
-      return { why: `wanted one number, got a range of ${result.series} series` };
+      return { kind: "failed", why: `wanted one number, got a range of ${result.series} series` };
     case "string":
-      return { why: "wanted one number, got a string" };
+      return { kind: "failed", why: "wanted one number, got a string" };
   }
 }
 
-/** One number for each value of a label, or why the result is none. Samples without the label are left out. */
-export function numbersBy(
-  label: string,
-  result: Result,
-): ReadonlyMap<string, number> | { readonly why: string } {
-  if (result.kind !== "vector") return { why: `wanted a vector, got a ${result.kind}` };
+/** Samples that lack the label or whose value is not finite are left out. */
+function numbersByLabel(result: Result, label: string): NumericResult {
+  if (result.kind !== "vector") {
+    return { kind: "failed", why: `wanted a vector, got a ${result.kind}` };
+  }
   const values = new Map<string, number>();
   for (const { labels, value } of result.samples) {
     const name = labels[label];
     if (name !== undefined && Number.isFinite(value)) values.set(name, value);
   }
-  return values;
+  return { kind: "by_label", values };
 }

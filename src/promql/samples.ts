@@ -1,42 +1,44 @@
-// Samples of Sluice's own meters, so that queries can be answered with no other server: only of the series
-// that loaded queries select, only as far back as they look, and never more than a fixed number.
+// Keeps samples of Sluice's own metrics, so that queries can be answered without a Prometheus server: only of
+// series that loaded queries select, only as far back as these look, and never more than a fixed number.
 
-import { type Expr, NAME_LABEL, type Selector, walk } from "./ast.ts";
 import { inOrder, keyOf } from "./evaluate/labels.ts";
-import { compileSelector, type Selected } from "./evaluate/selector.ts";
+import { type CompiledSelector, compileSelector } from "./evaluate/selector.ts";
 import { Series } from "./evaluate/series.ts";
-import { parse } from "./parse.ts";
 import type { Labels, Sample } from "./result.ts";
+import { type Expr, NAME_LABEL, type Selector, walk } from "./syntax/ast.ts";
+import { parse } from "./syntax/parse.ts";
 
 interface SampleLimits {
   readonly series: number;
-  /** Of all series together; one takes 17 bytes. */
+  /** Total of all series; a sample takes 17 bytes. */
   readonly samples: number;
 }
 
 const LIMITS: SampleLimits = { series: 20_000, samples: 4_000_000 };
 
-/** An evaluation may be so late after the tick that it is for, ms. */
+/** Maximum delay of an evaluation after its tick, ms. */
 const LATE_MS = 10_000;
-/** A clock that goes back no further corrects itself; one that goes back further was set, ms. */
+/** A clock that goes back further than this was reset; up to this it is a correction, ms. */
 const SET_BACK_MS = 2_000;
 
-interface Want {
-  readonly selected: Selected;
+interface Selection {
+  readonly selected: CompiledSelector;
   readonly keepMs: number;
 }
 
 export class SampleStore {
   readonly #limits: SampleLimits;
-  #wants: readonly Want[] = [];
+  /** The selectors of each query, by its text: every query is parsed once. */
+  #queries = new Map<string, readonly Selection[]>();
+  #selections: readonly Selection[] = [];
   readonly #names = new Map<string, boolean>();
   #scrape = 0;
   #last = Number.NEGATIVE_INFINITY;
   readonly #series = new Map<string, Series>();
   readonly #byName = new Map<string, Set<Series>>();
-  /** Scrapes tend to bring the same objects; null: nobody wants it. */
-  #known = new WeakMap<Labels, Series | null>();
-  #room = 0;
+  /** Series by label object, since scrapes tend to reuse the objects; null when no query selects it. */
+  #byLabels = new WeakMap<Labels, Series | null>();
+  #allocated = 0;
   #dropped = 0;
   #restarts = 0;
 
@@ -44,12 +46,12 @@ export class SampleStore {
     this.#limits = { ...LIMITS, ...limits };
   }
 
-  /** Samples lost to the limits. */
+  /** Number of samples lost to the limits. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** How often the clock was set back, and everything began anew. */
+  /** Number of times the store was cleared because the clock was set back. */
   get restarts(): number {
     return this.#restarts;
   }
@@ -58,17 +60,17 @@ export class SampleStore {
     return this.#series.size;
   }
 
-  /** Samples that there is memory for now. */
-  get room(): number {
-    return this.#room;
+  /** Number of samples that memory is allocated for. */
+  get capacity(): number {
+    return this.#allocated;
   }
 
-  /** From now on samples are kept for these queries and no others. Those that cannot be read want nothing. */
-  want(queries: readonly string[]): void {
-    const trees = queries.flatMap(read);
-    this.#wants = trees.flatMap((tree) => [...walk(tree)].flatMap(wantOf));
+  /** Keeps samples for these queries only, from now on. Queries that cannot be parsed select nothing. */
+  setQueries(queries: readonly string[]): void {
+    this.#queries = new Map(queries.map((text) => [text, this.#selectionsOf(text)]));
+    this.#selections = [...this.#queries.values()].flat();
     this.#names.clear();
-    this.#known = new WeakMap();
+    this.#byLabels = new WeakMap();
     for (const series of this.#series.values()) {
       const keepMs = this.#keepMs(series.labels);
       if (keepMs === undefined) {
@@ -77,28 +79,40 @@ export class SampleStore {
       }
       series.keepMs = keepMs;
       series.forget(this.#last - keepMs - LATE_MS);
-      this.#room -= series.capacity;
+      this.#allocated -= series.capacity;
       series.shrink();
-      this.#room += series.capacity;
+      this.#allocated += series.capacity;
     }
   }
 
-  /** Whether samples of this metric are worth reading. */
+  /** The metrics that a query selects by name; none if it cannot be parsed. The next `setQueries` should include it. */
+  metricNames(query: string): readonly string[] {
+    const names = this.#selectionsOf(query).map(({ selected }) => selected.name ?? "");
+    return [...new Set(names)].filter((name) => name !== "");
+  }
+
+  #selectionsOf(query: string): readonly Selection[] {
+    const known = this.#queries.get(query) ?? selectionsOf(query);
+    this.#queries.set(query, known);
+    return known;
+  }
+
+  /** Tells whether any query selects this metric. */
   needs(name: string): boolean {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
-    const needed = this.#wants.some(({ selected }) => selected.fitsName(name));
-    // Names come from code, but nothing here depends on it.
+    const needed = this.#selections.some(({ selected }) => selected.fitsName(name));
+    // Metric names come from code, but the cache is bounded all the same.
     if (this.#names.size < this.#limits.series) this.#names.set(name, needed);
     return needed;
   }
 
   /**
-   * All of one scrape, at Unix ms. A series that the last one had and this one has not ends here; a sample
-   * that comes a little late, or twice, counts for nothing. Objects of labels must not change after they were
-   * given.
+   * Adds all samples of one scrape at `at`, Unix ms. A series that is missing after being in the last scrape ends
+   * here. Samples that are slightly out of order or duplicate are ignored. Label objects must not be changed
+   * afterwards.
    */
-  take(at: number, samples: Iterable<Sample>): void {
+  addScrape(at: number, samples: Iterable<Sample>): void {
     if (at < this.#last - SET_BACK_MS) this.#restart();
     const late = at <= this.#last;
     this.#scrape += 1;
@@ -116,14 +130,14 @@ export class SampleStore {
     }
   }
 
-  /** Series that a selector of a wanted query fits. */
-  *select(selected: Selected): Generator<Series> {
+  /** The series that match a selector of one of the queries. */
+  *select(selected: CompiledSelector): Generator<Series> {
     const all =
       selected.name === undefined ? this.#series.values() : this.#byName.get(selected.name);
     for (const series of all ?? []) if (selected.fits(series.labels)) yield series;
   }
 
-  /** What was kept lies in a future that may come again with other values. */
+  /** Clears the store: after the clock was set back, its samples are in the future. */
   #restart(): void {
     for (const series of this.#series.values()) this.#remove(series);
     this.#last = Number.NEGATIVE_INFINITY;
@@ -131,14 +145,14 @@ export class SampleStore {
   }
 
   #find(labels: Labels): Series | undefined {
-    const known = this.#known.get(labels);
+    const known = this.#byLabels.get(labels);
     if (known === null) return undefined;
     if (known !== undefined && !known.forgotten) return known;
     if (!this.needs(labels[NAME_LABEL] ?? "")) return undefined;
     const ordered = inOrder(labels);
     const key = keyOf(ordered);
     const series = this.#series.get(key) ?? this.#create(key, ordered);
-    if (series !== "full") this.#known.set(labels, series ?? null);
+    if (series !== "full") this.#byLabels.set(labels, series ?? null);
     return series === "full" ? undefined : series;
   }
 
@@ -160,8 +174,8 @@ export class SampleStore {
   #add(series: Series, at: number, value: number | undefined): void {
     series.forget(at - series.keepMs - LATE_MS);
     this.#dropped += series.add(at, value, (samples) => {
-      if (this.#room + samples > this.#limits.samples) return false;
-      this.#room += samples;
+      if (this.#allocated + samples > this.#limits.samples) return false;
+      this.#allocated += samples;
       return true;
     });
   }
@@ -172,33 +186,37 @@ export class SampleStore {
     namesakes?.delete(series);
     if (namesakes?.size === 0) this.#byName.delete(name);
     this.#series.delete(keyOf(series.labels));
-    this.#room -= series.capacity;
+    this.#allocated -= series.capacity;
     series.forgotten = true;
   }
 
   #keepMs(labels: Labels): number | undefined {
     let longest: number | undefined;
-    for (const { selected, keepMs } of this.#wants) {
+    for (const { selected, keepMs } of this.#selections) {
       if (keepMs > (longest ?? -1) && selected.fits(labels)) longest = keepMs;
     }
     return longest;
   }
 }
 
-function read(text: string): readonly Expr[] {
+function selectionsOf(text: string): readonly Selection[] {
   try {
-    return [parse(text)];
+    const nodes = [...walk(parse(text))];
+    const ranges = nodes.filter((node) => node.kind === "range");
+    // The selector of a range is a node of its own, but selects nothing that the range does not.
+    const inRanges = new Set<Expr>(ranges.map(({ of }) => of));
+    const selectors = nodes.filter((node) => node.kind === "selector" && !inRanges.has(node));
+    return [
+      ...ranges.flatMap(({ of, range }) => selection(of, range.ms ?? 0)),
+      ...(selectors as readonly Selector[]).flatMap((selector) => selection(selector, 0)),
+    ];
   } catch {
     return [];
   }
 }
 
-function wantOf(node: Expr): readonly Want[] {
-  if (node.kind === "range") return wanted(node.of, node.range.ms ?? 0);
-  return node.kind === "selector" ? wanted(node, 0) : [];
-}
-
-function wanted(selector: Selector, rangeMs: number): readonly Want[] {
+/** Nothing for a selector that cannot be compiled. */
+function selection(selector: Selector, rangeMs: number): readonly Selection[] {
   const keepMs = Math.max(0, rangeMs + (selector.offset?.ms ?? 0));
   try {
     return [{ selected: compileSelector(selector), keepMs }];

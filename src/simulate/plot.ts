@@ -1,15 +1,15 @@
-// Lines of a run as an SVG of our own: one panel above the other over the same time, phases shaded, readable
-// on light and on dark ground, with nothing to load.
+// Draws series of a run as a self-contained SVG: panels stacked over a common time axis, phases shaded, for light
+// and dark backgrounds.
 
-import { ticksWithin } from "./plot/scale.ts";
-import type { Line } from "./run/series.ts";
-import type { Window } from "./scenario.ts";
+import { axisTicks } from "./plot/scale.ts";
+import type { TimeSeries } from "./run/results/series.ts";
+import type { TimeWindow } from "./scenario.ts";
 import type { DrawnPanel } from "./simulate.ts";
 
 export interface Plot {
   readonly title: string;
   readonly durationMs: number;
-  readonly phases: readonly Window[];
+  readonly phases: readonly TimeWindow[];
   readonly panels: readonly DrawnPanel[];
 }
 
@@ -17,11 +17,11 @@ const WIDTH = 960;
 const LEFT = 64;
 const RIGHT = 16;
 const HEAD = 48;
-/** Of one panel: its title and legend, its ground, and the room below. */
+/** Heights in one panel: title and legend, plot area, and axis labels below. */
 const [TITLE, HEIGHT, BELOW] = [28, 150, 22] as const;
 const FOOT = 20;
-/** More points than pixels show nothing more. */
-const MOST_POINTS = (WIDTH - LEFT - RIGHT) * 2;
+/** Points per line; more than pixels would show nothing more. */
+const MAX_POINTS = (WIDTH - LEFT - RIGHT) * 2;
 const COLOURS = 6;
 
 const STYLE = `
@@ -58,7 +58,7 @@ export function plotSvg({ title, durationMs, phases, panels }: Plot): string {
 interface Frame {
   readonly top: number;
   readonly x: (ms: number) => number;
-  readonly phases: readonly Window[];
+  readonly phases: readonly TimeWindow[];
   readonly durationMs: number;
 }
 
@@ -66,11 +66,11 @@ function drawPanel({ title, lines }: DrawnPanel, { top, x, phases, durationMs }:
   const ground = top + TITLE;
   const [low, high] = rangeOf(lines);
   const y = (value: number) => ground + HEIGHT * (1 - (value - low) / (high - low));
-  const grid = ticksWithin(low, high, 5).map((value) => {
+  const grid = axisTicks(low, high, 5).map((value) => {
     const at = num(y(value));
     return `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${at}" y2="${at}"/>${words(LEFT - 6, y(value) + 4, label(value), "", "end")}`;
   });
-  const times = ticksWithin(0, durationMs / 1_000, 10).map((second) =>
+  const times = axisTicks(0, durationMs / 1_000, 10).map((second) =>
     words(x(second * 1_000), ground + HEIGHT + 16, `${label(second)}s`, "", "middle"),
   );
   return [
@@ -86,8 +86,8 @@ function drawPanel({ title, lines }: DrawnPanel, { top, x, phases, durationMs }:
   ].join("\n");
 }
 
-/** The panel's title, and the name of each line in its colour. A lone line needs no second name. */
-function legend(title: string, lines: readonly Line[], y: number): string {
+/** The panel's title, and the name of each line in its colour. A single line needs no name beside the title. */
+function legend(title: string, lines: readonly TimeSeries[], y: number): string {
   const parts = [title === "" ? "" : `<tspan class="name">${escaped(title)}</tspan>`];
   const alone = lines.length === 1 && title !== "";
   for (const [at, { name }] of (alone ? [] : lines).entries()) {
@@ -97,10 +97,15 @@ function legend(title: string, lines: readonly Line[], y: number): string {
   return `<text x="${LEFT}" y="${y}">${parts.join("")}</text>`;
 }
 
-/** Invalid readings are gaps. */
-function path(line: Line, place: number, x: Frame["x"], y: (value: number) => number): string {
+/** Draws a line with gaps at invalid readings. */
+function path(
+  line: TimeSeries,
+  place: number,
+  x: Frame["x"],
+  y: (value: number) => number,
+): string {
   const { times, values } = line;
-  const every = Math.max(1, Math.ceil(values.length / MOST_POINTS));
+  const every = Math.max(1, Math.ceil(values.length / MAX_POINTS));
   let drawn = "";
   let pen = "M";
   for (let at = 0; at < values.length; at += every) {
@@ -116,8 +121,8 @@ function path(line: Line, place: number, x: Frame["x"], y: (value: number) => nu
   return `<path class="line" style="stroke: var(--c${place % COLOURS})"${dash} d="${drawn}"/>`;
 }
 
-/** Zero belongs to it; a level line gets room. */
-function rangeOf(lines: readonly Line[]): readonly [number, number] {
+/** Range of the y axis. It includes zero and is never empty. */
+function rangeOf(lines: readonly TimeSeries[]): readonly [number, number] {
   let [low, high] = [0, 0];
   for (const { values } of lines) {
     for (const value of values) {

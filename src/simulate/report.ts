@@ -1,9 +1,8 @@
-// What a run has to say: tables for people, and JSON for programs. Numbers in JSON are plain; what cannot be
-// a number there is null.
+// Reports of a run: text tables for people, JSON for programs. In JSON, numbers that are not finite are null.
 
-import type { WindowRow } from "./run/rows.ts";
-import type { Outcome } from "./run/verdicts.ts";
-import { round } from "./run/verdicts.ts";
+import type { ExpectationOutcome } from "./run/results/outcomes.ts";
+import { round } from "./run/results/outcomes.ts";
+import type { WindowRow } from "./run/results/rows.ts";
 import { shortLabel } from "./scenario/expectation.ts";
 import type { Simulation } from "./simulate.ts";
 
@@ -37,8 +36,15 @@ export function reportLines(simulation: Simulation): readonly string[] {
 }
 
 const HEADS: readonly string[] = [
-  ...["phase", "requests", "offered/s", "accepted/s", "goodput/s"],
-  ...["p50 ms", "p95 ms", "refused/s", "failed/s"],
+  "phase",
+  "requests",
+  "offered/s",
+  "accepted/s",
+  "goodput/s",
+  "p50 ms",
+  "p95 ms",
+  "refused/s",
+  "failed/s",
 ];
 
 function requestLines(rows: readonly WindowRow[]): readonly string[] {
@@ -63,7 +69,7 @@ function labelText(labels: Readonly<Record<string, string>> = {}): string {
   return pairs.join(" ") || "no labels";
 }
 
-function outcomeLines(outcomes: readonly Outcome[]): readonly string[] {
+function outcomeLines(outcomes: readonly ExpectationOutcome[]): readonly string[] {
   return table(
     ["", "expectation", "wanted", "measured", "when"],
     outcomes.map(({ holds: kept, name, wanted, measured, from, until }) => [
@@ -81,7 +87,7 @@ function cell(value: number): string {
   return Number.isFinite(value) ? value.toFixed(1) : "-";
 }
 
-/** Columns from `numbers` on stand to the right. A column that is empty throughout is left out. */
+/** Columns from index `numbers` on are aligned to the right. Empty columns are left out. */
 function table(
   heads: readonly string[],
   rows: readonly (readonly string[])[],
@@ -106,7 +112,7 @@ function seconds(ms: number): string {
   return `${round(ms / 1_000)}s`;
 }
 
-/** One JSON value. `series` names lines to be told whole, reading by reading. */
+/** The report as one JSON value, with all readings of the named `series`. */
 export function reportJson(simulation: Simulation, series: readonly string[]): unknown {
   const { policies, durationMs, seed, phases, rows, outcomes, alerts, notes } = simulation;
   const pick = (from: number, until: number) => ({ from_s: from / 1_000, until_s: until / 1_000 });
@@ -133,7 +139,7 @@ export function reportJson(simulation: Simulation, series: readonly string[]): u
     notes: notes.map(({ text, times, first }) => ({ text, times, first_s: first / 1_000 })),
     series: Object.fromEntries(
       series.map((name) => {
-        const { times = [], values = [] } = simulation.line(name) ?? {};
+        const { times = [], values = [] } = simulation.seriesOf(name) ?? {};
         return [name, times.map((at, place) => [at / 1_000, plain(values[place] ?? Number.NaN)])];
       }),
     ),

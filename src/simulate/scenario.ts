@@ -1,49 +1,49 @@
-// A scenario: what happens to a service and its policy in virtual time, and what must hold. Read from YAML
-// or JSON; every fault is named at once with its place.
+// A scenario describes what happens to services and policies in virtual time, and what is expected. It is read from
+// YAML or JSON; all faults are reported at once, each with its position.
 
-import { type Finding, Report } from "#policy/finding.ts";
-import { parse } from "#policy/read.ts";
-import type { Tree } from "#policy/tree.ts";
+import { type Finding, Report } from "#policy/document/finding.ts";
+import { parse } from "#policy/document/read.ts";
+import type { Tree } from "#policy/document/tree.ts";
 import { MODEL_SERIES } from "./run/names.ts";
-import { judgeSize } from "./scenario/bounds.ts";
+import { checkSize } from "./scenario/bounds.ts";
 import { type Expectation, expectation } from "./scenario/expectation.ts";
 import type { Profile } from "./scenario/profile.ts";
 import { profile } from "./scenario/profile.ts";
 import type { Choice } from "./scenario/recording.ts";
-import { type Served, served } from "./scenario/served.ts";
 import {
   anyObject,
   checked,
   duration,
+  type Located,
   labelValue,
   list,
+  located,
   map,
-  maybe,
-  need,
   number,
   object,
-  or,
-  type Placed,
-  placed,
-  type Shape,
+  optional,
+  required,
+  type Schema,
   text,
-} from "./scenario/shape.ts";
+  withDefault,
+} from "./scenario/schema.ts";
+import { type ServiceSpec, serviceSpec } from "./scenario/service.ts";
 
-/** A stretch of time with a name, ms; `until` is not part of it. */
-export interface Window {
+/** A named time window in ms; `until` is excluded. */
+export interface TimeWindow {
   readonly name: string;
   readonly from: number;
   readonly until: number;
 }
 
-/** A recorded series, its file not read yet. */
+/** A reference to a recorded series, whose file is not read yet. */
 export interface RecordingRef extends Choice {
   readonly file: string;
 }
 
-/** What stands in for the answers to a query. */
+/** Scripted answers to a query. */
 export interface Script {
-  /** The query's text, spaces aside; undefined names by component. */
+  /** The query, up to white space; undefined when the component is named instead. */
   readonly query: string | undefined;
   readonly component: string | undefined;
   readonly policy: string | undefined;
@@ -53,57 +53,57 @@ export interface Script {
     | { readonly kind: "recording"; readonly of: RecordingRef };
 }
 
-/** Another dynamic configuration of a policy, from a moment on. */
+/** A change of the dynamic configuration at a time. */
 export interface Change {
   readonly at: number;
   readonly policy: string | undefined;
   readonly values: Tree;
 }
 
-/** Lines that are drawn over each other. */
+/** Series that are drawn in one plot. */
 export interface Panel {
   readonly title: string;
-  readonly series: readonly Placed<string>[];
+  readonly series: readonly Located<string>[];
 }
 
 export interface Scenario {
   readonly durationMs: number;
   readonly seed: number;
-  /** How often meters are read, as a scrape would. */
+  /** Interval in which metrics are scraped. */
   readonly sampleMs: number;
   readonly agentGroup: string;
-  /** In order, without gaps and overlaps; at least one. */
-  readonly phases: readonly Window[];
-  readonly services: readonly Served[];
-  readonly scripts: readonly Placed<Script>[];
-  readonly changes: readonly Placed<Change>[];
-  readonly expectations: readonly Placed<Expectation>[];
+  /** In order, without gaps or overlaps; at least one. */
+  readonly phases: readonly TimeWindow[];
+  readonly services: readonly ServiceSpec[];
+  readonly scripts: readonly Located<Script>[];
+  readonly changes: readonly Located<Change>[];
+  readonly expectations: readonly Located<Expectation>[];
   readonly plot: readonly Panel[];
 }
 
 export interface ScenarioReading {
-  /** Undefined when the text is at fault. */
+  /** Undefined when the text is invalid. */
   readonly scenario: Scenario | undefined;
   readonly findings: readonly Finding[];
 }
 
-/** Longer than anyone simulates, and still in bounded memory. */
-const LONGEST_MS = 24 * 3_600_000;
+/** Maximum duration of a run, which keeps memory bounded. */
+const MAX_DURATION_MS = 24 * 3_600_000;
 
-const recording: Shape<RecordingRef> = object("a recording", {
-  file: need(text()),
-  column: maybe(text()),
-  labels: or(map(labelValue), {}),
+const recording: Schema<RecordingRef> = object("a recording", {
+  file: required(text()),
+  column: optional(text()),
+  labels: withDefault(map(labelValue), {}),
 });
 
 const script = checked(
   object("a series", {
-    query: maybe(text()),
-    component: maybe(text()),
-    policy: maybe(text()),
-    follows: maybe(profile()),
-    by_label: maybe(map(profile())),
-    recording: maybe(recording),
+    query: optional(text()),
+    component: optional(text()),
+    policy: optional(text()),
+    follows: optional(profile()),
+    by_label: optional(map(profile())),
+    recording: optional(recording),
   }),
   (given, say) => {
     exactlyOne(given, ["query", "component"], say);
@@ -112,33 +112,36 @@ const script = checked(
 );
 
 const change = object("a change of dynamic configuration", {
-  at: need(duration()),
-  policy: maybe(text()),
-  values: need(anyObject),
+  at: required(duration()),
+  policy: optional(text()),
+  values: required(anyObject),
 });
 
 const panel = object("a panel", {
-  title: or(text(), ""),
-  series: need(list(placed(text()), true)),
+  title: withDefault(text(), ""),
+  series: required(list(located(text()), true)),
 });
 
-const phase = object("a phase", { name: need(text()), until: need(duration({ positive: true })) });
+const phase = object("a phase", {
+  name: required(text()),
+  until: required(duration({ positive: true })),
+});
 
 const whole = checked(
   object("a scenario", {
-    duration: need(duration({ positive: true })),
-    seed: or(number({ min: 0, max: 2 ** 32 - 1, whole: true }), 1),
-    sample_every: or(duration({ positive: true }), 1_000),
-    agent_group: or(text(), "default"),
-    phases: or(list(phase), []),
-    services: or(list(served), []),
-    series: or(list(placed(script)), []),
-    dynamic_config: or(list(placed(change)), []),
-    expect: or(list(placed(expectation)), []),
-    plot: or(list(panel), []),
+    duration: required(duration({ positive: true })),
+    seed: withDefault(number({ min: 0, max: 2 ** 32 - 1, whole: true }), 1),
+    sample_every: withDefault(duration({ positive: true }), 1_000),
+    agent_group: withDefault(text(), "default"),
+    phases: withDefault(list(phase), []),
+    services: withDefault(list(serviceSpec), []),
+    series: withDefault(list(located(script)), []),
+    dynamic_config: withDefault(list(located(change)), []),
+    expect: withDefault(list(located(expectation)), []),
+    plot: withDefault(list(panel), []),
   }),
   (given, say) => {
-    if (given.duration > LONGEST_MS) say(["duration"], "at most 24h", `${given.duration} ms`);
+    if (given.duration > MAX_DURATION_MS) say(["duration"], "at most 24h", `${given.duration} ms`);
     let before = 0;
     for (const [at, { until }] of given.phases.entries()) {
       if (until <= before) say(["phases", at, "until"], `a time after ${before} ms`, `${until} ms`);
@@ -148,7 +151,7 @@ const whole = checked(
     }
     unique(given.phases, "phases", say);
     unique(given.services, "services", say);
-    judgeSize(given, Object.keys(MODEL_SERIES).length, say);
+    checkSize(given, Object.keys(MODEL_SERIES).length, say);
   },
 );
 
@@ -162,11 +165,11 @@ function exactlyOne(given: object, keys: readonly string[], say: Say): void {
 function unique(all: readonly { readonly name: string }[], key: string, say: Say): void {
   const names = all.map(({ name }) => name);
   for (const [at, name] of names.entries()) {
-    if (names.indexOf(name) < at) say([key, at, "name"], "each name once", `${name} again`);
+    if (names.indexOf(name) < at) say([key, at, "name"], "each name once", `${name} twice`);
   }
 }
 
-/** Files that recordings name are read by whoever asked; see `simulate`. */
+/** Does not read the files of recordings: the caller passes their texts to `simulate`. */
 export function readScenario(source: string): ScenarioReading {
   const report = new Report();
   const [root, second] = parse(source, report);
@@ -176,10 +179,10 @@ export function readScenario(source: string): ScenarioReading {
     const at = second?.at ?? nothing;
     report.refuse(at, [], "one scenario", got);
   }
-  const given = root === undefined ? undefined : whole.read(root, [], report);
-  const sound = given !== undefined && report.faults === 0;
+  const given = root === undefined ? undefined : whole.parse(root, [], report);
+  const valid = given !== undefined && report.faults === 0;
   const { findings } = report;
-  if (!sound) return { scenario: undefined, findings };
+  if (!valid) return { scenario: undefined, findings };
   return {
     findings,
     scenario: {
@@ -217,8 +220,8 @@ function scriptOf({ query, component, policy, follows, by_label, recording }: Gi
 function windowsOf(
   phases: readonly { readonly name: string; readonly until: number }[],
   durationMs: number,
-): readonly Window[] {
-  const windows: Window[] = [];
+): readonly TimeWindow[] {
+  const windows: TimeWindow[] = [];
   for (const { name, until } of phases) {
     windows.push({ name, from: windows.at(-1)?.until ?? 0, until });
   }
@@ -229,7 +232,7 @@ function windowsOf(
   return windows;
 }
 
-/** Files that the scenario wants read, as it names them. */
+/** Names of the files that the scenario needs. */
 export function filesOf({ scripts }: Scenario): readonly string[] {
   return [
     ...new Set(

@@ -1,102 +1,115 @@
-// Trying policies in virtual time: a scenario is judged beside the policies, run, and its expectations are
-// judged by what happened.
+// Simulates policies in virtual time: checks a scenario against the policies, runs it, and evaluates its
+// expectations.
 
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import type { Finding } from "#policy/finding.ts";
-import { OwnMeasure } from "#promql/own.ts";
+import type { Finding } from "#policy/document/finding.ts";
+import { LocalQueryEngine } from "#promql/local-engine.ts";
 import { SampleStore } from "#promql/samples.ts";
-import type { Note } from "./run/notes.ts";
-import { type Named, prepare } from "./run/prepare.ts";
-import { rowsOf, type WindowRow } from "./run/rows.ts";
-import type { Line } from "./run/series.ts";
-import { judgeExpectation, type Outcome, type RaisedAlert } from "./run/verdicts.ts";
-import { World } from "./run/world.ts";
-import type { Panel, Scenario, Window } from "./scenario.ts";
+import { prepare, type SeriesNames } from "./run/prepare.ts";
+import type { Note } from "./run/results/notes.ts";
+import {
+  type ExpectationOutcome,
+  evaluateExpectation,
+  type RaisedAlert,
+} from "./run/results/outcomes.ts";
+import { rowsOf, type WindowRow } from "./run/results/rows.ts";
+import type { TimeSeries } from "./run/results/series.ts";
+import { SimulationRun } from "./run/simulation-run.ts";
+import type { Panel, Scenario, TimeWindow } from "./scenario.ts";
 
 export interface SimulationInput {
-  /** Of one set, compiled for queries of a Prometheus server: what the scenario answers is not asked here. */
+  /** Policies of one set, compiled for queries to a Prometheus server: the scenario may script any answers. */
   readonly policies: readonly CompiledPolicy[];
   readonly scenario: Scenario;
-  /** Texts of `filesOf` the scenario. */
+  /** Texts by file name, for all of `filesOf(scenario)`. */
   readonly files: ReadonlyMap<string, string>;
 }
 
-/** Lines that are drawn over each other, as they were found. */
+/** A panel with the series that it draws. */
 export interface DrawnPanel {
   readonly title: string;
-  readonly lines: readonly Line[];
+  readonly lines: readonly TimeSeries[];
 }
 
 export interface Simulation {
   readonly policies: readonly { readonly name: string; readonly hash: string }[];
   readonly durationMs: number;
   readonly seed: number;
-  readonly phases: readonly Window[];
-  /** What became of requests: in each phase, of all and of each sort. */
+  readonly phases: readonly TimeWindow[];
+  /** Request figures of each phase, by service and request class. */
   readonly rows: readonly WindowRow[];
-  readonly outcomes: readonly Outcome[];
+  readonly outcomes: readonly ExpectationOutcome[];
   readonly alerts: readonly RaisedAlert[];
   readonly notes: readonly Note[];
-  /** A signal or model series by any of its names; undefined when there is none. */
-  line(name: string): Line | undefined;
-  /** All names that `line` knows. */
+  /** A signal or model series by any of its names; undefined when unknown. */
+  seriesOf(name: string): TimeSeries | undefined;
+  /** All names that `seriesOf` accepts. */
   readonly names: readonly string[];
-  /** The scenario's panels, or the ones that every service has. */
+  /** The scenario's panels, or the default ones of each service. */
   readonly panels: readonly DrawnPanel[];
 }
 
 export type Simulated =
   | { readonly ok: true; readonly simulation: Simulation }
-  /** Places are those of the scenario. */
+  /** Positions are in the scenario. */
   | { readonly ok: false; readonly findings: readonly Finding[] };
 
-/** Equal inputs give equal results. Throws INVALID_ARGUMENT when the scenario makes more requests than fit. */
+/** Checks and runs a scenario; equal inputs give equal results. Throws INVALID_ARGUMENT when retries raise the requests above the limit. */
 export async function simulate(input: SimulationInput): Promise<Simulated> {
   const { policies, scenario, files } = input;
   const prepared = prepare(policies, scenario, files);
   if (prepared.findings.length > 0) return { ok: false, findings: prepared.findings };
   const samples = new SampleStore();
-  samples.want(prepared.queries);
+  samples.setQueries(prepared.queries);
   const { scripts, names } = prepared;
-  const measure = new OwnMeasure(samples);
-  const world = new World({ policies, scenario, scripts, samples, measure });
-  await world.run();
+  const measure = new LocalQueryEngine(samples);
+  const run = new SimulationRun({ policies, scenario, scripts, samples, measure });
+  await run.run();
   if (samples.dropped > 0) {
-    world.notes.add(`${samples.dropped} samples of meters were lost: too many series`, 0);
+    run.notes.add(`${samples.dropped} samples of meters were lost: too many series`, 0);
   }
-  return { ok: true, simulation: told(input, world, names) };
+  return { ok: true, simulation: resultOf(input, run, names) };
 }
 
-function told({ policies, scenario }: SimulationInput, world: World, names: Named): Simulation {
+function resultOf(
+  { policies, scenario }: SimulationInput,
+  run: SimulationRun,
+  names: SeriesNames,
+): Simulation {
   const { durationMs, seed, phases, services, expectations, plot } = scenario;
-  const { ledger, series, notes } = world;
-  const alerts = world.alerts.all;
+  const { ledger, series, notes } = run;
+  const alerts = run.alerts.all;
   const fullName = (name: string) => names.get(name)?.[0] ?? name;
-  const line = (name: string) => series.line(fullName(name));
+  const seriesOf = (name: string) => series.get(fullName(name));
   const evidence = { ledger, services, series, alerts, fullName };
   const outcomes = expectations.map(({ value }) => {
     const phase = phases.find(({ name }) => name === value.phase);
     const from = phase?.from ?? value.from ?? 0;
     const until = phase?.until ?? value.until ?? durationMs;
-    return judgeExpectation(value, { from, until }, evidence);
+    return evaluateExpectation(value, { from, until }, evidence);
   });
   return {
-    ...{ durationMs, seed, phases, outcomes, alerts, line },
+    durationMs,
+    seed,
+    phases,
+    outcomes,
+    alerts,
+    seriesOf,
     names: [...names.keys()],
     policies: policies.map(({ name, hash }) => ({ name, hash })),
     rows: rowsOf(phases, services, ledger),
     notes: notes.all,
-    panels: (plot.length > 0 ? plot : usualPanels(scenario)).map(({ title, series: wanted }) => ({
+    panels: (plot.length > 0 ? plot : defaultPanels(scenario)).map(({ title, series: wanted }) => ({
       title,
       lines: wanted.flatMap(({ value }) => {
-        const found = line(value);
+        const found = seriesOf(value);
         return found === undefined ? [] : [{ ...found, name: value }];
       }),
     })),
   };
 }
 
-function usualPanels({ services }: Scenario): readonly Panel[] {
+function defaultPanels({ services }: Scenario): readonly Panel[] {
   return services.flatMap(({ name }) => [
     panel(`${name}: requests a second`, name, ["offered", "accepted", "goodput"]),
     panel(`${name}: latency, ms`, name, ["latency_p50", "latency_p95"]),

@@ -1,8 +1,8 @@
-// The store of one process: what a laptop and a lone sidecar need. Same keys and values as etcd's.
+// A store within one process, for a laptop or a single sidecar.
 
 import type { Batch, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
 
-/** Never aborted: in one process neither a lease nor leadership can be lost. */
+/** A signal that never aborts: within one process neither a lease nor leadership can be lost. */
 const never = (): AbortSignal => new AbortController().signal;
 
 export function memoryStore(): Store {
@@ -29,7 +29,7 @@ class MemoryStore implements Store {
     if (!guards.every(holds)) return undefined;
     this.#write(ops);
     for (const { key, kind } of ops) {
-      // The last write owns the key: one without a lease keeps it when an earlier lease ends.
+      // The last write owns the key: a write without a lease keeps it alive when an earlier lease ends.
       for (const keys of this.#leased.values()) keys.delete(key);
       if (lease !== undefined && kind === "put") this.#leased.get(lease)?.add(key);
     }
@@ -97,7 +97,7 @@ function within(prefixes: readonly string[], key: string): boolean {
   return prefixes.some((prefix) => key.startsWith(prefix));
 }
 
-/** What one watcher has not seen yet: commits that come faster than it reads melt into one difference. */
+/** The changes that one watcher has yet to see: commits that arrive faster than it reads merge into one difference. */
 class Watcher {
   readonly #prefixes: readonly string[];
   #unseen: { revision: number; readonly changed: Map<string, Entry | undefined> } | undefined;

@@ -1,11 +1,11 @@
-// Where the controller leaves rules and decisions and agents find them. Two makes: memory (one process)
-// and, later, etcd; both pass test/store/suite.ts.
+// The store between controllers and agents: a key-value store with revisions that can be watched. Every
+// implementation passes test/store/suite.ts.
 
 export type Op =
   | { readonly kind: "put"; readonly key: string; readonly value: Uint8Array }
   | { readonly kind: "delete"; readonly key: string };
 
-/** A condition on the state before a commit. `revision` 0 means: the key must not exist. */
+/** Condition on the state before a commit: the revision that last wrote the key; 0 means the key must not exist. */
 export interface Guard {
   readonly key: string;
   readonly revision: number;
@@ -18,37 +18,40 @@ export interface Entry {
   readonly revision: number;
 }
 
-/** What changed between two revisions a watcher saw: the net difference, in key order. */
+/** The net difference between two states that a watcher sees, in key order. */
 export interface Batch {
   readonly revision: number;
   readonly puts: readonly Entry[];
   readonly deletes: readonly string[];
 }
 
-/** Keys that live as long as their owner: revoked when it ends, lost when it dies. */
+/** Ties keys to the life of their owner: they are deleted when it revokes the lease or stops renewing it. */
 export interface Lease {
   revoke(): Promise<void>;
-  /** Aborted when the lease is gone without having been revoked. */
+  /** Aborts when the lease expires without having been revoked. */
   readonly lost: AbortSignal;
 }
 
 export interface Leadership {
-  /** Aborted when somebody else may lead. */
+  /** Aborts when another process may have become leader. */
   readonly lost: AbortSignal;
   resign(): Promise<void>;
 }
 
 export interface Store {
   list(prefix: string): Promise<{ readonly revision: number; readonly entries: readonly Entry[] }>;
-  /** Writes all of `ops` in one revision, or none when a guard fails (`undefined`). */
+  /** Writes all of `ops` in one revision and returns it; writes nothing and returns undefined when a guard fails. */
   commit(
     ops: readonly Op[],
     options?: { guards?: readonly Guard[]; lease?: Lease },
   ): Promise<number | undefined>;
   lease(ttlMs: number): Promise<Lease>;
-  /** First the whole state under the prefixes as one batch (possibly empty), then every change. Ends with the signal. */
+  /**
+   * Yields the whole state under the prefixes as a first batch (possibly empty), then every change. Ends when
+   * the signal aborts or the store closes.
+   */
   watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch>;
-  /** Waits until this process leads under that name. */
+  /** Resolves once this process is the leader of the named election. */
   lead(name: string, signal: AbortSignal): Promise<Leadership>;
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
-// The agent joined: what it shows to strangers, its second port, forwarding, and rules of a foreign
-// controller that it cannot use.
+// A whole agent: its ports and what they expose, forwarding to another server, and rules of another controller that
+// it cannot use.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
@@ -7,51 +7,31 @@ import { type TestContext, test } from "node:test";
 import { startAgent } from "#agent/agent.ts";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
-import { realClock } from "#host/clock.ts";
-import { Health } from "#host/health.ts";
+import { openPorts } from "#process/ports.ts";
+import { startProcess } from "#process/process.ts";
 import { memoryStore } from "#store/memory.ts";
-import { configEntries, decisionEntries } from "#store/rules.ts";
 import type { Store } from "#store/store.ts";
-import type { Log } from "#telemetry/log.ts";
-import { Metrics } from "#telemetry/metrics.ts";
-import { call, passes } from "../kit/check.ts";
-import { configOf } from "../kit/config.ts";
-import { grpcClient } from "../kit/grpc-client.ts";
-import { until } from "../kit/port.ts";
+import { decisionEntries } from "#sync/publish/decision.ts";
+import { configEntries } from "#sync/publish/policy.ts";
+import { grpcClient } from "../kit/clients/grpc.ts";
+import { processContext } from "../kit/process-context.ts";
+import { call, passes } from "../kit/sluice/check.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { type LogLine, memoryLog } from "../kit/sluice/log.ts";
+import { until } from "../kit/until.ts";
 
-interface Line {
-  readonly level: string;
-  readonly fields: object;
-  readonly message: string;
-}
-
-function memoryLog(): Log & { readonly lines: Line[] } {
-  const lines: Line[] = [];
-  const at = (level: string) => (fields: object, message: string) => {
-    lines.push({ level, fields, message });
-  };
-  const log = {
-    lines,
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error: at("error"),
-    child: () => log,
-    dropped: 0,
-    close: async () => undefined,
-  };
-  return log;
-}
+/** Origins of a tree in which nothing was set. */
+const ALL_DEFAULT = new Map([["otel.ports.debug_port", { source: "default", where: "" }] as const]);
 
 async function agentOn(
   test: { after(work: () => Promise<void>): void },
   env: Readonly<Record<string, string>> = {},
   {
     store = memoryStore(),
-    debugPortChosen = false,
-  }: { store?: Store; debugPortChosen?: boolean } = {},
+    debugPortByDefault = false,
+  }: { store?: Store; debugPortByDefault?: boolean } = {},
 ) {
-  const { config } = configOf("agent", {
+  const config = configOf("agent", {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
     SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
@@ -60,27 +40,22 @@ async function agentOn(
   const log = memoryLog();
   const scope = new Scope();
   test.after(() => scope.close("cut"));
-  const clock = realClock();
-  const health = new Health(clock, config);
-  scope.add("health", health.close);
   const failures: string[] = [];
-  const agent = await startAgent({
-    config,
-    debugPortChosen,
+  const fail = (message: string) => void failures.push(message);
+  const process = startProcess({
+    configs: [{ ...config, notes: [], ...(debugPortByDefault && { origins: ALL_DEFAULT }) }],
     store,
-    log,
-    metrics: new Metrics(config.metrics),
-    health,
-    scope,
-    clock,
+    context: processContext(scope, { fail }),
     chance: seededChance(1),
-    argv: [],
-    fail: (message) => failures.push(message),
+    log: { ...log, close: async () => undefined },
   });
-  return { agent, address: agent.port.address, lines: log.lines, health, failures, store, scope };
+  const agent = await startAgent(process, config.config);
+  const ports = await openPorts(process, [agent]);
+  const { health } = process;
+  return { ports, address: ports.main.address, lines: log.lines, health, failures, store, scope };
 }
 
-/** A policy that lets nothing pass at `shop`. */
+/** A policy that refuses every request at `shop`. */
 function closed(): Map<string, Uint8Array> {
   const policy = { name: "p", hash: "h" };
   const agentGroups = ["default"];
@@ -103,15 +78,15 @@ async function publish(store: Store, stored: ReadonlyMap<string, Uint8Array>): P
   await store.commit([...stored].map(([key, value]) => ({ kind: "put", key, value })));
 }
 
-const warnings = ({ lines }: { readonly lines: readonly Line[] }) =>
+const warnings = ({ lines }: { readonly lines: readonly LogLine[] }) =>
   lines.filter(({ level }) => level === "warn");
 
-test("what strangers reach without TLS is named at start, shortly; on loopback nothing is said", async (t) => {
+test("routes that other machines reach without TLS are named in one warning at start; on loopback there is none", async (t) => {
   const open = await agentOn(t, { SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0" });
   const warning = open.lines.find(({ level }) => level === "warn");
   assert.match(warning?.message ?? "", /without TLS/);
   assert.deepEqual(warning?.fields, {
-    address: open.agent.port.address,
+    address: open.ports.main.address,
     routes: ["/v1/flowcontrol", "/v1/status", "/v1/info", "/metrics", "/debug/pprof"],
     grpc: ["Authorization", "FlowControlServiceHTTP", "FlowControlService", "LogsService"],
   });
@@ -124,7 +99,7 @@ test("what strangers reach without TLS is named at start, shortly; on loopback n
   assert.deepEqual(warnings(local), []);
 });
 
-test("the debug port is named too when strangers reach it", async (t) => {
+test("the debug port is named too when other machines reach it", async (t) => {
   const free = await freePort();
   const open = await agentOn(t, {
     SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
@@ -138,41 +113,41 @@ test("the debug port is named too when strangers reach it", async (t) => {
 
 test("the debug port carries /metrics and nothing else", async (t) => {
   const free = await freePort();
-  const { agent } = await agentOn(t, { SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(free) });
-  const debug = agent.debugAddress ?? "";
+  const { ports } = await agentOn(t, { SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(free) });
+  const debug = ports.debugAddress ?? "";
   assert.equal(debug, `127.0.0.1:${free}`);
   assert.equal((await call(debug, "GET", "/metrics")).status, 200);
   assert.equal((await call(debug, "GET", "/v1/status")).status, 404);
 });
 
-test("a debug port that is taken is done without, unless somebody chose it", async (t) => {
+test("an agent runs without a debug port that is taken, unless it was configured explicitly", async (t) => {
   const rival = createServer();
   await new Promise<void>((resolve) => rival.listen(0, "127.0.0.1", resolve));
   t.after(() => new Promise<void>((resolve) => void rival.close(() => resolve())));
   const address = rival.address();
   assert.ok(address !== null && typeof address === "object");
   const env = { SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(address.port) };
-  const without = await agentOn(t, env);
-  assert.equal(without.agent.debugAddress, undefined);
+  const without = await agentOn(t, env, { debugPortByDefault: true });
+  assert.equal(without.ports.debugAddress, undefined);
   assert.ok(
     without.lines.some(({ level, message }) => level === "warn" && /no debug port/.test(message)),
   );
-  await assert.rejects(agentOn(t, env, { debugPortChosen: true }), /otel\.ports\.debug_port/);
+  await assert.rejects(agentOn(t, env), /otel\.ports\.debug_port/);
 });
 
-test("with a gateway address the JSON routes are judged by the other server", async (t) => {
+test("with a gateway address, the other server answers the JSON routes", async (t) => {
   const store = memoryStore();
   await publish(store, closed());
   const judging = await agentOn(t, {}, { store });
-  const door = await agentOn(t, {
+  const gateway = await agentOn(t, {
     SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: judging.address,
   });
-  assert.equal(await passes(door.address, "shop"), false);
-  assert.equal(await passes(door.address, "elsewhere"), true);
+  assert.equal(await passes(gateway.address, "shop"), false);
+  assert.equal(await passes(gateway.address, "elsewhere"), true);
   const direct = await call(judging.address, "POST", "/v1/flowcontrol/checkhttp", {
     control_point: "shop",
   });
-  const forwarded = await call(door.address, "POST", "/v1/flowcontrol/checkhttp", {
+  const forwarded = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {
     control_point: "shop",
   });
   const shape = (value: unknown): unknown =>
@@ -180,11 +155,11 @@ test("with a gateway address the JSON routes are judged by the other server", as
       ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, shape(inner)]))
       : typeof value;
   assert.deepEqual(shape(JSON.parse(forwarded.body)), shape(JSON.parse(direct.body)));
-  const bad = await call(door.address, "POST", "/v1/flowcontrol/checkhttp", {});
+  const bad = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {});
   assert.deepEqual([bad.status, JSON.parse(bad.body).message], [400, "missing control-point"]);
 });
 
-test("a value of a foreign controller that cannot be used is told, and the rest goes on", async (t) => {
+test("an unusable value of another controller is reported, and the other rules work", async (t) => {
   const { address, lines, store, health } = await agentOn(t);
   const stored = closed();
   stored.set(
@@ -194,25 +169,25 @@ test("a value of a foreign controller that cannot be used is told, and the rest 
   await publish(store, stored);
   await until("the good rule is in force", async () => !(await passes(address, "shop")));
   assert.ok(lines.some(({ level, message }) => level === "error" && /policy-q/.test(message)));
-  assert.match(health.root.find("system/readiness")?.trouble() ?? "", /policy-q/);
+  assert.match(health.root.find("system/readiness")?.firstError() ?? "", /policy-q/);
 });
 
 test("a store that ends its watch fails the process; a stop does not", async (t) => {
   const store = memoryStore();
   const agent = await agentOn(t, {}, { store });
   await store.close();
-  await until("the failure is told", () => agent.failures.length === 1);
+  await until("the failure is reported", () => agent.failures.length === 1);
   const stopped = await agentOn(t);
   await stopped.scope.close("drain");
   await new Promise((resolve) => setImmediate(resolve));
   assert.deepEqual(stopped.failures, []);
 });
 
-/** A store whose watchers get nothing until told. */
+/** A store whose watches deliver nothing until they are released. */
 function heldBack(t: TestContext) {
   const store = memoryStore();
   const gate = Promise.withResolvers<void>();
-  // Also where the test fails: a watch that waits on would hold up the stop.
+  // Also when the test fails: a watch that still waits would delay the stop.
   t.after(() => gate.resolve());
   const held: Store = {
     ...methodsOf(store),
@@ -249,7 +224,7 @@ test("nothing is accepted before the first rules are in force", async (t) => {
     },
     { store },
   );
-  // Begun later and up: an agent that does not wait for its rules would be up as well.
+  // Starts later and is ready: an agent that did not wait for its rules would be ready by now, too.
   for (let turn = 0; turn < 2; turn++) await agentOn(t);
   await assert.rejects(call(address, "GET", "/healthz"), /ECONNREFUSED/);
   await assert.rejects(call(`127.0.0.1:${debug}`, "GET", "/metrics"), /ECONNREFUSED/);
@@ -258,7 +233,7 @@ test("nothing is accepted before the first rules are in force", async (t) => {
   assert.equal(await passes(address, "shop"), false, "the first answer knows the rules");
 });
 
-test("readiness and health are refused from the moment the stop begins", async (t) => {
+test("readiness and health fail from the moment the stop begins", async (t) => {
   const { health, address, scope } = await agentOn(t, {
     SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "60s",
   });
@@ -280,7 +255,7 @@ test("readiness and health are refused from the moment the stop begins", async (
 const SERVING = 1;
 const NOT_FOUND = 5;
 
-test("health knows the services by their real names and by those that clients ask for", async (t) => {
+test("health reports services under their real names and under those that clients ask for", async (t) => {
   const { address } = await agentOn(t);
   const client = grpcClient(t, address);
   const ask = async (service: string) => {

@@ -1,21 +1,22 @@
-// An agent that follows a controller: numbers move tick by tick, through the bytes in the store, and what was
-// counted stays counted.
+// An agent that follows a controller through the bytes in the store: numbers change from tick to tick, and counts
+// survive every change.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { follow } from "#agent/follow.ts";
 import { seededChance } from "#base/chance.ts";
-import type { Decision } from "#circuit/component.ts";
-import { Pending, type Verdict } from "#flow/flow.ts";
-import { mindOf } from "#flow/mind.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
+import { grantOf, Pending, type Verdict } from "#flow/flow.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
-import { configEntries, decisionEntries } from "#store/rules.ts";
 import type { Op } from "#store/store.ts";
+import { decisionEntries } from "#sync/publish/decision.ts";
+import { configEntries } from "#sync/publish/policy.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { flowOf, listening } from "../kit/flow.ts";
+import { flowOf, recordingObserver } from "../kit/sluice/flow.ts";
 
 const OWNER = { componentId: "root.0", agentGroups: ["default"] } as const;
 const HERE = { control_point: "here", agent_group: "default", service: "any" };
@@ -39,15 +40,19 @@ const samplerOf = (ramp: boolean) =>
     parameters: { selectors: [HERE], session_label_key: "user", ramp_mode: ramp },
   });
 
-const rate = (bucketCapacity: number, fillAmount: number, passThrough = false): Decision => ({
+const rate = (
+  bucketCapacity: number,
+  fillAmount: number,
+  passThrough = false,
+): CircuitDecision => ({
   ...{ ...OWNER, kind: "rate_limiter" },
   ...{ bucketCapacity, fillAmount, passThrough },
 });
-const slots = (maxConcurrency: number, passThrough = false): Decision => ({
+const slots = (maxConcurrency: number, passThrough = false): CircuitDecision => ({
   ...{ ...OWNER, kind: "concurrency_limiter" },
   ...{ maxConcurrency, passThrough },
 });
-const share = (acceptPercentage: number): Decision => ({
+const share = (acceptPercentage: number): CircuitDecision => ({
   ...{ ...OWNER, kind: "sampler" },
   ...{ acceptPercentage, passThroughLabelValues: [] },
 });
@@ -60,9 +65,9 @@ interface Ends {
 async function house(t: Ends, config: AgentConfig, hash = "h1") {
   const store = memoryStore();
   const clock = fakeClock();
-  const world = { clock, chance: seededChance(5), observer: listening(), maxKeys: 10_000 };
+  const world = { clock, chance: seededChance(5), observer: recordingObserver(), maxKeys: 10_000 };
   const book = new Rulebook("default", world);
-  const mind = mindOf(book, world);
+  const flowController = createFlowController(book, world);
   const stop = new AbortController();
   let reached = 0;
   let refused = 0;
@@ -95,7 +100,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     while (reached < revision) await seen.promise;
   };
   const ask = (user = "ann"): Verdict => {
-    const verdict = mind.judge(flowOf({ claims: { user } }));
+    const verdict = flowController.judge(flowOf({ claims: { user } }));
     assert.ok(!(verdict instanceof Pending));
     return verdict;
   };
@@ -105,10 +110,10 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     ask,
     /** Another version of the policy, whose numbers are not there yet. */
     edit: (next: string) => commit(configEntries({ name: "p", hash: next, configs: [config] })),
-    decide: (decision: Decision, version = hash) =>
+    decide: (decision: CircuitDecision, version = hash) =>
       commit(decisionEntries({ name: "p", hash: version }, decision)),
     /** The controller takes its decision away. */
-    withdraw: async (decision: Decision) => {
+    withdraw: async (decision: CircuitDecision) => {
       const entries = decisionEntries({ name: "p", hash }, decision);
       await commit(new Map([...entries.keys()].map((key) => [key, undefined])));
     },
@@ -118,16 +123,19 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     passing: () =>
       Array.from({ length: 1_000 }, (_, at) => `user-${at}`).filter((user) => ask(user).accepted),
     end({ decisions }: Verdict) {
-      const [{ grant } = {}] = decisions;
+      const [decision] = decisions;
+      const grant = decision && grantOf(decision);
       assert.ok(grant);
       const { key: label, id: requestId, amount: tokens, ...owner } = grant;
-      const [returned] = mind.end([{ ...owner, policyHash: hash, label, requestId, tokens }]);
+      const [returned] = flowController.end([
+        { ...owner, policyHash: hash, label, requestId, tokens },
+      ]);
       return returned?.returned;
     },
   };
 }
 
-test("rate limiter: capacity and fill move, what was taken stays taken", async (t) => {
+test("rate limiter: when capacity and fill change, tokens that were taken stay taken", async (t) => {
   const { decide, passes, clock } = await house(t, RATE);
   await decide(rate(10, 0));
   assert.equal(passes(6), 6);
@@ -142,7 +150,7 @@ test("rate limiter: capacity and fill move, what was taken stays taken", async (
   assert.equal(passes(30, "bob"), 20, "others have buckets of their own");
 });
 
-test("rate limiter: a capacity that falls caps, and gives nothing back when it rises again", async (t) => {
+test("rate limiter: a lower capacity caps the bucket, and raising it again gives no tokens back", async (t) => {
   const { decide, passes } = await house(t, RATE);
   await decide(rate(10, 0));
   assert.equal(passes(2), 2);
@@ -152,7 +160,7 @@ test("rate limiter: a capacity that falls caps, and gives nothing back when it r
   assert.equal(passes(10), 2);
 });
 
-test("rate limiter: opened and closed again, what was taken before is still taken", async (t) => {
+test("rate limiter: after it was open and is closed again, tokens taken before are still taken", async (t) => {
   const { decide, withdraw, passes } = await house(t, RATE);
   await decide(rate(10, 0));
   assert.equal(passes(8), 8);
@@ -168,7 +176,7 @@ test("rate limiter: opened and closed again, what was taken before is still take
   assert.equal(passes(5), 0);
 });
 
-test("rate limiter: whatever moves, no more pass than the most capacity and the fills of the way", async () => {
+test("rate limiter: whatever changes, no more requests pass than the highest capacity plus all fills", async () => {
   const moves = fc.array(
     fc.record({
       capacity: fc.integer({ min: 0, max: 20 }),
@@ -199,7 +207,7 @@ test("rate limiter: whatever moves, no more pass than the most capacity and the 
   );
 });
 
-test("rate limiter: an edit of the policy between two numbers moves no bucket", async (t) => {
+test("rate limiter: editing the policy between two decisions changes no bucket", async (t) => {
   const { decide, edit, passes } = await house(t, RATE);
   await decide(rate(10, 0));
   assert.equal(passes(7), 7);
@@ -209,7 +217,7 @@ test("rate limiter: an edit of the policy between two numbers moves no bucket", 
   assert.equal(passes(10), 2);
 });
 
-test("concurrency limiter: the limit moves, what is in flight stays in flight", async (t) => {
+test("concurrency limiter: when the limit changes, requests in flight stay counted", async (t) => {
   const { decide, ask, end, passes } = await house(t, SLOTS);
   await decide(slots(3));
   const held = [ask(), ask(), ask()];
@@ -251,7 +259,7 @@ test("load ramp: closed before its first step; climbs, holds and falls back for 
     const step = new Set(passing());
     assert.ok(
       [...(steps.at(-1) ?? [])].every((user) => step.has(user)),
-      "nobody who was in is thrown out on the way up",
+      "every user who passed still passes as the share grows",
     );
     steps.push(step);
   }
@@ -265,25 +273,25 @@ test("load ramp: closed before its first step; climbs, holds and falls back for 
   await decide(share(100), "h2");
   assert.equal(passing().length, 1_000);
   await withdraw(share(100));
-  assert.equal(passing().length, 0, "without a decision nobody passes");
+  assert.equal(passing().length, 0, "without a decision no user passes");
 });
 
-test("what is refused, or runs without a part, stands until its key is written again", async (t) => {
+test("a rule that is refused, or runs without a part, is reported until its key is written again", async (t) => {
   const store = memoryStore();
   const clock = fakeClock();
-  const world = { clock, chance: seededChance(5), observer: listening(), maxKeys: 10 };
+  const world = { clock, chance: seededChance(5), observer: recordingObserver(), maxKeys: 10 };
   const book = new Rulebook("default", world);
   const stop = new AbortController();
-  const told: string[][] = [];
+  const reports: string[][] = [];
   let seen = Promise.withResolvers<void>();
   const { ready, ended } = follow({
     store,
     group: "default",
     book,
     signal: stop.signal,
-    applied(_, { refused, notRun, fresh }) {
+    applied(_, { refused, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
-      told.push([names(refused.keys()), names(notRun.keys()), names(fresh)]);
+      reports.push([names(refused.keys()), names(partial.keys()), names(added)]);
       seen.resolve();
       seen = Promise.withResolvers();
     },
@@ -322,14 +330,14 @@ test("what is refused, or runs without a part, stands until its key is written a
     { kind: "put", key: limiter, value: new TextEncoder().encode("no message") },
   ]);
   const other = limiter.replace("root.0", "root.9");
-  // Something else comes in: what stood still stands, and is not said again.
+  // Another batch: faults of other keys persist and are not reported as added again.
   await commit([{ kind: "put", key: other, value: new TextEncoder().encode("nor this") }]);
   await commit([
     ...puts(entries({})),
     { kind: "delete", key: limiter },
     { kind: "delete", key: other },
   ]);
-  assert.deepEqual(told.slice(1), [
+  assert.deepEqual(reports.slice(1), [
     ["rate_limiter", "classifiers", "rate_limiter,classifiers"],
     ["rate_limiter,rate_limiter", "classifiers", "rate_limiter"],
     ["", "", ""],

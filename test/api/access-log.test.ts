@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exportLogs } from "#api/access-log.ts";
-import { ProtoWriter } from "#wire/proto-writer.ts";
-import { callOf } from "./agent.ts";
+import { ProtoWriter } from "#wire/protobuf/writer.ts";
+import { callOf } from "../kit/api/agent.ts";
 
 /** One record for each text, which is its attribute `name`. */
 function message(names: readonly string[]): Buffer {
@@ -24,10 +24,10 @@ function message(names: readonly string[]): Buffer {
   return out.copy();
 }
 
-function door() {
+function accessLogEndpoint() {
   const taken: unknown[] = [];
   const handle = exportLogs({
-    take(record) {
+    consume(record) {
       taken.push(record.get("name"));
       return record.get("name") !== "bad";
     },
@@ -35,24 +35,24 @@ function door() {
   return { taken, ask: async (bytes: Uint8Array) => Buffer.from(await handle(bytes, callOf())) };
 }
 
-test("every record is taken in order, and an empty reply says that all were of use", async () => {
-  const { taken, ask } = door();
+test("records are consumed in order, and an empty reply means that all were usable", async () => {
+  const { taken, ask } = accessLogEndpoint();
   assert.equal((await ask(message(["one", "two"]))).length, 0);
   assert.deepEqual(taken, ["one", "two"]);
   assert.equal((await ask(Buffer.alloc(0))).length, 0);
 });
 
-test("bad records keep no others from being taken; the reply says how many they were", async () => {
-  const { taken, ask } = door();
+test("bad records do not affect others, and the reply counts them", async () => {
+  const { taken, ask } = accessLogEndpoint();
   const reply = await ask(message(["bad", "good", "bad"]));
   assert.deepEqual(taken, ["bad", "good", "bad"]);
   // partial_success { rejected_log_records: 2, … }
   assert.deepEqual([reply[0], reply[2], reply[3]], [0x0a, 0x08, 2]);
-  assert.match(reply.toString(), /without a decision/);
+  assert.match(reply.toString(), /without a readable decision/);
 });
 
-test("a message that is none is refused whole: nothing of it counts", () => {
-  const { taken, ask } = door();
+test("a malformed message is refused as a whole: none of its records is consumed", () => {
+  const { taken, ask } = accessLogEndpoint();
   const bytes = message(["one", "two"]);
   return assert
     .rejects(ask(bytes.subarray(0, bytes.length - 1)), { code: "INVALID_ARGUMENT" })

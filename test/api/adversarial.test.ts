@@ -1,21 +1,21 @@
-// Requests made to be misread, with their wanted answers written down in test/cases/adversarial/*.json.
-// A case is a JSON body (`json` or, where spelling matters, `json_text`) or a proxy's message (`proxy`, in
-// protobuf JSON); `wanted` is the HTTP status of a refusal, or labels (null: none), oddities counted and
+// Requests that are easy to misread, with the expected results, from test/cases/adversarial/*.json. A case is a
+// JSON body (`json` or, where spelling matters, `json_text`) or an ext_authz request (`proxy`, in protobuf
+// JSON). `wanted` is the HTTP status of a refusal, or the labels (null: absent), the anomalies counted and the
 // addresses looked up.
 
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { describe, it } from "node:test";
-import { doorOf } from "#api/door.ts";
-import type { ServiceLookup } from "#api/services.ts";
+import type { ServiceLookup } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
 import type { Flow } from "#flow/flow.ts";
-import { Slots } from "#flow/label.ts";
-import { jsonToBinary } from "#wire/protojson.ts";
-import { CheckRequestSchema } from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
-import { agentOf, callOf, doorsOf, handlerOf } from "./agent.ts";
+import { LabelSlots } from "#flow/label.ts";
+import { CheckRequestSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { jsonToBinary } from "#wire/protobuf/protojson.ts";
+import { agentOf, callOf, endpointsOf, handlerOf } from "../kit/api/agent.ts";
 
 interface Case {
   readonly about: string;
@@ -34,16 +34,16 @@ const files = globSync("test/cases/adversarial/*.json").sort();
 
 it("there are cases", () => assert.ok(files.length >= 5));
 
-/** An agent that notes the labels which its mind was given; a flow is only lent. */
-function noting(names: readonly string[]) {
+/** An agent that records the labels of each flow when it is judged: the flow object is reused afterwards. */
+function recordingAgent(names: readonly string[]) {
   const agent = agentOf([]);
   const labels: ReturnType<typeof labelsOf>[] = [];
   const addresses: string[] = [];
-  const mind = {
-    ...agent.mind,
+  const flowController = {
+    ...agent.flowController,
     judge(flow: Flow) {
       labels.push(labelsOf(flow, names));
-      return agent.mind.judge(flow);
+      return agent.flowController.judge(flow);
     },
   };
   const lookup: ServiceLookup = {
@@ -52,20 +52,31 @@ function noting(names: readonly string[]) {
       return [];
     },
   };
-  const doors = doorsOf(mind, lookup, doorOf(mind, lookup, seededChance(2)));
-  return { ...agent, labels, addresses, doors };
+  const endpoints = endpointsOf(
+    flowController,
+    lookup,
+    createOperationContext(flowController, lookup, seededChance(2)),
+  );
+  return { ...agent, labels, addresses, endpoints };
 }
 
-async function ask({ json, json_text: text, proxy }: Case, agent: ReturnType<typeof noting>) {
-  if (proxy === undefined) return agent.doors.checkHttpJson(text ?? json);
+async function ask(
+  { json, json_text: text, proxy }: Case,
+  agent: ReturnType<typeof recordingAgent>,
+) {
+  if (proxy === undefined) return agent.endpoints.checkHttpJson(text ?? json);
   const bytes = jsonToBinary(CheckRequestSchema, JSON.stringify(proxy));
-  const handle = handlerOf(agent.doors.services, "envoy.service.auth.v3.Authorization", "Check");
+  const handle = handlerOf(
+    agent.endpoints.services,
+    "envoy.service.auth.v3.Authorization",
+    "Check",
+  );
   return handle(bytes, callOf({ "control-point": "here" }));
 }
 
-/** Labels one by one, as rules read them, and all together, as previews do: both must say the same. */
+/** Reads labels one by one, as rules do, and all together, as previews do: both must agree. */
 function labelsOf(flow: Flow, names: readonly string[]) {
-  const slots = new Slots();
+  const slots = new LabelSlots();
   for (const name of names) slots.of(name);
   const all = new Map<string, string>();
   flow.labels.each((name, value) => {
@@ -86,7 +97,7 @@ for (const file of files) {
     for (const each of cases) {
       it(each.about, async () => {
         const { refused, labels = {}, odd = [], looked_up: lookedUp } = each.wanted;
-        const agent = noting(Object.keys(labels));
+        const agent = recordingAgent(Object.keys(labels));
         if (refused !== undefined) {
           await assert.rejects(ask(each, agent), (thrown) => {
             assert.ok(thrown instanceof Fault);
@@ -98,7 +109,7 @@ for (const file of files) {
         }
         await ask(each, agent);
         assert.deepEqual(agent.labels, [Object.entries(labels)]);
-        assert.deepEqual(agent.observer.oddities, odd);
+        assert.deepEqual(agent.observer.anomalies, odd);
         if (lookedUp !== undefined) assert.deepEqual([...agent.addresses].sort(), lookedUp);
       });
     }

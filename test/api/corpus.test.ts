@@ -8,51 +8,51 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/doors.ts";
+import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/endpoints.ts";
 import { forwardTo, gatewayRoutes } from "#api/gateway.ts";
 import { seededChance } from "#base/chance.ts";
-import type { Call } from "#serve/handler.ts";
-import { GrpcClient } from "#wire/grpc-client.ts";
+import type { Call } from "#base/handler.ts";
+import { GrpcClient } from "#client/grpc.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
   FlowEndRequestSchema,
   FlowEndResponseSchema,
-} from "../../src/wire/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import {
   CheckHTTPRequestSchema,
   CheckHTTPResponseSchema,
-} from "../../src/wire/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import {
   CheckRequestSchema as AuthRequestSchema,
   CheckResponseSchema as AuthResponseSchema,
-} from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
-import { grpcClient } from "../kit/grpc-client.ts";
-import { http1 } from "../kit/http-client.ts";
-import { realClock, testPort } from "../kit/port.ts";
-import { agentOf, doorsOf } from "./agent.ts";
+} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { agentOf, endpointsOf } from "../kit/api/agent.ts";
 import {
   type Ask,
-  DOORS,
+  type CheckEndpoints,
+  ENDPOINTS,
   RULES,
   type Seen,
   type Step,
   step,
-  type Tongues,
   walk,
-} from "./corpus.ts";
+} from "../kit/api/corpus.ts";
+import { grpcClient } from "../kit/clients/grpc.ts";
+import { http1 } from "../kit/clients/http.ts";
+import { realClock, testPort } from "../kit/sluice/port.ts";
 
-const { proxy, rawProxy, ...WITH_RAMP } = DOORS;
+const { proxy, rawProxy, ...WITH_RAMP } = ENDPOINTS;
 const unramped = (steps: readonly Step[]) => steps.map((each) => ({ ...each, ramp: false }));
 const isSeen = (one: Seen | boolean): one is Seen => typeof one !== "boolean";
 
-describe("all doors", () => {
+describe("all endpoints", () => {
   it("decide alike, request for request, and leave the same state", async () => {
     const corpus = fc.array(step, { minLength: 5, maxLength: 25 });
     const met = new Set<string>();
     const inProcess = async (ask: Ask, steps: readonly Step[]) => {
-      const { mind, clock, observer } = agentOf(RULES);
-      const seen = await walk(doorsOf(mind), ask, steps, clock.advance);
+      const { flowController, clock, observer } = agentOf(RULES);
+      const seen = await walk(endpointsOf(flowController), ask, steps, clock.advance);
       assert.equal(observer.verdicts.length, seen.filter(isSeen).length);
       return seen;
     };
@@ -69,12 +69,12 @@ describe("all doors", () => {
     };
     await fc.assert(
       fc.asyncProperty(corpus, async (steps) => {
-        await compare(Object.values(DOORS), unramped(steps));
+        await compare(Object.values(ENDPOINTS), unramped(steps));
         await compare(Object.values(WITH_RAMP), steps);
       }),
       { numRuns: 40, seed: 7 },
     );
-    // Every limiter let somebody pass and turned somebody away, and every reason was given.
+    // Every limiter accepted and refused at least once, and every reason occurred.
     assert.deepEqual([...met].sort(), [
       "p h1 root.0 false",
       "p h1 root.0 true",
@@ -98,20 +98,20 @@ describe("all doors", () => {
   });
 });
 
-/** The tongues of an agent behind real ports: JSON in process, or through a port that forwards. */
+/** The endpoints of an agent behind real ports: JSON in process, or through a port that forwards. */
 async function overSockets(test: TestContext, forwarded: boolean) {
   const agent = agentOf(RULES);
-  const { services, routes } = doorsOf(agent.mind);
+  const { services, routes } = endpointsOf(agent.flowController);
   const judging = await testPort(test, { services, routes });
   const grpc = grpcClient(test, judging.address);
-  let speaksJson = judging;
+  let jsonPort = judging;
   if (forwarded) {
     const client = new GrpcClient({ address: judging.address });
     test.after(() => client.close());
     const gateway = gatewayRoutes(forwardTo(client, realClock), seededChance(1));
-    speaksJson = await testPort(test, { routes: gateway });
+    jsonPort = await testPort(test, { routes: gateway });
   }
-  const http = http1(test, `http://${speaksJson.address}`);
+  const http = http1(test, `http://${jsonPort.address}`);
   const unary =
     <In extends DescMessage, Out extends DescMessage>(path: string, input: In, output: Out) =>
     async (init: MessageInitShape<In>, call?: Call) => {
@@ -130,7 +130,7 @@ async function overSockets(test: TestContext, forwarded: boolean) {
     assert.equal(reply.status, 200, reply.body);
     return JSON.parse(reply.body);
   };
-  const tongues: Tongues = {
+  const endpoints: CheckEndpoints = {
     proxy: unary(`/${AUTHORIZATION_SERVICE}/Check`, AuthRequestSchema, AuthResponseSchema),
     checkHttp: unary(
       `/${CHECK_HTTP_SERVICE}/CheckHTTP`,
@@ -143,20 +143,20 @@ async function overSockets(test: TestContext, forwarded: boolean) {
     checkJson: json("check"),
     flowEndJson: json("flowend"),
   };
-  return { tongues, advance: agent.clock.advance };
+  return { endpoints, advance: agent.clock.advance };
 }
 
-describe("all doors through real ports", () => {
+describe("all endpoints over real ports", () => {
   const steps = fc.sample(step, { numRuns: 25, seed: 11 });
 
-  it("decide as in process, the forwarding one included", async (test) => {
-    for (const [name, ask] of Object.entries(DOORS)) {
+  it("decide as they do in process, also behind a forwarding gateway", async (test) => {
+    for (const [name, ask] of Object.entries(ENDPOINTS)) {
       const asked = ask === proxy || ask === rawProxy ? unramped(steps) : steps;
-      const { mind, clock } = agentOf(RULES);
-      const near = await walk(doorsOf(mind), ask, asked, clock.advance);
+      const { flowController, clock } = agentOf(RULES);
+      const near = await walk(endpointsOf(flowController), ask, asked, clock.advance);
       for (const forwarded of name.endsWith("Json") ? [false, true] : [false]) {
-        const { tongues, advance } = await overSockets(test, forwarded);
-        assert.deepEqual(await walk(tongues, ask, asked, advance), near, name);
+        const { endpoints, advance } = await overSockets(test, forwarded);
+        assert.deepEqual(await walk(endpoints, ask, asked, advance), near, name);
       }
     }
   });

@@ -1,18 +1,18 @@
-// What errors repeat of what was sent: at the check doors nothing, about policies the offending value, shortened.
+// How much of the input error messages repeat: nothing for checks; for policies the offending value, shortened.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import { standalone } from "../kit/standalone.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
 
 const SECRET = "s3cret";
 
-async function told(address: string, path: string, body: string) {
+async function errorOf(address: string, path: string, body: string) {
   const headers = { "content-type": "application/json" };
   const reply = await fetch(`http://${address}${path}`, { method: "POST", headers, body });
   return { status: reply.status, text: await reply.text() };
 }
 
-it("errors at the check doors repeat nothing of the caller's input", async (t) => {
+it("errors of checks repeat nothing of the caller's input", async (t) => {
   const { address } = await standalone(t, { policies: {} });
   const bodies: Readonly<Record<string, readonly string[]>> = {
     checkhttp: [
@@ -35,9 +35,9 @@ it("errors at the check doors repeat nothing of the caller's input", async (t) =
       `{"inflight_requests":"${SECRET}"}`,
     ],
   };
-  for (const [door, all] of Object.entries(bodies)) {
+  for (const [route, all] of Object.entries(bodies)) {
     for (const body of all) {
-      const { status, text } = await told(address, `/v1/flowcontrol/${door}`, body);
+      const { status, text } = await errorOf(address, `/v1/flowcontrol/${route}`, body);
       assert.equal(status, 400, `${body}: ${text}`);
       assert.ok(!text.includes(SECRET), text);
     }
@@ -48,7 +48,7 @@ it("errors about policies show the offending value, shortened", async (t) => {
   const { address } = await standalone(t, { policies: {} });
   const upsert = (interval: string) => {
     const policy = { circuit: { evaluation_interval: interval, components: [] } };
-    return told(
+    return errorOf(
       address,
       "/v1/policies/p",
       JSON.stringify({ policy_string: JSON.stringify(policy) }),

@@ -1,38 +1,37 @@
-// The proxy's door reads a request where its bytes lie and uses its objects again: nothing of one check may
-// be seen in another, however long either waits.
+// The ext_authz handler reads requests in place and reuses its objects: nothing of one check may leak into
+// another, however long either waits.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { doorOf } from "#api/door.ts";
+import { createOperationContext, NO_SERVICES, type ServiceLookup } from "#api/context.ts";
 import { extAuthz } from "#api/ext-authz.ts";
-import { NO_SERVICES, type ServiceLookup } from "#api/services.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
-import type { Mind } from "#flow/mind.ts";
+import type { FlowController } from "#flow/flow-controller.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
-} from "../../src/wire/gen/envoy/service/auth/v3/external_auth_pb.ts";
-import { agentOf, callOf, embedded } from "./agent.ts";
-import { CP, perUser, threeEach } from "./corpus.ts";
+} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { agentOf, callOf, embedded } from "../kit/api/agent.ts";
+import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
 
-/** A mind whose verdicts on what is asked while it is `slow` wait until they are called for. */
-function slowMind() {
+/** A flow controller that can be slowed down: verdicts asked for while it is `slow` settle when the test calls `waiting`. */
+function slowFlowController() {
   const waiting: (() => void)[] = [];
-  const { mind } = agentOf([[perUser, threeEach]]);
+  const { flowController } = agentOf([[perUser, threeEach]]);
   const pace = { slow: true };
   const judge = (flow: Flow) => {
-    if (!pace.slow) return mind.judge(flow);
+    if (!pace.slow) return flowController.judge(flow);
     const pending = new Pending<Verdict>();
     waiting.push(() => {
-      const judged = mind.judge(flow);
+      const judged = flowController.judge(flow);
       assert.ok(!(judged instanceof Pending));
       pending.settle(judged);
     });
     return pending;
   };
-  return { mind: { ...mind, judge }, waiting, pace };
+  return { flowController: { ...flowController, judge }, waiting, pace };
 }
 
 function requestOf(path: string, user: string, from = "10.0.0.9"): Uint8Array {
@@ -48,15 +47,16 @@ function requestOf(path: string, user: string, from = "10.0.0.9"): Uint8Array {
   );
 }
 
-/** The proxy's door alone; its handler takes the message and gives the reply undecoded. */
-function doorThat(mind: Mind, lookup: ServiceLookup = NO_SERVICES) {
-  const handle = extAuthz(doorOf(mind, lookup, seededChance(3)));
+/** The ext_authz handler alone: takes an encoded request and returns the encoded reply. */
+function extAuthzOf(flowController: FlowController, lookup: ServiceLookup = NO_SERVICES) {
+  const handle = extAuthz(createOperationContext(flowController, lookup, seededChance(3)));
   return (message: Uint8Array) => handle(message, callOf(CP));
 }
 
 const metadataOf = (reply: Uint8Array) => fromBinary(CheckResponseSchema, reply).dynamicMetadata;
 
-function said(reply: Uint8Array) {
+/** The path and the limiter's label in a reply: both come from the request. */
+function pathAndLabel(reply: Uint8Array) {
   const { telemetryFlowLabels, limiterDecisions } = embedded(metadataOf(reply));
   const details = limiterDecisions[0]?.details;
   const label = details?.case === "rateLimiterInfo" ? details.value.label : undefined;
@@ -65,12 +65,12 @@ function said(reply: Uint8Array) {
 
 const expected = (user: string) => [`/${user}`, `http.request.header.user_id:${user}`];
 
-describe("the proxy's check whose verdict comes later", () => {
-  it("mixes with no other, neither one that waits too nor one that does not", async () => {
-    const { mind, waiting, pace } = slowMind();
-    const check = doorThat(mind);
+describe("an ext_authz check whose verdict comes later", () => {
+  it("shares nothing with other checks, whether they wait or not", async () => {
+    const { flowController, waiting, pace } = slowFlowController();
+    const check = extAuthzOf(flowController);
     const ask = (user: string) => check(requestOf(`/${user}`, user));
-    // What the first leaves behind may be used again by one of the others, but by no more than one.
+    // Objects that the first check has released may be reused by one of the others, but only by one.
     pace.slow = false;
     const asked = [ask("eve")];
     pace.slow = true;
@@ -81,29 +81,29 @@ describe("the proxy's check whose verdict comes later", () => {
     asked.push(ask("cid"), ask("dan"));
     assert.equal(waiting.length, 4);
     for (const settle of waiting.reverse()) settle();
-    const replies = (await Promise.all(asked)).map(said);
+    const replies = (await Promise.all(asked)).map(pathAndLabel);
     assert.deepEqual(replies, ["eve", "ann", "bob", "fay", "cid", "dan"].map(expected));
   });
 
-  it("is read from a copy of its bytes, which the caller may overwrite while it waits", async () => {
-    const { mind, waiting } = slowMind();
-    const check = doorThat(mind);
+  it("reads a copy of the request, so the caller may overwrite its bytes meanwhile", async () => {
+    const { flowController, waiting } = slowFlowController();
+    const check = extAuthzOf(flowController);
     const message = requestOf("/ann", "ann");
     const reply = check(message);
     message.fill(0x78);
     for (const settle of waiting) settle();
-    assert.deepEqual(said(await reply), expected("ann"));
+    assert.deepEqual(pathAndLabel(await reply), expected("ann"));
   });
 });
 
-describe("the proxy's checks that have the same headers", () => {
-  it("each name the services of their own source, whichever was known before", async () => {
+describe("ext_authz checks with the same headers", () => {
+  it("name the services of their own source, in whatever order they come", async () => {
     const lookup: ServiceLookup = {
       byAddress: (address) => (address === "10.0.0.1" ? ["a.svc"] : []),
     };
     const known = requestOf("/x", "ann", "10.0.0.1");
     const unknown = requestOf("/x", "ann", "10.0.0.2");
-    const fresh = () => doorThat(agentOf([]).mind, lookup);
+    const fresh = () => extAuthzOf(agentOf([]).flowController, lookup);
     const alone = { known: await fresh()(known), unknown: await fresh()(unknown) };
     const sourceOf = (reply: Uint8Array) =>
       embedded(metadataOf(reply)).telemetryFlowLabels["aperture.source_fqdns"];
@@ -116,7 +116,7 @@ describe("the proxy's checks that have the same headers", () => {
       const check = fresh();
       for (const which of order) {
         const reply = await check(which === "known" ? known : unknown);
-        // To the byte: a label that is there twice is not seen once it is decoded.
+        // Compares bytes: decoding would hide a label that is there twice.
         assert.deepEqual(metadataOf(reply), metadataOf(alone[which]), order.join());
       }
     }

@@ -1,42 +1,42 @@
-// Every door reads or refuses a message of nothing but tiny repeats in about the time that its bytes take:
-// measured in time of the processor, for every field of every message that a caller may send at any rate.
+// Every endpoint reads or refuses a message that consists of tiny repeats of one field in time proportional to
+// its size: measured as processor time, for every field of every message that callers may send without limit.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type protobuf from "protobufjs";
 import { exportLogs } from "#api/access-log.ts";
-import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/doors.ts";
-import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
+import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/endpoints.ts";
+import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
-import type { UnaryHandler } from "#serve/handler.ts";
-import { Messages } from "#wire/messages.ts";
-import { floodsOf } from "../wire/flood.ts";
-import { jsonFloodsOf } from "../wire/json-flood.ts";
-import { otlp } from "../wire/otlp.ts";
-import { agentOf, callOf, doorsOf, handlerOf, post } from "./agent.ts";
-import { CP, perUser, threeEach } from "./corpus.ts";
+import type { UnaryHandler } from "#base/handler.ts";
+import { Messages } from "#wire/protobuf/messages.ts";
+import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
+import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
+import { jsonFloodsOf } from "../kit/messages/json-flood.ts";
+import { otlp } from "../kit/messages/otlp.ts";
+import { floodsOf } from "../kit/messages/protobuf-flood.ts";
 
 const MIB = 1024 * 1024;
 /** Largest message of the gRPC port, and largest body of most JSON routes. */
 const LARGEST = { binary: 4 * MIB, json: MIB };
-/** All are tried at this part of the size, and what took longest at the whole. */
+/** All floods are tried at 1/PART of the size, and the WORST few at full size. */
 const PART = 16;
-/** ms of the processor. Honest costs are below 10 and 150: what grows with the square is far above. */
+/** Processor time in ms. Linear costs are below 10 and 150; quadratic costs are far above the limits. */
 const MOST = { part: 100, whole: 1_000 };
 const WORST = 3;
 const TRIES = 3;
 
-const own = new Messages(new URL("../../src/wire/gen/aperture.json", import.meta.url));
-const proxy = new Messages(new URL("../../src/wire/gen/ext-authz.json", import.meta.url));
+const own = new Messages(new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url));
+const proxy = new Messages(new URL("../../src/wire/protobuf/gen/ext-authz.json", import.meta.url));
 
-const { services, routes } = doorsOf(agentOf([[perUser, threeEach]]).mind);
+const { services, routes } = endpointsOf(agentOf([[perUser, threeEach]]).flowController);
 const call = callOf(CP);
 
 const refuse = (): never => {
   throw new Fault("NOT_FOUND", "nothing is here");
 };
-/** Forgets whatever it is told: reading documents is not this room's. */
-const desk: PolicyDesk = {
+/** Does nothing: reading policy documents belongs to another room. */
+const operations: PolicyOperations = {
   list: () => new Map(),
   get: refuse,
   upsert: async () => "h",
@@ -47,15 +47,15 @@ const desk: PolicyDesk = {
   configure: async () => undefined,
   decisions: async () => ({}),
 };
-const policies = [policyService(desk)];
+const policies = [policyGrpcService(operations)];
 const POLICIES = policies[0]?.name ?? "";
 
-interface Door {
+interface BinaryEndpoint {
   readonly title: string;
   readonly type: protobuf.Type;
-  /** How deep floods are made. */
+  /** Deepest nesting of the repeats. */
   readonly deepest: number;
-  /** What a door wants to see before it judges: the control point "here". */
+  /** Bytes in front of the flood that the endpoint needs to accept the message: the control point "here". */
   readonly before: Uint8Array;
   readonly handle: UnaryHandler;
 }
@@ -64,7 +64,7 @@ const controlPoint = (field: number) => Buffer.from([field * 8 + 2, 4, ...Buffer
 const NONE = new Uint8Array();
 const POLICY = "aperture.policy.language.v1";
 
-const DOORS: readonly Door[] = [
+const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
   {
     title: "Check",
     type: own.type("aperture.flowcontrol.check.v1.CheckRequest"),
@@ -84,7 +84,7 @@ const DOORS: readonly Door[] = [
     handle: handlerOf(services, CHECK_SERVICE, "FlowEnd"),
   },
   {
-    title: "the proxy's Check",
+    title: "ext_authz Check",
     type: proxy.type("envoy.service.auth.v3.CheckRequest"),
     ...{ deepest: 6, before: NONE },
     handle: handlerOf(services, AUTHORIZATION_SERVICE, "Check"),
@@ -93,7 +93,7 @@ const DOORS: readonly Door[] = [
     title: "Export of logs",
     type: otlp.lookupType("Request"),
     ...{ deepest: 6, before: NONE },
-    handle: exportLogs({ take: () => true }),
+    handle: exportLogs({ consume: () => true }),
   },
   {
     title: "UpsertPolicy",
@@ -109,8 +109,8 @@ const DOORS: readonly Door[] = [
   },
 ];
 
-const all = [...routes, ...policyRoutes(desk)];
-const JSON_DOORS = [
+const all = [...routes, ...policyRoutes(operations)];
+const JSON_ENDPOINTS = [
   ["/v1/flowcontrol/check", "aperture.flowcontrol.check.v1.CheckRequest"],
   ["/v1/flowcontrol/checkhttp", "aperture.flowcontrol.checkhttp.v1.CheckHTTPRequest"],
   ["/v1/flowcontrol/flowend", "aperture.flowcontrol.check.v1.FlowEndRequest"],
@@ -122,7 +122,7 @@ interface Flood {
   make(size: number): Buffer;
 }
 
-/** ms of the processor until a message is answered or refused. */
+/** Processor time in ms until a message is answered or refused. */
 async function cost(ask: () => unknown): Promise<number> {
   const before = process.cpuUsage();
   try {
@@ -134,7 +134,7 @@ async function cost(ask: () => unknown): Promise<number> {
   return (user + system) / 1_000;
 }
 
-/** The least of some tries, each with bytes of its own; one is enough where it is within the bound. */
+/** Lowest cost of up to TRIES tries, each with fresh bytes; stops at the first within `most`. */
 async function least(most: number, make: () => Buffer, ask: (message: Buffer) => unknown) {
   let found = Number.POSITIVE_INFINITY;
   for (let at = 0; at < TRIES && found > most; at++) {
@@ -150,7 +150,7 @@ async function tryAll(
   ask: (message: Buffer) => unknown,
 ): Promise<void> {
   const costs: { readonly flood: Flood; readonly ms: number }[] = [];
-  // What is imported with the first call is not the flood's.
+  // The first calls load modules lazily; their cost must not count.
   for (const flood of floods.slice(0, 2)) await cost(() => ask(flood.make(64)));
   for (const flood of floods) {
     const ms = await least(MOST.part, () => flood.make(largest / PART), ask);
@@ -164,9 +164,9 @@ async function tryAll(
   }
 }
 
-describe("a binary message of nothing but repeats of one field", () => {
-  for (const { title, type, deepest, before, handle } of DOORS) {
-    it(`is soon answered or refused by ${title}`, async () => {
+describe("a binary message that consists of repeats of one field", () => {
+  for (const { title, type, deepest, before, handle } of BINARY_ENDPOINTS) {
+    it(`is answered or refused quickly by ${title}`, async () => {
       const floods = floodsOf(type, deepest).map(({ name, make }) => ({
         name,
         make: (size: number) => make(size, before),
@@ -177,9 +177,9 @@ describe("a binary message of nothing but repeats of one field", () => {
   }
 });
 
-describe("a JSON body of nothing but repeats", () => {
-  for (const [path, name] of JSON_DOORS) {
-    it(`is soon answered or refused at ${path}`, async () => {
+describe("a JSON body that consists of repeats", () => {
+  for (const [path, name] of JSON_ENDPOINTS) {
+    it(`is answered or refused quickly at ${path}`, async () => {
       const floods = jsonFloodsOf(own.type(name)).map((flood) => ({
         name: flood.name,
         make: (size: number) => flood.make(size, '"control_point":"here"'),

@@ -1,35 +1,35 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DECISION_ID } from "#api/door.ts";
+import { DECISION_ID_HEADER } from "#api/context.ts";
 import { forwardTo, gatewayRoutes } from "#api/gateway.ts";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import type { Call } from "#serve/handler.ts";
-import { GrpcClient } from "#wire/grpc-client.ts";
+import type { Call } from "#base/handler.ts";
+import { GrpcClient } from "#client/grpc.ts";
+import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
+import { RULES } from "../kit/api/corpus.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { agentOf, callOf, doorsOf, handlerOf, post } from "./agent.ts";
-import { RULES } from "./corpus.ts";
 
-/** The JSON routes of two equal agents: answered in process, and through the binary doors. */
-function both() {
-  const far = doorsOf(agentOf(RULES).mind);
+/** The JSON routes of two equal agents: one answers in process, one forwards to its gRPC services. */
+function directAndForwarded() {
+  const far = endpointsOf(agentOf(RULES).flowController);
   const forward = async (method: string, message: Uint8Array, call: Call) => {
     const [, service = "", name = ""] = method.split("/");
     return await handlerOf(far.services, service, name)(message, call);
   };
   return {
-    direct: doorsOf(agentOf(RULES).mind).routes,
+    direct: endpointsOf(agentOf(RULES).flowController).routes,
     forwarded: gatewayRoutes(forward, seededChance(1)),
   };
 }
 
-/** A described request at the control point that has rules. */
+/** A CheckHTTP request at the control point that has rules. */
 const described = (headers: unknown, over: object = {}) =>
   ["checkhttp", { control_point: "here", request: { method: "GET", headers }, ...over }] as const;
 
 describe("JSON routes that forward", () => {
-  it("answer as those in process, whatever a limiter, a sampler or a classifier reads", async () => {
-    const { direct, forwarded } = both();
+  it("answer like routes in process, whatever a limiter, a sampler or a classifier reads", async () => {
+    const { direct, forwarded } = directAndForwarded();
     const ref = { policy_name: "p", request_id: "r", tokens: 1.5 };
     const repeated = { "user-id": ["ann", "bob"], "x-kind": ["gold", "tin"], stage: "beta" };
     const asked = [
@@ -83,8 +83,8 @@ describe("JSON routes that forward", () => {
     assert.ok(keys.has("kind:gold-tin"));
   });
 
-  it("refuse what those in process refuse, here and there", async () => {
-    const { forwarded } = both();
+  it("refuse what routes in process refuse, whether the gateway or the server notices it", async () => {
+    const { forwarded } = directAndForwarded();
     const ask = (body: unknown) => post(forwarded, "/v1/flowcontrol/checkhttp", body);
     await assert.rejects(ask('{"a":1,"a":2}'), { code: "INVALID_ARGUMENT" });
     await assert.rejects(ask({}), { message: "missing control-point" });
@@ -94,8 +94,8 @@ describe("JSON routes that forward", () => {
 });
 
 describe("forwarding over gRPC", () => {
-  /** A server that has one method, in the reference library. */
-  async function serving(
+  /** Runs a grpc-js server with one method while `run` uses a client of it. */
+  async function withServer(
     handle: (message: Buffer) => Buffer | Fault | "never",
     run: (client: GrpcClient) => Promise<void>,
   ) {
@@ -113,7 +113,7 @@ describe("forwarding over gRPC", () => {
       const reply = handle(call.request);
       if (reply === "never") return;
       const headers = new grpc.Metadata();
-      headers.set(DECISION_ID, "id-1");
+      headers.set(DECISION_ID_HEADER, "id-1");
       call.sendMetadata(headers);
       if (reply instanceof Fault) answer({ code: grpc.status[reply.code], details: reply.message });
       else answer(null, reply);
@@ -133,8 +133,8 @@ describe("forwarding over gRPC", () => {
     }
   }
 
-  it("carries bytes there and back, with the decision's id", async () => {
-    await serving(
+  it("passes requests and replies on, with the decision's id", async () => {
+    await withServer(
       (message) => Buffer.concat([message, message]),
       async (client) => {
         const call = callOf();
@@ -144,13 +144,13 @@ describe("forwarding over gRPC", () => {
           call,
         );
         assert.equal(Buffer.from(reply).toString(), "abab");
-        assert.equal(call.replied.get(DECISION_ID), "id-1");
+        assert.equal(call.replied.get(DECISION_ID_HEADER), "id-1");
       },
     );
   });
 
-  it("brings the server's refusals as they are", async () => {
-    await serving(
+  it("passes the server's errors on unchanged", async () => {
+    await withServer(
       () => new Fault("RESOURCE_EXHAUSTED", "too many"),
       async (client) => {
         const ask = client.call("/test.Echo/Ask", Buffer.from(""), { timeoutMs: Infinity });
@@ -162,7 +162,7 @@ describe("forwarding over gRPC", () => {
   });
 
   it("ends with the deadline, and when the caller leaves", async () => {
-    await serving(
+    await withServer(
       () => "never",
       async (client) => {
         const late = client.call("/test.Echo/Ask", Buffer.from(""), { timeoutMs: 30 });
@@ -177,7 +177,7 @@ describe("forwarding over gRPC", () => {
     );
   });
 
-  it("says that nobody is there, and not more", async () => {
+  it("reports an unreachable server without naming its address", async () => {
     const client = new GrpcClient({ address: "127.0.0.1:1" });
     const ask = client.call("/test.Echo/Ask", Buffer.from(""), { timeoutMs: Infinity });
     await assert.rejects(ask, (thrown) => {

@@ -1,22 +1,22 @@
-// The policy service over a desk that only remembers what it was asked.
+// The policy service over operations that only record their calls.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
-import type { Fault } from "#base/fault.ts";
-import type { Call, HttpReply, Route } from "#serve/handler.ts";
-import { encode } from "#wire/messages.ts";
+import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
+import { Fault } from "#base/fault.ts";
+import type { Call, HttpReply, Route } from "#base/handler.ts";
+import { encode, encodeJson } from "#wire/protobuf/messages.ts";
 
 const call = { peer: "192.0.2.7" } as Call;
 
-function fakeDesk() {
+function fakePolicies() {
   const asked: unknown[][] = [];
   const note = <T>(value: T, ...args: unknown[]): T => {
     asked.push(args);
     return value;
   };
   const view = { policy: { circuit: null, resources: null }, status: "VALID", reason: "" } as const;
-  const desk: PolicyDesk = {
+  const policies: PolicyOperations = {
     list: () => note(new Map([["p", view]]), "list"),
     get: (name) => note(view, "get", name),
     async upsert(name, text, peer) {
@@ -31,11 +31,11 @@ function fakeDesk() {
     configure: async (name, config) => note(undefined, "configure", name, config),
     decisions: async (kind) => note({}, "decisions", kind),
   };
-  return { desk, asked };
+  return { policies, asked };
 }
 
-function http(desk: PolicyDesk) {
-  const routes = policyRoutes(desk);
+function http(policies: PolicyOperations) {
+  const routes = policyRoutes(policies);
   return async (
     method: Route["method"],
     path: string,
@@ -53,9 +53,9 @@ function http(desk: PolicyDesk) {
   };
 }
 
-test("a document comes as text in either spelling, or as an object; the path's name wins", async () => {
-  const { desk, asked } = fakeDesk();
-  const ask = http(desk);
+test("a document is given as text, in either spelling, or as an object; the name in the path takes precedence", async () => {
+  const { policies, asked } = fakePolicies();
+  const ask = http(policies);
   const one = "/v1/policies/{name}";
   const bodies = [
     '{"policy_string": "a: 1", "policy_name": "other", "unknown": 1}',
@@ -77,9 +77,9 @@ test("a document comes as text in either spelling, or as an object; the path's n
   ]);
 });
 
-test("requests of the wrong form never reach the desk", async () => {
-  const { desk, asked } = fakeDesk();
-  const ask = http(desk);
+test("requests of the wrong form never reach the operations", async () => {
+  const { policies, asked } = fakePolicies();
+  const ask = http(policies);
   const cases: [Route["method"], string, Record<string, string>, string, RegExp][] = [
     ["POST", "/v1/policies/{name}", { name: "p" }, "", /policy_string: wanted a policy/],
     ["POST", "/v1/policies/{name}", { name: "p" }, "[]", /wanted|must be a JSON object/],
@@ -98,6 +98,13 @@ test("requests of the wrong form never reach the desk", async () => {
       /policy_name: wanted/,
     ],
     ["POST", "/v1/policies/{name}", { name: "p" }, '{"policy": 5}', /^policy: wanted an object/],
+    [
+      "POST",
+      "/v1/policies/{name}",
+      { name: "p" },
+      '{"policy_string": {}}',
+      /^policy_string: wanted text, got an object$/,
+    ],
     ["POST", "/v1/policies/{name}", { name: "p" }, '{"policy": [{}]}', /^policy: .*got a list/],
     [
       "POST",
@@ -121,18 +128,18 @@ test("requests of the wrong form never reach the desk", async () => {
   assert.deepEqual(asked, []);
 });
 
-test("a configuration is handed on as it is, odd member names included", async () => {
-  const { desk, asked } = fakeDesk();
+test("a configuration is passed on unchanged, including unusual member names", async () => {
+  const { policies, asked } = fakePolicies();
   const body = '{"dynamicConfig": {"__proto__": {"x": 1}, "a.b": [null, 1.5]}}';
-  await http(desk)("POST", "/v1/dynamic-configs/{name}", { name: "p" }, body);
+  await http(policies)("POST", "/v1/dynamic-configs/{name}", { name: "p" }, body);
   const [[, , config] = []] = asked;
   assert.equal(JSON.stringify(config), '{"__proto__":{"x":1},"a.b":[null,1.5]}');
   assert.equal(({} as { x?: number }).x, undefined);
 });
 
 test("the graph's format and depth", async () => {
-  const { desk, asked } = fakeDesk();
-  const ask = http(desk);
+  const { policies, asked } = fakePolicies();
+  const ask = http(policies);
   for (const query of ["", "format=dot&depth=2", "depth=all"])
     await ask("GET", "/v1/policies/{name}/graph", { name: "p" }, "", query);
   assert.deepEqual(asked, [
@@ -142,9 +149,9 @@ test("the graph's format and depth", async () => {
   ]);
 });
 
-test("over gRPC the same operations; bytes that are no message are refused", async () => {
-  const { desk, asked } = fakeDesk();
-  const { methods } = policyService(desk);
+test("gRPC calls the same operations and refuses bytes that are not a message", async () => {
+  const { policies, asked } = fakePolicies();
+  const { methods } = policyGrpcService(policies);
   const unary = (name: string) => {
     const method = methods[name];
     assert.ok(method?.kind === "unary", name);
@@ -156,7 +163,7 @@ test("over gRPC the same operations; bytes that are no message are refused", asy
   });
   const reply = await unary("UpsertPolicy")(request, call);
   assert.deepEqual(Buffer.from(reply), Buffer.from("\x0a\x01h"));
-  // What was not set is absent, so that it gets its default.
+  // Unset fields are absent, so that they get their defaults.
   assert.deepEqual(asked, [["upsert", "p", '{"circuit":{"components":[{"inverter":{}}]}}']]);
   await assert.rejects(
     async () => unary("UpsertPolicy")(Buffer.from([0x0a, 0xff]), call),
@@ -168,7 +175,42 @@ test("over gRPC the same operations; bytes that are no message are refused", asy
   );
 });
 
-test("every route is named loudly where strangers reach it", () => {
-  const { desk } = fakeDesk();
-  for (const { revealing, path } of policyRoutes(desk)) assert.equal(revealing, true, path);
+test("requests that break a validation rule of their proto file never reach the service", async () => {
+  const { policies, asked } = fakePolicies();
+  const { methods } = policyGrpcService(policies);
+  const unary = (name: string, message: Uint8Array) => async () => {
+    const method = methods[name];
+    assert.ok(method?.kind === "unary", name);
+    return method.handle(message, call);
+  };
+  const noName = "policy_name: wanted a string of at least 1 character, got an empty string";
+  const noConfig = "dynamic_config: wanted an object, got nothing";
+  const message = (name: string, json: object) =>
+    encodeJson(`aperture.policy.language.v1.${name}` as "aperture.policy.language.v1.Policy", json);
+  const cases: readonly [string, Uint8Array, string][] = [
+    ["UpsertPolicy", message("UpsertPolicyRequest", { policy_string: "a: 1" }), noName],
+    ["GetDynamicConfig", message("GetDynamicConfigRequest", {}), noName],
+    ["DeleteDynamicConfig", message("DeleteDynamicConfigRequest", {}), noName],
+    ["PostDynamicConfig", message("PostDynamicConfigRequest", { policy_name: "p" }), noConfig],
+    ["PostDynamicConfig", message("PostDynamicConfigRequest", {}), `${noName}; ${noConfig}`],
+  ];
+  for (const [name, bytes, wanted] of cases) {
+    await assert.rejects(unary(name, bytes), new Fault("INVALID_ARGUMENT", wanted), name);
+  }
+  for (const body of ["{}", '{"dynamic_config": null}']) {
+    await assert.rejects(
+      http(policies)("POST", "/v1/dynamic-configs/{name}", { name: "p" }, body),
+      new Fault("INVALID_ARGUMENT", noConfig),
+    );
+    await assert.rejects(
+      http(policies)("POST", "/v1/dynamic-configs/{name}", { name: "" }, body),
+      new Fault("INVALID_ARGUMENT", `${noName}; ${noConfig}`),
+    );
+  }
+  assert.deepEqual(asked, []);
+});
+
+test("every route is marked as revealing", () => {
+  const { policies } = fakePolicies();
+  for (const { revealing, path } of policyRoutes(policies)) assert.equal(revealing, true, path);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seededChance, uuid } from "#base/chance.ts";
 
-test("ids are UUIDs of version 4 and do not repeat", () => {
+test("ids are version 4 UUIDs and do not repeat", () => {
   const chance = seededChance(7);
   const ids = new Set(Array.from({ length: 1_000 }, () => uuid(chance)));
   assert.equal(ids.size, 1_000);
@@ -11,7 +11,7 @@ test("ids are UUIDs of version 4 and do not repeat", () => {
   }
 });
 
-test("the same seed rolls the same dice, another seed others", () => {
+test("the same seed gives the same numbers, another seed gives others", () => {
   const roll = (seed: number) => Array.from({ length: 5 }, seededChance(seed));
   assert.deepEqual(roll(1), roll(1));
   assert.notDeepEqual(roll(1), roll(2));

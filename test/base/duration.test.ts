@@ -28,7 +28,7 @@ test("the protobuf-JSON form is seconds and nothing else", () => {
   }
 });
 
-test("the fuller form adds units up", () => {
+test("the full form adds several units", () => {
   const good: Readonly<Record<string, number>> = {
     "1m30s": 90_000,
     "100ms": 100,
@@ -44,7 +44,7 @@ test("the fuller form adds units up", () => {
   }
 });
 
-test("what is written is read back to the nanosecond", () => {
+test("formatted durations parse to the same nanosecond", () => {
   fc.assert(
     fc.property(fc.integer({ min: -1e13, max: 1e13 }), (micros) => {
       const ms = micros / 1_000;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CODES, Fault } from "#base/fault.ts";
 
-test("a fault stays itself; anything else becomes INTERNAL and tells the caller nothing", () => {
+test("a Fault stays unchanged; anything else becomes INTERNAL and reveals nothing", () => {
   const fault = new Fault("NOT_FOUND", "no such policy");
   assert.equal(Fault.from(fault), fault);
   const thrown = new Error("password is hunter2");
@@ -12,7 +12,7 @@ test("a fault stays itself; anything else becomes INTERNAL and tells the caller 
   assert.doesNotMatch(internal.message, /hunter2/);
 });
 
-test("the HTTP status is the code's unless a sharper one is given", () => {
+test("the HTTP status is that of the code unless a more specific one is given", () => {
   assert.equal(new Fault("INVALID_ARGUMENT", "no").http, 400);
   assert.equal(new Fault("INVALID_ARGUMENT", "no", { http: 415 }).http, 415);
 });

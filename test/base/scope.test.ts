@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Scope, type Speed } from "#base/scope.ts";
 
-test("what was started is stopped in reverse, each once", async () => {
+test("everything is stopped in reverse order, each once", async () => {
   const order: string[] = [];
   const scope = new Scope();
   for (const name of ["first", "second", "third"]) scope.add(name, () => void order.push(name));
@@ -10,7 +10,7 @@ test("what was started is stopped in reverse, each once", async () => {
   assert.deepEqual(order, ["third", "second", "first"]);
 });
 
-test("a stop that fails is reported and the ones before it still stop", async () => {
+test("a stop that fails is reported, and the others still run", async () => {
   const failed: string[] = [];
   const order: string[] = [];
   const scope = new Scope((name) => failed.push(name));
@@ -22,7 +22,7 @@ test("a stop that fails is reported and the ones before it still stop", async ()
   assert.deepEqual([order, failed], [["first"], ["second"]]);
 });
 
-test("a cut hurries a drain that is under way, and what is left is cut", async () => {
+test("a cut speeds up the drain in progress and cuts the stops that remain", async () => {
   const speeds: Record<string, Speed[]> = { first: [], second: [] };
   let release: () => void = () => undefined;
   const scope = new Scope();

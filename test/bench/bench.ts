@@ -1,33 +1,38 @@
-// The bench: what a check costs beside servers that do nothing. Prints ratios, each next to its goal; judges
-// none of them: a slow machine is no failure, a run that cannot prove its requests is.
+// The bench: what a check costs beside servers that decide nothing. It prints each figure next to its goal and
+// judges none, because a slow machine is no failure. It fails when a run cannot prove that its requests were
+// decided.
 // `bench.ts [--quick] [--only PART,…]`
 
 import { parseArgs } from "node:util";
-import { idleConnections, shapes } from "./connections.ts";
-import { latency, throughEnvoy } from "./latency.ts";
-import { allocated, keys, loaded } from "./memory.ts";
-import { pauses } from "./pause.ts";
-import { say } from "./report.ts";
-import { takeLoadCore } from "./servers.ts";
-import { FULL, QUICK, type Size } from "./size.ts";
-import { Stage } from "./stage.ts";
-import { start } from "./start.ts";
-import { throughput, witnesses } from "./throughput.ts";
+import { idleConnections, shapes } from "./figures/connections.ts";
+import { latency, throughEnvoy } from "./figures/latency.ts";
+import { limiterMemory, matchingLimiters } from "./figures/limiters.ts";
+import { longestWait } from "./figures/longest-wait.ts";
+import { allocated, keys, loaded } from "./figures/memory.ts";
+import { idleMemory, start } from "./figures/startup.ts";
+import { h2loadThroughput, throughput } from "./figures/throughput.ts";
+import { printRow } from "./measure/report.ts";
+import { FULL, QUICK, type Size } from "./measure/size.ts";
+import { ServerPool } from "./servers/pool.ts";
+import { pinLoad } from "./servers/processes.ts";
 
-/** In the order of the run. What measures memory comes before what fills it. */
+/** In the order of the run. Parts that measure memory come before the part that fills it. */
 const PARTS = {
   throughput,
-  witness: witnesses,
+  h2load: h2loadThroughput,
   shapes,
+  limiters: matchingLimiters,
   latency,
   envoy: throughEnvoy,
-  pauses,
+  "longest-wait": longestWait,
   loaded,
   allocated,
+  "idle-memory": idleMemory,
+  "limiter-memory": limiterMemory,
   connections: idleConnections,
   keys,
   start,
-} satisfies Readonly<Record<string, (stage: Stage, size: Size) => Promise<void>>>;
+} satisfies Readonly<Record<string, (pool: ServerPool, size: Size) => Promise<void>>>;
 
 const { values } = parseArgs({
   options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
@@ -38,13 +43,13 @@ for (const part of wanted ?? []) {
     throw new Error(`no part ${part}; there are ${Object.keys(PARTS).join(", ")}`);
 }
 const size = values.quick ? QUICK : FULL;
-takeLoadCore();
-say("", "goal", "result");
-const stage = new Stage(size.policies);
+pinLoad();
+printRow("", "goal", "result");
+const pool = new ServerPool(size.policies);
 try {
   for (const [name, part] of Object.entries(PARTS)) {
-    if (wanted?.includes(name) ?? true) await part(stage, size);
+    if (wanted?.includes(name) ?? true) await part(pool, size);
   }
 } finally {
-  await stage.close();
+  await pool.close();
 }

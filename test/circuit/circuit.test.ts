@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Circuit } from "#circuit/circuit.ts";
-import type { Ask, Decision } from "#circuit/component.ts";
+import type { QueryRequest } from "#circuit/component.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
 import type { DynamicConfig } from "#circuit/overrides.ts";
 import type { CircuitPlan, Configs, Kind, Leaf, Wire } from "#circuit/plan.ts";
 
-/** Reads a signal by name, the signal of the tick before (`~name`), or a constant. */
+/** Reads a signal by name, the signal of the previous tick (`~name`), or a constant. */
 type Source = string | number;
 
 interface Piece {
@@ -61,8 +62,8 @@ function planOf(pieces: readonly Piece[], settings: Partial<CircuitPlan> = {}): 
 }
 
 class World {
-  readonly asks: Ask[] = [];
-  readonly decisions: Decision[] = [];
+  readonly asks: QueryRequest[] = [];
+  readonly decisions: CircuitDecision[] = [];
   readonly faults: string[] = [];
   readonly setAside: string[] = [];
   readonly circuit: Circuit;
@@ -71,15 +72,15 @@ class World {
   constructor(pieces: readonly Piece[], settings: Settings = {}) {
     const { config, before, deaf = false, ...plan } = settings;
     const outside = {
-      ask: (ask: Ask) => void this.asks.push(ask),
-      decide: (decision: Decision) => {
+      ask: (ask: QueryRequest) => void this.asks.push(ask),
+      decide: (decision: CircuitDecision) => {
         if (deaf) throw new Error("nobody listens");
         this.decisions.push(decision);
       },
       alert: () => undefined,
       fault: (id: string, kind: string, thrown: unknown) =>
         void this.faults.push(`${id} ${kind} ${thrown}`),
-      setAside: (key: string) => void this.setAside.push(key),
+      ignoredOverride: (key: string) => void this.setAside.push(key),
     };
     this.circuit = new Circuit(planOf(pieces, plan), outside, config, before?.circuit);
   }
@@ -112,7 +113,7 @@ const query = (text: string, output: string, everyMs = 1_000) =>
 const sum = (initial: number, everyMs?: number) =>
   piece("integrator", { initial_value: initial, evaluation_interval: everyMs }, { input: 1 }, "I");
 
-test("a looped wire reads the tick before, invalid at first; others read this tick", () => {
+test("a looped wire reads the previous tick, at first invalid; others read this tick", () => {
   const world = new World(counter);
   assert.deepEqual(
     [world.tick(), world.tick(), world.tick()],
@@ -126,7 +127,7 @@ test("a looped wire reads the tick before, invalid at first; others read this ti
   assert.deepEqual(itself.column(2), [Number.NaN, Number.NaN]);
 });
 
-test("one signal can be read from this tick and from the one before", () => {
+test("one signal can be read from this tick and from the previous one", () => {
   const world = new World([
     ...counter,
     piece("arithmetic_combinator", { operator: "sub" }, { lhs: "SUM", rhs: "~SUM" }, "STEP"),
@@ -142,7 +143,7 @@ test("components run in the plan's order, not in that of their list", () => {
   assert.deepEqual(new World(pieces, { order: [1, 0] }).tick(), [1, 0]);
 });
 
-test("unconnected in-ports read invalid, unconnected out-ports go nowhere", () => {
+test("unconnected in-ports read invalid, writes to unconnected out-ports are discarded", () => {
   const world = new World([
     piece("signal_generator", {
       parameters: { steps: [{ target_output: { value: 4 }, duration: 0 }] },
@@ -154,7 +155,7 @@ test("unconnected in-ports read invalid, unconnected out-ports go nowhere", () =
   assert.deepEqual(world.faults, []);
 });
 
-test("a component that throws stops nobody, and is said at every tick", () => {
+test("a component that throws does not stop others, and is reported in every tick", () => {
   const limiter = { component_id: "root.0", agent_groups: ["g"] };
   const ports = { bucket_capacity: 1, fill_amount: "SUM" };
   const world = new World([...counter, piece("rate_limiter", limiter, ports), sum(0)], {
@@ -172,8 +173,8 @@ test("a component that throws stops nobody, and is said at every tick", () => {
   assert.deepEqual(world.faults, [said, said, said]);
 });
 
-test("outputs of a component that throws half way are invalid", () => {
-  // The query is asked after the output was written, and nobody takes questions.
+test("outputs of a component that throws after writing are invalid", () => {
+  // The query is sent after the output was written, and sending it throws.
   const throwing = {
     ask: () => {
       throw new Error("closed");
@@ -181,7 +182,7 @@ test("outputs of a component that throws half way are invalid", () => {
     decide: () => undefined,
     alert: () => undefined,
     fault: (id: string, kind: string) => void faults.push(`${id} ${kind}`),
-    setAside: () => undefined,
+    ignoredOverride: () => undefined,
   };
   const faults: string[] = [];
   const pieces = [query("q", "Q"), piece("first_valid", {}, { inputs: ["Q", 5] }, "AFTER")];
@@ -192,7 +193,7 @@ test("outputs of a component that throws half way are invalid", () => {
   assert.deepEqual(faults, ["root.0 promql"]);
 });
 
-test("answers find their query and nothing waits for those that are late", () => {
+test("answers reach their component, and nothing waits for late ones", () => {
   const world = new World([query("slow", "SLOW"), query("fast", "FAST"), sum(0)]);
   world.tick();
   assert.deepEqual(
@@ -212,7 +213,7 @@ test("answers find their query and nothing waits for those that are late", () =>
   assert.deepEqual(world.tick(), [7, Number.NaN, 3]);
 });
 
-test("reports of replicas go by the scaler's id", () => {
+test("reports of replicas are matched by the scaler's id", () => {
   const scaler = (id: string) => ({ component_id: id, agent_groups: ["g"] });
   const world = new World([
     { kind: "pod_scale_reporter", config: scaler("root.1"), out: { actual_replicas: "A" } },
@@ -236,7 +237,7 @@ test("dynamic configuration: from the start, on change, and none means none", ()
   world.circuit.configure({ a: 5, b: { c: { value: 1, special_value: "NaN" } } });
   assert.deepEqual(world.tick(), [1, 1, 1]);
   assert.deepEqual(world.setAside, ["a", "b.c"]);
-  // No value is no wrong value.
+  // An absent value is not an invalid one.
   world.circuit.configure({ a: null, b: { c: null } });
   assert.deepEqual(world.setAside, ["a", "b.c"]);
   world.circuit.configure({ a: { value: 5 } });
@@ -244,7 +245,7 @@ test("dynamic configuration: from the start, on change, and none means none", ()
   assert.deepEqual(world.tick(), [1, 1, 1]);
 });
 
-test("a new version goes on with what is unchanged, wherever it stands now", () => {
+test("a new version keeps the state of unchanged components, at any position", () => {
   const before = new World([sum(10), ...counter]);
   before.column(4);
   assert.deepEqual(before.tick(), [14, 4, 5]);
@@ -256,7 +257,7 @@ test("a new version goes on with what is unchanged, wherever it stands now", () 
   );
   const after = new World([more, ...counter, sum(10)], { before });
   assert.equal(after.circuit.ticks, 5);
-  // The new one is fresh, the loop goes on where it was, the old sum too.
+  // The new component starts afresh; the loop and the old sum continue.
   assert.deepEqual(after.tick(), [2, 5, 6, 15]);
 });
 
@@ -266,7 +267,7 @@ test("a component of another configuration is another component", () => {
   assert.deepEqual(new World([sum(11)], { before }).tick(), [12]);
 });
 
-test("another interval begins anew: what was counted are ticks", () => {
+test("another evaluation interval discards all state, which counts in ticks", () => {
   const before = new World([sum(10), ...counter]);
   before.column(4);
   const after = new World([sum(10), ...counter], { before, intervalMs: 500 });
@@ -274,14 +275,14 @@ test("another interval begins anew: what was counted are ticks", () => {
   assert.deepEqual(after.tick(), [10, 0, 1]);
 });
 
-test("turns go on through a new version", () => {
+test("the tick count continues in a new version", () => {
   const before = new World([sum(0, 10_000)]);
   before.column(8);
   const after = new World([sum(0, 10_000)], { before });
   assert.deepEqual(after.column(4), [0, 0, 1, 1]);
 });
 
-test("a new version says its decisions anew, unchanged or not", () => {
+test("a new version sends all decisions again", () => {
   const limiter = { component_id: "root.0", agent_groups: ["g"] };
   const pieces = [piece("rate_limiter", limiter, { bucket_capacity: 1, fill_amount: 1 })];
   const before = new World(pieces);
@@ -293,7 +294,7 @@ test("a new version says its decisions anew, unchanged or not", () => {
   assert.deepEqual(after.decisions, before.decisions);
 });
 
-test("an answer to the former version's question is taken", () => {
+test("an answer to a query of the previous version is accepted", () => {
   const before = new World([query("q", "Q")]);
   before.tick();
   before.circuit.answer("root.0", { kind: "value", value: 1 });
@@ -303,7 +304,7 @@ test("an answer to the former version's question is taken", () => {
   assert.deepEqual(after.tick(), [2]);
 });
 
-test("a circuit that took over does not need the former one", () => {
+test("a new version does not keep the previous circuit alive", () => {
   const before = new World(counter);
   before.column(3);
   const after = new World(counter, { before });

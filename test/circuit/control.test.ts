@@ -24,7 +24,7 @@ test("gradient: invalid without its three inputs or with a setpoint of 0", () =>
   assert.equal(controller.tick(all), 20);
   for (const port of Object.keys(all)) assert.equal(controller.tick({ ...all, [port]: __ }), __);
   assert.equal(controller.tick({ ...all, setpoint: 0 }), __);
-  // No such power.
+  // The power is not a number.
   assert.equal(gradient(0.5).tick({ ...all, signal: -4 }), __);
 });
 

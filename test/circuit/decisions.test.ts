@@ -1,4 +1,4 @@
-// Components that speak: decisions, alerts, queries, reports.
+// Components that emit decisions, alerts and queries, or receive reports.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -52,7 +52,7 @@ for (const kind of ["concurrency_limiter", "concurrency_scheduler"] as const) {
   });
 }
 
-test("sampler: on change; an invalid input opens, or shuts in ramp mode", () => {
+test("sampler: decides on change; an invalid input accepts all, or none in ramp mode", () => {
   for (const [ramp_mode, fallback] of [
     [true, 0],
     [false, 100],
@@ -78,7 +78,7 @@ test("sampler: on change; an invalid input opens, or shuts in ramp mode", () => 
   }
 });
 
-test("pod scaler: whole replicas, none below 0, taken back while invalid", () => {
+test("pod scaler: whole numbers of at least 0, withdrawn while invalid", () => {
   const scaler = one("pod_scale_actuator", ABOUT);
   const column = [INVALID, INVALID, 3, 3.9, -2, 0, 1e12, Infinity, INVALID];
   for (const replicas of column) scaler.tick({ replicas });
@@ -86,7 +86,7 @@ test("pod scaler: whole replicas, none below 0, taken back while invalid", () =>
   assert.deepEqual(sent, [undefined, 3, 0, 2_147_483_647, undefined]);
 });
 
-test("pod scaler: a report stands until another", () => {
+test("pod scaler: a report is valid until the next one", () => {
   const reporter = one("pod_scale_reporter", ABOUT);
   assert.equal(reporter.tick({}, "actual_replicas"), INVALID);
   reporter.report({ actual: 2, configured: 3 });
@@ -96,7 +96,7 @@ test("pod scaler: a report stands until another", () => {
   assert.equal(reporter.tick({}, "configured_replicas"), INVALID);
 });
 
-test("load scheduler: every ten seconds whatever the interval, good for five turns", () => {
+test("load scheduler: decides every ten seconds whatever the interval, valid for five periods", () => {
   for (const [intervalMs, turns] of [
     [1_000, [11, 21, 31]],
     [500, [21]],
@@ -137,7 +137,7 @@ test("load scheduler: asks for tokens every five ticks and sends the last answer
   };
   for (let tick = 1; tick <= 5; tick++) actuator.tick();
   assert.deepEqual(actuator.asks, [
-    { query: "q", at: 1_700_000_025_000, everyMs: 25_000, byLabel: "workload_index" },
+    { query: "q", at: 1_700_000_025_000, periodMs: 25_000, byLabel: "workload_index" },
   ]);
   assert.deepEqual(sent(), new Map());
   actuator.answer({ kind: "by_label", values: new Map([["0", 3]]) });
@@ -148,7 +148,7 @@ test("load scheduler: asks for tokens every five ticks and sends the last answer
   assert.deepEqual(sent(), new Map());
 });
 
-test("promql: asks every so many ticks about whole intervals, shows the last answer", () => {
+test("promql: queries once per interval at multiples of the tick interval, outputs the last answer", () => {
   const query = one("promql", { query_string: "q", evaluation_interval: 2_500 });
   const answers = [
     { kind: "value", value: 4 },
@@ -190,7 +190,7 @@ test("promql: asks every so many ticks about whole intervals, shows the last ans
   );
   assert.deepEqual(
     { ...query.asks[0], at: 0 },
-    { query: "q", at: 0, everyMs: 3_000, byLabel: undefined },
+    { query: "q", at: 0, periodMs: 3_000, byLabel: undefined },
   );
 });
 

@@ -97,7 +97,7 @@ test("rounding goes to a whole number that is at most a half away", () => {
   );
 });
 
-test("functions that every number has a value for give one", () => {
+test("functions defined for every number always give one", () => {
   const total = "abs asinh atan cbrt ceil cos erf erfc exp exp2 expm1 floor j0 j1 lgamma round";
   const moderate = fc.double({ noNaN: true, min: -700, max: 700 });
   for (const operator of `${total} roundtoeven sin sinh cosh tan tanh trunc`.split(" ")) {
@@ -109,7 +109,7 @@ test("functions that every number has a value for give one", () => {
   }
 });
 
-test("inverses of the error function lead back", () => {
+test("inverses of the error function are inverse", () => {
   const open = fc.double({ noNaN: true, min: -0.9999, max: 0.9999 });
   fc.assert(fc.property(open, (y) => Math.abs(value("erf", value("erfinv", y)) - y) <= 1e-14));
   const tail = fc.double({ noNaN: true, min: 1e-290, max: 1.99 });

@@ -1,4 +1,4 @@
-// Components without a memory.
+// Components without state.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -97,7 +97,7 @@ test("arithmetic: exact on valid operands, invalid on others and on a division b
   assert.throws(() => calculated("ADD", 1, 1), /unknown arithmetic operator/);
 });
 
-test("bits: as 64-bit integers have them", () => {
+test("xor and shifts work on 64-bit integers", () => {
   const integer = fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 });
   fc.assert(
     fc.property(integer, integer, fc.nat(31), (lhs, rhs, by) => {
@@ -112,7 +112,7 @@ test("bits: as 64-bit integers have them", () => {
   assert.equal(calculated("rshift", 5, -0.5), 5);
 });
 
-test("bits: what is no 64-bit integer is invalid, and so is a shift by less than nothing", () => {
+test("xor and shifts are invalid outside of 64-bit integers, and for negative shifts", () => {
   for (const lhs of [inf, -inf, 2 ** 63, -(2 ** 64)]) {
     for (const operator of ["xor", "lshift", "rshift"]) {
       assert.equal(calculated(operator, lhs, 1), INVALID);
@@ -123,7 +123,7 @@ test("bits: what is no 64-bit integer is invalid, and so is a shift by less than
   assert.equal(calculated("rshift", 1, -7.5), INVALID);
 });
 
-test("doors of nested circuits change nothing", () => {
+test("ingress and egress copy their signal", () => {
   for (const kind of ["nested_signal_ingress", "nested_signal_egress"] as const) {
     const door = one(kind, { port_name: "p" });
     for (const each of [1, -inf, INVALID])
@@ -131,7 +131,7 @@ test("doors of nested circuits change nothing", () => {
   }
 });
 
-test("variable: a constant until the dynamic configuration has another", () => {
+test("variable: a constant unless the dynamic configuration overrides it", () => {
   const variable = one("variable", { constant_output: { value: 4 }, config_key: "a.b" });
   assert.equal(variable.tick(), 4);
   variable.configure({ a: { b: { value: 9 } } });
@@ -148,7 +148,7 @@ test("variable: a constant until the dynamic configuration has another", () => {
   assert.equal(variable.tick(), 4);
 });
 
-test("constants: special values win, nothing is 0", () => {
+test("constants: special values take precedence, an empty constant is 0", () => {
   const outputs = [{}, { special_value: "+Inf", value: 3 }, { special_value: "NaN" }].map(
     (constant_output) => one("variable", { constant_output, config_key: "" }).tick(),
   );

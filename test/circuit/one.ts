@@ -1,30 +1,37 @@
-// One component alone: what it reads is handed in, what it says is collected.
+// Runs a single component: the test sets its inputs and collects what it emits.
 
-import type { Alert, Answer, Ask, Decision, Replicas, Running } from "#circuit/component.ts";
-import { makeComponent } from "#circuit/components.ts";
+import type {
+  Alert,
+  QueryAnswer,
+  QueryRequest,
+  Replicas,
+  RunningComponent,
+} from "#circuit/component.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
 import { type DynamicConfig, overridesOf } from "#circuit/overrides.ts";
 import type { Configs, Kind, Leaf } from "#circuit/plan.ts";
+import { createComponent } from "#circuit/registry.ts";
 import { ticksOf } from "#circuit/ticks.ts";
 
-/** Stands for an invalid reading. */
+/** An invalid reading. */
 export const INVALID = Number.NaN;
 
 export type Inputs = Readonly<Record<string, number | readonly number[]>>;
 
 interface Settings {
   readonly intervalMs?: number;
-  /** How many inputs the list port has. */
+  /** Number of inputs of the list port. */
   readonly inputs?: number;
-  /** State of a former self. */
+  /** State of the previous version of the component. */
   readonly state?: object | undefined;
 }
 
 export class One {
-  readonly decisions: Decision[] = [];
+  readonly decisions: CircuitDecision[] = [];
   readonly alerts: Alert[] = [];
-  readonly asks: Omit<Ask, "componentId">[] = [];
+  readonly asks: Omit<QueryRequest, "componentId">[] = [];
   state: object | undefined;
-  readonly #running: Running;
+  readonly #running: RunningComponent;
   readonly #readings = new Float64Array(64).fill(INVALID);
   readonly #places = new Map<string, number>();
   readonly #intervalMs: number;
@@ -40,11 +47,11 @@ export class One {
       all: (port: string) => (port === "inputs" ? listed : [this.#place(port)]),
       out: (port: string) => this.#place(`-> ${port}`),
     };
-    this.#running = makeComponent(leaf, wires, {
+    this.#running = createComponent(leaf, wires, {
       id: "root.0",
       intervalMs,
       ticks: (ms) => ticksOf(ms, intervalMs),
-      keep: <S extends object>(begin: () => S) => {
+      state: <S extends object>(begin: () => S) => {
         const state = (settings.state as S | undefined) ?? begin();
         this.state = state;
         return state;
@@ -55,7 +62,7 @@ export class One {
     });
   }
 
-  /** Runs one tick and gives an output. Ports that are not named read invalid. */
+  /** Runs one tick and returns an output. Ports that are not listed read invalid. */
   tick(inputs: Inputs = {}, output = "output"): number {
     this.#readings.fill(INVALID);
     for (const [port, given] of Object.entries(inputs)) {
@@ -77,7 +84,7 @@ export class One {
     return this.#readings[this.#place(`-> ${port}`)] ?? INVALID;
   }
 
-  /** A tick for each reading of `port`; the column of `output`. */
+  /** Runs one tick for each reading of `port`; returns the readings of `output`. */
   column(readings: readonly number[], port = "input"): readonly number[] {
     return readings.map((reading) => this.tick({ [port]: reading }));
   }
@@ -86,7 +93,7 @@ export class One {
     this.#running.configure?.(overridesOf(config, () => undefined));
   }
 
-  answer(answer: Answer): void {
+  answer(answer: QueryAnswer): void {
     this.#running.answer?.(answer);
   }
 

@@ -1,4 +1,4 @@
-// What counts as a value of the dynamic configuration, form by form, and what is set aside.
+// Which values of the dynamic configuration are valid in each form, and which are ignored.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -27,7 +27,7 @@ test("constants", () => {
   }
 });
 
-test("constants of another form are set aside, numbers that are not finite too", () => {
+test("constants of the wrong form are ignored, also numbers that are not finite", () => {
   const bad = [
     5,
     "5",
@@ -71,7 +71,7 @@ test("lists of texts", () => {
   }
 });
 
-test("a key as written comes before its parts; what is absent or null is no override", () => {
+test("a whole key takes precedence over its parts; absent and null values are no overrides", () => {
   const nested = { a: { b: true } };
   assert.equal(read("boolean", nested, "a.b").value, true);
   assert.equal(read("boolean", { ...nested, "a.b": false }, "a.b").value, false);

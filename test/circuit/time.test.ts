@@ -1,4 +1,4 @@
-// Components that remember: what they show over a run of ticks.
+// Components with state: their outputs over several ticks.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -34,7 +34,7 @@ test("holder: takes the next one when its time is over", () => {
   assert.deepEqual(one("holder", { hold_for: 0 }).column([1, 2, __]), [1, 2, __]);
 });
 
-test("holder: reset lets go at once, and takes what is there", () => {
+test("holder: reset releases the value at once and captures the next", () => {
   const holder = one("holder", { hold_for: 9_000 });
   assert.equal(holder.tick({ input: 1 }), 1);
   assert.equal(holder.tick({ input: 2, reset: 0 }), 1);
@@ -43,7 +43,7 @@ test("holder: reset lets go at once, and takes what is there", () => {
   assert.equal(holder.tick({ input: 4 }), 4);
 });
 
-test("holder: whatever comes, a value stands for its whole time", () => {
+test("holder: a value is held for its whole time", () => {
   fc.assert(
     fc.property(gappy, fc.integer({ min: 1, max: 5 }), (readings, length) => {
       const column = one("holder", { hold_for: length * 1_000 }).column(readings);
@@ -103,7 +103,7 @@ test("decider: each operator, and false for invalid operands", () => {
   assert.throws(() => decider("GT"), /unknown comparison/);
 });
 
-test("decider: a blip in either direction decides nothing", () => {
+test("decider: a single differing tick does not change the decision", () => {
   const run = (trueFor: number, falseFor: number, pattern: string) => {
     const component = decider("gt", trueFor, falseFor);
     return [...pattern].map((each) => component.tick({ lhs: Number(each), rhs: 0 })).join("");
@@ -113,7 +113,7 @@ test("decider: a blip in either direction decides nothing", () => {
   assert.equal(run(1_500, 0, "0111101"), "0001100");
 });
 
-test("decider: decided only what held long enough", () => {
+test("decider: flips only after the comparison has held long enough", () => {
   const lengths = fc.integer({ min: 0, max: 4 });
   fc.assert(
     fc.property(fc.array(fc.boolean()), lengths, lengths, (holds, up, down) => {
@@ -205,7 +205,7 @@ test("ema: warm-up, steady state, gaps in a row only", () => {
   );
 });
 
-test("ema: the corrected output is what goes on", () => {
+test("ema: the corrected output is used for the next one", () => {
   const component = ema({ window: 1, warmup: 1, onMin: 3, onMax: 0.5 });
   assert.equal(component.tick({ input: 8, max_envelope: 6 }), 4);
   assert.equal(component.tick({ input: 2, min_envelope: 5 }), 6);
@@ -217,7 +217,7 @@ test("ema: the corrected output is what goes on", () => {
   assert.equal(held.tick({ max_envelope: 1 }), 2);
 });
 
-test("ema: infinities of both signs start it anew", () => {
+test("ema: infinities of both signs restart it", () => {
   const column = ema({ window: 3, warmup: 1 }).column([1, Infinity, -Infinity, 5, 7]);
   assert.deepEqual(column, [1, Infinity, __, 5, 6]);
 });
@@ -283,7 +283,7 @@ function generator(...steps: readonly (readonly [number, number])[]): One {
   });
 }
 
-test("signal generator: climbs, holds, falls back, ends at its last target", () => {
+test("signal generator: moves forward, stops, moves backward, ends at its last target", () => {
   const component = generator([0, 1], [10, 2], [10, 1], [40, 3]);
   const walk = (inputs: Record<string, number>, count: number) =>
     Array.from({ length: count }, () => component.tick(inputs));

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
-import { sluice } from "../../src/cli/sluice.ts";
+import { sluice } from "#cli/sluice.ts";
 import { folderOf } from "../kit/folder.ts";
 
 const GOOD = `
@@ -38,7 +38,7 @@ async function run(...args: string[]) {
   return { code, out, err };
 }
 
-test("check as JSON: what is good, and every fault with its place", async (t) => {
+test("check as JSON: the valid policies, and every fault with its position", async (t) => {
   const folder = folderOf(t, { "good.yaml": GOOD, "bad.yaml": BAD });
   const good = await run("policy", "check", "--json", join(folder, "good.yaml"));
   assert.equal(good.code, 0);
@@ -63,7 +63,7 @@ test("expand prints YAML, or JSON when asked to", async (t) => {
   assert.equal(parse(yaml.out).components.length, 3);
 });
 
-test("graph folds composites unless told to open them", async (t) => {
+test("graph shows composites closed unless a flag opens them", async (t) => {
   const folder = folderOf(t, { "good.yaml": GOOD });
   const file = join(folder, "good.yaml");
   const folded = await run("policy", "graph", file);
@@ -76,7 +76,7 @@ test("graph folds composites unless told to open them", async (t) => {
   assert.equal(json.nodes.length, 2);
 });
 
-test("a document at fault is not drawn, and odd flags are named", async (t) => {
+test("a document with faults is not drawn, and unusable flags are named", async (t) => {
   const folder = folderOf(t, { "bad.yaml": BAD });
   const file = join(folder, "bad.yaml");
   for (const command of ["expand", "graph"]) {
@@ -92,7 +92,61 @@ test("a document at fault is not drawn, and odd flags are named", async (t) => {
   }
 });
 
-test("dynamic configuration beside policies is no policy", async (t) => {
+test("check reads dynamic configuration beside its policy, and says which keys and values are of no use", async (t) => {
+  const policy = GOOD.replace("out_ports: {output", "config_key: limit, out_ports: {output");
+  const folder = folderOf(t, {
+    "good.yaml": policy,
+    "good.dynamic.yaml": "limt: {value: 3}\nlimit: 7\n",
+    "other.dynamic.json": "{}",
+  });
+  const { code, out, err } = await run("policy", "check", folder);
+  assert.equal(code, 0, err);
+  assert.match(
+    out,
+    /good\.dynamic\.yaml:1:1: limt: ignored: no component reads "limt"; did you mean limit\?/,
+  );
+  assert.match(
+    out,
+    /good\.dynamic\.yaml:2:8: limit: the whole dynamic configuration is refused: wanted \{value/,
+  );
+  assert.match(
+    out,
+    /other\.dynamic\.json:1:1: there is no policy other among the documents \(warning\)/,
+  );
+  assert.equal(out.split("\n").length, 5, out);
+});
+
+test("check refuses dynamic configuration that cannot be read, and several files for one policy", async (t) => {
+  const folder = folderOf(t, {
+    "good.yaml": GOOD,
+    "good.dynamic.json": "{}",
+    "good.dynamic.yaml": "{}",
+    "list.yaml": GOOD,
+    "list.dynamic.yml": "[1]",
+    "open.yaml": GOOD,
+    "open.dynamic.yaml": "a: [\n",
+    "two.yaml": GOOD,
+    "two.dynamic.yaml": "{}\n---\n{}\n",
+  });
+  const { code, err } = await run("policy", "check", folder);
+  assert.equal(code, 1);
+  assert.match(
+    err,
+    /good\.dynamic\.yaml:1:1: wanted one file of dynamic configuration for policy good, got several/,
+  );
+  assert.match(err, /list\.dynamic\.yml:1:1: wanted an object at the top level, got a list/);
+  assert.match(err, /open\.dynamic\.yaml:2:1: wanted well-formed YAML/);
+  assert.match(err, /two\.dynamic\.yaml:3:1: wanted one document, got several/);
+});
+
+test("a file that is named twice, by itself and with its directory, counts once", async (t) => {
+  const folder = folderOf(t, { "good.yaml": GOOD });
+  const { code, out, err } = await run("policy", "check", folder, `${folder}/./good.yaml`);
+  assert.equal(code, 0, err);
+  assert.equal([...out.matchAll(/policy good \(/g)].length, 1);
+});
+
+test("dynamic configuration beside policies is not read as a policy", async (t) => {
   const folder = folderOf(t, { "good.yaml": GOOD, "good.dynamic.yaml": "limit: {value: 3}\n" });
   const [policy, dynamic] = [join(folder, "good.yaml"), join(folder, "good.dynamic.yaml")];
   const both = await run("policy", "check", policy, dynamic);

@@ -1,10 +1,10 @@
-// `sluice simulate` as a person uses it: what is printed where, what is drawn, and with which exit code.
+// `sluice simulate` as people use it: what is printed on which stream, what is drawn, and the exit codes.
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { sluice } from "../../src/cli/sluice.ts";
+import { sluice } from "#cli/sluice.ts";
 import { folderOf } from "../kit/folder.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -49,7 +49,7 @@ function files(t: TestContext, { policy = POLICY, scenario = SCENARIO } = {}) {
 }
 
 describe("sluice simulate", () => {
-  it("prints what became of requests and expectations, and ends with 0 when all hold", async (t) => {
+  it("prints the outcome of requests and expectations, and ends with 0 when all hold", async (t) => {
     const { level, scene } = files(t);
     const { code, out, err } = await run(level, "--scenario", scene);
     assert.equal(err, "");
@@ -61,7 +61,7 @@ describe("sluice simulate", () => {
     assert.match(out, /\n2 of 2 expectations hold\n$/);
   });
 
-  it("takes a directory of policies, dynamic configuration beside them left out", async (t) => {
+  it("accepts a directory of policies, and skips dynamic configuration in it", async (t) => {
     const { level, scene } = files(t);
     const folder = folderOf(t, {
       "level.yaml": readFileSync(level, "utf8"),
@@ -85,12 +85,12 @@ describe("sluice simulate", () => {
     const args = [level, "--scenario", scene, "--json", "--series", "LEVEL"];
     const { code, out } = await run(...args);
     assert.equal(code, 0);
-    const told = JSON.parse(out);
-    assert.equal(told.holds, true);
-    assert.equal(told.seed, 1);
-    assert.equal(told.policies[0].name, "level");
-    assert.equal(told.requests[0].p50_ms, 5);
-    assert.deepEqual(told.expectations[1], {
+    const report = JSON.parse(out);
+    assert.equal(report.holds, true);
+    assert.equal(report.seed, 1);
+    assert.equal(report.policies[0].name, "level");
+    assert.equal(report.requests[0].p50_ms, 5);
+    assert.deepEqual(report.expectations[1], {
       name: "LEVEL at most 4",
       wanted: "LEVEL at most 4",
       holds: true,
@@ -100,11 +100,11 @@ describe("sluice simulate", () => {
       least: 3,
       greatest: 4,
     });
-    assert.deepEqual(told.series.LEVEL[0], [0, null]);
-    assert.deepEqual(told.series.LEVEL[31], [31, 4]);
+    assert.deepEqual(report.series.LEVEL[0], [0, null]);
+    assert.deepEqual(report.series.LEVEL[31], [31, 4]);
   });
 
-  it("draws the scenario's panels, or the series that are asked for", async (t) => {
+  it("draws the panels of the scenario, or the requested series", async (t) => {
     const { folder, level, scene } = files(t);
     const file = join(folder, "plot.svg");
     const draw = async (...more: readonly string[]) => {
@@ -120,15 +120,15 @@ describe("sluice simulate", () => {
     assert.match(asked, /s\.utilisation/);
   });
 
-  it("rolls the dice that it is told to", async (t) => {
+  it("uses the given random seed", async (t) => {
     const { level, scene } = files(t, { scenario: SCENARIO.replace("uniform", "poisson") });
-    const told = async (seed: string) =>
+    const reportOf = async (seed: string) =>
       (await run(level, "--scenario", scene, "--seed", seed)).out.replace(/seed \d+/, "");
-    assert.equal(await told("5"), await told("5"));
-    assert.notEqual(await told("5"), await told("6"));
+    assert.equal(await reportOf("5"), await reportOf("5"));
+    assert.notEqual(await reportOf("5"), await reportOf("6"));
   });
 
-  it("runs a service alone without any policy", async (t) => {
+  it("simulates only the service when there is no policy", async (t) => {
     const { scene } = files(t, {
       scenario:
         "duration: 10s\nservices: [{ name: s, control_point: p, rate: 1, servers: 1, service_time: { constant: 1ms } }]",
@@ -138,7 +138,7 @@ describe("sluice simulate", () => {
     assert.match(out, /^no policy: 10s of virtual time/);
   });
 
-  it("ends with 64 for what it cannot use, and names all of it", async (t) => {
+  it("ends with 64 for input that it cannot use, and names all of it", async (t) => {
     const { folder, level, scene } = files(t);
     const bad = files(t, { policy: "circuit: 1", scenario: "duration: 1" });
     const asked = async (...args: readonly string[]) => {
@@ -177,16 +177,16 @@ describe("sluice simulate", () => {
     assert.match(await asked(level, "--scenario", scene, "--plto", "x"), /--plto/);
     assert.match(
       await asked(level, "--scenario", scene, "--plot", join(folder, "plot.png")),
-      /wanted a file that ends in \.svg for --plot: .*, got .*plot\.png/,
+      /wanted a file name that ends in \.svg for --plot, .*, got .*plot\.png/,
     );
     assert.equal(existsSync(join(folder, "plot.png")), false);
     assert.match(
       await asked(level, "--scenario", scene, "--series", "LEVEL"),
-      /wanted --plot FILE\.svg or --json beside --series/,
+      /wanted --plot FILE\.svg or --json together with --series/,
     );
   });
 
-  it("reads recordings from beside the scenario, or from where an absolute path says", async (t) => {
+  it("reads recordings relative to the scenario, or from absolute paths", async (t) => {
     const elsewhere = join(folderOf(t), "far.csv");
     writeFileSync(elsewhere, "time,value\n0,8\n");
     const { level, scene } = files(t, { scenario: SCENARIO.replace("level.csv", elsewhere) });
@@ -195,7 +195,7 @@ describe("sluice simulate", () => {
     assert.match(out, /\nFAILS +LEVEL at most 4 +8 /);
   });
 
-  it("prints what the guide says that it prints", async () => {
+  it("prints what the guide quotes", async () => {
     const guide = readFileSync(join(ROOT, "deploy/GUIDE.md"), "utf8");
     const blocks = guide.matchAll(/^\$ npm run -s sluice -- simulate (.*)\n([^`]*)^```$/gm);
     let compared = 0;

@@ -1,4 +1,4 @@
-// The command line as a person uses it: what is said where, and with which exit code.
+// The command line as people use it: what is printed on which stream, and the exit codes.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -15,11 +15,11 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import type { Terminal } from "../../src/cli/command.ts";
-import { sluice } from "../../src/cli/sluice.ts";
-import { child } from "../kit/child.ts";
+import type { Terminal } from "#cli/command.ts";
+import { sluice } from "#cli/sluice.ts";
 import { folderOf } from "../kit/folder.ts";
-import { standalone, standaloneProcess } from "../kit/standalone.ts";
+import { child } from "../kit/servers/child.ts";
+import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 
 const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.ts");
 
@@ -66,7 +66,7 @@ const LIMITED = `circuit:
 `;
 
 describe("sluice", () => {
-  it("without a command, or asked for help, says what there is", async () => {
+  it("without a command, or asked for help, lists the commands", async () => {
     const again = [
       ["help", "help"],
       ["help", "--help"],
@@ -80,9 +80,11 @@ describe("sluice", () => {
     }
   });
 
-  it("prints the usage of the command whose help is asked for, every flag with it", async () => {
+  it("prints the usage of a command with every flag", async () => {
     const commands = {
       standalone: ["--policies DIR", "--config-path PATH"],
+      agent: ["--config-path PATH"],
+      controller: ["--policies DIR", "--config-path PATH"],
       check: ["--address", "--control-point", "--header", "--ramp-mode", "--expect-end", "--json"],
       "policy check": ["--json", "--queries WHO", "FILE"],
       "policy expand": ["--json", "FILE"],
@@ -106,7 +108,7 @@ describe("sluice", () => {
     assert.equal(unknown.code, 64);
   });
 
-  it("takes flags with _ for - and leaves values alone", async (t) => {
+  it("accepts _ for - in flags and leaves values alone", async (t) => {
     const file = join(
       folderOf(t, { "a_b.yaml": "agent_info: { agent_group: blue }\n" }),
       "a_b.yaml",
@@ -123,7 +125,7 @@ describe("sluice", () => {
     }
   });
 
-  it("refuses what it does not know with code 64, one line and what was meant", async () => {
+  it("refuses unknown commands and flags with code 64, one line and a suggestion", async () => {
     const refused: Readonly<Record<string, RegExp>> = {
       sdandalone: /no such command, "sdandalone"; did you mean standalone\?/,
       policy: /no such command, "policy"; did you mean policy check, policy expand, policy graph\?/,
@@ -131,8 +133,9 @@ describe("sluice", () => {
       "polcy check": /did you mean policy check\?/,
       "check --adress x": /unknown flag "--adress"; did you mean --address\?/,
       "check -a": /unknown flag "-a"; --help lists/,
-      "policy graph --depth -1 x": /'--depth'/,
-      "version now": /'now'/,
+      "policy graph --depth -1 x":
+        /--depth: wanted a value, got an argument that begins with -; write --depth=VALUE/,
+      "version now": /wanted only flags, got "now"/,
     };
     for (const [line, said] of Object.entries(refused)) {
       const { code, out, err } = await run(line.split(" "));
@@ -142,7 +145,7 @@ describe("sluice", () => {
     }
   });
 
-  it("takes help before the command, and --version", async () => {
+  it("accepts help before the command, and --version", async () => {
     const { code, out } = await run(["help", "policy", "check"]);
     assert.equal(code, 0);
     assert.match(out, /^sluice policy check/);
@@ -151,7 +154,7 @@ describe("sluice", () => {
 });
 
 describe("sluice check", () => {
-  it("says in words what the agent answered: 0 accepted, 1 rejected", async (t) => {
+  it("describes the agent's reply in words: 0 accepted, 1 rejected", async (t) => {
     const { address } = await standalone(t, { policies: { "p.yaml": LIMITED } });
     const ask = ["check", "--address", address, "--header", "X-User=ann"];
     const first = await run(ask);
@@ -166,10 +169,10 @@ describe("sluice check", () => {
     const keyless = await run(["check", "--address", address]);
     assert.match(keyless.out, /rate limiter p\/root\.0 grants \(key label missing\)\n$/);
     const other = await run(["check", "--address", address, "--control-point", "elsewhere"]);
-    assert.match(other.out, /no limiter spoke/);
+    assert.match(other.out, /no limiter applies/);
   });
 
-  it("takes JSON from a file or standard input and prints JSON when asked", async (t) => {
+  it("accepts JSON from a file or standard input and prints JSON on request", async (t) => {
     const { address } = await standalone(t, { policies: { "p.yaml": LIMITED } });
     const request = JSON.stringify({ control_point: "ingress" });
     const file = join(folderOf(t, { "request.json": request }), "request.json");
@@ -182,7 +185,7 @@ describe("sluice check", () => {
     assert.equal(fromInput.code, 0, fromInput.err);
   });
 
-  it("tells a request that the agent refuses from an agent that is not there", async (t) => {
+  it("distinguishes a request that the agent refuses from an agent that is unreachable", async (t) => {
     const { address } = await standalone(t, { policies: {} });
     const bad = await run(["check", "--address", address, "--control-point", ""]);
     assert.equal(bad.code, 64);
@@ -201,7 +204,13 @@ describe("sluice check", () => {
     }
   });
 
-  it("knows an agent from another server", async (t) => {
+  it("says that it may not connect to a port that HTTP clients block", async () => {
+    const { code, err } = await run(["check", "--address", "127.0.0.1:6000"]);
+    assert.equal(code, 69);
+    assert.match(err, /this client must not connect to that port/);
+  });
+
+  it("distinguishes an agent from another server", async (t) => {
     const answers = [
       [501, "<p>no</p>"],
       [200, "hello"],
@@ -222,11 +231,17 @@ describe("sluice check", () => {
 
   it("refuses arguments that it would otherwise ignore or misread, in one line", async () => {
     const refused: Readonly<Record<string, RegExp>> = {
-      "--address=": /--address: wanted HOST:PORT.*, got what is none of them/,
+      "--address=": /--address: wanted HOST:PORT.*, got something else/,
+      "--address=127.0.0.1:99999": /--address: wanted HOST:PORT.*, got a port above 65535/,
+      "--address": /--address: wanted a value, got none/,
+      "--path -x": /--path: wanted a value, got an argument that begins with -; write --path=VALUE/,
+      "--json=1": /--json: wanted no value, got one/,
       "--address=ftp://x": /--address: wanted HOST:PORT.*, got another scheme/,
-      "--address=127.0.0.1:1/v1": /--address: wanted HOST:PORT.*, got one with a path or more/,
-      "--address=127.0.0.1:1?x": /--address: wanted HOST:PORT.*, got one with a path or more/,
-      "--address=u@h:1": /--address: wanted HOST:PORT.*, got one with a user or a password/,
+      "--address=127.0.0.1:1/v1":
+        /--address: wanted HOST:PORT.*, got one with a path, query or fragment/,
+      "--address=127.0.0.1:1?x":
+        /--address: wanted HOST:PORT.*, got one with a path, query or fragment/,
+      "--address=u@h:1": /--address: wanted HOST:PORT.*, got one with a user name or password/,
       "--header=foo": /--header: wanted NAME=VALUE, got one without =/,
       "--header==foo": /--header: wanted NAME=VALUE, got one without NAME/,
       "a b": /wanted one FILE, got 2/,
@@ -242,7 +257,7 @@ describe("sluice check", () => {
   });
 
   it("repeats nothing of a header or an address that may be a secret", async () => {
-    const told = [
+    const flags = [
       "--header=authorization Bearer s3cret",
       "--header==s3cret",
       "--address=http://u:s3cret@h/x",
@@ -252,14 +267,14 @@ describe("sluice check", () => {
       "--address=ftp://u:s3cret@h",
       "--address=127.0.0.1:1/?key=s3cret",
     ];
-    for (const flag of told) {
+    for (const flag of flags) {
       const { code, out, err } = await run(["check", flag]);
       assert.deepEqual([code, out], [64, ""], flag);
       assert.doesNotMatch(err, /s3cret/);
     }
   });
 
-  it("asks where an agent listens that is configured by the same variables, unless told", async (t) => {
+  it("asks the agent that the same variables configure, unless --address is given", async (t) => {
     const { address } = await standalone(t, { policies: {} });
     const port = address.slice(address.lastIndexOf(":"));
     for (const addr of [address, port, `0.0.0.0${port}`]) {
@@ -272,8 +287,8 @@ describe("sluice check", () => {
     const socket = await run(["check"], { env: elsewhere });
     assert.equal(socket.code, 64);
     assert.match(socket.err, /--address: wanted .* server\.listener\.addr is a Unix socket\n$/);
-    const told = await run(["check", "--address", address], { env: elsewhere });
-    assert.equal(told.code, 0, told.err);
+    const explicit = await run(["check", "--address", address], { env: elsewhere });
+    assert.equal(explicit.code, 0, explicit.err);
     const free = await listening(t, () => undefined, "closed");
     const tls = {
       SVC_AGENT_SERVER_LISTENER_ADDR: `:${free}`,
@@ -320,7 +335,7 @@ describe("sluice policy check", () => {
     assert.match(bad.err, /bad\.yaml:9:\d+: .*interval/);
   });
 
-  it("says which file cannot be read", async (t) => {
+  it("names a file that cannot be read", async (t) => {
     const none = join(folderOf(t), "none.yaml");
     for (const args of [
       ["policy", "check", none],
@@ -335,7 +350,7 @@ describe("sluice policy check", () => {
     }
   });
 
-  it("takes a directory for its documents, and - for standard input", async (t) => {
+  it("accepts a directory for its documents, and - for standard input", async (t) => {
     const folder = folderOf(t, {
       "a.yaml": LIMITED,
       "b.yml": LIMITED,
@@ -355,7 +370,7 @@ describe("sluice policy check", () => {
     assert.match(piped.err, /^stdin:9:\d+: /);
   });
 
-  it("reads standard input once, and refuses to be asked for it twice", async (t) => {
+  it("reads standard input once, and refuses a second -", async (t) => {
     const scenario = join(folderOf(t, { "s.yaml": "" }), "s.yaml");
     for (const command of [
       ["policy", "check"],
@@ -368,11 +383,11 @@ describe("sluice policy check", () => {
       })();
       const { code, out, err } = await run([...command, "-", "-"], { stdin });
       assert.deepEqual([code, out], [64, ""], command.join(" "));
-      assert.match(err, /^sluice: [a-z ]+: wanted - once at most, got it 2 times\n$/);
+      assert.match(err, /^sluice: [a-z ]+: wanted - at most once, got it 2 times\n$/);
     }
   });
 
-  it("says in one line, with code 64, what cannot be judged", async (t) => {
+  it("names in one line, with code 64, input that cannot be checked", async (t) => {
     const folder = folderOf(t, { "binary.yaml": "GIF89a\0\0" });
     mkdirSync(join(folder, "empty"));
     symlinkSync("loop.yaml", join(folder, "loop.yaml"));
@@ -400,7 +415,7 @@ describe("sluice policy check", () => {
     assert.match(err, /blank\.yaml:1:1: wanted a policy, got no document\n$/);
   });
 
-  it("prints no control character of a file that is no policy", async (t) => {
+  it("prints no control characters of a file that is not a policy", async (t) => {
     const folder = folderOf(t);
     const every = Uint8Array.from({ length: 255 }, (_, byte) => byte + 1);
     writeFileSync(join(folder, "binary.yaml"), every);
@@ -415,6 +430,34 @@ describe("sluice policy check", () => {
     assert.match(err, /\\u001b\[31mred\\u0007\\u202e\\u2028/);
   });
 });
+
+for (const [process, other] of [
+  ["agent", "a controller"],
+  ["controller", "its agents"],
+] as const) {
+  describe(`sluice ${process}`, () => {
+    it("names the store that it lacks, and what to run instead, with code 64", async () => {
+      const { code, out, err } = await run([process]);
+      assert.deepEqual([code, out], [64, ""]);
+      assert.match(err, new RegExp(`^sluice: the ${process} needs a store .* with ${other} `));
+      assert.match(err, /\(etcd\.endpoints\), .*cannot connect to etcd yet; `sluice standalone /);
+      assert.equal(err.trimEnd().split("\n").length, 1);
+    });
+
+    it("reads its own configuration first", async () => {
+      const name = `SVC_${process.toUpperCase()}_LOG_LEVEL`;
+      const { code, err } = await run([process], { env: { [name]: "loud" } });
+      assert.equal(code, 64);
+      assert.match(err, new RegExp(`${name}.*log\\.level|log\\.level.*${name}`));
+    });
+
+    it("has help that lists its configuration command too", async () => {
+      const { code, out } = await run([process, "--help"]);
+      assert.equal(code, 0);
+      assert.match(out, new RegExp(`^sluice ${process} config `, "m"));
+    });
+  });
+}
 
 describe("sluice agent config", () => {
   it("prints where each value came from, and no secret", async () => {
@@ -476,7 +519,7 @@ describe("the real command", () => {
     assert.match(sluice.err(), /p\.yaml:9:/);
   });
 
-  it("drains on SIGTERM, says so to the last word, and ends with 0", async (t) => {
+  it("drains on SIGTERM, logs it to the last line, and ends with 0", async (t) => {
     const { child: sluice } = await standaloneProcess(t, { policies: {} });
     sluice.kill("SIGTERM");
     assert.equal(await sluice.ended, 0);
@@ -487,7 +530,7 @@ describe("the real command", () => {
     );
   });
 
-  it("keeps its exit code and says nothing when nobody reads its output to the end", async (t) => {
+  it("keeps its exit code and reports nothing when its output is not read to the end", async (t) => {
     const sluice = start(t, ["agent", "config"]);
     sluice.process.stdout?.destroy();
     assert.equal(await sluice.ended, 0, sluice.err());
@@ -570,8 +613,8 @@ describe("the installed command", () => {
   const { bin, engines } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 
   const under = (t: TestContext, node: string) => {
-    const told = JSON.stringify({ ...process.versions, node });
-    const versions = `Object.defineProperty(process, "versions", { value: ${told} })`;
+    const faked = JSON.stringify({ ...process.versions, node });
+    const versions = `Object.defineProperty(process, "versions", { value: ${faked} })`;
     const preload = `data:text/javascript,${encodeURIComponent(versions)}`;
     return child(t, process.execPath, ["--import", preload, join(root, bin.sluice), "version"]);
   };
@@ -586,7 +629,7 @@ describe("the installed command", () => {
     }
   });
 
-  it("says under any other, in one line, which is needed and how to get it", async (t) => {
+  it("names in one line, under any other Node, the version that is needed and how to get it", async (t) => {
     for (const node of ["20.20.2", "24.14.9", "25.9.0"]) {
       const sluice = under(t, node);
       assert.equal(await sluice.ended, 69);

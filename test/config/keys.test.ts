@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { stringify } from "yaml";
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
-import { loadConfig, type Sources } from "#config/load.ts";
-import { nameOf } from "#config/names.ts";
-import type { LeafRow } from "#config/row.ts";
-import { branches, type Leaf, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
-import { wantedOf } from "#config/value.ts";
-import { configOf } from "../kit/config.ts";
-import { badSamples, goodSamples, type Sample } from "../kit/config-samples.ts";
+import { type ConfigSources, loadConfig } from "#config/load.ts";
+import { nameOf } from "#config/read/variables.ts";
+import type { LeafRow } from "#config/table/row.ts";
+import { wantedOf } from "#config/table/value.ts";
+import { branches, type ConfigLeaf, leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { badSamples, goodSamples, type Sample } from "../kit/sluice/config-samples.ts";
 
 const BOTH: readonly ProcessName[] = ["agent", "controller"];
 const directory = mkdtempSync(join(tmpdir(), "sluice-keys-"));
@@ -29,12 +29,12 @@ const BOUND_TO_OTHERS =
   /(tls\.(cert_file|key_file|enabled|allowed_cn)|send_batch_(max_)?size|crashreport\.dsn)$/;
 
 interface Given {
-  readonly leaf: Leaf;
+  readonly leaf: ConfigLeaf;
   readonly sample: Sample;
 }
 
 /** The same samples through a file and through variables. */
-function bothWays(process: ProcessName, given: readonly Given[]): readonly Sources[] {
+function bothWays(process: ProcessName, given: readonly Given[]): readonly ConfigSources[] {
   const tree = {};
   for (const { leaf, sample } of given) plant(tree, leaf.path.split("."), sample.raw);
   writeFileSync(file, stringify(tree));
@@ -54,7 +54,10 @@ function plant(tree: Record<string, unknown>, [key = "", ...rest]: string[], raw
 }
 
 /** Every sample of every key at least once, as few loads as that takes. */
-function rounds(keys: readonly Leaf[], samples: (row: LeafRow) => readonly Sample[]): Given[][] {
+function rounds(
+  keys: readonly ConfigLeaf[],
+  samples: (row: LeafRow) => readonly Sample[],
+): Given[][] {
   const all = keys.map((leaf) => ({ leaf, samples: samples(leaf.row) }));
   for (const { leaf, samples: some } of all) assert.notEqual(some.length, 0, leaf.path);
   const most = Math.max(...all.map(({ samples: some }) => some.length));
@@ -66,7 +69,7 @@ function rounds(keys: readonly Leaf[], samples: (row: LeafRow) => readonly Sampl
   );
 }
 
-function errorsOf(process: ProcessName, sources: Sources): readonly ConfigError[] {
+function errorsOf(process: ProcessName, sources: ConfigSources): readonly ConfigError[] {
   try {
     loadConfig(process, sources);
     return [];
@@ -312,7 +315,7 @@ test("items of lists of objects have defaults of their own", () => {
   ]);
 });
 
-test("the tree is frozen through and through", () => {
+test("the tree is deeply frozen", () => {
   const { config } = configOf("agent", { SVC_AGENT_LOG_WRITERS: '[{"file":"a"}]' });
   const open: string[] = [];
   const visit = (value: unknown, path: string) => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { ConfigFault } from "#config/fault.ts";
 import { loadConfig } from "#config/load.ts";
-import { configOf } from "../kit/config.ts";
+import { configOf } from "../kit/sluice/config.ts";
 
 interface Given {
   readonly yaml?: string;
@@ -62,7 +62,7 @@ test("a stronger source wins: default, file, dotenv files in their order, enviro
   ]);
 });
 
-test("the file of NODE_ENV is taken when the given environment says so", (context) => {
+test("the dotenv file of NODE_ENV is read when the given environment sets it", (context) => {
   const dotenv = { ".env": `${LEVEL}=warn`, ".env.staging": `${LEVEL}=error` };
   assert.equal(load(context, { dotenv }).config.log.level, "warn");
   assert.equal(load(context, { dotenv, env: { NODE_ENV: "staging" } }).config.log.level, "error");
@@ -86,7 +86,7 @@ test("zero, false, empty text and empty lists override", (context) => {
   assert.equal(config.profilers.register_http_routes, false);
 });
 
-test("null counts as not set, and is said", (context) => {
+test("null counts as not set, and a note says so", (context) => {
   const yaml = "log: {level: null}\nserver:\nprometheus: {labels: ~}\n";
   const { config, notes, origins } = load(context, { yaml });
   assert.equal(config.log.level, "info");
@@ -95,7 +95,7 @@ test("null counts as not set, and is said", (context) => {
   assert.deepEqual(said, ["log.level", "server", "prometheus.labels"]);
 });
 
-test("null in a stronger source leaves the weaker one standing", (context) => {
+test("null in a stronger source does not override a weaker one", (context) => {
   const { config } = load(context, {
     yaml: "log: {level: debug}",
     env: { SVC_AGENT_LOG_: '{"level":null}' },
@@ -103,7 +103,7 @@ test("null in a stronger source leaves the weaker one standing", (context) => {
   assert.equal(config.log.level, "debug");
 });
 
-test("all faults of all sources are told at once, with place, wanted and got", (context) => {
+test("all faults of all sources are reported at once, with position, wanted and got", (context) => {
   const fault = faults(context, {
     yaml: [
       "server:",
@@ -132,7 +132,7 @@ test("all faults of all sources are told at once, with place, wanted and got", (
     ["log.writers[1]", "sluice-agent.yaml:6:33", "an object", "text"],
     ["", ".env:4 SVC_AGENT_ODD", "NAME=value", "another form"],
     ["log.level", ".env:2 SVC_AGENT_LOG_LEVEL", 'one of "", debug, DEBUG, info,', '"Info"'],
-    ["", ".env:3 SVC_AGENT_NO_SUCH_THING", "a name of the reference page", "an unknown name"],
+    ["", ".env:3 SVC_AGENT_NO_SUCH_THING", "a name from the reference page", "an unknown name"],
     ["metrics.pedantic", "SVC_AGENT_METRICS_PEDANTIC", "true or false", '"maybe"'],
     ["", "SVC_AGENT_SERVER_LISTENER_ADR", "a known name: did you mean SVC", "an unknown name"],
   ]);
@@ -149,7 +149,8 @@ test("a bad value is a fault even where a stronger source overrides it", (contex
 });
 
 for (const [what, yaml, got] of [
-  ["broken syntax", "a: [1", /missing char|bad indent|unexpected token/],
+  ["a bracket that is not closed", "server: [a", /^no closing \], or bad indent$/],
+  ["a brace that is not closed", "server: {a: 1", /^no closing \}, or bad indent$/],
   ["a repeated key", "log: {level: info}\nlog: {level: warn}", /duplicate key/],
   ["two documents", "log: {}\n---\nlog: {}", /multiple docs/],
   ["a list at the top", "- 1", /a list/],
@@ -170,7 +171,7 @@ test("an empty file sets nothing", (context) => {
   assert.equal(load(context, { yaml: "# nothing\n" }).config.log.level, "info");
 });
 
-test("--config-path: a file, a directory, and what is not there", (context) => {
+test("--config-path: a file, a directory, and a path that does not exist", (context) => {
   const made = directory(context);
   const sources = { env: {}, dotenvDir: made };
   const file = join(made, "any-name.yaml");
@@ -197,7 +198,7 @@ test("without --config-path the default directory may be absent", (context) => {
   assert.ok(notes.every(({ level }) => level === "info"));
 });
 
-test("deprecated keys are said without their value", (context) => {
+test("deprecated keys are reported without their values", (context) => {
   const { notes } = load(context, { yaml: "cloudext: {agent_api_key: hunter2}" });
   assert.equal(notes.length, 1);
   assert.match(JSON.stringify(notes), /deprecated: use cloudext\.api_key/);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nameOf } from "#config/names.ts";
-import { configOf } from "../kit/config.ts";
+import { nameOf } from "#config/read/variables.ts";
+import { configOf } from "../kit/sluice/config.ts";
 
 test("names follow the key path; objects end in an underscore", () => {
   assert.equal(nameOf("agent", "server.listener.addr", "leaf"), "SVC_AGENT_SERVER_LISTENER_ADDR");
@@ -10,7 +10,7 @@ test("names follow the key path; objects end in an underscore", () => {
   assert.equal(nameOf("controller", "", "object"), "SVC_CONTROLLER_");
 });
 
-test("the closer name wins: leaf over object over outer object", () => {
+test("the more specific name wins: key over object over outer object", () => {
   const { config } = configOf("agent", {
     SVC_AGENT_SERVER_HTTP_READ_TIMEOUT: "1s",
     SVC_AGENT_SERVER_HTTP_: '{"read_timeout":"2s","write_timeout":"2s"}',
@@ -39,7 +39,7 @@ for (const text of [
   });
 }
 
-test("JSON may be laid out over lines and tabs", () => {
+test("JSON may span several lines and contain tabs", () => {
   const text = '{\n\t"read_timeout":\t"2s"\n}';
   assert.equal(
     configOf("agent", { SVC_AGENT_SERVER_HTTP_: text }).config.server.http.read_timeout,
@@ -82,7 +82,7 @@ test("numbers are strict", () => {
   }
 });
 
-test("names that Kubernetes makes are ignored with one note, host facts without", () => {
+test("names that Kubernetes sets are ignored with one note, host facts without a note", () => {
   const { notes } = configOf("agent", {
     SVC_AGENT_SERVICE_HOST: "10.0.0.1",
     SVC_AGENT_SERVICE_PORT: "8080",
@@ -112,7 +112,20 @@ test("a misspelt key that ends like a Kubernetes name is still a fault", () => {
   );
 });
 
-test("only names of the own prefix are looked at", () => {
+test("only names that are near are suggested, and never the bare prefix", () => {
+  for (const name of ["SVC_AGENT_BAR", "SVC_AGENT_NOPE"]) {
+    assert.throws(
+      () => configOf("agent", { [name]: "1" }),
+      /wanted a name from the reference page/,
+    );
+  }
+  assert.throws(
+    () => configOf("agent", { SVC_AGENT_LOGS_: "{}" }),
+    /did you mean SVC_AGENT_LOG_\?/,
+  );
+});
+
+test("names without the prefix of the process are ignored", () => {
   configOf("agent", { SVC_CONTROLLER_NOPE: "1", SVC_AGENTS: "1", PATH: "/bin" });
   assert.throws(() => configOf("controller", { SVC_CONTROLLER_NOPE: "1" }), /SVC_CONTROLLER_NOPE/);
 });

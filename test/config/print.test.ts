@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse } from "yaml";
 import { printJson, printYaml } from "#config/print.ts";
-import { configOf } from "../kit/config.ts";
+import { configOf } from "../kit/sluice/config.ts";
 
 const ENV = {
   SVC_AGENT_LOG_LEVEL: "warn",
@@ -12,7 +12,7 @@ const ENV = {
   SVC_AGENT_LOG_WRITERS: '[{"file":"a"}]',
 };
 
-test("the printed tree says where every value came from", () => {
+test("the printed tree names the source of every value", () => {
   const text = printYaml(configOf("agent", ENV));
   assert.match(text, /^ {2}level: "warn" # environment SVC_AGENT_LOG_LEVEL$/m);
   assert.match(text, /^ {4}addr: ":8080" # default$/m);

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { nameOf } from "#config/names.ts";
-import { configurationPage } from "#config/reference.ts";
-import { configSchema } from "#config/schema.ts";
+import { nameOf } from "#config/read/variables.ts";
+import { configurationPage } from "#config/reference/page.ts";
+import { configSchema } from "#config/reference/schema.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
-import { badSamples, goodSamples } from "../kit/config-samples.ts";
+import { badSamples, goodSamples } from "../kit/sluice/config-samples.ts";
 
 const BOTH: readonly ProcessName[] = ["agent", "controller"];
 const docs = join(import.meta.dirname, "../../docs");
 
-test("the committed page is what the tables say", () => {
+test("the committed page is up to date", () => {
   assert.equal(readFileSync(join(docs, "configuration.md"), "utf8"), configurationPage());
 });
 

@@ -7,8 +7,8 @@ import fc from "fast-check";
 import { stringify } from "yaml";
 import { ConfigFault } from "#config/fault.ts";
 import { type Loaded, loadConfig } from "#config/load.ts";
-import { nameOf } from "#config/names.ts";
 import { printJson, printYaml } from "#config/print.ts";
+import { nameOf } from "#config/read/variables.ts";
 import { leaves, PROCESSES } from "#config/tree.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "sluice-secrets-"));
@@ -69,7 +69,7 @@ const shapes: readonly ((text: string) => unknown)[] = [
   (text) => [{ deep: { deeper: [text] } }],
 ];
 
-test("a secret is never shown, whatever its text and shape, from any source", () => {
+test("a secret is never shown, whatever its form and source", () => {
   fc.assert(
     fc.property(
       secret,
@@ -113,7 +113,7 @@ test("broken YAML is not quoted", () => {
   }
 });
 
-test("credentials inside addresses are masked, sound or not", () => {
+test("credentials inside addresses are masked, whether the address is valid or not", () => {
   writeFileSync(file, "");
   for (const address of [
     "http://user:hunter2@proxy:3128",

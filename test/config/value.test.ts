@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { parseDuration } from "#base/duration.ts";
-import { distance, nearest } from "#base/near.ts";
-import * as formats from "#config/format.ts";
-import { durationText } from "#config/print.ts";
-import { bool, duration, headers, string } from "#config/row.ts";
-import { gotOf, judge, judgeText, LONGEST_MS } from "#config/value.ts";
+import { distance, nearest } from "#base/spelling.ts";
+import { formatDuration } from "#config/print.ts";
+import * as formats from "#config/table/format.ts";
+import { bool, duration, headers, string } from "#config/table/row.ts";
+import { gotOf, LONGEST_MS, validateText, validateValue } from "#config/table/value.ts";
 
 for (const [name, format] of Object.entries(formats)) {
   test(`format ${name}`, () => {
@@ -16,10 +16,10 @@ for (const [name, format] of Object.entries(formats)) {
   });
 }
 
-test("durations: the fuller forms, and no number without a unit but 0", () => {
+test("durations: the full form, and no number without a unit except 0", () => {
   const row = duration("1s", "", { least: "any" });
   const read = (text: unknown) => {
-    const judged = judge(row, text);
+    const judged = validateValue(row, text);
     return "value" in judged ? judged.value : undefined;
   };
   assert.equal(read("1m30s"), 90_000);
@@ -47,28 +47,28 @@ test("durations: the fuller forms, and no number without a unit but 0", () => {
   }
 });
 
-test("durations print as text that reads back", () => {
+test("durations print as text that parses to the same value", () => {
   fc.assert(
     fc.property(fc.integer({ min: -LONGEST_MS, max: LONGEST_MS }), fc.nat(999_999), (ms, nanos) => {
       const exact = ms + nanos / 1e6;
-      const back = parseDuration(durationText(exact));
+      const back = parseDuration(formatDuration(exact));
       assert.ok(
         back !== undefined && Math.abs(back - exact) < 2e-6,
-        `${exact} ${durationText(exact)}`,
+        `${exact} ${formatDuration(exact)}`,
       );
     }),
   );
 });
 
-test("header names become canonical, and cannot be smuggled", () => {
+test("header names become canonical, and values cannot inject headers", () => {
   const row = headers("");
-  assert.deepEqual(judge(row, { "x-API-key": ["a"] }), { value: { "X-Api-Key": ["a"] } });
+  assert.deepEqual(validateValue(row, { "x-API-key": ["a"] }), { value: { "X-Api-Key": ["a"] } });
   for (const bad of [{ "a b": ["x"] }, { a: ["x\r\nb: c"] }, { a: ["x"], A: ["y"] }, [], "a"]) {
-    assert.ok("wanted" in judge(row, bad), JSON.stringify(bad));
+    assert.ok("wanted" in validateValue(row, bad), JSON.stringify(bad));
   }
 });
 
-test("what is shown is cut and keeps kinds", () => {
+test("values in messages are shortened, and nested ones appear only by their kind", () => {
   const row = string("", formats.anyText, "");
   assert.equal(gotOf(row, "x".repeat(500)).length, 81);
   assert.equal(gotOf(row, 5), "5");
@@ -78,7 +78,7 @@ test("what is shown is cut and keeps kinds", () => {
     gotOf(string("", formats.anyText, "", { secret: true }), "x"),
     "text (secret, not shown)",
   );
-  assert.deepEqual(judgeText(bool(false, ""), "T"), { value: true });
+  assert.deepEqual(validateText(bool(false, ""), "T"), { value: true });
 });
 
 test("distance counts inserts, deletes, replacements and swaps", () => {
@@ -94,7 +94,7 @@ test("distance counts inserts, deletes, replacements and swaps", () => {
   );
 });
 
-test("suggestions are near or none", () => {
+test("a suggestion is a similar word, or there is none", () => {
   assert.equal(nearest("adr", ["addr", "network"]), "addr");
   assert.equal(nearest("LEVEL", ["level"]), "level");
   assert.equal(nearest("zzz", ["addr", "network"]), undefined);

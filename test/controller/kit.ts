@@ -5,14 +5,15 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { type Controller, startController } from "#controller/controller.ts";
-import { StatusNode } from "#host/status.ts";
+import { StatusNode } from "#host/status/status.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Batch, Op, Store } from "#store/store.ts";
-import { Metrics } from "#telemetry/metrics.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { configOf } from "../kit/config.ts";
 import { folderOf } from "../kit/folder.ts";
-import { until } from "../kit/port.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { logTo } from "../kit/sluice/log.ts";
+import { until } from "../kit/until.ts";
 
 export interface Bench {
   readonly clock: ReturnType<typeof fakeClock>;
@@ -21,19 +22,19 @@ export interface Bench {
   readonly metrics: Metrics;
   readonly status: StatusNode;
   readonly directory: string;
-  /** Everything that was logged, one line each. */
-  readonly told: string[];
+  /** All messages that were logged. */
+  readonly logged: string[];
   /** What each commit did, by key; a delete is null. */
   readonly commits: ReadonlyMap<string, Uint8Array | null>[];
   readonly reloads: Record<"success" | "failure", number>;
   readonly counts: { loaded: number; refused: number };
   /** Makes commits fail from now on, or hang, or work again. */
-  store_is(state: "well" | "failing" | "stuck"): void;
+  setStore(state: "well" | "failing" | "stuck"): void;
   write(file: string, text: string): void;
   remove(file: string): void;
-  /** Moves the clock by looks of the directory until it is so. */
+  /** Advances the clock by one check of the directory at a time until the condition holds. */
   when(what: string, holds: () => boolean): Promise<void>;
-  /** Lets everything that waits for nothing but its turn happen. */
+  /** Lets all pending callbacks run. */
   turn(): Promise<void>;
 }
 
@@ -56,7 +57,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     pedantic: true,
   });
   const status = new StatusNode(clock);
-  const told: string[] = [];
+  const logged: string[] = [];
   const commits: Map<string, Uint8Array | null>[] = [];
   let state: "well" | "failing" | "stuck" = "well";
   const watched: Store = {
@@ -74,14 +75,13 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   };
   const reloads = { success: 0, failure: 0 };
   const counts = { loaded: 0, refused: 0 };
-  const say = (_: unknown, message: string) => void told.push(message);
   const controller = await startController({
     settings: configOf("controller", options.env ?? {}).config,
     ...{ directory, store: watched, clock, env: {}, status, meters: metrics },
     chance: seededChance(1),
-    voice: { info: say, warn: say, error: say },
+    log: logTo((_level, _fields, message) => void logged.push(message)),
     counts: {
-      standing: (now) => Object.assign(counts, now),
+      setDocuments: (now) => Object.assign(counts, now),
       reloaded: (result) => {
         reloads[result] += 1;
       },
@@ -97,7 +97,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     void Promise.resolve(stopped).then(() => {
       ended = true;
     });
-    // Waits with an end end by the clock, which moves only here.
+    // Timeouts elapse only when the clock is advanced here.
     await until("the controller has stopped", () => {
       if (!ended) clock.advance(500);
       return ended;
@@ -106,9 +106,9 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   });
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   return {
-    ...{ clock, store, controller, metrics, status, directory, told, commits, reloads, counts },
+    ...{ clock, store, controller, metrics, status, directory, logged, commits, reloads, counts },
     turn,
-    store_is(next) {
+    setStore(next) {
       state = next;
     },
     write: (file, text) => writeFileSync(join(directory, file), text),
@@ -122,7 +122,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   };
 }
 
-/** Counts up by one each tick, into the capacity of a rate limiter; `extra` goes in front of it. */
+/** A rate limiter whose capacity grows by one each tick. `extra` stands before it. */
 export function counting({ name = "c", interval = "1s", fill = 1, extra = "" } = {}): string {
   return `circuit:
   evaluation_interval: ${interval}
@@ -161,9 +161,9 @@ interface Decided {
   readonly rateLimiterDecision?: { readonly bucketCapacity?: number; readonly fillAmount?: number };
 }
 
-/** Decisions as the desk tells them, by key without the group. */
+/** Decisions as the policy service lists them, by key without the group. */
 export async function decisionsOf({ controller }: Bench, kind = "rate_limiter") {
-  const texts = await controller.desk.decisions(kind);
+  const texts = await controller.policies.decisions(kind);
   return new Map(
     Object.entries(texts).map(([key, text]) => [
       key.replace("agent_group-default-policy-", "").replace("-component_id-", " "),

@@ -1,5 +1,5 @@
-// The pod of deploy/kubernetes as far as it can be proven without a cluster: its settings are settings, its
-// policies and its proxy's bootstrap are good, its probes ask what is there, and the process can live in it.
+// Tests the pod of deploy/kubernetes as far as possible without a cluster: its settings exist, its policies compile,
+// Envoy accepts its bootstrap, its probes ask for routes that exist, and Sluice runs with the pod's rights.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -7,16 +7,16 @@ import { chmodSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { parse, parseAllDocuments } from "yaml";
-import { idleSettings } from "#config/effects.ts";
-import { nameOf } from "#config/names.ts";
+import { ineffectiveSettings } from "#config/ineffective.ts";
+import { nameOf } from "#config/read/variables.ts";
 import { leaves, PROCESSES } from "#config/tree.ts";
 import { compileSet } from "#policy/set.ts";
-import { configOf } from "../kit/config.ts";
-import { eventually } from "../kit/eventually.ts";
+import { envoy } from "../../deploy/tools/install.ts";
 import { folderOf } from "../kit/folder.ts";
-import { standaloneProcess } from "../kit/standalone.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 import { OPTIONS } from "../policy/kit.ts";
-import { envoy } from "../tools/install.ts";
 
 interface Probe {
   readonly httpGet?: { readonly path: string; readonly port: string | number };
@@ -82,7 +82,7 @@ function container(name: string): Container {
 const sluice = container("sluice");
 const env = Object.fromEntries((sluice.env ?? []).map(({ name, value }) => [name, value]));
 
-/** The data behind a directory of the container, through mount and volume. */
+/** The data that is mounted at a directory of the container. */
 function mounted(of: Container, path: string): Readonly<Record<string, string>> {
   const volume = of.volumeMounts?.find(({ mountPath }) => mountPath === path)?.name;
   const map = pod.volumes.find(({ name }) => name === volume)?.configMap.name;
@@ -99,20 +99,20 @@ function policies(): Readonly<Record<string, string>> {
   return mounted(sluice, args[args.indexOf("--policies") + 1] ?? "");
 }
 
-test("every variable is a setting of the agent, in effect and well said", () => {
+test("every variable is a valid setting of the agent and has an effect", () => {
   const known = new Set(
     leaves(PROCESSES.agent.table).map(({ path }) => nameOf("agent", path, "leaf")),
   );
   assert.ok(Object.keys(env).length > 0);
   for (const name of Object.keys(env)) assert.ok(known.has(name), `${name} is a key's name`);
   const loaded = configOf("agent", env);
-  assert.deepEqual(idleSettings(loaded), []);
+  assert.deepEqual(ineffectiveSettings(loaded), []);
 });
 
 test("the policies compile", () => {
   const texts = Object.entries(policies()).map(([source, text]) => ({
     source,
-    stem: source.replace(/\.\w+$/, ""),
+    defaultName: source.replace(/\.\w+$/, ""),
     text,
   }));
   assert.ok(texts.length > 0);
@@ -121,7 +121,7 @@ test("the policies compile", () => {
   assert.ok(set.policies.every(({ of }) => of.configs.length > 0));
 });
 
-test("Envoy's bootstrap is deploy/envoy/sidecar.yaml, reachable from outside, and Envoy takes it", () => {
+test("Envoy's bootstrap is deploy/envoy/sidecar.yaml, reachable from outside, and Envoy accepts it", () => {
   const text = mounted(container("envoy"), "/etc/envoy")["envoy.yaml"] ?? "";
   const copied = readFileSync(join(DEPLOY, "envoy/sidecar.yaml"), "utf8");
   const outside = copied.replace(
@@ -141,7 +141,7 @@ test("Envoy asks the port that Sluice listens on", () => {
   assert.match(text, new RegExp(`address: 127.0.0.1, port_value: ${port} `));
 });
 
-test("no container is root, writes to its root or gains rights", () => {
+test("no container runs as root, writes to its root file system or gains privileges", () => {
   for (const { name, securityContext = {}, resources } of all) {
     assert.equal(securityContext["runAsNonRoot"], true, name);
     assert.ok(Number(securityContext["runAsUser"]) > 0, name);
@@ -152,20 +152,20 @@ test("no container is root, writes to its root or gains rights", () => {
   }
 });
 
-test("the time to end is enough for what ends one after the other", () => {
+test("the termination grace period is long enough for the containers to end one after the other", () => {
   const { accept_for, grace } = configOf("agent", env).config.server.drain;
   const sleep = container("application").lifecycle?.preStop.sleep.seconds ?? 0;
   const spare = 10;
   const needed = sleep + (accept_for + grace) / 1_000 + spare;
   assert.ok(pod.terminationGracePeriodSeconds >= needed, `at least ${needed} s`);
-  // In this order they start, and the other way round they end.
+  // They start in this order and end in the reverse order.
   assert.deepEqual(
     pod.initContainers.map(({ name, restartPolicy }) => `${name} ${restartPolicy}`),
     ["sluice Always", "envoy Always"],
   );
 });
 
-/** A user that owns nothing, where this process may become one and that one may read the checkout. */
+/** A user without any rights, where this process may switch to one that can read the checkout. */
 function stranger(t: TestContext): { readonly uid?: number } {
   if (process.getuid?.() !== 0) return {};
   for (let path = import.meta.dirname; path !== "/"; path = dirname(path)) {
@@ -177,14 +177,14 @@ function stranger(t: TestContext): { readonly uid?: number } {
   return { uid: 65_534 };
 }
 
-test("the process lives without rights and without a place to write, and answers its probes", async (t) => {
+test("the process runs without privileges and without a writable directory, and answers its probes", async (t) => {
   const closed = folderOf(t);
   chmodSync(closed, 0o555);
   const { address, child } = await standaloneProcess(t, {
     policies: policies(),
     env: {
       ...env,
-      // As in the pod but for the ports, which may be taken here.
+      // As in the pod, except the ports, which may be in use here.
       SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
       ...{ HOME: closed, TMPDIR: closed },
@@ -196,7 +196,7 @@ test("the process lives without rights and without a place to write, and answers
   const probes = [sluice.startupProbe, sluice.readinessProbe, sluice.livenessProbe];
   for (const probe of probes) {
     const path = probe?.httpGet?.path ?? "";
-    await eventually(`200 from ${path}`, async () => (await get(path)).status === 200);
+    await until(`200 from ${path}`, async () => (await get(path)).status === 200);
   }
   assert.equal((await get("/v1/status/system/nothing")).status, 404);
   const check = await fetch(`http://${address}/v1/flowcontrol/checkhttp`, {

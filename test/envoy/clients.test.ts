@@ -1,18 +1,18 @@
-// Both gRPC clients that Envoy has ask Sluice's own transport, over TCP and over a Unix socket: its own one and
-// that of Google's C core.
+// Both gRPC clients of Envoy, its own and that of Google's C core, with Sluice's own transport, over TCP and over a
+// Unix socket.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { AT } from "../kit/bootstrap.ts";
-import { type Envoy, startEnvoy, startService } from "../kit/envoy.ts";
+import { type Client, http1, http2 } from "../kit/clients/http.ts";
 import { folderOf } from "../kit/folder.ts";
-import { type Client, http1, http2 } from "../kit/http-client.ts";
-import { counted } from "../kit/scrape.ts";
-import { standalone } from "../kit/standalone.ts";
+import { AT } from "../kit/servers/bootstrap.ts";
+import { type Envoy, startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { counted } from "../kit/sluice/scrape.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
 import { POLICIES } from "./policies.ts";
 
-/** What `grpc_service` says, by the agent's address. */
+/** The setting `grpc_service` of each client, for an agent's address. */
 const CLIENTS = {
   envoy_grpc: () => ({ envoy_grpc: { cluster_name: "sluice" } }),
   google_grpc: (address: string) => ({
@@ -20,7 +20,7 @@ const CLIENTS = {
   }),
 } as const;
 
-/** More than an HTTP/2 frame holds at first, less than the filter forwards. */
+/** More bytes than fit into one HTTP/2 frame, and less than the filter forwards. */
 const BODY = JSON.stringify({ account: { plan: "gold" }, padding: "x".repeat(50_000) });
 const AT_ONCE = 300;
 
@@ -35,7 +35,7 @@ for (const client of ["envoy_grpc", "google_grpc"] as const) {
       const long = { method: "POST", path: "/", body: BODY, headers: JSON_TYPE };
       const { status, body } = await one(long);
       assert.equal(status, 200);
-      // The whole body came to the agent: a label is read out of it.
+      // The whole body reached the agent: a classifier reads a label out of it.
       assert.match(JSON.parse(body).headers.baggage, /plan=gold/);
 
       const many = await Promise.all(Array.from({ length: AT_ONCE }, () => one({ path: "/busy" })));
@@ -49,7 +49,7 @@ for (const client of ["envoy_grpc", "google_grpc"] as const) {
       });
       assert.equal(await envoy.stat("http.ingress.ext_authz.sluice.denied"), refused);
       assert.equal(await envoy.stat("http.ingress.ext_authz.sluice.error"), 0);
-      // Health checks come by Envoy's own client beside: nobody did anything wrong.
+      // Health checks come from Envoy's own client on other connections. No client violated the protocol.
       const faults = await counted(address, "http2_server_faults_total", "fault");
       assert.ok(Object.keys(faults).length > 0);
       for (const [fault, count] of Object.entries(faults)) assert.equal(count, 0, fault);
@@ -58,7 +58,7 @@ for (const client of ["envoy_grpc", "google_grpc"] as const) {
 }
 
 const JSON_TYPE = { "content-type": "application/json" };
-/** Paths to the status that clients get. */
+/** Paths, each with the status that clients get. */
 const ANSWERS = [
   ["/anything", 200],
   ["/shut", 403],
@@ -74,7 +74,7 @@ async function assertAnswers(ask: Client): Promise<void> {
 
 interface House {
   readonly envoy: Envoy;
-  /** Sluice's. */
+  /** Address of Sluice. */
   readonly address: string;
 }
 
@@ -94,7 +94,7 @@ async function house(
     edit(bootstrap) {
       bootstrap.set([...AT.extAuthz, "grpc_service"], {
         ...CLIENTS[client](address),
-        // A machine that is busy with other tests must not look like an agent that is away.
+        // A machine that is busy with other tests must not look like an unreachable agent.
         timeout: "5s",
         initial_metadata: [{ key: "control-point", value: "ingress" }],
       });

@@ -1,11 +1,11 @@
-// The demo of the closed loop as `make demo-loop` runs it, a short overload with the policy only: it must cut
-// what is too much, and latency must come back.
+// A short run of `make demo-loop` with the policy only: the policy must reject the excess of an overload, and
+// latency must recover.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { child } from "../kit/child.ts";
-import { areFree, freeShift } from "../kit/shift.ts";
+import { child } from "../kit/servers/child.ts";
+import { areFree, freeShift } from "../kit/servers/shift.ts";
 
 const DEMO = join(import.meta.dirname, "../../deploy/demo/loop.ts");
 
@@ -23,7 +23,7 @@ function row(out: string, phase: string): Row {
   return { offered: offered ?? 0, goodput: goodput ?? 0, p95: p95 ?? 0, refused: refused ?? 0 };
 }
 
-test("an overload is cut by what the policy measures, and latency recovers", async (t) => {
+test("the policy rejects the excess of an overload, and latency recovers", async (t) => {
   const shift = await freeShift(20_001);
   const flags = ["--policy-only", "--seconds", "16", "--shift", `${shift}`];
   const demo = child(t, process.execPath, [DEMO, ...flags]);
@@ -35,10 +35,10 @@ test("an overload is cut by what the policy measures, and latency recovers", asy
   const after = row(out, "after it");
   assert.ok(comes.offered > 2 * before.offered, out);
   assert.ok(comes.p95 > 300, `the service is slow without a policy that has seen it\n${out}`);
-  // 250 come, and 100 are all that the service can answer.
+  // 250 arrive each second, and the service can answer 100.
   assert.ok(stays.refused > 100, out);
   assert.ok(after.p95 < comes.p95 / 2, out);
   assert.ok(after.goodput > after.offered / 2, out);
-  assert.match(out, /Everything is stopped/);
+  assert.match(out, /All processes have been stopped/);
   assert.ok(await areFree(shift), "the ports are free again");
 });

@@ -1,10 +1,10 @@
-// The demo as `make demo` runs it, a short one, on ports that are free.
+// A short run of `make demo`, on free ports.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { child } from "../kit/child.ts";
-import { areFree, close, freeShift, listen } from "../kit/shift.ts";
+import { child } from "../kit/servers/child.ts";
+import { areFree, close, freeShift, listen } from "../kit/servers/shift.ts";
 
 const DEMO = join(import.meta.dirname, "../../deploy/demo/demo.ts");
 
@@ -18,48 +18,48 @@ function row(out: string, user: string): readonly number[] {
   return numbers.trim().split(/\s+/).map(Number);
 }
 
-test("the demo shows accepts and refusals live, sees its edit, and leaves nothing behind", async (t) => {
+test("the demo shows accepts and refusals, applies its edit, and stops every process", async (t) => {
   const shift = await freeShift();
   const demo = run(t, shift, 4);
   assert.equal(await demo.ended, 0, demo.out() + demo.err());
   const out = demo.out();
   assert.match(
     out,
-    /after 1 s[\s\S]*after 2 s[\s\S]*Edited per-user\.yaml[\s\S]*after 4 s[\s\S]*is stopped/,
+    /after 1 s[\s\S]*after 2 s[\s\S]*Edited per-user\.yaml[\s\S]*after 4 s[\s\S]*have been stopped/,
   );
   const [annSent = 0, annPassed = 0, , , , annOther = 0] = row(out, "ann");
-  // Other is what a machine too busy to answer in time made of it.
+  // A machine that is too busy to answer in time yields other statuses.
   assert.ok(annPassed > 0, out);
   assert.equal(annSent, annPassed + annOther, out);
   const [, carlPassed = 0, carlLimited = 0] = row(out, "carl");
   assert.ok(carlLimited > 0, out);
-  // Two seconds at one a second and a burst of five would be all, were the edit not seen.
+  // Without the edit, at most a burst of five and one request a second would pass.
   assert.ok(carlPassed > 5 + 4 + 1, out);
   const [, doraPassed = 0, , doraBusy = 0] = row(out, "dora");
   assert.ok(doraPassed > 0 && doraBusy > 0, out);
-  const [nobodySent = 0, , , , nobodyRefused = 0, nobodyOther = 0] = row(out, "nobody");
-  assert.ok(nobodyRefused > 0, out);
-  assert.equal(nobodySent, nobodyRefused + nobodyOther, out);
+  const [guestSent = 0, , , , guestRefused = 0, guestOther = 0] = row(out, "guest");
+  assert.ok(guestRefused > 0, out);
+  assert.equal(guestSent, guestRefused + guestOther, out);
   assert.ok(await areFree(shift), "the ports are free again");
 });
 
-test("an interrupted demo stops at once and leaves nothing behind", async (t) => {
+test("an interrupted demo stops at once, with every process", async (t) => {
   const shift = await freeShift();
   const demo = run(t, shift, 60);
   await demo.until("traffic", () => /after 1 s/.test(demo.out()));
   demo.kill("SIGINT");
   assert.equal(await demo.ended, 0, demo.out() + demo.err());
-  assert.match(demo.out(), /Everything is stopped/);
+  assert.match(demo.out(), /All processes have been stopped/);
   assert.ok(await areFree(shift), "the ports are free again");
 });
 
-test("a port that is taken is named, and how to go round it", async (t) => {
+test("the demo names a port that is in use, and how to avoid it", async (t) => {
   const shift = await freeShift();
   const taken = await listen(9000 + shift);
   t.after(() => taken && close(taken));
   const demo = run(t, shift, 4);
   assert.equal(await demo.ended, 1);
-  const said = `port ${9000 + shift}, which service needs, is taken`;
-  assert.ok(demo.err().includes(said), demo.err());
+  const message = `port ${9000 + shift}, which service needs, is in use`;
+  assert.ok(demo.err().includes(message), demo.err());
   assert.match(demo.err(), /--shift/);
 });

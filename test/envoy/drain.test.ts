@@ -1,24 +1,24 @@
-// Two agents behind one Envoy that refuses what it cannot ask about, restarted in turn under steady load:
-// nobody outside notices.
+// Two agents behind an Envoy that rejects requests when it gets no decision, restarted in turn under steady load:
+// no client notices.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AT, endpointOf } from "../kit/bootstrap.ts";
-import { startEnvoy, startService } from "../kit/envoy.ts";
-import { eventually } from "../kit/eventually.ts";
-import { http2 } from "../kit/http-client.ts";
-import { standaloneProcess } from "../kit/standalone.ts";
+import { http2 } from "../kit/clients/http.ts";
+import { AT, endpointOf } from "../kit/servers/bootstrap.ts";
+import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 import { POLICIES } from "./policies.ts";
 
-/** Each has an address of its own, so that nothing takes its port while it is away. */
+/** Each agent has a host address of its own, so that no other process takes its port during a restart. */
 const HOSTS = ["127.0.0.2", "127.0.0.3"];
 
-test("agents restarted in turn under load leave no request without a decision", async (t) => {
+test("every request gets a decision while agents are restarted in turn", async (t) => {
   const start = (address: string) =>
     standaloneProcess(t, {
       policies: POLICIES,
-      // How long a drain accepts is what it is by default.
+      // `server.drain.accept_for` keeps its default.
       env: {
         SVC_AGENT_SERVER_LISTENER_ADDR: address,
         SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "2s",
@@ -47,7 +47,7 @@ test("agents restarted in turn under load leave no request without a decision", 
       const path = count % 4 === 0 ? "/busy" : "/";
       const { status } = await ask({ path, headers: { "x-user": `user-${lane}` } });
       seen.set(status, (seen.get(status) ?? 0) + 1);
-      // A steady stream; the machine must have time to start an agent beside it.
+      // A steady pace that leaves the machine time to start an agent.
       await sleep(8);
     }
   });
@@ -60,7 +60,7 @@ test("agents restarted in turn under load leave no request without a decision", 
     assert.equal(await health(), false, `${address} was left before it went`);
     const again = await start(address);
     assert.equal(again.address, address);
-    await eventually(`${address} is asked again`, async () => (await health()) === true);
+    await until(`${address} is asked again`, async () => (await health()) === true);
   }
   load.on = false;
   await Promise.all(lanes);

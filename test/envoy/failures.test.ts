@@ -1,15 +1,15 @@
-// What a client sees when the agent cannot be asked, and when it says no: every case run against real Envoy
-// with `failure_mode_allow` off and on, and written down in docs/envoy-failures.md. RENEW=1 writes the page.
+// What clients of a real Envoy see when the agent rejects a request and when it cannot be asked, with
+// `failure_mode_allow` off and on. The result is docs/envoy-failures.md, which RENEW=1 writes.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { authzServer } from "../kit/authz.ts";
-import { AT, type Bootstrap } from "../kit/bootstrap.ts";
-import { startEnvoy, startService } from "../kit/envoy.ts";
-import { http1 } from "../kit/http-client.ts";
-import { standalone, standaloneProcess } from "../kit/standalone.ts";
+import { http1 } from "../kit/clients/http.ts";
+import { authzServer } from "../kit/servers/authz.ts";
+import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
+import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 import { POLICIES } from "./policies.ts";
 
 const PAGE = join(import.meta.dirname, "../../docs/envoy-failures.md");
@@ -18,22 +18,22 @@ const UNAVAILABLE = 14;
 interface Case {
   readonly name: string;
   readonly path?: string;
-  /** Starts what Envoy asks; gives its address. */
+  /** Starts the server that Envoy asks, and returns its address. */
   readonly agent: (test: TestContext) => Promise<Agent>;
   readonly edit?: (bootstrap: Bootstrap) => void;
-  /** Requests sent before the one that is written down. */
+  /** Number of requests sent before the one that is recorded. */
   readonly before?: number;
 }
 
 interface Agent {
   readonly address: string;
-  /** Called when Envoy is ready, just before the request that is written down. */
+  /** Called when Envoy is ready, just before the request that is recorded. */
   readonly spoil?: () => void;
 }
 
 const sluice = (test: TestContext) => standalone(test, { policies: POLICIES });
 
-/** An address at which an agent was once. */
+/** The address of an agent that has been killed. */
 async function absent(test: TestContext): Promise<Agent> {
   const { address, child } = await standaloneProcess(test, { policies: POLICIES });
   child.kill("SIGKILL");
@@ -41,25 +41,25 @@ async function absent(test: TestContext): Promise<Agent> {
   return { address };
 }
 
-/** CheckResponse { status: { code } } and nothing beside it. */
+/** A CheckResponse with `status.code` and no other field. */
 const INSIDE = Uint8Array.of((1 << 3) | 2, 2, 1 << 3, UNAVAILABLE);
 
 const CASES: readonly Case[] = [
   { name: "accepted", agent: sluice },
   {
-    name: "refused by a rate limiter (429)",
+    name: "rejected by a rate limiter (429)",
     path: "/limited/page",
     before: 2,
     agent: sluice,
   },
-  { name: "refused by a sampler (403, the default)", path: "/shut", agent: sluice },
+  { name: "rejected by a sampler (403, the default)", path: "/shut", agent: sluice },
   {
-    name: "refused by a sampler with `denied_response_status_code: ServiceUnavailable`",
+    name: "rejected by a sampler with `denied_response_status_code: ServiceUnavailable`",
     path: "/busy",
     agent: sluice,
   },
   {
-    name: "nobody listens at the agent's address",
+    name: "no process listens at the agent's address",
     agent: absent,
   },
   {
@@ -69,14 +69,14 @@ const CASES: readonly Case[] = [
     agent: absent,
   },
   {
-    name: "the agent goes away while the request waits",
+    name: "the agent is killed while the request waits",
     agent: async (test) => {
       const { address, child } = await standaloneProcess(test, { policies: POLICIES });
       return {
         address,
         spoil() {
           child.kill("SIGSTOP");
-          // Long enough for the request to be under way, well before the health check's patience ends.
+          // Long enough for the request to be in flight, and well before the health check times out.
           setTimeout(() => child.kill("SIGKILL"), 300);
         },
       };
@@ -97,7 +97,7 @@ const CASES: readonly Case[] = [
     }),
   },
   {
-    name: "a reply with status UNAVAILABLE inside and no HTTP status",
+    name: "the reply has status UNAVAILABLE inside and no HTTP status",
     agent: async (test) => ({ address: await authzServer(test, INSIDE) }),
   },
   {
@@ -115,7 +115,7 @@ interface Seen {
   readonly details: string;
 }
 
-/** Headers of every reply, which tell nothing here. */
+/** Headers that every reply has. They are left out of the page. */
 const ORDINARY = new Set([
   ...["date", "server", "connection", "keep-alive", "content-length", "content-type"],
   ...["transfer-encoding", "x-envoy-upstream-service-time"],
@@ -141,7 +141,7 @@ async function run(
       bootstrap.set([...AT.extAuthz, "failure_mode_allow"], allow);
       bootstrap.set([...AT.extAuthz, "failure_mode_allow_header_add"], true);
       bootstrap.set([...AT.logFields, "id"], "%REQ(X-TEST-ID)%");
-      // Only where it is the point: a busy machine must not look like an agent that is late.
+      // Cases about this timeout set it themselves; elsewhere a busy machine must not look like a late agent.
       bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s");
       edit?.(bootstrap);
     },
@@ -157,7 +157,7 @@ async function run(
   const reached = answer.status === 200;
   return {
     status: answer.status,
-    // How many seconds depends on how long the test took so far.
+    // The number of seconds depends on how long the test has taken so far.
     headers: shown.map(([name, value]) => `${name}: ${name === "retry-after" ? "N" : value}`),
     body: reached ? reachedBy(answer.body) : answer.body,
     flags: String(entry["flags"]),
@@ -165,7 +165,7 @@ async function run(
   };
 }
 
-/** What the service was told about a request that passed. */
+/** The header by which Envoy tells the service that the request passed without a decision. */
 function reachedBy(body: string): string {
   const { headers }: { headers: Record<string, string> } = JSON.parse(body);
   const marked = headers["x-envoy-auth-failure-mode-allowed"];
@@ -173,33 +173,35 @@ function reachedBy(body: string): string {
 }
 
 function cell({ status, headers, body, flags, details }: Seen): string {
-  const told = [`**${status}**`, ...headers.map((header) => `\`${header}\``)];
-  if (status !== 200) told.push(body === "" ? "empty body" : `body \`${body}\``);
-  else told.push("from the service", ...(body === "" ? [] : [`which sees \`${body}\``]));
+  const parts = [`**${status}**`, ...headers.map((header) => `\`${header}\``)];
+  if (status !== 200) parts.push(body === "" ? "empty body" : `body \`${body}\``);
+  else parts.push("from the service", ...(body === "" ? [] : [`which sees \`${body}\``]));
   const log = `${flags === "-" ? "no flags" : flags}, \`${details}\``;
-  return `${told.join(", ")} (log: ${log})`;
+  return `${parts.join(", ")} (log: ${log})`;
 }
 
 function page(rows: readonly (readonly [Case, Seen, Seen])[]): string {
   const lines = rows.map(([{ name }, off, on]) => `| ${name} | ${cell(off)} | ${cell(on)} |`);
-  return `# What a client sees when Envoy asks and gets no yes
+  return `# What clients of Envoy see when a check does not accept
 
-Every row was run against real Envoy with \`deploy/envoy/sidecar.yaml\`, once with \`failure_mode_allow: false\`
-and once with \`true\` (and \`failure_mode_allow_header_add: true\`). \`make test\` runs them again and compares;
-\`RENEW=1 node --test test/envoy/failures.test.ts\` writes this page.
+Envoy asks Sluice about each request and acts on the answer. This page lists what its clients see when Sluice rejects a request, and when
+Envoy gets no decision. In the second case \`failure_mode_allow\` decides whether Envoy lets the request through.
+
+Every row was run against a real Envoy with \`deploy/envoy/sidecar.yaml\`, once with \`failure_mode_allow: false\` and once with
+\`true\` (and \`failure_mode_allow_header_add: true\`). \`make test\` runs them again and compares; \`RENEW=1 node --test test/envoy/failures.test.ts\` writes this page.
 
 | What happens | \`failure_mode_allow: false\` | \`failure_mode_allow: true\` |
 | --- | --- | --- |
 ${lines.join("\n")}
 
-N is a whole number of seconds. In the access log, \`ext_authz_denied\` is a decision and \`ext_authz_error\`
-is none; both carry the flag UAEX. A decision is the same whatever \`failure_mode_allow\` says: Sluice's
-refusals hold the status UNAVAILABLE inside a reply, and a reply is a decision. Without a decision Envoy
-refuses with its \`status_on_error\`, 403 unless set; set it where clients must tell an outage from a refusal.
+N is a whole number of seconds. In the access log, \`ext_authz_denied\` means that Sluice rejected the request, and \`ext_authz_error\`
+that Envoy got no decision; both have the flag UAEX. A rejection is final whatever \`failure_mode_allow\` says: it is a reply with the
+status UNAVAILABLE inside, and every reply is a decision. Without a decision Envoy rejects the request with \`status_on_error\`, by
+default 403. Set it to another status so that clients can tell an outage from a rejection.
 `;
 }
 
-test("what a client sees is what docs/envoy-failures.md says", async (t) => {
+test("docs/envoy-failures.md says what clients see", async (t) => {
   const service = await startService(t);
   const rows: (readonly [Case, Seen, Seen])[] = [];
   for (const each of CASES) {

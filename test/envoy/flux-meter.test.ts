@@ -1,18 +1,18 @@
-// Requests through real Envoy are measured: its access log comes back to the agent and fills the histogram
-// that a policy defined, and frees concurrency slots.
+// A real Envoy sends its access log to the agent, which fills the histogram of a policy's flux meter and frees
+// concurrency slots.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AT } from "../kit/bootstrap.ts";
-import { startEnvoy } from "../kit/envoy.ts";
+import { http1 } from "../kit/clients/http.ts";
 import { folderOf } from "../kit/folder.ts";
-import { http1 } from "../kit/http-client.ts";
-import { until } from "../kit/port.ts";
-import { scraped } from "../kit/scrape.ts";
-import { standalone } from "../kit/standalone.ts";
+import { AT } from "../kit/servers/bootstrap.ts";
+import { startEnvoy } from "../kit/servers/envoy.ts";
+import { scraped } from "../kit/sluice/scrape.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 
 const POLICY = `
 circuit:
@@ -41,7 +41,7 @@ resources:
         selectors: [{ control_point: ingress }]
 `;
 
-/** Takes the time that the query asks for, `?ms=50`. */
+/** A service that answers after the time in the query: `?ms=50`. */
 async function slowService(t: TestContext): Promise<number> {
   const server = createServer(({ url = "" }, response) => {
     const { searchParams } = new URL(url, "http://service");
@@ -57,7 +57,7 @@ async function slowService(t: TestContext): Promise<number> {
   return address !== null && typeof address === "object" ? address.port : 0;
 }
 
-/** Sum of the series of this name that carry the labels, out of the page that Prometheus would read. */
+/** Sum of the series of this name with these labels on the `/metrics` page. */
 async function read(
   address: string,
   name: string,
@@ -108,7 +108,7 @@ for (const kind of ["tcp", "unix"] as const) {
     assert.deepEqual(await buckets(), [0, 1, 2, 2]);
     assert.equal(await measured({ http_status_code: "500", flow_status: "Error" }), 1);
 
-    // The service was never asked: there is no time to count.
+    // The request never reached the service, so there is no duration to count.
     assert.equal((await ask({ path: "/shut" })).status, 429);
     const refused = { decision_type: "DECISION_TYPE_REJECTED", http_status_code: "429" };
     await until(
@@ -117,7 +117,7 @@ for (const kind of ["tcp", "unix"] as const) {
     );
     assert.equal(await measured(), 3);
 
-    // Without the log the slot would be held for ten minutes.
+    // Without the access log the slot would be held for ten minutes.
     assert.equal((await ask({ path: "/one-at-a-time?ms=60" })).status, 200);
     await becomes(4);
     assert.equal((await ask({ path: "/one-at-a-time?ms=60" })).status, 200);

@@ -1,16 +1,16 @@
-// Many users, and policies edited under load, through real Envoy. What passed is counted at the client and
-// held against what buckets may give.
+// Many users, and policies edited under load, through a real Envoy. The client counts the requests that pass and
+// compares the number with what token buckets may grant.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AT } from "../kit/bootstrap.ts";
-import { startEnvoy, startService } from "../kit/envoy.ts";
-import { eventually } from "../kit/eventually.ts";
-import { type Client, http2 } from "../kit/http-client.ts";
-import { standaloneProcess } from "../kit/standalone.ts";
+import { type Client, http2 } from "../kit/clients/http.ts";
+import { AT } from "../kit/servers/bootstrap.ts";
+import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 
 const perUser = (capacity: number, fill: number) => `
 circuit:
@@ -36,13 +36,13 @@ async function house(test: TestContext, policy: string): Promise<House> {
   const envoy = await startEnvoy(test, {
     agent: sluice.address,
     service: await startService(test),
-    // Here it is counted what passes, not how quickly on a machine that does all of this at once.
+    // These tests count requests. They do not measure latency on a machine that runs everything at once.
     edit: (bootstrap) => bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s"),
   });
   return { client: http2(test, envoy.url), policies: sluice.policies };
 }
 
-/** Runs `work` for each, so many at once. */
+/** Runs `work` for each item, with a limited number at once. */
 async function each<T>(items: Iterable<T>, atOnce: number, work: (item: T) => Promise<void>) {
   const rest = items[Symbol.iterator]();
   const lane = async () => {
@@ -53,7 +53,7 @@ async function each<T>(items: Iterable<T>, atOnce: number, work: (item: T) => Pr
 
 test("10 000 users have 10 000 buckets", async (t) => {
   const USERS = 10_000;
-  // Slow enough that no bucket gives a second token within this test.
+  // So slow that no bucket grants a second token within this test.
   const { client } = await house(t, perUser(1, 0.0001));
   const round = async () => {
     const seen = new Map<number, number>();
@@ -67,7 +67,7 @@ test("10 000 users have 10 000 buckets", async (t) => {
   assert.deepEqual(await round(), { 429: USERS });
 });
 
-test("every user's sixth request in one breath is refused, whatever others do", async (t) => {
+test("the sixth request of each user in a burst is refused, whatever other users do", async (t) => {
   const { client } = await house(t, perUser(5, 0.0001));
   const statuses = new Map<number, number[]>();
   const users = Array.from({ length: 100 }, (_, user) => user);
@@ -81,7 +81,7 @@ test("every user's sixth request in one breath is refused, whatever others do", 
   }
 });
 
-test("an edit under load is live within a second, and nothing passes above capacity and refill", async (t) => {
+test("an edit under load is in force within a second, and never more passes than capacity and refill allow", async (t) => {
   const CAPACITY = 20;
   const NO_FILL = 0.0001;
   const FILL = 50;
@@ -106,12 +106,12 @@ test("an edit under load is live within a second, and nothing passes above capac
   const since = (from: number, to = Number.POSITIVE_INFINITY) =>
     passed.filter((at) => at > from && at <= to).length;
 
-  await eventually("the bucket is empty", async () => since(0) === CAPACITY);
+  await until("the bucket is empty", async () => since(0) === CAPACITY);
   await sleep(200);
   assert.equal(since(0), CAPACITY, "no more than the capacity");
 
   const opened = edit(FILL);
-  await eventually("the first request passes again", async () => since(opened) > 0, 1_000);
+  await until("the first request passes again", async () => since(opened) > 0, 1_000);
   await sleep(1_000);
   const closed = edit(NO_FILL);
   await sleep(1_000);

@@ -1,5 +1,4 @@
-// The policies that requests through Envoy meet in these tests: one path for each kind of answer, and
-// classifiers for each place that a label can come from.
+// Policies for the tests with Envoy: a path for each kind of answer, and a classifier for each source of a label.
 
 import type { Files } from "../kit/folder.ts";
 

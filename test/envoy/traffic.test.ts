@@ -1,21 +1,27 @@
-// Real Envoy on the bootstraps that people copy, in front of the demo's service: what clients and the
-// service see of every kind of answer, and what the agent learns from a request.
+// A real Envoy with the bootstraps of deploy/envoy, in front of the demo's service: what clients and the service see
+// for every kind of answer, and which labels the agent reads from a request.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { RejectReason } from "#flow/flow.ts";
-import { decode } from "#wire/messages.ts";
-import { AT, type Bootstrap } from "../kit/bootstrap.ts";
-import { type LogEntry, startEnvoy, startService } from "../kit/envoy.ts";
+import { decode } from "#wire/protobuf/messages.ts";
+import {
+  type Client,
+  type ClientReply,
+  http1,
+  http2,
+  type RequestOptions,
+} from "../kit/clients/http.ts";
 import { folderOf } from "../kit/folder.ts";
-import { type Answer, type Asked, type Client, http1, http2 } from "../kit/http-client.ts";
-import { standalone } from "../kit/standalone.ts";
+import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
+import { type LogEntry, startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
 import { POLICIES } from "./policies.ts";
 
 const CHECK_RESPONSE = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:aperture.check_response)%";
 
-/** A filter behind ext_authz that shows the service what it finds in the metadata. */
+/** A filter behind ext_authz that copies the metadata into a header for the service. */
 const NEXT_FILTER = {
   name: "envoy.filters.http.header_mutation",
   typed_config: {
@@ -29,16 +35,18 @@ const NEXT_FILTER = {
 function edit(bootstrap: Bootstrap): void {
   bootstrap.insert(AT.filters, 1, NEXT_FILTER);
   bootstrap.set([...AT.logFields, "id"], "%REQ(X-TEST-ID)%");
-  // A machine that is busy with other tests must not look like an agent that is away.
+  // A machine that is busy with other tests must not look like an unreachable agent.
   bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "5s");
 }
 
 interface House {
   readonly address: string;
   readonly clients: ReadonlyMap<string, Client>;
-  /** Asks, and gives what the service saw where it was reached. */
-  readonly ask: (asked: Asked) => Promise<Answer & { readonly seen: Seen | undefined }>;
-  /** The decision about the request, out of the access log. */
+  /** Sends a request, and returns the reply with what reached the service. */
+  readonly ask: (
+    asked: RequestOptions,
+  ) => Promise<ClientReply & { readonly seen: Seen | undefined }>;
+  /** The decision about the request, from the access log. */
   readonly decision: (id: string) => Promise<Decision>;
   readonly logged: (id: string) => Promise<LogEntry>;
 }
@@ -146,7 +154,11 @@ for (const kind of ["tcp", "unix"] as const) {
         });
         const baggage = String(seen?.headers["baggage"]).split(",");
         assert.deepEqual(baggage.sort(), [
-          ...["endpoint=orders", "other=1;x", "plan=gold", "subject=user-7", "tenant=acme-corp"],
+          "endpoint=orders",
+          "other=1;x",
+          "plan=gold",
+          "subject=user-7",
+          "tenant=acme-corp",
         ]);
         const { telemetryFlowLabels: labels, flowLabelKeys } = await decision(id);
         const { endpoint, tenant, plan, subject, hidden, other } = labels;
@@ -193,7 +205,7 @@ for (const kind of ["tcp", "unix"] as const) {
   });
 }
 
-test("headers as they are: encode_raw_headers", async (t) => {
+test("headers as raw values: encode_raw_headers", async (t) => {
   const { ask, decision } = await house(t, "tcp", true);
   const keyOf = async (id: string, user: string | readonly string[]) => {
     const headers = { "x-test-id": id, "x-user": user, "x-tenant": id };
@@ -209,13 +221,16 @@ test("headers as they are: encode_raw_headers", async (t) => {
   assert.equal(await keyOf("utf-8", "caf\xc3\xa9"), `${label}:caf\xe9`);
 });
 
-async function statuses(count: number, ask: () => Promise<Answer>): Promise<readonly number[]> {
+async function statuses(
+  count: number,
+  ask: () => Promise<ClientReply>,
+): Promise<readonly number[]> {
   const seen: number[] = [];
   while (seen.length < count) seen.push((await ask()).status);
   return seen;
 }
 
-/** A token that nobody signed: classifiers read, they do not vouch. */
+/** An unsigned token: classifiers read tokens and do not verify them. */
 function unsigned(claims: object): string {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   return `${part({ alg: "none" })}.${part(claims)}.`;

@@ -1,39 +1,46 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { seededChance } from "#base/chance.ts";
-import { judge, STAGES } from "#flow/check.ts";
+import { judge } from "#flow/check.ts";
 import { type Decision, type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
-import type { Limiter } from "#flow/limit.ts";
-import type { Lane, Plan, Point } from "#flow/plan.ts";
+import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
+import type { Limiter } from "#flow/plan/stage-member.ts";
+import { STAGES } from "#flow/stages.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { flowOf, listening, scripted } from "../kit/flow.ts";
+import {
+  consumedBy,
+  flowOf,
+  planOfSteps,
+  recordingObserver,
+  scripted,
+  stepOf,
+} from "../kit/sluice/flow.ts";
 
-function planOf(...limiters: readonly Limiter[]): Plan {
-  const lane: Lane = {
-    classifiers: [],
-    meters: [],
-    limiters: STAGES.map(({ limiters: kinds }) =>
-      limiters
-        .filter(({ component }) => kinds.includes(component.kind))
-        .map((item) => ({ item, matches: undefined })),
+/** A plan that asks these limiters of every flow, each at the stage of its kind. */
+function planOf(...limiters: readonly Limiter[]) {
+  return planOfSteps(
+    STAGES.map((stage) =>
+      stepOf(stage, {
+        limiters: limiters.filter(
+          ({ component }) => LIMITER_KINDS.rows[component.kind].stage === stage,
+        ),
+      }),
     ),
-  };
-  const point: Point = { keys: [], rules: [], limiters, lane: () => lane };
-  return { point: () => point, points: new Map() };
+  );
 }
 
-function world() {
-  return { clock: fakeClock(), chance: seededChance(1), observer: listening() };
+function contextOf() {
+  return { clock: fakeClock(), chance: seededChance(1), observer: recordingObserver() };
 }
 
 function decided(verdict: Verdict | Pending<Verdict>): Verdict {
-  assert.ok(!(verdict instanceof Pending), "a verdict that is there, not one to wait for");
+  assert.ok(!(verdict instanceof Pending), "the verdict is not pending");
   return verdict;
 }
 
 describe("judging a flow", () => {
-  it("accepts what no rule speaks about", () => {
-    const verdict = decided(judge(planOf(), flowOf(), world()));
+  it("accepts a flow that no rule applies to", () => {
+    const verdict = decided(judge(planOf(), flowOf(), contextOf()));
     assert.equal(verdict.accepted, true);
     assert.equal(verdict.reason, RejectReason.none);
     assert.deepEqual(verdict.decisions, []);
@@ -46,9 +53,9 @@ describe("judging a flow", () => {
     { kind: "concurrency_limiter", reason: RejectReason.rateLimited, status: 429 },
   ] as const;
   for (const { kind, reason, status } of refusals) {
-    it(`says why a ${kind} refused`, () => {
+    it(`reports why a ${kind} refused`, () => {
       const limiter = scripted(kind, "root.0", { outcome: "refused", dropped: true });
-      const verdict = decided(judge(planOf(limiter), flowOf(), world()));
+      const verdict = decided(judge(planOf(limiter), flowOf(), contextOf()));
       assert.deepEqual(
         [verdict.accepted, verdict.reason, verdict.deniedStatus],
         [false, reason, status],
@@ -56,33 +63,33 @@ describe("judging a flow", () => {
     });
   }
 
-  it("asks no stage after one that refused", () => {
+  it("skips the stages after one that refused", () => {
     const sampler = scripted("sampler", "root.0", { outcome: "refused", dropped: true });
     const limiter = scripted("rate_limiter", "root.1");
-    decided(judge(planOf(sampler, limiter), flowOf(), world()));
+    decided(judge(planOf(sampler, limiter), flowOf(), contextOf()));
     assert.equal(limiter.taken, 0);
   });
 
-  it("asks all limiters of a stage, also after one refused", () => {
+  it("asks all limiters of a stage even after one refused", () => {
     const first = scripted("rate_limiter", "root.0", { outcome: "refused", dropped: true });
     const second = scripted("concurrency_limiter", "root.1");
-    const { decisions } = decided(judge(planOf(first, second), flowOf(), world()));
+    const { decisions } = decided(judge(planOf(first, second), flowOf(), contextOf()));
     assert.deepEqual(
       decisions.map(({ component }) => component.componentId),
       ["root.0", "root.1"],
     );
   });
 
-  it("gives back what every stage took when a later one refuses, before it answers", () => {
+  it("gives back what earlier stages took when a later one refuses, before it answers", () => {
     const ramp = scripted("ramp_sampler", "root.0");
     const granted = scripted("rate_limiter", "root.1");
     const refuses = scripted("rate_limiter", "root.2", { outcome: "refused", dropped: true });
-    const verdict = decided(judge(planOf(ramp, granted, refuses), flowOf(), world()));
+    const verdict = decided(judge(planOf(ramp, granted, refuses), flowOf(), contextOf()));
     assert.equal(ramp.undone.length, 1);
     assert.equal(granted.undone.length, 1);
     assert.equal(refuses.undone.length, 0);
     assert.deepEqual(
-      verdict.decisions.map(({ consumed, grant }) => [consumed, grant]),
+      verdict.decisions.map((decision) => [consumedBy(decision), decision.grantId]),
       [
         [0, undefined],
         [0, undefined],
@@ -93,12 +100,12 @@ describe("judging a flow", () => {
 
   it("keeps what it took when it accepts", () => {
     const limiter = scripted("rate_limiter", "root.0");
-    const verdict = decided(judge(planOf(limiter), flowOf(), world()));
+    const verdict = decided(judge(planOf(limiter), flowOf(), contextOf()));
     assert.equal(limiter.undone.length, 0);
-    assert.equal(verdict.decisions[0]?.consumed, 1);
+    assert.equal(consumedBy(verdict.decisions[0]), 1);
   });
 
-  it("reports the code of the first refuser and the longest wait of all", () => {
+  it("reports the status of the first limiter that refused and the longest wait of all", () => {
     const code = { deniedStatus: 418 };
     const refused = { outcome: "refused", dropped: true } as const;
     const verdict = decided(
@@ -107,25 +114,26 @@ describe("judging a flow", () => {
           scripted("rate_limiter", "root.0", { waitMs: 9_000 }),
           scripted("rate_limiter", "root.1", { ...refused, waitMs: 20 }, code),
           scripted("rate_limiter", "root.2", { ...refused, waitMs: 300 }, { deniedStatus: 503 }),
+          scripted("rate_limiter", "root.3", { ...refused, waitMs: 40 }),
         ),
         flowOf(),
-        world(),
+        contextOf(),
       ),
     );
     assert.deepEqual([verdict.deniedStatus, verdict.waitMs], [418, 300]);
   });
 
-  it("tells the observer once", () => {
-    const at = world();
+  it("notifies the observer once", () => {
+    const at = contextOf();
     const verdict = judge(planOf(scripted("rate_limiter", "root.0")), flowOf(), at);
     assert.deepEqual(at.observer.verdicts, [verdict]);
   });
 });
 
 describe("ramp mode", () => {
-  it("is refused where no ramp sampler matches, and asks nobody", () => {
+  it("refuses where no ramp sampler matches, and asks no limiter", () => {
     const limiter = scripted("rate_limiter", "root.0");
-    const verdict = decided(judge(planOf(limiter), flowOf({ rampMode: true }), world()));
+    const verdict = decided(judge(planOf(limiter), flowOf({ rampMode: true }), contextOf()));
     assert.deepEqual(
       [verdict.accepted, verdict.reason, verdict.deniedStatus],
       [false, RejectReason.noMatchingRamp, 0],
@@ -133,28 +141,28 @@ describe("ramp mode", () => {
     assert.equal(limiter.taken, 0);
   });
 
-  it("passes where a ramp sampler accepts", () => {
+  it("lets a flow pass where a ramp sampler accepts", () => {
     const plan = planOf(scripted("ramp_sampler", "root.0"));
-    assert.equal(decided(judge(plan, flowOf({ rampMode: true }), world())).accepted, true);
+    assert.equal(decided(judge(plan, flowOf({ rampMode: true }), contextOf())).accepted, true);
   });
 });
 
 describe("undecided", () => {
   const cannot = { outcome: "undecided", dropped: false } as const;
   for (const mode of ["open", "closed", "local", "last_known"] as const) {
-    it(`is answered by the failure mode ${mode}, which the decision names`, () => {
-      const at = world();
+    it(`is resolved by the failure mode ${mode}, which the decision names`, () => {
+      const at = contextOf();
       const limiter = scripted("rate_limiter", "root.0", cannot, { onFailure: mode });
       const verdict = decided(judge(planOf(limiter), flowOf(), at));
       assert.equal(verdict.accepted, mode === "open");
       assert.equal(verdict.decisions[0]?.failure, mode);
-      assert.deepEqual(at.observer.oddities, ["undecided"]);
+      assert.deepEqual(at.observer.anomalies, ["undecided"]);
     });
   }
 
   for (const mode of ["local", "last_known"] as const) {
-    it(`stands as a limiter that could answer by ${mode} answered it`, () => {
-      const at = world();
+    it(`keeps the answer of a limiter that resolved it by ${mode} itself`, () => {
+      const at = contextOf();
       const limiter = scripted(
         "rate_limiter",
         "root.0",
@@ -162,12 +170,12 @@ describe("undecided", () => {
         { onFailure: mode },
       );
       assert.equal(decided(judge(planOf(limiter), flowOf(), at)).accepted, true);
-      assert.deepEqual(at.observer.oddities, [], "counted where it was resolved");
+      assert.deepEqual(at.observer.anomalies, [], "counted where it was resolved");
     });
   }
 });
 
-describe("a check that breaks", () => {
+describe("a check in which something throws", () => {
   const broken = () => {
     throw new Error("broken");
   };
@@ -175,20 +183,20 @@ describe("a check that breaks", () => {
   it("gives back what was taken before", () => {
     const granted = scripted("rate_limiter", "root.0");
     const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
-    assert.throws(() => judge(planOf(granted, breaks), flowOf(), world()), /broken/);
+    assert.throws(() => judge(planOf(granted, breaks), flowOf(), contextOf()), /broken/);
     assert.equal(granted.undone.length, 1);
   });
 
-  it("also takes back what a sister that waits is granted later", () => {
+  it("gives back what a pending limiter of the same stage is granted later", () => {
     const waits = scripted("rate_limiter", "root.0", "deaf");
     const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
-    assert.throws(() => judge(planOf(waits, breaks), flowOf(), world()), /broken/);
+    assert.throws(() => judge(planOf(waits, breaks), flowOf(), contextOf()), /broken/);
     waits.answer({});
     assert.equal(waits.undone.length, 1);
   });
 
-  it("fails the caller that waits instead of leaving it hanging", () => {
-    const at = world();
+  it("fails the pending verdict instead of leaving it open", () => {
+    const at = contextOf();
     const slow = scripted("sampler", "root.0", "wait");
     const breaks = { ...scripted("rate_limiter", "root.1"), take: broken };
     const pending = judge(planOf(slow, breaks), flowOf(), at);
@@ -206,8 +214,8 @@ describe("a check that breaks", () => {
     assert.equal(at.clock.alarms, 0);
   });
 
-  it("fails when an engine does", () => {
-    const at = world();
+  it("fails when an engine fails", () => {
+    const at = contextOf();
     const granted = scripted("rate_limiter", "root.0");
     const engine = new Pending<Decision>();
     const breaks = { ...scripted("rate_limiter", "root.1"), take: () => engine };
@@ -229,7 +237,7 @@ describe("a check that breaks", () => {
 
 describe("a check that waits", () => {
   function start(flow: Partial<Flow>, ...limiters: readonly Limiter[]) {
-    const at = world();
+    const at = contextOf();
     const pending = judge(planOf(...limiters), flowOf(flow), at);
     assert.ok(pending instanceof Pending);
     let verdict: Verdict | undefined;
@@ -245,7 +253,7 @@ describe("a check that waits", () => {
     return { at, pending, verdict: () => verdict, broken: () => broken };
   }
 
-  it("goes on with the next stages when the answer comes, in component order", () => {
+  it("continues with the next stages when the answer comes, in component order", () => {
     const slow = scripted("sampler", "root.0", "wait");
     const other = scripted("sampler", "root.1");
     const next = scripted("rate_limiter", "root.2");
@@ -272,7 +280,7 @@ describe("a check that waits", () => {
     assert.equal(sampler.undone.length, 1);
   });
 
-  it("is answered 10 ms before the caller's deadline by the failure mode", () => {
+  it("is resolved by the failure mode 10 ms before the caller's deadline", () => {
     const limiter = scripted("rate_limiter", "root.0", "wait");
     const check = start({ deadline: 1_000_000 + 250 }, limiter);
     check.at.clock.advance(239);
@@ -280,10 +288,10 @@ describe("a check that waits", () => {
     check.at.clock.advance(1);
     assert.equal(check.verdict()?.accepted, false);
     assert.equal(check.verdict()?.decisions[0]?.failure, "closed");
-    assert.ok(check.at.observer.oddities.includes("late"));
+    assert.ok(check.at.observer.anomalies.includes("late"));
   });
 
-  it("ends after ten seconds when the caller named no deadline", () => {
+  it("ends after ten seconds when the caller set no deadline", () => {
     const check = start({}, scripted("rate_limiter", "root.0", "wait"));
     check.at.clock.advance(9_999);
     assert.equal(check.verdict(), undefined);
@@ -300,10 +308,10 @@ describe("a check that waits", () => {
     assert.equal(granted.undone.length, 1);
     slow.answer({});
     assert.equal(check.at.observer.verdicts.length, 0, "a caller that left was not refused");
-    assert.deepEqual(check.at.observer.oddities.at(-1), "abandoned");
+    assert.deepEqual(check.at.observer.anomalies.at(-1), "abandoned");
   });
 
-  it("does not hang on an engine that settles nothing when told to give up, and keeps none of its late grants", () => {
+  it("does not hang on an engine that ignores cancellation, and gives its late grants back", () => {
     const granted = scripted("rate_limiter", "root.0");
     const deaf = scripted("rate_limiter", "root.1", "deaf");
     const check = start({ deadline: 1_000_000 + 100 }, granted, deaf);
@@ -311,10 +319,10 @@ describe("a check that waits", () => {
     assert.equal(check.verdict()?.accepted, false);
     assert.equal(granted.undone.length, 1);
     deaf.answer({});
-    assert.equal(deaf.undone.length, 1, "what came too late went back");
+    assert.equal(deaf.undone.length, 1, "the late grant is given back");
   });
 
-  it("is refused when the caller goes away at a later stage, whatever the failure mode says", () => {
+  it("is refused when the caller goes away at a later stage, whatever the failure mode", () => {
     const sampler = scripted("sampler", "root.0", "wait");
     const limiter = scripted("rate_limiter", "root.1", "wait", { onFailure: "open" });
     const check = start({}, sampler, limiter);

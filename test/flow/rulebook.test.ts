@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Pending, type Verdict } from "#flow/flow.ts";
-import { mindOf } from "#flow/mind.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type {
   ConcurrencyLimiterRule,
@@ -15,7 +15,7 @@ import type {
   SelectorRule,
 } from "#flow/rules.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { flowOf, listening } from "../kit/flow.ts";
+import { flowOf, recordingObserver } from "../kit/sluice/flow.ts";
 
 const here: SelectorRule = {
   controlPoint: "here",
@@ -85,16 +85,16 @@ function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbe
 
 function agent() {
   const clock = fakeClock();
-  const observer = listening();
+  const observer = recordingObserver();
   const world = { clock, chance: seededChance(5), observer, maxKeys: 10_000 };
   const book = new Rulebook("default", world);
-  const mind = mindOf(book, world);
+  const controller = createFlowController(book, world);
   const keyOf = (rule: Rule) =>
     "componentId" in rule ? `${rule.kind}/${rule.policyName}/${rule.componentId}` : rule.kind;
   return {
     book,
     clock,
-    mind,
+    controller,
     /** Takes rules with their numbers in as one batch. */
     take(...given: readonly (readonly [LimiterRule, number?, number?])[]) {
       return book.apply({
@@ -117,7 +117,7 @@ function agent() {
         numbers: new Map(given.map((rule) => [keyOf(rule), undefined])),
       }),
     ask(user = "ann", point = "here"): Verdict {
-      const verdict = mind.judge(flowOf({ controlPoint: point, claims: { user } }));
+      const verdict = controller.judge(flowOf({ controlPoint: point, claims: { user } }));
       assert.ok(!(verdict instanceof Pending));
       return verdict;
     },
@@ -130,7 +130,7 @@ function agent() {
 }
 
 describe("state across changes of a policy", () => {
-  it("buckets stay when the policy is edited elsewhere", () => {
+  it("buckets survive an edit elsewhere in the policy", () => {
     const a = agent();
     a.take([rate("root.0"), 5]);
     assert.equal(a.passes(3), 3);
@@ -149,13 +149,16 @@ describe("state across changes of a policy", () => {
     assert.equal(a.passes(10), 0);
   });
 
-  it("twins keep their places in order of component id, root.2 before root.10", () => {
+  it("components with equal meaning keep their state in order of component id, root.2 before root.10", () => {
     const a = agent();
     a.take([rate("root.10"), 3], [rate("root.2"), 7]);
     assert.equal(a.passes(3), 3);
     const left = a
       .ask("ann")
-      .decisions.map(({ component, remaining }) => [component.componentId, remaining]);
+      .decisions.map(({ component, detail }) => [
+        component.componentId,
+        "remaining" in detail && detail.remaining,
+      ]);
     assert.deepEqual(left, [
       ["root.2", 3],
       ["root.10", 0],
@@ -164,7 +167,7 @@ describe("state across changes of a policy", () => {
     assert.equal(a.passes(1), 0);
   });
 
-  it("twins are paired by component id, not by when they came", () => {
+  it("components with equal meaning are paired by component id, not by arrival", () => {
     const a = agent();
     a.take([rate("root.10"), 3], [rate("root.2"), 7]);
     assert.equal(a.passes(2), 2);
@@ -185,14 +188,17 @@ describe("state across changes of a policy", () => {
     });
     const left = a
       .ask()
-      .decisions.map(({ component, remaining }) => [component.componentId, remaining]);
+      .decisions.map(({ component, detail }) => [
+        component.componentId,
+        "remaining" in detail && detail.remaining,
+      ]);
     assert.deepEqual(left, [
       ["root.10", 4],
       ["root.11", 0],
     ]);
   });
 
-  it("a bucket that means something else now starts anew", () => {
+  it("a bucket whose meaning changed starts full", () => {
     const a = agent();
     a.take([rate("root.0"), 5]);
     assert.equal(a.passes(5), 5);
@@ -200,31 +206,44 @@ describe("state across changes of a policy", () => {
     assert.equal(a.passes(10), 5);
   });
 
-  it("control points whose rules stayed are taken over as they are", () => {
+  it("control points whose rules did not change keep their compiled plan", () => {
     const a = agent();
     const other = rate("root.1", { selectors: [{ ...here, controlPoint: "there" }] });
     a.take([rate("root.0"), 5], [other, 5]);
     const before = a.book.plan;
     a.take([rate("root.0", { policyHash: "h2" }), 5]);
-    assert.equal(a.book.plan.point("there"), before.point("there"));
-    assert.notEqual(a.book.plan.point("here"), before.point("here"));
+    assert.equal(a.book.plan.controlPoint("there"), before.controlPoint("there"));
+    assert.notEqual(a.book.plan.controlPoint("here"), before.controlPoint("here"));
   });
 });
 
-describe("numbers", () => {
-  it("of another version of the policy are not for this one; the last ones hold until its own come", () => {
+it("plans for combinations of services are kept for at most 256 of them", () => {
+  const a = agent();
+  const names = Array.from({ length: 24 }, (_, at) => `s${at}`);
+  const selectors = names.map((service) => ({ ...here, service }));
+  a.take([rate("root.0", { selectors }), 5]);
+  const point = a.book.plan.controlPoint("here");
+  const pairs = names.flatMap((one, at) => names.slice(at + 1).map((other) => [one, other]));
+  const plans = pairs.map((pair) => point.forServices(pair));
+  const kept = pairs.filter((pair, at) => point.forServices(pair) === plans[at]);
+  assert.deepEqual([pairs.length, kept.length], [276, 256]);
+});
+
+describe("numbers from the controller", () => {
+  it("of another policy version are ignored; the last ones stay in force until its own arrive", () => {
     const a = agent();
     a.take([rate("root.0"), 2]);
     a.take([rate("root.0", { policyHash: "h2" })]);
     assert.equal(a.passes(5), 2, "still judged by the numbers of h1");
     a.book.apply({
       rules: new Map(),
-      numbers: new Map([["rate_limiter/p/root.0", numbersFor(rate("root.0"), 1_000)]]),
+      numbers: new Map([["rate_limiter/p/root.0", numbersFor(rate("root.0"), 1_000, 1_000)]]),
     });
+    a.clock.advance(1_000);
     assert.equal(a.passes(5), 0, "late numbers of h1 change nothing");
   });
 
-  it("of the predecessor hold where a changed component means something else, until its own come", () => {
+  it("of the predecessor stay in force where the meaning of a component changed, until its own arrive", () => {
     const a = agent();
     a.take([rate("root.0"), 2]);
     const changed = rate("root.0", {
@@ -238,7 +257,7 @@ describe("numbers", () => {
     assert.equal(a.passes(5), 3, "by its own numbers");
   });
 
-  it("may come before their rule", () => {
+  it("may arrive before their rule", () => {
     const a = agent();
     const rule = rate("root.0");
     a.book.apply({
@@ -249,7 +268,7 @@ describe("numbers", () => {
     assert.equal(a.passes(5), 1);
   });
 
-  it("that are missing leave limiters open, a ramp sampler closed", () => {
+  it("leave limiters open and a ramp sampler closed while they are missing", () => {
     const a = agent();
     a.take([rate("root.0")], [concurrency("root.1")], [sampler("root.2", false)]);
     assert.equal(a.passes(3), 3);
@@ -257,7 +276,7 @@ describe("numbers", () => {
     assert.equal(a.passes(3), 0);
   });
 
-  it("that are taken away open the limiter again", () => {
+  it("open the limiter again when they are removed", () => {
     const a = agent();
     a.take([rate("root.0"), 0]);
     assert.equal(a.passes(3), 0);
@@ -265,7 +284,32 @@ describe("numbers", () => {
     assert.equal(a.passes(3), 3);
   });
 
-  it("of all zeros block everything", () => {
+  it("are in force again when they return unchanged after their removal", () => {
+    const a = agent();
+    const rule = rate("root.0");
+    const numbers = numbersFor(rule, 0);
+    const put = { rules: new Map(), numbers: new Map([["rate_limiter/p/root.0", numbers]]) };
+    a.take([rule]);
+    a.book.apply(put);
+    a.dropNumbers(rule);
+    assert.equal(a.passes(3), 3);
+    a.book.apply(put);
+    assert.equal(a.passes(3), 0);
+  });
+
+  it("of another kind under a limiter's key leave it open", () => {
+    const a = agent();
+    const foreign = numbersFor(concurrency("root.0"), 0);
+    for (const rule of [rate("root.0"), sampler("root.0", false)]) {
+      a.take([rule, 0]);
+      assert.equal(a.passes(3), 0);
+      const key = `${rule.kind}/p/root.0`;
+      a.book.apply({ rules: new Map(), numbers: new Map([[key, foreign]]) });
+      assert.equal(a.passes(3), 3);
+    }
+  });
+
+  it("that are all zero block everything", () => {
     const a = agent();
     a.take([concurrency("root.0"), 0]);
     assert.equal(a.passes(3), 0);
@@ -278,7 +322,7 @@ describe("a rule that does not compile", () => {
     list: [],
     expression: { kind: "label_matches", label: "user", regex: "(" },
   } as const;
-  it("is named, leaves its predecessor in force and harms no other", () => {
+  it("is reported, leaves its predecessor in force and affects no other", () => {
     const a = agent();
     a.take([rate("root.0"), 1]);
     const refused = a.take(
@@ -299,8 +343,8 @@ describe("ending a flow", () => {
     policyName: "p",
     policyHash: "h1",
     componentId: "root.0",
-    label: first?.label ?? "",
-    requestId: first?.requestId ?? "",
+    label: first?.detail.label ?? "",
+    requestId: first?.grantId ?? "",
     tokens: 1,
     ...over,
   });
@@ -310,14 +354,14 @@ describe("ending a flow", () => {
     a.take([concurrency("root.0"), 1]);
     const first = a.ask();
     assert.equal(a.ask().accepted, false);
-    assert.deepEqual(a.mind.end([slotOf(first), slotOf(first)]), [
+    assert.deepEqual(a.controller.end([slotOf(first), slotOf(first)]), [
       { returned: true, error: "" },
       { returned: false, error: "" },
     ]);
     assert.equal(a.ask().accepted, true);
   });
 
-  it("works under any hash, and after an insertion renumbered the component", () => {
+  it("works with any policy hash, and after an insertion renumbered the component", () => {
     const a = agent();
     a.take([concurrency("root.0"), 1]);
     const first = a.ask();
@@ -326,15 +370,15 @@ describe("ending a flow", () => {
       [concurrency("root.1", { policyHash: "h2" }), 1],
     );
     assert.equal(a.ask().accepted, false);
-    assert.equal(a.mind.end([slotOf(first)])[0]?.returned, true);
+    assert.equal(a.controller.end([slotOf(first)])[0]?.returned, true);
     assert.equal(a.ask().accepted, true);
   });
 
-  it("says what is wrong with a reference", () => {
+  it("reports what is wrong with a reference", () => {
     const a = agent();
     a.take([concurrency("root.0"), 1], [rate("root.1"), 5]);
     const first = a.ask();
-    const errors = a.mind.end([
+    const errors = a.controller.end([
       slotOf(first, { policyName: "unknown" }),
       slotOf(first, { requestId: "" }),
       slotOf(first, { requestId: "no-such-slot" }),
@@ -347,7 +391,7 @@ describe("ending a flow", () => {
 });
 
 describe("policies edited under load", () => {
-  it("never let more pass than capacity and refill", () => {
+  it("never let more pass than capacity and refill allow", () => {
     const edit = fc.record({
       kind: fc.constantFrom("hash", "insert", "remove inserted", "readd", "nothing"),
       checks: fc.integer({ min: 0, max: 6 }),

@@ -1,9 +1,9 @@
-// Fuzzes the own HTTP/2 transport for as long as one wants:
-// `node test/fuzz/h2.ts --frames 10000000 --seed 1`, or one case of a run again with `--only`.
+// Fuzzes Sluice's HTTP/2 transport for a chosen number of frames: `node test/fuzz/h2.ts --frames 10000000 --seed 1`.
+// `--only INDEX` repeats one case of a run.
 
 import { parseArgs } from "node:util";
-import { Fuzzer, type Summary } from "../kit/fuzz.ts";
-import { recordings } from "./recordings.ts";
+import { Fuzzer, type Summary } from "../kit/fuzz/fuzzer.ts";
+import { loadRecordings } from "./load-recordings.ts";
 
 const { values } = parseArgs({
   options: {
@@ -16,20 +16,27 @@ const seed = Number(values.seed);
 const fuzzer = new Fuzzer({
   seed,
   frames: Number(values.frames),
-  recordings: recordings(),
+  recordings: loadRecordings(),
   ...(values.only !== undefined && { only: Number(values.only) }),
-  progress: (summary) => process.stderr.write(`${told(summary)}\n`),
+  progress: (summary) => process.stderr.write(`${describe(summary)}\n`),
 });
 const failure = await fuzzer.run();
-process.stdout.write(`${told(fuzzer.summary)}\n`);
+process.stdout.write(`${describe(fuzzer.summary)}\n`);
 if (failure !== undefined) {
-  const { index, manner, wrong } = failure;
-  process.stdout.write(`case ${index} (${manner}) went wrong:\n  ${wrong.join("\n  ")}\n`);
-  process.stdout.write(`again: node test/fuzz/h2.ts --seed ${seed} --only ${index}\n`);
+  const { index, behaviour, violations } = failure;
+  process.stdout.write(`case ${index} (${behaviour}) failed:\n  ${violations.join("\n  ")}\n`);
+  process.stdout.write(`repeat: node test/fuzz/h2.ts --seed ${seed} --only ${index}\n`);
   process.exitCode = 1;
 }
 
-function told({ frames, connections, answers, goaways, resets, ...rest }: Summary): string {
+function describe({
+  frames,
+  connections,
+  framesReceived,
+  goaways,
+  resets,
+  ...rest
+}: Summary): string {
   const codes = (counts: Readonly<Record<string, number>>) =>
     Object.entries(counts)
       .sort(([, a], [, b]) => b - a)
@@ -37,10 +44,10 @@ function told({ frames, connections, answers, goaways, resets, ...rest }: Summar
       .join(", ");
   const mib = (bytes: number) => (bytes / 2 ** 20).toFixed(1);
   return [
-    `${frames} frames on ${connections} connections, ${answers} frames back`,
+    `${frames} frames on ${connections} connections, ${framesReceived} frames received`,
     `GOAWAY: ${codes(goaways)}`,
     `RST_STREAM: ${codes(resets)}`,
-    `held ${mib(rest.warm)} MiB warm, ${mib(rest.held)} MiB at the end, peak ${mib(rest.peak)} MiB`,
+    `memory ${mib(rest.warm)} MiB after warm-up, ${mib(rest.held)} MiB at the end, peak ${mib(rest.peak)} MiB`,
     `${rest.seconds.toFixed(1)} s, ${Math.round(frames / rest.seconds)} frames/s`,
   ].join("; ");
 }

@@ -1,11 +1,11 @@
-// Replays what callers of the reference system's policy API were answered, against the real process. Where
-// Sluice answers otherwise on purpose, the step stands here with its reason; one that passes must be unlisted.
+// Replays recorded exchanges with the reference implementation's policy API against a running Sluice. Every difference
+// must be listed in `OURS` with its reason, and every listed step must differ.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { grpcClient } from "../kit/grpc-client.ts";
-import { standalone } from "../kit/standalone.ts";
+import { grpcClient } from "../kit/clients/grpc.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
 import { caller, OURS, replayControlApi } from "./control-api.ts";
 
 test("recorded exchanges with the policy API", async (t) => {
@@ -18,5 +18,6 @@ test("recorded exchanges with the policy API", async (t) => {
   const found = new Map(differences.map(({ file, step, text }) => [`${file} ${step}`, text]));
   const wrong = [...found].filter(([where]) => !(where in OURS));
   assert.deepEqual(wrong, []);
-  for (const where of Object.keys(OURS)) assert.ok(found.has(where), `${where} passes: unlist it`);
+  for (const where of Object.keys(OURS))
+    assert.ok(found.has(where), `${where} passes: remove it from OURS`);
 });

@@ -1,11 +1,11 @@
-// Replays recorded exchanges with the controller's API, over HTTP and gRPC, and says what differs. Hashes and
-// time stamps stand for themselves: equal names for equal values. The wording of errors is free.
+// Replays recorded exchanges with the controller's API, over HTTP and gRPC, and reports differences. Recordings have
+// names in the place of hashes and time stamps: equal names mean equal values. Texts of errors are not compared.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fromBinary, fromJson, type JsonValue, toBinary, toJson } from "@bufbuild/protobuf";
-import { loadRegistry } from "#wire/descriptors.ts";
+import { loadRegistry } from "#wire/protobuf/descriptors.ts";
 
 interface Reply {
   readonly status?: number;
@@ -25,7 +25,7 @@ interface Step {
   readonly response?: Reply;
 }
 
-/** Calls a gRPC method with JSON, and gives its reply or its status. */
+/** Calls a gRPC method with JSON and returns its reply or its status. */
 export type CallGrpc = (
   method: string,
   message: unknown,
@@ -38,7 +38,7 @@ interface Unary {
   readonly message: Uint8Array | undefined;
 }
 
-/** Calls methods of the policy service with JSON over anything that carries bytes. */
+/** Calls methods of the policy service with JSON over any function that sends bytes. */
 export async function caller(
   unary: (path: string, message: Uint8Array) => Promise<Unary>,
 ): Promise<CallGrpc> {
@@ -55,7 +55,7 @@ export async function caller(
   };
 }
 
-/** Recordings that need what is not here, and what that is. */
+/** Recordings that are not replayed, each with the part that it needs and Sluice lacks. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   crashes: "what stops the recorded process; each is a case of the language or of decisions here",
   "etcd-writes": "etcd",
@@ -78,7 +78,7 @@ export interface Replayed {
   readonly differences: readonly Difference[];
 }
 
-/** `address` is `host:port`. Steps that only looked into the recorded system's store are left out. */
+/** Replays all recordings against `host:port`, except steps that only read the recorded system's store. */
 export async function replayControlApi(
   folder: string,
   address: string,
@@ -107,11 +107,11 @@ export async function replayControlApi(
 interface World {
   readonly address: string;
   readonly callGrpc: CallGrpc;
-  /** What the recorded names of hashes stand for here. */
+  /** The values that stand for the recorded names of hashes and times. */
   readonly names: Map<string, string>;
 }
 
-/** What was asked for is in force at the next tick: decisions are asked for again until then. */
+/** A change takes effect at the next tick, so decisions are requested again until then. */
 const SETTLE_MS = 2_500;
 
 async function settled(
@@ -181,7 +181,7 @@ function compare(
     }
     return undefined;
   }
-  // The tool that printed the recorded gRPC replies writes unset messages as null.
+  // The tool that printed the recorded gRPC replies prints unset messages as null.
   if (at.startsWith("gRPC ") && wanted === null && got === undefined) return undefined;
   if (Object.is(wanted, got)) return undefined;
   return `${at}: wanted ${JSON.stringify(wanted)}, got ${JSON.stringify(got)}`;
@@ -191,7 +191,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null;
 }
 
-/** Texts that hold JSON are compared as JSON: their spacing is not meant. */
+/** Strings that contain JSON are compared as JSON: their spacing does not matter. */
 function sameText(wanted: string, got: string, names: Map<string, string>): boolean {
   const [a, b] = [parsed(wanted), parsed(got)];
   if (a !== undefined && b !== undefined) return compare(a, b, "", names) === undefined;
@@ -212,7 +212,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** File and step to why ours is another answer. */
+/** Steps that Sluice answers differently on purpose: file and step, with the reason. */
 const UNKNOWN_KIND = "an unknown kind of decision is refused by name (D-20)";
 const EARLY = "a load scheduler decides after ten seconds, for which this test does not wait";
 const OBJECT = "the object form gets its defaults as the text does (D-11)";

@@ -1,13 +1,13 @@
-// Replays recorded checks against a running agent, with the tool that came with the recordings.
+// Replays recorded checks against a running agent, with the tool that belongs to the recordings.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 
-/** Case to step to what differed, undefined where nothing did. */
+/** The difference of each step of each case; undefined for a step that passes. */
 export type Report = ReadonlyMap<string, ReadonlyMap<number, string | undefined>>;
 
-/** `cases` is a folder of cases, whose policies the agent at `address` must have. */
+/** Replays the cases of a folder. The agent at `address` must have their policies. */
 export async function replayDataPlane(cases: string, address: string): Promise<Report> {
   const replay = join(import.meta.dirname, "replay.mjs");
   const { output, code } = await new Promise<{ output: string; code: number }>((resolve) => {

@@ -1,8 +1,8 @@
-// How far the cases recorded from the reference system bind Sluice: all their names, those that wait for
-// what is not built yet, and single steps that Sluice answers otherwise on purpose, each with its reason.
-// A step that is listed here and passes after all fails the test.
+// How far the recordings of the reference implementation bind Sluice: the names of all cases, the cases that need parts
+// that are not built yet, and the steps that Sluice answers differently on purpose, each with its reason. A listed step
+// that passes fails the test.
 
-/** Every case that was recorded. */
+/** Names of all recorded cases. */
 export const NAMES: readonly string[] = [
   ...["baggage-limits", "baggage-malformed", "baggage-valid"],
   ...["cache-errors", "cache-result", "cache-ttl"],
@@ -29,7 +29,7 @@ export const NAMES: readonly string[] = [
   ...["sel-expressions", "sel-match-labels", "sel-match-list", "sel-merged-labels"],
 ];
 
-/** Cases that are not replayed, and what they need that is not built yet. */
+/** Cases that are not replayed, each with the part that it needs and that is not built yet. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   "cache-errors": "caches",
   "cache-result": "caches",
@@ -60,22 +60,22 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
 
 const NOT_BUILT = "not built yet: the route does not exist";
 const NEXT_FILL =
-  "data-plane §7.3: the wait is the one to the fill that really comes, and that fill lands";
-const CONTROL_POINT = "decision 13: an empty control point is INVALID_ARGUMENT at every door";
+  "data-plane §7.3: the wait ends at the fill that really comes, and that fill takes place";
+const CONTROL_POINT = "decision 13: an empty control point is INVALID_ARGUMENT in every API";
 const ONE_HEADER = "decision 9: Envoy gets one overwriting header with the merged value";
-const ABSENT = "data-plane §7.5: an absent label is not the empty value";
+const ABSENT = "data-plane §7.5: an absent label differs from a label with an empty value";
 
-/** By case: step numbers and the reason. */
+/** Steps that differ on purpose, by case and number of the step, with the reason. */
 export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   "check-labels": { 0: CONTROL_POINT, 6: CONTROL_POINT },
   "cls-selectors": {
-    3: "not built yet: the label r2 of the Rego module that is taken out, and its report",
+    3: "not built yet: the label r2 of the removed Rego module, and its report",
   },
   "extauthz-baggage": { 2: ONE_HEADER, 3: ONE_HEADER, 4: ONE_HEADER },
   "extauthz-body-and-raw-body": {
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",
   },
-  // Steps 9 and 10 ask for entities that nobody knows, and a route that is none says the same.
+  // Steps 9 and 10 ask for unknown entities; the answer of a route that does not exist is the same.
   "info-and-status-routes": {
     7: NOT_BUILT,
     8: NOT_BUILT,
@@ -86,12 +86,12 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
     16: NOT_BUILT,
   },
   "json-routing": {
-    10: "GET / is a page that says what this is and which routes exist",
+    10: "GET / is a page with the name of the process and its routes",
   },
   "rl-delay-initial-fill": {
     5: NEXT_FILL,
     7: NEXT_FILL,
-    8: "D-4: no remembered refusal, so the tokens shown are those of this moment",
+    8: "D-4: refusals are not remembered, so the reply shows the current tokens",
     9: NEXT_FILL,
     11: NEXT_FILL,
     12: NEXT_FILL,

@@ -1,4 +1,4 @@
-// Replays what the reference system answered, with its faults corrected, against the real process.
+// Replays recorded checks of the reference implementation, with its faults corrected, against a running Sluice.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -41,14 +41,14 @@ before(async () => {
     sluice.kill("SIGTERM");
     await once(sluice, "exit");
   };
-  let said = "";
+  let output = "";
   for await (const chunk of sluice.stderr) {
-    said += chunk;
-    address = /listening on (127\.0\.0\.1:\d+)/.exec(said)?.[1] ?? "";
+    output += chunk;
+    address = /listening on (127\.0\.0\.1:\d+)/.exec(output)?.[1] ?? "";
     if (address !== "") break;
   }
   sluice.stderr.resume();
-  assert.notEqual(address, "", said);
+  assert.notEqual(address, "", output);
 });
 
 after(async () => {
@@ -56,7 +56,7 @@ after(async () => {
   rmSync(policies, { recursive: true });
 });
 
-test("the recorded cases pass, but for the steps listed with their reasons", async () => {
+test("the recorded cases pass, except the steps that are listed with their reasons", async () => {
   const seen = await replayDataPlane(CASES, address);
   assert.equal(seen.size, readdirSync(CASES).length, "every case ran");
   const wrong: string[] = [];
@@ -64,7 +64,8 @@ test("the recorded cases pass, but for the steps listed with their reasons", asy
     for (const [step, failure] of steps) {
       const excused = EXCEPTIONS[name]?.[step] !== undefined;
       if (failure !== undefined && !excused) wrong.push(`${name} step ${step}:\n${failure}`);
-      if (failure === undefined && excused) wrong.push(`${name} step ${step} passes: unlist it`);
+      if (failure === undefined && excused)
+        wrong.push(`${name} step ${step} passes: remove it from EXCEPTIONS`);
     }
   }
   for (const [name, steps] of Object.entries(EXCEPTIONS)) {
@@ -75,7 +76,7 @@ test("the recorded cases pass, but for the steps listed with their reasons", asy
   assert.equal(wrong.length, 0, wrong.join("\n"));
 });
 
-test("every recorded case is replayed, or left out for a reason", () => {
+test("every recorded case is replayed, or left out for a reason that is listed", () => {
   const accounted = [...readdirSync(CASES), ...Object.keys(LEFT_OUT)];
   assert.deepEqual(accounted.sort(), [...NAMES].sort());
   assert.equal(new Set(NAMES).size, 72);

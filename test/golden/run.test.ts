@@ -1,4 +1,4 @@
-// The command that runs recordings wherever they lie: it passes those kept here, and says what differs of others.
+// Tests the command that replays recordings: it passes the recordings here, and reports the differences of edited ones.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -23,7 +23,7 @@ function run(recordings: string) {
   return { status, lines: stdout.trimEnd().split("\n") };
 }
 
-test("policies, as recorded", (t) => {
+test("the recorded policies pass", (t) => {
   const root = folder(t);
   cpSync(CASES, join(root, "control-plane"), { recursive: true });
   const { status, lines } = run(root);
@@ -31,7 +31,7 @@ test("policies, as recorded", (t) => {
   assert.equal(status, 0);
 });
 
-/** A change of a recording, and how the difference begins. */
+/** Edits of a recording, each with the beginning of the difference that is reported. */
 const CHANGES = [
   [
     "holder",
@@ -47,7 +47,7 @@ const CHANGES = [
 ] as const;
 
 for (const [name, file, what, edit, begins] of CHANGES)
-  test(`another ${file} of ${name} is a difference`, (t) => {
+  test(`an edited ${file} of ${name} is reported`, (t) => {
     const root = folder(t);
     const path = join(root, "control-plane", name);
     cpSync(join(CASES, name), path, { recursive: true });
@@ -62,7 +62,7 @@ for (const [name, file, what, edit, begins] of CHANGES)
     assert.equal(status, 1);
   });
 
-test("what must be refused and is not", (t) => {
+test("a policy that must be refused and is accepted fails", (t) => {
   const root = folder(t);
   const path = join(root, "control-plane-invalid", "fine");
   mkdirSync(path, { recursive: true });
@@ -76,7 +76,7 @@ test("what must be refused and is not", (t) => {
   assert.equal(status, 1);
 });
 
-test("nothing to run is no pass", (t) => {
+test("a run without cases fails", (t) => {
   const { status, lines } = run(folder(t));
   assert.deepEqual(lines, ["0 passed, 0 failed"]);
   assert.equal(status, 1);

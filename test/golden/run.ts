@@ -1,5 +1,5 @@
-// Runs recordings of the reference system wherever they lie (`GOLDEN_DIR`, or beside the checkout, or the
-// copies here): each failing case with its first difference, then how many passed.
+// `npm run -s test:golden`: replays recordings of the reference implementation from `GOLDEN_DIR`, or from beside the
+// checkout, or from this folder. Prints the first difference of each failing case and how many passed.
 
 import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { CODES, Fault } from "#base/fault.ts";
-import { enforceLabels } from "#promql/enforce.ts";
-import { GrpcClient } from "#wire/grpc-client.ts";
+import { GrpcClient } from "#client/grpc.ts";
+import { enforceLabels } from "#promql/enforce-labels.ts";
 import { caller, OURS, replayControlApi } from "./control-api.ts";
 import { judgePolicy, judgeRefusal } from "./control-plane/judge.ts";
 import { replayDataPlane } from "./data-plane.ts";
@@ -78,7 +78,7 @@ function outcome(judge: () => string | undefined): string | undefined {
   }
 }
 
-/** Runs `main` with the address of a Sluice of its own, over a directory that `fill` fills. */
+/** Runs `main` with the address of a Sluice whose policy directory `fill` has filled. */
 async function withSluice<T>(
   fill: (policies: string) => void,
   main: (address: string) => Promise<T>,
@@ -101,15 +101,15 @@ async function withSluice<T>(
     },
   );
   try {
-    return await main(await said(sluice.stderr, /listening on (127\.0\.0\.1:\d+)/));
+    return await main(await firstMatch(sluice.stderr, /listening on (127\.0\.0\.1:\d+)/));
   } finally {
     sluice.kill("SIGTERM");
     rmSync(policies, { recursive: true });
   }
 }
 
-/** Cases of which it is already known what came of them. */
-function told(steps: number, wrong: readonly (readonly [string, string])[]): readonly Case[] {
+/** Cases whose outcome is already known. */
+function finished(steps: number, wrong: readonly (readonly [string, string])[]): readonly Case[] {
   const good = Array.from({ length: steps - wrong.length }, () => ({ name: "", judge: nothing }));
   return [...wrong.map(([name, text]) => ({ name, judge: () => text })), ...good];
 }
@@ -133,13 +133,13 @@ async function apiCases(root: string): Promise<readonly Case[]> {
     return replayed;
   });
   const wrong = differences.filter(({ file, step }) => !(`${file} ${step}` in OURS));
-  return told(
+  return finished(
     steps,
     wrong.map(({ file, step, text }) => [`control-api/${file} step ${step}`, text] as const),
   );
 }
 
-/** What agents of this version do not run shows in the answers: the quota scheduler of this case. */
+/** Steps whose answers show a part that agents do not run yet: the quota scheduler of this case. */
 const NOT_RUN: Readonly<Record<string, readonly number[]>> = { "engine-order": [1, 3, 4] };
 
 async function checkCases(root: string): Promise<readonly Case[]> {
@@ -166,19 +166,19 @@ async function checkCases(root: string): Promise<readonly Case[]> {
     if (difference === undefined || excused === true) return [];
     return [[`data-plane/${name} step ${step}`, difference.trim()] as const];
   });
-  return told(steps.length, wrong);
+  return finished(steps.length, wrong);
 }
 
-async function said(stream: Readable, words: RegExp): Promise<string> {
+async function firstMatch(stream: Readable, pattern: RegExp): Promise<string> {
   let text = "";
   for await (const chunk of stream) {
     text += String(chunk);
-    const [, found] = words.exec(text) ?? [];
+    const [, found] = pattern.exec(text) ?? [];
     if (found === undefined) continue;
     stream.resume();
     return found;
   }
-  throw new Error(`wanted ${String(words)}, got ${text}`);
+  throw new Error(`wanted ${String(pattern)}, got ${text}`);
 }
 
 const root = folder();
@@ -197,5 +197,5 @@ for (const { name, judge } of cases) {
   process.stdout.write(`FAIL ${name}: ${difference}\n`);
 }
 process.stdout.write(`${cases.length - failed} passed, ${failed} failed\n`);
-// A run that found nothing to judge has not passed.
+// A run that finds no case fails.
 process.exitCode = failed > 0 || cases.length === 0 ? 1 : 0;

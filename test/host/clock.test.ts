@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { realChance, realClock } from "#host/clock.ts";
+import { realChance, realClock } from "#host/life/clock.ts";
 
-test("wall time has fractions and never leaves the system's clock by a millisecond", () => {
+test("wall time has fractions and is always within a millisecond of the system clock", () => {
   const { wall } = realClock();
   let fractions = 0;
   for (let turn = 0; turn < 10_000; turn++) {
@@ -15,7 +15,7 @@ test("wall time has fractions and never leaves the system's clock by a milliseco
   assert.ok(fractions > 0);
 });
 
-test("wall time follows when the system's clock is set", (t) => {
+test("wall time follows when the system clock is set", (t) => {
   const { wall } = realClock();
   const now = Date.now();
   const set = t.mock.method(Date, "now", () => now - 3_600_000);
@@ -30,7 +30,7 @@ test("wall time follows when the system's clock is set", (t) => {
   assert.ok(new Set(shown).size > 100, "fractions are kept after the step");
 });
 
-test("wall time goes on from what it said, and not back where the system's clock does", (t) => {
+test("wallSince goes on from the given reading, even where the system clock steps back", (t) => {
   const { wall, wallSince } = realClock();
   const start = wall();
   const later = wallSince(start);
@@ -41,7 +41,7 @@ test("wall time goes on from what it said, and not back where the system's clock
   assert.equal(wallSince(later), later);
 });
 
-test("an alarm rings once, and not after it was taken back", async () => {
+test("an alarm fires once, and not after it was cancelled", async () => {
   const { alarm } = realClock();
   const alive = setInterval(() => undefined, 1_000);
   const rung = Promise.withResolvers<void>();
@@ -66,7 +66,7 @@ function timed(t: TestContext) {
   };
 }
 
-test("an alarm beyond the longest timer rings once, in its time", (t) => {
+test("an alarm beyond the longest timer fires once, at its time", (t) => {
   const pass = timed(t);
   const longest = 2 ** 31 - 1;
   let [rung, others] = [0, 0];
@@ -82,13 +82,13 @@ test("an alarm beyond the longest timer rings once, in its time", (t) => {
   assert.deepEqual([rung, others], [1, 0]);
 });
 
-test("the platform's timers are never set to more than they take", (t) => {
+test("platform timers are never set beyond their maximum", (t) => {
   const warned = t.mock.method(process, "emitWarning", () => undefined);
   realClock().alarm(2 ** 32, () => undefined)();
   assert.equal(warned.mock.callCount(), 0);
 });
 
-test("an alarm does not ring before its time, though its timer does", (t) => {
+test("an alarm does not fire early, even if its timer does", (t) => {
   const pass = timed(t);
   let rung = 0;
   realClock().alarm(20.5, () => rung++);
@@ -98,7 +98,7 @@ test("an alarm does not ring before its time, though its timer does", (t) => {
   assert.equal(rung, 1);
 });
 
-test("an alarm for a time that has passed rings, but not within the call", (t) => {
+test("an alarm for a time in the past fires, but not within the call", (t) => {
   const pass = timed(t);
   let rung = 0;
   realClock().alarm(-5, () => rung++);
@@ -107,7 +107,7 @@ test("an alarm for a time that has passed rings, but not within the call", (t) =
   assert.equal(rung, 1);
 });
 
-test("dice differ from process to process and never repeat a run", () => {
+test("random numbers differ between processes and do not repeat", () => {
   const [first, second] = [realChance(), realChance()];
   const rolls = Array.from({ length: 5_000 }, first);
   assert.ok(rolls.every((rolled) => rolled >= 0 && rolled < 1));

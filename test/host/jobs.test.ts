@@ -2,9 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
-import { Health } from "#host/health.ts";
-import { Checks, JobGroup, type JobGroupSettings, type JobSettings } from "#host/jobs.ts";
-import { StatusNode } from "#host/status.ts";
+import {
+  HealthChecks,
+  JobGroup,
+  type JobGroupSettings,
+  type JobSettings,
+} from "#host/life/jobs.ts";
+import { Health } from "#host/status/health.ts";
+import { StatusNode } from "#host/status/status.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 const EVERY_10_S: JobSettings = {
@@ -18,34 +23,34 @@ function group(settings: Partial<JobGroupSettings> = {}) {
   const clock = fakeClock();
   const status = new StatusNode(clock);
   const jobs = new JobGroup({ ...FREE, ...settings }, clock, status);
-  const told = (name: string) => {
+  const messageOf = (name: string) => {
     const view = status.find(`executor/${name}`)?.view().status;
     return view?.error?.message ?? view?.message?.value;
   };
-  return { clock, status, jobs, told };
+  return { clock, status, jobs, messageOf };
 }
 
 test("a job runs at once and then once per period; its message is its status", async () => {
-  const { clock, jobs, told } = group();
+  const { clock, jobs, messageOf } = group();
   let runs = 0;
   jobs.add({ name: "x", settings: EVERY_10_S, run: () => `run ${++runs}` });
-  assert.equal(told("x"), "not run yet");
+  assert.equal(messageOf("x"), "not run yet");
   await turn();
-  assert.equal(told("x"), "run 1");
+  assert.equal(messageOf("x"), "run 1");
   clock.advance(9_999);
   await turn();
   assert.equal(runs, 1);
   clock.advance(1);
   await turn();
-  assert.equal(told("x"), "run 2");
+  assert.equal(messageOf("x"), "run 2");
   jobs.close();
   clock.advance(60_000);
   await turn();
   assert.deepEqual([runs, clock.alarms], [2, 0]);
 });
 
-test("an error of a job is the error of its node, until a run ends well", async () => {
-  const { clock, jobs, status, told } = group();
+test("an error of a job is the error of its node until a run succeeds", async () => {
+  const { clock, jobs, status, messageOf } = group();
   let broken = true;
   const run = () => {
     if (broken) throw new Fault("UNAVAILABLE", "no route to the store");
@@ -53,32 +58,32 @@ test("an error of a job is the error of its node, until a run ends well", async 
   };
   jobs.add({ name: "x", settings: EVERY_10_S, run });
   await turn();
-  assert.equal(status.trouble(), "executor:x: no route to the store");
+  assert.equal(status.firstError(), "executor:x: no route to the store");
   broken = false;
   clock.advance(10_000);
   await turn();
-  assert.deepEqual([status.trouble(), told("x")], [undefined, "OK"]);
+  assert.deepEqual([status.firstError(), messageOf("x")], [undefined, "OK"]);
   jobs.close();
 });
 
-test("what is not a Fault shows nothing of itself", async () => {
-  const { jobs, told } = group();
+test("an error that is no Fault reveals nothing in the status", async () => {
+  const { jobs, messageOf } = group();
   const run = () => Promise.reject(new Error("password=hunter2"));
   jobs.add({ name: "x", settings: EVERY_10_S, run });
   await turn();
-  assert.equal(told("x"), "internal error");
+  assert.equal(messageOf("x"), "internal error");
   jobs.close();
 });
 
 for (const execution_period of [0, -1]) {
-  test(`a period of ${execution_period} never runs and hurts nobody`, async () => {
+  test(`a period of ${execution_period} never runs, sets no alarm and reports no error`, async () => {
     const { clock, jobs, status } = group();
     let runs = 0;
     const settings = { ...EVERY_10_S, execution_period };
     jobs.add({ name: "x", settings, run: () => `${++runs}` });
     clock.advance(100_000);
     await turn();
-    assert.deepEqual([runs, clock.alarms, status.trouble()], [0, 0, undefined]);
+    assert.deepEqual([runs, clock.alarms, status.firstError()], [0, 0, undefined]);
   });
 }
 
@@ -86,12 +91,12 @@ test("initially healthy: no error before the first run", () => {
   const { jobs, status } = group();
   const settings = { ...EVERY_10_S, initially_healthy: true };
   jobs.add({ name: "x", settings, run: () => new Promise(() => undefined) });
-  assert.equal(status.trouble(), undefined);
+  assert.equal(status.firstError(), undefined);
   jobs.close();
 });
 
-test("a job that is late is told to stop, shows it, and does not run twice at a time", async () => {
-  const { clock, jobs, told } = group();
+test("a job that exceeds its time limit is aborted, shows it, and does not run twice at once", async () => {
+  const { clock, jobs, messageOf } = group();
   let runs = 0;
   let free: (message: string) => void = () => undefined;
   const signals: AbortSignal[] = [];
@@ -106,29 +111,29 @@ test("a job that is late is told to stop, shows it, and does not run twice at a 
   clock.advance(4_999);
   assert.equal(signals[0]?.aborted, false);
   clock.advance(1);
-  assert.deepEqual([signals[0]?.aborted, told("x")], [true, "did not end within 5000 ms"]);
+  assert.deepEqual([signals[0]?.aborted, messageOf("x")], [true, "did not end within 5000 ms"]);
   clock.advance(20_000);
   await turn();
   assert.equal(runs, 1);
   free("finally");
   await turn();
-  assert.equal(told("x"), "did not end within 5000 ms");
+  assert.equal(messageOf("x"), "did not end within 5000 ms");
   clock.advance(5_000);
   free("OK");
   await turn();
-  assert.deepEqual([runs, told("x")], [2, "OK"]);
+  assert.deepEqual([runs, messageOf("x")], [2, "OK"]);
   jobs.close();
 });
 
-test("without a timeout a job may take its time", async () => {
-  const { clock, jobs, told } = group();
+test("without a timeout a job may take any time", async () => {
+  const { clock, jobs, messageOf } = group();
   const done = Promise.withResolvers<string>();
   const settings = { ...EVERY_10_S, execution_timeout: 0, execution_period: 1_000_000 };
   jobs.add({ name: "x", settings, run: () => done.promise });
   clock.advance(900_000);
   done.resolve("slow");
   await turn();
-  assert.equal(told("x"), "slow");
+  assert.equal(messageOf("x"), "slow");
   jobs.close();
 });
 
@@ -150,13 +155,13 @@ async function mostAtOnce(settings: Partial<JobGroupSettings>): Promise<readonly
   return [most, ended];
 }
 
-test("blocking execution is one at a time, a worker limit that many, else all", async () => {
+test("blocking execution runs one job at a time, a worker limit that many, otherwise all run at once", async () => {
   assert.deepEqual(await mostAtOnce({ blocking_execution: true, worker_limit: 3 }), [1, 5]);
   assert.deepEqual(await mostAtOnce({ worker_limit: 2 }), [2, 5]);
   assert.deepEqual(await mostAtOnce({}), [5, 5]);
 });
 
-test("a stopped job loses its node, hears of it and says no more", async () => {
+test("a stopped job is aborted, loses its node and reports nothing more", async () => {
   const { clock, jobs, status } = group();
   const done = Promise.withResolvers<string>();
   let heard: AbortSignal | undefined;
@@ -183,9 +188,9 @@ test("a stopped job loses its node, hears of it and says no more", async () => {
   assert.equal(clock.alarms, 0);
 });
 
-test("checks are all made; the umbrella names those that failed", async () => {
+test("all checks are made, and the job names those that failed", async () => {
   const status = new StatusNode(fakeClock());
-  const checks = new Checks(status);
+  const checks = new HealthChecks(status);
   const signal = new AbortController().signal;
   assert.equal(await checks.run(signal), "OK");
   const remove = checks.add("store", () => {
@@ -193,18 +198,18 @@ test("checks are all made; the umbrella names those that failed", async () => {
   });
   checks.add("peers", async () => "3 peers");
   await assert.rejects(checks.run(signal), /failed: store/);
-  assert.equal(status.trouble(), "check:store: no answer");
+  assert.equal(status.firstError(), "check:store: no answer");
   assert.equal(status.find("check/peers")?.view().status?.message?.value, "3 peers");
   remove();
   assert.equal(await checks.run(signal), "OK");
-  assert.equal(status.trouble(), undefined);
+  assert.equal(status.firstError(), undefined);
 });
 
 test("readiness follows the platform and its components; liveness does not", async () => {
   const clock = fakeClock();
   const settings = { scheduler: FREE, service: EVERY_10_S };
   const health = new Health(clock, { liveness: settings, readiness: settings });
-  const trouble = (name: string) => health.root.find(`system/${name}`)?.trouble();
+  const trouble = (name: string) => health.root.find(`system/${name}`)?.firstError();
   await turn();
   assert.match(trouble("readiness") ?? "", /platform starting/);
   assert.equal(trouble("liveness"), undefined);

@@ -1,4 +1,4 @@
-// The real surroundings, in a process of their own.
+// `run` in a separate process, with the real operating system.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -6,10 +6,10 @@ import { once } from "node:events";
 import { test } from "node:test";
 
 const SCRIPT = (main: string) => `
-  import { realClock } from "#host/clock.ts";
-  import { run } from "#host/run.ts";
-  import { surroundings } from "#host/surroundings.ts";
-  await run(async (life) => { ${main} }, surroundings(realClock()));
+  import { realClock } from "#host/life/clock.ts";
+  import { run } from "#host/life/run.ts";
+  import { operatingSystem } from "#host/life/operating-system.ts";
+  await run(async (context) => { ${main} }, operatingSystem(realClock()));
 `;
 
 async function lived(main: string, whenUp?: NodeJS.Signals) {
@@ -24,29 +24,29 @@ async function lived(main: string, whenUp?: NodeJS.Signals) {
   return { code, signal, text };
 }
 
-test("stays up without a handle of its own, drains on SIGTERM, exits 0", async () => {
-  const main = `life.scope.add("x", () => new Promise((end) => life.clock.alarm(20, end)));
+test("stays alive without an open handle, drains on SIGTERM, exits with 0", async () => {
+  const main = `context.scope.add("x", () => new Promise((end) => context.clock.alarm(20, end)));
     console.log("up");`;
   const { code, text } = await lived(main, "SIGTERM");
   assert.equal(code, 0, text);
   assert.match(text, /draining\n.*drained/);
 });
 
-test("a failed start never exits 0", async () => {
+test("a failed start never exits with 0", async () => {
   assert.equal((await lived(`throw new Error("broken");`)).code, 70);
 });
 
-test("a rejection that nobody handles ends the process with 70 and its stack", async () => {
+test("an unhandled rejection ends the process with 70 and shows the stack", async () => {
   const { code, text } = await lived(`Promise.reject(new Error("lost"));`);
   assert.equal(code, 70);
   assert.match(text, /unhandled rejection\nError: lost\n\s+at/);
 });
 
-test("what few ask for is not loaded before they do", async () => {
-  const main = `const { Metrics } = await import("#telemetry/metrics.ts");
-    const { profiles } = await import("#host/profiles.ts");
+test("rarely used modules are not loaded before they are needed", async () => {
+  const main = `const { Metrics } = await import("#telemetry/metrics/metrics.ts");
+    const { profiles } = await import("#host/profiling/routes.ts");
     const settings = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
-    const made = profiles(settings, { service: "x", argv: [], clock: life.clock });
+    const made = profiles(settings, { service: "x", argv: [], clock: context.clock });
     const { createRequire } = await import("node:module");
     const loaded = () => [
       ...Object.keys(createRequire(process.cwd() + "/x").cache), ...process.moduleLoadList,

@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import { realClock } from "#host/clock.ts";
-import { profiles } from "#host/profiles.ts";
-import type { RouteReply } from "#host/routes.ts";
+import type { HttpReply } from "#base/handler.ts";
+import { realClock } from "#host/life/clock.ts";
+import { profiles } from "#host/profiling/routes.ts";
+import { callRoute } from "../kit/clients/route.ts";
 import { type FakeClock, fakeClock } from "../kit/clock.ts";
 
 const SETTINGS = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
@@ -18,11 +19,10 @@ function stage(changed: Partial<typeof SETTINGS> = {}, clock: FakeClock = fakeCl
   const around = { service: "sluice-agent", argv: ["node", "sluice", "agent"], clock };
   const made = profiles({ ...SETTINGS, ...changed }, around);
   const gone = new AbortController();
-  const ask = async (name: string, query = ""): Promise<RouteReply> => {
+  const ask = async (name: string, query = ""): Promise<HttpReply> => {
     const route = made.routes.find(({ path }) => path === `/debug/pprof${name}`);
     assert.ok(route, name);
-    const request = { query: new URLSearchParams(query), params: {} };
-    return route.handle(request, { signal: () => gone.signal });
+    return callRoute(route, { query, signal: gone.signal });
   };
   return { clock, gone, ask, ...made };
 }
@@ -40,7 +40,7 @@ async function whenArmed(clock: FakeClock): Promise<void> {
   while (clock.alarms === 0) await new Promise((next) => setImmediate(next));
 }
 
-async function pprof(body: RouteReply["body"]): Promise<string> {
+async function pprof(body: HttpReply["body"]): Promise<string> {
   const file = join(directory, `${crypto.randomUUID()}.pb.gz`);
   await writeFile(file, body);
   const env = { ...process.env, PPROF_TMPDIR: directory };
@@ -62,7 +62,7 @@ test("a processor profile opens in pprof and names the busy function", async () 
   assert.doesNotMatch(top, /\(idle\)/);
 });
 
-test("where memory lies, and what was allocated meanwhile", async () => {
+test("the current use of memory, and allocations during a time", async () => {
   const { clock, ask } = stage();
   const now = await pprof((await ask("/heap")).body);
   assert.match(now, /heap: old_space/);
@@ -78,7 +78,7 @@ test("where memory lies, and what was allocated meanwhile", async () => {
 });
 
 /** Every profile, asked for while another is taken, is refused. */
-async function refuseAll(ask: (name: string, query?: string) => Promise<RouteReply>) {
+async function refuseAll(ask: (name: string, query?: string) => Promise<HttpReply>) {
   for (const [other, query] of [
     ["/profile", "seconds=1"],
     ["/heap", "seconds=1"],
@@ -105,7 +105,7 @@ test("one profile at a time", async () => {
   await ask("/heap");
 });
 
-test("a caller that leaves ends its profile, and the next one may begin", async () => {
+test("a profile ends when its caller leaves, and the next one may start", async () => {
   const { clock, gone, ask } = stage();
   const taken = ask("/profile");
   await whenArmed(clock);
@@ -154,7 +154,7 @@ test("the profile of a whole run is written at the stop and rotates; meanwhile t
   assert.match(top, /burnTheMidnightOil/);
 });
 
-test("a run's profile that could not be written refuses to start", async () => {
+test("a profile of the whole run that could not be written prevents the start", async () => {
   await writeFile(join(directory, "file"), "");
   const { start } = stage({ cpu_profiler: true, profiles_path: join(directory, "file", "x") });
   await assert.rejects(start(), { code: "INVALID_ARGUMENT", message: /profilers\.profiles_path/ });
@@ -162,14 +162,14 @@ test("a run's profile that could not be written refuses to start", async () => {
   await (await quiet.start())();
 });
 
-test("with the real clock it takes the seconds it was asked for", async () => {
+test("with the real clock, a profile takes the requested number of seconds", async () => {
   const clock = realClock();
   const alive = setInterval(() => undefined, 50);
   const made = profiles(SETTINGS, { service: "x", argv: [], clock });
   const route = made.routes.find(({ path }) => path === "/debug/pprof/profile");
   const begun = clock.now();
-  const query = new URLSearchParams("seconds=1");
-  await route?.handle({ query, params: {} }, { signal: () => new AbortController().signal });
+  assert.ok(route);
+  await callRoute(route, { query: "seconds=1" });
   clearInterval(alive);
   assert.ok(clock.now() - begun >= 999);
 });

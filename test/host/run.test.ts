@@ -3,12 +3,12 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import type { Speed } from "#base/scope.ts";
-import { type Event, EXIT, type Life, type Main, run } from "#host/run.ts";
+import { EXIT, type Main, type ProcessContext, type ProcessEvent, run } from "#host/life/run.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 function stage(main: Main) {
   const clock = fakeClock();
-  const listeners = new Map<Event, (what: unknown) => void>();
+  const listeners = new Map<ProcessEvent, (what: unknown) => void>();
   const said: string[] = [];
   const exits: number[] = [];
   let held = 0;
@@ -20,12 +20,12 @@ function stage(main: Main) {
     off: (event, listener) => {
       if (listeners.get(event) === listener) listeners.delete(event);
     },
-    hold() {
+    keepAlive() {
       held++;
       return () => void held--;
     },
   });
-  const send = async (event: Event, what?: unknown) => {
+  const send = async (event: ProcessEvent, what?: unknown) => {
     listeners.get(event)?.(what);
     await turn();
   };
@@ -39,9 +39,9 @@ const NOTHING = { listeners: 0, alarms: 0, held: 0 };
 function server(free: Promise<void> = Promise.resolve()) {
   const speeds: Speed[] = [];
   const cut = Promise.withResolvers<void>();
-  let life: Life | undefined;
+  let context: ProcessContext | undefined;
   const main: Main = async (given) => {
-    life = given;
+    context = given;
     given.scope.add("server", async (speed) => {
       speeds.push(speed);
       if (speed === "cut") cut.resolve();
@@ -49,27 +49,27 @@ function server(free: Promise<void> = Promise.resolve()) {
     });
     return undefined;
   };
-  return { main, speeds, life: () => life };
+  return { main, speeds, context: () => context };
 }
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
   test(`${signal} drains and ends with 0`, async () => {
-    const { main, speeds, life } = server();
+    const { main, speeds, context } = server();
     const it = stage(main);
     await turn();
     assert.deepEqual([it.exits, it.left().held], [[], 1]);
-    assert.equal(life()?.stopping.aborted, false);
+    assert.equal(context()?.stopping.aborted, false);
     await it.send(signal);
     assert.equal(await it.ended, EXIT.clean);
     assert.deepEqual([it.exits, speeds], [[0], ["drain"]]);
-    assert.equal(life()?.stopping.aborted, true);
+    assert.equal(context()?.stopping.aborted, true);
     assert.match(it.text(), new RegExp(`${signal}: draining`));
     assert.match(it.text(), /drained/);
     assert.deepEqual(it.left(), NOTHING);
   });
 }
 
-test("a second signal cuts what drains", async () => {
+test("a second signal cuts the drain", async () => {
   const { main, speeds } = server(new Promise(() => undefined));
   const it = stage(main);
   await it.send("SIGTERM");
@@ -80,7 +80,7 @@ test("a second signal cuts what drains", async () => {
   assert.deepEqual(it.left(), NOTHING);
 });
 
-test("a drain beyond its budget is cut and does not look clean", async () => {
+test("a drain beyond its time limit is cut and does not exit with 0", async () => {
   const { main, speeds } = server(new Promise(() => undefined));
   const it = stage(main);
   await it.send("SIGTERM");
@@ -93,7 +93,7 @@ test("a drain beyond its budget is cut and does not look clean", async () => {
   assert.match(it.text(), /did not end within 15000 ms/);
 });
 
-test("even a stop that hears nothing does not keep the process", async () => {
+test("even a stop that ignores the cut does not keep the process alive", async () => {
   const it = stage(async ({ scope }) => {
     scope.add("deaf", () => new Promise(() => undefined));
     return undefined;
@@ -115,8 +115,8 @@ test("a configuration fault ends with 64 and its whole message", async () => {
 
 test("any other failed start ends with 70, stops what had started and shows the stack", async () => {
   const { main, speeds } = server();
-  const it = stage(async (life) => {
-    await main(life);
+  const it = stage(async (context) => {
+    await main(context);
     throw new Error("no such socket");
   });
   assert.equal(await it.ended, EXIT.internal);
@@ -124,7 +124,7 @@ test("any other failed start ends with 70, stops what had started and shows the 
   assert.match(it.text(), /cannot start\nError: no such socket\n\s+at /);
 });
 
-test("a start beyond its budget is a failed start", async () => {
+test("a start beyond its time limit is a failed start", async () => {
   const it = stage(() => new Promise(() => undefined));
   it.clock.advance(29_999);
   await turn();
@@ -134,7 +134,7 @@ test("a start beyond its budget is a failed start", async () => {
   assert.match(it.text(), /cannot start: wanted a start within 30000 ms/);
 });
 
-test("a signal while starting waits for the start to give up, then stops what it made", async () => {
+test("a signal during the start waits for the start to end, then stops what it had started", async () => {
   const stopped: string[] = [];
   const it = stage(async ({ scope, stopping }) => {
     const given = Promise.withResolvers<void>();
@@ -159,10 +159,10 @@ test("a one-shot main ends with its own code", async () => {
 });
 
 test("an essential part that fails stops the process with 70", async () => {
-  const { main, speeds, life } = server();
+  const { main, speeds, context } = server();
   const it = stage(main);
   await turn();
-  life()?.fail("the listener broke", new Error("EBADF"));
+  context()?.fail("the listener broke", new Error("EBADF"));
   assert.equal(await it.ended, EXIT.internal);
   assert.deepEqual(speeds, ["drain"]);
   assert.match(it.text(), /the listener broke\nError: EBADF/);
@@ -199,14 +199,14 @@ test("a crash while draining cuts the drain", async () => {
   assert.deepEqual(speeds, ["drain", "cut"]);
 });
 
-test("once the log stands, the process speaks through it", async () => {
+test("once main hands over a log, the process writes to it", async () => {
   const logged: unknown[] = [];
-  const it = stage(async ({ scope, speakThrough }) => {
+  const it = stage(async ({ scope, useLog }) => {
     const broken = new Error("would not");
     scope.add("stubborn", () => Promise.reject(broken));
-    speakThrough({
-      info: (message) => logged.push(message),
-      error: (message, cause) => logged.push([message, cause === broken]),
+    useLog({
+      info: (_, message) => logged.push(message),
+      error: ({ error }, message) => logged.push([message, error === broken]),
       close: async () => void logged.push("closed"),
     });
     return undefined;

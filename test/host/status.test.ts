@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { seededChance } from "#base/chance.ts";
-import { info, version } from "#host/info.ts";
-import { profiles } from "#host/profiles.ts";
-import { type HttpRoute, healthRoute, infoRoutes, statusRoutes } from "#host/routes.ts";
-import { StatusNode, timestamp } from "#host/status.ts";
-import type { Route } from "#serve/handler.ts";
-import { Metrics, metricsRoute } from "#telemetry/metrics.ts";
+import type { Route } from "#base/handler.ts";
+import { profiles } from "#host/profiling/routes.ts";
+import { info, version } from "#host/status/info.ts";
+import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
+import { StatusNode, timestamp } from "#host/status/status.ts";
+import { Metrics, metricsRoute } from "#telemetry/metrics/metrics.ts";
+import { callRoute } from "../kit/clients/route.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 const SILENT = { message: null, error: null, timestamp: null };
@@ -17,15 +18,14 @@ function tree() {
   return { root, ask: (path: string) => ask(route, path) };
 }
 
-async function ask(route: HttpRoute | undefined, path = "") {
-  const request = { query: new URLSearchParams(), params: { path } };
-  const call = { signal: () => new AbortController().signal };
-  const reply = await route?.handle(request, call);
-  assert.equal(reply?.headers["content-type"], "application/json");
-  return { code: reply?.status, body: JSON.parse(String(reply?.body)) };
+async function ask(route: Route | undefined, path = "") {
+  assert.ok(route);
+  const reply = await callRoute(route, { params: { path } });
+  assert.equal(reply.headers["content-type"], "application/json");
+  return { code: reply.status, body: JSON.parse(String(reply.body)) };
 }
 
-test("a node shows itself and everything below, in order", async () => {
+test("a node shows itself and everything below it, sorted by name", async () => {
   const { root, ask } = tree();
   root.at("system", "readiness").at("component", "platform").ok("platform running");
   root.at("system", "readiness").at("component", "b").fail("not there");
@@ -56,10 +56,10 @@ test("a node shows itself and everything below, in order", async () => {
       },
     },
   });
-  assert.equal(root.trouble(), "system:readiness: component:b: not there");
+  assert.equal(root.firstError(), "system:readiness: component:b: not there");
 });
 
-test("an error is that of its node and of those above; not of others, and never of the root", async () => {
+test("an error counts for its node and those above it, not for others, and never for the root", async () => {
   const { root, ask } = tree();
   root.at("system", "liveness").at("job-group", "a").at("executor", "x").ok("OK");
   root.at("system", "liveness").at("job-group", "b").fail("broken");
@@ -78,14 +78,14 @@ test("an error is that of its node and of those above; not of others, and never 
   assert.deepEqual(await codes("system/liveness"), [200]);
 });
 
-test("a whole path below its error: what stands under a failed node is judged by itself", async () => {
+test("nodes below a failed node have a status of their own", async () => {
   const { root, ask } = tree();
   root.at("a", "1").fail("broken");
   root.at("a", "1").at("b", "2").ok("well");
   assert.equal((await ask("a/1/b/2")).code, 200);
 });
 
-test("unknown nodes and half pairs are 404 and are not made by asking", async () => {
+test("unknown nodes and incomplete pairs are 404, and a query creates no nodes", async () => {
   const { root, ask } = tree();
   root.at("system", "liveness").ok("OK");
   for (const path of ["no/such", "odd", "system/liveness/x", "system/liveness/x/y", "__proto__/x"])
@@ -93,7 +93,7 @@ test("unknown nodes and half pairs are 404 and are not made by asking", async ()
   assert.deepEqual(Object.keys(root.view().groups), ["system:liveness"]);
 });
 
-test("values may hold colons, and names of Object's own are names like any other", () => {
+test("values may contain colons, and names of Object's own properties are ordinary names", () => {
   const { root } = tree();
   root.at("peer", "10.0.0.1:80").ok("a");
   root.at("peer:10.0.0.1", "80").ok("b");
@@ -110,10 +110,10 @@ test("timestamps carry over into the next second", () => {
   assert.equal(timestamp(1_500.25), "1970-01-01T00:00:01.500250Z");
 });
 
-test("info: the shapes of the three routes", async () => {
+test("info: the replies of the three routes", async () => {
   const clock = fakeClock(50, 1_700_000_000_000);
-  const told = info("sluice-agent", clock, seededChance(1));
-  const [first, second, third] = infoRoutes(told);
+  const serviceInfo = info("sluice-agent", clock, seededChance(1));
+  const [first, second, third] = infoRoutes(serviceInfo);
   clock.advance(1_500);
   const shown = await ask(first);
   const members = ["version", "service", "build_host", "build_os", "build_time"];
@@ -129,11 +129,11 @@ test("info: the shapes of the three routes", async () => {
   const host = (await ask(third)).body;
   assert.match(host.uuid, /^[0-9a-f]{8}-[0-9a-f]{4}-4/);
   assert.notEqual(host.uuid, info("sluice-agent", clock, seededChance(2)).host().uuid);
-  assert.equal(told.host().uuid, host.uuid);
+  assert.equal(serviceInfo.host().uuid, host.uuid);
   assert.ok(host.hostname.length > 0 && host.local_ip.length > 0);
 });
 
-test("healthz follows the port", async () => {
+test("healthz follows the state of the port", async () => {
   let serving = true;
   const route = healthRoute(() => serving);
   assert.deepEqual(await ask(route), { code: 200, body: { status: "SERVING" } });

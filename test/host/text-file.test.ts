@@ -3,10 +3,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readTextFile } from "#host/text-file.ts";
+import { readTextFile } from "#host/life/text-file.ts";
 import { folderOf } from "../kit/folder.ts";
 
-test("a regular file is read, also behind a link; anything else is refused by name without being opened", async (t) => {
+test("a regular file is read, also through a link; anything else is refused by name without being opened", async (t) => {
   const folder = folderOf(t, { "a.yaml": "ä: 1", "empty.yaml": "" });
   const at = (name: string) => join(folder, name);
   symlinkSync(at("a.yaml"), at("link.yaml"));

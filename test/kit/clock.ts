@@ -1,11 +1,11 @@
-// A clock that stands still until a test moves it.
+// A clock that stands still until a test advances it.
 
 import type { Clock } from "#base/clock.ts";
 
 export interface FakeClock extends Clock {
-  /** Moves time on and rings what fell due, in order. */
+  /** Advances the time and runs the alarms that fall due, in order. */
   advance(ms: number): void;
-  /** Alarms that are still set. */
+  /** Number of alarms that are still set. */
   readonly alarms: number;
 }
 

@@ -1,4 +1,4 @@
-// A folder of files that goes when the test ends.
+// A temporary folder of files that is removed when the test ends.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,13 +1,13 @@
-// Loaded before every test file: a file whose tests are over while something is still open fails, and says
-// what it was. Without it such a file would hang, or hide a leak of the code under test.
+// Loaded before every test file: fails a file whose tests have ended while a handle is still open, and names the
+// handle. Without this guard such a file would hang, or hide a leak of the code under test.
 
 import { after } from "node:test";
 
-/** For what closes by itself in the turns after the last test, ms. */
+/** Time for handles that close by themselves after the last test. */
 const GRACE_MS = 3_000;
 
 after(() => {
-  // The timer keeps nothing alive: it rings only where something else does.
+  // The timer does not keep the process alive, so it fires only when something else does.
   setTimeout(() => {
     const open = process.getActiveResourcesInfo().filter((kind) => kind !== "PipeWrap");
     process.stderr.write(`left open after the last test: ${open.join(", ")}\n`);

@@ -1,5 +1,5 @@
-// Finds what a module could keep and change between calls: two agents may live in one process, so state
-// belongs to objects that somebody made. Works on syntax alone: calls of own functions are not looked into.
+// Finds module-level state that could change between calls: two agents may live in one process, so state belongs to
+// objects that are created for each. Works on syntax alone: it does not look into calls of our own functions.
 
 import ts from "typescript";
 
@@ -7,18 +7,19 @@ import ts from "typescript";
 export type ReadonlyTypes = ReadonlySet<string>;
 
 const FROZEN = new Set(["Object.freeze"]);
-/** Standard classes whose instances a module may share: they show no state. */
+/** Standard classes whose instances a module may share, because they have no visible state. */
 const STATELESS = new Set(["RegExp", "TextEncoder", "TextDecoder", "URL"]);
 const READONLY = /^(readonly |Readonly(Array|Map|Set)?<)/;
-/** Standard calls that make something mutable. */
-const MAKERS = /^(Array|Buffer|Object|Map|Set)\.(from|of|fromEntries|create|alloc|assign|groupBy)$/;
+/** Standard functions that return something mutable. */
+const MUTABLE_FACTORIES =
+  /^(Array|Buffer|Object|Map|Set)\.(from|of|fromEntries|create|alloc|assign|groupBy)$/;
 const ARRAY_METHODS = new Set(["map", "filter", "flatMap", "flat", "concat", "slice", "split"]);
 
 export function parse(path: string, text: string): ts.SourceFile {
   return ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
 }
 
-/** Interfaces and object types that are readonly throughout; one mutable bearer of a name spoils it. */
+/** Interfaces and object types that are readonly in all their fields. A name that also has a mutable declaration does not count. */
 export function readonlyTypes(files: readonly ts.SourceFile[]): ReadonlyTypes {
   const good = new Set<string>();
   const bad = new Set<string>();
@@ -46,9 +47,9 @@ function readonlyType(type: ts.TypeNode, known: ReadonlyTypes): boolean {
   return ts.isTypeReferenceNode(type) && known.has(type.typeName.getText());
 }
 
-/** `name: what is wrong` for each offence of a file. */
+/** One line for each offence of a file: `name: what is wrong`. */
 export function moduleState(file: ts.SourceFile, known: ReadonlyTypes): readonly string[] {
-  // A name that several files give to different types means the one of this file here.
+  // When several files declare a type of the same name, the one of this file counts.
   const here = new Set([...known, ...readonlyTypes([file])]);
   return file.statements.flatMap((statement) => {
     if (ts.isVariableStatement(statement)) return variables(statement.declarationList, here);
@@ -91,13 +92,13 @@ function mutable(value: ts.Expression, known: ReadonlyTypes): boolean {
   const called = value.expression.getText();
   if (FROZEN.has(called)) return false;
   const method = ts.isPropertyAccessExpression(value.expression) && value.expression.name.text;
-  return MAKERS.test(called) || (method !== false && ARRAY_METHODS.has(method));
+  return MUTABLE_FACTORIES.test(called) || (method !== false && ARRAY_METHODS.has(method));
 }
 
-/** Of a class without state, or an array of length 0, which can hold nothing. */
-function harmless(made: ts.NewExpression): boolean {
-  const name = made.expression.getText();
-  const [only, ...more] = made.arguments ?? [];
+/** Whether this creates an instance of a class without state, or a typed array of length 0. */
+function harmless(created: ts.NewExpression): boolean {
+  const name = created.expression.getText();
+  const [only, ...more] = created.arguments ?? [];
   const empty = /.Array$/.test(name) && more.length === 0 && only?.getText() === "0";
   return STATELESS.has(name) || empty;
 }

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { dynamicKeys, judgeDynamicConfig } from "#policy/dynamic.ts";
-import { Report } from "#policy/finding.ts";
-import { judge } from "#policy/judge.ts";
-import { readPolicies } from "#policy/read.ts";
-import { policy } from "../../src/policy/language/policy.ts";
+import { Report } from "#policy/document/finding.ts";
+import { readPolicies } from "#policy/document/read.ts";
+import {
+  checkDynamicConfig,
+  type DynamicKeys,
+  dynamicKeys,
+  dynamicKeysOf,
+  unfitValues,
+  unreadKeys,
+} from "#policy/dynamic.ts";
+import { policy } from "#policy/language/policy.ts";
+import { validate } from "#policy/validate.ts";
 
 const SPEC = `circuit:
     components:
@@ -20,15 +27,15 @@ function judged(config: string): string[] {
   const [document] = readPolicies(text, "p").documents;
   assert.ok(document?.dynamicConfig);
   const report = new Report();
-  const value = judge(policy, document.tree, document.path, report);
+  const value = validate(policy, document.tree, document.path, report);
   assert.ok(value, JSON.stringify(report.findings));
-  judgeDynamicConfig(value, document.dynamicConfig, ["dynamicConfig"], report);
+  checkDynamicConfig(value, document.dynamicConfig, ["dynamicConfig"], report);
   return report.warnings.map(({ path, text: said }) => `${path}: ${said}`);
 }
 
-test("keys and their forms, wherever a component stands", () => {
+test("keys and their forms, at any depth", () => {
   const [document] = readPolicies(SPEC.replaceAll("\n  ", "\n"), "p").documents;
-  const value = judge(policy, document?.tree ?? assert.fail(), [], new Report());
+  const value = validate(policy, document?.tree ?? assert.fail(), [], new Report());
   const keys = dynamicKeys(value ?? assert.fail());
   assert.deepEqual(
     [...keys].map(([key, forms]) => [key, ...forms]),
@@ -41,7 +48,7 @@ test("keys and their forms, wherever a component stands", () => {
   );
 });
 
-test("what fits is not spoken of", () => {
+test("a configuration that fits gets no warning", () => {
   for (const config of [
     "{}",
     "{limit: {value: 5}, a: {b: true, c: 0}, vip: [x, y]}",
@@ -56,29 +63,41 @@ test("what fits is not spoken of", () => {
 const SAID: readonly (readonly [config: string, said: RegExp])[] = [
   [
     "{limits: {value: 5}}",
-    /^dynamicConfig\.limits: set aside: no component reads "limits"; did you mean limit\?$/,
+    /^dynamicConfig\.limits: ignored: no component reads "limits"; did you mean limit\?$/,
   ],
   [
     "{a: {d: true}}",
-    /^dynamicConfig\.a\.d: set aside: no component reads "a\.d"; did you mean a\.[bc]\?$/,
+    /^dynamicConfig\.a\.d: ignored: no component reads "a\.d"; did you mean a\.[bc]\?$/,
   ],
-  ["{limit: 5}", /^dynamicConfig\.limit: set aside: wanted \{value: number\}.*got the number 5$/],
+  [
+    "{limit: 5}",
+    /^dynamicConfig\.limit: the whole dynamic configuration is refused: wanted \{value: number\}.*got the number 5$/,
+  ],
   ["{limit: {value: '5'}}", /wanted \{value: number\}/],
   ["{limit: {value: 5, special_value: NaN}}", /wanted \{value: number\}/],
   ["{limit: {special_value: nan}}", /wanted \{value: number\}/],
-  ["{a.b: yes}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false, got "yes"$/],
+  [
+    "{a.b: yes}",
+    /^dynamicConfig\["a\.b"\]: the whole dynamic configuration is refused: wanted true or false, got "yes"$/,
+  ],
   ["{limit: {value: 1e999}}", /wanted \{value: number\}/],
   ["{limit: {special_value: toString}}", /wanted \{value: number\}/],
-  ["{a: {b: true}, a.b: maybe}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false/],
-  ["{a.b: maybe, a: {b: true}}", /^dynamicConfig\["a\.b"\]: set aside: wanted true or false/],
-  ["{x.y: {z: 1}}", /^dynamicConfig\["x\.y"\]: set aside: no component reads "x\.y"/],
-  ["{a: 1}", /^dynamicConfig\.a: set aside: no component reads "a"/],
+  [
+    "{a: {b: true}, a.b: maybe}",
+    /^dynamicConfig\["a\.b"\]: the whole dynamic configuration is refused: wanted true or false/,
+  ],
+  [
+    "{a.b: maybe, a: {b: true}}",
+    /^dynamicConfig\["a\.b"\]: the whole dynamic configuration is refused: wanted true or false/,
+  ],
+  ["{x.y: {z: 1}}", /^dynamicConfig\["x\.y"\]: ignored: no component reads "x\.y"/],
+  ["{a: 1}", /^dynamicConfig\.a: ignored: no component reads "a"/],
   ["{vip: x}", /wanted a list of texts, got "x"$/],
   ["{vip: [1]}", /wanted a list of texts, got a list$/],
 ];
 
 for (const [config, said] of SAID) {
-  test(`set aside: ${config}`, () => {
+  test(`warning: ${config}`, () => {
     const [line = "", ...more] = judged(config);
     assert.match(line, said);
     assert.deepEqual(more, []);
@@ -89,4 +108,36 @@ test("only the first few get a suggestion: each is compared with every key", () 
   const lines = judged(`{${Array.from({ length: 20 }, (_, at) => `limit${at}: 1`).join(", ")}}`);
   assert.equal(lines.length, 20);
   assert.equal(lines.filter((line) => line.includes("did you mean limit?")).length, 5);
+});
+
+function policyOf(components: string) {
+  const text = `circuit: { components: [${components}] }`;
+  const [document] = readPolicies(text, "p").documents;
+  return validate(policy, document?.tree ?? assert.fail(), [], new Report()) ?? assert.fail();
+}
+
+test("a value of a key that is read in several forms, by one policy or by two, fits when it has one of them", () => {
+  const keys = dynamicKeysOf([
+    policyOf("{ variable: { constant_output: { value: 1 }, config_key: k } }"),
+    policyOf("{ bool_variable: { config_key: k } }"),
+  ]);
+  assert.deepEqual([...(keys.get("k") ?? [])], ["constant", "boolean"]);
+  for (const k of [true, { value: 1 }]) assert.deepEqual(unfitValues(keys, { k }), []);
+  const [unfit, ...more] = unfitValues(keys, { k: "maybe" });
+  assert.match(unfit?.wanted ?? "", /^\{value: number\} .*, or true or false$/);
+  assert.deepEqual(more, []);
+});
+
+test("long keys get no suggestion, and only the first 200 keys are compared", () => {
+  const nearTo = (read: readonly string[], key: string) => {
+    const keys: DynamicKeys = new Map(read.map((each) => [each, new Set(["constant"] as const)]));
+    return unreadKeys(keys, { [key]: 1 })[0]?.near;
+  };
+  const longest = "x".repeat(60);
+  assert.equal(nearTo([longest], longest.slice(1)), longest);
+  assert.equal(nearTo([`${longest}x`], longest), undefined);
+  assert.equal(nearTo([longest], `${longest}x`), undefined);
+  const others = Array.from({ length: 200 }, (_, at) => `other-${at}`);
+  assert.equal(nearTo([...others.slice(1), "limit"], "limits"), "limit");
+  assert.equal(nearTo([...others, "limit"], "limits"), undefined);
 });

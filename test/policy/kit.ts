@@ -1,9 +1,9 @@
-// Short ways to judge a text in the tests of this room.
+// Helpers that compile a text, for the tests of this room.
 
 import { createHash } from "node:crypto";
 import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
-import type { Finding, Notice } from "#policy/finding.ts";
-import { findingLine } from "#policy/report.ts";
+import type { Finding, Warning } from "#policy/document/finding.ts";
+import { findingLine } from "#policy/format.ts";
 import { compileSet, type PolicySet } from "#policy/set.ts";
 
 export function digest(text: string): string {
@@ -12,40 +12,41 @@ export function digest(text: string): string {
 
 export const OPTIONS: CompileOptions = { digest, queries: "prometheus" };
 
-/** One text as the only one of a set. */
-export function judged(text: string, stem = "p"): PolicySet {
-  return compileSet([{ source: `${stem}.yaml`, stem, text }], OPTIONS);
+/** Compiles a set of a single text. */
+export function judged(text: string, defaultName = "p"): PolicySet {
+  return compileSet([{ source: `${defaultName}.yaml`, defaultName, text }], OPTIONS);
 }
 
 export function findings(text: string): readonly Finding[] {
   return judged(text).findings.map(({ of }) => of);
 }
 
-/** Every finding as people see it. */
-export function lines(text: string, stem = "p"): string[] {
-  return judged(text, stem).findings.map(findingLine);
+/** Every finding as a formatted line. */
+export function lines(text: string, defaultName = "p"): string[] {
+  return judged(text, defaultName).findings.map(findingLine);
 }
 
 interface Good extends CompiledPolicy {
-  readonly warnings: readonly Notice[];
+  readonly warnings: readonly Warning[];
 }
 
-/** The one good policy of a text; its findings are the message when it is not good. */
-export function compiled(text: string, stem = "p"): Good {
-  const { policies, findings, warnings } = judged(text, stem);
+/** The compiled policy of a text; throws with all findings when it is invalid. */
+export function compiled(text: string, defaultName = "p"): Good {
+  const { policies, findings, warnings } = judged(text, defaultName);
   const [policy] = policies;
-  if (policy === undefined || findings.length > 0) throw new Error(lines(text, stem).join("\n"));
+  if (policy === undefined || findings.length > 0)
+    throw new Error(lines(text, defaultName).join("\n"));
   return { ...policy.of, warnings: warnings.map(({ of }) => of) };
 }
 
-/** A bare policy out of components, each a line of YAML flow style. */
+/** A bare policy with these components, each in YAML flow style on one line. */
 export function circuit(...components: readonly string[]): string {
   return `circuit:\n  components:\n${components.map((each) => `    - ${each}\n`).join("")}`;
 }
 
 export const SELECTORS = "selectors: [{control_point: ingress}]";
 
-/** A rate limiter whose ports are `capacity`, `fill` and whatever else is given. */
+/** A rate limiter with these in-ports. */
 export function rateLimiter(ports: string, rest = "parameters: {interval: 1s}"): string {
   return `flow_control: {rate_limiter: {in_ports: {${ports}}, ${rest}, ${SELECTORS}}}`;
 }
@@ -54,8 +55,8 @@ export const CONSTANT_PORTS =
   "bucket_capacity: {constant_signal: {value: 5}}, fill_amount: {constant_signal: {value: 1}}";
 
 /**
- * How much longer four times the input takes: 4 where time goes with the input, 16 with its square. The
- * least of some rounds, since neighbours on the machine only ever add; one is enough when it is low.
+ * Ratio of the processor time for four times the input: 4 for linear time, 16 for quadratic time. It is the minimum
+ * of several rounds, since other processes can only add time; one round suffices when it is low.
  */
 export function growth(make: (size: number) => string, size: number): number {
   const small = make(size);
@@ -69,7 +70,7 @@ export function growth(make: (size: number) => string, size: number): number {
   return least;
 }
 
-/** Time on the processor. */
+/** Processor time, µs. */
 function spent(text: string): number {
   const start = process.cpuUsage();
   judged(text);

@@ -1,4 +1,4 @@
-// Judged documents as JSON of the messages that travel.
+// Validated documents as protojson.
 
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -6,18 +6,18 @@ import { join } from "node:path";
 import { describe, test } from "node:test";
 import { fromJson, type JsonValue, toBinary } from "@bufbuild/protobuf";
 import { canonicalJson } from "#policy/canonical.ts";
-import { Report } from "#policy/finding.ts";
-import { judge } from "#policy/judge.ts";
+import { Report } from "#policy/document/finding.ts";
+import { readPolicies } from "#policy/document/read.ts";
+import { type Policy, policy } from "#policy/language/policy.ts";
 import { compactPolicy, durationText, fullPolicy } from "#policy/message.ts";
-import { readPolicies } from "#policy/read.ts";
-import { decode, encodeJson } from "#wire/messages.ts";
-import { type Policy, policy } from "../../src/policy/language/policy.ts";
-import { PolicySchema } from "../../src/wire/gen/aperture/policy/language/v1/policy_pb.ts";
+import { validate } from "#policy/validate.ts";
+import { PolicySchema } from "#wire/protobuf/gen/aperture/policy/language/v1/policy_pb.ts";
+import { decode, encodeJson } from "#wire/protobuf/messages.ts";
 import { circuit, compiled } from "./kit.ts";
 
 function documentOf(text: string): Policy | undefined {
   const [document] = readPolicies(text, "p").documents;
-  return document && judge(policy, document.tree, document.path, new Report());
+  return document && validate(policy, document.tree, document.path, new Report());
 }
 
 describe("every field", () => {
@@ -49,7 +49,7 @@ describe("every field", () => {
     });
   });
 
-  test("64-bit integers as text, durations in seconds, lists that are empty", () => {
+  test("writes 64-bit integers as text, durations in seconds, and empty lists", () => {
     const { scaling_backend, scaling_parameters, scale_in_controllers } =
       scale.auto_scale.auto_scaler;
     assert.equal(scaling_backend.kubernetes_replicas.max_replicas, "9223372036854775807");
@@ -68,7 +68,7 @@ describe("every field", () => {
   });
 });
 
-test("-0 is 0, for a policy's hash too", () => {
+test("-0 equals 0, also in the policy's hash", () => {
   assert.equal(canonicalJson({ a: -0 }), canonicalJson({ a: 0 }));
   const hash = (value: string) =>
     compiled(circuit(`variable: {constant_output: {value: ${value}}}`)).hash;
@@ -97,7 +97,7 @@ describe("both forms are documents again, and messages", () => {
     const document = documentOf(readFileSync(join(root, name, "policy.yaml"), "utf8"));
     return document === undefined ? [] : [[name, document] as const];
   });
-  test("there are many", () => assert.ok(documents.length > 80));
+  test("there are enough cases", () => assert.ok(documents.length > 80));
   for (const [name, document] of documents) {
     test(name, () => {
       for (const json of [compactPolicy(document), fullPolicy(document)]) {

@@ -1,13 +1,13 @@
-// Instant queries to a server that answers as a test says: what is sent, what every reply is read as, and
-// which failures may pass.
+// Instant queries to a server with scripted responses: what is sent, how responses are decoded, and which failures
+// are transient.
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type Code, Fault } from "#base/fault.ts";
 import { PrometheusClient, type PrometheusOptions } from "#prometheus/client.ts";
-import { mayPass } from "#prometheus/reply.ts";
+import { isTransient } from "#prometheus/response.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { until } from "../kit/port.ts";
+import { until } from "../kit/until.ts";
 import {
   type Answering,
   caller,
@@ -23,7 +23,7 @@ const AT = 1_700_000_000_000;
 interface Over {
   readonly address?: (server: FakeServer) => string;
   readonly labels?: PrometheusOptions["settings"]["labels"];
-  readonly remarked?: PrometheusOptions["remarked"];
+  readonly onWarning?: PrometheusOptions["onWarning"];
 }
 
 async function server(t: TestContext, answer: Answering, over: Over = {}) {
@@ -31,7 +31,7 @@ async function server(t: TestContext, answer: Answering, over: Over = {}) {
   const client = new PrometheusClient({
     settings: { address: over.address?.(fake) ?? fake.url, labels: over.labels ?? [] },
     http: caller(t),
-    ...(over.remarked === undefined ? {} : { remarked: over.remarked }),
+    ...(over.onWarning === undefined ? {} : { onWarning: over.onWarning }),
   });
   const query = (text = "up", at = AT) => client.query(text, at, new AbortController().signal);
   return { ...fake, heard: fake.heard, query };
@@ -72,6 +72,13 @@ test("addresses: host:port, with a path, with credentials", async (t) => {
     const made = () => new PrometheusClient({ settings: { address, labels: [] }, http: caller(t) });
     assert.throws(made, /prometheus\.address: wanted host:port/, address);
   }
+  const address = "ftp://me:s3cret@metrics/x?token=s3cret";
+  assert.throws(
+    () => new PrometheusClient({ settings: { address, labels: [] }, http: caller(t) }),
+    {
+      message: /, got "ftp:\/\/\*\*\*@metrics\/x"$/,
+    },
+  );
 });
 
 test("every kind of result, with NaN and infinities", async (t) => {
@@ -179,18 +186,18 @@ for (const [name, status, body, code, may] of [
   ],
   ["success with an error", 200, refusal("execution"), "INVALID_ARGUMENT", FINAL],
 ] as const satisfies readonly (readonly [string, number, unknown, Code, boolean])[]) {
-  test(`a reply that is no answer: ${name}`, async (t) => {
+  test(`an invalid response: ${name}`, async (t) => {
     const { query } = await server(t, (_, reply) => send(reply, status, body));
     await assert.rejects(query(), (thrown) => {
       assert.ok(thrown instanceof Fault, String(thrown));
-      assert.deepEqual([thrown.code, mayPass(thrown)], [code, may], thrown.message);
+      assert.deepEqual([thrown.code, isTransient(thrown)], [code, may], thrown.message);
       assert.match(thrown.message, /metrics server/);
       return true;
     });
   });
 }
 
-test("the server's own words are told, at some length only", async (t) => {
+test("error messages of the server are included, up to a limit", async (t) => {
   const long = "x".repeat(5_000);
   const { query } = await server(t, (_, reply) => send(reply, 422, refusal("execution", long)));
   await assert.rejects(query(), (thrown) => {
@@ -200,7 +207,7 @@ test("the server's own words are told, at some length only", async (t) => {
   });
 });
 
-test("transport failures and the local timeout may pass; a call given up may not", async (t) => {
+test("transport failures and the local timeout are transient; an aborted call is not", async (t) => {
   const clock = fakeClock();
   const fake = await fakeServer(t, () => undefined);
   const http = caller(t, {}, { clock });
@@ -219,13 +226,15 @@ test("transport failures and the local timeout may pass; a call given up may not
   };
   const never = new AbortController();
   const late = await failed(never.signal, () => clock.advance(5_000));
-  assert.deepEqual([late.code, mayPass(late)], ["DEADLINE_EXCEEDED", true]);
+  assert.deepEqual([late.code, isTransient(late)], ["DEADLINE_EXCEEDED", true]);
   const leave = new AbortController();
   const gone = await failed(leave.signal, () => leave.abort());
-  assert.deepEqual([gone.code, mayPass(gone)], ["CANCELLED", false]);
+  assert.deepEqual([gone.code, isTransient(gone)], ["CANCELLED", false]);
   const dead = new PrometheusClient({ settings: { address: "127.0.0.1:1", labels: [] }, http });
   await assert.rejects(dead.query("up", AT, never.signal), (thrown) => {
-    return thrown instanceof Fault && mayPass(thrown) && /connection refused/.test(thrown.message);
+    return (
+      thrown instanceof Fault && isTransient(thrown) && /connection refused/.test(thrown.message)
+    );
   });
 });
 
@@ -242,7 +251,7 @@ test("a server that takes only GET is asked with GET from then on", async (t) =>
   );
 });
 
-test("POST is not given up for a GET that fails as well", async (t) => {
+test("POST stays in use if GET fails as well", async (t) => {
   let refuses = true;
   const { heard, query } = await server(t, ({ method }, reply) => {
     if (!refuses) send(reply, 200, vectorOf(3));
@@ -258,7 +267,7 @@ test("POST is not given up for a GET that fails as well", async (t) => {
   );
 });
 
-test("labels narrow every query; one that cannot be read is never sent", async (t) => {
+test("labels restrict every query; one that cannot be parsed is never sent", async (t) => {
   const { heard, query } = await server(t, one, { labels: [{ name: "tenant", value: "a" }] });
   for (let round = 0; round < 2; round++) await query('sum(up{job="x"}) / b');
   for (const { body } of heard) {
@@ -267,7 +276,7 @@ test("labels narrow every query; one that cannot be read is never sent", async (
   for (let round = 0; round < 2; round++) {
     await assert.rejects(query("sum(rate("), (thrown) => {
       assert.ok(thrown instanceof Fault);
-      return !mayPass(thrown);
+      return !isTransient(thrown);
     });
   }
   assert.equal(heard.length, 2);
@@ -276,11 +285,11 @@ test("labels narrow every query; one that cannot be read is never sent", async (
   assert.equal(formOf(plain.heard[0])["query"], "sum(rate(");
 });
 
-test("what the server remarks is told once for each query", async (t) => {
+test("warnings of the server are reported once for each query", async (t) => {
   const told: string[] = [];
   const warned = { ...vectorOf(1), warnings: ["partial"], infos: ["no counter"] };
   const { query } = await server(t, (_, reply) => send(reply, 200, warned), {
-    remarked: (text, remark) => told.push(`${text}: ${remark}`),
+    onWarning: (text, remark) => told.push(`${text}: ${remark}`),
   });
   await query("a");
   await query("a");
@@ -288,13 +297,13 @@ test("what the server remarks is told once for each query", async (t) => {
   assert.deepEqual(told, ["a: partial", "a: no counter", "b: partial", "b: no counter"]);
 });
 
-test("of remarks, 2 000 are remembered: the oldest gives way", async () => {
+test("2 000 warnings are remembered, and the oldest is dropped", async () => {
   const told: string[] = [];
   const body = Buffer.from(JSON.stringify({ ...vectorOf(1), warnings: ["partial"] }));
   const client = new PrometheusClient({
     settings: { address: "server", labels: [] },
     http: { call: async () => ({ status: 200, headers: {}, body }) },
-    remarked: (text) => told.push(text),
+    onWarning: (text) => told.push(text),
   });
   const query = (text: string) => client.query(text, AT, new AbortController().signal);
   for (let at = 0; at < 2_000; at++) await query(`q${at}`);

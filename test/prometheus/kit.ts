@@ -1,4 +1,4 @@
-// Servers that answer as a test says, and clients with the documented defaults.
+// Servers with scripted responses, and clients with the documented defaults.
 
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -6,13 +6,9 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { TlsOptions } from "node:tls";
-import {
-  HttpCaller,
-  type HttpCallerOptions,
-  type HttpClientSettings,
-  type ProxySettings,
-} from "#wire/http-caller.ts";
-import { realClock } from "../kit/port.ts";
+import { HttpClient, type HttpClientOptions } from "#client/http.ts";
+import type { HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
+import { realClock } from "../kit/sluice/port.ts";
 
 export const NO_PROXY: ProxySettings = { http: "", https: "", no_proxy: [] };
 
@@ -49,14 +45,14 @@ export function clientSettings({ tls, ...over }: ClientOverrides = {}): HttpClie
   };
 }
 
-/** A caller that is closed when the test ends. */
+/** A client that is closed when the test ends. */
 export function caller(
   test: TestContext,
   over: ClientOverrides = {},
-  options: Partial<HttpCallerOptions> = {},
-): HttpCaller {
+  options: Partial<HttpClientOptions> = {},
+): HttpClient {
   const settings = clientSettings(over);
-  const http = new HttpCaller({ settings, proxy: NO_PROXY, env: {}, clock: realClock, ...options });
+  const http = new HttpClient({ settings, proxy: NO_PROXY, env: {}, clock: realClock, ...options });
   test.after(() => http.close());
   return http;
 }
@@ -73,7 +69,7 @@ export interface FakeServer {
   readonly url: string;
   readonly port: number;
   readonly heard: readonly Heard[];
-  /** Connections ever made, and those that are open. */
+  /** Number of connections ever made, and of open ones. */
   readonly made: number;
   readonly open: number;
   /** Hands over what CONNECT asks for. */

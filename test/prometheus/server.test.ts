@@ -1,16 +1,15 @@
-// Circuits that ask a real Prometheus: while it lives, hangs, is frozen and is gone, their other signals go
-// on with every tick. Ticks and waits go by a clock that the test moves, so nothing here takes its time.
+// Circuits that query a real Prometheus: while it runs, hangs, is frozen and is killed, other signals continue with
+// every tick. Ticks and delays use a clock that the test controls, so nothing waits for real time.
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Circuit } from "#circuit/circuit.ts";
 import type { CircuitPlan, Leaf } from "#circuit/plan.ts";
-import { Asker } from "#prometheus/asker.ts";
 import { PrometheusClient } from "#prometheus/client.ts";
+import { QueryRunner } from "#prometheus/query-runner.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { eventually } from "../kit/eventually.ts";
-import { until } from "../kit/port.ts";
-import { type Prometheus, startPrometheus } from "../kit/prometheus.ts";
+import { type Prometheus, startPrometheus } from "../kit/servers/prometheus.ts";
+import { until } from "../kit/until.ts";
 import { type Answering, caller, fakeServer, send, vectorOf } from "./kit.ts";
 
 const INTERVAL_MS = 1_000;
@@ -29,14 +28,14 @@ const COUNTING: Leaf = {
   identity: "count",
 };
 
-/** A circuit that counts its ticks and asks these queries; it ticks when the test says so. */
+/** A circuit that counts its ticks and sends these queries; the test ticks it. */
 function circuit(t: TestContext, address: string, ...queries: readonly string[]) {
   const clock = fakeClock();
   const http = caller(t, {}, { clock });
   const measure = new PrometheusClient({ settings: { address, labels: [] }, http });
   const settings = { blocking_execution: false, worker_limit: 0 };
-  const asker = new Asker({ measure, clock, chance: () => 0.5, settings });
-  t.after(() => asker.close());
+  const runner = new QueryRunner({ engine: measure, clock, chance: () => 0.5, settings });
+  t.after(() => runner.close());
   const leaves = [COUNTING, ...queries.map((query, at) => asking(`q${at}`, query, at + 1))];
   const plan: CircuitPlan = {
     ...{ policyName: "p", policyHash: "h", intervalMs: INTERVAL_MS, leaves },
@@ -49,26 +48,26 @@ function circuit(t: TestContext, address: string, ...queries: readonly string[])
     plan,
     {
       ask: (ask) =>
-        asker.ask("p", ask.componentId, ask, (answer) => {
+        runner.ask("p", ask.componentId, ask, (answer) => {
           if (answer.kind === "failed") why.set(ask.componentId, answer.why);
           loop.answer(ask.componentId, answer);
         }),
-      ...{ decide: fail, alert: fail, fault: fail, setAside: fail },
+      ...{ decide: fail, alert: fail, fault: fail, ignoredOverride: fail },
     },
     undefined,
   );
   return {
     why,
     /**
-     * One tick and what comes of it before the next one is due: so many answers, then the whole second in
-     * small steps, with turns between them for who tries again. Gives the readings, the count first.
+     * One tick and everything until the next one is due: the given number of answers, then a second in small
+     * steps, between which retries can run. Returns the readings, the tick count first.
      */
     tick: async (answered: number): Promise<readonly number[]> => {
       loop.tick(Date.now());
-      await until("the answers", () => asker.waiting <= queries.length - answered);
+      await until("the answers", () => runner.waiting <= queries.length - answered);
       await until("the next tick is due", () => {
         clock.advance(INTERVAL_MS / 20);
-        return asker.waiting === 0;
+        return runner.waiting === 0;
       });
       return plan.signals.map((_, at) => loop.reading(at));
     },
@@ -85,7 +84,7 @@ async function measured(t: TestContext): Promise<Prometheus> {
     settings: { address: server.address, labels: [{ name: "job", value: "test" }] },
     http: caller(t),
   });
-  await eventually("it has scraped", async () => {
+  await until("it has scraped", async () => {
     const result = await asked.query("demo_value", Date.now(), new AbortController().signal);
     return result.kind === "vector" && result.samples[0]?.value === 42;
   });
@@ -157,7 +156,7 @@ test("one query that hangs, in one circuit with a good one", async (t) => {
   await until("late calls are gone", () => relay.open <= 2);
 });
 
-test("a server that fails for a while is tried again, with the old time, within the interval", async (t) => {
+test("a server that fails for a while is queried again, with the same time, within the interval", async (t) => {
   const answers: Answering[] = [
     (_, reply) => send(reply, 503, { status: "error", errorType: "timeout", error: "busy" }),
     (_, reply) => void reply.socket?.resetAndDestroy(),
@@ -168,11 +167,11 @@ test("a server that fails for a while is tried again, with the old time, within 
   const http = caller(t, {}, { clock });
   const measure = new PrometheusClient({ settings: { address: server.url, labels: [] }, http });
   const settings = { blocking_execution: false, worker_limit: 1 };
-  const asker = new Asker({ measure, clock, chance: () => 0, settings });
-  t.after(() => asker.close());
+  const runner = new QueryRunner({ engine: measure, clock, chance: () => 0, settings });
+  t.after(() => runner.close());
   const heard: unknown[] = [];
-  const ask = { componentId: "a", query: "up", at: 60_000, everyMs: 10_000, byLabel: undefined };
-  asker.ask("p", ask.componentId, ask, (answer) => heard.push(answer));
+  const ask = { componentId: "a", query: "up", at: 60_000, periodMs: 10_000, byLabel: undefined };
+  runner.ask("p", ask.componentId, ask, (answer) => heard.push(answer));
   await until("it is answered", () => {
     clock.advance(10);
     return heard.length === 1;

@@ -1,5 +1,5 @@
-// Where versions 2 and 3 of a server differ, answers are those of version 3; the differential test keeps away
-// from these places.
+// Where versions 2 and 3 of a server differ, results are those of version 3; the differential test avoids
+// these cases.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,9 +14,9 @@ function scalarOf(
   at: number,
 ): number {
   const store = new SampleStore();
-  store.want([query]);
+  store.setQueries([query]);
   for (const [second, value] of points) {
-    store.take(second * S, [{ labels: { __name__: "a" }, value }]);
+    store.addScrape(second * S, [{ labels: { __name__: "a" }, value }]);
   }
   const result = compileQuery(`scalar(${query})`)(at * S, store);
   assert.ok(result.kind === "scalar");
@@ -25,13 +25,13 @@ function scalarOf(
 
 const every10 = Array.from({ length: 7 }, (_, at) => [at * 10, at * 100] as const);
 
-test("a range is open on the left: 30 s of a scrape every 10 s are three samples", () => {
+test("a range excludes its left edge: 30 s of a scrape every 10 s are three samples", () => {
   assert.equal(scalarOf("count_over_time(a[30s])", every10, 60), 3);
   assert.equal(scalarOf("count_over_time(a[30s] offset 10s)", every10, 60), 3);
   assert.equal(scalarOf("min_over_time(a[30s])", every10, 60), 400);
 });
 
-test("and continues to its edge", () => {
+test("and is extrapolated to its edge", () => {
   assert.equal(scalarOf("increase(a[30s])", every10, 60), 300);
   assert.equal(scalarOf("rate(a[30s])", every10, 60), 10);
   assert.equal(scalarOf("delta(a[30s])", every10, 60), 300);
@@ -49,7 +49,7 @@ test("a series that begins within the range continues by half a step, but not be
   assert.equal(scalarOf("delta(a[1m40s])", begins, 100), (60 * 35) / 30);
 });
 
-test("a counter that starts over has counted before", () => {
+test("a counter that is reset keeps its earlier count", () => {
   const resets = [
     [10, 1000],
     [20, 1010],

@@ -7,8 +7,8 @@ import { SampleStore } from "#promql/samples.ts";
 
 function quantile(part: number, buckets: Readonly<Record<string, number>>): number {
   const store = new SampleStore();
-  store.want(["b"]);
-  store.take(
+  store.setQueries(["b"]);
+  store.addScrape(
     1000,
     Object.entries(buckets).map(([le, value]) => ({ labels: { __name__: "b", le }, value })),
   );

@@ -1,10 +1,10 @@
-// The table of what is answered without a server is the evaluator's own. `readme.test.ts --write` renews it.
+// Compares the README's table of supported features with the evaluator. `readme.test.ts --write` renews it.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { KNOWN } from "#promql/evaluate/known.ts";
+import { SUPPORTED } from "#promql/evaluate/supported.ts";
 import { AGGREGATIONS, FUNCTIONS } from "#promql/functions.ts";
 
 const FILE = join(import.meta.dirname, "../../src/promql/README.md");
@@ -13,11 +13,11 @@ const BETWEEN = /(<!-- known -->\n)[\s\S]*(<!-- \/known -->)/;
 function table(): string {
   const rows = [
     ["selectors", "matchers `=` `!=` `=~` `!~`, ranges, `offset`"],
-    ["functions", list(KNOWN.functions)],
-    ["aggregations", `${list(KNOWN.aggregations)}, with \`by\` and \`without\``],
+    ["functions", list(SUPPORTED.functions)],
+    ["aggregations", `${list(SUPPORTED.aggregations)}, with \`by\` and \`without\``],
     [
       "operators",
-      `${list(KNOWN.operators)}, signs, \`bool\`, \`on\`, \`ignoring\`, \`group_left\`, \`group_right\``,
+      `${list(SUPPORTED.operators)}, signs, \`bool\`, \`on\`, \`ignoring\`, \`group_left\`, \`group_right\``,
     ],
     ["literals", "numbers, durations as numbers, strings"],
   ];
@@ -35,11 +35,11 @@ if (process.argv.includes("--write")) {
   writeFileSync(FILE, readFileSync(FILE, "utf8").replace(BETWEEN, `$1${table()}$2`));
 }
 
-test("the README says what is known", () => {
+test("the README lists what is supported", () => {
   assert.ok(readFileSync(FILE, "utf8").includes(`<!-- known -->\n${table()}<!-- /known -->`));
 });
 
-test("what is known is of the language", () => {
-  for (const name of KNOWN.functions) assert.ok(FUNCTIONS.has(name), name);
-  for (const name of KNOWN.aggregations) assert.ok(AGGREGATIONS.has(name), name);
+test("everything supported is part of the language", () => {
+  for (const name of SUPPORTED.functions) assert.ok(FUNCTIONS.has(name), name);
+  for (const name of SUPPORTED.aggregations) assert.ok(AGGREGATIONS.has(name), name);
 });

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { compileQuery } from "#promql/evaluate.ts";
-import { OwnMeasure } from "#promql/own.ts";
+import { LocalQueryEngine } from "#promql/local-engine.ts";
 import type { Sample } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
 
@@ -21,14 +21,14 @@ function numberOf(store: SampleStore, query: string, at: number): number | undef
   return result.samples[0]?.value;
 }
 
-test("only what queries select is wanted", () => {
+test("only series that queries select are stored", () => {
   const store = new SampleStore();
-  store.want(["sum(rate(a[1m])) / b{x='1'}", "{__name__=~'c.*'}", "not ( a query"]);
+  store.setQueries(["sum(rate(a[1m])) / b{x='1'}", "{__name__=~'c.*'}", "not ( a query"]);
   assert.deepEqual(
     ["a", "b", "cc", "d"].map((name) => store.needs(name)),
     [true, true, true, false],
   );
-  store.take(S, [
+  store.addScrape(S, [
     sample("a", 1),
     sample("b", 1),
     sample("b", 1, { x: "1" }),
@@ -36,77 +36,78 @@ test("only what queries select is wanted", () => {
     sample("d", 1),
   ]);
   assert.equal(store.series, 3);
-  store.want(["a"]);
+  store.setQueries(["a"]);
   assert.deepEqual([store.series, store.needs("cc")], [1, false]);
-  store.want([]);
-  assert.deepEqual([store.series, store.room, store.dropped], [0, 0, 0]);
+  store.setQueries([]);
+  assert.deepEqual([store.series, store.capacity, store.dropped], [0, 0, 0]);
 });
 
-test("memory follows the longest look back, not the time that passes", () => {
+test("memory depends on the longest range, not on the time that passes", () => {
   const store = new SampleStore();
-  store.want(["a", "increase(b[1m] offset 1m)"]);
+  store.setQueries(["a", "increase(b[1m] offset 1m)"]);
   const rooms: number[] = [];
   for (let second = 1; second <= 2_000; second++) {
-    store.take(second * S, [sample("a", second), sample("b", second)]);
-    if (second % 500 === 0) rooms.push(store.room);
+    store.addScrape(second * S, [sample("a", second), sample("b", second)]);
+    if (second % 500 === 0) rooms.push(store.capacity);
   }
   assert.ok((rooms[0] ?? 0) <= 16 + 256, `${rooms}`);
   assert.equal(rooms.at(-1), rooms[0]);
   assert.equal(numberOf(store, "increase(b[1m] offset 1m)", 2_000 * S), 60);
   assert.equal(numberOf(store, "a", 2_000 * S), 2_000);
   assert.equal(numberOf(store, "a", 1_995 * S), 1_995, "a late evaluation");
-  store.want(["a", "b"]);
-  assert.ok(store.room < (rooms[0] ?? 0), "a shorter look back gives room back");
+  store.setQueries(["a", "b"]);
+  assert.ok(store.capacity < (rooms[0] ?? 0), "a shorter look back gives room back");
   assert.equal(numberOf(store, "b", 2_000 * S), 2_000);
 });
 
-test("what a wider window asks for grows from what is there", () => {
+test("a longer range starts with the samples that are there", () => {
   const store = new SampleStore();
-  store.want(["a"]);
-  for (let second = 1; second <= 100; second++) store.take(second * S, [sample("a", second)]);
-  store.want(["count_over_time(a[1m])"]);
-  for (let second = 101; second <= 200; second++) store.take(second * S, [sample("a", second)]);
+  store.setQueries(["a"]);
+  for (let second = 1; second <= 100; second++) store.addScrape(second * S, [sample("a", second)]);
+  store.setQueries(["count_over_time(a[1m])"]);
+  for (let second = 101; second <= 200; second++)
+    store.addScrape(second * S, [sample("a", second)]);
   assert.equal(numberOf(store, "count_over_time(a[1m])", 200 * S), 60);
 });
 
-test("a series that a scrape no longer has ends there, and is forgotten when nothing looks so far back", () => {
+test("a series that is missing from a scrape ends there, and is removed when no query looks that far back", () => {
   const store = new SampleStore();
-  store.want(["a", "sum_over_time(a[30s])"]);
+  store.setQueries(["a", "sum_over_time(a[30s])"]);
   const first = sample("a", 1);
-  store.take(10 * S, [first]);
-  store.take(20 * S, []);
+  store.addScrape(10 * S, [first]);
+  store.addScrape(20 * S, []);
   assert.equal(numberOf(store, "a", 15 * S), 1);
   assert.equal(numberOf(store, "a", 20 * S), undefined);
   assert.equal(numberOf(store, "sum_over_time(a[30s])", 35 * S), 1);
-  store.take(30 * S, [sample("a", 5)]);
+  store.addScrape(30 * S, [sample("a", 5)]);
   assert.equal(numberOf(store, "a", 30 * S), 5);
   assert.equal(numberOf(store, "sum_over_time(a[30s])", 30 * S), 6);
-  store.take(40 * S, []);
-  store.take(79 * S, []);
+  store.addScrape(40 * S, []);
+  store.addScrape(79 * S, []);
   assert.equal(store.series, 1);
-  store.take(80 * S, []);
-  assert.deepEqual([store.series, store.room], [0, 0]);
+  store.addScrape(80 * S, []);
+  assert.deepEqual([store.series, store.capacity], [0, 0]);
   const again = [{ ...first, value: 7 }];
-  store.take(90 * S, again);
-  store.take(100 * S, again);
+  store.addScrape(90 * S, again);
+  store.addScrape(100 * S, again);
   assert.equal(numberOf(store, "sum_over_time(a[30s])", 100 * S), 14);
 });
 
 test("without scrapes a value lives for five minutes", () => {
   const store = new SampleStore();
-  store.want(["a"]);
-  store.take(10 * S, [sample("a", 1)]);
+  store.setQueries(["a"]);
+  store.addScrape(10 * S, [sample("a", 1)]);
   assert.equal(numberOf(store, "a", 310 * S - 1), 1);
   assert.equal(numberOf(store, "a", 310 * S), undefined);
 });
 
-test("the limits hold, and what is beyond is counted", () => {
+test("the limits hold, and what exceeds them is counted", () => {
   const store = new SampleStore({ series: 3, samples: 64 });
-  store.want(["count_over_time(a[1h])"]);
+  store.setQueries(["count_over_time(a[1h])"]);
   for (let second = 1; second <= 100; second++) {
     const scrape = Array.from({ length: 5 }, (_, x) => sample("a", second, { x: String(x) }));
-    store.take(second * S, scrape);
-    assert.ok(store.series <= 3 && store.room <= 64);
+    store.addScrape(second * S, scrape);
+    assert.ok(store.series <= 3 && store.capacity <= 64);
   }
   assert.ok(store.dropped >= 200, "two series");
   const result = compileQuery("last_over_time(a[1h])")(100 * S, store);
@@ -120,50 +121,50 @@ test("the limits hold, and what is beyond is counted", () => {
   assert.equal(kept + store.dropped, 500);
 });
 
-test("time goes back a little without a trace, and a series comes once", () => {
+test("small corrections of the clock and duplicate series are ignored", () => {
   const store = new SampleStore();
-  store.want(["a", "count_over_time(a[1m])"]);
-  store.take(3 * S, [sample("a", 1), sample("a", 2)]);
-  store.take(3 * S, [sample("a", 3)]);
-  store.take(S, [sample("a", 4), sample("a", 4, { late: "yes" })]);
+  store.setQueries(["a", "count_over_time(a[1m])"]);
+  store.addScrape(3 * S, [sample("a", 1), sample("a", 2)]);
+  store.addScrape(3 * S, [sample("a", 3)]);
+  store.addScrape(S, [sample("a", 4), sample("a", 4, { late: "yes" })]);
   assert.equal(numberOf(store, "a", 3 * S), 1);
   assert.equal(numberOf(store, "count_over_time(a[1m])", 3 * S), 1);
   assert.deepEqual([store.dropped, store.restarts], [0, 0]);
 });
 
-test("a clock that is set back begins everything anew", () => {
+test("setting the clock back clears the store", () => {
   const store = new SampleStore();
   const hour = 3_600 * S;
   const scrape = [sample("a", 1)];
-  store.want(["a", "sum_over_time(a[1h])"]);
-  for (let second = 1; second <= 20; second++) store.take(hour + second * S, scrape);
+  store.setQueries(["a", "sum_over_time(a[1h])"]);
+  for (let second = 1; second <= 20; second++) store.addScrape(hour + second * S, scrape);
   for (let second = 1; second <= 10; second++) {
-    store.take(second * S, scrape);
+    store.addScrape(second * S, scrape);
     assert.equal(numberOf(store, "a", second * S), 1);
   }
   assert.equal(numberOf(store, "sum_over_time(a[1h])", hour), 10);
   assert.equal(numberOf(store, "sum_over_time(a[1h])", hour + 20 * S), undefined, "none is left");
   assert.deepEqual([store.restarts, store.dropped, store.series], [1, 0, 1]);
-  assert.ok(store.room <= 32, `${store.room}`);
+  assert.ok(store.capacity <= 32, `${store.capacity}`);
 });
 
-test("a series that nobody wanted is kept once somebody does", () => {
+test("a series is stored once a query selects it", () => {
   const store = new SampleStore();
   // Scrapes bring the same objects of labels again.
   const scrape = [sample("a", 1, { x: "1" }), sample("a", 2, { x: "2" })];
-  store.want(["a{x='1'}"]);
-  store.take(S, scrape);
+  store.setQueries(["a{x='1'}"]);
+  store.addScrape(S, scrape);
   assert.equal(store.series, 1);
-  store.want(["a{x='2'}"]);
-  store.take(2 * S, scrape);
+  store.setQueries(["a{x='2'}"]);
+  store.addScrape(2 * S, scrape);
   assert.equal(numberOf(store, "a{x='2'}", 2 * S), 2);
   assert.equal(numberOf(store, "a{x='1'}", 2 * S), undefined);
 });
 
-test("labels are told apart whatever they are called, and in whatever order they come", () => {
+test("label sets are distinguished by content, whatever the names and their order", () => {
   const store = new SampleStore();
-  store.want(["count(a)", "a"]);
-  store.take(S, [
+  store.setQueries(["count(a)", "a"]);
+  store.addScrape(S, [
     sample("a", 1, { constructor: "x", b: "1" }),
     sample("a", 1, { b: "1", constructor: "x" }),
     sample("a", 1, { b: "1", toString: "x" }),
@@ -176,7 +177,7 @@ test("labels are told apart whatever they are called, and in whatever order they
   assert.equal(numberOf(store, "count(a{constructor=''})", S), 4);
 });
 
-test("what is kept answers as if everything were kept", () => {
+test("results are the same as if all samples were stored", () => {
   const window = "sum_over_time(a[20s] offset 7s)";
   fc.assert(
     fc.property(
@@ -186,12 +187,12 @@ test("what is kept answers as if everything were kept", () => {
       }),
       (scrapes) => {
         const store = new SampleStore();
-        store.want([window, "a"]);
+        store.setQueries([window, "a"]);
         const all: [number, number][] = [];
         let at = 0;
         for (const { gap, there } of scrapes) {
           at += gap;
-          store.take(at * S, there ? [sample("a", at)] : []);
+          store.addScrape(at * S, there ? [sample("a", at)] : []);
           if (there) all.push([at, at]);
           const inside = all.filter(([time]) => time > at - 27 && time <= at - 7);
           const wanted =
@@ -205,12 +206,12 @@ test("what is kept answers as if everything were kept", () => {
   );
 });
 
-test("the measure answers, and says why when it cannot", async () => {
+test("the local engine answers, or says why it cannot", async () => {
   const store = new SampleStore();
-  const measure = new OwnMeasure(store);
+  const measure = new LocalQueryEngine(store);
   const { signal } = new AbortController();
-  store.want(["sum(a)", "a + on() b"]);
-  store.take(S, [
+  store.setQueries(["sum(a)", "a + on() b"]);
+  store.addScrape(S, [
     sample("a", 2, { x: "1" }),
     sample("a", 3),
     sample("b", 1),
@@ -230,13 +231,13 @@ test("the measure answers, and says why when it cannot", async () => {
   await assert.rejects(measure.query("a", S, AbortSignal.abort()), { name: "AbortError" });
 });
 
-test("of compiled queries only so many are kept, and the answers are the same", async () => {
-  const measure = new OwnMeasure(new SampleStore());
+test("the cache of compiled queries is bounded", async () => {
+  const measure = new LocalQueryEngine(new SampleStore());
   const { signal } = new AbortController();
   for (let count = 0; count < 5_000; count++) {
     const text = `${count}`;
     assert.deepEqual(await measure.query(text, S, signal), { kind: "scalar", value: count });
-    assert.ok(measure.ready <= 4_096);
+    assert.ok(measure.cached <= 4_096);
   }
   assert.deepEqual(await measure.query("1", S, signal), { kind: "scalar", value: 1 });
 });

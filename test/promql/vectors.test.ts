@@ -10,8 +10,8 @@ type Given = readonly (readonly [number, Labels])[];
 
 function run(query: string, samples: Given): readonly (readonly [number, string])[] {
   const store = new SampleStore();
-  store.want(["x"]);
-  store.take(
+  store.setQueries(["x"]);
+  store.addScrape(
     1000,
     samples.map(([value, labels]) => ({ labels: { __name__: "x", ...labels }, value })),
   );

@@ -2,22 +2,23 @@ import assert from "node:assert/strict";
 import { connect as connectHttp2 } from "node:http2";
 import { type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
-import type { HttpReply, Route, Service } from "#serve/handler.ts";
+import type { GrpcService, HttpReply, Route } from "#base/handler.ts";
+import { grpcClient, type TestClient } from "../kit/clients/grpc.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { grpcClient, type TestClient } from "../kit/grpc-client.ts";
-import { dial, type Overrides, readAll, realClock, testPort, until } from "../kit/port.ts";
+import { dial, type Overrides, readAll, realClock, testPort } from "../kit/sluice/port.ts";
+import { until } from "../kit/until.ts";
 
 const message = Buffer.from("a message");
 
-/** A port with a gRPC method and a route that answer when they are released. */
-async function serving(
+/** Opens a port with a gRPC method and a route that answer only when the test releases them. */
+async function openSlowPort(
   t: TestContext,
   drain: NonNullable<Overrides["drain"]>,
   clock: Clock = realClock,
 ) {
   const waiting: (() => void)[] = [];
   const released = () => new Promise<void>((resolve) => waiting.push(resolve));
-  const service: Service = {
+  const service: GrpcService = {
     name: "test.Slow",
     healthNames: [],
     methods: {
@@ -47,10 +48,10 @@ async function ended(promise: Promise<void>): Promise<boolean> {
   return Promise.race([promise.then(() => true), later]);
 }
 
-test("a drain still accepts for its time, then answers what is in hand, then ends", async (t) => {
+test("a drain accepts connections for accept_for, then finishes the calls in progress, then ends", async (t) => {
   const clock = fakeClock();
   const drain = { accept_for: 1_000, grace: 5_000 };
-  const { port, client, url, held, release } = await serving(t, drain, clock);
+  const { port, client, url, held, release } = await openSlowPort(t, drain, clock);
   const session = connectHttp2(url);
   t.after(() => session.destroy());
   await new Promise((resolve) => session.once("remoteSettings", resolve));
@@ -75,8 +76,8 @@ test("a drain still accepts for its time, then answers what is in hand, then end
   clock.advance(1);
   await until("goaway", () => goaway !== undefined);
   assert.equal(goaway, 0);
-  await assert.rejects(fetch(`${url}/now`), "nobody listens any more");
-  assert.equal(await ended(drained), false, "calls are in hand");
+  await assert.rejects(fetch(`${url}/now`), "the port still accepts connections");
+  assert.equal(await ended(drained), false, "the drain ended while calls were in progress");
   release();
   for (const call of calls) assert.deepEqual((await call).message, message);
   assert.equal(await (await slow).text(), "here");
@@ -84,10 +85,10 @@ test("a drain still accepts for its time, then answers what is in hand, then end
   assert.deepEqual(port.log.lines, []);
 });
 
-test("what does not end within the grace time is cut, and said", async (t) => {
+test("cuts and logs calls that do not end within the grace time", async (t) => {
   const clock = fakeClock();
   const drain = { accept_for: 0, grace: 10_000 };
-  const { port, client, url, held } = await serving(t, drain, clock);
+  const { port, client, url, held } = await openSlowPort(t, drain, clock);
   const call = client.unary("/test.Slow/Say", message);
   const slow = assert.rejects(fetch(`${url}/slow`));
   await until("calls", () => held() === 2);
@@ -102,15 +103,15 @@ test("what does not end within the grace time is cut, and said", async (t) => {
   assert.match(port.log.lines[0]?.message ?? "", /grace/);
 });
 
-/** What a watch of the whole process's health has heard: raw replies, then "end". */
+/** Watches the health of the whole process and collects the raw replies in hex, then "end". */
 async function watched(client: TestClient): Promise<readonly string[]> {
-  const heard: string[] = [];
+  const replies: string[] = [];
   const call = client.serverStream("/grpc.health.v1.Health/Watch", new Uint8Array(0));
-  call.on("data", (reply: Uint8Array) => heard.push(Buffer.from(reply).toString("hex")));
-  call.on("end", () => heard.push("end"));
-  call.on("error", () => heard.push("end"));
-  await until("first health", () => heard.length === 1);
-  return heard;
+  call.on("data", (reply: Uint8Array) => replies.push(Buffer.from(reply).toString("hex")));
+  call.on("end", () => replies.push("end"));
+  call.on("error", () => replies.push("end"));
+  await until("first health", () => replies.length === 1);
+  return replies;
 }
 
 const NOT_SERVING = "0802";
@@ -119,8 +120,8 @@ for (const [when, drain, sign] of [
   ["still accepts", { accept_for: 60_000, grace: 60_000 }, NOT_SERVING],
   ["waits for calls", { accept_for: 0, grace: 60_000 }, "end"],
 ] as const) {
-  test(`a cut while a drain ${when} ends both at once`, async (t) => {
-    const { port, client, url, held } = await serving(t, drain);
+  test(`cut() while a drain ${when} ends both at once`, async (t) => {
+    const { port, client, url, held } = await openSlowPort(t, drain);
     const call = client.unary("/test.Slow/Say", message);
     const slow = assert.rejects(fetch(`${url}/slow`));
     await until("calls", () => held() === 2);
@@ -138,20 +139,20 @@ for (const [when, drain, sign] of [
   });
 }
 
-test("idle and unfinished connections do not hold a drain up", async (t) => {
-  const { port, client, url } = await serving(t, { accept_for: 0, grace: 30_000 });
+test("idle connections and incomplete requests do not delay a drain", async (t) => {
+  const { port, client, url } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
   await (await fetch(`${url}/now`)).text();
   await client.unary("/test.Slow/Now", message);
   const silent = dial(t, port);
   const begun = dial(t, port);
   begun.write("PRI * HT");
   const idle = dial(t, port);
-  let seen = "";
+  let received = "";
   idle.on("data", (chunk) => {
-    seen += chunk;
+    received += chunk;
   });
   idle.write("GET /now HTTP/1.1\r\nhost: x\r\n\r\n");
-  await until("reply", () => seen.endsWith("here"));
+  await until("reply", () => received.endsWith("here"));
   const closed = [silent, begun].map(readAll);
   const started = performance.now();
   await port.drain();
@@ -159,8 +160,8 @@ test("idle and unfinished connections do not hold a drain up", async (t) => {
   assert.deepEqual(await Promise.all(closed), ["", ""]);
 });
 
-test("a call in hand when the drain begins tells its connection to close", async (t) => {
-  const { port, held, release } = await serving(t, { accept_for: 0, grace: 30_000 });
+test("a call in progress when the drain begins is answered with connection: close", async (t) => {
+  const { port, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
   const socket = dial(t, port);
   socket.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("call", () => held() === 1);
@@ -171,8 +172,8 @@ test("a call in hand when the drain begins tells its connection to close", async
   assert.match(await all, /^HTTP\/1\.1 200 .*connection: close.*here$/is);
 });
 
-test("a request that is complete only after the port stopped accepting is 503", async (t) => {
-  const { port, held, release } = await serving(t, { accept_for: 0, grace: 30_000 });
+test("answers a request completed after the port stopped accepting with 503", async (t) => {
+  const { port, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
   const begun = dial(t, port);
   begun.write("GET /now HTTP/1.1\r\nhost: x\r\n");
   const other = dial(t, port);

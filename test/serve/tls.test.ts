@@ -14,24 +14,29 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { type ConnectionOptions, connect } from "node:tls";
 import { ChannelCredentials } from "@grpc/grpc-js";
-import type { Route, Service } from "#serve/handler.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
 import { isLocalPeer } from "#serve/listen/address.ts";
-import { openTlsDoor } from "#serve/tls/door.ts";
-import { grpcClient } from "../kit/grpc-client.ts";
+import { openTlsTerminator } from "#serve/tls/terminator.ts";
+import { grpcClient } from "../kit/clients/grpc.ts";
+import {
+  type Authority,
+  authority,
+  type Certificate,
+  temporaryFolder,
+} from "../kit/servers/tls.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
 import {
   dial,
   exchange,
-  memoryLog,
   type Overrides,
   portSettings,
   realClock,
   type TestPort,
   testPort,
-  until,
-} from "../kit/port.ts";
-import { type Authority, authority, type Certificate, temporaryFolder } from "../kit/tls.ts";
+} from "../kit/sluice/port.ts";
+import { until } from "../kit/until.ts";
 
-const services: readonly Service[] = [
+const services: readonly GrpcService[] = [
   {
     name: "test.Echo",
     healthNames: [],
@@ -84,7 +89,7 @@ interface Answer {
 function ask(port: TestPort, options: ConnectionOptions): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { host } = port;
-    const asked = request(
+    const outgoing = request(
       { host, port: port.port, path: "/hello", agent: false, ...options },
       (reply) => {
         const socket = reply.socket as ReturnType<typeof connect>;
@@ -93,12 +98,12 @@ function ask(port: TestPort, options: ConnectionOptions): Promise<Answer> {
         resolve({ status: reply.statusCode, alpn: socket.alpnProtocol, serial: serialNumber });
       },
     );
-    asked.on("error", reject);
-    asked.end();
+    outgoing.on("error", reject);
+    outgoing.end();
   });
 }
 
-/** The protocol that a client's offer leads to. */
+/** The protocol that ALPN selects for a client's offer. */
 function negotiate(port: TestPort, options: ConnectionOptions): Promise<string | false | null> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: port.host, port: port.port, ...options });
@@ -110,10 +115,12 @@ function negotiate(port: TestPort, options: ConnectionOptions): Promise<string |
   });
 }
 
-/** GET /hello by what ALPN agreed on. */
+/** GET /hello over the protocol that ALPN selected. */
 async function askEither(t: TestContext, port: TestPort, ca: Buffer) {
   const socket = connect({
-    ...{ host: port.host, port: port.port, ca },
+    host: port.host,
+    port: port.port,
+    ca,
     ALPNProtocols: ["h2", "http/1.1"],
   });
   t.after(() => socket.destroy());
@@ -141,10 +148,10 @@ async function askEither(t: TestContext, port: TestPort, ca: Buffer) {
   return { alpn, status };
 }
 
-/** The client library cannot check the certificate of a bare address. */
+/** By name, as the client library cannot check the certificate of an IP address. */
 const byName = ({ port }: TestPort) => `localhost:${port}`;
 
-test("TLS carries both tongues, and the client's offer decides", async (t) => {
+test("serves HTTP/1.1 and HTTP/2 over TLS, as the client's ALPN offer decides", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given);
   const ca = given.ca.cert;
@@ -161,7 +168,7 @@ for (const [transport, answer] of [
   ["own", { alpn: "h2", status: 200 }],
   ["grpc-js", { alpn: "http/1.1", status: 200 }],
 ] as const) {
-  test(`${transport}: a client that offers both gets ${answer.alpn}, and its JSON`, async (t) => {
+  test(`${transport}: a client that offers both protocols gets ${answer.alpn} and can use JSON over it`, async (t) => {
     const given = setting(t);
     const port = await withTls(t, given, {}, { grpc: { transport } });
     const offer = (...ALPNProtocols: string[]) =>
@@ -184,28 +191,30 @@ async function doorAt(
   prefers: "http1" | "http2",
 ) {
   const asked: boolean[] = [];
-  const admitted: { readonly tongue: string; readonly local: boolean }[] = [];
+  const admitted: { readonly protocol: string; readonly local: boolean }[] = [];
   const kind = "path" in where ? "unix" : "tcp";
-  const door = await openTlsDoor({
+  const door = await openTlsTerminator({
     settings: {
       ...portSettings().tls,
-      ...{ enabled: true, cert_file: server.certFile, key_file: server.keyFile },
+      enabled: true,
+      cert_file: server.certFile,
+      key_file: server.keyFile,
     },
     handshakeTimeout: 10_000,
     clock: realClock,
     log: memoryLog(),
-    prefers: (socket) => {
+    preferredProtocol: (socket) => {
       asked.push(isLocalPeer(kind, socket));
       return prefers;
     },
     refused: () => undefined,
-    admitted: (socket, tongue) => {
-      admitted.push({ tongue, local: isLocalPeer(kind, socket) });
+    accept: (socket, protocol) => {
+      admitted.push({ protocol, local: isLocalPeer(kind, socket) });
       socket.destroy();
     },
   });
   t.after(() => door.close());
-  const listener = createServer((socket) => door.enter(socket)).listen(where);
+  const listener = createServer((socket) => door.terminate(socket)).listen(where);
   t.after(() => listener.close());
   await new Promise((resolve) => listener.once("listening", resolve));
   const bound = listener.address();
@@ -214,7 +223,8 @@ async function doorAt(
   const choose = (ALPNProtocols?: string[]) =>
     new Promise((resolve, reject) => {
       const socket = connect({
-        ...{ ...to, rejectUnauthorized: false },
+        ...to,
+        rejectUnauthorized: false,
         ...(ALPNProtocols !== undefined && { ALPNProtocols }),
       });
       socket.once("secureConnect", () => resolve(socket.alpnProtocol));
@@ -228,7 +238,7 @@ for (const [prefers, first] of [
   ["http1", "http/1.1"],
   ["http2", "h2"],
 ] as const) {
-  test(`a client that offers both gets ${first} where ${prefers} is preferred`, async (t) => {
+  test(`a client that offers both protocols gets ${first} where ${prefers} is preferred`, async (t) => {
     const given = setting(t);
     for (const where of [
       { host: "127.0.0.1", port: 0 as const },
@@ -243,22 +253,28 @@ for (const [prefers, first] of [
       await assert.rejects(choose(["spdy/3"]), /no.application.protocol/);
       await until("all inside", () => admitted.length === 5);
       assert.deepEqual(
-        admitted.map(({ tongue }) => tongue),
+        admitted.map(({ protocol }) => protocol),
         [prefers, prefers, "http2", "http1", "http1"],
       );
       assert.ok(admitted.every(({ local }) => local));
-      assert.deepEqual(asked, Array(6).fill(true), "the peer is known before the handshake");
+      assert.deepEqual(
+        asked,
+        Array(6).fill(true),
+        "the peer's address is known before the handshake",
+      );
     }
   });
 }
 
 for (const transport of ["own", "grpc-js"] as const) {
-  test(`HTTP/2 that was not agreed by ALPN is not spoken: ${transport}`, async (t) => {
+  test(`does not speak HTTP/2 unless ALPN selected it: ${transport}`, async (t) => {
     const given = setting(t);
     const port = await withTls(t, given, {}, { grpc: { transport } });
     for (const ALPNProtocols of [undefined, ["http/1.1"]]) {
       const socket = connect({
-        ...{ host: port.host, port: port.port, ca: given.ca.cert },
+        host: port.host,
+        port: port.port,
+        ca: given.ca.cert,
         ...(ALPNProtocols !== undefined && { ALPNProtocols }),
       });
       t.after(() => socket.destroy());
@@ -268,7 +284,7 @@ for (const transport of ["own", "grpc-js"] as const) {
     assert.equal((await ask(port, { ca: given.ca.cert })).alpn, false);
   });
 
-  test(`HTTP/1.1 on a connection that agreed on HTTP/2 is closed: ${transport}`, async (t) => {
+  test(`closes a connection that speaks HTTP/1.1 although ALPN selected HTTP/2: ${transport}`, async (t) => {
     const given = setting(t);
     const port = await withTls(t, given, {}, { grpc: { transport } });
     const to = { host: port.host, port: port.port, ca: given.ca.cert, ALPNProtocols: ["h2"] };
@@ -278,7 +294,7 @@ for (const transport of ["own", "grpc-js"] as const) {
   });
 }
 
-test("versions below 1.2 are refused", async (t) => {
+test("refuses TLS versions below 1.2", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given);
   const old = { ca: given.ca.cert, minVersion: "TLSv1", ciphers: "DEFAULT:@SECLEVEL=0" } as const;
@@ -286,7 +302,7 @@ test("versions below 1.2 are refused", async (t) => {
   assert.equal(await negotiate(port, { ...old, maxVersion: "TLSv1.2" }), false);
 });
 
-test("cleartext on a TLS port is refused in words", async (t) => {
+test("answers cleartext HTTP on a TLS port with an explanation", async (t) => {
   const port = await withTls(t, setting(t));
   const reply = await exchange(dial(t, port), "GET /hello HTTP/1.1\r\nhost: x\r\n\r\n");
   assert.match(reply, /^HTTP\/1\.1 400 .*"this port speaks TLS"/s);
@@ -294,12 +310,12 @@ test("cleartext on a TLS port is refused in words", async (t) => {
   assert.match(await exchange(dial(t, port), preface), /^HTTP\/1\.1 400 /);
 });
 
-test("a TLS handshake that stops is ended", async (t) => {
+test("ends an incomplete TLS handshake", async (t) => {
   const port = await withTls(t, setting(t), {}, { grpc: { connection_timeout: 150 } });
   assert.equal(await exchange(dial(t, port), Uint8Array.of(0x16, 3, 1, 0, 200)), "");
 });
 
-test("with a client authority, only its certificates enter, in both tongues", async (t) => {
+test("with client_ca_file, admits only clients with a certificate of that CA, over both protocols", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given, { client_ca_file: given.ca.certFile });
   const ca = given.ca.cert;
@@ -319,7 +335,7 @@ test("with a client authority, only its certificates enter, in both tongues", as
   assert.equal((await call(stranger)).code, 14);
 });
 
-test("allowed_cn is matched exactly", async (t) => {
+test("matches allowed_cn exactly", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given, {
     client_ca_file: given.ca.certFile,
@@ -347,44 +363,52 @@ const broken: readonly (readonly [
   [
     "a key of another certificate",
     ({ ca }) => ({ key_file: ca.issue("b").keyFile }),
-    /do not hold/,
+    /do not contain/,
   ],
-  ["a certificate that is none", ({ server }) => ({ cert_file: server.keyFile }), /do not hold/],
   [
-    "an authority that is none",
+    "a file that holds no certificate",
+    ({ server }) => ({ cert_file: server.keyFile }),
+    /do not contain/,
+  ],
+  [
+    "a CA file that holds no certificate",
     ({ server }) => ({ client_ca_file: server.keyFile }),
     /client_ca_file/,
   ],
-  ["a name without an authority", () => ({ allowed_cn: "x" }), /allowed_cn needs client_ca_file/],
+  [
+    "allowed_cn without client_ca_file",
+    () => ({ allowed_cn: "x" }),
+    /allowed_cn needs client_ca_file/,
+  ],
 ];
 for (const [what, over, said] of broken) {
-  test(`${what} refuses to start`, async (t) => {
+  test(`refuses to start with ${what}`, async (t) => {
     const given = setting(t);
     await assert.rejects(withTls(t, given, over(given)), said);
   });
 }
 
-test("changed files are taken up without a restart; bad ones keep the old", async (t) => {
+test("reloads changed files without a restart and keeps the old ones if the new ones are bad", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given);
   const { server } = given;
   const ca = given.ca.cert;
   const first = (await ask(port, { ca })).serial;
   const next = given.ca.issue("next");
-  const said = (text: RegExp) => () => port.log.lines.some((line) => text.test(line.message));
+  const logged = (text: RegExp) => () => port.log.lines.some((line) => text.test(line.message));
 
   writeFileSync(server.certFile, "no certificate");
-  await until("refusal", said(/keeping the certificates/));
+  await until("refusal", logged(/keeping the current certificates/));
   assert.equal((await ask(port, { ca })).serial, first);
 
   copyFileSync(next.certFile, server.certFile);
   copyFileSync(next.keyFile, server.keyFile);
-  await until("news", said(/took up new/));
+  await until("news", logged(/reloaded the certificate/));
   const second = (await ask(port, { ca })).serial;
   assert.notEqual(second, first);
 });
 
-test("files behind a swapped link are taken up, and so is a new client authority", async (t) => {
+test("reloads files behind a swapped symlink, a new client CA included", async (t) => {
   const given = setting(t);
   const { folder, ca } = given;
   const volume = (name: string, server: Certificate, clients: Certificate) => {
@@ -402,7 +426,7 @@ test("files behind a swapped link are taken up, and so is a new client authority
   for (const file of ["tls.crt", "tls.key", "ca.crt"]) {
     symlinkSync(join(folder, "data", file), join(mounted, file));
   }
-  // The volume's own folder is the one that sees the link change.
+  // The change of the link is visible in the volume's own folder only.
   symlinkSync(join(folder, "data"), join(mounted, "..data"));
   const port = await withTls(t, given, {
     cert_file: join(mounted, "tls.crt"),
@@ -416,12 +440,14 @@ test("files behind a swapped link are taken up, and so is a new client authority
   renameSync(join(folder, "data.next"), join(folder, "data"));
   unlinkSync(join(mounted, "..data"));
   symlinkSync(join(folder, "data"), join(mounted, "..data"));
-  await until("news", () => port.log.lines.some(({ message }) => /took up new/.test(message)));
+  await until("news", () =>
+    port.log.lines.some(({ message }) => /reloaded the certificate/.test(message)),
+  );
   await assert.rejects(ask(port, { ca: ca.cert, cert: old.cert, key: old.key }));
   assert.equal((await ask(port, { ca: ca.cert, cert: fresh.cert, key: fresh.key })).status, 200);
 });
 
-test("with TLS nothing counts as exposed", async (t) => {
+test("reports no exposed routes when TLS is on", async (t) => {
   const given = setting(t);
   const port = await withTls(t, given, {}, { listener: { addr: "0.0.0.0:0" } });
   assert.deepEqual(port.exposed, []);

@@ -1,8 +1,8 @@
-// The model of a service against the theory of queues, and what happens where queues end and callers tire.
+// Compares the service model with queueing theory, and tests full queues and caller timeouts.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Simulation } from "../../src/simulate/simulate.ts";
+import type { Simulation } from "#simulate/simulate.ts";
 import { run } from "./scenarios.ts";
 
 interface Model {
@@ -17,7 +17,7 @@ function scenario({ duration = "600s", seed = 1, service }: Model): string {
 }
 
 function mean(simulation: Simulation, name: string): number {
-  const { values = [] } = simulation.line(`s.${name}`) ?? {};
+  const { values = [] } = simulation.seriesOf(`s.${name}`) ?? {};
   return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
@@ -96,7 +96,7 @@ describe("a service of the model", () => {
           "arrivals: uniform\nrate: { steps: [{ at: 0s, value: 10 }, { at: 10s, value: 40 }] }\nservice_time: { constant: 1ms }\nservers: 1\n",
       }),
     );
-    const { values = [] } = simulation.line("s.offered") ?? {};
+    const { values = [] } = simulation.seriesOf("s.offered") ?? {};
     assert.ok(values.slice(0, 9).every((value) => Math.abs(value - 10) <= 1));
     assert.ok(values.slice(11).every((value) => Math.abs(value - 40) <= 1));
     assert.equal(simulation.rows[0]?.p50, 1);
@@ -110,13 +110,13 @@ describe("a service of the model", () => {
       }),
     );
     near(simulation.rows[0]?.offered ?? 0, 150, 0.02);
-    const { values = [] } = simulation.line("s.offered") ?? {};
+    const { values = [] } = simulation.seriesOf("s.offered") ?? {};
     // A quarter into the first wave: its crest.
     near(values.slice(10, 20).reduce((a, b) => a + b) / 10, 100, 0.15);
   });
 
-  it("takes nobody beyond its queue, and loses callers that tire", async () => {
-    // Twice what it can: one in service, two waiting.
+  it("refuses requests beyond its queue, and loses callers that time out", async () => {
+    // Twice the capacity: one in service, two waiting.
     const full = await run(
       scenario({
         duration: "100s",
@@ -135,11 +135,11 @@ describe("a service of the model", () => {
     );
     assert.equal(tired.rows[0]?.p95, 50);
     assert.ok((tired.rows[0]?.failed ?? 0) > 90);
-    const { values = [] } = tired.line("s.queued") ?? {};
-    assert.ok(Math.max(...values) < 30, "who has left waits no more");
+    const { values = [] } = tired.seriesOf("s.queued") ?? {};
+    assert.ok(Math.max(...values) < 30, "callers that have left no longer wait");
   });
 
-  it("gets retries of what failed, as many as callers make", async () => {
+  it("gets retries of failed requests, as many as callers make", async () => {
     const service =
       "rate: 10\nservice_time: { constant: 10s }\nservers: 1\nqueue: 0\nretries: { most: 3, after: 10ms, jitter: 0 }\n";
     const simulation = await run(scenario({ duration: "200s", service }));
@@ -166,7 +166,7 @@ describe("a service of the model", () => {
     );
   });
 
-  it("tells sorts of requests apart by their shares", async () => {
+  it("draws request classes by their shares", async () => {
     const simulation = await run(
       "duration: 300s\nservices:\n  - name: s\n    control_point: p\n    rate: 100\n    servers: 9\n    service_time: { constant: 1ms }\n    mix: [{ share: 1, labels: { tier: gold } }, { share: 3, labels: { tier: silver } }]\n",
     );
@@ -177,10 +177,10 @@ describe("a service of the model", () => {
     assert.deepEqual(gold?.labels, { tier: "gold" });
   });
 
-  it("is the same for the same seed, and another for another", async () => {
+  it("is the same for the same seed, and differs for another", async () => {
     const service = "rate: 50\nservice_time: { exponential: 10ms }\nservers: 1\n";
     const facts = async (seed: number) => {
-      const { rows, line } = await run(scenario({ duration: "60s", seed, service }));
+      const { rows, seriesOf: line } = await run(scenario({ duration: "60s", seed, service }));
       return { rows, values: line("s.latency_p95")?.values };
     };
     assert.deepEqual(await facts(7), await facts(7));

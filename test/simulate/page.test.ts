@@ -1,16 +1,16 @@
-// The page on scenarios names every key and every bound that the readers have, and its example can be read.
+// docs/scenarios.md has every key and every limit of the schemas, and its example can be parsed.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { MODEL_SERIES } from "../../src/simulate/run/names.ts";
-import { MOST, MOST_ATTEMPTS } from "../../src/simulate/scenario/bounds.ts";
+import { MODEL_SERIES } from "#simulate/run/names.ts";
+import { LIMITS, MAX_ATTEMPTS } from "#simulate/scenario/bounds.ts";
 import { faultsOf, scenarioOf } from "./scenarios.ts";
 
 const PAGE = readFileSync(join(import.meta.dirname, "../../docs/scenarios.md"), "utf8");
 
-/** Keys that a reader takes, as it tells someone who wrote another. */
+/** Keys that a schema accepts, from its message about an unknown one. */
 function keysWhere(text: string): readonly string[] {
   const listed = faultsOf(text).flatMap((fault) => {
     const found = /: wanted a key of [^:]*: (.*), got the unknown key "zzzzzzzzzzz"$/.exec(fault);
@@ -60,7 +60,7 @@ describe("the page on scenarios", () => {
 
   it("names the bounds", () => {
     const spaced = (bound: number) => String(bound).replaceAll(/\B(?=(\d{3})+$)/g, " ");
-    const missing = [MOST_ATTEMPTS, ...Object.values(MOST)]
+    const missing = [MAX_ATTEMPTS, ...Object.values(LIMITS)]
       .map(spaced)
       .filter((bound) => !new RegExp(`[|;] ${bound}[; ]`).test(PAGE));
     assert.deepEqual(missing, []);

@@ -2,8 +2,8 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { Fault } from "../../src/base/fault.ts";
-import { readRecording } from "../../src/simulate/scenario/recording.ts";
+import { Fault } from "#base/fault.ts";
+import { readRecording } from "#simulate/scenario/recording.ts";
 
 const ANY = { labels: {}, column: undefined };
 
@@ -42,7 +42,7 @@ describe("a recording", () => {
     assert.equal(profile.at(14_999), 1);
     assert.equal(profile.at(15_000), 2.5);
     assert.ok(Number.isNaN(profile.at(30_000)));
-    assert.equal(profile.most, 2.5);
+    assert.equal(profile.max, 2.5);
     const other = readRecording(MATRIX, { labels: { job: "b" }, column: undefined });
     assert.equal(other.at(0), Number.POSITIVE_INFINITY);
   });

@@ -1,4 +1,4 @@
-// Scenario files at fault: every fault at once, each with its place, what was wanted and what was got.
+// Invalid scenario files: all findings at once, each with position, what was wanted and what was got.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -22,7 +22,7 @@ describe("a scenario", () => {
     assert.equal(scenarioOf('{"duration": "10s", "seed": 4}').seed, 4);
   });
 
-  it("has phases that follow each other, and what is left is one more", () => {
+  it("has consecutive phases, and the rest is a further phase", () => {
     const text = "duration: 9s\nphases: [{ name: a, until: 2s }, { name: b, until: 5s }]";
     assert.deepEqual(scenarioOf(text).phases, [
       { name: "a", from: 0, until: 2_000 },
@@ -31,7 +31,7 @@ describe("a scenario", () => {
     ]);
   });
 
-  it("tells all its faults at once, in the order of the text", () => {
+  it("reports all findings at once, in the order of the text", () => {
     const text = [
       "duratoin: 10s",
       "seed: -1",
@@ -66,7 +66,7 @@ describe("a scenario", () => {
 
   one("an empty text", "", /wanted one scenario, got no document/);
   one("two documents", "duration: 1s\n---\nduration: 1s", /wanted one scenario, got several/);
-  one("what is no YAML", "duration: [", /wanted well-formed YAML/);
+  one("text that is not YAML", "duration: [", /wanted well-formed YAML/);
   one("a key twice", "duration: 1s\nduration: 2s", /2:1: duration: wanted each key once/);
   one("no duration", "seed: 1", /duration: wanted a value, got nothing/);
   one("a duration of nothing", "duration: 0s", /wanted a duration above 0s/);
@@ -74,7 +74,7 @@ describe("a scenario", () => {
   one(
     "a name of two services",
     `duration: 1s\nservices:\n  - ${SERVICE}\n  - ${SERVICE}`,
-    /4:7: services\[1\].name: wanted each name once, got s again/,
+    /4:7: services\[1\].name: wanted each name once, got s twice/,
   );
   one(
     "phases out of order",
@@ -89,7 +89,7 @@ describe("a scenario", () => {
   one(
     "points out of order",
     "duration: 1s\nseries: [{ query: up, follows: { line: [{ at: 2s, value: 1 }, { at: 1s, value: 1 }] } }]",
-    /wanted a time after 2000 ms: points stand in order, got 1000 ms/,
+    /wanted a time after 2000 ms: points must be in order, got 1000 ms/,
   );
   one(
     "two forms of a number over time",
@@ -140,7 +140,7 @@ describe("the size of a scenario", () => {
   const rated = (rate: string, duration = "60s", more = "") =>
     faultsOf(`duration: ${duration}\n${service(rate, more)}`);
 
-  it("is bounded in samples of meters, which it names with what was wanted", () => {
+  it("is bounded in metric samples", () => {
     assert.deepEqual(faultsOf(`duration: 24h\nsample_every: 0.000001s\n${service("1")}`), [
       "2:1: sample_every: wanted at most 10000000 readings of meters, got 864000000000: 86400000000 samples × 10 series",
     ]);
@@ -172,7 +172,7 @@ describe("the size of a scenario", () => {
     assert.match(faultsOf(two)[0] ?? "", /services\[1\].rate: .* got about 6000000$/);
   });
 
-  it("is bounded in moments at which a request might come", () => {
+  it("is bounded in draws of random arrivals", () => {
     const peak = "{ steps: [{ at: 0s, value: 1000 }, { at: 60s, value: 1 }] }";
     assert.match(rated(peak, "24h")[0] ?? "", /highest rate × duration .* got 86400000$/);
     assert.deepEqual(rated(peak, "24h", ", arrivals: uniform"), []);

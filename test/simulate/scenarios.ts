@@ -1,11 +1,11 @@
-// Scenarios and policies of tests, written as a person writes them and run in virtual time.
+// Helpers that run scenarios and policies from their texts in virtual time.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { findingLine } from "../../src/policy/report.ts";
-import { compileSet } from "../../src/policy/set.ts";
-import { readScenario, type Scenario } from "../../src/simulate/scenario.ts";
-import { type Simulation, simulate } from "../../src/simulate/simulate.ts";
+import { findingLine } from "#policy/format.ts";
+import { compileSet } from "#policy/set.ts";
+import { readScenario, type Scenario } from "#simulate/scenario.ts";
+import { type Simulation, simulate } from "#simulate/simulate.ts";
 
 export function scenarioOf(text: string): Scenario {
   const { scenario, findings } = readScenario(text);
@@ -15,7 +15,7 @@ export function scenarioOf(text: string): Scenario {
   return scenario;
 }
 
-/** Faults of a scenario's text by itself: `line:column: path: wanted …, got …`. */
+/** Findings of a scenario's text by itself: `line:column: path: wanted …, got …`. */
 export function faultsOf(text: string): readonly string[] {
   const { scenario, findings } = readScenario(text);
   assert.equal(scenario === undefined, findings.length > 0);
@@ -23,7 +23,11 @@ export function faultsOf(text: string): readonly string[] {
 }
 
 export function policiesOf(texts: Readonly<Record<string, string>>) {
-  const all = Object.entries(texts).map(([stem, text]) => ({ source: `${stem}.yaml`, stem, text }));
+  const all = Object.entries(texts).map(([defaultName, text]) => ({
+    source: `${defaultName}.yaml`,
+    defaultName,
+    text,
+  }));
   const digest = (text: string) => createHash("sha256").update(text).digest("hex");
   const set = compileSet(all, { digest, queries: "prometheus" });
   assert.deepEqual(set.findings.map(findingLine), []);
@@ -35,7 +39,7 @@ export interface Tried {
   readonly files?: Readonly<Record<string, string>>;
 }
 
-/** Faults beside the policies, as `faultsOf`. */
+/** Findings of a scenario checked against its policies, in the same form. */
 export async function clashesOf(text: string, { policies = {}, files = {} }: Tried) {
   const input = {
     policies: policiesOf(policies),

@@ -1,11 +1,11 @@
-// What is measured of a line: how often it turns round, what lies within a stretch of time; and the plots.
+// Measures of series: reversals and time windows; and plots.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { ticksWithin } from "../../src/simulate/plot/scale.ts";
-import { plotSvg } from "../../src/simulate/plot.ts";
-import { reversals, within } from "../../src/simulate/run/series.ts";
+import { axisTicks } from "#simulate/plot/scale.ts";
+import { plotSvg } from "#simulate/plot.ts";
+import { reversals, within } from "#simulate/run/results/series.ts";
 
 describe("reversals", () => {
   it("are turns after a move of more than the amplitude", () => {
@@ -24,7 +24,7 @@ describe("reversals", () => {
     assert.equal(reversals(wave, 2), 0);
   });
 
-  it("are as many upside down and backwards, and never more with a larger amplitude", () => {
+  it("are invariant under inversion and reversal, and never more with a larger amplitude", () => {
     const lines = fc.array(fc.integer({ min: -50, max: 50 }), { maxLength: 60 });
     fc.assert(
       fc.property(lines, fc.integer({ min: 1, max: 60 }), (line, amplitude) => {
@@ -43,8 +43,8 @@ describe("reversals", () => {
   });
 });
 
-describe("a stretch of time", () => {
-  it("has its beginning and not its end", () => {
+describe("a time window", () => {
+  it("includes its start and excludes its end", () => {
     const line = { name: "x", times: [0, 1, 2, 3], values: [5, 6, 7, 8] };
     assert.deepEqual(within(line, 1, 3), [6, 7]);
   });
@@ -90,8 +90,8 @@ describe("a plot", () => {
   });
 
   it("has round numbers on its axes", () => {
-    assert.deepEqual(ticksWithin(0, 10, 5), [0, 2, 4, 6, 8, 10]);
-    assert.deepEqual(ticksWithin(-1, 1, 4), [-1, -0.5, 0, 0.5, 1]);
-    assert.deepEqual(ticksWithin(0, 600, 10), [0, 100, 200, 300, 400, 500, 600]);
+    assert.deepEqual(axisTicks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+    assert.deepEqual(axisTicks(-1, 1, 4), [-1, -0.5, 0, 0.5, 1]);
+    assert.deepEqual(axisTicks(0, 600, 10), [0, 100, 200, 300, 400, 500, 600]);
   });
 });

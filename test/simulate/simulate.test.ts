@@ -1,11 +1,11 @@
-// Policies tried in virtual time: the real circuit, the real limiters and the real queries in one loop;
+// Policies in virtual time: the real circuit, limiters and query evaluator in one loop;
 // scripted and recorded answers; expectations that fail when they should; the scenarios that ship.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { describe, it } from "node:test";
-import { holds } from "../../src/simulate/report.ts";
+import { holds } from "#simulate/report.ts";
 import { clashesOf, run } from "./scenarios.ts";
 
 const SCENARIOS = join(import.meta.dirname, "../../deploy/scenarios");
@@ -16,7 +16,7 @@ function shipped(policy: string, scenario: string, edit = (text: string) => text
   return run(text, { policies: { [parse(file).name]: readFileSync(file, "utf8") } });
 }
 
-/** A limiter whose numbers are what a query says. */
+/** A rate limiter whose numbers come from a query. */
 const STEERED = `circuit:
   evaluation_interval: 1s
   components:
@@ -39,7 +39,7 @@ const SERVICE =
 
 describe("a policy in virtual time", () => {
   it("decides by scripted answers, and our own limiters cut the load to that", async () => {
-    const { rows, line } = await run(
+    const { rows, seriesOf: line } = await run(
       `duration: 40s\nphases: [{ name: a, until: 20s }, { name: b, until: 40s }]\n${SERVICE}series:\n  - query: sum(wanted_rate{job="x"})\n    follows: { steps: [{ at: 0s, value: 10 }, { at: 20s, value: 30 }] }\n`,
       { policies: { steered: STEERED } },
     );
@@ -61,7 +61,7 @@ describe("a policy in virtual time", () => {
 
   it("decides by recordings, by component", async () => {
     const scenario = `duration: 10s\n${SERVICE}series:\n  - component: root.0\n    recording: { file: rate.csv }\n`;
-    const { line } = await run(scenario, {
+    const { seriesOf: line } = await run(scenario, {
       policies: { steered: STEERED },
       files: { "rate.csv": "time,value\n100,5\n105,7\n" },
     });
@@ -69,12 +69,14 @@ describe("a policy in virtual time", () => {
     assert.deepEqual([values[1], values[5], values[6], values[9]], [5, 5, 7, 7]);
   });
 
-  it("decides by the meters of its own agent, through the own evaluator", async () => {
+  it("decides by the metrics of its own agent, through the local evaluator", async () => {
     const policy = STEERED.replace(
       'sum(  wanted_rate{job="x"} )',
       'sum(increase(flowcontrol_requests_total{control_point="p"}[10s])) / 10',
     );
-    const { line, notes } = await run(`duration: 60s\n${SERVICE}`, { policies: { own: policy } });
+    const { seriesOf: line, notes } = await run(`duration: 60s\n${SERVICE}`, {
+      policies: { own: policy },
+    });
     const { values = [] } = line("RATE") ?? {};
     const last = values.at(-1) ?? 0;
     assert.ok(Math.abs(last - 50) < 2, `${last}`);
@@ -86,7 +88,9 @@ describe("a policy in virtual time", () => {
 
   it("decides by what the model shows", async () => {
     const policy = STEERED.replace('sum(  wanted_rate{job="x"} )', 'model_offered{service="s"}');
-    const { line } = await run(`duration: 30s\n${SERVICE}`, { policies: { own: policy } });
+    const { seriesOf: line } = await run(`duration: 30s\n${SERVICE}`, {
+      policies: { own: policy },
+    });
     assert.equal(line("RATE")?.values.at(-1), 50);
   });
 
@@ -101,7 +105,9 @@ describe("a policy in virtual time", () => {
           parameters: { max_inflight_duration: 3600s }
 `;
     const service = SERVICE.replace("rate: 50", "rate: 100").replace("1ms", "100ms");
-    const { rows, line } = await run(`duration: 60s\n${service}`, { policies: { slots: policy } });
+    const { rows, seriesOf: line } = await run(`duration: 60s\n${service}`, {
+      policies: { slots: policy },
+    });
     // Three at a time, a tenth of a second each.
     assert.ok(Math.abs((rows[0]?.accepted ?? 0) - 30) < 3, `${rows[0]?.accepted}`);
     assert.ok((line("s.in_service")?.values ?? []).slice(2).every((busy) => busy <= 3));
@@ -113,14 +119,14 @@ describe("a policy in virtual time", () => {
   components:
     - variable: { constant_output: { value: 1 }, config_key: level, out_ports: { output: { signal_name: LEVEL } } }
 `;
-    const { line } = await run(
+    const { seriesOf: line } = await run(
       "duration: 10s\ndynamic_config: [{ at: 4s, values: { level: { value: 9 } } }, { at: 7s, values: {} }]",
       { policies: { level: policy } },
     );
     assert.deepEqual(line("LEVEL")?.values, [1, 1, 1, 1, 9, 9, 9, 1, 1, 1]);
   });
 
-  it("says at its time which change of configuration was set aside", async () => {
+  it("notes which change of configuration was ignored, with its time", async () => {
     const policy = `circuit:
   evaluation_interval: 1s
   components:
@@ -140,7 +146,7 @@ describe("a policy in virtual time", () => {
     const policy = (value: number) =>
       `circuit:\n  evaluation_interval: 1s\n  components:\n    - variable: { constant_output: { value: ${value} }, out_ports: { output: { signal_name: X } } }\n`;
     const policies = { one: policy(1), two: policy(2) };
-    const { line } = await run("duration: 3s", { policies });
+    const { seriesOf: line } = await run("duration: 3s", { policies });
     assert.deepEqual(line("one/X")?.values, [1, 1, 1]);
     assert.deepEqual(line("two/X")?.values, [2, 2, 2]);
     const expect = "duration: 3s\nexpect: [{ range: { signal: X, at_least: 1 } }]";
@@ -150,7 +156,7 @@ describe("a policy in virtual time", () => {
     );
   });
 
-  it("counts an alert once for as long as it stands", async () => {
+  it("counts an alert once until it resolves", async () => {
     const policy = `circuit:
   evaluation_interval: 1s
   components:
@@ -174,14 +180,14 @@ describe("a policy in virtual time", () => {
     );
   });
 
-  it("says when no rule of the policies speaks where the service is", async () => {
+  it("notes when no rule applies at the control point of a service", async () => {
     const { notes } = await run(
       `duration: 2s\n${SERVICE.replace("control_point: p", "control_point: q")}series: [{ component: root.0, follows: 1 }]`,
       {
         policies: { steered: STEERED },
       },
     );
-    assert.match(notes[0]?.text ?? "", /no rule of the policies speaks at control point q/);
+    assert.match(notes[0]?.text ?? "", /no rule of the policies applies at control point q/);
   });
 });
 
@@ -221,7 +227,7 @@ describe("expectations", () => {
     });
   }
 
-  it("are called what their author calls them, or what they say", async () => {
+  it("have the name given by the author, or a description", async () => {
     const { outcomes } = await run(
       `duration: 2s\n${SERVICE}expect:\n  - { name: quick, latency: { service: s, below: 5ms } }\n  - accept_share: { at_least: 1 }\n`,
     );
@@ -235,7 +241,7 @@ describe("expectations", () => {
   });
 });
 
-describe("a scenario beside its policies", () => {
+describe("a scenario checked against its policies", () => {
   const tried = { policies: { steered: STEERED } };
   const bad = (name: string, text: string, wanted: RegExp) => {
     it(`is refused for ${name}`, async () => {
@@ -257,7 +263,7 @@ describe("a scenario beside its policies", () => {
     /plot\[0\].series\[1\]: wanted a signal or model series/,
   );
   bad(
-    "a phase that is none",
+    "an unknown phase",
     `${ANSWER}expect: [{ phase: x, alerts: { at_most: 0 } }]`,
     /a phase: all/,
   );
@@ -267,17 +273,17 @@ describe("a scenario beside its policies", () => {
     /until within the duration/,
   );
   bad(
-    "a service that is none",
+    "an unknown service",
     `${ANSWER}${SERVICE}expect: [{ goodput: { service: z, above: 1 } }]`,
     /a service/,
   );
   bad(
     "labels that no request carries",
     `${ANSWER}${SERVICE}expect: [{ goodput: { labels: { tier: gold }, above: 1 } }]`,
-    /labels of a sort of requests, got tier=gold/,
+    /labels of a request class, got tier=gold/,
   );
   bad(
-    "a query that nobody asks",
+    "a query that no policy asks",
     `series: [{ component: root.0, follows: 1 }, { query: up, follows: 1 }]`,
     /series\[1\]: wanted one out of "sum\( {2}wanted_rate.*, got "up"/,
   );
@@ -297,7 +303,7 @@ describe("a scenario beside its policies", () => {
     /series\[0\].recording: wanted gone.csv: the file's text, got nothing/,
   );
   bad(
-    "a policy that is none",
+    "an unknown policy",
     `${ANSWER}dynamic_config: [{ at: 0s, policy: stered, values: {} }]`,
     /mean steered/,
   );
@@ -330,7 +336,7 @@ describe("a scenario beside its policies", () => {
     assert.deepEqual(await changed("{ cap: { value: 1 }, capp: { value: 1 } }", { other }), []);
   });
 
-  it("is refused before it runs for more ticks than anyone waits for", async () => {
+  it("is refused before it runs when it has too many ticks", async () => {
     const fast = STEERED.replace("evaluation_interval: 1s", "evaluation_interval: 0.001s");
     const policies = { fast, slow: STEERED.replace("x", "y") };
     assert.deepEqual(
@@ -355,7 +361,7 @@ describe("a scenario beside its policies", () => {
     assert.equal(faults.length, 1);
     assert.match(
       faults[0] ?? "",
-      /a series for the query of far root.0.*predict_linear is not known/,
+      /a series for the query of far root.0.*predict_linear is not supported/,
     );
     assert.deepEqual(
       await clashesOf(`duration: 10s\n${ANSWER}`, { policies: { far: policy } }),
@@ -374,7 +380,7 @@ describe("the scenarios that ship", () => {
     assert.deepEqual(simulation.alerts, []);
   });
 
-  it("overload: without a policy nothing of that is so", async () => {
+  it("overload: without a policy the service is slow", async () => {
     const text = readFileSync(join(SCENARIOS, "overload.yaml"), "utf8");
     const { outcomes, rows } = await run(text);
     const failed = outcomes.filter((outcome) => !outcome.holds).map(({ name }) => name);
@@ -383,7 +389,7 @@ describe("the scenarios that ship", () => {
     assert.ok((rows.find(({ phase }) => phase === "overload")?.goodput ?? 99) < 10);
   });
 
-  it("oscillation: a hasty gain is caught, for that reason and no other; a good one passes", async () => {
+  it("oscillation: a gain that is too high fails for that reason only; a good one passes", async () => {
     const hasty = await shipped("hasty-rate", "oscillation");
     assert.equal(holds(hasty), false);
     const failed = hasty.outcomes.filter((outcome) => !outcome.holds);
@@ -396,18 +402,18 @@ describe("the scenarios that ship", () => {
     assert.equal(holds(good), true);
   });
 
-  it("rollback: the ramp climbs, is rolled back and told, and climbs to its end the second time", async () => {
+  it("rollback: the ramp climbs, is rolled back with an alert, and reaches its end the second time", async () => {
     const simulation = await shipped("careful-ramp", "rollback");
     assert.deepEqual(
       simulation.outcomes.filter((outcome) => !outcome.holds),
       [],
     );
-    const { values = [] } = simulation.line("ACCEPT") ?? {};
+    const { values = [] } = simulation.seriesOf("ACCEPT") ?? {};
     assert.ok(Math.max(...values.slice(0, 160)) > 40, "it had climbed");
     assert.equal(simulation.alerts.length, 1);
   });
 
-  it("hold for other dice too", async () => {
+  it("hold for other seeds too", async () => {
     const edit = (text: string) => text.replace("seed: 1", "seed: 2");
     const good = await shipped("adaptive-rate", "overload", edit);
     assert.deepEqual(
@@ -416,9 +422,9 @@ describe("the scenarios that ship", () => {
     );
   });
 
-  it("are the same for the same seed, signals and all", async () => {
+  it("give identical results for the same seed", async () => {
     const facts = async () => {
-      const { rows, outcomes, line } = await shipped("adaptive-rate", "oscillation");
+      const { rows, outcomes, seriesOf: line } = await shipped("adaptive-rate", "oscillation");
       return { rows, outcomes, rate: line("RATE")?.values };
     };
     assert.deepEqual(await facts(), await facts());

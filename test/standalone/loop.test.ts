@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { call, passes } from "../kit/check.ts";
-import { eventually } from "../kit/eventually.ts";
-import { standaloneProcess } from "../kit/standalone.ts";
+import { call, passes } from "../kit/sluice/check.ts";
+import { standaloneProcess } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 
 const TICK_MS = 200;
 /** The own meters are read once a second; a query asked in one tick is seen in the next. */
@@ -33,7 +33,7 @@ const FOLLOWING = `circuit:
           parameters: { interval: 1s, limit_by_label_key: http.request.header.user }
 `;
 
-test("a rate limit follows what the agent itself has counted", async (t) => {
+test("a rate limit follows the agent's own metrics", async (t) => {
   const { address } = await standaloneProcess(t, { policies: { "follow.yaml": FOLLOWING } });
   const capacity = async () => {
     const { body } = await call(address, "GET", "/v1/decisions/rate_limiter");
@@ -48,7 +48,7 @@ test("a rate limit follows what the agent itself has counted", async (t) => {
   for (const seen of [3, 5]) {
     for (let at = seen === 3 ? 0 : 3; at < seen; at++) assert.ok(await passes(address, "seen"));
     const soon = SEEN_WITHIN_MS + SPARE_MS;
-    await eventually(`${seen} are seen`, async () => (await capacity()) === seen, soon);
+    await until(`${seen} are seen`, async () => (await capacity()) === seen, soon);
     const answers: boolean[] = [];
     for (let at = 0; at <= seen; at++)
       answers.push(await passes(address, "shop", { user: `user-${seen}` }));

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { call, passes } from "../kit/check.ts";
 import { folderOf } from "../kit/folder.ts";
-import { underLoad } from "../kit/load.ts";
-import { until } from "../kit/port.ts";
-import { standalone, standaloneProcess } from "../kit/standalone.ts";
+import { call, passes } from "../kit/sluice/check.ts";
+import { underLoad } from "../kit/sluice/load.ts";
+import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
 
 interface Limit {
   readonly capacity: number;
@@ -63,7 +63,7 @@ async function liveAsPromised(
   assert.fail(`edits took ${took} ms, promised is ${PROMISED_MS} ms`);
 }
 
-test("a good edit is in force within a second, under load, and no bucket moves", async (t) => {
+test("a valid edit is in force within a second, under load, and changes no bucket", async (t) => {
   const limit = { capacity: 5, fill: 2 };
   const { address, policies } = await standalone(t, {
     policies: { "limits.yaml": perUser(limit) },
@@ -98,7 +98,7 @@ function closedAt(controlPoint: string): string {
 `;
 }
 
-test("a bad edit leaves the old plan running and shows in log, status and metric", async (t) => {
+test("an invalid edit leaves the old plan in force and shows in log, status and metrics", async (t) => {
   const { address, policies, child } = await standaloneProcess(t, {
     policies: { "limits.yaml": perUser({ capacity: 2 }), "other.yaml": closedAt("other") },
   });
@@ -127,7 +127,7 @@ test("a bad edit leaves the old plan running and shows in log, status and metric
   assert.equal(await passes(address, "shop", { user: "ann" }), false, "no bucket was filled anew");
 });
 
-test("an entry that cannot be read is a failed reload that names it, and the old plan holds", async (t) => {
+test("a file that cannot be read fails the reload, which names it, and the old plan stays in force", async (t) => {
   const { address, policies } = await standalone(t, {
     policies: { "limits.yaml": perUser({ capacity: 2 }) },
   });
@@ -143,7 +143,7 @@ test("an entry that cannot be read is a failed reload that names it, and the old
   });
 });
 
-test("a directory that was away and is back unchanged is well again", async (t) => {
+test("a directory that disappears and returns unchanged is healthy again", async (t) => {
   const { address, policies } = await standalone(t, {
     policies: { "limits.yaml": perUser({ capacity: 2 }) },
   });
@@ -156,7 +156,7 @@ test("a directory that was away and is back unchanged is well again", async (t) 
   });
 });
 
-test("a removed document takes its rules away, and those of others stay", async (t) => {
+test("removing a document removes its rules and no others", async (t) => {
   const { address, policies } = await standalone(t, {
     policies: {
       "a.yaml": closedAt("a"),
@@ -173,7 +173,7 @@ test("a removed document takes its rules away, and those of others stay", async 
   });
 });
 
-test("a directory whose files are swapped behind a link is followed", async (t) => {
+test("a directory whose files are replaced through a symbolic link is followed", async (t) => {
   const root = folderOf(t);
   const version = (name: string, text: string) => {
     mkdirSync(join(root, name));

@@ -1,4 +1,4 @@
-// What every make of Store must do. Each make calls this with a way to open an empty one.
+// What every implementation of Store must do. Each calls this with a function that opens an empty store.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

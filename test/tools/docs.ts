@@ -2,33 +2,33 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { agentRoutes } from "#agent/ports.ts";
-import { doorOf } from "#api/door.ts";
-import { routes, services } from "#api/doors.ts";
-import { type PolicyDesk, policyRoutes, policyService } from "#api/policies.ts";
-import { NO_SERVICES } from "#api/services.ts";
+import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { grpcServices, httpRoutes } from "#api/endpoints.ts";
+import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { seededChance } from "#base/chance.ts";
 import { CODES } from "#base/fault.ts";
-import { configurationPage } from "#config/reference.ts";
-import { configSchema } from "#config/schema.ts";
-import { STAGES } from "#flow/check.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
+import { configurationPage } from "#config/reference/page.ts";
+import { configSchema } from "#config/reference/schema.ts";
 import { RejectReason } from "#flow/flow.ts";
-import { SILENT } from "#flow/observe.ts";
-import { realClock } from "#host/clock.ts";
-import { Health } from "#host/health.ts";
-import { profiles } from "#host/profiles.ts";
-import { EXIT } from "#host/run.ts";
-import { componentsPage } from "#policy/reference.ts";
-import { policySchema } from "#policy/schema.ts";
-import type { Route, Service } from "#serve/handler.ts";
-import { Metrics } from "#telemetry/metrics.ts";
-import { metricsPage } from "#telemetry/metrics-page.ts";
-import { configOf } from "../kit/config.ts";
+import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { STAGES, type Stage } from "#flow/stages.ts";
+import { realClock } from "#host/life/clock.ts";
+import { EXIT } from "#host/life/run.ts";
+import { profiles } from "#host/profiling/routes.ts";
+import { Health } from "#host/status/health.ts";
+import { componentsPage } from "#policy/reference/page.ts";
+import { policySchema } from "#policy/reference/schema.ts";
+import { processRoutes } from "#process/ports.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
+import { metricsPage } from "#telemetry/metrics/page.ts";
+import { configOf } from "../kit/sluice/config.ts";
 
 const schemaText = (process: "agent" | "controller") =>
   `${JSON.stringify(configSchema(process), undefined, 2)}\n`;
 
-/** File below `docs/` to how its text is made. */
+/** Generated files of `docs/`, each with the function that returns its text. */
 export const PAGES: Readonly<Record<string, () => string>> = {
   "configuration.md": configurationPage,
   "config-schema-agent.json": () => schemaText("agent"),
@@ -51,12 +51,13 @@ function routesPage(): string {
   const clock = realClock();
   const chance = seededChance(1);
   const { config } = configOf("agent");
-  const mind = { judge: () => never(), end: () => [], observer: SILENT };
-  const door = doorOf(mind, NO_SERVICES, chance);
+  const mind = { judge: () => never(), end: () => [], observer: NO_OBSERVER };
+  const door = createOperationContext(mind, NO_SERVICES, chance);
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
-  const options = { metrics: new Metrics(config.metrics), health, clock, chance };
-  const all = agentRoutes(options, routes(door), profiling.routes);
+  const metrics = new Metrics(config.metrics);
+  const process = processRoutes({ service: "sluice-agent", metrics, health, clock, chance });
+  const all = [...httpRoutes(door), ...process, ...profiling.routes];
   void health.close("cut");
   const http = (routes: readonly Route[]) =>
     routes.map(({ method, path, about, revealing, stream }) => [
@@ -65,68 +66,77 @@ function routesPage(): string {
       about,
       [revealing ? "revealing" : "", stream ? "stream" : ""].filter(Boolean).join(", "),
     ]);
-  const grpc = (services: readonly Service[]) =>
+  const grpc = (services: readonly GrpcService[]) =>
     services.flatMap(({ name, methods, healthNames }) =>
       Object.keys(methods).map((method) => [
         `\`${name}/${method}\``,
         healthNames.map((other) => `\`${other}\``).join(", "),
       ]),
     );
-  const desk = { list: never } as unknown as PolicyDesk;
+  const policies = { list: never } as unknown as PolicyOperations;
   return `${[
     "# Routes and services",
     GENERATED,
-    "All on one port (`server.listener.addr`): gRPC over HTTP/2, everything else over HTTP/1.1 and, where `server.grpc.transport` gives a connection the own transport, over HTTP/2 too; all with or without TLS. *Revealing* routes show or change state; at start the process names how the paths of those begin that other machines reach without TLS, and with them the gRPC services, server reflection where it is on, and the debug port. *Stream* routes may outlive `write_timeout`.",
+    "All of these share one port (`server.listener.addr`), with or without TLS. gRPC is served over HTTP/2. Everything else is served over HTTP/1.1, and over HTTP/2 too on connections to which `server.grpc.transport` gives Sluice's own transport. *Revealing* routes show or change state. When other machines can reach them without TLS, the process names the beginnings of their paths at start, and with them the gRPC services, server reflection if it is on, and the debug port. *Stream* routes may last longer than `write_timeout`. Unknown members of the JSON of a check are ignored, so that newer callers work with older agents. A misspelt name is ignored too: with a misspelt `request`, the flow has no labels of a request.",
     "## Agent: HTTP",
     table(
-      ["method", "path", "what", "flags"],
-      [["GET", "`/`", "What this is, and this list.", ""], ...http(all)],
+      ["method", "path", "what it does", "flags"],
+      [["GET", "`/`", "The name of the process and this list.", ""], ...http(all)],
     ),
     "## Agent: gRPC",
-    table(["method", "also SERVING in health as"], grpc(services(door, { take: never }))),
+    table(["method", "also SERVING in health as"], grpc(grpcServices(door, { consume: never }))),
     "`grpc.health.v1.Health` is always served; server reflection (v1, v1alpha) when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`.",
     "## Controller",
-    "`sluice standalone` has these on the same port.",
-    table(["method", "path", "what", "flags"], http(policyRoutes(desk))),
-    table(["method", "also SERVING in health as"], grpc([policyService(desk)])),
+    "`sluice standalone` serves these on the same port.",
+    table(["method", "path", "what it does", "flags"], http(policyRoutes(policies))),
+    table(["method", "also SERVING in health as"], grpc([policyGrpcService(policies)])),
   ].join("\n\n")}\n`;
 }
 
 function never(): never {
-  throw new Error("no flow is judged while pages are written");
+  throw new Error("writing pages must not judge a flow");
 }
 
-/** What each exit code means, in the words of who reads it in a script. */
+/** What each exit code means to a script. */
 const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
-  clean: "done, drained on a signal, or yes",
+  clean: "success, a drain on a signal, or the answer is yes",
   refused:
-    "no: `check` was refused, `policy check`, `expand` or `graph` found a fault, an expectation of `simulate` does not hold",
+    "the answer is no: `check` was refused, `policy check`, `expand` or `graph` found a fault, or an expectation of `simulate` does not hold",
   usage:
-    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run is at fault; the agent refuses the request as malformed",
+    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed",
   unavailable:
-    "the address to listen on is in use or not to be had, or no agent answers `check`; also a Node too old for Sluice",
-  internal: "the start failed, something essential broke, or the stop did not end in time",
+    "the address to listen on is in use or unavailable, no agent answers `check`, or this Node is too old for Sluice",
+  internal: "the start failed, an essential part failed, or the process did not stop in time",
 };
+
+/** The kinds that are asked at a stage. */
+function kindsAt(stage: Stage): string {
+  return Object.entries(LIMITER_KINDS.rows)
+    .flatMap(([kind, row]) => (row.stage === stage ? [kind] : []))
+    .join(", ");
+}
 
 function errorsPage(): string {
   const reasons = Object.entries(RejectReason).filter(([, number]) => number !== RejectReason.none);
   return `${[
     "# Errors, refusals and exit codes",
     GENERATED,
-    "A refusal is a decision, not an error: its JSON reply is HTTP 200 and its gRPC status OK. An error is a failure to decide; it never counts as a decision, and at the check doors its message repeats nothing of the caller's input (but on connections that `server.grpc.transport` gives to the gRPC library, calls that are malformed below the message, such as those of an unknown method, are answered by the library, which names the method). Errors about policies and dynamic configuration list findings, and a finding shows the offending name or value, shortened, so that its author recognises it.",
+    "A refusal is a decision, not an error: its JSON reply has HTTP status 200 and its gRPC reply status OK. An error means that no decision was made. It never counts as a decision, and in replies to checks its message repeats none of the caller's input. (There is one exception: on connections that `server.grpc.transport` gives to the gRPC library, the library answers calls that are malformed below the message, such as calls of an unknown method, and names the method.) Errors about policies and dynamic configuration list findings. A finding shows the offending name or value, shortened, so that its author recognises it.",
     "## Errors",
-    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Sharper HTTP statuses: 404 unknown route (`GET /` lists those there are), 405 known route with another method (with `allow`), 408 too slow, 413 body too large, 415 not JSON or encoded, 431 headers too large, 503 with `retry-after` while draining.',
+    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Some errors have a more specific HTTP status: 404 unknown route (`GET /` lists the routes), 405 known route with another method (with `allow`), 408 request too slow, 413 body too large, 415 body not JSON or compressed, 431 headers too large, 503 with `retry-after` while draining.',
     table(
       ["code", "number", "HTTP"],
       Object.entries(CODES).map(([code, { number, http }]) => [`\`${code}\``, number, http]),
     ),
     "## Refusals",
-    "HTTP status that the refused client gets when the policy names none:",
+    "HTTP status that a refused client gets when the policy does not set one:",
     table(
-      ["stage", "asks", "status"],
-      STAGES.map(({ name, limiters, deniedStatus }) => [name, limiters.join(", "), deniedStatus]),
+      ["stage", "limiters", "status"],
+      STAGES.flatMap((stage) =>
+        stage.kind === "limit" ? [[stage.name, kindsAt(stage), stage.deniedStatus]] : [],
+      ),
     ),
-    `Reject reasons on the wire: ${reasons.map(([name, number]) => `${name} ${number}`).join(", ")}. Where nothing else says so, a refused client gets 403.`,
+    `Reject reasons on the wire: ${reasons.map(([name, number]) => `${name} ${number}`).join(", ")}. In all other cases a refused client gets 403.`,
     "## Exit codes",
     table(
       ["code", "name", "when"],

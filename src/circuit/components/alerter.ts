@@ -1,11 +1,12 @@
-// One alert in every tick while the signal is valid and not 0: it resolves by itself when they stop coming.
+// Raises an alert in every tick in which the signal is valid and not 0. An alert resolves when it is no longer
+// raised.
 
-import { type Alert, type Make, read, truthy } from "../component.ts";
+import { type Alert, type ComponentFactory, read, truthy } from "../component.ts";
 
-export const makeAlerter: Make<"alerter"> = ({ parameters }, wires, around) => {
+export const makeAlerter: ComponentFactory<"alerter"> = ({ parameters }, wires, context) => {
   const signal = wires.in("signal");
   const alert: Alert = {
-    componentId: around.id,
+    componentId: context.id,
     name: parameters.alert_name,
     severity: parameters.severity,
     resolveMs: parameters.resolve_timeout,
@@ -14,7 +15,7 @@ export const makeAlerter: Make<"alerter"> = ({ parameters }, wires, around) => {
   };
   return {
     run: (readings) => {
-      if (truthy(read(readings, signal))) around.alert(alert);
+      if (truthy(read(readings, signal))) context.alert(alert);
     },
   };
 };

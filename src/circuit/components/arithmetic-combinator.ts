@@ -1,9 +1,9 @@
-// lhs operator rhs. An invalid operand makes the output invalid, and so does a division by 0. `xor`, `lshift`
-// and `rshift` cut both operands to 64-bit integers; what is none (infinite, beyond 2^63), or a shift by a
-// negative amount, is invalid.
+// lhs operator rhs. The output is invalid if an operand is, and on division by 0. `xor`, `lshift` and `rshift`
+// truncate both operands to 64-bit integers; operands out of that range (infinite, beyond 2^63) and shifts by a
+// negative amount give an invalid output.
 
 import { Fault } from "#base/fault.ts";
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
 type Operation = (lhs: number, rhs: number) => number;
 
@@ -17,7 +17,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
   rshift: bitwise((lhs, rhs) => lhs >> (rhs < 64n ? rhs : 63n)),
 };
 
-export const makeArithmeticCombinator: Make<"arithmetic_combinator"> = ({ operator }, wires) => {
+export const makeArithmeticCombinator: ComponentFactory<"arithmetic_combinator"> = (
+  { operator },
+  wires,
+) => {
   const operate = OPERATIONS[operator];
   if (operate === undefined) throw new Fault("INVALID_ARGUMENT", "unknown arithmetic operator");
   const lhs = wires.in("lhs");

@@ -1,8 +1,11 @@
-// 1 or 0: a constant, or what the dynamic configuration has under `config_key`.
+// 1 or 0: a boolean constant, or its override in the dynamic configuration under `config_key`.
 
-import type { Make } from "../component.ts";
+import type { ComponentFactory } from "../component.ts";
 
-export const makeBoolVariable: Make<"bool_variable"> = ({ constant_output, config_key }, wires) => {
+export const makeBoolVariable: ComponentFactory<"bool_variable"> = (
+  { constant_output, config_key },
+  wires,
+) => {
   const output = wires.out("output");
   let value = Number(constant_output);
   return {

@@ -1,10 +1,11 @@
-// What rate limiters and quota schedulers share: the numbers of a token bucket, sent when they change and the
-// first ones always. Without a valid capacity or fill amount everything passes.
+// Decides the numbers of a token bucket, for rate limiters and quota schedulers. Sends them when they change and
+// always at the first tick. Fails open: while capacity or fill amount is invalid, every flow passes.
 
-import { type Make, read, truthy } from "../component.ts";
+import { type ComponentFactory, read, truthy } from "../component.ts";
+import type { BucketNumbers, DecisionKindOf } from "../decision.ts";
 
-export function makeBucket<K extends "rate_limiter" | "quota_scheduler">(kind: K): Make<K> {
-  return (config, wires, around) => {
+export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): ComponentFactory<K> {
+  return (config, wires, context) => {
     const [capacity, fill] = [wires.in("bucket_capacity"), wires.in("fill_amount")];
     const pass = wires.in("pass_through");
     const { component_id: componentId, agent_groups: agentGroups } = config;
@@ -16,11 +17,11 @@ export function makeBucket<K extends "rate_limiter" | "quota_scheduler">(kind: K
         if (Number.isNaN(bucketCapacity) || Number.isNaN(fillAmount)) {
           [bucketCapacity, fillAmount, passThrough] = [0, 0, true];
         }
-        // NaN, before the first ones, is equal to nothing.
+        // Before the first decision the last numbers are NaN, which equals nothing.
         const same = bucketCapacity === lastCapacity && fillAmount === lastFill;
         if (same && passThrough === lastPass) return;
         [lastCapacity, lastFill, lastPass] = [bucketCapacity, fillAmount, passThrough];
-        around.decide({ kind, componentId, agentGroups, bucketCapacity, fillAmount, passThrough });
+        context.decide({ kind, componentId, agentGroups, bucketCapacity, fillAmount, passThrough });
       },
     };
   };

@@ -1,4 +1,4 @@
-// Sends the concurrency to concurrency limiters: rule in concurrency.ts.
+// Decides the maximum concurrency of concurrency limiters: see concurrency.ts.
 
 import { makeConcurrency } from "./concurrency.ts";
 

@@ -1,4 +1,4 @@
-// Sends the concurrency to concurrency schedulers: rule in concurrency.ts.
+// Decides the maximum concurrency of concurrency schedulers: see concurrency.ts.
 
 import { makeConcurrency } from "./concurrency.ts";
 

@@ -1,12 +1,13 @@
-// What concurrency limiters and schedulers share: how many requests may be in flight, sent when it changes and
-// the first number always. Without a valid one everything passes.
+// Decides how many requests may be in flight, for concurrency limiters and schedulers. Sends the number when it
+// changes and always at the first tick. Fails open: while the number is invalid, every flow passes.
 
-import { type Make, read, truthy } from "../component.ts";
+import { type ComponentFactory, read, truthy } from "../component.ts";
+import type { ConcurrencyNumbers, DecisionKindOf } from "../decision.ts";
 
-export function makeConcurrency<K extends "concurrency_limiter" | "concurrency_scheduler">(
+export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
   kind: K,
-): Make<K> {
-  return (config, wires, around) => {
+): ComponentFactory<K> {
+  return (config, wires, context) => {
     const [max, pass] = [wires.in("max_concurrency"), wires.in("pass_through")];
     const { component_id: componentId, agent_groups: agentGroups } = config;
     let [lastMax, lastPass] = [Number.NaN, false];
@@ -16,10 +17,10 @@ export function makeConcurrency<K extends "concurrency_limiter" | "concurrency_s
         const invalid = Number.isNaN(reading);
         const maxConcurrency = invalid ? 0 : reading;
         const passThrough = invalid || truthy(read(readings, pass));
-        // NaN, before the first one, is equal to nothing.
+        // Before the first decision the last number is NaN, which equals nothing.
         if (maxConcurrency === lastMax && passThrough === lastPass) return;
         [lastMax, lastPass] = [maxConcurrency, passThrough];
-        around.decide({ kind, componentId, agentGroups, maxConcurrency, passThrough });
+        context.decide({ kind, componentId, agentGroups, maxConcurrency, passThrough });
       },
     };
   };

@@ -1,9 +1,10 @@
-// 1 while "lhs operator rhs" is decided true, else 0. A comparison with an invalid operand is false. The
-// decision starts at false and flips once the comparison has differed from it for `true_for` (to true) or
-// `false_for` (to false), counted from the first tick at which it did; one tick that agrees starts anew.
+// 1 while "lhs operator rhs" is decided to be true, otherwise 0. A comparison with an invalid operand is false. The
+// decision starts as false and flips once the comparison has differed from it for `true_for` (to become true)
+// or `false_for` (to become false), counted from the first tick that differs; one tick that agrees restarts the
+// count.
 
 import { Fault } from "#base/fault.ts";
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
 const COMPARISONS: Readonly<Record<string, (lhs: number, rhs: number) => boolean>> = {
   gt: (lhs, rhs) => lhs > rhs,
@@ -11,18 +12,18 @@ const COMPARISONS: Readonly<Record<string, (lhs: number, rhs: number) => boolean
   gte: (lhs, rhs) => lhs >= rhs,
   lte: (lhs, rhs) => lhs <= rhs,
   eq: (lhs, rhs) => lhs === rhs,
-  // Not `!==`: that would hold for invalid operands.
+  // Not `!==`, which is true for invalid operands.
   neq: (lhs, rhs) => lhs < rhs || lhs > rhs,
 };
 
-export const makeDecider: Make<"decider"> = (config, wires, around) => {
+export const makeDecider: ComponentFactory<"decider"> = (config, wires, context) => {
   const compare = COMPARISONS[config.operator];
   if (compare === undefined) throw new Fault("INVALID_ARGUMENT", "unknown comparison");
   const lhs = wires.in("lhs");
   const rhs = wires.in("rhs");
   const output = wires.out("output");
-  const [trueFor, falseFor] = [around.ticks(config.true_for), around.ticks(config.false_for)];
-  const state = around.keep(() => ({ decided: false, differing: 0 }));
+  const [trueFor, falseFor] = [context.ticks(config.true_for), context.ticks(config.false_for)];
+  const state = context.state(() => ({ decided: false, differing: 0 }));
   return {
     run: (readings) => {
       if (compare(read(readings, lhs), read(readings, rhs)) === state.decided) {

@@ -1,15 +1,15 @@
-// How much the input grows in one tick: the difference between the newest and the oldest valid reading of the
-// window (rounded up to ticks), divided by the ticks between them. Invalid while there are not two.
+// Rate of change of the input per tick: the difference between the newest and the oldest valid reading of the
+// window (rounded up to ticks), divided by the ticks between them. Invalid while there are fewer than two.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 import { Window } from "./window.ts";
 
-export const makeDifferentiator: Make<"differentiator"> = (config, wires, around) => {
+export const makeDifferentiator: ComponentFactory<"differentiator"> = (config, wires, context) => {
   const input = wires.in("input");
   const output = wires.out("output");
-  // A single reading has no difference.
-  const size = Math.max(2, around.ticks(config.window));
-  const window = around.keep(() => new Window(size));
+  // A difference needs two readings.
+  const size = Math.max(2, context.ticks(config.window));
+  const window = context.state(() => new Window(size));
   return {
     run: (readings) => {
       window.push(read(readings, input));

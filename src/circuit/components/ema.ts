@@ -1,12 +1,13 @@
-// Exponential moving average, window and warm-up rounded up to ticks. Warm-up: the mean of the valid inputs,
-// shown from the last of them on (or at once, with valid_during_warmup); a gap starts it anew. Then
-// a·input + (1 - a)·last with a = 2 / (window + 1); a gap repeats the last output, and as many gaps in a row
-// as the window is long start everything anew. What is above max_envelope is multiplied by its factor, then
-// what is below min_envelope by its, and the corrected output is what counts as the last one.
+// Exponential moving average; window and warm-up are rounded up to ticks. During warm-up it computes the mean of
+// the inputs, which is the output at its end (or throughout, with valid_during_warmup); an invalid input
+// restarts the warm-up. Then the output is a·input + (1 - a)·last with a = 2 / (window + 1). An invalid input
+// repeats the last output, and a whole window of invalid inputs restarts the warm-up. An output above
+// max_envelope is multiplied by its correction factor, then one below min_envelope by the other, and the
+// corrected output is used as `last`.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeEma: Make<"ema"> = ({ parameters }, wires, around) => {
+export const makeEma: ComponentFactory<"ema"> = ({ parameters }, wires, context) => {
   const {
     correction_factor_on_max_envelope_violation: onMax,
     correction_factor_on_min_envelope_violation: onMin,
@@ -15,13 +16,13 @@ export const makeEma: Make<"ema"> = ({ parameters }, wires, around) => {
   const [max, min] = [wires.in("max_envelope"), wires.in("min_envelope")];
   const input = wires.in("input");
   const output = wires.out("output");
-  const window = Math.max(1, around.ticks(parameters.ema_window));
-  const warmup = Math.max(1, around.ticks(parameters.warmup_window));
+  const window = Math.max(1, context.ticks(parameters.ema_window));
+  const warmup = Math.max(1, context.ticks(parameters.warmup_window));
   const weight = 2 / (window + 1);
   // `last` is NaN during the warm-up.
-  const state = around.keep(() => ({ sum: 0, count: 0, last: Number.NaN, gaps: 0 }));
+  const state = context.state(() => ({ sum: 0, count: 0, last: Number.NaN, gaps: 0 }));
 
-  const begin = () => {
+  const restart = () => {
     state.sum = 0;
     state.count = 0;
     state.gaps = 0;
@@ -46,15 +47,15 @@ export const makeEma: Make<"ema"> = ({ parameters }, wires, around) => {
       state.gaps = 0;
       state.last = corrected(readings, weight * reading + (1 - weight) * state.last);
     }
-    // Also when infinities of both signs met: an average of that would never become valid again.
-    if (Number.isNaN(state.last)) begin();
+    // Also after infinities of both signs, from which the average would never become valid again.
+    if (Number.isNaN(state.last)) restart();
     return state.last;
   };
   return {
     run: (readings) => {
       const reading = read(readings, input);
       if (!Number.isNaN(state.last)) readings[output] = average(readings, reading);
-      else if (Number.isNaN(reading)) begin();
+      else if (Number.isNaN(reading)) restart();
       else readings[output] = warm(readings, reading);
     },
   };

@@ -1,13 +1,17 @@
-// The input, or while it is invalid the last valid one for at most max_extrapolation_interval.
+// The input; while it is invalid, the last valid input for at most max_extrapolation_interval.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 import { ticksWithin } from "../ticks.ts";
 
-export const makeExtrapolator: Make<"extrapolator"> = ({ parameters }, wires, around) => {
+export const makeExtrapolator: ComponentFactory<"extrapolator"> = (
+  { parameters },
+  wires,
+  context,
+) => {
   const input = wires.in("input");
   const output = wires.out("output");
-  const longest = ticksWithin(parameters.max_extrapolation_interval, around.intervalMs);
-  const state = around.keep(() => ({ last: Number.NaN, age: 0 }));
+  const maxAge = ticksWithin(parameters.max_extrapolation_interval, context.intervalMs);
+  const state = context.state(() => ({ last: Number.NaN, age: 0 }));
   return {
     run: (readings) => {
       const reading = read(readings, input);
@@ -17,7 +21,7 @@ export const makeExtrapolator: Make<"extrapolator"> = ({ parameters }, wires, ar
         state.last = reading;
         state.age = 0;
       }
-      readings[output] = state.age <= longest ? state.last : Number.NaN;
+      readings[output] = state.age <= maxAge ? state.last : Number.NaN;
     },
   };
 };

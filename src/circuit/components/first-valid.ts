@@ -1,8 +1,8 @@
-// The first valid input in the order of the list; invalid when there is none.
+// The first valid input in list order; invalid if there is none.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeFirstValid: Make<"first_valid"> = (_config, wires) => {
+export const makeFirstValid: ComponentFactory<"first_valid"> = (_config, wires) => {
   const inputs = wires.all("inputs");
   const output = wires.out("output");
   return {

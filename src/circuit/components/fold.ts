@@ -1,13 +1,13 @@
-// What max, min, and, or share: many inputs become one reading.
+// Combines a list of inputs into one reading: shared by max, min, and, or.
 
-import { type Running, read, type Wires } from "../component.ts";
+import { type RunningComponent, read, type Wires } from "../component.ts";
 
-/** `step` gets NaN for invalid inputs and may return it: then nothing but another step changes that. */
+/** `step` gets NaN for invalid inputs, and may return NaN, which it gets back in the next step. */
 export function fold(
   wires: Wires,
   start: number,
   step: (folded: number, reading: number) => number,
-): Running {
+): RunningComponent {
   const inputs = wires.all("inputs");
   const output = wires.out("output");
   return {

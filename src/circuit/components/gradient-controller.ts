@@ -1,12 +1,12 @@
-// control_variable times (signal / setpoint)^slope, that factor kept between min_gradient and max_gradient; then
-// at most `max`, then at least `min`, where these are valid. Invalid when one of the three is, when the
-// setpoint is 0, or when there is no such power. In manual mode the control variable passes as it is.
+// control_variable × (signal / setpoint)^slope. The factor is clamped to min_gradient and max_gradient, the output to
+// `max`, then `min`, where these are valid. Invalid if one of the three inputs is invalid, the setpoint is 0, or
+// the power is not a number. In manual mode the output is the control variable.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 import { power } from "../functions/power.ts";
 import { limited } from "./limited.ts";
 
-export const makeGradientController: Make<"gradient_controller"> = (config, wires) => {
+export const makeGradientController: ComponentFactory<"gradient_controller"> = (config, wires) => {
   const { slope, min_gradient, max_gradient } = config.parameters;
   const [signal, setpoint] = [wires.in("signal"), wires.in("setpoint")];
   const variable = wires.in("control_variable");

@@ -1,8 +1,8 @@
-// 0 becomes 1, any other valid reading 0, invalid stays invalid.
+// Logical not: 1 for 0, 0 for any other valid reading, invalid for invalid.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeInverter: Make<"inverter"> = (_config, wires) => {
+export const makeInverter: ComponentFactory<"inverter"> = (_config, wires) => {
   const input = wires.in("input");
   const output = wires.out("output");
   return {

@@ -1,5 +1,5 @@
-// The in-ports `max` and `min` of controllers and integrators: the upper limit first, then the lower one, each
-// only where it is valid.
+// Clamps a value to the in-ports `max` and `min` of controllers and integrators: to the upper limit first, then to
+// the lower one, each only while it is valid.
 
 import { read, type Wires } from "../component.ts";
 

@@ -1,27 +1,27 @@
-// Tells load schedulers, once in every ten seconds, what share of the load to let through: the input, at least 0;
-// where it is invalid, everything. With a tokens query it asks for the tokens of each workload every five
-// ticks and sends the last answer along. A decision stands for five turns: agents that hear no more from us
-// let everything through.
+// Decides every ten seconds what fraction of the load schedulers let through: the input, at least 0. Fails open:
+// while the input is invalid, everything passes. With a tokens query it also queries the tokens of each
+// workload every five ticks and sends the last answer with the decision. A decision is valid for five
+// periods, after which agents let everything through.
 
-import { type Make, read } from "../component.ts";
-import { isTurn, startOf } from "../ticks.ts";
+import { type ComponentFactory, read } from "../component.ts";
+import { intervalStart, isDue } from "../ticks.ts";
 
-const TURN_MS = 10_000;
-const TURNS_VALID = 5;
+const PERIOD_MS = 10_000;
+const PERIODS_VALID = 5;
 const TOKENS_TICKS = 5;
 const NONE: ReadonlyMap<string, number> = new Map();
 
-export const makeLoadActuator: Make<"load_actuator"> = (config, wires, around) => {
+export const makeLoadActuator: ComponentFactory<"load_actuator"> = (config, wires, context) => {
   const input = wires.in("load_multiplier");
-  const every = around.ticks(TURN_MS);
-  const state = around.keep(() => ({ tokens: NONE }));
+  const every = context.ticks(PERIOD_MS);
+  const state = context.state(() => ({ tokens: NONE }));
   return {
     run: (readings, tick) => {
       const { number, timestamp, intervalMs } = tick;
-      if (isTurn(number, every)) {
+      if (isDue(number, every)) {
         const multiplier = read(readings, input);
         const passThrough = Number.isNaN(multiplier);
-        around.decide({
+        context.decide({
           kind: "load_scheduler",
           componentId: config.component_id,
           agentGroups: config.agent_groups,
@@ -29,14 +29,14 @@ export const makeLoadActuator: Make<"load_actuator"> = (config, wires, around) =
           loadMultiplier: passThrough ? 0 : Math.max(0, multiplier),
           passThrough,
           tokensByWorkload: state.tokens,
-          validUntil: timestamp + TURNS_VALID * every * intervalMs,
+          validUntil: timestamp + PERIODS_VALID * every * intervalMs,
         });
       }
       if (config.tokens_query === "" || number % TOKENS_TICKS !== 0) return;
-      around.ask({
+      context.ask({
         query: config.tokens_query,
-        at: startOf(timestamp, intervalMs),
-        everyMs: TOKENS_TICKS * intervalMs,
+        at: intervalStart(timestamp, intervalMs),
+        periodMs: TOKENS_TICKS * intervalMs,
         byLabel: "workload_index",
       });
     },

@@ -1,8 +1,8 @@
-// The smallest input. One invalid input, or none at all, makes the output invalid. Counting starts at the
-// largest finite double, which is therefore the smallest of nothing but +Inf.
+// The smallest input; invalid if any input is invalid or there is none. The comparison starts at the largest finite
+// double, which is therefore the output when all inputs are +Inf.
 
-import type { Make } from "../component.ts";
+import type { ComponentFactory } from "../component.ts";
 import { fold } from "./fold.ts";
 
-export const makeMin: Make<"min"> = (_config, wires) =>
+export const makeMin: ComponentFactory<"min"> = (_config, wires) =>
   fold(wires, wires.all("inputs").length === 0 ? Number.NaN : Number.MAX_VALUE, Math.min);

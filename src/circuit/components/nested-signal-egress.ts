@@ -1,8 +1,11 @@
-// The door out of a nested circuit: the inner signal under the name that the outer circuit gives the port.
+// Copies a signal of a nested circuit to the signal that its out-port writes in the outer circuit.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeNestedSignalEgress: Make<"nested_signal_egress"> = (_config, wires) => {
+export const makeNestedSignalEgress: ComponentFactory<"nested_signal_egress"> = (
+  _config,
+  wires,
+) => {
   const input = wires.in("signal");
   const output = wires.out("signal");
   return {

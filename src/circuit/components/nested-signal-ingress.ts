@@ -1,8 +1,12 @@
-// The door into a nested circuit: what the port of the outer circuit reads, or invalid where it is not connected.
+// Copies what an in-port of a nested circuit reads in the outer circuit to a signal inside; invalid if the port is
+// unconnected.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeNestedSignalIngress: Make<"nested_signal_ingress"> = (_config, wires) => {
+export const makeNestedSignalIngress: ComponentFactory<"nested_signal_ingress"> = (
+  _config,
+  wires,
+) => {
   const input = wires.in("signal");
   const output = wires.out("signal");
   return {

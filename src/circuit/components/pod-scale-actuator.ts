@@ -1,12 +1,16 @@
-// Tells the scaler how many replicas to have, when that changes and at the first tick: the input without its
-// fraction, at least 0. An invalid input takes the decision back: the scale is left alone.
+// Decides the number of replicas, when it changes and at the first tick: the input truncated to a whole number of at
+// least 0. An invalid input withdraws the decision, and the scale stays as it is.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-/** The wire's type is a 32-bit integer: more would turn into few. */
-const MOST = 2 ** 31 - 1;
+/** Replicas are sent as a 32-bit integer; larger numbers would overflow. */
+const MAX_REPLICAS = 2 ** 31 - 1;
 
-export const makePodScaleActuator: Make<"pod_scale_actuator"> = (config, wires, around) => {
+export const makePodScaleActuator: ComponentFactory<"pod_scale_actuator"> = (
+  config,
+  wires,
+  context,
+) => {
   const input = wires.in("replicas");
   let sent: number | undefined;
   let first = true;
@@ -15,11 +19,11 @@ export const makePodScaleActuator: Make<"pod_scale_actuator"> = (config, wires, 
       const reading = read(readings, input);
       const desiredReplicas = Number.isNaN(reading)
         ? undefined
-        : Math.trunc(Math.min(Math.max(0, reading), MOST));
+        : Math.trunc(Math.min(Math.max(0, reading), MAX_REPLICAS));
       if (!first && desiredReplicas === sent) return;
       first = false;
       sent = desiredReplicas;
-      around.decide({
+      context.decide({
         kind: "pod_scaler",
         componentId: config.component_id,
         agentGroups: config.agent_groups,

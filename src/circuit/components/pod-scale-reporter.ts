@@ -1,10 +1,14 @@
-// The replicas that an agent reported last; invalid while no report stands.
+// The replicas in the last report of an agent; invalid while there is no report.
 
-import type { Make, Replicas } from "../component.ts";
+import type { ComponentFactory, Replicas } from "../component.ts";
 
-export const makePodScaleReporter: Make<"pod_scale_reporter"> = (_config, wires, around) => {
+export const makePodScaleReporter: ComponentFactory<"pod_scale_reporter"> = (
+  _config,
+  wires,
+  context,
+) => {
   const [actual, configured] = [wires.out("actual_replicas"), wires.out("configured_replicas")];
-  const state = around.keep((): { replicas: Replicas | undefined } => ({ replicas: undefined }));
+  const state = context.state((): { replicas: Replicas | undefined } => ({ replicas: undefined }));
   return {
     run: (readings) => {
       if (state.replicas === undefined) return;

@@ -1,21 +1,21 @@
-// Asks a query once in every evaluation_interval (rounded up to ticks) and shows its last answer until another
-// comes: a number, or invalid when the query failed. Invalid before the first answer.
+// Sends a query once per evaluation_interval (rounded up to ticks) and outputs the last answer until the next one
+// arrives: a number, or invalid if the query failed. Invalid before the first answer.
 
-import type { Make } from "../component.ts";
-import { startOf } from "../ticks.ts";
+import type { ComponentFactory } from "../component.ts";
+import { intervalStart } from "../ticks.ts";
 
-export const makePromql: Make<"promql"> = (config, wires, around) => {
+export const makePromql: ComponentFactory<"promql"> = (config, wires, context) => {
   const output = wires.out("output");
-  const every = Math.max(1, around.ticks(config.evaluation_interval));
-  const state = around.keep(() => ({ value: Number.NaN }));
+  const every = Math.max(1, context.ticks(config.evaluation_interval));
+  const state = context.state(() => ({ value: Number.NaN }));
   return {
     run: (readings, { number, timestamp, intervalMs }) => {
       readings[output] = state.value;
       if (number % every !== 0) return;
-      around.ask({
+      context.ask({
         query: config.query_string,
-        at: startOf(timestamp, intervalMs),
-        everyMs: every * intervalMs,
+        at: intervalStart(timestamp, intervalMs),
+        periodMs: every * intervalMs,
         byLabel: undefined,
       });
     },

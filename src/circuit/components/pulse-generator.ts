@@ -1,12 +1,12 @@
-// 1 for true_for, then 0 for false_for, and again; each rounded up to ticks and at least one.
+// Alternates between 1 for true_for and 0 for false_for; each is rounded up to ticks, at least one.
 
-import type { Make } from "../component.ts";
+import type { ComponentFactory } from "../component.ts";
 
-export const makePulseGenerator: Make<"pulse_generator"> = (config, wires, around) => {
+export const makePulseGenerator: ComponentFactory<"pulse_generator"> = (config, wires, context) => {
   const output = wires.out("output");
-  const high = Math.max(1, around.ticks(config.true_for));
-  const low = Math.max(1, around.ticks(config.false_for));
-  const state = around.keep(() => ({ at: 0 }));
+  const high = Math.max(1, context.ticks(config.true_for));
+  const low = Math.max(1, context.ticks(config.false_for));
+  const state = context.state(() => ({ at: 0 }));
   return {
     run: (readings) => {
       readings[output] = Number(state.at < high);

@@ -1,4 +1,4 @@
-// Sends capacity and fill amount to quota schedulers: rule in bucket.ts.
+// Decides capacity and fill amount of quota schedulers: see bucket.ts.
 
 import { makeBucket } from "./bucket.ts";
 

@@ -1,4 +1,4 @@
-// Sends capacity and fill amount to rate limiters: rule in bucket.ts.
+// Decides capacity and fill amount of rate limiters: see bucket.ts.
 
 import { makeBucket } from "./bucket.ts";
 

@@ -1,13 +1,13 @@
-// Tells samplers what percentage to accept, when it or the label values that always pass change, and at the first
-// tick. An invalid input accepts all, or nothing in ramp mode. The label values are the policy's, or what the
-// dynamic configuration has under pass_through_label_values_config_key. A sampler that has no in-ports at all,
-// not even an unconnected one, says nothing.
+// Decides what percentage samplers accept, when it or the pass-through label values change, and at the first tick.
+// While the input is invalid it is 100, or 0 in ramp mode. The label values are the policy's, or their
+// override in the dynamic configuration under pass_through_label_values_config_key. A sampler without any
+// in-ports, not even an unconnected one, never decides.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 
-export const makeSampler: Make<"sampler"> = (config, wires, around) => {
+export const makeSampler: ComponentFactory<"sampler"> = (config, wires, context) => {
   const input = wires.in("accept_percentage");
-  const mute = wires.all("accept_percentage").length === 0;
+  const hasNoPort = wires.all("accept_percentage").length === 0;
   const fallback = config.ramp_mode ? 0 : 100;
   let passing = config.pass_through_label_values;
   let sent = Number.NaN;
@@ -15,9 +15,9 @@ export const makeSampler: Make<"sampler"> = (config, wires, around) => {
     run: (readings) => {
       const reading = read(readings, input);
       const acceptPercentage = Number.isNaN(reading) ? fallback : reading;
-      if (mute || acceptPercentage === sent) return;
+      if (hasNoPort || acceptPercentage === sent) return;
       sent = acceptPercentage;
-      around.decide({
+      context.decide({
         kind: "sampler",
         componentId: config.component_id,
         agentGroups: config.agent_groups,

@@ -1,9 +1,9 @@
-// Walks along its steps, a tick at a time: on while only `forward` is true, back while only `backward` is, else
-// it stands; `reset` goes to the start and is stronger than both. In the first step it shows that step's
-// target, in every other one the way from the target before to its own in equal parts, where both are finite,
-// else its own. Beyond the last step stands the last target. Durations are rounded up to ticks, at least one.
+// Moves along its steps, one tick at a time: forward while only `forward` is true, backward while only `backward` is,
+// otherwise not at all; `reset` returns to the start and takes precedence. The first step outputs its target.
+// Every other step interpolates linearly from the previous target to its own if both are finite, otherwise it
+// outputs its own. After the last step the last target remains. Durations are rounded up to ticks, at least one.
 
-import { type Make, read, truthy } from "../component.ts";
+import { type ComponentFactory, read, truthy } from "../component.ts";
 import { constantOf } from "../plan.ts";
 
 interface Step {
@@ -13,7 +13,11 @@ interface Step {
   readonly to: number;
 }
 
-export const makeSignalGenerator: Make<"signal_generator"> = ({ parameters }, wires, around) => {
+export const makeSignalGenerator: ComponentFactory<"signal_generator"> = (
+  { parameters },
+  wires,
+  context,
+) => {
   const [forward, backward] = [wires.in("forward"), wires.in("backward")];
   const reset = wires.in("reset");
   const output = wires.out("output");
@@ -22,18 +26,18 @@ export const makeSignalGenerator: Make<"signal_generator"> = ({ parameters }, wi
   let end = 0;
   for (const { target_output, duration } of parameters.steps) {
     const to = constantOf(target_output ?? {});
-    const ticks = Math.max(1, around.ticks(duration));
+    const ticks = Math.max(1, context.ticks(duration));
     steps.push({ start: end, ticks, from: steps.at(-1)?.to ?? Number.NaN, to });
     end += ticks;
   }
   const target = steps.at(-1)?.to ?? Number.NaN;
-  const state = around.keep(() => ({ at: 0 }));
+  const state = context.state(() => ({ at: 0 }));
   return {
     run: (readings) => {
-      const way =
+      const direction =
         Number(truthy(read(readings, forward))) - Number(truthy(read(readings, backward)));
       if (truthy(read(readings, reset))) state.at = 0;
-      else state.at = Math.min(Math.max(0, state.at + way), end);
+      else state.at = Math.min(Math.max(0, state.at + direction), end);
       readings[output] = state.at >= end ? target : valueAt(steps, state.at);
       readings[atStart] = Number(state.at === 0);
       readings[atEnd] = Number(state.at >= end);

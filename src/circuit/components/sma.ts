@@ -1,16 +1,17 @@
-// The mean of the last valid inputs, as many as the window has ticks (rounded up, at least one); invalid until
-// there are so many, unless valid_during_warmup. A gap repeats the last output; as many gaps in a row as the
-// window is long clear it. The mean is summed up anew each time: an infinity leaves no trace once it is out.
+// Simple moving average: the mean of the last n valid inputs, n being the window in ticks (rounded up, at least
+// one). Invalid until there are n, unless valid_during_warmup. An invalid input repeats the last output, and n
+// invalid inputs in a row clear the window. The sum is recomputed each time, so that an infinity leaves no trace
+// once it is out of the window.
 
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 import { Window } from "./window.ts";
 
-export const makeSma: Make<"sma"> = ({ parameters }, wires, around) => {
+export const makeSma: ComponentFactory<"sma"> = ({ parameters }, wires, context) => {
   const input = wires.in("input");
   const output = wires.out("output");
-  const size = Math.max(1, around.ticks(parameters.sma_window));
+  const size = Math.max(1, context.ticks(parameters.sma_window));
   const early = parameters.valid_during_warmup;
-  const state = around.keep(() => ({ window: new Window(size), gaps: 0, last: Number.NaN }));
+  const state = context.state(() => ({ window: new Window(size), gaps: 0, last: Number.NaN }));
   return {
     run: (readings) => {
       const reading = read(readings, input);

@@ -1,8 +1,8 @@
-// `on_signal` while the switch is valid and not 0, else `off_signal`: an invalid switch is off.
+// `on_signal` while the switch is valid and not 0, otherwise `off_signal`.
 
-import { type Make, read, truthy } from "../component.ts";
+import { type ComponentFactory, read, truthy } from "../component.ts";
 
-export const makeSwitcher: Make<"switcher"> = (_config, wires) => {
+export const makeSwitcher: ComponentFactory<"switcher"> = (_config, wires) => {
   const [on, off] = [wires.in("on_signal"), wires.in("off_signal")];
   const input = wires.in("switch");
   const output = wires.out("output");

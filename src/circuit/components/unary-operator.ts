@@ -1,8 +1,8 @@
-// A function of one reading. An invalid input, or one outside the function's domain, makes the output invalid.
-// `round` takes halves away from zero; `lgamma` is the logarithm of the size, whatever the sign.
+// A function of one input. The output is invalid if the input is invalid or outside the function's domain. `round`
+// rounds halves away from zero; `lgamma` is the logarithm of the absolute value of gamma.
 
 import { Fault } from "#base/fault.ts";
-import { type Make, read } from "../component.ts";
+import { type ComponentFactory, read } from "../component.ts";
 import { j0, j1, y0, y1 } from "../functions/bessel.ts";
 import { erf, erfc, erfcinv, erfinv } from "../functions/erf.ts";
 import { gamma, lgamma } from "../functions/gamma.ts";
@@ -48,7 +48,7 @@ const FUNCTIONS: Readonly<Record<string, (x: number) => number>> = {
   y1,
 };
 
-export const makeUnaryOperator: Make<"unary_operator"> = ({ operator }, wires) => {
+export const makeUnaryOperator: ComponentFactory<"unary_operator"> = ({ operator }, wires) => {
   const operate = FUNCTIONS[operator];
   if (operate === undefined) throw new Fault("INVALID_ARGUMENT", "unknown unary operator");
   const input = wires.in("input");

@@ -1,9 +1,12 @@
-// A constant, or what the dynamic configuration has under `config_key`.
+// A constant, or its override in the dynamic configuration under `config_key`.
 
-import type { Make } from "../component.ts";
+import type { ComponentFactory } from "../component.ts";
 import { constantOf } from "../plan.ts";
 
-export const makeVariable: Make<"variable"> = ({ constant_output, config_key }, wires) => {
+export const makeVariable: ComponentFactory<"variable"> = (
+  { constant_output, config_key },
+  wires,
+) => {
   const output = wires.out("output");
   const own = constantOf(constant_output);
   let value = own;

@@ -1,10 +1,10 @@
-// The last so many readings. Grows with what it gets, so that a window of a year costs nothing on its first
-// day.
+// Ring buffer of the last n readings. It grows as readings arrive, so that a window of a year costs little on its
+// first day.
 
 export class Window {
   readonly #size: number;
   readonly #held: number[] = [];
-  /** Of the oldest, once the window is full. */
+  /** Index of the oldest reading once the window is full. */
   #start = 0;
 
   constructor(size: number) {
@@ -24,7 +24,7 @@ export class Window {
     }
   }
 
-  /** 0 is the oldest. */
+  /** The reading at an index; 0 is the oldest. */
   at(index: number): number {
     return this.#held[(this.#start + index) % this.#held.length] ?? Number.NaN;
   }

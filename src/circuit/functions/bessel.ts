@@ -1,6 +1,6 @@
 // Bessel functions of the first and second kind, orders 0 and 1. Numbers in brackets are equations of the
 // NIST Digital Library of Mathematical Functions (DLMF). Three ranges: power series while their terms do not
-// cancel, backward recurrence, and asymptotic series as soon as they have all digits.
+// cancel, backward recurrence, and asymptotic series where they have full precision.
 
 const EULER = 0.5772156649015329;
 const SMALL = 2;
@@ -21,12 +21,12 @@ export function j1(x: number): number {
   return x < 0 ? -all(-x).j1 : all(x).j1;
 }
 
-/** -Inf at 0, invalid below. */
+/** -Infinity at 0, NaN below. */
 export function y0(x: number): number {
   return x === 0 ? Number.NEGATIVE_INFINITY : all(x).y0;
 }
 
-/** -Inf at 0, invalid below. */
+/** -Infinity at 0, NaN below. */
 export function y1(x: number): number {
   return x === 0 ? Number.NEGATIVE_INFINITY : all(x).y1;
 }

@@ -2,10 +2,10 @@
 // Digital Library of Mathematical Functions (DLMF).
 
 const TWO_BY_ROOT_PI = 2 / Math.sqrt(Math.PI);
-/** From here on the complement is computed itself: 1 - erf would lose its digits. */
+/** From here on the complement is computed directly, because 1 - erf would lose precision. */
 const TAIL = 2;
-/** Beyond it the complement is below the smallest double. */
-const NOTHING_LEFT = 27.5;
+/** Beyond this the complement is below the smallest double. */
+const UNDERFLOW = 27.5;
 
 export function erf(x: number): number {
   if (Number.isNaN(x)) return Number.NaN;
@@ -19,7 +19,7 @@ export function erfc(x: number): number {
   return x > -TAIL ? 1 - erf(x) : 2 - tail(-x);
 }
 
-/** Infinite at -1 and 1, invalid beyond. */
+/** Infinite at -1 and 1, NaN beyond. */
 export function erfinv(y: number): number {
   const size = Math.abs(y);
   if (!(size <= 1)) return Number.NaN;
@@ -29,7 +29,7 @@ export function erfinv(y: number): number {
   return Math.sign(y) * x;
 }
 
-/** Infinite at 0 and 2, invalid beyond. */
+/** Infinite at 0 and 2, NaN beyond. */
 export function erfcinv(y: number): number {
   if (!(y >= 0 && y <= 2)) return Number.NaN;
   if (y < 0.5) return inverseOfTail(y);
@@ -47,15 +47,15 @@ function series(x: number): number {
   return TWO_BY_ROOT_PI * Math.exp(-x * x) * sum;
 }
 
-/** The continued fraction [7.9.1] from its far end. For x >= 2; the nearer, the more levels it takes. */
+/** The continued fraction [7.9.1], evaluated from its innermost level. For x >= 2; smaller x need more levels. */
 function tail(x: number): number {
-  if (x > NOTHING_LEFT) return 0;
+  if (x > UNDERFLOW) return 0;
   let below = x;
   for (let level = Math.ceil(20 + 320 / (x * x)); level > 0; level--) below = x + level / 2 / below;
   return Math.exp(-x * x) / (below * Math.sqrt(Math.PI));
 }
 
-/** Where the complement is `y`, for 0 <= y <= 0.5. */
+/** The x at which the complement is `y`, for 0 <= y <= 0.5. */
 function inverseOfTail(y: number): number {
   if (y === 0) return Number.POSITIVE_INFINITY;
   let x = guess(Math.log(y) + Math.log(2 - y));
@@ -67,14 +67,14 @@ function inverseOfTail(y: number): number {
   return x;
 }
 
-/** What Halley's method takes away where the error function is `excess` too high. */
+/** The step of Halley's method where the error function exceeds its target by `excess`. */
 function halley(excess: number, x: number): number {
   const newton = excess / (TWO_BY_ROOT_PI * Math.exp(-x * x));
   return newton / (1 + x * newton);
 }
 
 /**
- * To three digits: erf(x)² is near 1 - exp(-x²(4/π + ax²)/(1 + ax²)) with a = 0.147 (S. Winitzki, "A handy
+ * An estimate with three digits: erf(x)² is near 1 - exp(-x²(4/π + ax²)/(1 + ax²)) with a = 0.147 (S. Winitzki, "A handy
  * approximation for the error function and its inverse", 2008), solved for x.
  */
 function guess(logOfRest: number): number {

@@ -1,8 +1,8 @@
-// The gamma function and the logarithm of its size. Numbers in brackets are equations of the NIST Digital
+// The gamma function and the logarithm of its absolute value. Numbers in brackets are equations of the NIST Digital
 // Library of Mathematical Functions (DLMF).
 
 const EULER = 0.5772156649015329;
-/** Riemann's zeta less 1 at 2, 3, …: what [5.7.3] is made of. */
+/** Riemann's zeta function minus 1 at 2, 3, …: coefficients of [5.7.3]. */
 const ZETA_LESS_ONE: readonly number[] = [
   0.6449340668482264, 0.2020569031595943, 0.08232323371113819, 0.03692775514336993,
   0.01734306198444914, 0.008349277381922827, 0.00407735619794434, 0.0020083928260822143,
@@ -22,11 +22,11 @@ const STIRLING: readonly number[] = [
   -691 / 360360,
   1 / 156,
 ];
-/** From here on Stirling's series has all digits. */
+/** From here on Stirling's series has full precision. */
 const LARGE = 15;
 const LAST_WHOLE = 171;
 
-/** Invalid at negative whole numbers and -Inf, infinite at 0. */
+/** NaN at negative integers and -Infinity, infinite at 0. */
 export function gamma(x: number): number {
   if (x === 0) return 1 / x;
   if (x === Number.POSITIVE_INFINITY) return x;
@@ -34,13 +34,13 @@ export function gamma(x: number): number {
   if (!Number.isFinite(x) || Number.isInteger(x)) return Number.NaN;
   if (x > 2 * LARGE) return stirling(x);
   if (x > 0) return product(x);
-  // Reflection [5.5.3]; where the other side is too large for a double, by logarithms.
+  // Reflection formula [5.5.3], by logarithms where gamma(1 - x) is too large for a double.
   const sine = sineOfPi(x);
   if (x > -150) return Math.PI / (sine * gamma(1 - x));
   return Math.sign(sine) * Math.exp(lgamma(x));
 }
 
-/** Infinite at 0 and below at whole numbers; -Inf at -Inf. */
+/** Infinite at 0 and negative integers; -Infinity at -Infinity. */
 export function lgamma(x: number): number {
   if (!Number.isFinite(x)) return x;
   if (x <= 0) {
@@ -59,7 +59,7 @@ export function lgamma(x: number): number {
   return Math.log(factors) + lgammaFromTwo(rest - 2);
 }
 
-/** The logarithm of gamma(2 + w) by [5.7.3], for -0.5 <= w <= 0.5. Exact in its roots. */
+/** The logarithm of gamma(2 + w) by [5.7.3], for -0.5 <= w <= 0.5. Exact at its zeros. */
 function lgammaFromTwo(w: number): number {
   let sum = 0;
   for (let at = ZETA_LESS_ONE.length - 1; at >= 0; at--) {
@@ -68,7 +68,7 @@ function lgammaFromTwo(w: number): number {
   return w * (1 - EULER) + w * w * sum;
 }
 
-/** By [5.5.1] from between 1.5 and 2.5. For x > 0; exact for small whole numbers. */
+/** By recurrence [5.5.1] from the value between 1.5 and 2.5. For x > 0; exact for small integers. */
 function product(x: number): number {
   let factors = 1;
   let rest = x;
@@ -77,7 +77,7 @@ function product(x: number): number {
   return factors * Math.exp(lgammaFromTwo(rest - 2));
 }
 
-/** [5.11.3]. The power in two halves: it alone would be too large before the result is. */
+/** [5.11.3]. The power is split in two halves, because it would overflow before the result does. */
 function stirling(x: number): number {
   const half = x ** (x / 2 - 0.25);
   return Math.sqrt(2 * Math.PI) * half * Math.exp(-x) * half * Math.exp(correction(x));
@@ -89,7 +89,7 @@ function correction(x: number): number {
   return sum / x;
 }
 
-/** Of π times x, with the whole turns taken out before π is multiplied in. */
+/** sin(πx); whole periods are subtracted before multiplying by π. */
 function sineOfPi(x: number): number {
   const rest = x - 2 * Math.round(x / 2);
   return Math.sin(Math.PI * (Math.abs(rest) > 0.5 ? Math.sign(rest) - rest : rest));

@@ -1,13 +1,12 @@
-// Powers as control loops need them: whole exponents are products, so that a square is the exact square and
-// slopes of 1 and -1 change nothing but the sign of the exponent. The engine's own power is off by a
-// rounding now and then.
+// Powers for control loops. Integer exponents are computed as products, so that squares are exact and slopes of 1
+// and -1 introduce no error; the engine's own `**` is sometimes off by one rounding.
 
-/** Beyond this a product gathers more roundings than the engine's power makes. */
-const BY_PRODUCT = 32;
+/** Beyond this exponent a product accumulates more rounding errors than the engine's power. */
+const MAX_BY_PRODUCT = 32;
 
 export function power(base: number, exponent: number): number {
-  if (Number.isInteger(exponent) && Math.abs(exponent) <= BY_PRODUCT) {
-    const product = whole(base, Math.abs(exponent));
+  if (Number.isInteger(exponent) && Math.abs(exponent) <= MAX_BY_PRODUCT) {
+    const product = integerPower(base, Math.abs(exponent));
     return exponent < 0 ? 1 / product : product;
   }
   if (Math.abs(exponent) === 0.5 && Number.isFinite(base)) {
@@ -18,7 +17,7 @@ export function power(base: number, exponent: number): number {
 }
 
 /** By repeated squaring. */
-function whole(base: number, exponent: number): number {
+function integerPower(base: number, exponent: number): number {
   let product = 1;
   let square = base;
   for (let left = exponent; left > 0; left = Math.floor(left / 2)) {

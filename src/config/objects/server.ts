@@ -1,9 +1,8 @@
-// Keys of the one port: listener, gRPC, HTTP, JSON gateway, TLS, drain.
+// Keys of the main port: listener, gRPC, HTTP, JSON gateway, TLS, drain.
 
-import { anyText, fqdn, hostPort, listenAddress } from "../format.ts";
+import { anyText, fqdn, hostPort, listenAddress } from "../table/format.ts";
 import {
   bool,
-  type Complaint,
   choice,
   duration,
   floats,
@@ -11,30 +10,31 @@ import {
   object,
   string,
   table,
-} from "../row.ts";
+  type Violation,
+} from "../table/row.ts";
 
 const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
 
-export const listenerConfig = table("ListenerConfig", "Where the process listens.", {
-  addr: string(":8080", listenAddress, "Address of the one port that carries everything."),
+const listenerConfig = table("ListenerConfig", "Where the process listens.", {
+  addr: string(":8080", listenAddress, "Address of the port that serves everything."),
   keep_alive: duration(
     "180s",
-    "Period of TCP keep-alive probes. 0 takes the system's own, negative turns them off.",
+    "Interval of TCP keep-alive probes. 0 means the default of the system, negative turns them off.",
     { least: "any" },
   ),
   network: choice(
     "tcp",
     ["tcp", "tcp4", "tcp6", ""],
-    "IP versions to listen on; empty is tcp, which is both.",
+    "IP versions to listen on. tcp and empty mean both.",
   ),
 });
 
-export const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
+const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   connection_timeout: duration(
     "120s",
-    "Time a new connection has for its handshake. 0 means no limit.",
+    "Time limit for the handshake of a new connection. 0 means no limit.",
   ),
-  enable_reflection: bool(false, "Offer server reflection (v1 and v1alpha)."),
+  enable_reflection: bool(false, "Serve gRPC server reflection (v1 and v1alpha)."),
   latency_buckets_ms: floats(
     LATENCY_MS,
     { min: 0, max: Number.MAX_VALUE },
@@ -42,35 +42,35 @@ export const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   ),
   max_connection_age: duration(
     "0s",
-    "Age at which a connection is asked to go away, give or take 10 %. 0 means never.",
+    "Age, varied by up to 10 %, at which the server asks a connection to close (GOAWAY). 0 means never.",
     { own: true },
   ),
   max_connection_age_grace: duration(
     "10s",
-    "Time for calls in hand on a connection that was asked to go away.",
+    "Time for calls in progress on a connection that was asked to close.",
     { own: true },
   ),
   transport: choice(
     "auto",
     ["auto", "own", "grpc-js"],
-    "What carries HTTP/2: own is this server's transport, grpc-js the gRPC library, each for all connections. auto takes own for connections from loopback or over a Unix socket and grpc-js for every other.",
+    "Implementation of HTTP/2: own is Sluice's transport, grpc-js the gRPC library, each for all connections. auto means own for connections from loopback or over a Unix socket, and grpc-js for all others.",
     { own: true },
   ),
 });
 
-export const grpcGatewayConfig = table("GRPCGatewayConfig", "The JSON door.", {
+const grpcGatewayConfig = table("GRPCGatewayConfig", "The JSON API for checks.", {
   grpc_server_address: string(
     "",
     hostPort,
-    "gRPC server that JSON calls are forwarded to. Empty means this process, without a network hop.",
+    "gRPC server to which JSON calls are forwarded. Empty means that this process answers them itself.",
   ),
 });
 
-export const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
-  disable_http_keep_alives: bool(false, "Close every connection after one reply."),
+const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
+  disable_http_keep_alives: bool(false, "Close each connection after one reply."),
   idle_timeout: duration(
     "30s",
-    "Time a connection may wait for its next request. 0 means no limit.",
+    "Time that a connection may be idle between requests. 0 means no limit.",
   ),
   latency_buckets_ms: floats(
     LATENCY_MS,
@@ -80,14 +80,17 @@ export const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   max_header_bytes: number(
     "int64",
     1_048_576,
-    "Bytes of headers in a request; more is refused with 431.",
+    "Maximum size of the headers of a request in bytes. Larger ones are refused with 431.",
     { min: 0 },
   ),
-  read_header_timeout: duration("10s", "Time to send the headers of a request. 0 means no limit."),
-  read_timeout: duration("10s", "Time to send a whole request. 0 means no limit."),
+  read_header_timeout: duration(
+    "10s",
+    "Time limit for receiving the headers of a request. 0 means no limit.",
+  ),
+  read_timeout: duration("10s", "Time limit for receiving a whole request. 0 means no limit."),
   write_timeout: duration(
     "45s",
-    "Time from the end of a request's headers to the end of its reply. 0 means no limit.",
+    "Time limit from the end of the request's headers to the end of the reply. 0 means no limit.",
   ),
 });
 
@@ -97,48 +100,48 @@ function tlsIsWhole(tls: {
   readonly client_ca_file: string;
   readonly enabled: boolean;
   readonly key_file: string;
-}): readonly Complaint[] {
-  const complaints: Complaint[] = [];
+}): readonly Violation[] {
+  const violations: Violation[] = [];
   for (const key of ["cert_file", "key_file"] as const) {
     if (tls.enabled && tls[key] === "") {
-      complaints.push({ key, wanted: "a file, because TLS is enabled", got: "nothing" });
+      violations.push({ key, wanted: "a file, because TLS is enabled", got: "nothing" });
     }
   }
   if (tls.allowed_cn !== "" && tls.client_ca_file === "") {
-    const wanted = "a client_ca_file beside it: without one no client certificate is asked for";
-    complaints.push({ key: "allowed_cn", wanted, got: "no client_ca_file" });
+    const wanted = "a client_ca_file too: without it no client certificate is requested";
+    violations.push({ key: "allowed_cn", wanted, got: "no client_ca_file" });
   }
-  return complaints;
+  return violations;
 }
 
-export const serverTlsConfig = table(
+const serverTlsConfig = table(
   "ServerTLSConfig",
-  "TLS of the one port.",
+  "TLS on the port.",
   {
     allowed_cn: string(
       "",
       fqdn,
-      "Common name that a client certificate must carry. Needs client_ca_file.",
+      "Common name that client certificates must have. Requires client_ca_file.",
     ),
-    cert_file: string("", anyText, "File of the server certificate and its chain."),
+    cert_file: string("", anyText, "File with the server certificate and its chain."),
     client_ca_file: string(
       "",
       anyText,
-      "File of the authorities that client certificates are checked against; when set, clients must show one.",
+      "File with the authorities that issue client certificates. When set, clients must present a certificate.",
     ),
-    enabled: bool(false, "Speak TLS on the one port."),
-    key_file: string("", anyText, "File of the certificate's private key."),
+    enabled: bool(false, "Use TLS on the port."),
+    key_file: string("", anyText, "File with the private key of the certificate."),
   },
   tlsIsWhole,
 );
 
-export const drainConfig = table("DrainConfig", "How the process stops.", {
+const drainConfig = table("DrainConfig", "How the process stops.", {
   accept_for: duration(
     "2s",
-    "After SIGTERM: time that connections are still accepted while health says NOT_SERVING.",
+    "Time after SIGTERM during which connections are still accepted while health reports NOT_SERVING.",
     { own: true },
   ),
-  grace: duration("10s", "Time for work in hand after connections were asked to go away.", {
+  grace: duration("10s", "Time for calls in progress after connections were asked to close.", {
     own: true,
   }),
 });

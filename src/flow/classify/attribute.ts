@@ -1,4 +1,4 @@
-// Attribute paths: the names by which classifiers ask for parts of the request.
+// Attribute paths: the names of the parts of a request that classifiers read.
 
 import { Fault } from "#base/fault.ts";
 import type { Endpoint, HttpAttributes } from "../flow.ts";
@@ -13,7 +13,7 @@ function bearer(http: HttpAttributes): string | undefined {
   return value?.startsWith(BEARER) ? value.slice(BEARER.length) : undefined;
 }
 
-/** Sockets without an IP address (pipes) have neither address nor port to offer. */
+/** Sockets without an IP address (pipes) have neither address nor port. */
 function addressOf(end: Endpoint | undefined): string | undefined {
   return end === undefined || end.address === "" ? undefined : end.address;
 }
@@ -30,7 +30,7 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
   ["request.http.protocol", (http) => http.protocol],
   ["request.http.body", (http) => http.body],
   ["request.http.size", (http) => (http.size < 0 ? undefined : String(http.size))],
-  // Only the proxy numbers its requests; elsewhere there is nothing, rather than an empty text.
+  // Only a proxy gives its requests an id; for other callers the attribute is absent, not empty.
   ["request.http.id", (http) => (http.id === "" ? undefined : http.id)],
   ["request.http.bearer", bearer],
   ["source.address.socketAddress.address", (http) => addressOf(http.source)],
@@ -46,7 +46,7 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
 const HEADERS = "request.http.headers.";
 const FILTER_METADATA = /^metadataContext\.filterMetadata(?:\.[^.]+)+$/;
 
-/** Faults when the path names nothing that a request can have. */
+/** Throws a Fault when the path names nothing that a request can have. */
 export function compileAttribute(path: string): Read {
   const scalar = SCALARS.get(path);
   if (scalar !== undefined) return scalar;
@@ -55,12 +55,12 @@ export function compileAttribute(path: string): Read {
     if (name !== "" && !name.includes(".")) return (http) => http.header(name);
     throw unknown(path, "one header name without dots is wanted");
   }
-  // Accepted for the documents that name it; no caller sends it.
+  // Accepted because documents use it, but no caller sends it.
   if (FILTER_METADATA.test(path)) return () => undefined;
   throw unknown(path, `wanted ${[...SCALARS.keys()].join(", ")} or ${HEADERS}<name>`);
 }
 
-/** The two ends that the address extractor reads, as `<ip>:<port>`. */
+/** Reads one end of the connection as `<ip>:<port>`. Throws a Fault for any other path. */
 export function compileAddress(path: string): Read {
   if (path === "source.address") return (http) => joined(http.source);
   if (path === "destination.address") return (http) => joined(http.destination);

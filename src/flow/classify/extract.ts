@@ -1,4 +1,4 @@
-// Extractors: each turns a request into one text, or undefined where there is none.
+// Extractors: each reads one text from a request, or undefined where the request has none.
 
 import type { HttpAttributes } from "../flow.ts";
 import type { ExtractorRule } from "../rules.ts";
@@ -8,10 +8,10 @@ import { parsePointer } from "./pointer.ts";
 import { compileTemplates } from "./template.ts";
 import { tokenPayload } from "./token.ts";
 
-export type Extract = (reading: Reading) => string | undefined;
+export type Extract = (request: RequestReader) => string | undefined;
 
-/** One request as classifiers read it: documents that several labels read are parsed once. */
-export class Reading {
+/** Reads one request for all classifiers of a check: a document that several labels need is parsed once. */
+export class RequestReader {
   readonly http: HttpAttributes;
   readonly #documents = new Map<string, Json | undefined>();
 
@@ -19,7 +19,7 @@ export class Reading {
     this.http = http;
   }
 
-  /** `name` stands for `text` within this reading: the same name is parsed once. */
+  /** The JSON document in `text`, parsed once per `name`; undefined when `text` is absent or not JSON. */
   document(name: string, text: () => string | undefined): Json | undefined {
     if (this.#documents.has(name)) return this.#documents.get(name);
     const source = text();
@@ -29,16 +29,16 @@ export class Reading {
   }
 }
 
-/** Faults with INVALID_ARGUMENT when a path, pointer or template is malformed. */
+/** Throws a Fault with INVALID_ARGUMENT when an attribute path, pointer or template is malformed. */
 export function compileExtractor(rule: ExtractorRule): Extract {
   switch (rule.kind) {
     case "from":
-      return over(compileAttribute(rule.from));
+      return attribute(compileAttribute(rule.from));
     case "address":
-      return over(compileAddress(rule.from));
+      return attribute(compileAddress(rule.from));
     case "json": {
       const read = compileAttribute(rule.from);
-      return pointed(`json ${rule.from}`, read, rule.pointer);
+      return jsonMember(`json ${rule.from}`, read, rule.pointer);
     }
     case "jwt": {
       const read = compileAttribute(rule.from);
@@ -46,7 +46,7 @@ export function compileExtractor(rule: ExtractorRule): Extract {
         const token = read(http);
         return token === undefined ? undefined : tokenPayload(token);
       };
-      return pointed(`jwt ${rule.from}`, payload, rule.pointer);
+      return jsonMember(`jwt ${rule.from}`, payload, rule.pointer);
     }
     case "path_templates": {
       const match = compileTemplates(rule.templates);
@@ -55,11 +55,11 @@ export function compileExtractor(rule: ExtractorRule): Extract {
   }
 }
 
-function over(read: Read): Extract {
+function attribute(read: Read): Extract {
   return ({ http }) => read(http);
 }
 
-function pointed(name: string, read: Read, pointer: string): Extract {
+function jsonMember(name: string, read: Read, pointer: string): Extract {
   const segments = parsePointer(pointer);
-  return (reading) => reading.document(name, () => read(reading.http))?.text(segments);
+  return (request) => request.document(name, () => read(request.http))?.text(segments);
 }

@@ -1,21 +1,21 @@
-// JSON documents that come with a request, and the texts that labels take out of them. The parser only
-// says whether the text is JSON; places are then found in the source. So numbers keep the digits they
-// were written with, no outsider's name is looked up in an object, and a fault of V8 14.6, which takes
-// the name `x"` for an earlier seen `x\`, is without effect. Size and depth are bounded, no walk recurses.
+// JSON documents in a request, and the texts that labels take from them. The platform's parser only validates the
+// text; members are then located in the source. So numbers keep the digits they were written with, no name from
+// outside is looked up in an object, and a bug of V8 14.6, which confuses the name `x"` with an earlier `x\`, has
+// no effect. Size and depth are bounded, and no walk recurses.
 
 import { Fault } from "#base/fault.ts";
 import type { Segment } from "./pointer.ts";
 
-/** Characters; what a door takes as a body. */
+/** In characters; as large as the largest body that `api` accepts. */
 const MAX_LENGTH = 1 << 20;
 const MAX_DEPTH = 64;
 
 export interface Json {
-  /** A string as it is, anything else as JSON without white space; undefined where nothing is. */
+  /** The value at a pointer: a string as it is, anything else as compact JSON; undefined when there is none. */
   text(pointer: readonly Segment[]): string | undefined;
 }
 
-/** Undefined when the text is not JSON. Throws when it is larger or deeper than anybody should send. */
+/** Undefined when the text is not JSON. Throws a Fault with OUT_OF_RANGE when it is too large or too deep. */
 export function parseJson(source: string): Json | undefined {
   if (source.length > MAX_LENGTH) throw new Fault("OUT_OF_RANGE", "JSON document too long");
   try {
@@ -27,7 +27,7 @@ export function parseJson(source: string): Json | undefined {
   return { text: (pointer) => textAt(source, locate(source, pointer)) };
 }
 
-// From here on the source is known to be valid JSON, which is what lets the walks be this short.
+// From here on the source is known to be valid JSON, which keeps the walks short.
 
 const QUOTE = 0x22;
 const COMMA = 0x2c;
@@ -52,7 +52,7 @@ function deeperThan(source: string, limit: number): boolean {
 
 const NOWHERE = -1;
 
-/** Where the value that the pointer means starts. */
+/** Index at which the value of the pointer starts. */
 function locate(source: string, pointer: readonly Segment[]): number {
   let at = skipSpace(source, 0);
   for (const { name, index } of pointer) {
@@ -82,7 +82,7 @@ function detached(part: string): string {
   return Buffer.from(part).toString();
 }
 
-/** Of several members with one name the last counts, as with every common parser. */
+/** Of several members with one name the last counts, as in every common parser. */
 function locateMember(source: string, object: number, name: string): number {
   let found = NOWHERE;
   let at = skipSpace(source, object + 1);
@@ -112,7 +112,7 @@ function stringAt(source: string, start: number, end: number): string {
   return raw.includes("\\") ? String(JSON.parse(source.slice(start, end))) : raw;
 }
 
-/** The value at `start` as JSON without white space; escapes are only those that JSON needs. */
+/** The value at `start` as JSON without white space, with only those escapes that JSON needs. */
 function compact(source: string, start: number): string {
   const end = endOfValue(source, start);
   let out = "";
@@ -154,7 +154,7 @@ function endOfValue(source: string, start: number): number {
   return at;
 }
 
-/** `start` is the opening quote; the result is just behind the closing one. */
+/** `start` is the opening quote; the result is the index after the closing one. */
 function endOfString(source: string, start: number): number {
   let at = start + 1;
   while (at < source.length) {
@@ -165,7 +165,7 @@ function endOfString(source: string, start: number): number {
   return source.length;
 }
 
-/** End of a number or a word. */
+/** End of a number, `true`, `false` or `null`. */
 function endOfScalar(source: string, start: number): number {
   let at = start + 1;
   while (at < source.length && !endsScalar(source.charCodeAt(at))) at++;

@@ -1,15 +1,24 @@
-// Names that a classifier may give its labels: identifiers of the rule language that also evaluates
-// hand-written modules, so that both ways to write a classifier allow the same names.
+// Label names that a classifier may use: identifiers of Rego, so that classifiers written as extractors and
+// classifiers written as Rego modules allow the same names.
 
 const IDENTIFIER = /^[A-Za-z_][0-9A-Za-z_]*$/;
 
 const KEYWORDS: ReadonlySet<string> = new Set([
-  ...["as", "default", "else", "false", "import", "not"],
-  ...["null", "package", "some", "true", "with"],
+  "as",
+  "default",
+  "else",
+  "false",
+  "import",
+  "not",
+  "null",
+  "package",
+  "some",
+  "true",
+  "with",
 ]);
 
-/** Why the name cannot be a label's; empty when it can. */
-export function judgeLabelName(name: string): string[] {
+/** Why a name cannot be a label's, at most one message; empty when it can. */
+export function labelNameFaults(name: string): string[] {
   if (name === "") return ["rules: a label needs a name, got an empty one"];
   if (!IDENTIFIER.test(name)) {
     return [

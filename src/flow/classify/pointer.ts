@@ -2,7 +2,7 @@
 
 import { Fault } from "#base/fault.ts";
 
-/** One step down: a member's name, and the element it means in an array (-1 when it means none). */
+/** One step of a pointer: a member's name, and the index that it means in an array (-1 when it means none). */
 export interface Segment {
   readonly name: string;
   readonly index: number;

@@ -1,10 +1,10 @@
-// What becomes of a classifier's value before anybody sees it: characters that would break a baggage
-// member turn into dashes. Limiters, telemetry and baggage all see the same text.
+// Sanitises values that classifiers extract: characters that would break a baggage member become dashes. Limiters,
+// telemetry and baggage all see the same text.
 
-// White space is Unicode's White_Space property, which `\s` is not (it lacks U+0085 and has U+FEFF).
+// White space means Unicode's White_Space property. `\s` differs: it lacks U+0085 and contains U+FEFF.
 const UNFIT = /[\p{White_Space}\\/;",]/gu;
 
-/** Lone surrogates, which no wire format can carry, become U+FFFD on the way. */
+/** The value with such characters replaced, and lone surrogates, which no wire format can carry, as U+FFFD. */
 export function sanitise(value: string): string {
   return value.toWellFormed().replace(UNFIT, "-");
 }

@@ -1,16 +1,16 @@
-// Path templates: which of a few route shapes a request path has. A tree of static segments, since a
-// template's parameters all come behind them; both sides drop empty segments.
+// Path templates: which of a few route shapes a request path has. A tree of static segments, because the parameters
+// of a template all follow its static segments. Empty segments of templates and paths are ignored.
 
 import { Fault } from "#base/fault.ts";
 
 /** The value of the template that the path fits best; undefined when it fits none. */
 export type MatchPath = (path: string) => string | undefined;
 
-interface Branch {
-  readonly parent: Branch | undefined;
+interface TreeNode {
+  readonly parent: TreeNode | undefined;
   /** Static segments from the root to here. */
   readonly depth: number;
-  readonly children: Map<string, Branch>;
+  readonly children: Map<string, TreeNode>;
   /** By number of parameters. */
   readonly exact: Map<number, string>;
   /** Those that end in `*`, most parameters first. */
@@ -23,7 +23,7 @@ interface Template {
   readonly open: boolean;
 }
 
-/** Faults with every malformed template, and with templates that mean the same paths. */
+/** Throws a Fault that names every malformed template, and templates that match the same paths. */
 export function compileTemplates(templates: Readonly<Record<string, string>>): MatchPath {
   const root = branch(undefined);
   const seen = new Map<string, string>();
@@ -37,7 +37,7 @@ export function compileTemplates(templates: Readonly<Record<string, string>>): M
     const shape = shapeOf(template);
     const twin = seen.get(shape);
     if (twin !== undefined)
-      faults.push(`path templates "${twin}" and "${text}" mean the same paths`);
+      faults.push(`path templates "${twin}" and "${text}" match the same paths`);
     else insert(root, template, value);
     seen.set(shape, text);
   }
@@ -45,7 +45,7 @@ export function compileTemplates(templates: Readonly<Record<string, string>>): M
   return (path) => match(root, path);
 }
 
-/** The reason, as text, when it is not a template. */
+/** The parsed template, or the reason why the text is not one. */
 function parseTemplate(text: string): Template | string {
   const statics: string[] = [];
   let parameters = 0;
@@ -66,12 +66,12 @@ function shapeOf({ statics, parameters, open }: Template): string {
   return [...statics, ...new Array<string>(parameters).fill("{}"), open ? "*" : ""].join("/");
 }
 
-function branch(parent: Branch | undefined): Branch {
+function branch(parent: TreeNode | undefined): TreeNode {
   const depth = parent === undefined ? 0 : parent.depth + 1;
   return { parent, depth, children: new Map(), exact: new Map(), open: [] };
 }
 
-function insert(root: Branch, { statics, parameters, open }: Template, value: string): void {
+function insert(root: TreeNode, { statics, parameters, open }: Template, value: string): void {
   let at = root;
   for (const segment of statics) {
     const next = at.children.get(segment) ?? branch(at);
@@ -87,10 +87,10 @@ function insert(root: Branch, { statics, parameters, open }: Template, value: st
 }
 
 /** More static segments win, then more parameters, then the template without `*`. */
-function match(root: Branch, path: string): string | undefined {
+function match(root: TreeNode, path: string): string | undefined {
   const query = path.indexOf("?");
   const end = query < 0 ? path.length : query;
-  let at: Branch | undefined = root;
+  let at: TreeNode | undefined = root;
   let walking = true;
   let count = 0;
   for (let start = 0; start < end; ) {
@@ -98,7 +98,7 @@ function match(root: Branch, path: string): string | undefined {
     const stop = slash < 0 || slash > end ? end : slash;
     if (stop > start) {
       count++;
-      const next: Branch | undefined = walking
+      const next: TreeNode | undefined = walking
         ? at.children.get(path.slice(start, stop))
         : undefined;
       if (next === undefined) walking = false;

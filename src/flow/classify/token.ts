@@ -1,5 +1,5 @@
-// The payload of a JSON web token. Its signature is not looked at: a label is a claim until the service
-// behind has verified the token.
+// The payload of a JSON Web Token (RFC 7519). The signature is not verified: a label is a claim until the service
+// behind the agent has verified the token.
 
 const PART = /^[A-Za-z0-9_-]+={0,2}$/;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

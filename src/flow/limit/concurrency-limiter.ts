@@ -1,23 +1,34 @@
-// Concurrency limiter: so many tokens in flight per label value. A slot is held from the check until the
-// flow ends, or until it expires.
+// Concurrency limiter: a number of tokens in flight per label value. A slot is held from the check until the
+// flow ends or the slot expires.
 
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
-import type { Labels, Slots } from "../label.ts";
-import type { Limiter, LimitWorld } from "../limit.ts";
-import type { ConcurrencyLimiterRule, LimiterNumbers } from "../rules.ts";
-import { CountingLimiter } from "./counting-limiter.ts";
-import type { CounterEngine } from "./engine.ts";
-import { bounded } from "./numbers.ts";
-import { LocalSlots, type SlotParams } from "./slots.ts";
+import type { LabelSlots, Labels } from "../label.ts";
+import type { Limiter } from "../plan/stage-member.ts";
+import type { ConcurrencyLimiterNumbers, ConcurrencyLimiterRule, SlotDetail } from "../rules.ts";
+import { boundedSignal } from "./bounded-signal.ts";
+import type { CounterEngine } from "./counters/counter-engine.ts";
+import { LocalSlots, type LocalSlotsContext, type SlotParams } from "./counters/local-slots.ts";
+import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 
-/** Slots in flight and the last limit; undefined while there is none, or it opens the limiter. */
+const COUNTING: CountingKind<SlotDetail> = {
+  detail: (label, value, { remaining, current }, consumed, requestId) => ({
+    label,
+    value,
+    remaining,
+    current,
+    consumed,
+    requestId,
+  }),
+  grantsNothing: true,
+};
+
+/** Slots in flight and the last limit; undefined while the limiter is open. */
 export class ConcurrencyState {
-  readonly kind = "concurrency_limiter";
   readonly slots: LocalSlots;
   max: number | undefined;
 
-  constructor(world: LimitWorld) {
-    this.slots = new LocalSlots(world);
+  constructor(context: LocalSlotsContext) {
+    this.slots = new LocalSlots(context);
   }
 }
 
@@ -25,57 +36,50 @@ export class ConcurrencyLimiter implements Limiter {
   readonly component: Component;
   readonly #rule: ConcurrencyLimiterRule;
   readonly #state: ConcurrencyState;
-  readonly #counting: CountingLimiter<SlotParams>;
+  readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
   #params: SlotParams;
 
   constructor(
     component: Component,
     rule: ConcurrencyLimiterRule,
-    slots: Slots,
+    slots: LabelSlots,
     state: ConcurrencyState,
-    world: LimitWorld,
+    { observer }: LocalSlotsContext,
     engine: CounterEngine<SlotParams> = state.slots,
   ) {
     this.component = component;
     this.#rule = rule;
     this.#state = state;
     this.#params = Object.freeze({ max: 0, maxInflightMs: rule.maxInflightMs });
-    this.#counting = new CountingLimiter(
-      component,
-      rule,
-      slots,
-      world.observer,
-      { engine, local: state.slots },
-      { slots: true },
-    );
+    const engines = { engine, local: state.slots };
+    this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
   }
 
-  peek(_flow: Flow, labels: Labels): Decision {
-    return this.#counting.peek(labels, this.#current());
+  peek(_flow: Flow, labels: Labels, now: number): Decision {
+    return this.#counting.peek(labels, now, this.#current());
   }
 
-  take(_flow: Flow, labels: Labels): Decision | Pending<Decision> {
-    return this.#counting.take(labels, this.#current());
+  take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
+    return this.#counting.take(labels, now, this.#current());
   }
 
   undo(grant: Grant): void {
     this.end(grant);
   }
 
-  /** While the limiter is open the slot is freed as well, but nothing is said to have ended. */
+  /** While the limiter is open the slot is freed as well, but it is not reported as ended. */
   end(grant: Grant): boolean {
     const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params);
     return ended && this.#state.max !== undefined;
   }
 
-  /** A signal that is no number opens the limiter, as a missing decision does. */
-  decide(numbers: LimiterNumbers | undefined): void {
-    const given =
-      numbers?.kind === "concurrency_limiter" && !numbers.passThrough ? numbers : undefined;
-    this.#state.max = bounded(given?.maxConcurrency);
+  /** An invalid signal opens the limiter, as missing numbers do. */
+  decide(numbers: ConcurrencyLimiterNumbers | undefined): void {
+    const given = numbers === undefined || numbers.passThrough ? undefined : numbers;
+    this.#state.max = boundedSignal(given?.maxConcurrency);
   }
 
-  /** The state's limit in the form of this rule, made anew only when it changed. */
+  /** The state's limit with the parameters of this rule. The same object until the limit changes. */
   #current(): SlotParams | undefined {
     const { max } = this.#state;
     if (max === undefined) return undefined;

@@ -1,168 +1,193 @@
-// What rate and concurrency limiters share: from labels to one question to an engine, from its answer
-// to a Decision and a Grant. Everything that is special to one of them is in its profile.
+// What rate limiters and concurrency limiters share: from labels to one request to a counter engine, and from
+// its answer to a Decision and a Grant.
 
-import { type Component, type Decision, type FailureMode, type Grant, Pending } from "../flow.ts";
-import type { Labels, Slots } from "../label.ts";
-import type { Observer } from "../observe.ts";
-import { Ask, type AskRule } from "./ask.ts";
-import type { CounterEngine, LocalEngine, Taken } from "./engine.ts";
+import { type Component, type Decision, type Grant, Pending } from "../flow.ts";
+import type { LabelSlots, Labels } from "../label.ts";
+import type { Observer } from "../observer.ts";
+import type { FailureMode, TokenDetail } from "../rules.ts";
+import type { CounterEngine, EngineAnswer, LocalEngine } from "./counters/counter-engine.ts";
+import { LimiterInput, type LimiterInputRule } from "./limiter-input.ts";
 
-/** What a limiter tells about its engine's ids. */
-export interface Profile {
-  /** Reports the engine's id as the request id, and holds a slot also for zero tokens. */
-  readonly slots: boolean;
+/** Numbers of an answer that a detail reports. */
+interface Counts {
+  readonly remaining: number;
+  readonly current: number;
 }
 
-/** Precedes ids of the local engine where it stood in for another. */
-const STAND_IN = "local/";
+/** Makes the detail of one kind. `id` identifies what was taken, where the kind reports that. */
+export type MakeDetail<Detail extends TokenDetail> = (
+  label: string,
+  value: string | undefined,
+  counts: Counts,
+  consumed: number,
+  id: string,
+) => Detail;
 
-export class CountingLimiter<Params> {
+/** The differences between the kinds. */
+export interface CountingKind<Detail extends TokenDetail> {
+  readonly detail: MakeDetail<Detail>;
+  /** A flow that wants zero tokens still holds a slot, which has to be given back. */
+  readonly grantsNothing: boolean;
+}
+
+/** Precedes ids of the local engine in grants that it gave in place of another engine. */
+const LOCAL_PREFIX = "local/";
+
+const NOTHING: Counts = { remaining: 0, current: 0 };
+
+export class CountingLimiter<Params, Detail extends TokenDetail> {
   readonly component: Component;
-  readonly #ask: Ask;
+  readonly #input: LimiterInput;
   readonly #engine: CounterEngine<Params>;
   readonly #local: LocalEngine<Params>;
   readonly #observer: Observer;
-  readonly #profile: Profile;
+  readonly #detail: MakeDetail<Detail>;
+  readonly #grantsNothing: boolean;
 
   constructor(
     component: Component,
-    rule: AskRule,
-    slots: Slots,
+    rule: LimiterInputRule,
+    slots: LabelSlots,
     observer: Observer,
     engines: { readonly engine: CounterEngine<Params>; readonly local: LocalEngine<Params> },
-    profile: Profile,
+    kind: CountingKind<Detail>,
   ) {
     this.component = component;
-    this.#ask = new Ask(rule, slots, observer);
+    this.#input = new LimiterInput(rule, slots, observer);
     this.#engine = engines.engine;
     this.#local = engines.local;
     this.#observer = observer;
-    this.#profile = profile;
+    this.#detail = kind.detail;
+    this.#grantsNothing = kind.grantsNothing;
   }
 
-  /** `params` undefined: open, nothing is counted. */
-  peek(labels: Labels, params: Params | undefined): Decision {
-    const value = this.#ask.value(labels);
-    if (value === undefined && this.#ask.keyed) return this.#pass(undefined, "", true);
-    const label = this.#ask.label(value);
+  /** `params` is undefined while the limiter is open: everything passes and nothing is counted. */
+  peek(labels: Labels, now: number, params: Params | undefined): Decision<Detail> {
+    const value = this.#input.value(labels);
+    if (value === undefined && this.#input.keyed) return this.#pass(undefined, "", true);
+    const label = this.#input.label(labels);
     if (params === undefined) return this.#pass(value, label, false);
-    const want = this.#ask.tokens(labels, false);
-    return this.#decision(this.#engine.peek(value, want, params), value, label, want, false);
+    const want = this.#input.tokens(labels, true);
+    return this.#decision(this.#engine.peek(value, want, params, now), value, label, want, false);
   }
 
-  take(labels: Labels, params: Params | undefined): Decision | Pending<Decision> {
-    const value = this.#ask.value(labels);
-    if (value === undefined && this.#ask.keyed) {
-      this.#observer.odd("missing_limit_label");
+  take(labels: Labels, now: number, params: Params | undefined): Decision | Pending<Decision> {
+    const value = this.#input.value(labels);
+    if (value === undefined && this.#input.keyed) {
+      this.#observer.anomaly("missing_limit_label");
       return this.#pass(undefined, "", true);
     }
-    const label = this.#ask.label(value);
+    const label = this.#input.label(labels);
     if (params === undefined) return this.#pass(value, label, false);
-    const want = this.#ask.tokens(labels, true);
-    const taken = this.#engine.take(value, want, params);
-    if (!(taken instanceof Pending)) return this.#settle(taken, value, label, want, params);
+    const want = this.#input.tokens(labels, false);
+    const taken = this.#engine.take(value, want, params, now);
+    if (taken instanceof Pending) return this.#later(taken, value, label, want, params, now);
+    return this.#settle(taken, value, label, want, params, now);
+  }
+
+  /** The decision once the engine has answered. Apart from `take`, where its closures would cost 100 bytes a call. */
+  #later(
+    taken: Pending<EngineAnswer>,
+    value: string | undefined,
+    label: string,
+    want: number,
+    params: Params,
+    now: number,
+  ): Pending<Decision> {
     const decision = new Pending<Decision>(() => taken.cancel());
     taken.whenSettled(
-      (late) => decision.settle(this.#settle(late, value, label, want, params)),
+      (late) => decision.settle(this.#settle(late, value, label, want, params, now)),
       (thrown) => decision.fail(thrown),
     );
     return decision;
   }
 
-  /** False when the engine knows nothing (any more) of what was taken. */
+  /** False when the engine does not know (any more) what was taken. */
   giveBack(grant: Grant, params: Params): boolean {
-    if (!this.#ask.owns(grant.key)) return false;
-    const value = this.#ask.valueOf(grant.key);
-    if (!grant.id.startsWith(STAND_IN)) {
+    if (!this.#input.owns(grant.key)) return false;
+    const value = this.#input.valueOf(grant.key);
+    if (!grant.id.startsWith(LOCAL_PREFIX)) {
       return this.#engine.giveBack(value, grant.amount, grant.id, params);
     }
-    return this.#local.giveBack(value, grant.amount, grant.id.slice(STAND_IN.length), params);
+    return this.#local.giveBack(value, grant.amount, grant.id.slice(LOCAL_PREFIX.length), params);
   }
 
   #settle(
-    taken: Taken,
+    taken: EngineAnswer,
     value: string | undefined,
     label: string,
     want: number,
     params: Params,
-  ): Decision {
+    now: number,
+  ): Decision<Detail> {
     if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, true);
-    this.#observer.odd("undecided");
+    this.#observer.anomaly("undecided");
     const mode = this.component.onFailure;
     if (mode === "open" || mode === "closed") return this.#undecided(value, label, mode);
-    return this.#standIn(this.#local.take(value, want, params), value, label, want, mode);
+    const answer = this.#local.take(value, want, params, now);
+    return this.#fromLocal(answer, value, label, want, mode);
   }
 
-  /** Nothing was asked: the flow lacks the key, or the limiter is open. */
-  #pass(value: string | undefined, label: string, keyMissing: boolean): Decision {
+  /** Passes without asking the engine: the flow lacks the key, or the limiter is open. */
+  #pass(value: string | undefined, label: string, keyMissing: boolean): Decision<Detail> {
     return {
       component: this.component,
       outcome: "granted",
       dropped: false,
       keyMissing,
-      label,
-      value,
-      remaining: 0,
-      current: 0,
-      consumed: 0,
       waitMs: 0,
-      requestId: "",
-      grant: undefined,
+      grantId: undefined,
       failure: undefined,
+      detail: this.#detail(label, value, NOTHING, 0, ""),
     };
   }
 
   #decision(
-    taken: Taken,
+    taken: EngineAnswer,
     value: string | undefined,
     label: string,
     want: number,
     real: boolean,
-  ): Decision {
+  ): Decision<Detail> {
     const granted = taken.outcome === "granted";
     return {
       component: this.component,
       outcome: taken.outcome,
       dropped: taken.outcome === "refused",
       keyMissing: false,
-      label,
-      value,
-      remaining: taken.remaining,
-      current: taken.current,
-      consumed: granted ? want : 0,
       waitMs: taken.waitMs,
-      requestId: this.#profile.slots ? taken.id : "",
-      grant: granted && real ? this.#grant(label, taken.id, want) : undefined,
+      grantId: granted && real && this.#grants(want) ? taken.id : undefined,
       failure: undefined,
+      detail: this.#detail(label, value, taken, granted ? want : 0, taken.id),
     };
   }
 
-  #undecided(value: string | undefined, label: string, mode: "open" | "closed"): Decision {
+  #undecided(value: string | undefined, label: string, mode: "open" | "closed"): Decision<Detail> {
     const pass = this.#pass(value, label, false);
     return { ...pass, outcome: "undecided", dropped: mode === "closed", failure: mode };
   }
 
-  #standIn(
-    taken: Taken,
+  /** The answer of the local engine, where the engine itself could not decide. */
+  #fromLocal(
+    taken: EngineAnswer,
     value: string | undefined,
     label: string,
     want: number,
     mode: FailureMode,
-  ): Decision {
-    const id = STAND_IN + taken.id;
+  ): Decision<Detail> {
+    const id = LOCAL_PREFIX + taken.id;
     const granted = taken.outcome === "granted";
     return {
       ...this.#decision(taken, value, label, want, false),
       outcome: "undecided",
-      requestId: this.#profile.slots ? id : "",
-      grant: granted ? this.#grant(label, id, want) : undefined,
+      grantId: granted && this.#grants(want) ? id : undefined,
       failure: mode,
+      detail: this.#detail(label, value, taken, granted ? want : 0, id),
     };
   }
 
-  #grant(key: string, id: string, amount: number): Grant | undefined {
-    if (amount <= 0 && !this.#profile.slots) return undefined;
-    const { policyName, componentId } = this.component;
-    return { policyName, componentId, key, id, amount };
+  /** Whether taking `amount` leaves something that could be given back. */
+  #grants(amount: number): boolean {
+    return amount > 0 || this.#grantsNothing;
   }
 }

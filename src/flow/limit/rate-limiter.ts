@@ -1,29 +1,39 @@
-// Rate limiter: so many tokens per interval and label value, in token buckets.
+// Rate limiter: a number of tokens per interval and label value, in token buckets.
 
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
-import type { Labels, Slots } from "../label.ts";
-import type { Limiter, LimitWorld } from "../limit.ts";
-import type { LimiterNumbers, RateLimiterRule } from "../rules.ts";
-import type { BucketParams } from "./bucket.ts";
-import { LocalBuckets } from "./buckets.ts";
-import { CountingLimiter } from "./counting-limiter.ts";
-import type { CounterEngine } from "./engine.ts";
-import { bounded } from "./numbers.ts";
+import type { LabelSlots, Labels } from "../label.ts";
+import type { Limiter } from "../plan/stage-member.ts";
+import type { RateLimiterNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
+import { boundedSignal } from "./bounded-signal.ts";
+import type { CounterEngine } from "./counters/counter-engine.ts";
+import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
+import type { BucketParams } from "./counters/token-bucket.ts";
+import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 
 interface RateNumbers {
   readonly capacity: number;
   readonly amount: number;
 }
 
+const COUNTING: CountingKind<TokenDetail> = {
+  detail: (label, value, { remaining, current }, consumed) => ({
+    label,
+    value,
+    remaining,
+    current,
+    consumed,
+  }),
+  grantsNothing: false,
+};
+
 /** Buckets and the last numbers. Open until there are numbers, and while they say so. */
 export class RateState {
-  readonly kind = "rate_limiter";
   readonly buckets: LocalBuckets;
   open = true;
   numbers: RateNumbers | undefined;
 
-  constructor(world: LimitWorld) {
-    this.buckets = new LocalBuckets(world);
+  constructor(context: LocalBucketsContext) {
+    this.buckets = new LocalBuckets(context);
   }
 }
 
@@ -31,50 +41,44 @@ export class RateLimiter implements Limiter {
   readonly component: Component;
   readonly #rule: RateLimiterRule;
   readonly #state: RateState;
-  readonly #counting: CountingLimiter<BucketParams>;
+  readonly #counting: CountingLimiter<BucketParams, TokenDetail>;
   #numbers: RateNumbers | undefined;
   #params: BucketParams | undefined;
 
   constructor(
     component: Component,
     rule: RateLimiterRule,
-    slots: Slots,
+    slots: LabelSlots,
     state: RateState,
-    world: LimitWorld,
+    { observer }: LocalBucketsContext,
     engine: CounterEngine<BucketParams> = state.buckets,
   ) {
     this.component = component;
     this.#rule = rule;
     this.#state = state;
-    this.#counting = new CountingLimiter(
-      component,
-      rule,
-      slots,
-      world.observer,
-      { engine, local: state.buckets },
-      { slots: false },
-    );
+    const engines = { engine, local: state.buckets };
+    this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
   }
 
-  peek(_flow: Flow, labels: Labels): Decision {
-    return this.#counting.peek(labels, this.#state.open ? undefined : this.#current());
+  peek(_flow: Flow, labels: Labels, now: number): Decision {
+    return this.#counting.peek(labels, now, this.#state.open ? undefined : this.#current());
   }
 
-  take(_flow: Flow, labels: Labels): Decision | Pending<Decision> {
-    return this.#counting.take(labels, this.#state.open ? undefined : this.#current());
+  take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
+    return this.#counting.take(labels, now, this.#state.open ? undefined : this.#current());
   }
 
-  /** Also while the limiter is open: what was taken before is back when it closes. */
+  /** Works while the limiter is open, too: what was taken before is back when it closes. */
   undo(grant: Grant): void {
     const params = this.#current();
     if (params !== undefined) this.#counting.giveBack(grant, params);
   }
 
-  /** Signals that are no numbers open the limiter, as a missing decision does. */
-  decide(numbers: LimiterNumbers | undefined): void {
-    const given = numbers?.kind === "rate_limiter" && !numbers.passThrough ? numbers : undefined;
-    const capacity = bounded(given?.bucketCapacity);
-    const amount = bounded(given?.fillAmount);
+  /** Invalid signals open the limiter, as missing numbers do. */
+  decide(numbers: RateLimiterNumbers | undefined): void {
+    const given = numbers === undefined || numbers.passThrough ? undefined : numbers;
+    const capacity = boundedSignal(given?.bucketCapacity);
+    const amount = boundedSignal(given?.fillAmount);
     this.#state.open = capacity === undefined || amount === undefined;
     if (capacity === undefined || amount === undefined) return;
     this.#state.numbers = { capacity, amount };
@@ -82,7 +86,7 @@ export class RateLimiter implements Limiter {
     if (params !== undefined) this.#state.buckets.adopt(params);
   }
 
-  /** Numbers of the state in the form of this rule, made anew only when they changed. */
+  /** The state's numbers with the parameters of this rule. The same object until the numbers change. */
   #current(): BucketParams | undefined {
     const { numbers } = this.#state;
     if (numbers === this.#numbers) return this.#params;

@@ -1,23 +1,22 @@
-// Sampler: lets a share of flows pass, the same sessions every time where a session label says which.
-// A load ramp is a sampler whose share grows; without a decision it lets nothing pass.
+// Sampler: lets a share of flows pass, always the same sessions where a session label identifies them. A load
+// ramp is a sampler whose share grows; without numbers it lets nothing pass.
 
 import type { Chance } from "#base/chance.ts";
 import type { Component, Decision, Flow } from "../flow.ts";
-import type { Labels, Slots } from "../label.ts";
-import type { Limiter } from "../limit.ts";
-import type { LimiterNumbers, SamplerRule } from "../rules.ts";
-import { fnv1a } from "./fnv.ts";
+import type { LabelSlots, Labels } from "../label.ts";
+import type { Limiter } from "../plan/stage-member.ts";
+import type { LabelDetail, SamplerNumbers, SamplerRule } from "../rules.ts";
+import { fnv1a } from "./session-hash.ts";
 
-const NOBODY: ReadonlySet<string> = new Set();
+const NO_SESSIONS: ReadonlySet<string> = new Set();
 
-/** The share and who passes in any case. */
+/** The share, and the sessions that pass in any case. */
 export class SamplerState {
-  readonly kind = "sampler";
   percentage: number;
-  passing: ReadonlySet<string> = NOBODY;
+  passing: ReadonlySet<string> = NO_SESSIONS;
 
-  constructor(ramp: boolean) {
-    this.percentage = ramp ? 0 : 100;
+  constructor(_context: unknown, { rampMode }: Pick<SamplerRule, "rampMode">) {
+    this.percentage = rampMode ? 0 : 100;
   }
 }
 
@@ -25,62 +24,58 @@ export class Sampler implements Limiter {
   readonly component: Component;
   readonly #state: SamplerState;
   readonly #chance: Chance;
-  readonly #ramp: boolean;
-  readonly #session: number;
+  readonly #rampMode: boolean;
+  readonly #sessionSlot: number;
   readonly #prefix: string;
 
   constructor(
     component: Component,
     rule: SamplerRule,
-    slots: Slots,
+    slots: LabelSlots,
     state: SamplerState,
-    world: { readonly chance: Chance },
+    chance: Chance,
   ) {
     this.component = component;
     this.#state = state;
-    this.#chance = world.chance;
-    this.#ramp = rule.rampMode;
-    this.#session = rule.sessionLabelKey === "" ? -1 : slots.of(rule.sessionLabelKey);
+    this.#chance = chance;
+    this.#rampMode = rule.rampMode;
+    this.#sessionSlot = rule.sessionLabelKey === "" ? -1 : slots.of(rule.sessionLabelKey);
     this.#prefix = `${rule.sessionLabelKey}:`;
   }
 
   peek(_flow: Flow, labels: Labels): Decision {
-    return this.#judge(labels);
+    return this.#decide(labels);
   }
 
   take(_flow: Flow, labels: Labels): Decision {
-    return this.#judge(labels);
+    return this.#decide(labels);
   }
 
   undo(): void {
     // Nothing is taken.
   }
 
-  /** Without numbers, or with none worth the name: everybody, or nobody on a ramp. */
-  decide(numbers: LimiterNumbers | undefined): void {
-    const given = numbers?.kind === "sampler" ? numbers : undefined;
-    const share = given?.acceptPercentage ?? Number.NaN;
-    const open = this.#ramp ? 0 : 100;
+  /** Without numbers, or with an invalid share: everything passes, or on a ramp nothing. */
+  decide(numbers: SamplerNumbers | undefined): void {
+    const share = numbers?.acceptPercentage ?? Number.NaN;
+    const open = this.#rampMode ? 0 : 100;
     this.#state.percentage = Number.isFinite(share) ? Math.min(100, Math.max(0, share)) : open;
-    this.#state.passing = new Set(given?.passThroughLabelValues);
+    this.#state.passing = new Set(numbers?.passThroughLabelValues);
   }
 
-  #judge(labels: Labels): Decision {
-    const session = this.#session < 0 ? undefined : labels.get(this.#session);
+  #decide(labels: Labels): Decision<LabelDetail> {
+    const session = this.#sessionSlot < 0 ? undefined : labels.get(this.#sessionSlot);
     const passes = this.#passes(session);
+    const label = session === undefined ? this.#prefix : this.#prefix + session;
     return {
       component: this.component,
       outcome: passes ? "granted" : "refused",
       dropped: !passes,
       keyMissing: false,
-      label: session === undefined ? this.#prefix : this.#prefix + session,
-      remaining: 0,
-      current: 0,
-      consumed: 0,
       waitMs: -1,
-      requestId: "",
-      grant: undefined,
+      grantId: undefined,
       failure: undefined,
+      detail: { label, value: session },
     };
   }
 

@@ -1,15 +1,15 @@
-// Circuits on their way from a document to a plan: components as they are written down, composites already
-// taken apart, signals still by name. The words below are those in which composites are drawn.
+// Drafts: circuits between document and plan, with composites expanded and signals still known by name. The
+// functions below are the vocabulary in which the files of `composites/` are written.
 
 import type { Configs, Kind } from "#circuit/plan.ts";
+import type { AgentConfig } from "../compiled.ts";
 import type { InPort } from "../language/ports.ts";
 import { reading } from "../language/ports.ts";
-import type { Actuating } from "./configs.ts";
 
-/** What an in-port reads: a signal of its circuit, a constant (NaN is an invalid one), or nothing. */
+/** The value that an in-port reads: a signal of its circuit by name, a constant (NaN is invalid), or undefined for nothing. */
 export type Source = string | number | undefined;
 export type Sources = Readonly<Record<string, Source | readonly Source[]>>;
-/** Signals that out-ports write; undefined is unconnected. */
+/** The signal that each out-port writes; undefined where it is unconnected. */
 export type Targets = Readonly<Record<string, string | undefined>>;
 
 export type LeafDraft = {
@@ -19,27 +19,28 @@ export type LeafDraft = {
     readonly config: Configs[K];
     readonly ins: Sources;
     readonly outs: Targets;
-    /** Stands for `config` in the leaf's identity where that names the place where the leaf stands. */
+    /** Replaces `config` in the leaf's identity where `config` contains the leaf's own id. */
     readonly same?: unknown;
-    /** What it measures or acts on (query, selectors, object): part of the identity of the circuits around. */
+    /** The query, selectors or object that it measures or acts on. Part of the identity of the circuits around it. */
     readonly about?: unknown;
-    readonly actuates?: Actuating;
+    /** The configuration for agents, if they carry the component out. */
+    readonly agentConfig?: AgentConfig;
   };
 }[Kind];
 
 export interface CircuitDraft {
   readonly is: "circuit";
-  /** The language's name of it. */
+  /** `nested_circuit`, or the language's name of the composite. */
   readonly kind: string;
   readonly ins: ReadonlyMap<string, Source>;
   readonly outs: ReadonlyMap<string, string | undefined>;
   readonly parts: readonly Draft[];
 }
 
-/** Drawn for the id at which it stands. */
+/** Makes the leaf or circuit for the id that its position gives it. */
 export type Draft = (id: string) => LeafDraft | CircuitDraft;
 
-/** Whose circuit it is, for the queries of composites. */
+/** The policy that the circuit belongs to; queries of composites select its metrics. */
 export interface Owner {
   readonly policyName: string;
   readonly policyHash: string;
@@ -56,7 +57,7 @@ export function leaf<K extends Kind>(
   ins: Sources,
   outs: Targets,
 ): Draft {
-  // One kind and the configuration of that kind: the union's member by construction.
+  // `config` has the type of `kind`, so this is a member of the union.
   const draft = { is: "leaf", kind, config, ins, outs } as LeafDraft;
   return () => draft;
 }
@@ -64,7 +65,7 @@ export function leaf<K extends Kind>(
 type InPorts = Readonly<Record<string, InPort | undefined>>;
 type OutPorts = Readonly<Record<string, { readonly signal_name?: string | undefined } | undefined>>;
 
-/** A composite: its ports as the document has them (unconnected ones are not mapped), and what is inside. */
+/** A composite: its ports as the document connects them, and the components inside. */
 export function composite(
   kind: string,
   ports: { readonly in_ports?: InPorts | undefined; readonly out_ports?: OutPorts | undefined },
@@ -101,7 +102,7 @@ export function unary(operator: string, input: Source, output: string): Draft {
   return leaf("unary_operator", { operator }, { input }, { output });
 }
 
-/** One result of several signals. */
+/** Combines several signals into one. */
 export function fold(
   kind: "max" | "min" | "and" | "or" | "first_valid",
   inputs: readonly Source[],
@@ -114,7 +115,7 @@ export function inverter(input: Source, output: string): Draft {
   return leaf("inverter", {}, { input }, { output });
 }
 
-/** Decides at once. */
+/** A decider without delays. */
 export function decider(lhs: Source, operator: string, rhs: Source, output: string): Draft {
   return leaf("decider", { operator, true_for: 0, false_for: 0 }, { lhs, rhs }, { output });
 }
@@ -155,17 +156,17 @@ export function dryRun(
   return leaf("bool_variable", config, {}, { output });
 }
 
-/** Agents' metrics are scraped this often: composites ask no oftener. */
-export const SCRAPE_MS = 10_000;
+/** Scrape interval of agents' metrics; composites need not query more often. */
+const SCRAPE_MS = 10_000;
 
-/** What agents measure of a composite; `same` names it without naming the place. */
+/** Queries a metric of agents about a composite. `same` identifies the query without the component's id. */
 export function measured(same: string, query_string: string, output: string): Draft {
   const config = { query_string, evaluation_interval: SCRAPE_MS };
   return () => ({ is: "leaf", kind: "promql", config, ins: {}, outs: { output }, same });
 }
 
 export function labelText(labels: Readonly<Record<string, string>>): string {
-  // Texts of PromQL and of JSON agree on all that JSON writes.
+  // Every JSON string literal is a PromQL string literal with the same value.
   const pairs = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return pairs.join(",");
 }

@@ -1,21 +1,21 @@
-// Every port of a component, wherever its message holds one, found by the tables rather than by kind.
+// Visits every port of a component. Finds ports through the tables of the language, without knowing any kind.
 
+import type { Path } from "../document/tree.ts";
 import type { Message, Type } from "../language/field.ts";
 import { component } from "../language/policy.ts";
 import { type InPort, inPort, type OutPort, outPort } from "../language/ports.ts";
-import type { Path } from "../tree.ts";
 
 interface PortVisitor {
   in(port: InPort, path: Path): void;
   out(port: OutPort, path: Path): void;
 }
 
-/** Does not enter the components of a nested circuit: their signals are their own. */
+/** Skips the components of a nested circuit, whose signals are their own. */
 export function eachPort(message: Message, value: unknown, path: Path, visit: PortVisitor): void {
   const members = value as Readonly<Record<string, unknown>>;
   for (const [name, { type }] of Object.entries(message.fields)) {
     const inner = members[name];
-    // Most members of a component are absent: no path for them.
+    // Most members of a component are absent; making a path for each would be wasted.
     if (inner !== undefined) eachInType(type, inner, [...path, name], visit);
   }
 }

@@ -1,32 +1,32 @@
-// What is wrong with the wiring of a document and with its queries, by the places where it stands. Signals are
-// known within their own circuit only; composites are whole by construction, so that their ports are all that
-// is looked at.
+// Checks the wiring and the queries of a document and reports findings at the author's own places. A signal is
+// known only within its circuit. Of composites only the ports are checked: their insides are correct by
+// construction.
 
-import { judgeQuery } from "#promql/judge.ts";
 import type { Dialect } from "#promql/result.ts";
-import type { Refuse } from "../finding.ts";
+import { validateQuery } from "#promql/validate.ts";
+import type { Refuse } from "../document/finding.ts";
+import type { Path } from "../document/tree.ts";
+import { quote } from "../document/tree.ts";
 import { type Component, component as table } from "../language/policy.ts";
-import type { Path } from "../tree.ts";
-import { quote } from "../tree.ts";
 import { eachPort } from "./ports.ts";
 
 export interface Wired {
   readonly components: readonly Component[];
-  /** Where `components` stand. */
+  /** Document path of `components`. */
   readonly path: Path;
   readonly queries: Dialect;
 }
 
-export function judgeCircuit({ components, path, queries }: Wired, refuse: Refuse): void {
-  judgeScope({ id: "root", components, path }, queries, refuse);
+export function checkWiring({ components, path, queries }: Wired, refuse: Refuse): void {
+  checkScope({ id: "root", components, path }, queries, refuse);
 }
 
-/** One circuit, without those inside. */
+/** One circuit, without the circuits nested in it. */
 interface Scope extends Pick<Wired, "components" | "path"> {
   readonly id: string;
 }
 
-function judgeScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
+function checkScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
   const written = new Map<string, string>();
   const read: { readonly name: string; readonly path: Path }[] = [];
   for (const [at, component] of scope.components.entries()) {
@@ -40,8 +40,8 @@ function judgeScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
         const first = written.get(name);
         if (first === undefined) written.set(name, id);
         else {
-          const got = `signal ${name} of circuit ${scope.id} again (first: ${first})`;
-          refuse(path, "each signal written once in its circuit", got);
+          const got = `a second writer of signal ${name} of circuit ${scope.id} (first: ${first})`;
+          refuse(path, "one writer for each signal of a circuit", got);
         }
       },
     });
@@ -49,14 +49,14 @@ function judgeScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
   for (const { name, path } of read) {
     if (written.has(name)) continue;
     const wanted = `a signal that a component of circuit ${scope.id} writes`;
-    refuse(path, wanted, `${scope.id} ${name}, which nobody writes`);
+    refuse(path, wanted, `signal ${name}, which no component writes`);
   }
-  judgePorts(scope, refuse);
+  checkPorts(scope, refuse);
   for (const [at, { query, nested_circuit: nested }] of scope.components.entries()) {
     const path = [...scope.path, at];
     if (query?.promql !== undefined) {
       const where = [...path, "query", "promql", "query_string"];
-      judgeText(query.promql.query_string, where, queries, refuse);
+      checkQuery(query.promql.query_string, where, queries, refuse);
     }
     if (nested === undefined) continue;
     const inside = [...path, "nested_circuit"];
@@ -65,34 +65,34 @@ function judgeScope(scope: Scope, queries: Dialect, refuse: Refuse): void {
       components: nested.components,
       path: [...inside, "components"],
     };
-    judgeMaps(nested, inner, inside, refuse);
-    judgeScope(inner, queries, refuse);
+    checkPortMaps(nested, inner, inside, refuse);
+    checkScope(inner, queries, refuse);
   }
 }
 
-type Way = "nested_signal_ingress" | "nested_signal_egress";
+type Boundary = "nested_signal_ingress" | "nested_signal_egress";
 
-function portOf(component: Component, way: Way): string | undefined {
-  return component[way]?.port_name;
+function portOf(component: Component, boundary: Boundary): string | undefined {
+  return component[boundary]?.port_name;
 }
 
-/** Each port has one ingress or one egress. */
-function judgePorts({ id, components, path }: Scope, refuse: Refuse): void {
-  for (const way of ["nested_signal_ingress", "nested_signal_egress"] as const) {
+/** Checks that no port has two ingress or two egress components. */
+function checkPorts({ id, components, path }: Scope, refuse: Refuse): void {
+  for (const boundary of ["nested_signal_ingress", "nested_signal_egress"] as const) {
     const ports = new Map<string, string>();
     for (const [at, component] of components.entries()) {
-      const port = portOf(component, way);
+      const port = portOf(component, boundary);
       const first = port === undefined ? undefined : ports.get(port);
       if (port !== undefined && first === undefined) ports.set(port, `${id}.${at}`);
       if (first === undefined) continue;
-      const got = `port ${port} again (first: ${first})`;
-      refuse([...path, at, way, "port_name"], `one ${way} for each port`, got);
+      const got = `a second one for port ${port} (first: ${first})`;
+      refuse([...path, at, boundary, "port_name"], `one ${boundary} for each port`, got);
     }
   }
 }
 
-/** Each entry of the maps around a circuit has its ingress or egress inside. */
-function judgeMaps(
+/** Checks that each port in the maps of a nested circuit has its ingress or egress inside. */
+function checkPortMaps(
   nested: NonNullable<Component["nested_circuit"]>,
   { components }: Scope,
   path: Path,
@@ -100,18 +100,19 @@ function judgeMaps(
 ): void {
   const wanted = { in_ports_map: "nested_signal_ingress", out_ports_map: "nested_signal_egress" };
   for (const map of ["in_ports_map", "out_ports_map"] as const) {
-    const way = wanted[map] as Way;
-    const inside = new Set(components.map((component) => portOf(component, way)));
+    const boundary = wanted[map] as Boundary;
+    const inside = new Set(components.map((component) => portOf(component, boundary)));
     for (const port of nested[map].keys()) {
-      if (!inside.has(port)) refuse([...path, map, port], `a ${way} of that name inside`, port);
+      if (!inside.has(port))
+        refuse([...path, map, port], `a ${boundary} of that name inside`, port);
     }
   }
 }
 
-function judgeText(text: string, path: Path, dialect: Dialect, refuse: Refuse): void {
+function checkQuery(text: string, path: Path, dialect: Dialect, refuse: Refuse): void {
   if (text.trim() === "") {
-    refuse(path, "a query in PromQL", `the empty text ${quote(text)}`);
+    refuse(path, "a query in PromQL", `empty text ${quote(text)}`);
     return;
   }
-  for (const fault of judgeQuery(text, dialect)) refuse(path, "a query in PromQL", fault);
+  for (const fault of validateQuery(text, dialect)) refuse(path, "a query in PromQL", fault);
 }

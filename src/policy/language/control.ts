@@ -1,4 +1,4 @@
-// Controllers and averages: components that follow a signal over time, and the query that measures one.
+// Controllers, averages, and the query that measures a signal.
 
 import {
   about,
@@ -22,22 +22,22 @@ export const gradientParameters = message(
   "GradientController.Parameters",
   {
     slope: about(
-      "How strongly the output answers to the ratio of signal and setpoint. Negative where a signal above its setpoint must lower the output; -1 answers in proportion.",
+      "Exponent of the ratio of signal to setpoint. Negative where a signal above its setpoint must lower the output; -1 responds in inverse proportion.",
       required(number()),
     ),
     min_gradient: about(
-      "The least factor by which one tick changes the control variable.",
+      "Smallest factor by which the control variable is multiplied.",
       number({ default: -Number.MAX_VALUE }),
     ),
     max_gradient: about(
-      "The greatest factor by which one tick changes the control variable.",
+      "Largest factor by which the control variable is multiplied.",
       number({ default: Number.MAX_VALUE }),
     ),
   },
   {
-    check({ min_gradient, max_gradient }, say) {
+    check({ min_gradient, max_gradient }, refuse) {
       if (max_gradient < min_gradient) {
-        say(["max_gradient"], `at least min_gradient (${min_gradient})`, String(max_gradient));
+        refuse(["max_gradient"], `at least min_gradient (${min_gradient})`, String(max_gradient));
       }
     },
   },
@@ -46,18 +46,18 @@ export const gradientParameters = message(
 export const gradientController = message("GradientController", {
   in_ports: ins(
     message("GradientController.Ins", {
-      signal: input("What is measured."),
-      setpoint: input("What the signal should be."),
+      signal: input("The measured signal."),
+      setpoint: input("Target value of the signal."),
       max: input("Upper bound of the output."),
       min: input("Lower bound of the output; applied after `max`."),
-      control_variable: input("What is multiplied by the gradient."),
+      control_variable: input("Value that is multiplied by the gradient."),
     }),
   ),
-  out_ports: single("The control variable as it should be."),
-  parameters: about("How it answers.", required(part(gradientParameters))),
-  manual_mode: about("Hands the control variable through unchanged.", flag()),
+  out_ports: single("The new value of the control variable."),
+  parameters: about("Slope and bounds of the gradient.", required(part(gradientParameters))),
+  manual_mode: about("Passes the control variable through unchanged.", flag()),
   manual_mode_config_key: about(
-    "Name under which dynamic configuration overrides `manual_mode`.",
+    "Key of the dynamic configuration value that overrides `manual_mode`.",
     configKey("boolean"),
   ),
 });
@@ -65,34 +65,34 @@ export const gradientController = message("GradientController", {
 export const ema = message("EMA", {
   in_ports: ins(
     message("EMA.Ins", {
-      input: input("What is averaged."),
-      max_envelope: input("Bound above which the average is corrected downwards."),
-      min_envelope: input("Bound below which the average is corrected upwards."),
+      input: input("The signal to average."),
+      max_envelope: input("Upper envelope: an average above it is corrected."),
+      min_envelope: input("Lower envelope: an average below it is corrected."),
     }),
   ),
   out_ports: single("The average."),
   parameters: about(
-    "Windows and corrections.",
+    "Windows and correction factors.",
     required(
       part(
         message("EMA.Parameters", {
           ema_window: about(
-            "Length of the average: the newest sample weighs 2 / (ticks + 1).",
+            "Length of the average in ticks, rounded up; the newest sample has weight 2 / (ticks + 1).",
             required(duration()),
           ),
           warmup_window: about(
-            "How long valid samples are collected before the average starts, with their mean.",
+            "Time for which valid samples are collected first; the average starts with their mean.",
             required(duration()),
           ),
           correction_factor_on_min_envelope_violation: about(
-            "Factor on an average below `min_envelope`.",
+            "Factor applied to an average below `min_envelope`.",
             number({ default: 1, min: 1 }),
           ),
           correction_factor_on_max_envelope_violation: about(
-            "Factor on an average above `max_envelope`.",
+            "Factor applied to an average above `max_envelope`.",
             number({ default: 1, min: 0, max: 1 }),
           ),
-          valid_during_warmup: about("Writes the mean so far during warm-up too.", flag()),
+          valid_during_warmup: about("Also writes the mean so far during warm-up.", flag()),
         }),
       ),
     ),
@@ -100,15 +100,18 @@ export const ema = message("EMA", {
 });
 
 export const sma = message("SMA", {
-  in_ports: ins(message("SMA.Ins", { input: input("What is averaged.") })),
-  out_ports: single("The mean of the window."),
+  in_ports: ins(message("SMA.Ins", { input: input("The signal to average.") })),
+  out_ports: single("The mean over the window."),
   parameters: about(
     "The window.",
     required(
       part(
         message("SMA.Parameters", {
-          sma_window: about("Length of the window, in ticks rounded up.", required(duration())),
-          valid_during_warmup: about("Writes the mean of a window that is not full yet.", flag()),
+          sma_window: about("Length of the window, rounded up to ticks.", required(duration())),
+          valid_during_warmup: about(
+            "Also writes the mean while the window is not full yet.",
+            flag(),
+          ),
         }),
       ),
     ),
@@ -118,27 +121,27 @@ export const sma = message("SMA", {
 export const pidController = message("PIDController", {
   in_ports: ins(
     message("PIDController.Ins", {
-      signal: input("What is measured."),
-      setpoint: input("What the signal should be."),
+      signal: input("The measured signal."),
+      setpoint: input("Target value of the signal."),
       min: input("Lower bound of the output."),
       max: input("Upper bound of the output."),
     }),
   ),
-  out_ports: single("What the controller asks for."),
+  out_ports: single("The output of the controller."),
   parameters: about(
-    "Gains and pace.",
+    "Gains and evaluation interval.",
     required(
       part(
         message("PIDController.Parameters", {
-          kp: about("Gain on the error (setpoint - signal).", number({ min: 0 })),
-          ki: about("Gain on the sum of all errors.", number({ min: 0 })),
-          kd: about("Gain on the change of the signal.", number({ min: 0 })),
+          kp: about("Proportional gain, on the error (setpoint - signal).", number({ min: 0 })),
+          ki: about("Integral gain, on the sum of all errors.", number({ min: 0 })),
+          kd: about("Derivative gain, on the change of the signal.", number({ min: 0 })),
           evaluation_interval: about(
-            "How often it acts; holds its output in between. Absent: every tick.",
+            "Time between two evaluations; the output is held in between. Default: every tick.",
             duration({ positive: true }),
           ),
           reset_after_invalid_samples: about(
-            "So many invalid samples in a row clear the sum.",
+            "Number of consecutive invalid samples that reset the controller.",
             int32({ default: 4, min: 1 }),
           ),
         }),
@@ -148,13 +151,15 @@ export const pidController = message("PIDController", {
 });
 
 const promql = message("PromQL", {
-  out_ports: single("The answer; invalid until there is one, and while the query fails."),
+  out_ports: single(
+    "The result of the last query; invalid before the first result and after a query failed.",
+  ),
   query_string: about(
-    "Query in PromQL that gives one number: a scalar or a vector of one element.",
+    "PromQL query with one number as its result: a scalar, or a vector with one element.",
     text(),
   ),
   evaluation_interval: about(
-    "How often it is asked, in ticks rounded up.",
+    "Time between two queries, rounded up to ticks.",
     durationOr(10_000, { positive: true }),
   ),
 });
@@ -163,7 +168,7 @@ export const query = message(
   "Query",
   {
     promql: about(
-      "Asks the metrics server and writes the answer, seen from the next tick on.",
+      "Queries the metrics server. The result is visible from the next tick on.",
       arm("component", promql),
     ),
   },

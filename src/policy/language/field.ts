@@ -1,8 +1,9 @@
-// The vocabulary in which the tables of the policy language are written: a message is a table of fields,
-// a field has words, a type, a default, and rules. Tables are data: the judge walks them, the reference page
-// and the editors' schema list them, messages are written by them, and the types of judged documents follow.
+// The vocabulary in which the tables of the policy language are written. A message is a table of fields; a field
+// has a description, a type, a default and rules. Validation, the reference page, the JSON Schema, the encoding
+// of messages and the TypeScript types of validated documents are all derived from these tables.
 
-import type { Path } from "../tree.ts";
+import type { Refuse } from "../document/finding.ts";
+import type { Path } from "../document/tree.ts";
 
 /** `min` and `max` are included, `above` is not. */
 export interface Range {
@@ -14,13 +15,13 @@ export interface Range {
 interface TextRules {
   /** The only values allowed, in exact case. */
   readonly oneOf?: readonly string[];
-  /** Empty text is refused where the key is present. */
+  /** Refuses empty text where the key is present. */
   readonly filled?: true;
-  /** Part of a storage key, where `/` separates. */
+  /** Refuses `/`, which separates the parts of store keys. */
   readonly noSlash?: true;
-  /** An RE2 pattern. */
+  /** Must be an RE2 pattern. */
   readonly regex?: true;
-  /** A name that a classifier may give a label. */
+  /** Must be a valid label name for classifiers. */
   readonly labelName?: true;
 }
 
@@ -29,11 +30,11 @@ export type Type =
   | ({ readonly kind: "number" } & Range)
   | ({ readonly kind: "integer"; readonly size: "int32" | "uint32" | "int64" } & Range)
   | { readonly kind: "boolean" }
-  /** Milliseconds once judged. Never negative; `positive` refuses zero too. */
+  /** Validated to milliseconds. Never negative; `positive` also refuses zero. */
   | { readonly kind: "duration"; readonly positive?: true }
-  /** Written by name or by number, a number once judged. */
+  /** Written as a name or a number, validated to the number. */
   | { readonly kind: "enum"; readonly name: string; readonly numbers: ReadonlyMap<string, number> }
-  /** Any object; kept as it is. */
+  /** Any object, kept as it is. */
   | { readonly kind: "object" }
   | { readonly kind: "message"; readonly of: () => Message }
   | { readonly kind: "list"; readonly of: Field<unknown>; readonly filled?: true }
@@ -44,7 +45,7 @@ export type Type =
       readonly filled?: true;
     };
 
-/** Forms of values in the dynamic configuration of a policy. */
+/** Forms that values of the dynamic configuration can have. */
 export type DynamicForm = "constant" | "boolean" | "texts";
 
 declare const VALUE: unique symbol;
@@ -52,37 +53,34 @@ declare const VALUE: unique symbol;
 export interface Field<T> {
   readonly type: Type;
   readonly required?: true;
-  /** Taken when the key is absent; an explicit zero or empty value is kept. */
+  /** Value of an absent key. An explicit zero or empty value is kept. */
   readonly default?: unknown;
   /** At most one member of the same group may be present. */
   readonly group?: string;
-  /** What to write instead; "" when there is no such thing. */
+  /** Marks the field as deprecated and names its replacement, "" when there is none. */
   readonly deprecated?: string;
-  /** What it is, in plain words. */
+  /** Description for users. */
   readonly about?: string;
-  /** Decided and stored for agents, but agents of this version do not act on it. */
+  /** Compiled and published for agents, although agents of this version do not act on it. */
   readonly published?: true;
-  /** The field names a value of the dynamic configuration, which has this form. */
+  /** The field holds a key of the dynamic configuration, whose value has this form. */
   readonly names?: DynamicForm;
   readonly [VALUE]?: () => T;
 }
 
-/** Says that a value does not fit its neighbours; `path` starts at the message that is checked. */
-export type Say = (path: Path, wanted: string, got: string) => void;
-
-/** Notes a doubt; `path` starts at the message. */
-export type Note = (path: Path, text: string) => void;
+/** Adds a warning about the part at `path`, which is relative to the checked message. */
+export type Warn = (path: Path, text: string) => void;
 
 export interface Message<V = unknown> {
   readonly name: string;
   readonly fields: Readonly<Record<string, Field<unknown>>>;
-  /** Groups of which one member must be present, and what to call it. */
+  /** Groups of which one member must be present, each with what messages call such a member. */
   readonly oneOf: Readonly<Record<string, string>>;
   /**
-   * Rules among fields, and what is allowed and seldom meant. Called only when each field by itself is in
-   * order.
+   * Checks rules between fields, and warns of what is allowed but rarely meant. Called only when every single
+   * field is valid; paths given to `refuse` and `warn` are relative to this message.
    */
-  check?(value: V, say: Say, note: Note): void;
+  check?(value: V, refuse: Refuse, warn: Warn): void;
 }
 
 type Fields = Readonly<Record<string, Field<unknown>>>;
@@ -90,7 +88,7 @@ type Values<F extends Fields> = {
   readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never;
 };
 
-/** The judged form of a message. */
+/** The type of a validated message. */
 export type ValueOf<M> = M extends Message<infer V> ? V : never;
 
 export function message<F extends Fields>(
@@ -98,7 +96,7 @@ export function message<F extends Fields>(
   fields: F,
   rules: {
     readonly oneOf?: Readonly<Record<string, string>>;
-    check?(value: Values<F>, say: Say, note: Note): void;
+    check?(value: Values<F>, refuse: Refuse, warn: Warn): void;
   } = {},
 ): Message<Values<F>> {
   return { name, fields, oneOf: {}, ...rules };
@@ -133,22 +131,22 @@ export function flag(value = false): Field<boolean> {
   return { type: { kind: "boolean" }, default: value };
 }
 
-/** Absent without a default: what that means is the component's own matter. */
+/** A duration without a default; the component decides what absence means. */
 export function duration(rules: { readonly positive?: true } = {}): Field<number | undefined> {
   return { type: { kind: "duration", ...rules } };
 }
 
-/** `value` in milliseconds. */
+/** A duration with a default, `value` milliseconds. */
 export function durationOr(value: number, rules: { readonly positive?: true } = {}): Field<number> {
   return { type: { kind: "duration", ...rules }, default: value };
 }
 
-/** 0 where nothing is said. */
-export function named(name: string, numbers: ReadonlyMap<string, number>): Field<number> {
+/** An enum; the default is the value 0. */
+export function enumeration(name: string, numbers: ReadonlyMap<string, number>): Field<number> {
   return { type: { kind: "enum", name, numbers }, default: 0 };
 }
 
-/** A name for a value of the dynamic configuration; "" when the policy has none. */
+/** A key of the dynamic configuration; "" when there is none. */
 export function configKey(form: DynamicForm): Field<string> {
   return { ...text(), names: form };
 }
@@ -158,8 +156,8 @@ export function object(): Field<unknown> {
 }
 
 /**
- * A message within a message. Absent stays absent: defaults inside apply only where it is written.
- * A function names a message that is defined later, as recursion needs.
+ * A message within a message. An absent message stays absent: its defaults apply only where it is present.
+ * A function refers to a message that is defined later, for recursive messages.
  */
 export function part<V>(of: Message<V> | (() => Message<V>)): Field<V | undefined> {
   return { type: { kind: "message", of: typeof of === "function" ? of : () => of } };
@@ -169,7 +167,7 @@ export function list<T>(of: Field<T>): Field<readonly NonNullable<T>[]> {
   return { type: { kind: "list", of }, default: [] };
 }
 
-/** At least one element. */
+/** A list with at least one element. */
 export function filledList<T>(of: Field<T>): Field<readonly NonNullable<T>[]> {
   return { type: { kind: "list", of, filled: true }, required: true };
 }
@@ -188,13 +186,13 @@ export function filledMap<T>(
   return { type: { kind: "map", of, keys: keys.type, filled: true }, required: true };
 }
 
-/** Must be present; text and numbers must also be neither empty nor zero. */
+/** Makes a field required. Required text must not be empty, and required numbers must not be zero. */
 export function required<T>(field: Field<T>): Field<NonNullable<T>> {
   const { default: _, ...rest } = field;
   return { ...rest, required: true } as Field<NonNullable<T>>;
 }
 
-/** Absent stays absent: no default. */
+/** Removes the default, so that an absent field stays absent. */
 export function maybe<T>(field: Field<T>): Field<T | undefined> {
   const { default: _, ...rest } = field;
   return rest as Field<T | undefined>;
@@ -205,12 +203,12 @@ export function either<T>(group: string, field: Field<T>): Field<T | undefined> 
   return { ...maybe(field), group };
 }
 
-/** A message that is a member of a group. */
+/** A message as a member of a group of which at most one is present. */
 export function arm<V>(group: string, of: Message<V> | (() => Message<V>)): Field<V | undefined> {
   return { ...part(of), group };
 }
 
-/** The same field with words for people. */
+/** Adds a description to a field. */
 export function about<T>(words: string, field: Field<T>): Field<T> {
   return { ...field, about: words };
 }

@@ -1,4 +1,4 @@
-// Components that agents carry out: limiters, samplers and ramps. Schedulers and load control build on them.
+// Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
 
 import {
   about,
@@ -24,57 +24,69 @@ import { statusCode } from "./status-code.ts";
 const TWO_HOURS = 7_200_000;
 
 const lazySync = message("RateLimiter.Parameters.LazySync", {
-  enabled: about("Whether agents count on their own between syncs.", flag()),
-  num_sync: about("Syncs in each interval.", uint32({ default: 4, above: 0 })),
+  enabled: about("Lets agents decide from their own counts between syncs.", flag()),
+  num_sync: about("Number of syncs in each interval.", uint32({ default: 4, above: 0 })),
 });
 
 const maxIdleTime = () =>
   about(
-    "A bucket or counter that nobody used for so long is forgotten; 0s keeps it for good.",
+    "A bucket or counter that was unused for this long is deleted; 0s never deletes it.",
     durationOr(TWO_HOURS),
   );
 
 const limitByLabelKey = () =>
-  about("Label whose every value is limited by itself; empty limits all flows together.", text());
+  about(
+    "Label each of whose values has a limit of its own; empty limits all flows together.",
+    text(),
+  );
 
 export const rateLimiterParameters = message("RateLimiter.Parameters", {
-  label_key: about("Older name of `limit_by_label_key`.", deprecated("limit_by_label_key", text())),
+  label_key: about(
+    "Former name of `limit_by_label_key`.",
+    deprecated("limit_by_label_key", text()),
+  ),
   limit_by_label_key: limitByLabelKey(),
   interval: about(
-    "Time in which `fill_amount` tokens come.",
+    "Time in which `fill_amount` tokens are added.",
     required(duration({ positive: true })),
   ),
   continuous_fill: about(
-    "Tokens trickle in over the interval; false fills once for each interval.",
+    "Adds tokens continuously over the interval; false adds them all at once, once per interval.",
     flag(true),
   ),
   max_idle_time: maxIdleTime(),
   lazy_sync: about(
-    "Lets agents decide from their own counts between syncs: faster, less exact.",
+    "Trades accuracy for speed: agents synchronise their counts only now and then.",
     part(lazySync),
   ),
-  delay_initial_fill: about("A new bucket starts empty instead of full.", flag()),
+  delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
 });
 
 export const rateLimiterIns = message("RateLimiter.Ins", {
-  bucket_capacity: required(input("Tokens that a bucket holds at most.")),
-  fill_amount: required(input("Tokens that come in each interval.")),
-  pass_through: input("Lets every flow pass while valid and not 0."),
+  bucket_capacity: required(input("Maximum number of tokens in a bucket.")),
+  fill_amount: required(input("Number of tokens added per interval.")),
+  pass_through: input("Lets every flow pass while the input is valid and not 0."),
 });
 
 export const acceptOuts = message("RateLimiter.Outs", {
-  accept_percentage: output("Share of flows that were accepted lately, in percent."),
+  accept_percentage: output("Percentage of flows that were accepted recently."),
 });
 
 const requestParameters = message("RateLimiter.RequestParameters", {
-  tokens_label_key: about("Label that says how many tokens a flow takes; without it, one.", text()),
+  tokens_label_key: about(
+    "Label with the number of tokens that a flow takes. A flow without it takes one.",
+    text(),
+  ),
   denied_response_status_code: statusCode("TooManyRequests"),
 });
 const requests = () => about("How requests are counted and refused.", part(requestParameters));
 
 export const rateLimiter = message("RateLimiter", {
   in_ports: required(ins(rateLimiterIns)),
-  parameters: about("How its buckets work.", required(part(rateLimiterParameters))),
+  parameters: about(
+    "Interval, key and behaviour of the buckets.",
+    required(part(rateLimiterParameters)),
+  ),
   selectors: selectors(),
   request_parameters: requests(),
   out_ports: outs(acceptOuts),
@@ -84,20 +96,23 @@ export type RateLimiter = ValueOf<typeof rateLimiter>;
 export const concurrencyLimiterParameters = message("ConcurrencyLimiter.Parameters", {
   limit_by_label_key: limitByLabelKey(),
   max_inflight_duration: about(
-    "A flow whose end was not told counts as ended after so long.",
+    "A flow whose end was not reported counts as ended after this long.",
     required(duration({ positive: true })),
   ),
   max_idle_time: maxIdleTime(),
 });
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {
-  max_concurrency: required(input("Flows (or tokens) that may be in flight at once.")),
-  pass_through: input("Lets every flow pass while valid and not 0."),
+  max_concurrency: required(input("Maximum number of flows (or tokens) in flight.")),
+  pass_through: input("Lets every flow pass while the input is valid and not 0."),
 });
 
 export const concurrencyLimiter = message("ConcurrencyLimiter", {
   in_ports: required(ins(concurrencyLimiterIns)),
-  parameters: about("How it counts.", required(part(concurrencyLimiterParameters))),
+  parameters: about(
+    "Key and timeouts of the counters.",
+    required(part(concurrencyLimiterParameters)),
+  ),
   selectors: selectors(),
   request_parameters: requests(),
   out_ports: outs(acceptOuts),
@@ -106,12 +121,15 @@ export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 
 const samplerParameters = message("Sampler.Parameters", {
   session_label_key: about(
-    "Label whose value decides: the same value is always accepted or always refused.",
+    "Label that identifies a session: flows with the same value get the same decision.",
     text(),
   ),
   selectors: selectors(),
   denied_response_status_code: statusCode("Forbidden"),
-  ramp_mode: about("Without a valid number nothing is accepted, instead of everything.", flag()),
+  ramp_mode: about(
+    "Accepts no flows instead of all flows while `accept_percentage` is invalid.",
+    flag(),
+  ),
 });
 
 const passThrough = () =>
@@ -121,7 +139,7 @@ const passThrough = () =>
       list(text()),
     ),
     pass_through_label_values_config_key: about(
-      "Name under which dynamic configuration overrides `pass_through_label_values`.",
+      "Key of the dynamic configuration value that overrides `pass_through_label_values`.",
       configKey("texts"),
     ),
   }) as const;
@@ -129,47 +147,50 @@ const passThrough = () =>
 export const sampler = message("Sampler", {
   in_ports: ins(
     message("Sampler.Ins", {
-      accept_percentage: input("Share of flows that is accepted, in percent."),
+      accept_percentage: input("Percentage of flows to accept."),
     }),
   ),
-  parameters: about("Which flows, and how they are told apart.", required(part(samplerParameters))),
+  parameters: about(
+    "Which flows it samples, and by which label.",
+    required(part(samplerParameters)),
+  ),
   ...passThrough(),
 });
 export type Sampler = ValueOf<typeof sampler>;
 
 const rampStep = message("LoadRamp.Parameters.Step", {
   target_accept_percentage: about(
-    "Share that is accepted at the end of the step, in percent.",
+    "Percentage of flows accepted at the end of the step.",
     number({ min: 0, max: 100 }),
   ),
-  duration: about("How long the share takes to get there.", required(duration())),
+  duration: about("Time in which the percentage moves to the target.", required(duration())),
 });
 
 export const loadRamp = message("LoadRamp", {
   in_ports: ins(
     message("LoadRamp.Ins", {
-      forward: input("Climbs while valid and not 0."),
-      backward: input("Falls back while valid and not 0."),
-      reset: input("Goes to the start at once; wins over both."),
+      forward: input("Moves towards the last step while valid and not 0."),
+      backward: input("Moves towards the first step while valid and not 0."),
+      reset: input("Returns to the start at once; takes precedence over both."),
     }),
   ),
   out_ports: outs(
     message("LoadRamp.Outs", {
-      accept_percentage: output("Share that is accepted now, in percent."),
-      at_start: output("1 at the start, else 0."),
-      at_end: output("1 at the end, else 0."),
+      accept_percentage: output("Percentage of flows accepted now."),
+      at_start: output("1 at the start, otherwise 0."),
+      at_end: output("1 at the end, otherwise 0."),
     }),
   ),
   parameters: about(
-    "The sampler and the way up.",
+    "The sampler and the steps.",
     required(
       part(
         message("LoadRamp.Parameters", {
           sampler: about(
-            "The sampler that carries it out, always in ramp mode.",
+            "The sampler that carries out the ramp, always in ramp mode.",
             required(part(samplerParameters)),
           ),
-          steps: about("Targets, one after the other.", filledList(part(rampStep))),
+          steps: about("Steps of the ramp, in order.", filledList(part(rampStep))),
         }),
       ),
     ),

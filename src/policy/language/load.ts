@@ -1,4 +1,4 @@
-// Components with queues and those that steer load: schedulers, and the strategies that drive one.
+// Schedulers, and the strategies that drive a load scheduler.
 
 import { gradientParameters } from "./control.ts";
 import {
@@ -29,44 +29,50 @@ import { statusCode } from "./status-code.ts";
 
 const workloadParameters = message("Scheduler.Workload.Parameters", {
   priority: about(
-    "Share of capacity under load, against that of other workloads.",
+    "Share of capacity under load, relative to other workloads.",
     number({ default: 1, above: 0 }),
   ),
-  queue_timeout: about("How long a flow waits at most; absent: as its caller says.", duration()),
-  tokens: about("Tokens that a flow takes.", number({ default: 1, min: 0 })),
+  queue_timeout: about(
+    "Maximum time in the queue. Default: until the caller's deadline.",
+    duration(),
+  ),
+  tokens: about("Number of tokens that a flow takes.", number({ default: 1, min: 0 })),
 });
 
 const workload = message("Scheduler.Workload", {
-  parameters: about("What its flows weigh.", part(workloadParameters)),
-  label_matcher: about("Which flows belong to it.", required(part(labelMatcher))),
-  name: about("Name, for metrics.", text()),
+  parameters: about("Priority and cost of its flows.", part(workloadParameters)),
+  label_matcher: about("Matches the flows of the workload.", required(part(labelMatcher))),
+  name: about("Name in metrics.", text()),
 });
 
 export const scheduler = message("Scheduler", {
   workloads: about(
-    "Kinds of flows, asked in order; the first that matches counts.",
+    "Workloads in order; a flow belongs to the first that matches.",
     list(part(workload)),
   ),
   default_workload_parameters: about(
-    "For flows that belong to no workload.",
+    "Parameters of flows that match no workload.",
     part(workloadParameters),
   ),
   decision_deadline_margin: about(
-    "Time that a queued flow keeps in hand before its caller's deadline.",
+    "A queued flow is decided this long before its caller's deadline.",
     durationOr(10),
   ),
-  tokens_label_key: about("Label that says how many tokens a flow takes.", text()),
-  priority_label_key: about("Label that says the priority of a flow.", text()),
+  tokens_label_key: about("Label with the number of tokens that a flow takes.", text()),
+  priority_label_key: about("Label with the priority of a flow.", text()),
   denied_response_status_code: statusCode("ServiceUnavailable"),
-  workload_label_key: about("Label that names the workload of a flow.", text()),
-  fairness_label_key: about("Label whose values share a workload fairly.", text()),
+  workload_label_key: about("Label with the name of a flow's workload.", text()),
+  fairness_label_key: about("Label whose values share the capacity of a workload fairly.", text()),
 });
-const scheduling = () => about("How flows wait and who goes first.", part(scheduler));
+const scheduling = () => about("Workloads and queues.", part(scheduler));
 
 export const quotaScheduler = message("QuotaScheduler", {
   in_ports: required(ins(rateLimiterIns)),
   selectors: selectors(),
-  rate_limiter: about("How its buckets work.", required(part(rateLimiterParameters))),
+  rate_limiter: about(
+    "Interval, key and behaviour of the buckets.",
+    required(part(rateLimiterParameters)),
+  ),
   scheduler: scheduling(),
   out_ports: outs(acceptOuts),
 });
@@ -75,7 +81,10 @@ export type QuotaScheduler = ValueOf<typeof quotaScheduler>;
 export const concurrencyScheduler = message("ConcurrencyScheduler", {
   in_ports: required(ins(concurrencyLimiterIns)),
   selectors: selectors(),
-  concurrency_limiter: about("How it counts.", required(part(concurrencyLimiterParameters))),
+  concurrency_limiter: about(
+    "Key and timeouts of the counters.",
+    required(part(concurrencyLimiterParameters)),
+  ),
   scheduler: scheduling(),
   out_ports: outs(acceptOuts),
 });
@@ -83,7 +92,7 @@ export type ConcurrencyScheduler = ValueOf<typeof concurrencyScheduler>;
 
 const loadSchedulerParameters = message("LoadScheduler.Parameters", {
   workload_latency_based_tokens: about(
-    "Flows of a workload take as many tokens as they take milliseconds on average.",
+    "The cost of a workload's flows in tokens is their mean latency in milliseconds.",
     flag(),
   ),
   scheduler: scheduling(),
@@ -92,9 +101,9 @@ const loadSchedulerParameters = message("LoadScheduler.Parameters", {
 
 const dryRun = () =>
   ({
-    dry_run: about("Decides and reports, but lets every flow pass.", flag()),
+    dry_run: about("Makes and reports decisions, but lets every flow pass.", flag()),
     dry_run_config_key: about(
-      "Name under which dynamic configuration overrides `dry_run`.",
+      "Key of the dynamic configuration value that overrides `dry_run`.",
       configKey("boolean"),
     ),
   }) as const;
@@ -103,54 +112,54 @@ export const loadScheduler = message("LoadScheduler", {
   in_ports: required(
     ins(
       message("LoadScheduler.Ins", {
-        load_multiplier: input("Share of the incoming tokens that is let through."),
+        load_multiplier: input("Fraction of the incoming tokens to let through."),
       }),
     ),
   ),
   out_ports: outs(
     message("LoadScheduler.Outs", {
-      observed_load_multiplier: output("Share that was really let through lately."),
+      observed_load_multiplier: output("Fraction that was really let through recently."),
     }),
   ),
-  parameters: about("Which flows, and how they wait.", required(part(loadSchedulerParameters))),
+  parameters: about("Which flows it schedules, and how.", required(part(loadSchedulerParameters))),
   ...dryRun(),
 });
 export type LoadScheduler = ValueOf<typeof loadScheduler>;
 
 const confirmation = () =>
-  input("0 holds an overload back; unconnected or invalid counts as confirmed.");
+  input("An overload counts only while this is not 0; unconnected or invalid counts as confirmed.");
 
 const overloadIns = message("AIMDLoadScheduler.Ins", {
-  signal: required(input("What shows an overload.")),
-  setpoint: required(input("From where on it is one.")),
+  signal: required(input("Signal that shows an overload.")),
+  setpoint: required(input("Value of the signal beyond which there is an overload.")),
   overload_confirmation: confirmation(),
 });
 
 const overloadOuts = () =>
   outs(
     message("AIMDLoadScheduler.Outs", {
-      is_overload: output("1 during an overload, else 0."),
-      desired_load_multiplier: output("Share of load that the strategy wants let through."),
-      observed_load_multiplier: output("Share that was really let through lately."),
+      is_overload: output("1 during an overload, otherwise 0."),
+      desired_load_multiplier: output("Fraction of load that the strategy wants to let through."),
+      observed_load_multiplier: output("Fraction that was really let through recently."),
     }),
   );
 
 const inner = () =>
-  about("The load scheduler that is steered.", required(part(loadSchedulerParameters)));
+  about("The load scheduler that the strategy drives.", required(part(loadSchedulerParameters)));
 const gradient = () =>
-  about("How the load is cut during an overload.", required(part(gradientParameters)));
+  about("Gradient by which load is cut during an overload.", required(part(gradientParameters)));
 const throttlingAlert = () =>
-  about("Alert that is raised while load is cut.", required(part(alerterParameters)));
+  about("Alert raised while load is cut.", required(part(alerterParameters)));
 const maxMultiplier = (field = number({ default: 2, min: 0 })) =>
-  about("From this multiplier on everything passes again.", field);
+  about("Multiplier at which the overload is over and everything passes again.", field);
 const increment = (field = number({ default: 0.025, min: 0 })) =>
-  about("What recovery adds every 10 s.", field);
+  about("Amount that recovery adds to the multiplier every 10 s.", field);
 
 export const aimdLoadScheduler = message("AIMDLoadScheduler", {
   in_ports: ins(overloadIns),
   out_ports: overloadOuts(),
   parameters: about(
-    "The strategy.",
+    "Parameters of the strategy.",
     required(
       part(
         message("AIMDLoadScheduler.Parameters", {
@@ -171,7 +180,7 @@ export const adaptiveLoadScheduler = message("AdaptiveLoadScheduler", {
   in_ports: required(ins(overloadIns)),
   out_ports: overloadOuts(),
   parameters: about(
-    "The strategy.",
+    "Parameters of the strategy.",
     required(
       part(
         message("AdaptiveLoadScheduler.Parameters", {
@@ -192,9 +201,9 @@ const aiadParameters = message(
   "AIADLoadScheduler.Parameters",
   {
     load_scheduler: inner(),
-    min_load_multiplier: about("Never cut below this.", number({ min: 0 })),
+    min_load_multiplier: about("Lower bound of the multiplier.", number({ min: 0 })),
     load_multiplier_linear_decrement: about(
-      "What an overload takes away every 10 s.",
+      "Amount that an overload subtracts from the multiplier every 10 s.",
       number({ default: 0.05, min: 0 }),
     ),
     max_load_multiplier: maxMultiplier(),
@@ -202,9 +211,9 @@ const aiadParameters = message(
     alerter: throttlingAlert(),
   },
   {
-    check({ min_load_multiplier: min, max_load_multiplier: max }, say) {
+    check({ min_load_multiplier: min, max_load_multiplier: max }, refuse) {
       if (max < min) {
-        say(["max_load_multiplier"], `at least min_load_multiplier (${min})`, String(max));
+        refuse(["max_load_multiplier"], `at least min_load_multiplier (${min})`, String(max));
       }
     },
   },
@@ -213,37 +222,40 @@ const aiadParameters = message(
 export const aiadLoadScheduler = message("AIADLoadScheduler", {
   in_ports: ins(overloadIns),
   out_ports: overloadOuts(),
-  parameters: about("The strategy.", required(part(aiadParameters))),
+  parameters: about("Parameters of the strategy.", required(part(aiadParameters))),
   ...dryRun(),
   overload_condition: about(
-    "How signal and setpoint compare in an overload.",
+    "Comparison of signal to setpoint that holds during an overload.",
     text({ default: "gt", oneOf: ["gt", "lt", "gte", "lte"] }),
   ),
 });
 export type AiadLoadScheduler = ValueOf<typeof aiadLoadScheduler>;
 
 const datapoint = message("RangeDrivenLoadScheduler.Datapoint", {
-  signal_value: about("Where on the signal.", number()),
-  load_multiplier: about("The multiplier there.", number({ min: 0, max: 1 })),
+  signal_value: about("Value of the signal.", number()),
+  load_multiplier: about("Multiplier at this value.", number({ min: 0, max: 1 })),
 });
 
 export const rangeDrivenLoadScheduler = message("RangeDrivenLoadScheduler", {
   in_ports: ins(
     message("RangeDrivenLoadScheduler.Ins", {
-      signal: required(input("What shows an overload.")),
+      signal: required(input("Signal that shows an overload.")),
       overload_confirmation: confirmation(),
     }),
   ),
   out_ports: overloadOuts(),
   parameters: about(
-    "The strategy.",
+    "Parameters of the strategy.",
     required(
       part(
         message("RangeDrivenLoadScheduler.Parameters", {
           load_scheduler: inner(),
           low_throttle_threshold: about("Lower end of the range.", required(part(datapoint))),
           high_throttle_threshold: about("Upper end of the range.", required(part(datapoint))),
-          degree: about("Shape of the curve in between; 1 is a line.", required(number())),
+          degree: about(
+            "Degree of the curve in between; 1 is a straight line.",
+            required(number()),
+          ),
           alerter: throttlingAlert(),
         }),
       ),

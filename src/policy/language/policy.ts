@@ -1,4 +1,4 @@
-// The whole document: a circuit of components, and resources beside it.
+// The whole document: a circuit of components, and resources.
 
 import * as control from "./control.ts";
 import {
@@ -33,63 +33,73 @@ const nestedCircuit = (): Message<NestedCircuit> => NESTED_CIRCUIT;
 
 const nestedSignalIngress = message("NestedSignalIngress", {
   out_ports: outs(
-    message("NestedSignalIngress.Outs", { signal: output("What the port reads outside.") }),
+    message("NestedSignalIngress.Outs", {
+      signal: output("The signal that the port reads outside."),
+    }),
   ),
-  port_name: about("Name in the `in_ports_map` around it.", required(text())),
+  port_name: about(
+    "Name of the port in the `in_ports_map` of the nested circuit.",
+    required(text()),
+  ),
 });
 
 const nestedSignalEgress = message("NestedSignalEgress", {
   in_ports: ins(
-    message("NestedSignalEgress.Ins", { signal: input("What the port writes outside.") }),
+    message("NestedSignalEgress.Ins", {
+      signal: input("The signal that the port writes outside."),
+    }),
   ),
-  port_name: about("Name in the `out_ports_map` around it.", required(text())),
+  port_name: about(
+    "Name of the port in the `out_ports_map` of the nested circuit.",
+    required(text()),
+  ),
 });
 
 export const flowControl = message(
   "FlowControl",
   {
     rate_limiter: about(
-      "Token buckets: a flow passes while its bucket holds tokens. Invalid numbers let everything pass.",
+      "Token buckets: a flow passes while its bucket has tokens. Fails open: while an input is invalid, every flow passes.",
       arm("component", flow.rateLimiter),
     ),
     concurrency_limiter: about(
-      "Bounds how many flows are in flight at once. An invalid number lets everything pass.",
+      "Limits the number of flows in flight. Fails open: while an input is invalid, every flow passes.",
       arm("component", flow.concurrencyLimiter),
     ),
     sampler: about(
-      "Accepts a share of the flows. Without a valid number all, in ramp mode none.",
+      "Accepts a percentage of the flows. While the input is invalid it accepts all flows, or none in ramp mode.",
       arm("component", flow.sampler),
     ),
     quota_scheduler: about(
-      "A rate limiter in front of which flows wait by priority instead of being refused.",
+      "A rate limiter with a queue: flows wait, by priority, instead of being refused.",
       published(arm("component", load.quotaScheduler)),
     ),
     concurrency_scheduler: about(
-      "A concurrency limiter in front of which flows wait by priority.",
+      "A concurrency limiter with a queue, in which flows wait by priority.",
       published(arm("component", load.concurrencyScheduler)),
     ),
     load_scheduler: about(
-      "Lets a share of the load through and queues the rest by priority. An invalid multiplier lets everything pass. Decides every 10 s.",
+      "Lets a fraction of the load through and queues the rest by priority. Decides every 10 s. Fails open: while the multiplier is invalid, every flow passes.",
       published(arm("component", load.loadScheduler)),
     ),
     aimd_load_scheduler: about(
-      "Cuts load in proportion to the overload and gives it back in even steps.",
+      "Drives a load scheduler: cuts load in proportion to the overload and restores it in even steps.",
       published(arm("component", load.aimdLoadScheduler)),
     ),
     aiad_load_scheduler: about(
-      "Cuts load and gives it back in even steps.",
+      "Drives a load scheduler: cuts load and restores it in even steps.",
       published(arm("component", load.aiadLoadScheduler)),
     ),
     range_driven_load_scheduler: about(
-      "Draws the load multiplier from a curve over the signal.",
+      "Drives a load scheduler: takes the load multiplier from a curve over the signal.",
       published(arm("component", load.rangeDrivenLoadScheduler)),
     ),
     adaptive_load_scheduler: about(
-      "The same as `aimd_load_scheduler`, with a smaller step of recovery.",
+      "The same as `aimd_load_scheduler`, with a smaller default step of recovery.",
       deprecated("aimd_load_scheduler", published(arm("component", load.adaptiveLoadScheduler))),
     ),
     load_ramp: about(
-      "A sampler that climbs through steps, holds, and falls back.",
+      "A sampler whose percentage moves through steps, forward and backward.",
       arm("component", flow.loadRamp),
     ),
   },
@@ -104,80 +114,98 @@ export const component = message(
       arm("component", signals.variable),
     ),
     bool_variable: about(
-      "A switch that dynamic configuration can override.",
+      "A boolean constant that dynamic configuration can override.",
       arm("component", signals.boolVariable),
     ),
     nested_circuit: about(
-      "A circuit within the circuit. Its signals are its own; ports join them to those outside.",
+      "A circuit within the circuit. Its signals are local; ports connect them to signals outside.",
       arm("component", nestedCircuit),
     ),
     nested_signal_ingress: about(
-      "Brings a port of the nested circuit in. Reads invalid where the port is not mapped.",
+      "Makes an in-port of the nested circuit available as a signal inside. Invalid where the port is not mapped.",
       arm("component", nestedSignalIngress),
     ),
     nested_signal_egress: about(
-      "Takes a signal of the nested circuit out.",
+      "Connects a signal inside to an out-port of the nested circuit.",
       arm("component", nestedSignalEgress),
     ),
-    flow_control: about("What agents carry out on flows.", arm("component", flowControl)),
-    auto_scale: about("What agents carry out on replicas.", arm("component", autoScale)),
-    query: about("What is measured.", arm("component", control.query)),
+    flow_control: about(
+      "Components that agents carry out on flows.",
+      arm("component", flowControl),
+    ),
+    auto_scale: about("Components that agents carry out on replicas.", arm("component", autoScale)),
+    query: about("Queries for measurements.", arm("component", control.query)),
     gradient_controller: about(
-      "Multiplies the control variable by (signal / setpoint)^slope, within bounds. Invalid where an input is, or the setpoint is 0.",
+      "Multiplies the control variable by (signal / setpoint)^slope, within bounds. Invalid while an input is invalid or the setpoint is 0.",
       arm("component", control.gradientController),
     ),
     ema: about(
-      "Exponential moving average, after a warm-up. Gaps repeat the last value; as many in a row as the window is long start over.",
+      "Exponential moving average, after a warm-up. An invalid input repeats the last value; a whole window of invalid inputs restarts it.",
       arm("component", control.ema),
     ),
     sma: about(
-      "Mean over a window of valid samples. Gaps repeat the last value; a window of them clears it.",
+      "Mean over a window of valid inputs. An invalid input repeats the last value; a whole window of invalid inputs clears it.",
       arm("component", control.sma),
     ),
     pid_controller: about(
-      "Proportional, integral and derivative answer to the error, within bounds that the integral respects.",
+      "PID controller with bounds and anti-windup.",
       arm("component", control.pidController),
     ),
     arithmetic_combinator: about(
-      "Two readings by an operator.",
+      "Combines two inputs with an operator.",
       arm("component", signals.arithmeticCombinator),
     ),
     decider: about(
-      "Compares two readings; the answer changes once the comparison held for long enough.",
+      "Compares two inputs. The result changes once the comparison has held for long enough.",
       arm("component", signals.decider),
     ),
-    switcher: about("Hands one of two signals on.", arm("component", signals.switcher)),
-    unary_operator: about("A function of one reading.", arm("component", signals.unaryOperator)),
+    switcher: about("Selects one of two signals.", arm("component", signals.switcher)),
+    unary_operator: about(
+      "Applies a function to one input.",
+      arm("component", signals.unaryOperator),
+    ),
     extrapolator: about(
-      "Bridges gaps with the last valid reading, for a while.",
+      "Repeats the last valid input while the input is invalid, for a limited time.",
       arm("component", signals.extrapolator),
     ),
-    max: about("The greatest; invalid where any input is.", arm("component", signals.max)),
-    min: about("The least; invalid where any input is.", arm("component", signals.min)),
+    max: about(
+      "The greatest input; invalid if any input is invalid.",
+      arm("component", signals.max),
+    ),
+    min: about(
+      "The smallest input; invalid if any input is invalid.",
+      arm("component", signals.min),
+    ),
     and: about(
-      "Three-valued: 0 is false, another valid reading true, an invalid one unknown. Without inputs 1.",
+      "Logical and with three values: 0 is false, any other valid input is true, an invalid one is unknown. 1 without inputs.",
       arm("component", signals.and),
     ),
-    or: about("Three-valued, as `and`. Without inputs 0.", arm("component", signals.or)),
-    inverter: about("Not. Invalid stays invalid.", arm("component", signals.inverter)),
-    first_valid: about("The first input that is valid.", arm("component", signals.firstValid)),
+    or: about(
+      "Logical or with three values, as for `and`. 0 without inputs.",
+      arm("component", signals.or),
+    ),
+    inverter: about(
+      "Logical not. An invalid input stays invalid.",
+      arm("component", signals.inverter),
+    ),
+    first_valid: about("The first valid input.", arm("component", signals.firstValid)),
     alerter: about("Raises an alert while its signal is true.", arm("component", signals.alerter)),
     integrator: about("A running sum within bounds.", arm("component", signals.integrator)),
     differentiator: about(
-      "Change over a window.",
+      "Rate of change over a window, per tick.",
       deprecated("", arm("component", signals.differentiator)),
     ),
-    pulse_generator: about("1 and 0 in turn.", arm("component", signals.pulseGenerator)),
+    pulse_generator: about("Alternates between 1 and 0.", arm("component", signals.pulseGenerator)),
     holder: about(
-      "Captures a valid reading and holds it for a while.",
+      "Captures a valid input and holds it for a fixed time.",
       arm("component", signals.holder),
     ),
     signal_generator: about(
-      "Walks along a profile of targets, forward and backward.",
+      "Moves along a profile of targets, forward and backward.",
       arm("component", signals.signalGenerator),
     ),
     polynomial_range_function: about(
-      "A curve between two points: y0 + t^degree (y1 - y0), t being the place of the input between them.",
+      "A curve between two points: y0 + t^degree (y1 - y0), where t is the relative position of the input between them.",
       arm("component", signals.polynomialRangeFunction),
     ),
   },
@@ -187,19 +215,25 @@ export interface Component extends ValueOf<typeof component> {}
 
 const NESTED_CIRCUIT: Message<NestedCircuit> = message("NestedCircuit", {
   in_ports_map: about(
-    "Ports by name; each needs a nested_signal_ingress inside.",
+    "In-ports by name; each needs a `nested_signal_ingress` inside.",
     map(part(inPort)),
   ),
   out_ports_map: about(
-    "Ports by name; each needs a nested_signal_egress inside.",
+    "Out-ports by name; each needs a `nested_signal_egress` inside.",
     map(part(outPort)),
   ),
   components: about("The components inside.", list(part((): Message<Component> => component))),
 });
 
 const circuit = message("Circuit", {
-  evaluation_interval: about("Time between two ticks; 0s never runs.", durationOr(1_000)),
-  components: about("The components, each known by its place in this list.", list(part(component))),
+  evaluation_interval: about(
+    "Time between two ticks. With 0s the circuit never runs.",
+    durationOr(1_000),
+  ),
+  components: about(
+    "The components; the index in this list is part of a component's id.",
+    list(part(component)),
+  ),
 });
 
 export const policy = message(
@@ -207,14 +241,14 @@ export const policy = message(
   {
     circuit: about("The control loop.", part(circuit)),
     resources: about(
-      "What agents classify and measure, whatever the circuit does.",
+      "What agents classify and measure, independently of the circuit.",
       part(resources),
     ),
   },
   {
-    check(value, say) {
+    check(value, refuse) {
       if (value.circuit === undefined && value.resources === undefined) {
-        say([], "circuit or resources, or both", "neither");
+        refuse([], "circuit or resources, or both", "neither");
       }
     },
   },

@@ -1,5 +1,5 @@
-// Ports: how components are joined. An in-port reads a signal or a constant, an out-port names a signal;
-// one that holds neither is unconnected.
+// Ports, which connect components. An in-port reads a signal or a constant, an out-port writes a signal; an empty
+// port is unconnected.
 
 import {
   about,
@@ -15,10 +15,10 @@ import {
   type ValueOf,
 } from "./field.ts";
 
-/** An empty constant reads 0. */
+/** An empty constant is 0. */
 export const constantSignal = message("ConstantSignal", {
   special_value: about(
-    "Not a number (an invalid reading), or an infinity.",
+    "`NaN` (invalid) or an infinity.",
     either("constant", text({ oneOf: ["NaN", "+Inf", "-Inf"] })),
   ),
   value: about("The number.", either("constant", number())),
@@ -36,7 +36,7 @@ export type InPort = ValueOf<typeof inPort>;
 
 export const outPort = message("OutPort", {
   signal_name: about(
-    "Signal that the port writes; each is written once in its circuit.",
+    "Signal that the port writes. A signal has one writer in its circuit.",
     maybe(text({ filled: true })),
   ),
 });
@@ -45,11 +45,8 @@ export type OutPort = ValueOf<typeof outPort>;
 export const input = (words: string): Field<InPort | undefined> => about(words, part(inPort));
 export const output = (words: string): Field<OutPort | undefined> => about(words, part(outPort));
 
-/** The ports of a component. */
-export const ins = <V>(of: Message<V>): Field<V | undefined> =>
-  about("Signals that it reads.", part(of));
-export const outs = <V>(of: Message<V>): Field<V | undefined> =>
-  about("Signals that it writes.", part(of));
+export const ins = <V>(of: Message<V>): Field<V | undefined> => about("In-ports.", part(of));
+export const outs = <V>(of: Message<V>): Field<V | undefined> => about("Out-ports.", part(of));
 
 const SPECIAL: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
@@ -57,7 +54,7 @@ const SPECIAL: Readonly<Record<string, number>> = {
   "-Inf": Number.NEGATIVE_INFINITY,
 };
 
-/** The reading of a constant; NaN is an invalid one. */
+/** The value of a constant; NaN is invalid. */
 export function reading({ special_value: special, value }: ConstantSignal): number {
   return (special === undefined ? value : SPECIAL[special]) ?? 0;
 }

@@ -1,42 +1,42 @@
-// Reads a Rego module closely enough to refuse what cannot be one: tokens, brackets, the package line,
-// operators and operands in turn, rule heads. Nothing is run; which rules the module has is told.
+// Checks a Rego module closely enough to refuse what cannot be one (tokens, brackets, package line, order of
+// operators and operands, rule heads), and lists the names of its rules. Runs nothing and needs no engine.
 
 interface RegoFault {
   readonly wanted: string;
   readonly got: string;
 }
 
-interface RegoJudgement {
-  /** The first only: what follows it mostly follows from it. */
+interface RegoCheck {
+  /** The first fault only: later ones mostly follow from it. */
   readonly fault: RegoFault | undefined;
-  /** Names of the rules of the module. */
+  /** Names of the rules that the module defines. */
   readonly names: ReadonlySet<string>;
 }
 
-type Kind = "name" | "number" | "text" | "operator" | "open" | "close" | "mark";
+type Kind = "name" | "number" | "text" | "operator" | "open" | "close" | "punctuation";
 
 interface Token {
   readonly kind: Kind;
   readonly text: string;
   readonly line: number;
-  /** Brackets around it. */
+  /** Number of brackets around it. */
   readonly depth: number;
-  /** The first of its line, or after a `;`. */
+  /** True for the first token of a line or after a `;`. */
   readonly first: boolean;
 }
 
 const TOKEN =
-  /(?<space>[ \t\r]+|#[^\n]*)|(?<newline>\n)|(?<text>"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|`[^`]*`)|(?<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(?<name>[A-Za-z_]\w*)|(?<operator>:=|==|!=|<=|>=|[=<>+\-*/%&|])|(?<open>[([{])|(?<close>[)\]}])|(?<mark>[,;.:])/y;
+  /(?<space>[ \t\r]+|#[^\n]*)|(?<newline>\n)|(?<text>"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|`[^`]*`)|(?<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)|(?<name>[A-Za-z_]\w*)|(?<operator>:=|==|!=|<=|>=|[=<>+\-*/%&|])|(?<open>[([{])|(?<close>[)\]}])|(?<punctuation>[,;.:])/y;
 
 const OPENS: Readonly<Record<string, string>> = { ")": "(", "]": "[", "}": "{" };
 
-/** Words that join expressions and are no operands. */
-const WORDS: ReadonlySet<string> = new Set(
+/** Keywords that are not operands. */
+const KEYWORDS: ReadonlySet<string> = new Set(
   "as contains default else every if import in not package some with".split(" "),
 );
-const RESERVED: ReadonlySet<string> = new Set([...WORDS, "true", "false", "null"]);
+const RESERVED: ReadonlySet<string> = new Set([...KEYWORDS, "true", "false", "null"]);
 
-export function judgeRego(source: string): RegoJudgement {
+export function checkRego(source: string): RegoCheck {
   const names = new Set<string>();
   const { tokens, fault } = tokenize(source);
   const found = fault ?? packageFault(tokens) ?? orderFault(tokens) ?? headFault(tokens, names);
@@ -67,7 +67,7 @@ function tokenize(source: string): { readonly tokens: Token[]; readonly fault?: 
     if (kind === "newline") first = true;
     if (kind !== "newline" && kind !== "space") {
       if (kind === "close" && open.pop() !== OPENS[text]) {
-        return { tokens, fault: { wanted: "brackets in pairs", got: `${text} ${at({ line })}` } };
+        return { tokens, fault: { wanted: "matching brackets", got: `${text} ${at({ line })}` } };
       }
       tokens.push({ kind: kind as Kind, text, line, depth: open.length, first });
       if (kind === "open") open.push(text);
@@ -76,7 +76,7 @@ function tokenize(source: string): { readonly tokens: Token[]; readonly fault?: 
     line += text.split("\n").length - 1;
   }
   if (open.length === 0) return { tokens };
-  return { tokens, fault: { wanted: "brackets in pairs", got: `${open.at(-1)} left open` } };
+  return { tokens, fault: { wanted: "matching brackets", got: `an unclosed ${open.at(-1)}` } };
 }
 
 function packageFault([word, name]: readonly Token[]): RegoFault | undefined {
@@ -87,7 +87,7 @@ function packageFault([word, name]: readonly Token[]): RegoFault | undefined {
   };
 }
 
-/** Operands and operators must take turns. */
+/** Operands and operators must alternate. */
 function orderFault(tokens: readonly Token[]): RegoFault | undefined {
   for (const [index, token] of tokens.entries()) {
     const before = tokens[index - 1];
@@ -95,9 +95,10 @@ function orderFault(tokens: readonly Token[]): RegoFault | undefined {
     const got = `${token.text} ${at(token)}`;
     if (token.kind === "operator") {
       const negative = token.text === "-" && after?.kind === "number";
-      if (!negative && !endsOperand(before)) return { wanted: "something before an operator", got };
-      if (!startsOperand(after)) return { wanted: "something after an operator", got };
-    } else if (before !== undefined && before.line === token.line && isBeside(before, token)) {
+      if (!negative && !endsOperand(before))
+        return { wanted: "an operand before the operator", got };
+      if (!startsOperand(after)) return { wanted: "an operand after the operator", got };
+    } else if (before !== undefined && before.line === token.line && areAdjacent(before, token)) {
       return { wanted: `an operator after ${before.text}`, got };
     }
   }
@@ -105,7 +106,7 @@ function orderFault(tokens: readonly Token[]): RegoFault | undefined {
 }
 
 function endsOperand(token: Token | undefined): boolean {
-  if (token?.kind === "name") return !WORDS.has(token.text) || token.text === "else";
+  if (token?.kind === "name") return !KEYWORDS.has(token.text) || token.text === "else";
   return token !== undefined && ["number", "text", "close"].includes(token.kind);
 }
 
@@ -114,26 +115,26 @@ function startsOperand(token: Token | undefined): boolean {
   return token !== undefined && ["number", "text", "open", "name"].includes(token.kind);
 }
 
-/** Two operands with nothing between them. A `}` may end a body, after which anything may begin. */
-function isBeside(before: Token, token: Token): boolean {
+/** True for two operands without an operator in between. A `}` may end a body, after which anything may follow. */
+function areAdjacent(before: Token, token: Token): boolean {
   if (!endsOperand(before) || before.text === "}" || before.text === "else") return false;
   if (token.kind === "number" || token.kind === "text") return true;
-  return token.kind === "name" && !WORDS.has(token.text);
+  return token.kind === "name" && !KEYWORDS.has(token.text);
 }
 
-/** Every line outside brackets that begins something must begin an import or a rule. */
+/** Every line outside brackets that does not continue the one before must start an import or a rule. */
 function headFault(tokens: readonly Token[], names: Set<string>): RegoFault | undefined {
   for (const [index, token] of tokens.entries()) {
     if (!token.first || token.depth > 0 || index === 0) continue;
     const before = tokens[index - 1];
-    const goesOn =
+    const continues =
       token.kind === "operator" ||
       token.kind === "open" ||
       token.kind === "close" ||
       token.text === "else" ||
       before?.kind === "operator" ||
       before?.text === "if";
-    if (goesOn || token.text === "import") continue;
+    if (continues || token.text === "import") continue;
     const start = token.text === "default" ? index + 1 : index;
     const [name, next, then] = tokens.slice(start, start + 3);
     const got = `${token.text} ${at(token)}`;

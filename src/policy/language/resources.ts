@@ -1,7 +1,8 @@
-// Resources: what agents classify and measure, whatever the circuit does.
+// Resources: what agents classify and measure, independently of the circuit.
 
-import { judgeLabelRule } from "#flow/classify.ts";
+import { labelRuleFaults } from "#flow/rule-faults.ts";
 import type { ExtractorRule } from "#flow/rules.ts";
+import type { Refuse } from "../document/finding.ts";
 import {
   about,
   arm,
@@ -18,42 +19,46 @@ import {
   part,
   published,
   required,
-  type Say,
   text,
   type ValueOf,
 } from "./field.ts";
-import { judgeRego } from "./rego.ts";
+import { checkRego } from "./rego.ts";
 import { agentGroup, selectors } from "./selector.ts";
 
-/** More bounds than this is a mistake, and memory in every agent. */
-const MOST_BUCKETS = 1_000;
-const count = () => about("How many buckets.", int32({ above: 0, max: MOST_BUCKETS }));
+/** More buckets are surely a mistake, and would cost memory in every agent. */
+const MAX_BUCKETS = 1_000;
+const count = () => about("Number of buckets.", int32({ above: 0, max: MAX_BUCKETS }));
 
 const DEFAULT_BOUNDS: readonly number[] = [
   5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000,
 ];
 
-function sayBounds(bounds: readonly number[], say: Say): void {
-  if (bounds.length === 0 || bounds.length > MOST_BUCKETS) {
-    say(["buckets"], `between 1 and ${MOST_BUCKETS} upper bounds`, String(bounds.length));
+function checkBounds(bounds: readonly number[], refuse: Refuse): void {
+  if (bounds.length === 0 || bounds.length > MAX_BUCKETS) {
+    refuse(["buckets"], `between 1 and ${MAX_BUCKETS} upper bounds`, String(bounds.length));
   }
   bounds.forEach((bound, at) => {
     const before = bounds[at - 1] ?? Number.NEGATIVE_INFINITY;
     if (!Number.isFinite(bound) || bound <= before) {
-      say(["buckets", at], `a finite bound above the one before it (${before})`, String(bound));
+      refuse(["buckets", at], `a finite bound above the one before it (${before})`, String(bound));
     }
   });
 }
 
 const staticBuckets = message(
   "FluxMeter.StaticBuckets",
-  { buckets: about("Upper bounds, rising.", { ...list(number()), default: DEFAULT_BOUNDS }) },
-  { check: ({ buckets }, say) => sayBounds(buckets, say) },
+  {
+    buckets: about("Upper bounds in ascending order.", {
+      ...list(number()),
+      default: DEFAULT_BOUNDS,
+    }),
+  },
+  { check: ({ buckets }, refuse) => checkBounds(buckets, refuse) },
 );
 
 const linearBuckets = message("FluxMeter.LinearBuckets", {
   start: about("First upper bound.", number()),
-  width: about("Distance of one bound to the next.", required(number({ above: 0 }))),
+  width: about("Distance between two bounds.", required(number({ above: 0 }))),
   count: count(),
 });
 
@@ -61,13 +66,13 @@ const exponentialBuckets = message(
   "FluxMeter.ExponentialBuckets",
   {
     start: about("First upper bound.", number({ above: 0 })),
-    factor: about("Ratio of one bound to the one before.", number({ above: 1 })),
+    factor: about("Ratio of a bound to the one before it.", number({ above: 1 })),
     count: count(),
   },
   {
-    check({ start, factor, count: buckets }, say) {
+    check({ start, factor, count: buckets }, refuse) {
       const last = start * factor ** (buckets - 1);
-      if (!Number.isFinite(last)) say(["count"], "bounds that stay finite", String(buckets));
+      if (!Number.isFinite(last)) refuse(["count"], "bounds that stay finite", String(buckets));
     },
   },
 );
@@ -80,46 +85,46 @@ const exponentialBucketsRange = message(
     count: count(),
   },
   {
-    check({ min, max }, say) {
+    check({ min, max }, refuse) {
       if (!(max > min && Number.isFinite(max))) {
-        say(["max"], `a finite number above min (${min})`, String(max));
+        refuse(["max"], `a finite number above min (${min})`, String(max));
       }
     },
   },
 );
 
 export const fluxMeter = message("FluxMeter", {
-  static_buckets: about("Buckets one by one.", arm("buckets", staticBuckets)),
-  linear_buckets: about("Buckets of one width.", arm("buckets", linearBuckets)),
+  static_buckets: about("Buckets with the given bounds.", arm("buckets", staticBuckets)),
+  linear_buckets: about("Buckets of equal width.", arm("buckets", linearBuckets)),
   exponential_buckets: about("Buckets that grow by a factor.", arm("buckets", exponentialBuckets)),
   exponential_buckets_range: about(
-    "Buckets that grow evenly from one bound to another.",
+    "Buckets that grow by a constant factor from `min` to `max`.",
     arm("buckets", exponentialBucketsRange),
   ),
   attribute_key: about(
-    "What of a flow is measured.",
+    "Attribute of the flow that is measured.",
     text({ default: "workload_duration_ms", filled: true }),
   ),
   selectors: selectors(),
 });
 export type FluxMeter = ValueOf<typeof fluxMeter>;
 
-const from = () => about("Attribute of the request that is read.", required(text()));
+const from = () => about("Request attribute to read.", required(text()));
 
 const extractor = message(
   "Extractor",
   {
     from: about(
-      "The attribute itself, such as `request.http.headers.user-agent`.",
+      "A request attribute, such as `request.http.headers.user-agent`.",
       either("variant", text({ filled: true })),
     ),
     json: about(
-      "A part of an attribute that holds JSON.",
+      "A part of an attribute with JSON content.",
       arm(
         "variant",
         message("JSONExtractor", {
           from: from(),
-          pointer: about("JSON pointer to the part; empty is the whole.", text()),
+          pointer: about("JSON pointer to the part; empty for the whole value.", text()),
         }),
       ),
     ),
@@ -128,22 +133,22 @@ const extractor = message(
       arm("variant", message("AddressExtractor", { from: from() })),
     ),
     jwt: about(
-      "A claim of a token. Its signature is not checked.",
+      "A claim of a JSON Web Token. The signature is not verified.",
       arm(
         "variant",
         message("JWTExtractor", {
           from: from(),
-          json_pointer: about("JSON pointer to the claim; empty is the whole payload.", text()),
+          json_pointer: about("JSON pointer to the claim; empty for the whole payload.", text()),
         }),
       ),
     ),
     path_templates: about(
-      "A name for the path of the request.",
+      "A name for the request path.",
       arm(
         "variant",
         message("PathTemplateMatcher", {
           template_values: about(
-            "Templates (`/users/{id}`, `/static/*`) and the names that they give.",
+            "Names by path template, such as `/users/{id}` or `/static/*`.",
             filledMap(text(), text({ filled: true })),
           ),
         }),
@@ -152,16 +157,16 @@ const extractor = message(
   },
   {
     oneOf: { variant: "extractor" },
-    check(value, say) {
+    check(value, refuse) {
       const label = { label: "label", telemetry: true, extractor: extractorRule(value) };
-      for (const reason of judgeLabelRule(label)) {
-        say([], "an extractor that agents can run", reason.replace(/^label "label": /, ""));
+      for (const reason of labelRuleFaults(label)) {
+        refuse([], "an extractor that agents can run", reason.replace(/^label "label": /, ""));
       }
     },
   },
 );
 
-/** The one variant that is present. */
+/** The extractor rule of the one variant that is present. */
 function extractorRule(value: {
   readonly from: string | undefined;
   readonly json: { readonly from: string; readonly pointer: string } | undefined;
@@ -180,10 +185,10 @@ function extractorRule(value: {
   };
 }
 
-const telemetry = () => about("Whether the label is reported with the flow.", flag(true));
+const telemetry = () => about("Includes the label in telemetry.", flag(true));
 
 const rule = message("Rule", {
-  extractor: about("Where the value comes from.", required(part(extractor))),
+  extractor: about("Source of the label's value.", required(part(extractor))),
   telemetry: telemetry(),
 });
 
@@ -196,69 +201,69 @@ export const rego = message(
       "Labels that the module defines, by name.",
       filledMap(part(message("Rego.LabelProperties", { telemetry: telemetry() })), labelName),
     ),
-    module: about("The module.", required(text())),
+    module: about("Source of the Rego module.", required(text())),
   },
   {
-    check({ module, labels }, say, note) {
-      const { fault, names } = judgeRego(module);
+    check({ module, labels }, refuse, warn) {
+      const { fault, names } = checkRego(module);
       if (fault !== undefined) {
-        say(["module"], fault.wanted, fault.got);
+        refuse(["module"], fault.wanted, fault.got);
         return;
       }
       for (const label of labels.keys()) {
-        if (!names.has(label)) note(["labels", label], "the module has no rule of that name");
+        if (!names.has(label)) warn(["labels", label], "the module defines no rule with this name");
       }
     },
   },
 );
 
 export const classifier = message("Classifier", {
-  rules: about("Labels and where their values come from.", map(part(rule), labelName)),
-  rego: about("Labels by a program.", published(part(rego))),
+  rules: about("Extraction rules by label name.", map(part(rule), labelName)),
+  rego: about("Labels computed by a Rego module.", published(part(rego))),
   selectors: selectors(),
 });
 export type Classifier = ValueOf<typeof classifier>;
 
-const named = text({ filled: true, noSlash: true });
+const resourceName = text({ filled: true, noSlash: true });
 
 export const infraMeter = message("InfraMeter", {
   receivers: about("Receivers of the metrics collector, by id.", map(object())),
   processors: about("Processors of the metrics collector, by id.", map(object())),
   pipeline: about(
-    "Order of the pipeline; absent where there is one receiver and no question.",
+    "Receivers and processors of the pipeline. May be absent when there is only one receiver.",
     part(
       message("InfraMeter.MetricsPipeline", {
-        receivers: about("Ids of receivers.", list(text())),
-        processors: about("Ids of processors, in order.", list(text())),
+        receivers: about("Ids of the receivers.", list(text())),
+        processors: about("Ids of the processors, in order.", list(text())),
       }),
     ),
   ),
-  per_agent_group: about("Run by one agent of the group instead of by each.", flag()),
+  per_agent_group: about("Runs in one agent of the group instead of in each.", flag()),
   agent_group: agentGroup(),
 });
 export type InfraMeter = ValueOf<typeof infraMeter>;
 
 const telemetryCollector = message("TelemetryCollector", {
   agent_group: agentGroup(),
-  infra_meters: about("Metrics by name.", map(part(infraMeter), named)),
+  infra_meters: about("Infra meters by name.", map(part(infraMeter), resourceName)),
 });
 
 const flowControlResources = message("FlowControlResources", {
   flux_meters: about(
-    "Histograms over flows, by the name of their metric label.",
-    map(part(fluxMeter), named),
+    "Histograms of a flow attribute, by flux meter name (the value of the metric label).",
+    map(part(fluxMeter), resourceName),
   ),
-  classifiers: about("What gives flows labels.", list(part(classifier))),
+  classifiers: about("Rules that add labels to flows.", list(part(classifier))),
 });
 
 export const resources = message("Resources", {
   telemetry_collectors: about(
-    "Older place of infra meters.",
+    "Former place of infra meters.",
     deprecated("infra_meters", published(list(part(telemetryCollector)))),
   ),
   infra_meters: about(
-    "Metrics of the infrastructure that agents collect, by name.",
-    published(map(part(infraMeter), named)),
+    "Infrastructure metrics that agents collect, by name.",
+    published(map(part(infraMeter), resourceName)),
   ),
   flow_control: about("What agents classify and measure.", part(flowControlResources)),
 });

@@ -31,24 +31,24 @@ const kubernetesObjectSelector = message("KubernetesObjectSelector", {
   name: about("Name of the object.", required(text())),
 });
 const scaledObject = () =>
-  about("The object that is scaled.", required(part(kubernetesObjectSelector)));
+  about("The Kubernetes object to scale.", required(part(kubernetesObjectSelector)));
 
 const dryRun = () =>
   ({
-    dry_run: about("Decides and reports, but scales nothing.", flag()),
+    dry_run: about("Makes and reports decisions, but scales nothing.", flag()),
     dry_run_config_key: about(
-      "Name under which dynamic configuration overrides `dry_run`.",
+      "Key of the dynamic configuration value that overrides `dry_run`.",
       configKey("boolean"),
     ),
   }) as const;
 
 const reported = {
-  actual_replicas: output("Replicas that run."),
-  configured_replicas: output("Replicas that the object asks for."),
+  actual_replicas: output("Replicas that are running."),
+  configured_replicas: output("Replicas that the object specifies."),
 } as const;
 
 export const podScaler = message("PodScaler", {
-  in_ports: ins(message("PodScaler.Ins", { replicas: input("Replicas that are wanted.") })),
+  in_ports: ins(message("PodScaler.Ins", { replicas: input("Desired number of replicas.") })),
   out_ports: outs(message("PodScaler.Outs", reported)),
   ...dryRun(),
   kubernetes_object_selector: scaledObject(),
@@ -59,19 +59,19 @@ const kubernetesReplicas = message(
   "KubernetesReplicas",
   {
     kubernetes_object_selector: scaledObject(),
-    min_replicas: about("Never fewer.", int64({ min: 0 })),
-    max_replicas: about("Never more.", int64({ default: MAX_INT64, above: 0 })),
+    min_replicas: about("Lower bound of replicas.", int64({ min: 0 })),
+    max_replicas: about("Upper bound of replicas.", int64({ default: MAX_INT64, above: 0 })),
     out_ports: outs(
       message("KubernetesReplicas.Outs", {
         ...reported,
-        desired_replicas: output("Replicas that the scaler asks for."),
+        desired_replicas: output("Replicas that the auto scaler requests."),
       }),
     ),
   },
   {
-    check({ min_replicas, max_replicas }, say) {
+    check({ min_replicas, max_replicas }, refuse) {
       if (max_replicas < min_replicas) {
-        say(["max_replicas"], `at least min_replicas (${min_replicas})`, String(max_replicas));
+        refuse(["max_replicas"], `at least min_replicas (${min_replicas})`, String(max_replicas));
       }
     },
   },
@@ -80,25 +80,21 @@ const kubernetesReplicas = message(
 const gradientIns = () =>
   ins(
     message("Gradient.Ins", {
-      signal: input("What is measured."),
-      setpoint: input("What the signal should be."),
+      signal: input("The measured signal."),
+      setpoint: input("Target value of the signal."),
     }),
   );
-const slope = () =>
-  about(
-    "How strongly replicas answer to the ratio of signal and setpoint.",
-    number({ default: 1 }),
-  );
+const slope = () => about("Exponent of the ratio of signal to setpoint.", number({ default: 1 }));
 
 const increasingGradient = message("IncreasingGradient", {
   in_ports: gradientIns(),
   parameters: about(
-    "How it answers.",
+    "Slope and bound of the gradient.",
     part(
       message("IncreasingGradient.Parameters", {
         slope: slope(),
         max_gradient: about(
-          "Greatest factor on the replicas.",
+          "Largest factor by which replicas are multiplied.",
           number({ default: Number.MAX_VALUE, min: 1 }),
         ),
       }),
@@ -109,12 +105,12 @@ const increasingGradient = message("IncreasingGradient", {
 const decreasingGradient = message("DecreasingGradient", {
   in_ports: gradientIns(),
   parameters: about(
-    "How it answers.",
+    "Slope and bound of the gradient.",
     part(
       message("DecreasingGradient.Parameters", {
         slope: slope(),
         min_gradient: about(
-          "Least factor on the replicas.",
+          "Smallest factor by which replicas are multiplied.",
           number({ default: -Number.MAX_VALUE, max: 1 }),
         ),
       }),
@@ -123,19 +119,19 @@ const decreasingGradient = message("DecreasingGradient", {
 });
 
 const periodicDecrease = message("PeriodicDecrease", {
-  period: about("How often it proposes fewer.", required(duration({ positive: true }))),
+  period: about("Time between two proposals.", required(duration({ positive: true }))),
   scale_in_percentage: about(
-    "How many fewer, in percent of those that run; at least one.",
+    "Percentage of the running replicas to remove; at least one replica.",
     required(number({ above: 0, max: 100 })),
   ),
 });
 
 const proposalAlert = () =>
-  about("Alert that is raised when it proposes a change.", required(part(alerterParameters)));
+  about("Alert raised while the controller proposes a change.", required(part(alerterParameters)));
 
 const scaleOutController = message("ScaleOutController", {
   controller: about(
-    "What proposes.",
+    "The controller.",
     required(
       part(
         message(
@@ -156,7 +152,7 @@ const scaleOutController = message("ScaleOutController", {
 
 const scaleInController = message("ScaleInController", {
   controller: about(
-    "What proposes.",
+    "The controller.",
     required(
       part(
         message(
@@ -167,7 +163,7 @@ const scaleInController = message("ScaleInController", {
               arm("controller", decreasingGradient),
             ),
             periodic: about(
-              "Proposes fewer replicas from time to time.",
+              "Proposes fewer replicas periodically.",
               arm("controller", periodicDecrease),
             ),
           },
@@ -181,26 +177,32 @@ const scaleInController = message("ScaleInController", {
 
 const scalingParameters = message("AutoScaler.ScalingParameters", {
   max_scale_out_percentage: about(
-    "Most replicas that are added at once, in percent of those that run; at least one.",
+    "Maximum number of replicas added in one step, in percent of the running ones; at least one.",
     number({ default: 10 }),
   ),
   max_scale_in_percentage: about(
-    "Most replicas that are taken away at once, in percent; at least one.",
+    "Maximum number of replicas removed in one step, in percent of the running ones; at least one.",
     number({ default: 1 }),
   ),
-  scale_out_cooldown: about("Wait after more replicas were asked for.", durationOr(30_000)),
-  scale_in_cooldown: about("Wait after fewer replicas were asked for.", durationOr(120_000)),
+  scale_out_cooldown: about(
+    "Time after scaling out during which no further scaling happens.",
+    durationOr(30_000),
+  ),
+  scale_in_cooldown: about(
+    "Time after scaling in during which there is no further scaling in.",
+    durationOr(120_000),
+  ),
   cooldown_override_percentage: about(
-    "A proposal so far above the one that is held ends the wait for more, in percent.",
+    "A proposal that exceeds the last one by this percentage ends the scale-out cooldown.",
     number({ default: 50 }),
   ),
-  scale_out_alerter: about("Alert when it scales out.", required(part(alerterParameters))),
-  scale_in_alerter: about("Alert when it scales in.", required(part(alerterParameters))),
+  scale_out_alerter: about("Alert raised when scaling out.", required(part(alerterParameters))),
+  scale_in_alerter: about("Alert raised when scaling in.", required(part(alerterParameters))),
 });
 
 export const autoScaler = message("AutoScaler", {
   scaling_backend: about(
-    "What is scaled.",
+    "What to scale.",
     required(
       part(
         message(
@@ -217,14 +219,14 @@ export const autoScaler = message("AutoScaler", {
     ),
   ),
   scale_out_controllers: about(
-    "What asks for more; the greatest proposal counts.",
+    "Controllers that propose more replicas; the greatest proposal wins.",
     list(part(scaleOutController)),
   ),
   scale_in_controllers: about(
-    "What asks for fewer; the greatest proposal counts.",
+    "Controllers that propose fewer replicas; the greatest proposal wins.",
     list(part(scaleInController)),
   ),
-  scaling_parameters: about("Bounds, waits and alerts.", required(part(scalingParameters))),
+  scaling_parameters: about("Step sizes, cooldowns and alerts.", required(part(scalingParameters))),
   ...dryRun(),
 });
 export type AutoScaler = ValueOf<typeof autoScaler>;
@@ -233,11 +235,11 @@ export const autoScale = message(
   "AutoScale",
   {
     pod_scaler: about(
-      "Asks for a number of replicas: the reading, cut to a whole number of at least 0. An invalid one leaves the scale alone.",
+      "Requests a number of replicas: the input truncated to a whole number of at least 0. While the input is invalid, the scale stays as it is.",
       published(arm("component", podScaler)),
     ),
     auto_scaler: about(
-      "Scales by what its controllers propose, within bounds and with waits in between.",
+      "Scales by the proposals of its controllers, with bounds and cooldowns.",
       published(arm("component", autoScaler)),
     ),
   },

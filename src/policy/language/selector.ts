@@ -1,4 +1,4 @@
-// Which flows a component speaks about: control point, agent group, service, and a matcher over labels.
+// Selectors: which flows a component applies to, by control point, agent group, service and labels.
 
 import {
   about,
@@ -19,7 +19,7 @@ import {
 const matchRequirement = message("MatchRequirement", {
   key: about("Name of the label.", required(text())),
   operator: about(
-    "How the label is compared.",
+    "Comparison.",
     required(text({ oneOf: ["In", "NotIn", "Exists", "DoesNotExist"] })),
   ),
   values: about("Values for `In` and `NotIn`.", list(text())),
@@ -28,12 +28,12 @@ export type MatchRequirement = ValueOf<typeof matchRequirement>;
 
 const equalsExpression = message("EqualsExpression", {
   label: about("Name of the label.", required(text())),
-  value: about("Value that it must have.", text()),
+  value: about("Value that the label must have.", text()),
 });
 
 const matchesExpression = message("MatchesExpression", {
   label: about("Name of the label.", required(text())),
-  regex: about("Pattern that its value must match.", required(text({ regex: true }))),
+  regex: about("RE2 pattern that the value must match.", required(text({ regex: true }))),
 });
 
 export interface Expression {
@@ -58,16 +58,16 @@ const expressionList: Message<ExpressionList> = message("Expression.List", {
 const expression: Message<Expression> = message(
   "Expression",
   {
-    not: about("True where the expression inside is not.", arm("variant", EXPRESSION)),
-    all: about("True where all expressions inside are.", arm("variant", expressionList)),
-    any: about("True where one expression inside is.", arm("variant", expressionList)),
+    not: about("True if the inner expression is false.", arm("variant", EXPRESSION)),
+    all: about("True if all inner expressions are true.", arm("variant", expressionList)),
+    any: about("True if any inner expression is true.", arm("variant", expressionList)),
     label_exists: about(
-      "True where the flow has this label.",
+      "True if the flow has this label.",
       either("variant", text({ filled: true })),
     ),
-    label_equals: about("True where the label has this value.", arm("variant", equalsExpression)),
+    label_equals: about("True if the label has this value.", arm("variant", equalsExpression)),
     label_matches: about(
-      "True where the label's value matches.",
+      "True if the value of the label matches a pattern.",
       arm("variant", matchesExpression),
     ),
   },
@@ -75,35 +75,35 @@ const expression: Message<Expression> = message(
 );
 
 export const labelMatcher = message("LabelMatcher", {
-  match_labels: about("Labels and the values that they must have.", map(text())),
+  match_labels: about("Required values by label.", map(text())),
   match_expressions: about(
-    "Older name of `match_list`.",
+    "Former name of `match_list`.",
     deprecated("match_list", list(part(matchRequirement))),
   ),
-  expression: about("Condition of any shape.", part(expression)),
-  match_list: about("Conditions that must all hold.", list(part(matchRequirement))),
+  expression: about("A condition on labels, built from nested expressions.", part(expression)),
+  match_list: about("Conditions on labels, all of which must hold.", list(part(matchRequirement))),
 });
 export type LabelMatcher = ValueOf<typeof labelMatcher>;
 
 export const agentGroup = () =>
   about(
-    "Group of agents that is spoken to.",
+    "Agent group that the selector applies to.",
     text({ default: "default", filled: true, noSlash: true }),
   );
 
-/** A selector that names no group means the group that agents are in when they name none. */
+/** The default agent group is the one that agents are in by default. */
 export const selector = message("Selector", {
   control_point: about(
-    "Where in the service: `ingress`, `egress`, or the name of a feature.",
+    "Control point: `ingress`, `egress`, or the name of a feature.",
     required(text()),
   ),
   agent_group: agentGroup(),
   service: about(
-    "Service of the flow; `any` is every one.",
+    "Service of the flow; `any` matches every service.",
     text({ default: "any", filled: true }),
   ),
   label_matcher: about(
-    "Which labels the flow must have; everything in it must hold.",
+    "Conditions on the flow's labels, all of which must hold.",
     part(labelMatcher),
   ),
 });
@@ -111,7 +111,7 @@ export type Selector = ValueOf<typeof selector>;
 
 export const selectors = () => about("Which flows it applies to.", filledList(part(selector)));
 
-/** The groups whose agents a component speaks to: distinct, in the order in which its selectors name them. */
+/** The agent groups of a component without duplicates, in the order in which its selectors name them. */
 export function groupsOf(of: readonly Pick<Selector, "agent_group">[]): readonly string[] {
   return [...new Set(of.map(({ agent_group: group }) => group))];
 }

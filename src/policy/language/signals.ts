@@ -1,4 +1,4 @@
-// Components that make, combine and watch signals. Their windows and phases count in evaluation ticks.
+// Components that generate, combine and watch signals.
 
 import {
   about,
@@ -20,17 +20,17 @@ import { constantSignal, type InPort, inPort, input, ins, output, outs, reading 
 
 const FIVE_SECONDS = 5_000;
 const single = (words: string) => outs(message("Outs", { output: output(words) }));
-const unary = ins(message("Ins", { input: input("What it is applied to.") }));
+const unary = ins(message("Ins", { input: input("Input of the function.") }));
 const binary = ins(
   message("Ins", { lhs: input("Left-hand side."), rhs: input("Right-hand side.") }),
 );
 
-/** `max`, `min`, `and`, `or`, `first_valid`: one output out of any number of inputs. */
+/** A component with any number of inputs and one output. */
 function fold(name: string) {
-  const inputs = about("Signals that it takes together.", list(part(inPort)));
+  const inputs = about("Inputs, in order.", list(part(inPort)));
   return message(name, {
     in_ports: ins(message(`${name}.Ins`, { inputs })),
-    out_ports: single("The one result."),
+    out_ports: single("The result."),
   });
 }
 export const max = fold("Max");
@@ -49,17 +49,17 @@ export const arithmeticCombinator = message(
   "ArithmeticCombinator",
   {
     in_ports: binary,
-    out_ports: single("The result; invalid where a side is, and on division by 0."),
+    out_ports: single("The result; invalid if an input is invalid, and on division by 0."),
     operator: about(
       "The operation. `xor` and shifts work on 64-bit integers.",
       required(text({ oneOf: ARITHMETIC })),
     ),
   },
   {
-    check({ operator, in_ports }, say) {
+    check({ operator, in_ports }, refuse) {
       const by = constantOf(in_ports?.rhs);
       if (operator.endsWith("shift") && by !== undefined && by < 0) {
-        say(["in_ports", "rhs"], `a shift of at least 0 for ${operator}`, String(by));
+        refuse(["in_ports", "rhs"], `a shift of at least 0 for ${operator}`, String(by));
       }
     },
   },
@@ -67,29 +67,35 @@ export const arithmeticCombinator = message(
 
 export const decider = message("Decider", {
   in_ports: binary,
-  out_ports: single("1 while decided true, else 0."),
+  out_ports: single("1 while the decision is true, otherwise 0."),
   operator: about(
-    "The comparison. With an invalid side it is false, whatever the operator.",
+    "The comparison. It is false while an input is invalid, whatever the operator.",
     required(text({ oneOf: ["gt", "lt", "gte", "lte", "eq", "neq"] })),
   ),
-  true_for: about("How long it must hold before it counts as true.", durationOr(0)),
-  false_for: about("How long it must fail before it counts as false.", durationOr(0)),
+  true_for: about(
+    "Time for which the comparison must hold before the decision becomes true.",
+    durationOr(0),
+  ),
+  false_for: about(
+    "Time for which the comparison must fail before the decision becomes false.",
+    durationOr(0),
+  ),
 });
 
 export const switcher = message("Switcher", {
   in_ports: ins(
     message("Switcher.Ins", {
-      on_signal: input("Handed on while the switch is valid and not 0."),
-      off_signal: input("Handed on while the switch is 0 or invalid."),
-      switch: input("Chooses."),
+      on_signal: input("Selected while the switch is valid and not 0."),
+      off_signal: input("Selected while the switch is 0 or invalid."),
+      switch: input("The switch."),
     }),
   ),
-  out_ports: single("The chosen signal."),
+  out_ports: single("The selected signal."),
 });
 
 export const inverter = message("Inverter", {
   in_ports: unary,
-  out_ports: single("1 for 0, and 0 for any other valid reading."),
+  out_ports: single("1 for 0, and 0 for any other valid input."),
 });
 
 const UNARY =
@@ -97,7 +103,7 @@ const UNARY =
 
 export const unaryOperator = message("UnaryOperator", {
   in_ports: unary,
-  out_ports: single("The result; invalid where the function is not defined."),
+  out_ports: single("The result; invalid where the function is undefined."),
   operator: about("The function.", required(text({ oneOf: UNARY.split(" ") }))),
 });
 
@@ -105,7 +111,7 @@ export const variable = message("Variable", {
   out_ports: single("The value."),
   constant_output: about("The value.", required(part(constantSignal))),
   config_key: about(
-    "Name under which dynamic configuration overrides the value.",
+    "Key of the dynamic configuration value that overrides the value.",
     configKey("constant"),
   ),
 });
@@ -114,21 +120,21 @@ export const boolVariable = message("BoolVariable", {
   out_ports: single("1 for true, 0 for false."),
   constant_output: about("The value.", flag()),
   config_key: about(
-    "Name under which dynamic configuration overrides the value.",
+    "Key of the dynamic configuration value that overrides the value.",
     configKey("boolean"),
   ),
 });
 
 export const extrapolator = message("Extrapolator", {
   in_ports: unary,
-  out_ports: single("The input, or its last valid reading."),
+  out_ports: single("The input, or its last valid value."),
   parameters: about(
-    "How far.",
+    "Limit of the extrapolation.",
     required(
       part(
         message("Extrapolator.Parameters", {
           max_extrapolation_interval: about(
-            "How long the last valid reading stands in for an invalid one.",
+            "Maximum time for which the last valid value replaces an invalid one.",
             required(duration()),
           ),
         }),
@@ -139,13 +145,13 @@ export const extrapolator = message("Extrapolator", {
 
 export const alerterParameters = message("Alerter.Parameters", {
   alert_name: about("Name of the alert.", required(text())),
-  severity: about("How bad it is.", text({ default: "info", oneOf: ["info", "warn", "crit"] })),
+  severity: about("Severity.", text({ default: "info", oneOf: ["info", "warn", "crit"] })),
   resolve_timeout: about(
     "The alert resolves this long after it was last raised.",
     durationOr(FIVE_SECONDS),
   ),
-  alert_channels: about("Where it should go, for the alert manager's routes.", list(text())),
-  labels: about("Labels of the alert; they win over those that every alert has.", map(text())),
+  alert_channels: about("Channels, for the routes of Alertmanager.", list(text())),
+  labels: about("Labels of the alert; they override those that every alert has.", map(text())),
 });
 
 export const alerter = message("Alerter", {
@@ -158,46 +164,46 @@ export const alerter = message("Alerter", {
 export const integrator = message("Integrator", {
   in_ports: ins(
     message("Integrator.Ins", {
-      input: input("Added to the sum; an invalid reading adds nothing."),
-      reset: input("Sets the sum to 0 while valid and not 0."),
+      input: input("Added to the sum; an invalid input adds nothing."),
+      reset: input("Resets the sum to 0 while valid and not 0."),
       max: input("Upper bound of the sum."),
       min: input("Lower bound of the sum; applied after `max`."),
     }),
   ),
   out_ports: single("The sum."),
-  initial_value: about("The sum at the start.", number()),
+  initial_value: about("Initial value of the sum.", number()),
   evaluation_interval: about(
-    "How often it adds. Absent: every tick.",
+    "Time between two additions. Default: every tick.",
     duration({ positive: true }),
   ),
 });
 
 export const differentiator = message("Differentiator", {
   in_ports: unary,
-  out_ports: single("The change for each tick of the window."),
-  window: about("Over how long the change is taken.", durationOr(FIVE_SECONDS)),
+  out_ports: single("Mean change per tick over the window."),
+  window: about("Length of the window.", durationOr(FIVE_SECONDS)),
 });
 
 export const pulseGenerator = message("PulseGenerator", {
-  out_ports: single("1 and 0 in turn, 1 first."),
-  true_for: about("How long it writes 1; at least one tick.", durationOr(FIVE_SECONDS)),
-  false_for: about("How long it writes 0; at least one tick.", durationOr(FIVE_SECONDS)),
+  out_ports: single("Alternates between 1 and 0, starting with 1."),
+  true_for: about("Duration of the 1; at least one tick.", durationOr(FIVE_SECONDS)),
+  false_for: about("Duration of the 0; at least one tick.", durationOr(FIVE_SECONDS)),
 });
 
 export const holder = message("Holder", {
   in_ports: ins(
     message("Holder.Ins", {
-      input: input("What is captured."),
-      reset: input("Lets go while valid and not 0."),
+      input: input("The signal to capture."),
+      reset: input("Releases the held value while valid and not 0."),
     }),
   ),
-  out_ports: single("The captured reading while it is held."),
-  hold_for: about("How long a captured reading is held.", durationOr(FIVE_SECONDS)),
+  out_ports: single("The captured value while it is held."),
+  hold_for: about("Time for which a captured value is held.", durationOr(FIVE_SECONDS)),
 });
 
 const step = message("SignalGenerator.Parameters.Step", {
-  target_output: about("What the output is at the end of the step.", part(constantSignal)),
-  duration: about("How long the output takes to get there.", required(duration())),
+  target_output: about("Output at the end of the step.", part(constantSignal)),
+  duration: about("Time in which the output moves to the target.", required(duration())),
 });
 
 export const signalGenerator = message("SignalGenerator", {
@@ -205,14 +211,14 @@ export const signalGenerator = message("SignalGenerator", {
     message("SignalGenerator.Ins", {
       forward: input("Moves towards the end while valid and not 0."),
       backward: input("Moves towards the start while valid and not 0."),
-      reset: input("Goes to the start at once; wins over both."),
+      reset: input("Returns to the start at once; takes precedence over both."),
     }),
   ),
   out_ports: outs(
     message("SignalGenerator.Outs", {
-      output: output("The profile at the place where it stands."),
-      at_start: output("1 at the start, else 0."),
-      at_end: output("1 at the end, else 0."),
+      output: output("Value of the profile at the current position."),
+      at_start: output("1 at the start, otherwise 0."),
+      at_end: output("1 at the end, otherwise 0."),
     }),
   ),
   parameters: about(
@@ -220,7 +226,7 @@ export const signalGenerator = message("SignalGenerator", {
     required(
       part(
         message("SignalGenerator.Parameters", {
-          steps: about("Targets, one after the other.", filledList(part(step))),
+          steps: about("Steps of the profile, in order.", filledList(part(step))),
         }),
       ),
     ),
@@ -228,8 +234,8 @@ export const signalGenerator = message("SignalGenerator", {
 });
 
 const datapoint = message("PolynomialRangeFunction.Parameters.Datapoint", {
-  input: about("Where on the input.", number()),
-  output: about("The output there.", number()),
+  input: about("Value of the input.", number()),
+  output: about("Output at this value.", number()),
 });
 
 const clampToCustomValues = message("PolynomialRangeFunction.Parameters.ClampToCustomValues", {
@@ -237,7 +243,6 @@ const clampToCustomValues = message("PolynomialRangeFunction.Parameters.ClampToC
   post_end: about("Output after the end.", number()),
 });
 
-/** Start and end are needed to draw the curve at all. */
 export const polynomialRangeFunction = message("PolynomialRangeFunction", {
   in_ports: unary,
   out_ports: single("The curve at the input."),
@@ -246,19 +251,19 @@ export const polynomialRangeFunction = message("PolynomialRangeFunction", {
     required(
       part(
         message("PolynomialRangeFunction.Parameters", {
-          start: about("Where the curve begins.", required(part(datapoint))),
-          end: about("Where the curve ends.", required(part(datapoint))),
+          start: about("Start of the curve.", required(part(datapoint))),
+          end: about("End of the curve.", required(part(datapoint))),
           degree: about("1 is a straight line, 2 a parabola, 0 a step.", number()),
           clamp_to_datapoint: about(
-            "Outside the range the output stays at the nearer end.",
+            "Outside the range the output is that of the nearer end.",
             either("outside_range", flag()),
           ),
           clamp_to_custom_values: about(
-            "Outside the range the output has values of its own.",
+            "Outside the range the output has the given values.",
             either("outside_range", part(clampToCustomValues)),
           ),
           continue_curve: about(
-            "Outside the range the curve goes on, as it does when nothing is said.",
+            "Outside the range the curve continues. This is the default.",
             either("outside_range", flag()),
           ),
         }),

@@ -1,13 +1,13 @@
-// Aggregations: one result for each group of samples, or a choice among its samples.
+// Aggregations: one result per group of samples (sum, avg …), or a selection of its samples (topk, bottomk).
 
-import { type Aggregate, NAME_LABEL } from "../ast.ts";
 import type { Labels, Sample } from "../result.ts";
+import { type Aggregate, NAME_LABEL } from "../syntax/ast.ts";
 import { printNumber } from "../syntax/literals.ts";
-import { change, drop, keep, keyBut, keyBy, namesInOrder } from "./labels.ts";
+import { change, drop, keep, keyBut, keyBy, NO_LABELS, namesInOrder } from "./labels.ts";
 import { ascending, greatest, least, mean, quantile, sum, variance } from "./numbers.ts";
 import { failed, type Vector } from "./value.ts";
 
-/** Samples of one group, there is at least one. */
+/** Samples of one group, at least one. */
 interface Group {
   readonly labels: Labels;
   readonly members: Sample[];
@@ -36,7 +36,7 @@ const CHOOSE: ReadonlyMap<string, Choose> = new Map<string, Choose>([
 
 export const AGGREGATES: readonly string[] = [...REDUCE.keys(), ...CHOOSE.keys(), "count_values"];
 
-/** Fewest first are `better`; NaN is neither the top nor the bottom. */
+/** The first `many` samples in the order of `better`; NaN comes last. */
 function chosen(
   { members }: Group,
   many: number,
@@ -50,7 +50,7 @@ function chosen(
   return sorted.slice(0, Math.max(0, Math.trunc(many)));
 }
 
-/** All but count_values, whose parameter is no number. */
+/** Compiles every aggregation except count_values, whose parameter is a string. */
 export function compileAggregate(
   aggregate: Aggregate,
 ): (vector: Vector, parameter: number) => Vector {
@@ -71,7 +71,7 @@ export function compileAggregate(
   return (vector, parameter) => group(vector).flatMap((each) => choose(each, parameter));
 }
 
-/** Values become a label, which groups like any other: `without` may drop it again. */
+/** Compiles count_values: values become a label, which grouping treats like any other. */
 export function compileCountValues(
   aggregate: Aggregate,
   label: string,
@@ -87,10 +87,16 @@ export function compileCountValues(
     group(vector.map(labelled)).map(({ labels, members }) => ({ labels, value: members.length }));
 }
 
+/** The grouping of aggregations without `by` and `without`, shared by all of them. */
+function oneGroup(vector: Vector): readonly Group[] {
+  return vector.length === 0 ? [] : [{ labels: NO_LABELS, members: [...vector] }];
+}
+
 function grouping({
   without,
   grouping,
 }: Pick<Aggregate, "without" | "grouping">): (vector: Vector) => readonly Group[] {
+  if (!without && grouping.length === 0) return oneGroup;
   const names = namesInOrder(grouping);
   const dropped = new Set([...names, NAME_LABEL]);
   const key = without

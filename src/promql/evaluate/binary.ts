@@ -1,7 +1,7 @@
-// Operators between two numbers, a number and a vector, and two vectors.
+// Binary operators between two numbers, a number and a vector, and two vectors.
 
-import { type Binary, type Matching, NAME_LABEL } from "../ast.ts";
 import type { Labels, Sample } from "../result.ts";
+import { type Binary, type Matching, NAME_LABEL } from "../syntax/ast.ts";
 import { change, drop, keep, keyBut, keyBy, keyOf, namesInOrder, show } from "./labels.ts";
 import { distinct, failed, mapped, type Vector } from "./value.ts";
 
@@ -30,13 +30,13 @@ export const SETS: ReadonlySet<string> = new Set(["and", "or", "unless"]);
 
 export const OPERATORS: readonly string[] = [...ARITHMETIC.keys(), ...COMPARISONS.keys(), ...SETS];
 
-/** IEEE's pow, where one is one whatever the exponent; JavaScript's is NaN there. */
+/** pow of IEEE 754, where 1 to any power is 1; in JavaScript 1 ** NaN is NaN. */
 function power(base: number, exponent: number): number {
   if (base === 1 || (base === -1 && Math.abs(exponent) === Number.POSITIVE_INFINITY)) return 1;
   return base ** exponent;
 }
 
-/** What an operator makes of two numbers; undefined leaves the sample out. `from` is what a filter lets pass. */
+/** Result of an operator; undefined leaves the sample out. `from` is the result of a comparison that holds. */
 type Combine = (left: number, right: number, from: number) => number | undefined;
 
 function combine({ op, bool }: Binary): Combine {
@@ -46,7 +46,7 @@ function combine({ op, bool }: Binary): Combine {
   return (left, right, from) => (compare(left, right) ? from : undefined);
 }
 
-/** Comparisons without bool choose samples, names and all; the others make new ones. */
+/** Comparisons without bool filter samples, which keep their metric name; other results have none. */
 function keepsName({ op, bool }: Binary): boolean {
   return COMPARISONS.has(op) && !bool;
 }
@@ -72,6 +72,11 @@ const NAME: ReadonlySet<string> = new Set([NAME_LABEL]);
 
 export function withoutName(labels: Labels): Labels {
   return NAME_LABEL in labels ? drop(labels, NAME) : labels;
+}
+
+/** The signature of operators that ignore no labels, shared by all of them. */
+function keyWithoutName(labels: Labels): string {
+  return keyBut(labels, NAME);
 }
 
 type OfVectors = (left: Vector, right: Vector) => Vector;
@@ -104,11 +109,12 @@ function signature(matching: Matching | undefined): (labels: Labels) => string {
     const names = namesInOrder(matching.labels);
     return (labels) => keyBy(labels, names);
   }
-  const dropped = new Set([...(matching?.labels ?? []), NAME_LABEL]);
+  if (matching === undefined || matching.labels.length === 0) return keyWithoutName;
+  const dropped = new Set([...matching.labels, NAME_LABEL]);
   return (labels) => keyBut(labels, dropped);
 }
 
-/** Every sample of the side that may be many finds the one of the other side with its signature. */
+/** Combines every sample of the "many" side with the one sample of the other side with the same signature. */
 function matched(binary: Binary, key: (labels: Labels) => string): OfVectors {
   const run = combine(binary);
   const labels = resultLabels(binary);
@@ -128,7 +134,7 @@ function matched(binary: Binary, key: (labels: Labels) => string): OfVectors {
       if (value === undefined) continue;
       const made = labels(sample.labels, one.labels);
       const place = many === undefined ? at : keyOf(made);
-      if (taken.has(place)) throw failed(crowded(many, sample.labels));
+      if (taken.has(place)) throw failed(ambiguousMatch(many, sample.labels));
       taken.add(place);
       result.push({ labels: made, value });
     }
@@ -136,7 +142,7 @@ function matched(binary: Binary, key: (labels: Labels) => string): OfVectors {
   };
 }
 
-function crowded(many: "left" | "right" | undefined, labels: Labels): string {
+function ambiguousMatch(many: "left" | "right" | undefined, labels: Labels): string {
   const which = `several samples match as ${show(labels)} does`;
   return many === undefined
     ? `${which}: group_left or group_right must say which side may have many`
@@ -161,7 +167,7 @@ function unique(
   return found;
 }
 
-/** Of the sample on the side that may be many, and of the one that it found. */
+/** Labels of a result, from those of the sample on the "many" side and of its match. */
 function resultLabels(binary: Binary): (many: Labels, one: Labels) => Labels {
   const { matching } = binary;
   const named = keepsName(binary) ? (labels: Labels) => labels : withoutName;

@@ -1,5 +1,6 @@
-// Makes a query's tree ready to be run again and again: matchers, groups and functions are looked up once.
+// Compiles a syntax tree to closures, so that matchers, groupings and functions are resolved only once.
 
+import type { Labels, Sample } from "../result.ts";
 import {
   type Aggregate,
   type Binary,
@@ -7,32 +8,31 @@ import {
   type Expr,
   NAME_LABEL,
   type Selector,
-} from "../ast.ts";
-import type { Labels, Sample } from "../result.ts";
+} from "../syntax/ast.ts";
 import { compileAggregate, compileCountValues } from "./aggregate.ts";
 import { ofNumbers, ofVectorAndNumber, ofVectors, withoutName } from "./binary.ts";
-import { MAPS, ORDERS } from "./functions.ts";
-import { histogramQuantile } from "./histogram.ts";
+import { histogramQuantile } from "./functions/histogram.ts";
+import { labelReplace } from "./functions/label-replace.ts";
+import { RANGES } from "./functions/range.ts";
+import { MAPS, ORDERS } from "./functions/vector.ts";
 import { inOrder, NO_LABELS } from "./labels.ts";
-import { RANGES } from "./ranges.ts";
-import { labelReplace } from "./relabel.ts";
 import { compileSelector } from "./selector.ts";
 import type { Points } from "./series.ts";
 import {
   type Compiled,
   distinct,
+  type EvaluationMoment,
   failed,
-  type Moment,
   mapped,
-  type Numbered,
+  type NumberEvaluator,
   type Vector,
-  type Vectored,
+  type VectorEvaluator,
 } from "./value.ts";
 
-/** A series without a new sample for so long has no value: a server's default. */
+/** Lookback delta: a series without a sample for this long has no value. A server's default. */
 const LOOK_BACK_MS = 300_000;
 
-/** The query must have been judged good. */
+/** `expr` must have passed `validateQuery`, except for its constant arguments. */
 export function compile(expr: Expr): Compiled {
   switch (expr.kind) {
     case "number":
@@ -60,12 +60,15 @@ export function compile(expr: Expr): Compiled {
 function unary(sign: "+" | "-", of: Compiled): Compiled {
   if (sign === "+" || of.type === "string") return of;
   if (of.type === "scalar") return { type: "scalar", run: (moment) => -of.run(moment) };
-  const run: Vectored = (moment) => mapped(of.run(moment), withoutName, (value) => -value);
+  const run: VectorEvaluator = (moment) => mapped(of.run(moment), withoutName, (value) => -value);
   return { type: "vector", run };
 }
 
-/** The newest sample of each series, for so long as it lives. */
-function instant(selector: Selector, measure: (time: number, value: number) => number): Vectored {
+/** The newest sample of each series within the lookback delta. */
+function instant(
+  selector: Selector,
+  measure: (time: number, value: number) => number,
+): VectorEvaluator {
   const selected = compileSelector(selector);
   const offset = selector.offset?.ms ?? 0;
   return ({ at, samples }) => {
@@ -82,29 +85,29 @@ function instant(selector: Selector, measure: (time: number, value: number) => n
 
 type MakeCall = (args: readonly Expr[]) => Compiled;
 
-function vectorOf(make: (args: readonly Expr[]) => Vectored): MakeCall {
+function vectorOf(make: (args: readonly Expr[]) => VectorEvaluator): MakeCall {
   return (args) => ({ type: "vector", run: make(args) });
 }
 
-/** Functions that are more than one of a value, a vector or a range. */
+/** Functions that need more than the values of one vector or range. */
 export const CALLS: ReadonlyMap<string, MakeCall> = new Map<string, MakeCall>([
   ["time", () => ({ type: "scalar", run: ({ at }) => at / 1000 })],
   [
     "scalar",
     ([first]) => {
-      const of = vectored(first);
+      const of = vectorOperand(first);
       return { type: "scalar", run: (moment) => onlyValue(of(moment)) };
     },
   ],
   [
     "vector",
     vectorOf(([first]) => {
-      const of = numbered(first);
+      const of = numberOperand(first);
       return (moment) => [{ labels: NO_LABELS, value: of(moment) }];
     }),
   ],
   ["timestamp", vectorOf(([first]) => timestamps(first))],
-  ["absent", vectorOf(([first]) => absent(vectored(first), first))],
+  ["absent", vectorOf(([first]) => absent(vectorOperand(first), first))],
   [
     "absent_over_time",
     vectorOf(([first]) =>
@@ -117,7 +120,7 @@ export const CALLS: ReadonlyMap<string, MakeCall> = new Map<string, MakeCall>([
   [
     "histogram_quantile",
     vectorOf(([first, second]) => {
-      const [part, of] = [numbered(first), vectored(second)];
+      const [part, of] = [numberOperand(first), vectorOperand(second)];
       return (moment) => histogramQuantile(part(moment), of(moment));
     }),
   ],
@@ -125,32 +128,35 @@ export const CALLS: ReadonlyMap<string, MakeCall> = new Map<string, MakeCall>([
     "label_replace",
     vectorOf(([first, ...texts]) => {
       const [target = "", template = "", source = "", expression = ""] = texts.map(textOf);
-      const [of, relabel] = [vectored(first), labelReplace(target, template, source, expression)];
+      const [of, relabel] = [
+        vectorOperand(first),
+        labelReplace(target, template, source, expression),
+      ];
       return (moment) => relabel(of(moment));
     }),
   ],
 ]);
 
 function call(expr: Call): Compiled {
-  return CALLS.get(expr.name)?.(expr.args) ?? { type: "vector", run: tabled(expr) };
+  return CALLS.get(expr.name)?.(expr.args) ?? { type: "vector", run: tableFunction(expr) };
 }
 
-/** Functions of the tables of their kinds. */
-function tabled({ name, args }: Call): Vectored {
+/** Compiles functions of the tables `RANGES`, `ORDERS` and `MAPS`. */
+function tableFunction({ name, args }: Call): VectorEvaluator {
   const ofRange = RANGES.get(name);
   if (ofRange !== undefined) {
-    const parameter = args.length > 1 ? numbered(args[0]) : () => 0;
-    // The last value of a series is the series' own.
+    const parameter = args.length > 1 ? numberOperand(args[0]) : () => 0;
+    // last_over_time is the only range function that keeps the metric name.
     return overRange(args.at(-1), name === "last_over_time", (points, window, moment) =>
       ofRange(points, window, parameter(moment)),
     );
   }
-  const of = vectored(args[0]);
+  const of = vectorOperand(args[0]);
   const order = ORDERS.get(name);
   if (order !== undefined) return (moment) => order(of(moment));
   const map = MAPS.get(name);
   if (map === undefined) throw failed(`function ${name} is not known`);
-  const parameters = args.slice(1).map(numbered);
+  const parameters = args.slice(1).map(numberOperand);
   return (moment) => {
     const values = parameters.map((run) => run(moment));
     const [low = 0, high = 0] = values;
@@ -166,10 +172,10 @@ function overRange(
   run: (
     points: Points,
     window: { readonly from: number; readonly to: number },
-    moment: Moment,
+    moment: EvaluationMoment,
   ) => number | undefined,
-): Vectored {
-  const bare = unwrapped(expr);
+): VectorEvaluator {
+  const bare = withoutParentheses(expr);
   if (bare?.kind !== "range") throw failed("wanted a range such as [5m]");
   const selected = compileSelector(bare.of);
   const [range, offset] = [bare.range.ms ?? 0, bare.of.offset?.ms ?? 0];
@@ -183,7 +189,7 @@ function overRange(
       const value = points.values.length > 0 ? run(points, window, moment) : undefined;
       if (value !== undefined) result.push({ labels: labels(series.labels), value });
     }
-    // Series of one name differ by more than their name.
+    // Series with the same metric name stay distinct without it.
     return named || selected.name !== undefined ? result : distinct(result);
   };
 }
@@ -193,27 +199,27 @@ function onlyValue(vector: Vector): number {
   return only === undefined || more.length > 0 ? Number.NaN : only.value;
 }
 
-/** Of the samples themselves where they are selected, else of the evaluation; in seconds. */
-function timestamps(arg: Expr | undefined): Vectored {
-  const bare = unwrapped(arg);
+/** Timestamps in seconds: of the samples for a selector, of the evaluation for other expressions. */
+function timestamps(arg: Expr | undefined): VectorEvaluator {
+  const bare = withoutParentheses(arg);
   if (bare?.kind === "selector") {
     const run = instant(bare, (time) => time / 1000);
     return (moment) => mapped(run(moment), withoutName, (value) => value);
   }
-  const of = vectored(arg);
+  const of = vectorOperand(arg);
   return (moment) => mapped(of(moment), withoutName, () => moment.at / 1000);
 }
 
-/** One, with what is known of the labels that nothing has. */
-function absent(of: Vectored, arg: Expr | undefined): Vectored {
-  const bare = unwrapped(arg);
+/** 1 with the labels known from the selector, when the operand is empty. */
+function absent(of: VectorEvaluator, arg: Expr | undefined): VectorEvaluator {
+  const bare = withoutParentheses(arg);
   const selector = bare?.kind === "range" ? bare.of : bare;
-  const labels = selector?.kind === "selector" ? certain(selector) : NO_LABELS;
+  const labels = selector?.kind === "selector" ? labelsOf(selector) : NO_LABELS;
   return (moment) => (of(moment).length > 0 ? [] : [{ labels, value: 1 }]);
 }
 
-/** Labels that a selector gives one value, as a server sees it: what comes after that takes it away. */
-function certain({ matchers }: Selector): Labels {
+/** Labels with a single equality matcher. As on a server, a second matcher on a label removes it. */
+function labelsOf({ matchers }: Selector): Labels {
   const found: Record<string, string> = Object.create(null);
   const given = new Set<string>([NAME_LABEL]);
   for (const { name, op, value } of matchers) {
@@ -225,15 +231,15 @@ function certain({ matchers }: Selector): Labels {
   return inOrder(found);
 }
 
-function aggregate(expr: Aggregate): Vectored {
+function aggregate(expr: Aggregate): VectorEvaluator {
   const [parameter, operand] = expr.args.length > 1 ? expr.args : [undefined, expr.args[0]];
-  const of = vectored(operand);
+  const of = vectorOperand(operand);
   if (expr.op === "count_values") {
     const run = compileCountValues(expr, textOf(parameter));
     return (moment) => run(of(moment));
   }
   const run = compileAggregate(expr);
-  const value = parameter === undefined ? () => 0 : numbered(parameter);
+  const value = parameter === undefined ? () => 0 : numberOperand(parameter);
   return (moment) => run(of(moment), value(moment));
 }
 
@@ -258,24 +264,24 @@ function binary(expr: Binary): Compiled {
   throw failed(`${expr.op}: wanted numbers or instant vectors`);
 }
 
-function unwrapped(expr: Expr | undefined): Expr | undefined {
-  return expr?.kind === "paren" ? unwrapped(expr.of) : expr;
+function withoutParentheses(expr: Expr | undefined): Expr | undefined {
+  return expr?.kind === "paren" ? withoutParentheses(expr.of) : expr;
 }
 
-function vectored(expr: Expr | undefined): Vectored {
+function vectorOperand(expr: Expr | undefined): VectorEvaluator {
   const of = expr === undefined ? undefined : compile(expr);
   if (of?.type !== "vector") throw failed("wanted an instant vector");
   return of.run;
 }
 
-function numbered(expr: Expr | undefined): Numbered {
+function numberOperand(expr: Expr | undefined): NumberEvaluator {
   const of = expr === undefined ? undefined : compile(expr);
   if (of?.type !== "scalar") throw failed("wanted a number");
   return of.run;
 }
 
 function textOf(expr: Expr | undefined): string {
-  const bare = unwrapped(expr);
+  const bare = withoutParentheses(expr);
   if (bare?.kind !== "string") throw failed("wanted a string");
   return bare.value;
 }

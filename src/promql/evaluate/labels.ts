@@ -1,5 +1,5 @@
-// Labels as the evaluator handles them: without a prototype (a label may be called `constructor`), names in
-// order, no empty values. Equal labels therefore have equal keys.
+// Label sets of the evaluator: objects without a prototype (a label may be called `constructor`), with sorted names
+// and no empty values, so that equal label sets have equal keys.
 
 import type { Labels } from "../result.ts";
 
@@ -9,7 +9,7 @@ export function inOrder(labels: Labels): Labels {
   return filter(labels, Object.keys(labels).sort(), () => true);
 }
 
-/** Only those of `names`, which are in order. */
+/** Only the labels in `names`, which must be sorted. */
 export function keep(labels: Labels, names: readonly string[]): Labels {
   return filter(labels, names, () => true);
 }
@@ -27,7 +27,7 @@ function filter(labels: Labels, names: readonly string[], fits: (name: string) =
   return kept;
 }
 
-/** An empty value takes the label away. */
+/** Changes labels; an empty value removes one. */
 export function change(labels: Labels, changes: Labels): Labels {
   return inOrder(Object.assign(Object.create(null), labels, changes));
 }
@@ -38,26 +38,26 @@ export function keyOf(labels: Labels): string {
   return key;
 }
 
-/** Key of only those of `names`. */
+/** Key of the labels in `names` only. */
 export function keyBy(labels: Labels, names: readonly string[]): string {
   let key = "";
   for (const name of names) key += `${labels[name] ?? ""}\u0001`;
   return key;
 }
 
-/** Key of all but those of `names`. */
+/** Key of all labels except those in `names`. */
 export function keyBut(labels: Labels, names: ReadonlySet<string>): string {
   let key = "";
   for (const name in labels) if (!names.has(name)) key += `${name}\u0000${labels[name]}\u0001`;
   return key;
 }
 
-/** In an order that is ready for `keep` and `keyBy`. */
+/** Sorted and without duplicates, as `keep` and `keyBy` require. */
 export function namesInOrder(names: readonly string[]): readonly string[] {
   return [...new Set(names)].sort();
 }
 
-/** As queries write them. */
+/** Formats labels as in a query. */
 export function show(labels: Labels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return `{${pairs.join(", ")}}`;

@@ -1,7 +1,6 @@
-// Arithmetic of vectors of numbers that aggregations and ranges share. NaN is smaller than all numbers, as on
-// a server.
+// Arithmetic shared by aggregations and range functions. NaN sorts before all numbers, as on a server.
 
-/** Adds up without losing the small ones (Neumaier). */
+/** Compensated summation (Neumaier). */
 export function sum(values: Iterable<number>): number {
   let total = 0;
   let lost = 0;
@@ -18,7 +17,7 @@ export function sum(values: Iterable<number>): number {
 export function mean(values: ArrayLike<number> & Iterable<number>): number {
   const total = sum(values);
   if (Number.isFinite(total) || Number.isNaN(total)) return total / values.length;
-  // Either a value is infinite, or only the sum is too large.
+  // Either a value is infinite, or the sum overflows.
   return sum(Array.from(values, (value) => value / values.length));
 }
 
@@ -44,7 +43,7 @@ export function ascending(one: number, two: number): number {
   return Number.isNaN(two) ? 1 : one - two || 0;
 }
 
-/** Between neighbours in proportion. */
+/** Quantile with linear interpolation; `part` from 0 to 1. */
 export function quantile(part: number, values: Iterable<number>): number {
   const sorted = [...values].sort(ascending);
   if (sorted.length === 0 || Number.isNaN(part)) return Number.NaN;

@@ -1,30 +1,30 @@
-// The samples of one series in order of time, in two arrays that grow while their owner grants it and let go
-// of the oldest.
+// The samples of one series in order of time, in typed arrays that grow while the owner grants it, and otherwise
+// drop the oldest samples.
 
 import type { Labels } from "../result.ts";
 
-/** Samples next to each other; borrowed until the next one is added. */
+/** A range of samples; views that are valid until the next sample is added. */
 export interface Points {
   readonly times: Float64Array;
   readonly values: Float64Array;
 }
 
-/** Asked before an array grows by so many samples; its owner keeps the books. */
+/** Asks the owner of the memory budget for room for more samples. */
 type Grant = (samples: number) => boolean;
 
 const FIRST_CAPACITY = 8;
 
 export class Series {
   readonly labels: Labels;
-  /** How far back queries look, ms. */
+  /** Length of the history that queries need, ms. */
   keepMs: number;
-  /** The scrape that had it last. */
+  /** Number of the last scrape that contained it. */
   scrape = 0;
-  /** Whoever brings its labels again gets another one. */
+  /** True once it was removed from the store: its labels then get a new series. */
   forgotten = false;
   #times = new Float64Array(0);
   #values = new Float64Array(0);
-  /** 1 where the series ended: it has no value from there on. */
+  /** 1 marks a sample as the end of the series, after which it has no value. */
   #ends = new Uint8Array(0);
   #start = 0;
   #end = 0;
@@ -38,7 +38,7 @@ export class Series {
     return this.#times.length;
   }
 
-  /** Unix ms of the newest; before all time when there is none. */
+  /** Unix ms of the newest sample; -Infinity when there is none. */
   get last(): number {
     return this.#end > this.#start ? (this.#times[this.#end - 1] ?? 0) : Number.NEGATIVE_INFINITY;
   }
@@ -47,7 +47,7 @@ export class Series {
     return this.#end > this.#start && this.#ends[this.#end - 1] === 1;
   }
 
-  /** Undefined ends the series. Gives the number of samples that were lost to it. */
+  /** Adds a sample; undefined ends the series. Returns the number of samples that were lost for it. */
   add(at: number, value: number | undefined, grant: Grant): number {
     const lost = this.#end < this.capacity ? 0 : this.#makeRoom(grant);
     if (this.capacity === 0) return lost + 1;
@@ -58,14 +58,14 @@ export class Series {
     return lost;
   }
 
-  /** Forgets what is older, but for the newest of that: it is the value until the next one. */
+  /** Drops samples older than `before`, except for the newest of these, which is the value at `before`. */
   forget(before: number): void {
     while (this.#end - this.#start > 1 && (this.#times[this.#start + 1] ?? 0) <= before) {
       this.#start += 1;
     }
   }
 
-  /** Gives back room that a shorter look back no longer needs. */
+  /** Releases memory that a shorter retention no longer needs. */
   shrink(): void {
     const size = this.#end - this.#start;
     if (this.capacity > FIRST_CAPACITY && size < this.capacity / 4) this.#move(size * 2);
@@ -113,7 +113,7 @@ export class Series {
     return time > oldest ? { time, value: this.#values[place] ?? Number.NaN } : undefined;
   }
 
-  /** After `from`, up to and with `to`. */
+  /** Samples after `from` up to and including `to`. */
   between(from: number, to: number): Points {
     const [first, after] = [this.#after(from), this.#after(to)];
     const times = this.#times.subarray(first, after);
@@ -126,7 +126,7 @@ export class Series {
     };
   }
 
-  /** Place of the first sample after `at`. */
+  /** Index of the first sample after `at`. */
   #after(at: number): number {
     let [low, high] = [this.#start, this.#end];
     while (low < high) {

@@ -1,4 +1,4 @@
-// What an expression gives at one moment, and what its parts are asked with.
+// Values and compiled forms of expressions.
 
 import { Fault } from "#base/fault.ts";
 import type { Labels, Sample } from "../result.ts";
@@ -7,26 +7,26 @@ import { keyOf, show } from "./labels.ts";
 
 export type Vector = readonly Sample[];
 
-export interface Moment {
+export interface EvaluationMoment {
   /** Unix ms. */
   readonly at: number;
   readonly samples: SampleStore;
 }
 
-/** Expressions are compiled to one of these, by their type. */
-export type Numbered = (moment: Moment) => number;
-export type Vectored = (moment: Moment) => Vector;
+/** Compiled expressions, by type. */
+export type NumberEvaluator = (moment: EvaluationMoment) => number;
+export type VectorEvaluator = (moment: EvaluationMoment) => Vector;
 
 export type Compiled =
-  | { readonly type: "scalar"; readonly run: Numbered }
-  | { readonly type: "vector"; readonly run: Vectored }
+  | { readonly type: "scalar"; readonly run: NumberEvaluator }
+  | { readonly type: "vector"; readonly run: VectorEvaluator }
   | { readonly type: "string"; readonly value: string };
 
 export function failed(why: string): Fault {
   return new Fault("FAILED_PRECONDITION", why);
 }
 
-/** The vector itself, if no two samples have the same labels: names that are dropped can make them so. */
+/** Returns the vector, or throws when two samples have equal labels, as can happen when a label is dropped. */
 export function distinct(vector: Vector): Vector {
   if (vector.length < 2) return vector;
   const seen = new Set<string>();
@@ -39,7 +39,7 @@ export function distinct(vector: Vector): Vector {
   return vector;
 }
 
-/** `undefined` leaves a sample out. */
+/** Maps labels and values; a value of undefined leaves a sample out. */
 export function mapped(
   vector: Vector,
   labels: (labels: Labels) => Labels,

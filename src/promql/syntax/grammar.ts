@@ -1,32 +1,32 @@
-// Reads the words of a query with Prometheus's own grammar, and says why where they cannot be read: because
-// they are wrong, or because there are more of them than are read.
+// Parses a query with Prometheus's own grammar, and tells syntax errors from queries that exceed the limits of the
+// parser.
 
 import type { SyntaxNode } from "@lezer/common";
 import { parser } from "@prometheus-io/lezer-promql";
 import type { Fault } from "#base/fault.ts";
-import { complain, syntaxFault } from "./complaint.ts";
+import { faultAt, syntaxFault } from "./syntax-error.ts";
 
-/** Expressions nest, and so do the calls that read, print and evaluate them. */
+/** Maximum nesting: functions that parse, print and evaluate expressions recurse. */
 const MAX_DEPTH = 500;
-/** UTF-16 units: far above any query that people or programs write. */
+/** Maximum length in UTF-16 units; far above any real query. */
 const MAX_LENGTH = 65_536;
-/** Names that the grammar looks for in a table of keywords which every object's members seem to be in. */
+/** Names that the grammar finds in its keyword table by mistake, because they are members of every object. */
 const MEMBERS = /\b(?:constructor|__proto__)\b/gi;
 
-/** `functions` are those that calls may name. */
-export function readWords(text: string, functions: readonly string[]): SyntaxNode {
+/** `functions` are all known function names, for hints. */
+export function parseSyntax(text: string, functions: readonly string[]): SyntaxNode {
   if (text.length > MAX_LENGTH) {
-    throw complain(text, 0, `wanted at most ${MAX_LENGTH} characters, got ${text.length}`);
+    throw faultAt(text, 0, `wanted at most ${MAX_LENGTH} characters, got ${text.length}`);
   }
   const top = topOf(text);
   const { error, deepest } = survey(top);
   if (deepest !== undefined) throw tooDeep(text, deepest);
-  if (error === undefined) return only(top);
-  throw givenUp(text, top, error) ?? syntaxFault(text, error, functions);
+  if (error === undefined) return onlyChild(top);
+  throw chainTooLong(text, top, error) ?? syntaxFault(text, error, functions);
 }
 
-/** Nodes without comments. */
-export function parts(node: SyntaxNode): readonly SyntaxNode[] {
+/** Child nodes without comments. */
+export function childrenOf(node: SyntaxNode): readonly SyntaxNode[] {
   const all: SyntaxNode[] = [];
   for (let child = node.firstChild; child !== null; child = child.nextSibling) {
     if (child.name !== "LineComment") all.push(child);
@@ -34,22 +34,22 @@ export function parts(node: SyntaxNode): readonly SyntaxNode[] {
   return all;
 }
 
-export function only(node: SyntaxNode): SyntaxNode {
-  const [child] = parts(node);
+export function onlyChild(node: SyntaxNode): SyntaxNode {
+  const [child] = childrenOf(node);
   if (child === undefined) throw new Error(`the grammar gave an empty ${node.name}`);
   return child;
 }
 
 function topOf(text: string): SyntaxNode {
-  // Places stay the same: the tree is read with the text as it was given.
+  // Replaced by names of the same length, so positions stay valid; the tree is read with the original text.
   return parser.parse(text.replace(MEMBERS, (name) => "_".repeat(name.length))).topNode;
 }
 
 function tooDeep(text: string, from: number): Fault {
-  return complain(text, from, `wanted at most ${MAX_DEPTH} levels, got more`);
+  return faultAt(text, from, `wanted at most ${MAX_DEPTH} levels, got more`);
 }
 
-/** The first place that cannot be read, and the first that nests too deep. */
+/** Position of the first syntax error, and of the first node that is nested too deep. */
 function survey(top: SyntaxNode): {
   readonly error: number | undefined;
   readonly deepest: number | undefined;
@@ -71,10 +71,10 @@ function survey(top: SyntaxNode): {
 }
 
 /**
- * The grammar gives up on long chains of operators as if the next word were wrong. It is not when the chain can
- * be any name instead.
+ * The parser gives up on long chains of operators and reports the next token as wrong. This is the case if the
+ * error disappears when a short name takes the place of the chain.
  */
-function givenUp(text: string, top: SyntaxNode, error: number): Fault | undefined {
+function chainTooLong(text: string, top: SyntaxNode, error: number): Fault | undefined {
   let chain: { readonly from: number; readonly to: number } | undefined;
   let operators = 0;
   top.cursor().iterate(({ name, from, to }) => {
@@ -91,5 +91,5 @@ function givenUp(text: string, top: SyntaxNode, error: number): Fault | undefine
   const next = survey(topOf(shorter)).error;
   if (next !== undefined && next <= error) return undefined;
   const wanted = `wanted at most ${operators} operators in a row here, got more`;
-  return complain(text, error, `${wanted}; parentheses around some of them help`);
+  return faultAt(text, error, `${wanted}; parentheses around some of them help`);
 }

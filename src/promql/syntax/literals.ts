@@ -1,4 +1,4 @@
-// Literals of the language, to and from text: strings with Go's escapes, numbers, spans of time.
+// Parses and prints literals: strings with Go's escapes, numbers and durations.
 
 const ESCAPES: Readonly<Record<string, string>> = {
   a: "\x07",
@@ -14,7 +14,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 const ESCAPE = /\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.|$))/gsu;
 
-/** Text of a string in quotes, or why there is none. */
+/** The value of a string literal, or why it is invalid. */
 export function unquote(literal: string): string | { readonly why: string } {
   const quote = literal[0] ?? "";
   if (literal.length < 2 || !literal.endsWith(quote)) return { why: "the string has no end" };
@@ -23,26 +23,26 @@ export function unquote(literal: string): string | { readonly why: string } {
   let why: string | undefined;
   const text = body.replace(ESCAPE, (all, hex, octal, short, long, letter?: string) => {
     const plain = letter === undefined ? undefined : ESCAPES[letter];
-    // A quote need not and must not be escaped inside of the other kind of quotes.
+    // Inside the other kind of quotes a quote must not be escaped.
     if (plain !== undefined) return /["']/.test(plain) && plain !== quote ? fail() : plain;
     if (letter !== undefined) return fail();
     const byte = hex ?? octal;
     const code = byte === undefined ? parseInt(short ?? long, 16) : parseInt(byte, hex ? 16 : 8);
-    // Bytes above are halves of characters.
+    // Bytes above 0x7f are parts of characters.
     if (byte !== undefined && code > 0x7f) return fail();
     return code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)
       ? fail()
       : String.fromCodePoint(code);
 
     function fail(): string {
-      why ??= `the string has ${all}, which is no escape of a character`;
+      why ??= `the string has ${all}, which is not a valid escape`;
       return all;
     }
   });
   return why === undefined ? text : { why };
 }
 
-/** In double quotes. */
+/** A string literal in double quotes. */
 export function quote(text: string): string {
   // JSON escapes a subset of what may be escaped, and in the same way.
   return JSON.stringify(text).replaceAll("\x7f", "\\u007f");
@@ -60,7 +60,7 @@ const UNITS = [
 const PARTS = /(\d+)(ms|[ywdhms])/gy;
 
 /** `1h30m` in ms; undefined when the text is anything else. */
-export function parseSpan(text: string): number | undefined {
+export function parseDurationLiteral(text: string): number | undefined {
   let ms = 0;
   let end = 0;
   for (const [part, count, unit] of text.matchAll(PARTS)) {
@@ -70,8 +70,8 @@ export function parseSpan(text: string): number | undefined {
   return end > 0 && end === text.length ? ms : undefined;
 }
 
-/** As Prometheus writes it: years and weeks only where nothing is left over. */
-export function printSpan(ms: number): string {
+/** As Prometheus prints durations: years and weeks only when nothing is left over. */
+export function printDurationLiteral(ms: number): string {
   if (ms === 0) return "0s";
   let rest = Math.abs(ms);
   let text = "";
@@ -84,18 +84,18 @@ export function printSpan(ms: number): string {
   return ms < 0 ? `-${text}` : text;
 }
 
-/** Without a sign. A span is its seconds. */
+/** Parses a number without a sign. A duration counts as its seconds. */
 export function parseNumber(text: string): number {
   const plain = text.replaceAll("_", "");
   if (/^inf$/i.test(plain)) return Number.POSITIVE_INFINITY;
   if (/^nan$/i.test(plain)) return Number.NaN;
   // Go's rule: digits after a leading zero are octal.
   if (/^0[0-7]+$/.test(plain)) return parseInt(plain, 8);
-  const span = parseSpan(plain);
+  const span = parseDurationLiteral(plain);
   return span === undefined ? Number(plain) : span / 1000;
 }
 
-/** Without exponents. */
+/** Prints a number without an exponent. */
 export function printNumber(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "+Inf" : "-Inf";

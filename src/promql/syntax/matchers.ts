@@ -1,11 +1,11 @@
-// Tests of label values, as RE2 expressions that must match whole.
+// Compiles label matchers to predicates. RE2 expressions must match the whole value.
 
 import { RE2JS } from "re2js";
-import type { Matcher } from "../ast.ts";
+import type { Matcher } from "./ast.ts";
 
 type Test = (value: string) => boolean;
 
-/** Throws what the engine says when an expression is not RE2. An absent label is "". */
+/** Throws when an expression is not valid RE2. An absent label has the value "". */
 export function compileMatcher({ op, value }: Matcher): Test {
   switch (op) {
     case "=":
@@ -13,15 +13,15 @@ export function compileMatcher({ op, value }: Matcher): Test {
     case "!=":
       return (other) => other !== value;
     case "=~":
-      return whole(value);
+      return wholeMatch(value);
     case "!~": {
-      const test = whole(value);
+      const test = wholeMatch(value);
       return (other) => !test(other);
     }
   }
 }
 
-function whole(regex: string): Test {
+function wholeMatch(regex: string): Test {
   if (/^[\w|]*$/.test(regex)) {
     const words = new Set(regex.split("|"));
     return (value) => words.has(value);

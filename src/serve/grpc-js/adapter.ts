@@ -1,4 +1,4 @@
-// Turns our methods into handlers of the gRPC library: bytes in, bytes out, faults to statuses, counted.
+// Turns methods into handlers of the gRPC library: passes raw messages, converts faults to statuses, and counts.
 
 import type {
   handleBidiStreamingCall,
@@ -9,18 +9,12 @@ import type {
   sendUnaryData,
   UntypedHandleCall,
 } from "@grpc/grpc-js";
-import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, Fault } from "#base/fault.ts";
-import { failureOf, givenUp, type MethodRow } from "../grpc/methods.ts";
-import type { StreamHandler, UnaryHandler } from "../handler.ts";
-import type { MeteredMethod, PortLog, ServerMeter } from "../settings.ts";
-import { GrpcCall, type Surface } from "./call.ts";
-
-export interface Surroundings {
-  readonly clock: Clock;
-  readonly log: PortLog;
-  readonly meter: ServerMeter | undefined;
-}
+import type { StreamHandler, UnaryHandler } from "#base/handler.ts";
+import type { MeteredMethod } from "#base/server-meter.ts";
+import { abandonedCode, failureOf, type MethodRow } from "../grpc/methods.ts";
+import type { TransportContext } from "../transport/context.ts";
+import { GrpcCall, type LibraryCall } from "./call.ts";
 
 interface Status {
   readonly code: number;
@@ -28,37 +22,37 @@ interface Status {
   readonly metadata?: Metadata;
 }
 
-export function adapt(row: MethodRow, around: Surroundings): UntypedHandleCall {
+export function libraryHandler(row: MethodRow, context: TransportContext): UntypedHandleCall {
   const { metered, stream } = row;
-  if (row.unary !== undefined) return unary(row.unary, metered, around);
+  if (row.unary !== undefined) return unary(row.unary, metered, context);
   if (stream === undefined) throw new Fault("INTERNAL", `${metered.path} has no handler`);
-  if (!row.client) return serverStream(stream, metered, around);
+  if (!row.client) return serverStream(stream, metered, context);
   return row.server
-    ? bidirectional(stream, metered, around)
-    : clientStream(stream, metered, around);
+    ? bidirectional(stream, metered, context)
+    : clientStream(stream, metered, context);
 }
 
-/** A call's bookkeeping from its first message to its status. */
-class Progress {
+/** Tracks a call from its first message to its status. */
+class CallProgress {
   readonly call: GrpcCall;
   readonly #method: MeteredMethod;
-  readonly #around: Surroundings;
+  readonly #context: TransportContext;
   readonly #started: number;
 
-  constructor(method: MeteredMethod, surface: Surface, around: Surroundings) {
-    this.call = new GrpcCall(method.path, surface, around.clock);
+  constructor(method: MeteredMethod, libraryCall: LibraryCall, context: TransportContext) {
+    this.call = new GrpcCall(method.path, libraryCall, context.clock);
     this.#method = method;
-    this.#around = around;
-    this.#started = around.clock.now();
-    around.meter?.grpcStarted(method);
+    this.#context = context;
+    this.#started = context.clock.now();
+    context.meter?.grpcStarted(method);
   }
 
   received(): void {
-    this.#around.meter?.grpcReceived(this.#method);
+    this.#context.meter?.grpcReceived(this.#method);
   }
 
   sent(): void {
-    this.#around.meter?.grpcSent(this.#method);
+    this.#context.meter?.grpcSent(this.#method);
   }
 
   succeeded(): void {
@@ -66,12 +60,12 @@ class Progress {
   }
 
   failed(thrown: unknown): Status {
-    // What the library throws into a handler whose caller has left is no failure of the handler.
+    // Exceptions that the library throws into the handler of a cancelled call are no failure of the handler.
     const fault = this.call.cancelled
       ? new Fault("CANCELLED", "the caller went away", { cause: thrown })
-      : failureOf(thrown, this.#method, this.#around.log);
+      : failureOf(thrown, this.#method, this.#context.log);
     this.#count(fault.code);
-    const metadata = this.call.lastFields();
+    const metadata = this.call.finalFields();
     return {
       code: CODES[fault.code].number,
       // A lone surrogate would make the library throw while it encodes the status.
@@ -80,13 +74,13 @@ class Progress {
     };
   }
 
-  /** What the caller saw: a call that was given up meanwhile is counted as that. */
+  /** Counts what the caller saw: a call that was abandoned meanwhile counts as that. */
   #count(code: Code): void {
     this.call.end();
-    const { meter, clock } = this.#around;
+    const { meter, clock } = this.#context;
     if (meter === undefined) return;
     const now = clock.now();
-    const seen = this.call.cancelled ? givenUp(this.call.deadline, now) : code;
+    const seen = this.call.cancelled ? abandonedCode(this.call.deadline, now) : code;
     meter.grpcHandled(this.#method, seen, now - this.#started);
   }
 }
@@ -94,14 +88,14 @@ class Progress {
 function unary(
   handle: UnaryHandler,
   method: MeteredMethod,
-  around: Surroundings,
+  context: TransportContext,
 ): handleUnaryCall<Uint8Array, Uint8Array> {
-  return (surface, callback) => {
-    const progress = new Progress(method, surface, around);
+  return (libraryCall, callback) => {
+    const progress = new CallProgress(method, libraryCall, context);
     progress.received();
     let reply: Uint8Array | Promise<Uint8Array>;
     try {
-      reply = handle(surface.request, progress.call);
+      reply = handle(libraryCall.request, progress.call);
     } catch (thrown) {
       callback(progress.failed(thrown));
       return;
@@ -116,7 +110,11 @@ function unary(
   };
 }
 
-function finish(progress: Progress, reply: Uint8Array, callback: sendUnaryData<Uint8Array>): void {
+function finish(
+  progress: CallProgress,
+  reply: Uint8Array,
+  callback: sendUnaryData<Uint8Array>,
+): void {
   progress.succeeded();
   progress.call.sendReplies();
   progress.sent();
@@ -130,8 +128,8 @@ interface Writable {
   off(event: string, listener: () => void): unknown;
 }
 
-/** Writes and waits for room; a caller that went away ends the wait. */
-async function write(to: Writable, progress: Progress, message: Uint8Array): Promise<void> {
+/** Writes and waits for room; the wait also ends if the call is cancelled. */
+async function write(to: Writable, progress: CallProgress, message: Uint8Array): Promise<void> {
   if (to.cancelled) throw new Fault("CANCELLED", "the caller went away");
   progress.call.sendReplies();
   progress.sent();
@@ -147,36 +145,36 @@ async function write(to: Writable, progress: Progress, message: Uint8Array): Pro
   });
 }
 
-async function* counted(messages: AsyncIterable<Uint8Array>, progress: Progress) {
+async function* counted(messages: AsyncIterable<Uint8Array>, progress: CallProgress) {
   for await (const message of messages) {
     progress.received();
     yield message;
   }
 }
 
-async function* just(message: Uint8Array) {
+async function* single(message: Uint8Array) {
   yield message;
 }
 
 function serverStream(
   handle: StreamHandler,
   method: MeteredMethod,
-  around: Surroundings,
+  context: TransportContext,
 ): handleServerStreamingCall<Uint8Array, Uint8Array> {
-  return (surface) => {
-    const progress = new Progress(method, surface, around);
+  return (libraryCall) => {
+    const progress = new CallProgress(method, libraryCall, context);
     const stream = {
-      messages: counted(just(surface.request), progress),
-      send: (message: Uint8Array) => write(surface, progress, message),
+      messages: counted(single(libraryCall.request), progress),
+      send: (message: Uint8Array) => write(libraryCall, progress, message),
     };
     handle(stream, progress.call).then(
       () => {
         progress.succeeded();
-        if (!surface.cancelled) surface.end(progress.call.trailers);
+        if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
       },
       (thrown) => {
         const status = progress.failed(thrown);
-        if (!surface.cancelled) surface.emit("error", status);
+        if (!libraryCall.cancelled) libraryCall.emit("error", status);
       },
     );
   };
@@ -185,16 +183,16 @@ function serverStream(
 function clientStream(
   handle: StreamHandler,
   method: MeteredMethod,
-  around: Surroundings,
+  context: TransportContext,
 ): handleClientStreamingCall<Uint8Array, Uint8Array> {
-  return (surface, callback) => {
-    const progress = new Progress(method, surface, around);
+  return (libraryCall, callback) => {
+    const progress = new CallProgress(method, libraryCall, context);
     let reply: Uint8Array | undefined;
     const stream = {
-      messages: counted(surface.iterator({ destroyOnReturn: false }), progress),
+      messages: counted(libraryCall.iterator({ destroyOnReturn: false }), progress),
       async send(message: Uint8Array) {
         if (reply !== undefined)
-          throw new Fault("INTERNAL", "one reply is all a client stream gets");
+          throw new Fault("INTERNAL", "a client-streaming method sends exactly one reply");
         reply = message;
       },
     };
@@ -217,22 +215,22 @@ function clientStream(
 function bidirectional(
   handle: StreamHandler,
   method: MeteredMethod,
-  around: Surroundings,
+  context: TransportContext,
 ): handleBidiStreamingCall<Uint8Array, Uint8Array> {
-  return (surface) => {
-    const progress = new Progress(method, surface, around);
+  return (libraryCall) => {
+    const progress = new CallProgress(method, libraryCall, context);
     const stream = {
-      messages: counted(surface.iterator({ destroyOnReturn: false }), progress),
-      send: (message: Uint8Array) => write(surface, progress, message),
+      messages: counted(libraryCall.iterator({ destroyOnReturn: false }), progress),
+      send: (message: Uint8Array) => write(libraryCall, progress, message),
     };
     handle(stream, progress.call).then(
       () => {
         progress.succeeded();
-        if (!surface.cancelled) surface.end(progress.call.trailers);
+        if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
       },
       (thrown) => {
         const status = progress.failed(thrown);
-        if (!surface.cancelled) surface.emit("error", status);
+        if (!libraryCall.cancelled) libraryCall.emit("error", status);
       },
     );
   };

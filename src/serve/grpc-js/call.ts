@@ -1,13 +1,13 @@
-// One gRPC call as handlers see it, over the call object of the library. Nothing is made before it is asked for.
+// One gRPC call as handlers see it, on top of the library's call object. Everything in it is created lazily.
 
 import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
+import type { Call } from "#base/handler.ts";
 import { isBinary, sendable } from "../grpc/metadata.ts";
-import type { Call } from "../handler.ts";
-import { plainAddress } from "../listen/address.ts";
+import { plainAddress } from "../transport/peer-address.ts";
 
-/** The part that all four kinds of the library's calls share. */
-export interface Surface
+/** The common part of the library's four kinds of calls. */
+export interface LibraryCall
   extends Pick<
     ServerUnaryCall<unknown, unknown>,
     "cancelled" | "metadata" | "getPeer" | "getDeadline" | "sendMetadata"
@@ -17,7 +17,7 @@ export interface Surface
 
 export class GrpcCall implements Call {
   readonly method: string;
-  readonly #surface: Surface;
+  readonly #libraryCall: LibraryCall;
   readonly #clock: Clock;
   #replies: Metadata | undefined;
   #trailers: Metadata | undefined;
@@ -25,31 +25,31 @@ export class GrpcCall implements Call {
   #ended = false;
   #controller: AbortController | undefined;
 
-  constructor(method: string, surface: Surface, clock: Clock) {
+  constructor(method: string, libraryCall: LibraryCall, clock: Clock) {
     this.method = method;
-    this.#surface = surface;
+    this.#libraryCall = libraryCall;
     this.#clock = clock;
   }
 
-  /** The library keeps it as wall time; what is left is the same on any clock. */
+  /** The library keeps the deadline as wall time; the remaining time is the same on any clock. */
   get deadline(): number {
-    const deadline = Number(this.#surface.getDeadline());
+    const deadline = Number(this.#libraryCall.getDeadline());
     return deadline === Number.POSITIVE_INFINITY
       ? deadline
       : this.#clock.now() + (deadline - Date.now());
   }
 
   get peer(): string {
-    const peer = this.#surface.getPeer();
+    const peer = this.#libraryCall.getPeer();
     const port = peer.lastIndexOf(":");
-    // "unknown" stands for a Unix socket.
+    // The library reports "unknown" for a Unix socket.
     return port === -1 ? "" : plainAddress(peer.slice(0, port));
   }
 
   header(name: string): string | undefined {
-    const [value] = this.#surface.metadata.get(name);
+    const [value] = this.#libraryCall.metadata.get(name);
     if (typeof value !== "string") return value?.toString("base64");
-    // Node hands repeated headers over as one, joined like this; the first is what was asked for.
+    // Node joins repeated headers like this; the first value is wanted.
     const joint = value.indexOf(", ");
     return joint < 0 ? value : value.slice(0, joint);
   }
@@ -58,9 +58,9 @@ export class GrpcCall implements Call {
     if (this.#controller === undefined) {
       const controller = new AbortController();
       this.#controller = controller;
-      if (this.#surface.cancelled) controller.abort();
-      // The library says "cancelled" after an ordinary end, too.
-      else this.#surface.once("cancelled", () => this.#ended || controller.abort());
+      if (this.#libraryCall.cancelled) controller.abort();
+      // The library also emits "cancelled" after an ordinary end.
+      else this.#libraryCall.once("cancelled", () => this.#ended || controller.abort());
     }
     return this.#controller.signal;
   }
@@ -80,24 +80,24 @@ export class GrpcCall implements Call {
   }
 
   get cancelled(): boolean {
-    return this.#surface.cancelled;
+    return this.#libraryCall.cancelled;
   }
 
-  /** Sends the reply headers if there are any; later ones are lost. */
+  /** Sends the reply headers if there are any; headers set later are lost. */
   sendReplies(): void {
     if (this.#replies === undefined || this.#sent) return;
     this.#sent = true;
-    this.#surface.sendMetadata(this.#replies);
+    this.#libraryCall.sendMetadata(this.#replies);
   }
 
-  /** What a refusal carries: trailers and, in its only header block, the reply headers. */
-  lastFields(): Metadata | undefined {
+  /** Metadata of a refusal: trailers and, in the same field block, the reply headers. */
+  finalFields(): Metadata | undefined {
     if (this.#sent || this.#replies === undefined) return this.#trailers;
     if (this.#trailers !== undefined) this.#replies.merge(this.#trailers);
     return this.#replies;
   }
 
-  /** From here on nobody aborts this call any more. */
+  /** From here on nothing aborts this call. */
   end(): void {
     this.#ended = true;
   }

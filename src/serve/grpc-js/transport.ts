@@ -1,34 +1,32 @@
-// HTTP/2 carried by the gRPC library: connections are injected after the listener told them apart, messages
+// HTTP/2 by the gRPC library: the listener injects connections after it has detected their protocol, and messages
 // pass through as raw buffers.
 
 import type { Socket } from "node:net";
 import { type MethodDefinition, Server, ServerCredentials } from "@grpc/grpc-js";
-import { MAX_MESSAGE, type MethodRow, rowsOf } from "../grpc/methods.ts";
-import type { Service } from "../handler.ts";
-import type { Transport } from "../lifetime/transport.ts";
+import type { GrpcService } from "#base/handler.ts";
+import { type MethodRow, methodRows } from "../grpc/methods.ts";
 import type { GrpcSettings } from "../settings.ts";
-import { adapt, type Surroundings } from "./adapter.ts";
-
-/**
- * Calls at once on one connection. A proxy opens another connection beyond it, so this bounds what one
- * peer can hold open without bounding what a busy one gets through.
- */
-const MAX_STREAMS = 1_000;
-/** A peer that vanished without a FIN is noticed after this and one unanswered ping. */
-const PING_AFTER = 5 * 60_000;
-const PING_ANSWER = 20_000;
+import type { TransportContext } from "../transport/context.ts";
+import {
+  MAX_CONCURRENT_CALLS,
+  MAX_MESSAGE,
+  PING_AFTER_MS,
+  PING_TIMEOUT_MS,
+} from "../transport/limits.ts";
+import type { Transport } from "../transport/transport.ts";
+import { libraryHandler } from "./adapter.ts";
 
 export function grpcTransport(
-  services: readonly Service[],
+  services: readonly GrpcService[],
   settings: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">,
-  around: Surroundings,
+  context: TransportContext,
 ): Transport {
   const server = new Server({
     "grpc.max_receive_message_length": MAX_MESSAGE,
     "grpc.max_send_message_length": -1,
-    "grpc.max_concurrent_streams": MAX_STREAMS,
-    "grpc.keepalive_time_ms": PING_AFTER,
-    "grpc.keepalive_timeout_ms": PING_ANSWER,
+    "grpc.max_concurrent_streams": MAX_CONCURRENT_CALLS,
+    "grpc.keepalive_time_ms": PING_AFTER_MS,
+    "grpc.keepalive_timeout_ms": PING_TIMEOUT_MS,
     "grpc.enable_channelz": 0,
     // The library itself spreads the age by ±10 %.
     ...(settings.max_connection_age > 0 && {
@@ -38,30 +36,30 @@ export function grpcTransport(
       "grpc.max_connection_age_grace_ms": settings.max_connection_age_grace,
     }),
   });
-  for (const service of services) addService(server, service, around);
+  for (const service of services) addService(server, service, context);
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   return {
-    inject(socket: Socket) {
-      // A half-open connection would keep its session for ever.
+    accept(socket: Socket) {
+      // A half-open connection would keep its session forever.
       socket.allowHalfOpen = false;
       injector.injectConnection(socket);
     },
-    leave() {},
-    // The library's own orderly shutdown does not wait for injected connections: the port waits itself.
+    beginDrain() {},
+    // The library's graceful shutdown does not wait for injected connections: the port waits itself.
     drain: (grace) => injector.drain(grace),
     cut: () => server.forceShutdown(),
   };
 }
 
-function addService(server: Server, service: Service, around: Surroundings): void {
-  const rows = rowsOf(service);
+function addService(server: Server, service: GrpcService, context: TransportContext): void {
+  const rows = methodRows(service);
   server.addService(
     Object.fromEntries(rows.map((row) => [row.metered.method, definition(row)])),
-    Object.fromEntries(rows.map((row) => [row.metered.method, adapt(row, around)])),
+    Object.fromEntries(rows.map((row) => [row.metered.method, libraryHandler(row, context)])),
   );
 }
 
-const whole = (bytes: Buffer): Uint8Array => bytes;
+const asIs = (bytes: Buffer): Uint8Array => bytes;
 const buffer = (bytes: Uint8Array): Buffer =>
   Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
@@ -71,8 +69,8 @@ function definition(row: MethodRow): MethodDefinition<Uint8Array, Uint8Array> {
     requestStream: row.client,
     responseStream: row.server,
     requestSerialize: buffer,
-    requestDeserialize: whole,
+    requestDeserialize: asIs,
     responseSerialize: buffer,
-    responseDeserialize: whole,
+    responseDeserialize: asIs,
   };
 }

@@ -1,60 +1,67 @@
-// One gRPC call in progress over a stream of our own: what handlers see of it, and the one way in which it ends.
-// Made for every call, so nothing is made before it is needed.
+// One gRPC call in progress over a stream of Sluice's transport: what handlers see of it, and the one way in which it
+// ends. It is created for every call, so everything in it is created lazily.
 
 import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
-import type { Stream } from "../h2/exchange.ts";
-import type { FixedBlock } from "../h2/hpack/encoder.ts";
-import { MAX_HELD } from "../h2/limits.ts";
-import type { Call } from "../handler.ts";
-import type { PortLog, ServerMeter } from "../settings.ts";
-import type { Inflater, Owner } from "./inflater.ts";
-import { PREFIX } from "./message-reader.ts";
+import type { Call } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import type { ServerMeter } from "#base/server-meter.ts";
+import type { RequestStream } from "../h2/exchange.ts";
+import type { FixedBlock } from "../h2/fixed-block.ts";
+import { MAX_BUFFERED_PER_CONNECTION } from "../transport/limits.ts";
+import type { Inflater, MessageOwner } from "./messages/inflater.ts";
+import { PREFIX_LENGTH } from "./messages/message-reader.ts";
 import { firstValue, sendable } from "./metadata.ts";
-import { failureOf, givenUp, type MethodRow } from "./methods.ts";
+import { abandonedCode, failureOf, type MethodRow } from "./methods.ts";
 import type { GrpcRequest } from "./request.ts";
-import { LATE, LONG_REPLY, type Refusal, SLOW, statusFields } from "./status.ts";
+import {
+  type CallStatus,
+  DEADLINE_PASSED,
+  REPLY_TOO_LONG,
+  REQUEST_TIMED_OUT,
+  statusFields,
+} from "./status.ts";
 
-/** What all calls share. */
-export interface Door {
+/** The dependencies that all calls share. */
+export interface CallContext {
   readonly clock: Clock;
-  readonly log: PortLog;
+  readonly log: Log;
   readonly meter:
     | Pick<ServerMeter, "grpcHandled" | "grpcReceived" | "grpcSent" | "grpcStarted">
     | undefined;
-  /** Head of a reply that has messages. */
-  readonly head: FixedBlock;
-  /** Trailers of a call that ended well. */
-  readonly trailers: FixedBlock;
-  /** For the prefix of the message that is being sent. */
-  readonly lead: Uint8Array;
+  /** Header section of a reply that has messages. */
+  readonly replyHead: FixedBlock;
+  /** Trailers of a successful call. */
+  readonly okTrailers: FixedBlock;
+  /** Reused for the prefix of the message that is being sent. */
+  readonly prefix: Uint8Array;
   readonly inflater: Inflater;
 }
 
-export abstract class RunningCall implements Call, Owner {
-  protected readonly door: Door;
-  protected readonly stream: Stream;
+export abstract class RunningCall implements Call, MessageOwner {
+  protected readonly context: CallContext;
+  protected readonly stream: RequestStream;
   protected readonly request: GrpcRequest;
   protected readonly row: MethodRow;
   readonly #started: number;
   #ended = false;
-  /** Ended before its handler did. */
-  #cut: Refusal | undefined;
-  /** The same as its handler was told it. */
-  #told: Fault | undefined;
-  #headSent = false;
-  #replies: string[] | undefined;
+  /** Set if the call ended before its handler did. */
+  #cancelStatus: CallStatus | undefined;
+  /** The fault that the handler saw in that case. */
+  #cancelFault: Fault | undefined;
+  #replyHeadSent = false;
+  #replyFields: string[] | undefined;
   #trailers: string[] | undefined;
   #controller: AbortController | undefined;
-  #disarm: (() => void) | undefined;
+  #cancelAlarm: (() => void) | undefined;
 
-  constructor(door: Door, stream: Stream, request: GrpcRequest, row: MethodRow) {
-    this.door = door;
+  constructor(context: CallContext, stream: RequestStream, request: GrpcRequest, row: MethodRow) {
+    this.context = context;
     this.stream = stream;
     this.request = request;
     this.row = row;
-    this.#started = door.clock.now();
-    door.meter?.grpcStarted(row.metered);
+    this.#started = context.clock.now();
+    context.meter?.grpcStarted(row.metered);
   }
 
   get method(): string {
@@ -76,33 +83,36 @@ export abstract class RunningCall implements Call, Owner {
   signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#cut !== undefined) this.#controller.abort();
+      if (this.#cancelStatus !== undefined) this.#controller.abort();
     }
     return this.#controller.signal;
   }
 
   reply(name: string, value: string): void {
-    this.#replies = withField(this.#replies, name, sendable(name, value));
+    this.#replyFields = setField(this.#replyFields, name, sendable(name, value));
   }
 
   trailer(name: string, value: string): void {
-    this.#trailers = withField(this.#trailers, name, sendable(name, value));
+    this.#trailers = setField(this.#trailers, name, sendable(name, value));
   }
 
-  /** Its status is known: nothing more is sent, counted or expected. */
+  /** The status is known: nothing more is sent, counted or expected. */
   get ended(): boolean {
     return this.#ended;
   }
 
-  /** Why it ended before its handler did. */
-  protected get cut(): Refusal | undefined {
-    return this.#cut;
+  /** Why the call ended before its handler did. */
+  protected get cancelStatus(): CallStatus | undefined {
+    return this.#cancelStatus;
   }
 
-  /** Why it ended, for a handler that goes on: what comes back from there is no failure of ours. */
-  protected told(reason: Refusal): Fault {
-    this.#told ??= new Fault(reason.code, reason.message);
-    return this.#told;
+  /**
+   * The fault to throw into a handler that goes on after the call ended; if the handler throws it back, that is no
+   * error.
+   */
+  protected cancelFault(reason: CallStatus): Fault {
+    this.#cancelFault ??= new Fault(reason.code, reason.message);
+    return this.#cancelFault;
   }
 
   get connection(): object {
@@ -113,139 +123,143 @@ export abstract class RunningCall implements Call, Owner {
     this.stream.charge(price, "inflate", failed);
   }
 
-  /** The request, or a message of it, took longer than it may. */
-  slow(): boolean {
+  /** The request, or one of its messages, exceeded `read_timeout`. */
+  timedOut(): boolean {
     if (this.#ended) return false;
-    this.refuse(SLOW);
+    this.refuse(REQUEST_TIMED_OUT);
     return true;
   }
 
-  /** The caller went away. */
-  gone(): void {
+  /** The caller cancelled the call or is gone. */
+  aborted(): void {
     if (this.#ended) return;
-    const code = givenUp(this.deadline, this.door.clock.now());
+    const code = abandonedCode(this.deadline, this.context.clock.now());
     this.#end(code);
-    this.#abandon(code === "CANCELLED" ? { code, message: "the caller went away" } : LATE);
+    this.#cancel(
+      code === "CANCELLED" ? { code, message: "the caller went away" } : DEADLINE_PASSED,
+    );
   }
 
-  /** Ends the call with a status although its handler may still be at work. */
-  protected refuse(refusal: Refusal): void {
+  /** Ends the call with a status although its handler may still be running. */
+  protected refuse(refusal: CallStatus): void {
     if (this.#ended) return;
     this.#end(refusal.code);
     this.#sendStatus(refusal);
-    this.#abandon(refusal);
+    this.#cancel(refusal);
   }
 
   /** Ends the call with what its handler threw. */
   protected fail(thrown: unknown): void {
     if (this.#ended) {
-      // Handlers end this way when they are told to stop; anything else is a failure that nobody would see.
-      const told = thrown === this.#told || thrown === this.#controller?.signal.reason;
-      if (!told) this.#judge(thrown);
+      // Handlers end this way when they are cancelled; anything else is an error that would otherwise go unnoticed.
+      const expected = thrown === this.#cancelFault || thrown === this.#controller?.signal.reason;
+      if (!expected) this.#faultOf(thrown);
       return;
     }
-    const fault = this.#judge(thrown);
+    const fault = this.#faultOf(thrown);
     this.#end(fault.code);
     this.#sendStatus(fault);
   }
 
-  /** Ends the call well, with its only message. */
-  protected answer(message: Uint8Array): void {
+  /** Ends a successful call with its only message. */
+  protected succeed(message: Uint8Array): void {
     if (this.#ended) return;
-    if (message.length > MAX_HELD) {
-      this.refuse(LONG_REPLY);
+    if (message.length > MAX_BUFFERED_PER_CONNECTION) {
+      this.refuse(REPLY_TOO_LONG);
       return;
     }
-    const { door, stream } = this;
-    door.meter?.grpcSent(this.row.metered);
+    const { context, stream } = this;
+    context.meter?.grpcSent(this.row.metered);
     this.#end("OK");
-    const { lead, trailers } = door;
-    writeLength(lead, message.length);
+    const { prefix, okTrailers: trailers } = context;
+    writeLength(prefix, message.length);
     if (this.#trailers === undefined) {
-      stream.answer(door.head, this.#replies, lead, message, trailers);
+      stream.respond(context.replyHead, this.#replyFields, prefix, message, trailers);
       return;
     }
-    this.#sendHead();
-    stream.write(lead, false);
+    this.#sendReplyHead();
+    stream.write(prefix, false);
     stream.write(message, false);
     stream.headers([...trailers.fields, ...this.#trailers], true);
   }
 
-  /** Sends one message of several; false: there is no room for more. Throws where it is too long. */
+  /** Sends one of several messages. Returns false if there is no room for more; throws if it is too long. */
   protected send(message: Uint8Array): boolean {
-    if (message.length > MAX_HELD) throw new Fault(LONG_REPLY.code, LONG_REPLY.message);
-    if (!this.#headSent) this.#sendHead();
-    this.door.meter?.grpcSent(this.row.metered);
-    const framed = Buffer.allocUnsafe(PREFIX + message.length);
+    if (message.length > MAX_BUFFERED_PER_CONNECTION)
+      throw new Fault(REPLY_TOO_LONG.code, REPLY_TOO_LONG.message);
+    if (!this.#replyHeadSent) this.#sendReplyHead();
+    this.context.meter?.grpcSent(this.row.metered);
+    const framed = Buffer.allocUnsafe(PREFIX_LENGTH + message.length);
     framed[0] = 0;
     writeLength(framed, message.length);
-    framed.set(message, PREFIX);
+    framed.set(message, PREFIX_LENGTH);
     return this.stream.write(framed, false);
   }
 
-  /** Ends the call well after its messages. */
+  /** Ends a successful call after its messages. */
   protected complete(): void {
     if (this.#ended) return;
     this.#end("OK");
     this.#sendStatus({ code: "OK", message: "" });
   }
 
-  /** From here on the deadline ends the call. Until then it is only looked at. */
-  protected arm(): void {
-    if (this.#ended || this.#disarm !== undefined) return;
+  /** Lets an alarm end the call at its deadline. Until then the deadline is only compared with the clock. */
+  protected armDeadline(): void {
+    if (this.#ended || this.#cancelAlarm !== undefined) return;
     if (this.request.timeoutMs === Number.POSITIVE_INFINITY) return;
-    const { clock } = this.door;
+    const { clock } = this.context;
     const left = Math.max(0, this.deadline - clock.now());
-    this.#disarm = clock.alarm(left, () => this.refuse(LATE));
+    this.#cancelAlarm = clock.alarm(left, () => this.refuse(DEADLINE_PASSED));
   }
 
-  protected overdue(): boolean {
+  protected deadlinePassed(): boolean {
     return (
-      this.request.timeoutMs !== Number.POSITIVE_INFINITY && this.deadline <= this.door.clock.now()
+      this.request.timeoutMs !== Number.POSITIVE_INFINITY &&
+      this.deadline <= this.context.clock.now()
     );
   }
 
-  /** Lets go of what waits for more of the request or for room in the reply. */
-  protected abstract forget(): void;
+  /** Ends all waiting for more of the request or for room in the reply. */
+  protected abstract stopWaiting(): void;
 
   #end(code: Code): void {
     this.#ended = true;
-    this.#disarm?.();
-    const { meter, clock } = this.door;
+    this.#cancelAlarm?.();
+    const { meter, clock } = this.context;
     meter?.grpcHandled(this.row.metered, code, clock.now() - this.#started);
   }
 
-  #abandon(reason: Refusal): void {
-    this.#cut = reason;
+  #cancel(reason: CallStatus): void {
+    this.#cancelStatus = reason;
     this.#controller?.abort();
-    this.forget();
+    this.stopWaiting();
   }
 
-  #judge(thrown: unknown): Fault {
-    return failureOf(thrown, this.row.metered, this.door.log);
+  #faultOf(thrown: unknown): Fault {
+    return failureOf(thrown, this.row.metered, this.context.log);
   }
 
-  #sendHead(): void {
-    this.#headSent = true;
-    const { fields } = this.door.head;
+  #sendReplyHead(): void {
+    this.#replyHeadSent = true;
+    const { fields } = this.context.replyHead;
     this.stream.headers(
-      this.#replies === undefined ? fields : [...fields, ...this.#replies],
+      this.#replyFields === undefined ? fields : [...fields, ...this.#replyFields],
       false,
     );
   }
 
-  /** Trailers, or the only block of the reply when nothing has been sent. */
-  #sendStatus(status: Refusal): void {
-    const fields = this.#headSent
+  /** Sends trailers, or the only field block of the reply if nothing has been sent. */
+  #sendStatus(status: CallStatus): void {
+    const fields = this.#replyHeadSent
       ? []
-      : [...this.door.head.fields, ...(this.#replies ?? []), ...(status.fields ?? [])];
+      : [...this.context.replyHead.fields, ...(this.#replyFields ?? []), ...(status.fields ?? [])];
     fields.push(...statusFields(status), ...(this.#trailers ?? []));
     this.stream.headers(fields, true);
   }
 }
 
-/** Fields with the value of one of them set; names are there once. */
-function withField(had: string[] | undefined, name: string, value: string): string[] {
+/** Sets one field; names are unique. */
+function setField(had: string[] | undefined, name: string, value: string): string[] {
   if (had === undefined) return [name, value];
   for (let at = 0; at < had.length; at += 2) {
     if (had[at] !== name) continue;
@@ -256,7 +270,7 @@ function withField(had: string[] | undefined, name: string, value: string): stri
   return had;
 }
 
-/** Big-endian, after the compressed flag. */
+/** Writes the length after the compressed flag, big-endian. */
 function writeLength(prefix: Uint8Array, length: number): void {
   prefix[1] = length >>> 24;
   prefix[2] = length >>> 16;

@@ -1,20 +1,27 @@
-// Metadata as it stands in header fields: which values a handler sees, and which ones it may send.
+// gRPC metadata in header fields: which values handlers see, and which ones they may send.
 
 import { Fault } from "#base/fault.ts";
-import { CONNECTION_FIELDS } from "../http/connection-fields.ts";
+import { CONNECTION_FIELDS } from "../transport/connection-fields.ts";
 
 const BINARY = "-bin";
-/** What the transport says itself, or HTTP/2 forbids. */
+/** Names that the transport sets itself or that HTTP/2 forbids. */
 const RESERVED: ReadonlySet<string> = new Set([
-  ...["grpc-status", "grpc-message", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout"],
-  ...["content-type", "content-length", "te", ...CONNECTION_FIELDS],
+  "grpc-status",
+  "grpc-message",
+  "grpc-encoding",
+  "grpc-accept-encoding",
+  "grpc-timeout",
+  "content-type",
+  "content-length",
+  "te",
+  ...CONNECTION_FIELDS,
 ]);
 
 export function isBinary(name: string): boolean {
   return name.endsWith(BINARY);
 }
 
-/** First value of a name among fields (names and values in turn). `-bin` values in base64 with padding. */
+/** First value of a name; `fields` alternates names and values. `-bin` values are in base64 with padding. */
 export function firstValue(fields: readonly string[], name: string): string | undefined {
   for (let at = 0; at < fields.length; at += 2) {
     if (fields[at] !== name) continue;
@@ -24,15 +31,18 @@ export function firstValue(fields: readonly string[], name: string): string | un
   return undefined;
 }
 
-/** Several values may share a field, joined by commas; padding may be missing, and what is no base64 is skipped. */
+/**
+ * Several values may share a field, separated by commas; padding may be missing, and invalid characters are
+ * skipped.
+ */
 function firstBinary(value: string): string {
   const comma = value.indexOf(",");
   return Buffer.from(comma < 0 ? value : value.slice(0, comma), "base64").toString("base64");
 }
 
 /**
- * A value in the form in which it is sent. Throws INTERNAL when the name is none (lower case) or the transport's
- * own, or when the value could be taken for something else than itself.
+ * Returns a value in the form in which it is sent. Throws INTERNAL if the name is invalid or reserved, or if the
+ * value could be misread.
  */
 export function sendable(name: string, value: string): string {
   if (!isName(name) || RESERVED.has(name)) {
@@ -60,7 +70,10 @@ function isName(name: string): boolean {
   return name.length > 0;
 }
 
-/** Printable ASCII, the only text that metadata may be. Spaces at its ends may be lost underway, so they are here. */
+/**
+ * Printable ASCII, the only text that metadata may contain. Blanks at its ends may be lost in transit, so they are
+ * removed here.
+ */
 function printable(value: string): string | undefined {
   for (let at = 0; at < value.length; at++) {
     const code = value.charCodeAt(at);

@@ -1,31 +1,29 @@
-// What both transports know about the methods that are served and about calls that fail: one row per method, the
-// bound on messages, and how what a handler threw becomes a status.
+// What both gRPC transports know about methods and failed calls: one row per method, and how an exception of a
+// handler becomes a status.
 
 import { Fault } from "#base/fault.ts";
-import type { Method, Service, StreamHandler, UnaryHandler } from "../handler.ts";
-import type { MeteredMethod, PortLog } from "../settings.ts";
-
-/** A longer message is refused, not cut; inflated ones count by what they inflate to. */
-export const MAX_MESSAGE = 4 * 1024 * 1024;
+import type { GrpcService, Method, StreamHandler, UnaryHandler } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import type { MeteredMethod } from "#base/server-meter.ts";
 
 /**
- * By how much a caller's clock and ours may disagree about the same deadline, ms: both round timers and time to
- * whole milliseconds, each in its way.
+ * Most by which a caller's clock and ours disagree about the same deadline, in ms: both round timers and times to
+ * whole milliseconds in their own ways.
  */
 const ROUNDING_MS = 1;
 
-/** A method that can be called. All rows have the same fields, whatever the method was made of. */
+/** A method that can be called. All rows have the same shape, whatever kind of method they describe. */
 export class MethodRow {
   readonly metered: MeteredMethod;
-  /** Of a unary method. */
+  /** The handler of a unary method. */
   readonly unary: UnaryHandler | undefined;
-  /** Of any other. */
+  /** The handler of any other method. */
   readonly stream: StreamHandler | undefined;
-  /** Which side may send more or fewer messages than one. */
+  /** The sides that may send any number of messages instead of exactly one. */
   readonly client: boolean;
   readonly server: boolean;
 
-  constructor(service: Service, name: string, method: Method) {
+  constructor(service: GrpcService, name: string, method: Method) {
     const unary = method.kind === "unary";
     this.unary = unary ? method.handle : undefined;
     this.stream = unary ? undefined : method.handle;
@@ -46,7 +44,7 @@ export class MethodRow {
   }
 }
 
-export function rowsOf(service: Service): readonly MethodRow[] {
+export function methodRows(service: GrpcService): readonly MethodRow[] {
   const rows = Object.entries(service.methods).map(
     ([name, method]) => new MethodRow(service, name, method),
   );
@@ -54,16 +52,19 @@ export function rowsOf(service: Service): readonly MethodRow[] {
   return rows;
 }
 
-/** What a handler threw, fit to be sent. Failures of our own are logged, for callers are not told their cause. */
-export function failureOf(thrown: unknown, method: MeteredMethod, log: PortLog): Fault {
+/**
+ * Converts an exception of a handler to a fault that can be sent. INTERNAL ones are logged, since callers do not
+ * see their cause.
+ */
+export function failureOf(thrown: unknown, method: MeteredMethod, log: Log): Fault {
   const fault = Fault.from(thrown);
   if (fault.code === "INTERNAL") {
-    log.error("call failed", { method: method.path, error: fault.cause ?? fault });
+    log.error({ method: method.path, error: fault.cause ?? fault }, "call failed");
   }
   return fault;
 }
 
-/** How a call is counted that its caller gave up: most do so because the deadline has passed. */
-export function givenUp(deadline: number, now: number): "DEADLINE_EXCEEDED" | "CANCELLED" {
+/** Status under which a call counts that its caller abandoned: most callers do so because the deadline has passed. */
+export function abandonedCode(deadline: number, now: number): "DEADLINE_EXCEEDED" | "CANCELLED" {
   return deadline - ROUNDING_MS <= now ? "DEADLINE_EXCEEDED" : "CANCELLED";
 }

@@ -1,13 +1,13 @@
-// What the head of a gRPC request says, worked out once for all requests whose heads are the same.
+// The gRPC part of a request's header section, derived once for all requests that share the head.
 
-import type { Head } from "../h2/exchange.ts";
-import { parseTimeout } from "../http/timeout.ts";
+import type { RequestHead } from "../h2/exchange.ts";
+import { parseTimeout } from "../transport/grpc-timeout.ts";
 import type { MethodRow } from "./methods.ts";
-import { LATE, type Refusal } from "./status.ts";
+import { type CallStatus, DEADLINE_PASSED } from "./status.ts";
 
 const CONTENT_TYPE = "application/grpc";
 
-/** `unknown` is only refused when a message is compressed with it. */
+/** `unknown` is only refused if a message is actually compressed. */
 export type Encoding = "identity" | "deflate" | "gzip" | "unknown";
 
 export class GrpcRequest {
@@ -16,28 +16,28 @@ export class GrpcRequest {
   /** Infinity without `grpc-timeout`. */
   readonly timeoutMs: number;
   readonly encoding: Encoding;
-  /** undefined: the call may begin. */
-  readonly refusal: Refusal | undefined;
-  /** The content type is not gRPC's. */
-  readonly mistyped: boolean;
-  /** Names and values in turn. */
+  /** undefined: the call may start. */
+  readonly rejection: CallStatus | undefined;
+  /** The content type is not that of gRPC. */
+  readonly wrongContentType: boolean;
+  /** Names and values, alternating. */
   readonly fields: readonly string[];
 
-  constructor(head: Head, row: MethodRow | undefined, mistyped: boolean) {
+  constructor(head: RequestHead, row: MethodRow | undefined, mistyped: boolean) {
     const timeout = rawValue(head.fields, "grpc-timeout");
     const timeoutMs = timeout === undefined ? Number.POSITIVE_INFINITY : parseTimeout(timeout);
     this.row = row;
     this.fields = head.fields;
-    this.mistyped = mistyped;
+    this.wrongContentType = mistyped;
     this.encoding = readEncoding(rawValue(head.fields, "grpc-encoding"));
     this.timeoutMs = timeoutMs ?? 0;
-    this.refusal = judge(head, row, timeoutMs);
+    this.rejection = rejectionOf(head, row, timeoutMs);
   }
 }
 
-/** What the head asks of gRPC, undefined when it is not gRPC's to answer. Remembered with the head. */
+/** Returns the gRPC part of a head, or undefined if the request is not for gRPC to answer. Cached with the head. */
 export function requestOf(
-  head: Head,
+  head: RequestHead,
   rows: ReadonlyMap<string, MethodRow>,
 ): GrpcRequest | undefined {
   if (head.memo instanceof GrpcRequest) return head.memo;
@@ -50,7 +50,7 @@ export function requestOf(
   return request;
 }
 
-/** `application/grpc`, alone or with a subtype or parameters; `application/grpc-web` is something else. */
+/** `application/grpc`, alone or with a subtype or parameters; `application/grpc-web` is a different protocol. */
 function isGrpc(contentType: string | undefined): boolean {
   if (contentType === undefined) return false;
   const next = contentType.charAt(CONTENT_TYPE.length);
@@ -58,13 +58,16 @@ function isGrpc(contentType: string | undefined): boolean {
   return contentType.slice(0, CONTENT_TYPE.length).toLowerCase() === CONTENT_TYPE;
 }
 
-function judge(
-  { overflow }: Head,
+function rejectionOf(
+  { overflow }: RequestHead,
   row: MethodRow | undefined,
   timeoutMs: number | undefined,
-): Refusal | undefined {
+): CallStatus | undefined {
   if (overflow) {
-    return { code: "RESOURCE_EXHAUSTED", message: "the request has too many or too long headers" };
+    return {
+      code: "RESOURCE_EXHAUSTED",
+      message: "the request has too many headers, or headers that are too long",
+    };
   }
   if (row === undefined) return { code: "UNIMPLEMENTED", message: "unknown service or method" };
   if (timeoutMs === undefined) {
@@ -73,7 +76,7 @@ function judge(
       message: "grpc-timeout must be one to eight digits and one of H M S m u n",
     };
   }
-  return timeoutMs > 0 ? undefined : LATE;
+  return timeoutMs > 0 ? undefined : DEADLINE_PASSED;
 }
 
 function rawValue(fields: readonly string[], name: string): string | undefined {

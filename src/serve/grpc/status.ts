@@ -1,76 +1,79 @@
-// How a call ends, as it stands on the wire: `grpc-status` and `grpc-message`.
+// The status that a call ends with, and its form on the wire: `grpc-status` and `grpc-message`.
 
 import { CODES, type Code } from "#base/fault.ts";
 
-/** Why a call is refused. A `Fault` is one. */
-export interface Refusal {
+/** The status of a call. A `Fault` is one. */
+export interface CallStatus {
   readonly code: Code;
   readonly message: string;
-  /** Further fields of the head, names and values in turn. */
+  /** Further fields of the header section, names and values alternating. */
   readonly fields?: readonly string[];
 }
 
-export const LATE: Refusal = { code: "DEADLINE_EXCEEDED", message: "the deadline has passed" };
+export const DEADLINE_PASSED: CallStatus = {
+  code: "DEADLINE_EXCEEDED",
+  message: "the deadline has passed",
+};
 /**
- * Not CANCELLED, which would say that the caller took the call back: a time has passed that the port allows, and
- * callers know best what to do about that.
+ * Not CANCELLED, which would say that the caller cancelled the call: a timeout of the port has expired, and
+ * callers know best how to react to that.
  */
-export const SLOW: Refusal = {
+export const REQUEST_TIMED_OUT: CallStatus = {
   code: "DEADLINE_EXCEEDED",
   message: "the request took too long to arrive",
 };
-export const TOO_LONG: Refusal = {
+export const MESSAGE_TOO_LONG: CallStatus = {
   code: "RESOURCE_EXHAUSTED",
   message: "a message is longer than 4 MiB",
 };
-/** Of a reply; none longer could wait for its caller, see `MAX_HELD`. */
-export const LONG_REPLY: Refusal = {
+/** A longer reply could never wait for its caller, see MAX_BUFFERED_PER_CONNECTION. */
+export const REPLY_TOO_LONG: CallStatus = {
   code: "RESOURCE_EXHAUSTED",
   message: "the reply is longer than 8 MiB",
 };
-export const TOO_MUCH: Refusal = {
+export const TOO_MANY_BUFFERED: CallStatus = {
   code: "RESOURCE_EXHAUSTED",
-  message: "too many bytes of requests are waiting",
+  message: "too many request bytes are buffered",
 };
-export const NO_MESSAGE: Refusal = {
+export const MISSING_MESSAGE: CallStatus = {
   code: "UNIMPLEMENTED",
   message: "the method takes one message and got none",
 };
-export const TWO_MESSAGES: Refusal = {
+export const EXTRA_MESSAGE: CallStatus = {
   code: "UNIMPLEMENTED",
   message: "the method takes one message and got more",
 };
-export const TRUNCATED: Refusal = {
+export const TRUNCATED_MESSAGE: CallStatus = {
   code: "INTERNAL",
   message: "the request ended inside a message",
 };
-export const BAD_FLAG: Refusal = {
+export const INVALID_COMPRESSED_FLAG: CallStatus = {
   code: "INTERNAL",
   message: "the compressed flag of a message must be 0 or 1",
 };
-export const NO_ENCODING: Refusal = {
+export const MISSING_ENCODING: CallStatus = {
   code: "INTERNAL",
   message: "a message is compressed and grpc-encoding does not say how",
 };
-export const UNKNOWN_ENCODING: Refusal = {
+export const UNKNOWN_ENCODING: CallStatus = {
   code: "UNIMPLEMENTED",
   message: "grpc-encoding must be identity, deflate or gzip",
   fields: ["grpc-accept-encoding", "identity,deflate,gzip"],
 };
-export const NOT_COMPRESSED: Refusal = {
+export const DECOMPRESSION_FAILED: CallStatus = {
   code: "INTERNAL",
   message: "a message could not be decompressed",
 };
 
-/** The fields of a status, names and values in turn. */
-export function statusFields({ code, message }: Refusal): string[] {
+/** The fields of a status, names and values alternating. */
+export function statusFields({ code, message }: CallStatus): string[] {
   const fields = ["grpc-status", String(CODES[code].number)];
   if (message !== "") fields.push("grpc-message", percentEncoded(message));
   return fields;
 }
 
-/** UTF-8, of which printable ASCII other than `%` stands for itself. Lone surrogates become U+FFFD. */
-export function percentEncoded(text: string): string {
+/** Percent-encodes UTF-8 except for printable ASCII other than `%`. Lone surrogates become U+FFFD. */
+function percentEncoded(text: string): string {
   let plain = 0;
   while (plain < text.length && isPlain(text.charCodeAt(plain))) plain++;
   if (plain === text.length) return text;

@@ -1,40 +1,47 @@
-// Calls of which a side may send any number of messages. Handlers take messages at their pace and wait for room;
-// a caller that sends ahead fills its window and no more.
+// Calls in which one or both sides may send any number of messages. Handlers read messages at their own pace and wait
+// for room when they send; a caller that sends ahead can fill one window at most.
 
 import { Fault } from "#base/fault.ts";
-import type { Exchange, Stream } from "../h2/exchange.ts";
-import { type Door, RunningCall } from "./call.ts";
-import { MessageReader } from "./message-reader.ts";
+import type { Exchange, RequestStream } from "../h2/exchange.ts";
+import { type CallContext, RunningCall } from "./call.ts";
+import { MessageReader } from "./messages/message-reader.ts";
 import type { MethodRow } from "./methods.ts";
 import type { GrpcRequest } from "./request.ts";
-import { LATE, NO_MESSAGE, type Refusal, TOO_MUCH, TRUNCATED, TWO_MESSAGES } from "./status.ts";
+import {
+  type CallStatus,
+  DEADLINE_PASSED,
+  EXTRA_MESSAGE,
+  MISSING_MESSAGE,
+  TOO_MANY_BUFFERED,
+  TRUNCATED_MESSAGE,
+} from "./status.ts";
 
-/** What a waiting message costs beside its bytes: empty ones in any number are not free. */
-const ENTRY = 256;
+/** Bytes counted for a queued message besides its own: any number of empty messages must not be free. */
+const ENTRY_COST = 256;
 
-interface Entry {
+interface QueuedMessage {
   readonly message: Uint8Array;
   readonly compressed: boolean;
-  readonly held: number;
+  readonly reserved: number;
 }
 
 export class StreamCall extends RunningCall implements Exchange {
   readonly #reader: MessageReader;
-  /** Messages that nobody has taken. */
-  #queue: Entry[] = [];
+  /** Messages that the handler has not read. */
+  #queue: QueuedMessage[] = [];
   #count = 0;
-  /** Bytes that have come and that the caller has not been allowed anew. */
-  #owed = 0;
-  #heard = false;
-  /** The only reply of a client's stream. */
-  #only: Uint8Array | undefined;
-  #more: PromiseWithResolvers<void> | undefined;
-  #room: PromiseWithResolvers<void> | undefined;
+  /** Bytes that have arrived and for which the receive window has not been extended. */
+  #unextended = 0;
+  #remoteClosed = false;
+  /** The only reply of a client-streaming call. */
+  #singleReply: Uint8Array | undefined;
+  #messageWaiter: PromiseWithResolvers<void> | undefined;
+  #roomWaiter: PromiseWithResolvers<void> | undefined;
 
-  constructor(door: Door, stream: Stream, request: GrpcRequest, row: MethodRow) {
-    super(door, stream, request, row);
+  constructor(context: CallContext, stream: RequestStream, request: GrpcRequest, row: MethodRow) {
+    super(context, stream, request, row);
     this.#reader = new MessageReader(stream);
-    this.arm();
+    this.armDeadline();
     if (row.client) this.#start();
   }
 
@@ -44,80 +51,83 @@ export class StreamCall extends RunningCall implements Exchange {
     let at = start;
     while (at < end) {
       at = reader.read(chunk, at, end);
-      const refusal = reader.refusal ?? (reader.whole ? this.#enqueue() : undefined);
+      const refusal = reader.rejection ?? (reader.complete ? this.#enqueue() : undefined);
       if (refusal !== undefined) {
         this.refuse(refusal);
         return;
       }
     }
-    this.#owed += end - start;
-    if (last) this.#hear();
-    else this.#credit();
-    if (last || this.#queue.length > 0) this.#wake();
+    this.#unextended += end - start;
+    if (last) this.#endRequest();
+    else this.#extendReceiveWindow();
+    if (last || this.#queue.length > 0) this.#wakeReader();
   }
 
   drained(): void {
-    this.#room?.resolve();
-    this.#room = undefined;
+    this.#roomWaiter?.resolve();
+    this.#roomWaiter = undefined;
   }
 
   /**
-   * Between two messages a stream may take its time, but not within one, as what has come of it is kept. While the
-   * handler does not wait for it, the peer may lack the window to send the rest.
+   * A stream may pause between messages but not within one, as the received part of it is buffered. While the
+   * handler is not waiting, the peer may lack the window to send the rest.
    */
-  get begun(): number {
+  get incompletePart(): number {
     if (!this.row.client) return 1;
-    return this.#reader.begun && this.#more !== undefined ? this.#count + 1 : 0;
+    return this.#reader.started && this.#messageWaiter !== undefined ? this.#count + 1 : 0;
   }
 
-  protected override forget(): void {
-    // Who reads on must not take what is missing for the end.
-    if (this.#queue.length > 0) this.#heard = false;
+  protected override stopWaiting(): void {
+    // A handler that goes on reading must not take missing messages for the end.
+    if (this.#queue.length > 0) this.#remoteClosed = false;
     this.#queue = [];
-    this.#wake();
+    this.#wakeReader();
     this.drained();
   }
 
-  #enqueue(): Refusal | undefined {
+  #enqueue(): CallStatus | undefined {
     const reader = this.#reader;
-    if (!this.row.client && this.#count > 0) return TWO_MESSAGES;
-    if (!this.stream.hold(ENTRY)) return TOO_MUCH;
+    if (!this.row.client && this.#count > 0) return EXTRA_MESSAGE;
+    if (!this.stream.reserve(ENTRY_COST)) return TOO_MANY_BUFFERED;
     this.#count++;
-    const { compressed, held } = reader;
-    this.#queue.push({ message: reader.take(), compressed, held: held + ENTRY });
+    const { compressed, reserved } = reader;
+    this.#queue.push({ message: reader.take(), compressed, reserved: reserved + ENTRY_COST });
     return undefined;
   }
 
-  /** The request is whole, or should be. */
-  #hear(): void {
-    if (this.#reader.begun) {
-      this.refuse(TRUNCATED);
+  /** The request has ended, and must not have ended inside a message. */
+  #endRequest(): void {
+    if (this.#reader.started) {
+      this.refuse(TRUNCATED_MESSAGE);
       return;
     }
-    this.#heard = true;
+    this.#remoteClosed = true;
     if (this.row.client) return;
-    if (this.#count === 0) this.refuse(NO_MESSAGE);
-    else if (this.overdue()) this.refuse(LATE);
+    if (this.#count === 0) this.refuse(MISSING_MESSAGE);
+    else if (this.deadlinePassed()) this.refuse(DEADLINE_PASSED);
     else this.#start();
   }
 
-  /** Only to a handler that waits for more, or before it has begun: so what waits is never more than a window. */
-  #credit(): void {
-    if (this.row.client && this.#more === undefined) return;
-    if (this.#queue.length > 0 || this.#heard || this.#owed === 0) return;
-    this.stream.credit(this.#owed);
-    this.#owed = 0;
+  /**
+   * Extends the window only for a handler that waits for more, or before it has started, so that at most one
+   * window of data is buffered.
+   */
+  #extendReceiveWindow(): void {
+    if (this.row.client && this.#messageWaiter === undefined) return;
+    if (this.#queue.length > 0 || this.#remoteClosed || this.#unextended === 0) return;
+    this.stream.extendReceiveWindow(this.#unextended);
+    this.#unextended = 0;
   }
 
-  #wake(): void {
-    this.#more?.resolve();
-    this.#more = undefined;
+  #wakeReader(): void {
+    this.#messageWaiter?.resolve();
+    this.#messageWaiter = undefined;
   }
 
   #start(): void {
     const { stream: handle } = this.row;
     if (handle === undefined) return;
-    this.stream.work();
+    this.stream.handlerStarted();
     const stream = {
       messages: this.#messages(),
       send: (message: Uint8Array) => this.#send(message),
@@ -131,18 +141,18 @@ export class StreamCall extends RunningCall implements Exchange {
     done
       .then(() => this.#finish())
       .catch((thrown) => this.fail(thrown))
-      .finally(() => this.#stop());
+      .finally(() => this.#handlerFinished());
   }
 
   #finish(): void {
     if (this.row.server) this.complete();
-    else if (this.#only !== undefined) this.answer(this.#only);
+    else if (this.#singleReply !== undefined) this.succeed(this.#singleReply);
     else if (!this.ended) throw new Error(`${this.method} ended without a reply`);
   }
 
-  #stop(): void {
-    this.forget();
-    this.stream.rest();
+  #handlerFinished(): void {
+    this.stopWaiting();
+    this.stream.handlerFinished();
   }
 
   async *#messages(): AsyncGenerator<Uint8Array, void> {
@@ -151,58 +161,58 @@ export class StreamCall extends RunningCall implements Exchange {
       if (batch.length > 0) {
         this.#queue = [];
         for (const entry of batch) {
-          this.#mustGoOn();
+          this.#throwIfCancelled();
           const message = entry.compressed ? await this.#inflate(entry.message) : entry.message;
-          this.door.meter?.grpcReceived(this.row.metered);
+          this.context.meter?.grpcReceived(this.row.metered);
           yield message;
-          this.stream.release(entry.held + (entry.compressed ? message.length : 0));
+          this.stream.release(entry.reserved + (entry.compressed ? message.length : 0));
         }
-      } else if (this.#over()) return;
+      } else if (this.#noMoreMessages()) return;
       else {
-        this.#more ??= Promise.withResolvers();
-        this.#credit();
-        await this.#more.promise;
+        this.#messageWaiter ??= Promise.withResolvers();
+        this.#extendReceiveWindow();
+        await this.#messageWaiter.promise;
       }
     }
   }
 
-  /** No message comes any more. Throws when that is not how the caller meant it. */
-  #over(): boolean {
-    if (this.#heard || (this.ended && this.cut === undefined)) return true;
-    this.#mustGoOn();
+  /** Whether no message will follow. Throws if the call ended in any other way than by the end of the request. */
+  #noMoreMessages(): boolean {
+    if (this.#remoteClosed || (this.ended && this.cancelStatus === undefined)) return true;
+    this.#throwIfCancelled();
     return false;
   }
 
-  #mustGoOn(): void {
-    if (this.cut !== undefined) throw this.told(this.cut);
+  #throwIfCancelled(): void {
+    if (this.cancelStatus !== undefined) throw this.cancelFault(this.cancelStatus);
   }
 
   async #inflate(message: Uint8Array): Promise<Uint8Array> {
     const { encoding } = this.request;
-    const { promise, resolve } = Promise.withResolvers<Uint8Array | Refusal>();
-    this.door.inflater.inflate(encoding, message, this, resolve);
+    const { promise, resolve } = Promise.withResolvers<Uint8Array | CallStatus>();
+    this.context.inflater.inflate(encoding, message, this, resolve);
     const result = await promise;
-    this.#mustGoOn();
-    if (result instanceof Uint8Array && this.stream.hold(result.length)) return result;
-    const refusal = result instanceof Uint8Array ? TOO_MUCH : result;
+    this.#throwIfCancelled();
+    if (result instanceof Uint8Array && this.stream.reserve(result.length)) return result;
+    const refusal = result instanceof Uint8Array ? TOO_MANY_BUFFERED : result;
     this.refuse(refusal);
-    throw this.told(refusal);
+    throw this.cancelFault(refusal);
   }
 
   async #send(message: Uint8Array): Promise<void> {
     if (this.ended) throw new Fault("CANCELLED", "the call is over");
     if (!this.row.server) {
-      if (this.#only !== undefined) {
-        throw new Fault("INTERNAL", "one reply is all a client stream gets");
+      if (this.#singleReply !== undefined) {
+        throw new Fault("INTERNAL", "a client-streaming method sends exactly one reply");
       }
-      this.#only = message;
+      this.#singleReply = message;
       return;
     }
     const room = this.send(message);
-    // A stream that broke while it was written to may have had no exchange yet that could be told.
-    if (this.stream.closed) this.gone();
+    // A stream that broke during the write may not have had an exchange to notify.
+    if (this.stream.localClosed) this.aborted();
     if (room || this.ended) return;
-    this.#room ??= Promise.withResolvers();
-    await this.#room.promise;
+    this.#roomWaiter ??= Promise.withResolvers();
+    await this.#roomWaiter.promise;
   }
 }

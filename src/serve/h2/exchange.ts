@@ -1,107 +1,120 @@
-// What HTTP/2 and the tongues above it (gRPC, JSON) say to each other about one request. HTTP/2 knows streams,
-// windows and header blocks; what a request means is the business of its Exchange.
+// The interface between HTTP/2 and the protocols above it (gRPC, JSON) for one request. HTTP/2 handles streams,
+// windows and field blocks; what a request means is up to its Exchange.
 
 import type { Duplex } from "node:stream";
-import type { Http2Fault } from "../settings.ts";
-import type { FixedBlock } from "./hpack/encoder.ts";
+import type { Http2Fault } from "#base/server-meter.ts";
+import type { FixedBlock } from "./fixed-block.ts";
 
 /**
- * Head of one request, judged by RFC 9113 §8.2 and §8.3: it has a method and a path, and nothing that could be
- * smuggled. One object for all requests whose header blocks had the same bytes, so it is never changed.
+ * Header section of one request, validated by RFC 9113 §8.2 and §8.3: it has a method and a path, and nothing that
+ * could be used for request smuggling. Requests whose field blocks have the same bytes share one object, so it
+ * never changes.
  */
-export interface Head {
+export interface RequestHead {
   readonly method: string;
   readonly path: string;
   readonly scheme: string;
-  /** `:authority`, or `host` where only that was sent; "" without either. */
+  /** `:authority`, or `host` if only that was sent; "" without either. */
   readonly authority: string;
-  /** Names (lower case) and values of the other fields, in turn and in order. Values are latin1: a character is a byte. */
+  /**
+   * Names (lower case) and values of the other fields, alternating, in order of arrival. Values are latin1: one
+   * character per byte.
+   */
   readonly fields: readonly string[];
-  /** What its fields count by RFC 9113 §6.5.2: names, values and 32 for each. */
+  /** Size of the fields by RFC 9113 §6.5.2: the lengths of names and values, and 32 for each field. */
   readonly size: number;
-  /** More fields or bytes than are taken: `fields` is not complete, the request is to be refused. */
+  /** The request exceeds the bound on fields or bytes: `fields` is incomplete and the request must be refused. */
   readonly overflow: boolean;
-  /** What `content-length` announces, for comparison with the data that comes (RFC 9113 §8.1.1); -1 without it. */
+  /** Value of `content-length`, to be compared with the data that arrives (RFC 9113 §8.1.1); -1 if absent. */
   readonly contentLength: number;
-  /** What the tongue above worked out about it; kept as long as the head is remembered. */
+  /** Whatever the protocol above derived from this head; cached together with it. */
   memo: unknown;
 }
 
 /**
- * One request as the tongue above goes on with it. All calls come in the turn in which the bytes were read.
- * Nothing is called after `gone`, nor after the exchange itself reset the stream or ended its reply, except
- * `gone`, which is not called after a reply that was sent completely.
+ * Handles one request from its header section on. All methods are called in the turn of the event loop in which
+ * the bytes were read. After the exchange itself has reset the stream or ended its reply only `aborted` may
+ * follow, and not even that once the whole reply was sent. Nothing follows `aborted`.
  */
 export interface Exchange {
   /**
-   * Part of the body, `chunk[start, end)`, and whether it is the last. The memory is not used again, so a view of
-   * it may be kept, at the price of all of `chunk`. A body whose end comes later or in trailers ends with an empty
-   * last part.
+   * Delivers `chunk[start, end)` of the body; `last` marks its end. The chunk's memory is not reused, so a view
+   * may be kept, at the price of keeping all of `chunk`. A body that ends later or with trailers ends with an
+   * empty last part.
    */
   data(chunk: Buffer, start: number, end: number, last: boolean): void;
-  /** The stream ended early: reset by the peer, broken by it, or its connection closed. Nothing can be sent. */
-  gone(): void;
-  /** Everything that was written is out: there is room for more. */
+  /**
+   * The stream ended early: the peer reset it, violated the protocol, or its connection closed. Nothing can be
+   * sent.
+   */
+  aborted(): void;
+  /** Everything written so far has been sent: there is room for more. */
   drained(): void;
   /**
-   * For requests that may last: which of their parts the peer has begun and is to finish, as a number that changes
-   * with it; 0: none. Without it the request as a whole is the part.
+   * For long-lived requests: identifies the part that the peer has started and must finish, as a number that
+   * changes from part to part; 0 if no part has started. Without it, the whole request counts as one part.
    */
-  readonly begun?: number;
-  /** That part is not whole although it has had `read_timeout`. Whether the exchange refuses it, or lets it be. */
-  slow(): boolean;
+  readonly incompletePart?: number;
+  /** Called when that part is still incomplete after `read_timeout`. Returns whether the exchange refused it. */
+  timedOut(): boolean;
 }
 
-/** One HTTP/2 stream as its exchange uses it. */
-export interface Stream {
-  /** Address of the other end without its port; "" on a Unix socket. */
+/** An HTTP/2 stream as the exchange of its request uses it. */
+export interface RequestStream {
+  /** Address of the peer without its port; "" on a Unix socket. */
   readonly peer: string;
-  /** The connection it runs on; for TLS, the inner socket. */
+  /** The connection's socket; for TLS, the decrypted one. */
   readonly socket: Duplex;
-  /** Nothing can be sent any more: reset, or the reply is complete. */
-  readonly closed: boolean;
+  /** Nothing more can be sent: the stream was reset or the reply is complete. */
+  readonly localClosed: boolean;
   /**
-   * A whole reply at once: head, `lead` and `body` as data, trailers. All bytes are copied before it returns.
-   * `more` are further fields of the head, names and values in turn.
+   * Sends a whole reply: header section, `lead` and `body` as data, trailers. Copies all bytes before it returns.
+   * `more` holds further header fields, names and values alternating.
    */
-  answer(
+  respond(
     head: FixedBlock,
     more: readonly string[] | undefined,
     lead: Uint8Array,
     body: Uint8Array,
     trailers: FixedBlock,
   ): void;
-  /** A header block: the head (first) or the trailers (`last`). `fields` are names and values in turn, the pseudo header first. */
+  /**
+   * Sends a field block: the header section first, or the trailers (`last`). `fields` alternates names and values,
+   * pseudo-headers first.
+   */
   headers(fields: readonly string[], last: boolean): void;
   /**
-   * Part of a reply's body. The bytes are copied or sent before it returns, or kept when the peer takes no more
-   * now: then it returns false and `drained` follows.
+   * Sends part of a reply's body. Copies or sends the bytes before it returns; if the peer accepts no more,
+   * buffers them, returns false and calls `drained` later.
    */
   write(bytes: Uint8Array, last: boolean): boolean;
-  /** Ends the stream with an error code of RFC 9113 §7. */
+  /** Resets the stream with an error code of RFC 9113 §7. */
   reset(code: number): void;
-  /** This many more body bytes may come: for exchanges that read at the pace of whoever uses them. */
-  credit(bytes: number): void;
   /**
-   * Counts bytes that the exchange keeps (an incomplete message, one that a handler waits with) against the bounds of the connection and of
-   * the process. False: too many are kept, the request is to be refused. `release` takes them back, and so does the
-   * stream's end, or that of the work which outlives it.
+   * Allows the peer to send this many more bytes of the body, for exchanges that read at the pace of their
+   * consumer.
    */
-  hold(bytes: number): boolean;
+  extendReceiveWindow(bytes: number): void;
+  /**
+   * Counts bytes that the exchange buffers (an incomplete message, or one that a handler still uses) against the
+   * limits of the connection and of the process. Returns false if that exceeds a limit: the request must then be
+   * refused. `release` returns them; so does the end of the stream, or of a handler that outlives it.
+   */
+  reserve(bytes: number): boolean;
   release(bytes: number): void;
   /**
-   * The peer made work that cost us as much as so many broken calls, and its connection pays for it out of the same
-   * budget; beyond it, it ends with this fault. `wrong`: the work alone is the fault, and is counted as such. Not to be
-   * called in the turn of `data`.
+   * Charges the connection for work that cost as much as so many broken calls; when its budget is used up, the
+   * connection ends with this fault. `wrong`: the work by itself is a fault and is counted as one. Must not be
+   * called during `data`.
    */
   charge(calls: number, fault: Http2Fault, wrong: boolean): void;
   /**
-   * Work goes on that the stream's end does not end at once (a handler that waits). Until `rest` it counts as one of
-   * the connection's streams, so that calls which are made and taken back do not pile up.
+   * A handler runs that may outlive the stream. Until `handlerFinished` it occupies one of the connection's stream
+   * slots, so that calls which are started and cancelled at once cannot pile up.
    */
-  work(): void;
-  rest(): void;
+  handlerStarted(): void;
+  handlerFinished(): void;
 }
 
-/** Makes the exchange of a request whose head is there; `last`: it has no body. May answer at once. */
-export type Answerer = (stream: Stream, head: Head, last: boolean) => Exchange;
+/** Starts the exchange of a request whose header section has arrived; `last`: it has no body. May reply at once. */
+export type RequestHandler = (stream: RequestStream, head: RequestHead, last: boolean) => Exchange;

@@ -1,30 +1,34 @@
-// Sluice's own HTTP/2 behind the port's transport interface: every connection, what they share, and their ends.
+// Sluice's HTTP/2 transport behind the port's Transport interface: it owns all connections, the memory they share,
+// their ages and their ends.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
-import type { Transport } from "../lifetime/transport.ts";
-import type { GrpcSettings, Http2Fault, HttpSettings, PortLog, ServerMeter } from "../settings.ts";
-import { Complaints } from "./complaints.ts";
-import { Connection, type Shared } from "./connection.ts";
-import type { Answerer } from "./exchange.ts";
-import { HELD_FOR_LITTLE, LINGER_MS, MAX_HEADER_LIST, MAX_HELD_IN_ALL } from "./limits.ts";
-import { Chunks } from "./output.ts";
-import { type Patience, sweepEvery, Watch } from "./patience.ts";
+import type { Log } from "#base/log.ts";
+import type { Http2Fault, ServerMeter } from "#base/server-meter.ts";
+import type { GrpcSettings, HttpSettings } from "../settings.ts";
+import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
+import type { Transport } from "../transport/transport.ts";
+import { Connection, type ConnectionContext } from "./connection/connection.ts";
+import { ConnectionMonitor, type Http2Timeouts, sweepInterval } from "./connection/timeouts.ts";
+import type { RequestHandler } from "./exchange.ts";
+import { FaultLog } from "./fault-log.ts";
+import { ChunkPool } from "./frames/output.ts";
+import { LINGER_MS, MAX_HEADER_LIST_SIZE, RESERVED_FOR_LIGHT_CONNECTIONS } from "./limits.ts";
 
-/** How far the age of a connection is spread, so that connections made together do not all leave together. */
+/** Fraction by which the age of connections is spread, so that those opened together do not all close together. */
 const AGE_SPREAD = 0.1;
 
 export interface H2Options {
-  readonly answer: Answerer;
+  readonly handleRequest: RequestHandler;
   readonly grpc: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">;
   readonly http: Pick<
     HttpSettings,
     "max_header_bytes" | "read_header_timeout" | "read_timeout" | "write_timeout"
   >;
   readonly clock: Clock;
-  readonly log: PortLog;
+  readonly log: Log;
   readonly meter: ServerMeter | undefined;
-  /** From 0 to below 1, for the spread of ages. */
+  /** Random number from 0 to below 1, for the spread of ages. */
   readonly chance?: () => number;
 }
 
@@ -32,53 +36,58 @@ export function h2Transport(options: H2Options): Transport {
   return new H2Transport(options);
 }
 
-/** A connection with what is to be done about it later. */
-interface Place {
+/** An open connection with its monitor and the alarm that is set for it. */
+interface OpenConnection {
   readonly socket: Socket;
-  readonly watch: Watch;
+  readonly monitor: ConnectionMonitor;
   readonly connection: Connection;
-  /** Takes back the alarm that is set for it. */
-  forget: () => void;
+  /** Cancels the alarm that is set for the connection. */
+  cancelAlarm: () => void;
 }
 
-class H2Transport implements Transport, Shared {
-  readonly answer: Answerer;
-  readonly chunks = new Chunks();
+class H2Transport implements Transport, ConnectionContext {
+  readonly handleRequest: RequestHandler;
+  readonly chunkPool = new ChunkPool();
   readonly maxHeaderList: number;
   readonly #options: H2Options;
-  readonly #patience: Patience;
-  readonly #complaints: Complaints;
-  readonly #every: number;
-  readonly #places = new Map<Connection, Place>();
-  readonly #dirty: Connection[] = [];
-  #flushing = false;
-  #held = 0;
-  #stopSweeping: (() => void) | undefined;
+  readonly #timeouts: Http2Timeouts;
+  readonly #faultLog: FaultLog;
+  readonly #sweepMs: number;
+  readonly #connections = new Map<Connection, OpenConnection>();
+  readonly #toFlush: Connection[] = [];
+  #flushScheduled = false;
+  #reserved = 0;
+  #cancelSweep: (() => void) | undefined;
 
   constructor(options: H2Options) {
     this.#options = options;
-    this.answer = options.answer;
-    this.#complaints = new Complaints(options.clock, options.log);
+    this.handleRequest = options.handleRequest;
+    this.#faultLog = new FaultLog(options.clock, options.log);
     const { max_header_bytes, read_header_timeout, read_timeout, write_timeout } = options.http;
-    this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST, MAX_HEADER_LIST);
-    this.#patience = {
-      headers: read_header_timeout || read_timeout,
+    this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_SIZE);
+    this.#timeouts = {
+      frame: read_header_timeout || read_timeout,
       request: read_timeout,
       reply: write_timeout,
     };
-    this.#every = sweepEvery(this.#patience);
+    this.#sweepMs = sweepInterval(this.#timeouts);
   }
 
-  inject(socket: Socket): void {
-    // Nobody speaks HTTP/2 over half a connection.
+  accept(socket: Socket): void {
+    // HTTP/2 needs both directions: a half-closed connection is of no use.
     socket.allowHalfOpen = false;
     const connection = new Connection(socket, this);
-    const watch = new Watch(connection, this.#patience, this.#every);
-    const place: Place = { socket, watch, connection, forget: () => undefined };
-    this.#places.set(connection, place);
+    const monitor = new ConnectionMonitor(connection, this.#timeouts, this.#sweepMs);
+    const entry: OpenConnection = {
+      socket,
+      monitor,
+      connection,
+      cancelAlarm: () => undefined,
+    };
+    this.#connections.set(connection, entry);
     socket.on("data", (chunk: Buffer) => {
       connection.read(chunk);
-      // A peer that does not take our replies is not read from until it does.
+      // Do not read from a peer that does not read our replies.
       if (socket.writableNeedDrain) socket.pause();
     });
     socket.on("drain", () => {
@@ -87,100 +96,102 @@ class H2Transport implements Transport, Shared {
       if (!socket.writableNeedDrain) socket.resume();
     });
     socket.once("close", () => {
-      place.forget();
-      this.#places.delete(connection);
-      connection.closed();
-      if (this.#places.size === 0) this.#rest();
+      entry.cancelAlarm();
+      this.#connections.delete(connection);
+      connection.socketClosed();
+      if (this.#connections.size === 0) this.#stopSweeps();
     });
-    this.#limitAge(place);
-    this.#stopSweeping ??= this.#options.clock.alarm(this.#every, () => this.#sweep());
+    this.#limitAge(entry);
+    this.#cancelSweep ??= this.#options.clock.alarm(this.#sweepMs, () => this.#sweep());
   }
 
-  /** Whoever is connected stays welcome until the drain itself. */
-  leave(): void {}
+  /** Connected callers stay until the drain itself. */
+  beginDrain(): void {}
 
   drain(): void {
-    for (const { connection } of this.#places.values()) connection.leave();
+    for (const { connection } of this.#connections.values()) connection.beginGoAway();
   }
 
   cut(): void {
-    this.#rest();
+    this.#stopSweeps();
   }
 
-  // What connections ask for.
+  // ConnectionContext
 
   fault(fault: Http2Fault, peer: string): void {
     this.#options.meter?.http2Fault(fault);
-    this.#complaints.about(fault, peer);
+    this.#faultLog.record(fault, peer);
   }
 
-  broke(thrown: unknown): void {
-    this.#options.log.error("an HTTP/2 connection failed", { error: thrown });
+  internalError(thrown: unknown): void {
+    this.#options.log.error({ error: thrown }, "an HTTP/2 connection failed");
   }
 
-  hold(bytes: number, few: boolean): boolean {
-    const most = few ? MAX_HELD_IN_ALL : MAX_HELD_IN_ALL - HELD_FOR_LITTLE;
-    if (this.#held + bytes > most) return false;
-    this.#held += bytes;
+  reserve(bytes: number, light: boolean): boolean {
+    const limit = light ? MAX_BUFFERED_TOTAL : MAX_BUFFERED_TOTAL - RESERVED_FOR_LIGHT_CONNECTIONS;
+    if (this.#reserved + bytes > limit) return false;
+    this.#reserved += bytes;
     return true;
   }
 
   release(bytes: number): void {
-    this.#held -= bytes;
+    this.#reserved -= bytes;
   }
 
-  wake(connection: Connection): void {
-    if (connection.awaited) return;
-    connection.awaited = true;
-    this.#dirty.push(connection);
-    if (this.#flushing) return;
-    this.#flushing = true;
+  scheduleFlush(connection: Connection): void {
+    if (connection.flushScheduled) return;
+    connection.flushScheduled = true;
+    this.#toFlush.push(connection);
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
     setImmediate(() => this.#flush());
   }
 
   finished(connection: Connection, failed: boolean): void {
-    const place = this.#places.get(connection);
-    if (place === undefined) return;
-    const { socket } = place;
+    const entry = this.#connections.get(connection);
+    if (entry === undefined) return;
+    const { socket } = entry;
     const linger = () => {
-      place.forget();
-      place.forget = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
+      entry.cancelAlarm();
+      entry.cancelAlarm = this.#options.clock.alarm(LINGER_MS, () => socket.destroy());
     };
-    // Whoever floods us is not listened to any longer. It may still read why, unless it does not read at all.
+    // Stop reading from a peer that floods us. It may still read the error.
     if (failed) socket.pause();
-    // Replies that are on their way have their own time: write_timeout, the age's grace, the drain's.
+    // Replies that are still being sent have their own limits: write_timeout, the grace of connection age, the
+    // drain's grace.
     if (failed || socket.writableLength === 0) linger();
     else socket.once("finish", linger);
     socket.end();
   }
 
   #flush(): void {
-    this.#flushing = false;
-    for (const connection of this.#dirty.splice(0)) {
-      connection.awaited = false;
+    this.#flushScheduled = false;
+    for (const connection of this.#toFlush.splice(0)) {
+      connection.flushScheduled = false;
       connection.flush();
     }
   }
 
-  #limitAge(place: Place): void {
+  #limitAge(entry: OpenConnection): void {
     const { clock, chance = Math.random, grpc } = this.#options;
     const { max_connection_age, max_connection_age_grace } = grpc;
     if (max_connection_age <= 0) return;
     const age = max_connection_age * (1 - AGE_SPREAD + 2 * AGE_SPREAD * chance());
-    place.forget = clock.alarm(age, () => {
-      place.connection.leave();
+    entry.cancelAlarm = clock.alarm(age, () => {
+      entry.connection.beginGoAway();
       if (max_connection_age_grace <= 0) return;
-      place.forget = clock.alarm(max_connection_age_grace, () => place.socket.destroy());
+      entry.cancelAlarm = clock.alarm(max_connection_age_grace, () => entry.socket.destroy());
     });
   }
 
   #sweep(): void {
-    for (const { watch, socket } of this.#places.values()) if (!watch.sweep()) socket.destroy();
-    this.#stopSweeping = this.#options.clock.alarm(this.#every, () => this.#sweep());
+    for (const { monitor, socket } of this.#connections.values())
+      if (!monitor.sweep()) socket.destroy();
+    this.#cancelSweep = this.#options.clock.alarm(this.#sweepMs, () => this.#sweep());
   }
 
-  #rest(): void {
-    this.#stopSweeping?.();
-    this.#stopSweeping = undefined;
+  #stopSweeps(): void {
+    this.#cancelSweep?.();
+    this.#cancelSweep = undefined;
   }
 }

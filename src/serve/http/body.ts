@@ -1,19 +1,19 @@
-// What a request may carry: judged by its headers, then collected within its bound.
+// Request bodies: validates the headers that describe one, then collects it up to its limit.
 
 import { Fault } from "#base/fault.ts";
-import type { HttpRequest, Route } from "../handler.ts";
+import type { HttpRequest, Route } from "#base/handler.ts";
 
-/** A longer body is refused (413), not cut. */
+/** A longer body is refused (413), not truncated. */
 const DEFAULT_MAX_BODY = 1024 * 1024;
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
-/** What nearly everyone sends, which needs no pattern to be known. */
+/** The content type that nearly every caller sends; it needs no pattern match. */
 const PLAIN_JSON_TYPE = "application/json";
-/** First room of a body that comes in parts. */
+/** First buffer for a body that arrives in parts. */
 const FIRST_ROOM = 4_096;
 
 export const NO_BODY = new Uint8Array(0);
 
-export function takesBody({ body, method }: Route): boolean {
+export function acceptsBody({ body, method }: Route): boolean {
   return body === undefined ? method !== "GET" && method !== "DELETE" : body !== "none";
 }
 
@@ -21,8 +21,8 @@ export function maxBody(route: Route): number {
   return route.maxBody ?? DEFAULT_MAX_BODY;
 }
 
-/** Refuses by its headers what the route does not take: 415, and 413 where the length is announced. */
-export function judgeBody(headers: HttpRequest["headers"], route: Route): void {
+/** Throws a Fault for headers that the route does not accept: 415, or 413 if the announced length is too large. */
+export function validateBodyHeaders(headers: HttpRequest["headers"], route: Route): void {
   if (route.body === "json") {
     const type = headers["content-type"];
     if (type !== undefined && type !== PLAIN_JSON_TYPE && !JSON_TYPE.test(String(type))) {
@@ -46,47 +46,49 @@ export function tooLarge(max: number): Fault {
 }
 
 /**
- * A body that comes in parts. A single part is kept as it is; more are copied together as they come, so that a
- * body costs at most twice its bytes however small its parts are and whatever memory they are views of.
+ * A body that arrives in parts. A single part is kept as it is; several are copied together as they arrive, so
+ * that a body costs at most twice its size, however small its parts are and whatever memory they are views of.
  */
-export class Collected {
-  #room: Buffer = Buffer.alloc(0);
+export class BodyBuffer {
+  #memory: Buffer = Buffer.alloc(0);
   #length = 0;
-  /** The only part so far: `room` is a view of memory that is not ours to write. */
-  #lent = false;
+  /** There is only one part so far, and `#memory` is a view of memory that must not be written to. */
+  #borrowed = false;
 
   get length(): number {
     return this.#length;
   }
 
-  /** Bytes of memory that are kept. */
-  get kept(): number {
-    return this.#room.length;
+  /** Bytes of memory that are occupied. */
+  get capacity(): number {
+    return this.#memory.length;
   }
 
-  /** `whole`: the part stands for all its memory, so that to keep it keeps nothing else. */
+  /** `whole`: the part makes up all of its memory, so that keeping it keeps nothing else. */
   add(chunk: Buffer, start: number, end: number, whole: boolean): void {
     const more = end - start;
     if (more === 0) return;
     if (this.#length === 0 && whole) {
-      this.#room = chunk.subarray(start, end);
-      this.#lent = true;
+      this.#memory = chunk.subarray(start, end);
+      this.#borrowed = true;
     } else {
       this.#grow(this.#length + more);
-      chunk.copy(this.#room, this.#length, start, end);
+      chunk.copy(this.#memory, this.#length, start, end);
     }
     this.#length += more;
   }
 
   bytes(): Buffer {
-    return this.#length === this.#room.length ? this.#room : this.#room.subarray(0, this.#length);
+    return this.#length === this.#memory.length
+      ? this.#memory
+      : this.#memory.subarray(0, this.#length);
   }
 
   #grow(least: number): void {
-    if (!this.#lent && least <= this.#room.length) return;
+    if (!this.#borrowed && least <= this.#memory.length) return;
     const room = Buffer.allocUnsafeSlow(Math.max(FIRST_ROOM, least, 2 * this.#length));
-    this.#room.copy(room, 0, 0, this.#length);
-    this.#room = room;
-    this.#lent = false;
+    this.#memory.copy(room, 0, 0, this.#length);
+    this.#memory = room;
+    this.#borrowed = false;
   }
 }

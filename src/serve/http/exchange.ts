@@ -1,185 +1,195 @@
-// One HTTP request from its head to the end of its reply, whatever version carries it: routed, judged by its
-// headers, its body collected, its handler asked, and answered in time. Carriers tell it what comes in and
-// say how a reply goes out.
+// One HTTP request from its header section to the end of its reply, in any version of HTTP: it is routed, its headers
+// are validated, its body is collected, its handler runs, and it is answered in time. Subclasses for each version
+// read the request and send the reply.
 
-import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { MAX_HELD_IN_ALL } from "../h2/limits.ts";
-import type { Call, HttpReply, HttpRequest, Route } from "../handler.ts";
-import type { HttpSettings, PortLog, ServerMeter } from "../settings.ts";
-import { Collected, judgeBody, maxBody, NO_BODY, takesBody, tooLarge } from "./body.ts";
+import type { Call, HttpReply, HttpRequest, Route } from "#base/handler.ts";
+import type { HttpSettings } from "../settings.ts";
+import type { TransportContext } from "../transport/context.ts";
+import { requireTimeout } from "../transport/grpc-timeout.ts";
+import { MAX_BUFFERED_TOTAL, MAX_FIELDS } from "../transport/limits.ts";
+import {
+  acceptsBody,
+  BodyBuffer,
+  maxBody,
+  NO_BODY,
+  tooLarge,
+  validateBodyHeaders,
+} from "./body.ts";
+import type { CostlyQueue } from "./costly-queue.ts";
 import { faultReply, replyFields } from "./reply.ts";
-import { type Received, ReceivedRequest, readTarget, type Target } from "./request.ts";
-import type { Found, Router } from "./router.ts";
-import { readTimeout } from "./timeout.ts";
-import type { Turns } from "./turns.ts";
+import { type ReceivedHead, ReceivedRequest, readTarget, type Target } from "./request.ts";
+import type { RouteMatch, Router } from "./router.ts";
 
 /**
- * Bytes of replies that may wait for their peers, all together: as many as all streams of HTTP/2 may hold. Node's server
- * reads on until a reply waits, and works off what it has read: hundreds of requests. Small replies are not refused.
+ * Most bytes of replies that wait for their peers in the whole process: as many as HTTP/2 may buffer. Node's
+ * server only stops reading once a reply waits, and first answers all it has read: hundreds of requests. Small
+ * replies are not refused.
  */
-const MOST_UNSENT = MAX_HELD_IN_ALL;
+const MAX_UNSENT = MAX_BUFFERED_TOTAL;
 const SMALL_REPLY = 16 * 1024;
 
-/** What all requests of a port share. */
-export interface Surroundings {
+/** The dependencies that all requests of a port share. */
+export interface HttpContext extends TransportContext {
   readonly router: Router;
   readonly settings: HttpSettings;
-  readonly clock: Clock;
-  readonly log: PortLog;
-  readonly meter: ServerMeter | undefined;
-  /** Callers are asked to move on. */
-  leaving: boolean;
-  /** Nothing new is taken. */
+  /** Callers are asked to move to another connection. */
+  closeAfterReply: boolean;
+  /** New requests are refused. */
   draining: boolean;
-  /** Of costly requests. */
-  readonly turns: Turns;
-  /** Bytes of replies that peers have not taken yet. */
-  unsent: number;
+  /** For requests of costly routes. */
+  readonly costlyQueue: CostlyQueue;
+  /** Bytes of replies that peers have not read yet. */
+  unsentBytes: number;
 }
 
-export abstract class HttpExchange implements Call, Received {
-  protected readonly around: Surroundings;
+export abstract class HttpExchange implements Call, ReceivedHead {
+  protected readonly context: HttpContext;
   readonly #started: number;
   #target: Target = NO_TARGET;
-  #found: Found | undefined;
+  #match: RouteMatch | undefined;
   #deadline = Number.POSITIVE_INFINITY;
-  #collecting = false;
-  #body: Collected | undefined;
-  #replies: string[] | undefined;
+  #receivingBody = false;
+  #body: BodyBuffer | undefined;
+  #replyFields: string[] | undefined;
   #controller: AbortController | undefined;
-  #forgetDeadline: (() => void) | undefined;
-  #forgetWriting: (() => void) | undefined;
-  /** Of the reply that was handed on; 0 = none. */
+  #cancelDeadline: (() => void) | undefined;
+  #cancelWriteTimeout: (() => void) | undefined;
+  /** Status of the reply; 0 = none yet. */
   #status = 0;
-  #ended = false;
-  /** Of the reply, while its peer has not taken it. */
-  #unsent = 0;
+  #finished = false;
+  /** Bytes of the reply while its peer has not read it. */
+  #unsentBytes = 0;
 
-  constructor(around: Surroundings) {
-    this.around = around;
-    this.#started = around.clock.now();
+  constructor(context: HttpContext) {
+    this.context = context;
+    this.#started = context.clock.now();
   }
 
-  // --- what the carrier knows
+  // --- What the subclass knows
 
   abstract readonly httpMethod: string;
   abstract readonly headers: HttpRequest["headers"];
   abstract readonly peer: string;
   /** Path and query, as received. */
   protected abstract readonly requestTarget: string;
-  /** More of the request is to be read before its reply, although nobody wants it. */
-  protected abstract readonly unfinished: boolean;
+  /** The rest of the request must be read before the reply, although it is not needed. */
+  protected abstract readonly mustReadRest: boolean;
 
-  // --- what the carrier does
+  // --- What the subclass does
 
-  /** Throws when the request is refused by its head alone, whatever it asks for. */
-  protected abstract judgeHead(): void;
-  /** Lets the body come: `part` for each part and `complete` at its end; `complete` alone where there is none. */
-  protected abstract collect(): void;
+  /** Throws if the request must be refused because of its header section, whatever its path. */
+  protected abstract validateHead(): void;
   /**
-   * Sends a whole reply, `fields` being names and values in turn, `length` the bytes of its body. True when nothing of it is left here or none
-   * can be sent; else `ended` follows. Throws when a field cannot be sent: then nothing was.
+   * Starts to read the body: calls `addBodyPart` for each part and `completeBody` at its end, or only
+   * `completeBody` if there is none.
    */
-  protected abstract transmit(
+  protected abstract receiveBody(): void;
+  /**
+   * Sends a whole reply. `fields` alternates names and values, `length` is the size of the body in bytes. Returns
+   * true if nothing is left to send or nothing can be sent; otherwise calls `finished` later. Throws if a field
+   * cannot be sent; then nothing has been sent.
+   */
+  protected abstract sendReply(
     status: number,
     fields: readonly string[],
     body: Uint8Array | string,
     length: number,
   ): boolean;
-  /** The request failed before it was whole: what is still to come is not wanted. Before `transmit`. */
-  protected abstract refuseRest(): void;
-  /** Ends a reply in the middle. */
-  protected abstract cut(): void;
-  /** The handler answers later: the carrier is to say `ended` when the caller leaves. */
-  protected abstract waits(reply: Promise<unknown>): void;
+  /** Called before `sendReply` if the request failed before it was complete: the rest of it is not wanted. */
+  protected abstract discardRest(): void;
+  /** Aborts a reply that has begun. */
+  protected abstract abortReply(): void;
+  /** The handler replies later: the subclass must call `finished` if the caller goes away. */
+  protected abstract handlerPending(reply: Promise<unknown>): void;
 
-  // --- what the carrier tells
+  // --- What the subclass reports
 
-  /** The head is there. */
+  /** The header section has arrived. */
   protected begin(): void {
     try {
-      const { around } = this;
-      this.judgeHead();
+      const { context } = this;
+      this.validateHead();
       this.#target = readTarget(this.requestTarget);
-      this.#found = around.router.find(this.httpMethod, this.#target.path);
+      this.#match = context.router.find(this.httpMethod, this.#target.path);
       const timeout = this.headers["grpc-timeout"];
-      if (timeout !== undefined) this.#deadline = this.#started + readTimeout(timeout);
-      const { route } = this.#found;
-      if (takesBody(route)) {
-        judgeBody(this.headers, route);
-        this.#collecting = true;
-        this.collect();
-      } else if (this.unfinished) this.#collecting = true;
-      else this.#run(this.#found, NO_BODY);
+      if (timeout !== undefined) this.#deadline = this.#started + requireTimeout(timeout);
+      const { route } = this.#match;
+      if (acceptsBody(route)) {
+        validateBodyHeaders(this.headers, route);
+        this.#receivingBody = true;
+        this.receiveBody();
+      } else if (this.mustReadRest) this.#receivingBody = true;
+      else this.#run(this.#match, NO_BODY);
     } catch (thrown) {
       this.fail(thrown);
     }
   }
 
-  /** The body is being collected: what comes counts. */
-  protected get collecting(): boolean {
-    return this.#collecting;
+  /** The body is being received: parts of it are counted. */
+  protected get receivingBody(): boolean {
+    return this.#receivingBody;
   }
 
-  /** Bytes of memory that the body takes up so far. */
-  protected get kept(): number {
-    return this.#body === undefined ? 0 : this.#body.kept;
+  /** Bytes of memory that the body occupies so far. */
+  protected get bodyMemory(): number {
+    return this.#body === undefined ? 0 : this.#body.capacity;
   }
 
   /** `whole`: the memory holds nothing but this part, or so little else that it may be kept. */
-  protected part(chunk: Buffer, start: number, end: number, whole: boolean): void {
-    if (!this.#collecting || this.#found === undefined || !takesBody(this.#found.route)) return;
-    this.#body ??= new Collected();
-    const max = maxBody(this.#found.route);
+  protected addBodyPart(chunk: Buffer, start: number, end: number, whole: boolean): void {
+    if (!this.#receivingBody || this.#match === undefined || !acceptsBody(this.#match.route))
+      return;
+    this.#body ??= new BodyBuffer();
+    const max = maxBody(this.#match.route);
     if (this.#body.length + end - start > max) this.fail(tooLarge(max));
     else this.#body.add(chunk, start, end, whole);
   }
 
-  /** The body is whole. */
-  protected complete(): void {
-    if (!this.#collecting || this.#found === undefined) return;
-    this.#collecting = false;
-    this.#run(this.#found, this.#body === undefined ? NO_BODY : this.#body.bytes());
+  /** The body is complete. */
+  protected completeBody(): void {
+    if (!this.#receivingBody || this.#match === undefined) return;
+    this.#receivingBody = false;
+    this.#run(this.#match, this.#body === undefined ? NO_BODY : this.#body.bytes());
   }
 
-  /** Answers with why there is no better answer, unless there was one. */
+  /** Answers with the fault, unless a reply was sent already. */
   protected fail(thrown: unknown): void {
     const fault = Fault.from(thrown);
     if (fault.code === "INTERNAL") {
-      const route = this.#found?.route.path ?? "";
-      this.around.log.error("request failed", { route, error: fault.cause ?? fault });
+      const route = this.#match?.route.path ?? "";
+      this.context.log.error({ route, error: fault.cause ?? fault }, "request failed");
     }
     if (this.answered) return;
-    this.refuseRest();
-    // What the call would have said with its reply is not said with a refusal.
+    this.discardRest();
+    // A refusal does not carry the headers that the call set for its reply.
     this.#send(faultReply(fault), undefined);
   }
 
-  /** The exchange is over: its reply is out whole, or nothing more can be sent. */
-  protected ended(whole: boolean): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.around.unsent -= this.#unsent;
-    this.#collecting = false;
+  /** The exchange is over: its reply has been sent completely (`whole`), or nothing more can be sent. */
+  protected finished(whole: boolean): void {
+    if (this.#finished) return;
+    this.#finished = true;
+    this.context.unsentBytes -= this.#unsentBytes;
+    this.#receivingBody = false;
     this.#body = undefined;
-    this.#forgetDeadline?.();
-    this.#forgetWriting?.();
+    this.#cancelDeadline?.();
+    this.#cancelWriteTimeout?.();
     if (!whole) this.#controller?.abort();
-    const { meter, clock } = this.around;
+    const { meter, clock } = this.context;
     if (meter === undefined) return;
     meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.#started);
   }
 
-  /** A reply was handed on, or none can be. */
+  /** A reply was sent, or none can be. */
   protected get answered(): boolean {
-    return this.#status !== 0 || this.#ended;
+    return this.#status !== 0 || this.#finished;
   }
 
-  // --- what handlers ask
+  // --- What handlers use
 
   get method(): string {
-    return this.#found === undefined ? "" : this.#found.route.path;
+    return this.#match === undefined ? "" : this.#match.route.path;
   }
 
   get deadline(): number {
@@ -194,14 +204,14 @@ export abstract class HttpExchange implements Call, Received {
   signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#ended) this.#controller.abort();
+      if (this.#finished) this.#controller.abort();
     }
     return this.#controller.signal;
   }
 
   reply(name: string, value: string): void {
-    this.#replies ??= [];
-    this.#replies.push(name, value);
+    this.#replyFields ??= [];
+    this.#replyFields.push(name, value);
   }
 
   trailer(name: string, value: string): void {
@@ -210,59 +220,61 @@ export abstract class HttpExchange implements Call, Received {
 
   // ---
 
-  #run(found: Found, body: Uint8Array): void {
-    if (this.#deadline !== Number.POSITIVE_INFINITY && this.#left() <= 0) {
-      this.#late();
+  #run(found: RouteMatch, body: Uint8Array): void {
+    if (this.#deadline !== Number.POSITIVE_INFINITY && this.#remainingMs() <= 0) {
+      this.#deadlinePassed();
       return;
     }
     try {
       const request = new ReceivedRequest(this, this.#target, found, body);
       const { route } = found;
       const reply =
-        route.costly === true ? this.#inTurn(route, request) : route.handle(request, this);
-      if (reply instanceof Promise) this.#wait(found.route, reply);
-      else this.#finish(reply);
+        route.costly === true ? this.#enqueue(route, request) : route.handle(request, this);
+      if (reply instanceof Promise) this.#await(found.route, reply);
+      else this.#reply(reply);
     } catch (thrown) {
       this.fail(thrown);
     }
   }
 
-  #inTurn(route: Route, request: HttpRequest): Promise<HttpReply> {
-    return this.around.turns.take(() => {
-      if (this.answered) throw new Fault("CANCELLED", "nobody waits for it any more");
+  #enqueue(route: Route, request: HttpRequest): Promise<HttpReply> {
+    return this.context.costlyQueue.run(() => {
+      if (this.answered) throw new Fault("CANCELLED", "the caller went away");
       return route.handle(request, this);
     });
   }
 
-  #wait(route: Route, reply: Promise<HttpReply>): void {
-    this.waits(reply);
-    if (!this.answered) this.#limitTime(route);
-    reply.then((made) => this.#finish(made)).catch((thrown) => this.fail(thrown));
+  #await(route: Route, reply: Promise<HttpReply>): void {
+    this.handlerPending(reply);
+    if (!this.answered) this.#armTimeouts(route);
+    reply.then((made) => this.#reply(made)).catch((thrown) => this.fail(thrown));
   }
 
-  #limitTime(route: Route): void {
-    this.#limitWriting(route);
+  #armTimeouts(route: Route): void {
+    this.#armWriteTimeout(route);
     if (this.#deadline === Number.POSITIVE_INFINITY) return;
-    this.#forgetDeadline = this.around.clock.alarm(this.#left(), () => this.#late());
+    this.#cancelDeadline = this.context.clock.alarm(this.#remainingMs(), () =>
+      this.#deadlinePassed(),
+    );
   }
 
-  #left(): number {
-    return this.#deadline - this.around.clock.now();
+  #remainingMs(): number {
+    return this.#deadline - this.context.clock.now();
   }
 
-  #late(): void {
+  #deadlinePassed(): void {
     this.fail(new Fault("DEADLINE_EXCEEDED", "the deadline passed before the reply"));
     this.#controller?.abort();
   }
 
-  #finish(reply: HttpReply): void {
-    if (!this.answered) this.#send(reply, this.#replies);
+  #reply(reply: HttpReply): void {
+    if (!this.answered) this.#send(reply, this.#replyFields);
   }
 
   #send({ status, headers, body }: HttpReply, more: readonly string[] | undefined): void {
     const length = Buffer.byteLength(body);
-    const { around } = this;
-    if (length > SMALL_REPLY && around.unsent + length > MOST_UNSENT) {
+    const { context } = this;
+    if (length > SMALL_REPLY && context.unsentBytes + length > MAX_UNSENT) {
       this.#send(faultReply(tooMuchUnsent()), undefined);
       return;
     }
@@ -270,32 +282,32 @@ export abstract class HttpExchange implements Call, Received {
     this.#status = status;
     let out: boolean;
     try {
-      out = this.transmit(status, fields, body, length);
+      out = this.sendReply(status, fields, body, length);
     } catch (thrown) {
       this.#status = 0;
       throw thrown;
     }
-    this.#collecting = false;
+    this.#receivingBody = false;
     this.#body = undefined;
-    this.#forgetDeadline?.();
+    this.#cancelDeadline?.();
     if (out) {
-      this.ended(true);
+      this.finished(true);
       return;
     }
-    if (!this.#ended) {
-      this.#unsent = length;
-      around.unsent += length;
+    if (!this.#finished) {
+      this.#unsentBytes = length;
+      context.unsentBytes += length;
     }
-    this.#limitWriting(this.#found?.route);
+    this.#armWriteTimeout(this.#match?.route);
   }
 
-  /** `write_timeout`: a reply that is not out by then is answered 503 or, when it has begun, cut. */
-  #limitWriting(route: Route | undefined): void {
-    const { settings, clock } = this.around;
-    if (this.#forgetWriting !== undefined || this.#ended) return;
+  /** `write_timeout`: a reply that is not sent by then becomes a 503 or, if it has begun, is aborted. */
+  #armWriteTimeout(route: Route | undefined): void {
+    const { settings, clock } = this.context;
+    if (this.#cancelWriteTimeout !== undefined || this.#finished) return;
     if (route?.stream === true || settings.write_timeout <= 0) return;
-    this.#forgetWriting = clock.alarm(settings.write_timeout, () => {
-      if (this.#status !== 0) this.cut();
+    this.#cancelWriteTimeout = clock.alarm(settings.write_timeout, () => {
+      if (this.#status !== 0) this.abortReply();
       else this.fail(new Fault("UNAVAILABLE", "the reply took longer than this server allows"));
       this.#controller?.abort();
     });
@@ -305,9 +317,15 @@ export abstract class HttpExchange implements Call, Received {
 const NO_TARGET: Target = { path: "", search: "" };
 
 function tooMuchUnsent(): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", "too many replies wait for their readers", { http: 503 });
+  return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });
 }
 
-export function tooManyHeaders(): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", "too many headers, or too long ones", { http: 431 });
+export function headersTooLarge(): Fault {
+  return new Fault(
+    "RESOURCE_EXHAUSTED",
+    `more than ${MAX_FIELDS} headers, or headers that are too long`,
+    {
+      http: 431,
+    },
+  );
 }

@@ -1,12 +1,12 @@
-// `GET /`: one short page that says what answers here.
+// `GET /`: a short page that lists the routes and services of this port.
 
-import type { Route, Service } from "../handler.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
 
-export function frontPage(routes: readonly Route[], services: readonly Service[]): Route {
+export function frontPage(routes: readonly Route[], services: readonly GrpcService[]): Route {
   const shown = routes.map(({ method, path }) => `${method.padEnd(6)} ${path}`);
   const width = Math.max(0, ...shown.map(({ length }) => length));
   const lines = [
-    "Sluice: asks the rules whether a request may pass.",
+    "Sluice: decides whether a request may pass.",
     "",
     "HTTP",
     ...routes.map(({ about }, at) => `  ${(shown[at] ?? "").padEnd(width)}  ${about}`),

@@ -1,14 +1,18 @@
-// How HTTP replies leave: whole, with their length, errors as a small status object that repeats no input.
+// The parts of HTTP replies: header fields with the length, and faults as a small JSON status that repeats no input.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
-import type { HttpReply } from "../handler.ts";
+import type { HttpReply } from "#base/handler.ts";
+import { MAX_FIELDS } from "../transport/limits.ts";
 
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;
 
-/** A reply's header fields, names and values in turn: what the call set wins, and its length is known. */
+/**
+ * Header fields of a reply, names and values alternating. Fields that the call set take precedence; the length is
+ * added.
+ */
 export function replyFields(
   headers: HttpReply["headers"],
   more: readonly string[] | undefined,
@@ -46,18 +50,21 @@ function statusBody(code: Code, message: string): string {
   return JSON.stringify({ code: CODES[code].number, message, details: [] });
 }
 
-const BROKEN: Readonly<Record<string, readonly [line: string, code: Code, message: string]>> = {
+const PARSER_ERRORS: Readonly<
+  Record<string, readonly [line: string, code: Code, message: string]>
+> = {
   HPE_HEADER_OVERFLOW: [
     "431 Request Header Fields Too Large",
     "RESOURCE_EXHAUSTED",
-    "the request line and headers are too large",
+    // Node's parser does not say which of the two it met.
+    `more than ${MAX_FIELDS} headers, or a request line and headers that are too large`,
   ],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [
     "413 Payload Too Large",
     "RESOURCE_EXHAUSTED",
     "chunks too large",
   ],
-  CONNECT: ["405 Method Not Allowed", "UNIMPLEMENTED", "this server is no proxy"],
+  CONNECT: ["405 Method Not Allowed", "UNIMPLEMENTED", "this server is not a proxy"],
   ERR_HTTP_REQUEST_TIMEOUT: [
     "408 Request Timeout",
     "DEADLINE_EXCEEDED",
@@ -66,9 +73,9 @@ const BROKEN: Readonly<Record<string, readonly [line: string, code: Code, messag
 };
 const MALFORMED = ["400 Bad Request", "INVALID_ARGUMENT", "malformed HTTP request"] as const;
 
-/** Answers a connection whose request cannot be parsed or does not arrive, and ends it. Returns the status. */
+/** Answers a connection whose request cannot be parsed or does not arrive, and closes it. Returns the status. */
 export function refuseRaw(socket: Socket, reason: string): number {
-  const [line, code, message] = BROKEN[reason] ?? MALFORMED;
+  const [line, code, message] = PARSER_ERRORS[reason] ?? MALFORMED;
   const body = statusBody(code, message);
   socket.write(
     `HTTP/1.1 ${line}\r\nconnection: close\r\ncontent-type: application/json\r\n` +
@@ -79,8 +86,8 @@ export function refuseRaw(socket: Socket, reason: string): number {
 }
 
 /**
- * Makes the end of this connection wait until the other side has read its answer. Closing while unread
- * bytes arrive resets the connection, and the answer would be lost with it.
+ * Delays the close of this connection until the peer has read its reply. Closing while unread bytes arrive would
+ * reset the connection and lose the reply.
  */
 export function linger(socket: Socket, clock: Clock): void {
   socket.destroySoon = () => {

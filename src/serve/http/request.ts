@@ -1,10 +1,10 @@
-// One HTTP request as handlers see it. The parts that cost something are made when they are asked for.
+// An HTTP request as handlers see it. Costly parts are created when they are first used.
 
-import type { HttpRequest } from "../handler.ts";
-import type { Found } from "./router.ts";
+import type { HttpRequest } from "#base/handler.ts";
+import type { RouteMatch } from "./router.ts";
 
-/** What the carrier knows of a request. */
-export interface Received {
+/** A request as the exchange received it. */
+export interface ReceivedHead {
   readonly httpMethod: string;
   readonly headers: HttpRequest["headers"];
 }
@@ -13,11 +13,11 @@ export class ReceivedRequest implements HttpRequest {
   readonly path: string;
   readonly params: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
-  readonly #received: Received;
+  readonly #received: ReceivedHead;
   readonly #search: string;
   #query: URLSearchParams | undefined;
 
-  constructor(received: Received, target: Target, { params }: Found, body: Uint8Array) {
+  constructor(received: ReceivedHead, target: Target, { params }: RouteMatch, body: Uint8Array) {
     this.path = target.path;
     this.params = params;
     this.body = body;
@@ -41,16 +41,16 @@ export class ReceivedRequest implements HttpRequest {
 
 export interface Target {
   readonly path: string;
-  /** After the `?`, without it. */
+  /** The part after the `?`. */
   readonly search: string;
 }
 
-/** The request target in origin form, or in the absolute form that proxies send (RFC 9112 §3.2). */
+/** Parses a request target in origin form, or in the absolute form that proxies send (RFC 9112 §3.2). */
 export function readTarget(url: string): Target {
   let origin = url;
   if (!origin.startsWith("/")) {
     const scheme = origin.indexOf("://");
-    // `*` is no path: no route has it.
+    // `*` is not a path: no route matches it.
     if (scheme === -1) return { path: origin, search: "" };
     const end = origin.slice(scheme + 3).search(/[/?]/);
     origin = end === -1 ? "/" : origin.slice(scheme + 3 + end);

@@ -1,14 +1,14 @@
-// Finds the route of a request in the table: literal paths in one look-up, patterns in table order.
+// Finds the route of a request: literal paths by one look-up, patterns in the order of the route table.
 
 import { Fault } from "#base/fault.ts";
-import type { Route } from "../handler.ts";
+import type { Route } from "#base/handler.ts";
 
-export interface Found {
+export interface RouteMatch {
   readonly route: Route;
   readonly params: Readonly<Record<string, string>>;
 }
 
-type Piece =
+type Segment =
   | { readonly kind: "literal"; readonly text: string }
   | { readonly kind: "one"; readonly name: string }
   | { readonly kind: "rest"; readonly name: string };
@@ -20,46 +20,46 @@ const NONE: Readonly<Record<string, string>> = Object.freeze({});
 
 export class Router {
   readonly #literal = new Map<string, Methods>();
-  readonly #patterns: { readonly pieces: readonly Piece[]; readonly methods: Methods }[] = [];
+  readonly #patterns: { readonly segments: readonly Segment[]; readonly methods: Methods }[] = [];
 
   constructor(routes: readonly Route[]) {
     const patterns = new Map<string, Methods>();
     for (const route of routes) {
-      const pieces = parse(route.path);
-      const table = pieces.every(({ kind }) => kind === "literal") ? this.#literal : patterns;
+      const segments = parse(route.path);
+      const table = segments.every(({ kind }) => kind === "literal") ? this.#literal : patterns;
       let methods = table.get(route.path);
       if (methods === undefined) {
         methods = new Map();
         table.set(route.path, methods);
-        if (table === patterns) this.#patterns.push({ pieces, methods });
+        if (table === patterns) this.#patterns.push({ segments, methods });
       }
       if (methods.has(route.method)) {
         throw new Fault(
           "INTERNAL",
-          `route ${route.method} ${route.path} stands twice in the table`,
+          `route ${route.method} ${route.path} appears twice in the route table`,
         );
       }
       methods.set(route.method, route);
     }
   }
 
-  /** Throws 404 for a path that no route has and 405 for one whose routes take other methods. */
-  find(method: string, path: string): Found {
+  /** Throws 404 if no route has the path, and 405 if its routes have other methods. */
+  find(method: string, path: string): RouteMatch {
     const literal = this.#literal.get(path);
-    if (literal !== undefined) return { route: choose(literal, method), params: NONE };
+    if (literal !== undefined) return { route: chooseMethod(literal, method), params: NONE };
     const parts = path.slice(1).split("/");
-    for (const { pieces, methods } of this.#patterns) {
-      const params = match(pieces, parts);
-      if (params !== undefined) return { route: choose(methods, method), params };
+    for (const { segments, methods } of this.#patterns) {
+      const params = matchSegments(segments, parts);
+      if (params !== undefined) return { route: chooseMethod(methods, method), params };
     }
     throw new Fault("NOT_FOUND", "Not Found");
   }
 }
 
-function parse(path: string): readonly Piece[] {
+function parse(path: string): readonly Segment[] {
   if (!path.startsWith("/")) throw new Fault("INTERNAL", `route path ${path} must start with /`);
   const parts = path.slice(1).split("/");
-  return parts.map((text, at): Piece => {
+  return parts.map((text, at): Segment => {
     const [, name, rest] = PARAMETER.exec(text) ?? [];
     if (name === undefined) return { kind: "literal", text };
     if (rest !== undefined && at !== parts.length - 1) {
@@ -69,22 +69,22 @@ function parse(path: string): readonly Piece[] {
   });
 }
 
-function match(
-  pieces: readonly Piece[],
+function matchSegments(
+  segments: readonly Segment[],
   parts: readonly string[],
 ): Readonly<Record<string, string>> | undefined {
   const params: Record<string, string> = {};
-  for (const [at, piece] of pieces.entries()) {
-    if (piece.kind === "rest") {
-      params[piece.name] = parts.slice(at).map(decode).join("/");
+  for (const [at, segment] of segments.entries()) {
+    if (segment.kind === "rest") {
+      params[segment.name] = parts.slice(at).map(decode).join("/");
       return params;
     }
     const part = parts[at];
     if (part === undefined || part === "") return undefined;
-    if (piece.kind === "one") params[piece.name] = decode(part);
-    else if (part !== piece.text) return undefined;
+    if (segment.kind === "one") params[segment.name] = decode(part);
+    else if (part !== segment.text) return undefined;
   }
-  return parts.length === pieces.length ? params : undefined;
+  return parts.length === segments.length ? params : undefined;
 }
 
 function decode(part: string): string {
@@ -95,7 +95,7 @@ function decode(part: string): string {
   }
 }
 
-function choose(methods: Methods, method: string): Route {
+function chooseMethod(methods: Methods, method: string): Route {
   const route = methods.get(method === "HEAD" ? "GET" : method);
   if (route !== undefined) return route;
   const allow = [...methods.keys()].flatMap((name) => (name === "GET" ? ["GET", "HEAD"] : [name]));

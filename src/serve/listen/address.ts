@@ -1,16 +1,16 @@
-// Listener addresses as text: what may be written, what is bound, and how the bound one is shown.
+// Addresses of listeners and connections: parses `listener.addr`, shows what was bound, and tells local from remote.
 
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
-import { Fault } from "#base/fault.ts";
-import { reasonOf } from "#base/reason.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
 import type { ListenerSettings } from "../settings.ts";
+import { plainAddress } from "../transport/peer-address.ts";
 
 export type Binding =
   | { readonly kind: "unix"; readonly path: string }
   | {
       readonly kind: "tcp";
-      /** undefined: every interface, both families where the system has both. */
+      /** undefined: every interface, in both families if the system has both. */
       readonly host: string | undefined;
       readonly port: number;
       readonly ipv6Only: boolean;
@@ -19,7 +19,7 @@ export type Binding =
 const HOST_PORT = /^(?:\[([^\]]*)\]|([^:[\]]*)):(\d{1,5})$/;
 const FAMILY: Readonly<Record<string, 0 | 4 | 6>> = { tcp: 0, tcp4: 4, tcp6: 6 };
 
-/** Reads `addr`; names are resolved here so that `network` can choose among their addresses. */
+/** Parses `addr`. Names are resolved here so that `network` can choose among their addresses. */
 export async function readAddress(settings: ListenerSettings): Promise<Binding> {
   const { addr, network } = settings;
   if (addr.startsWith("unix:")) {
@@ -42,7 +42,10 @@ export async function readAddress(settings: ListenerSettings): Promise<Binding> 
   }
   const host = bracketed ?? bare ?? "";
   if (bracketed !== undefined && !isIPv6(bracketed)) {
-    throw new Fault("INVALID_ARGUMENT", "server.listener.addr: brackets hold an IPv6 address");
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      "server.listener.addr: brackets must contain an IPv6 address",
+    );
   }
   if (host === "") {
     const every = family === 4 ? "0.0.0.0" : family === 6 ? "::" : undefined;
@@ -54,18 +57,21 @@ export async function readAddress(settings: ListenerSettings): Promise<Binding> 
 async function resolve(host: string, family: 0 | 4 | 6): Promise<string> {
   const literal = isIP(host);
   if (literal !== 0 && family !== 0 && literal !== family) {
-    throw new Fault("INVALID_ARGUMENT", `listener.addr is not an IPv${family} address`);
+    throw new Fault("INVALID_ARGUMENT", `server.listener.addr is not an IPv${family} address`);
   }
   if (literal !== 0) return host;
   try {
     return (await lookup(host, { family })).address;
   } catch (cause) {
-    const why = reasonOf(cause);
-    throw new Fault("UNAVAILABLE", `server.listener.addr: the host name does not resolve: ${why}`);
+    const why = systemErrorText(cause);
+    throw new Fault(
+      "UNAVAILABLE",
+      `server.listener.addr: the host name cannot be resolved: ${why}`,
+    );
   }
 }
 
-/** The bound address in the form that `addr` takes. */
+/** The bound address in the form of `addr`. */
 export function showAddress(bound: AddressInfo | string | null): string {
   if (bound === null) return "";
   if (typeof bound === "string") return `unix:${bound}`;
@@ -74,36 +80,34 @@ export function showAddress(bound: AddressInfo | string | null): string {
     : `${bound.address}:${bound.port}`;
 }
 
-/** Can only this machine reach the address? */
+/** Whether only this machine can reach the address. */
 export function isLocal(bound: AddressInfo | string | null): boolean {
   return bound === null || typeof bound === "string" || isLoopback(bound.address);
 }
 
-/** The same, before it is bound. */
+/** As `isLocal`, before the address is bound. */
 export function isLocalBinding(binding: Binding): boolean {
   return binding.kind === "unix" || isLoopback(binding.host);
 }
 
-/** Addresses of a connection as its socket shows them: undefined on a Unix socket, and once it is gone. */
-export interface Ends {
+/** Addresses of a connection as its socket shows them: undefined on a Unix socket, and after it is closed. */
+export interface ConnectionAddresses {
   readonly remoteAddress?: string | undefined;
   readonly localAddress?: string | undefined;
 }
 
 /**
- * Does a connection that came in over a listener of this kind stay on this machine? Both ends must say so: proxies
- * of a mesh pass strangers on from an address in 127.0.0.0/8, but to the address of the pod.
+ * Whether the peer of a connection is on this machine. Both ends must be local: service mesh proxies forward
+ * remote connections from an address in 127.0.0.0/8, but to the address of the pod.
  */
-export function isLocalPeer(kind: Binding["kind"], { remoteAddress, localAddress }: Ends): boolean {
+export function isLocalPeer(
+  kind: Binding["kind"],
+  { remoteAddress, localAddress }: ConnectionAddresses,
+): boolean {
   return kind === "unix" || (isLoopback(remoteAddress) && isLoopback(localAddress));
 }
 
 function isLoopback(address: string | undefined): boolean {
   if (address === undefined) return false;
   return address === "::1" || plainAddress(address).startsWith("127.");
-}
-
-/** An IPv4 address that a dual-stack socket shows as `::ffff:a.b.c.d`, as itself. */
-export function plainAddress(address: string): string {
-  return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }

@@ -1,13 +1,12 @@
-// Opens the one listening socket: TCP of either family, or a Unix socket whose file may be left over from a
-// process that died.
+// Opens the listening socket: TCP of either family, or a Unix socket whose file may be left over from a process that
+// died.
 
 import { lstat, unlink } from "node:fs/promises";
 import { createConnection, type ListenOptions, type Server } from "node:net";
-import { Fault } from "#base/fault.ts";
-import { reasonOf } from "#base/reason.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Binding } from "./address.ts";
 
-/** Listens, or throws a Fault that says why not. */
+/** Starts to listen, or throws a Fault that says why it cannot. */
 export async function bind(server: Server, binding: Binding): Promise<void> {
   if (binding.kind === "unix") {
     await removeStale(binding.path);
@@ -21,7 +20,7 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (cause: Error & { readonly code?: string }) => {
       server.off("listening", listening);
-      reject(unusable(options, cause));
+      reject(listenFault(options, cause));
     };
     const listening = () => {
       server.off("error", failed);
@@ -33,12 +32,16 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
   });
 }
 
-/** An address in use may be free at the next start; a path where no socket can be made is a wrong setting. */
-function unusable(options: ListenOptions, cause: Error & { readonly code?: string }): Fault {
+/**
+ * An address in use may be free at the next start, but a path at which no socket can be created is an invalid
+ * setting.
+ */
+function listenFault(options: ListenOptions, cause: Error & { readonly code?: string }): Fault {
   const { code = cause.message } = cause;
   const inUse = code === "EADDRINUSE";
-  const remedy = "stop what listens there, or set another";
-  const why = inUse ? `the address is in use (${addressOf(options)}); ${remedy}` : code;
+  const remedy = "stop the process that listens there, or choose another address";
+  const address = addressOf(options);
+  const why = inUse ? `the address is in use (${address}); ${remedy}` : `${code} (${address})`;
   const kind = options.path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
   return new Fault(kind, `cannot listen on server.listener.addr: ${why}`);
 }
@@ -47,25 +50,25 @@ function addressOf({ path, host = "", port }: ListenOptions): string {
   return path ?? `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** Removes a socket file that nobody answers on. Anything else in its place is left alone and refused. */
+/** Removes a socket file on which nothing listens. Any other file in its place is left alone and reported. */
 async function removeStale(path: string): Promise<void> {
   const found = await lstat(path).catch((thrown: NodeJS.ErrnoException) => {
     if (thrown.code === "ENOENT") return undefined;
-    const why = reasonOf(thrown);
+    const why = systemErrorText(thrown);
     throw new Fault("INVALID_ARGUMENT", `server.listener.addr: the path cannot be read: ${why}`);
   });
   if (found === undefined) return;
   if (!found.isSocket()) {
-    const found = "a file that is no socket is in its place";
+    const found = "the path is taken by a file that is not a socket";
     throw new Fault("INVALID_ARGUMENT", `server.listener.addr: ${found}`);
   }
-  if (await answers(path)) {
+  if (await hasListener(path)) {
     throw new Fault("UNAVAILABLE", "server.listener.addr: another process listens on this socket");
   }
   await unlink(path);
 }
 
-function answers(path: string): Promise<boolean> {
+function hasListener(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createConnection({ path });
     const done = (alive: boolean) => {
@@ -73,7 +76,7 @@ function answers(path: string): Promise<boolean> {
       resolve(alive);
     };
     probe.once("connect", () => done(true));
-    // Only a refusal proves that nobody is there: no permission or a full backlog do not.
+    // Only a refused connection proves that nothing listens: missing permission or a full backlog does not.
     probe.once("error", (thrown: NodeJS.ErrnoException) => done(thrown.code !== "ECONNREFUSED"));
   });
 }

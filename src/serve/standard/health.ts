@@ -1,26 +1,26 @@
-// grpc.health.v1.Health for exactly the services that are served, under their real names and the older names
-// that existing probes ask for, plus "" for the process.
+// grpc.health.v1.Health for exactly the services that are served, under their full names and the older names that
+// existing probes ask for, and "" for the process.
 
 import { Fault } from "#base/fault.ts";
-import { BYTES, ProtoReader } from "#wire/proto-reader.ts";
-import { ProtoWriter } from "#wire/proto-writer.ts";
-import type { Call, Service, Stream } from "../handler.ts";
+import type { Call, GrpcService, Stream } from "#base/handler.ts";
+import { BYTES, ProtoReader } from "#wire/protobuf/reader.ts";
+import { ProtoWriter } from "#wire/protobuf/writer.ts";
 
 const SERVING = 1;
 const NOT_SERVING = 2;
 const SERVICE_UNKNOWN = 3;
 
-export interface Health {
-  readonly service: Service;
-  /** Real names also set the service's other names. Names that are not served throw. */
+export interface HealthService {
+  readonly service: GrpcService;
+  /** Setting a service also sets its other names. Throws for names that are not served. */
   set(name: string, serving: boolean): void;
-  /** A drain begins: nothing serves, and nothing can be set any more. */
-  leave(): void;
-  /** Ends every watch, so that their connections can close. */
+  /** A drain starts: nothing is serving any more, and nothing can be set. */
+  beginDrain(): void;
+  /** Ends every watch, so that its connection can close. */
   close(): void;
 }
 
-export function healthOf(services: readonly Service[]): Health {
+export function healthService(services: readonly GrpcService[]): HealthService {
   const aliases = new Map<string, readonly string[]>([["", [""]]]);
   for (const { name, healthNames } of services) aliases.set(name, [name, ...healthNames]);
   const status = new Map([...aliases.values()].flat().map((name) => [name, SERVING]));
@@ -32,7 +32,7 @@ export function healthOf(services: readonly Service[]): Health {
     for (const waker of [...wakers]) waker();
   };
 
-  /** Resolves at the next change of anything, or when the caller is gone. */
+  /** Resolves at the next change of any status, or when the call is cancelled. */
   const changed = (signal: AbortSignal) =>
     new Promise<void>((resolve) => {
       const done = () => {
@@ -82,7 +82,7 @@ export function healthOf(services: readonly Service[]): Health {
       for (const each of names) status.set(each, serving ? SERVING : NOT_SERVING);
       wake();
     },
-    leave() {
+    beginDrain() {
       leaving = true;
       for (const name of status.keys()) status.set(name, NOT_SERVING);
       wake();

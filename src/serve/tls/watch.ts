@@ -1,16 +1,16 @@
-// Notices that certificate files changed on disk: by watching their folders (secret volumes swap links, so
-// the files themselves are the wrong thing to watch), and by looking now and then where watching fails.
+// Notices that certificate files changed: watches their folders (secret volumes swap links, so watching the files
+// themselves would miss it), and also polls for file systems that cannot be watched.
 
 import { type FSWatcher, watch } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "#base/clock.ts";
 
-/** Writers replace two or three files one after the other: look once they are probably done. */
+/** The files are replaced one after the other: look when all are probably done. */
 const SETTLE_MS = 100;
-/** For file systems that tell of no changes. */
+/** For file systems that report no changes. */
 const LOOK_EVERY_MS = 30_000;
 
-/** Calls `look` after changes; the returned function ends it. `look` may find nothing new. */
+/** Calls `look` after changes, and periodically even without one. The returned function stops it. */
 export function watchFiles(files: readonly string[], clock: Clock, look: () => void): () => void {
   let settling: (() => void) | undefined;
   let polling: () => void = () => undefined;
@@ -36,7 +36,7 @@ export function watchFiles(files: readonly string[], clock: Clock, look: () => v
 function open(folder: string, changed: () => void): FSWatcher[] {
   try {
     const watcher = watch(folder, { persistent: false }, changed);
-    // A folder that vanishes ends its watch; looking goes on.
+    // A folder that vanishes ends its watch; polling goes on.
     watcher.on("error", () => watcher.close());
     return [watcher];
   } catch {

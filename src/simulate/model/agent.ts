@@ -1,23 +1,23 @@
-// The agent in virtual time: the real rulebook, the real limiters and the real meters, fed through the same
-// bytes that a controller leaves in a store.
+// The agent in virtual time: the real rulebook, limiters and meters, which receive the same bytes that a controller
+// writes to a store.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import type { SlotRef } from "#flow/end.ts";
-import type { Flow, Pending, Verdict } from "#flow/flow.ts";
-import { type Mind, mindOf } from "#flow/mind.ts";
+import type { Flow, Pending, SlotRef, Verdict } from "#flow/flow.ts";
+import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
+import { inventoryOf } from "#flow/inventory.ts";
 import { Rulebook } from "#flow/rulebook.ts";
-import { readBatch } from "#store/rules.ts";
 import type { Batch } from "#store/store.ts";
-import { FlowMetrics } from "#telemetry/flow-metrics.ts";
-import { FluxMeters } from "#telemetry/flux-meter.ts";
-import { Metrics } from "#telemetry/metrics.ts";
-import type { MetricSample } from "#telemetry/metrics-samples.ts";
+import { readBatch } from "#sync/follow/batch.ts";
+import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
+import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
+import type { MetricSample } from "#telemetry/metrics/samples.ts";
 
-/** As many keys as an agent tells apart unless told otherwise. */
+/** Maximum number of keys of a limiter; the default of a real agent. */
 const MAX_KEYS = 100_000;
 
-export interface AgentWorld {
+export interface VirtualAgentOptions {
   readonly group: string;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -26,7 +26,7 @@ export interface AgentWorld {
 export class VirtualAgent {
   readonly #group: string;
   readonly #book: Rulebook;
-  readonly #mind: Mind;
+  readonly #flowController: FlowController;
   readonly #decisions: FlowMetrics;
   readonly #meters = new FluxMeters();
   readonly #metrics = new Metrics({
@@ -35,38 +35,41 @@ export class VirtualAgent {
     pedantic: false,
   });
 
-  constructor({ group, clock, chance }: AgentWorld) {
+  constructor({ group, clock, chance }: VirtualAgentOptions) {
     this.#group = group;
     this.#decisions = new FlowMetrics({ agent_group: group });
-    const world = { clock, chance, observer: this.#decisions, maxKeys: MAX_KEYS };
-    this.#book = new Rulebook(group, world);
-    this.#mind = mindOf(this.#book, world);
+    const context = { clock, chance, observer: this.#decisions, maxKeys: MAX_KEYS };
+    this.#book = new Rulebook(group, context);
+    this.#flowController = createFlowController(this.#book, context);
     this.#metrics.add(this.#decisions);
     this.#metrics.add(this.#meters);
   }
 
-  /** Takes a change of the store in; gives what could not be taken, in words, by key. */
-  take(batch: Batch): ReadonlyMap<string, string> {
+  /** Applies a change of the store. Returns what was not applied: the reasons by store key. */
+  apply(batch: Batch): ReadonlyMap<string, string> {
     const { rules, numbers, notRun, faults } = readBatch(this.#group, batch);
-    const odd = new Map(notRun);
-    for (const [key, fault] of faults) odd.set(key, fault.message);
-    for (const { key, fault } of this.#book.apply({ rules, numbers })) odd.set(key, fault.message);
-    if (rules.size > 0) this.#keep();
-    return odd;
+    const notApplied = new Map(notRun);
+    for (const [key, fault] of faults) notApplied.set(key, fault.message);
+    for (const { key, fault } of this.#book.apply({ rules, numbers }))
+      notApplied.set(key, fault.message);
+    if (rules.size > 0) this.#keepSeries();
+    return notApplied;
   }
 
-  /** Whether any rule speaks at this control point. */
-  knows(controlPoint: string): boolean {
-    return this.#book.plan.points.has(controlPoint);
+  /** Whether any rule applies at this control point. */
+  hasRulesAt(controlPoint: string): boolean {
+    return this.#book.plan.controlPoints.has(controlPoint);
   }
 
+  /** Checks one flow. */
   judge(flow: Flow): Verdict | Pending<Verdict> {
-    return this.#mind.judge(flow);
+    return this.#flowController.judge(flow);
   }
 
-  over(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void {
+  /** Ends an accepted flow: frees its slots and records its latency in ms. `answered`: the service responded. */
+  completed(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void {
     const slots = verdict.decisions.flatMap(slotOf);
-    if (slots.length > 0) this.#mind.end(slots);
+    if (slots.length > 0) this.#flowController.end(slots);
     this.#decisions.ended(flow.controlPoint);
     this.#meters.observe(verdict.fluxMeters, {
       accepted: true,
@@ -76,36 +79,24 @@ export class VirtualAgent {
     });
   }
 
-  /** What a scrape at this moment would store. */
+  /** The samples that a scrape at this moment would store. */
   samples(wanted: (name: string) => boolean): Iterable<MetricSample> {
     return this.#metrics.samples(wanted);
   }
 
-  #keep(): void {
-    const book = this.#book;
-    const points = [...book.plan.points.values()];
-    const rules = [...book.rules.values()];
-    this.#decisions.keep({
-      components: points.flatMap(({ limiters }) => limiters.map(({ component }) => component)),
-      classifiers: rules.flatMap((rule) =>
-        rule.kind === "classifier" ? [{ ...rule, classifierIndex: rule.index }] : [],
-      ),
-      controlPoints: book.plan.points.keys(),
-    });
-    this.#meters.keep(rules.filter((rule) => rule.kind === "flux_meter"));
+  #keepSeries(): void {
+    const inventory = inventoryOf(this.#book);
+    this.#decisions.keep(inventory);
+    this.#meters.keep(inventory.fluxMeters);
   }
 }
 
-/** Attributes that the model knows: nothing but the service takes time. */
+/** Attributes with a value in the model, where only the service takes time: both are the latency. */
 const DURATIONS: ReadonlySet<string> = new Set(["workload_duration_ms", "flow_duration_ms"]);
 
-function slotOf({
-  component,
-  label,
-  requestId,
-  consumed,
-}: Verdict["decisions"][number]): SlotRef[] {
-  if (requestId === "") return [];
+function slotOf({ component, detail }: Verdict["decisions"][number]): SlotRef[] {
+  if (!("requestId" in detail) || detail.requestId === "") return [];
   const { policyName, policyHash, componentId } = component;
+  const { label, requestId, consumed } = detail;
   return [{ policyName, policyHash, componentId, label, requestId, tokens: consumed }];
 }

@@ -1,15 +1,15 @@
-// When requests come: at random with the rate of the moment, or as evenly as it allows.
+// Arrival times of requests: a Poisson process with the current rate, or evenly spaced.
 
 import type { Chance } from "#base/chance.ts";
-import type { Served } from "../scenario/served.ts";
-import { exponential } from "./chances.ts";
+import type { ServiceSpec } from "../scenario/service.ts";
+import { exponential } from "./distributions.ts";
 import type { Timeline } from "./timeline.ts";
 
-/** Step over a rate that changes, ms. */
+/** Integration step of a changing rate, ms. */
 const STEP_MS = 10;
 
-interface Arrivals extends Pick<Served, "arrivals" | "rate"> {
-  /** Milliseconds. Looked no further: a rate of 0 at the end must not spin. */
+interface Arrivals extends Pick<ServiceSpec, "arrivals" | "rate"> {
+  /** End of the arrivals, ms. Bounds the search for the next one while the rate is 0. */
   readonly until: number;
 }
 
@@ -20,7 +20,7 @@ export function arrivals(
   chance: Chance,
   arrive: () => void,
 ): void {
-  if (of.rate.most <= 0) return;
+  if (of.rate.max <= 0) return;
   const next = of.arrivals === "poisson" ? thinned(of, chance) : spaced(of);
   const wait = (): void => {
     const at = next(timeline.now);
@@ -34,20 +34,20 @@ export function arrivals(
 }
 
 /**
- * A Poisson process whose rate changes: draws at its highest rate, and keeps each with the probability that
- * the rate of its moment has of it (Lewis and Shedler's thinning).
+ * An inhomogeneous Poisson process: draws arrivals at the maximum rate and keeps each with the probability of
+ * current rate / maximum rate (thinning by Lewis and Shedler).
  */
 function thinned({ rate, until }: Arrivals, chance: Chance): (now: number) => number {
-  const mean = 1_000 / rate.most;
+  const mean = 1_000 / rate.max;
   return (now) => {
     let at = now;
     do at += exponential(chance, mean);
-    while (chance() * rate.most >= rate.at(at) && at < until);
+    while (chance() * rate.max >= rate.at(at) && at < until);
     return at;
   };
 }
 
-/** Whenever the integral of the rate has grown by one. */
+/** Evenly spaced: one arrival whenever the integral of the rate has grown by one. */
 function spaced({ rate, until }: Arrivals): (now: number) => number {
   let owed = 0;
   let reached = 0;

@@ -1,75 +1,78 @@
-// Every attempt of every caller, in columns: whatever is asked about any stretch of time afterwards, the
-// answer is exact.
+// Records every attempt of every caller in columns, so that exact figures of any time window can be computed
+// afterwards.
 
 import { Fault } from "#base/fault.ts";
 import { RejectReason } from "#flow/flow.ts";
-import { MOST_ATTEMPTS } from "../scenario/bounds.ts";
+import { MAX_ATTEMPTS } from "../scenario/bounds.ts";
 
-/** How an attempt ended. */
-export const END = {
-  /** Not within the time that was simulated. */
+/** The ends of an attempt. */
+export const ATTEMPT_END = {
+  /** It did not end within the simulated time. */
   open: 0,
   answered: 1,
   /** Its caller stopped waiting. */
   timedOut: 2,
-  /** It was let in, and found no room in the queue. */
-  turnedAway: 3,
+  /** It was accepted, but the queue of the service was full. */
+  queueFull: 3,
 } as const;
-export type End = (typeof END)[keyof typeof END];
+export type AttemptEnd = (typeof ATTEMPT_END)[keyof typeof ATTEMPT_END];
 
-/** Which attempts are looked at. */
-export interface Slice {
-  /** Milliseconds; `until` is not part of it. */
+/** Selects attempts. */
+export interface AttemptFilter {
+  /** Milliseconds; `until` is excluded. */
   readonly from: number;
   readonly until: number;
-  /** By sort, see `Ledger.arrive`; undefined is every sort. */
-  readonly sorts: ReadonlySet<number> | undefined;
+  /** By request class, see `Ledger.recordArrival`; undefined is every class. */
+  readonly classes: ReadonlySet<number> | undefined;
 }
 
-/** Attempts by when they came, ends by when they were over. */
-export interface Tally {
+/** Counts attempts by arrival time, and ends by the time of the end. */
+export interface AttemptCounts {
   readonly offered: number;
   readonly accepted: number;
   /** By RejectReason. */
   readonly refused: ReadonlyMap<RejectReason, number>;
   readonly answered: number;
   readonly failed: number;
-  /** Ascending, ms: answers, and those whose callers stopped waiting. */
+  /** Ascending, ms: of answers, and of attempts whose callers stopped waiting. */
   readonly latencies: Float64Array;
 }
 
 export class Ledger {
   #size = 0;
-  #sort = new Uint16Array(1024);
+  #class = new Uint16Array(1024);
   #reason = new Uint8Array(1024);
   #end = new Uint8Array(1024);
   #arrived = new Float64Array(1024);
   #ended = new Float64Array(1024);
 
-  /** An attempt was judged; gives its place. `sort` is its place among all kinds of requests of the scenario. */
-  arrive(sort: number, at: number, reason: RejectReason): number {
+  /**
+   * Records an attempt that was checked and returns its index. `requestClass` is the index of its class among all
+   * request classes of the scenario.
+   */
+  recordArrival(requestClass: number, at: number, reason: RejectReason): number {
     const place = this.#size++;
-    if (place >= MOST_ATTEMPTS) throw tooMany();
-    if (place >= this.#sort.length) this.#grow();
-    this.#sort[place] = sort;
+    if (place >= MAX_ATTEMPTS) throw tooManyRequests();
+    if (place >= this.#class.length) this.#grow();
+    this.#class[place] = requestClass;
     this.#reason[place] = reason;
     this.#arrived[place] = at;
     return place;
   }
 
-  end(place: number, at: number, how: End): void {
+  recordEnd(place: number, at: number, how: AttemptEnd): void {
     this.#end[place] = how;
     this.#ended[place] = at;
   }
 
-  tally({ from, until, sorts }: Slice): Tally {
+  tally({ from, until, classes }: AttemptFilter): AttemptCounts {
     const refused = new Map<RejectReason, number>();
     let offered = 0;
     let answered = 0;
     let failed = 0;
     const latencies: number[] = [];
     for (let at = 0; at < this.#size; at++) {
-      if (sorts !== undefined && !sorts.has(this.#sort[at] ?? 0)) continue;
+      if (classes !== undefined && !classes.has(this.#class[at] ?? 0)) continue;
       const arrived = this.#arrived[at] ?? 0;
       if (arrived >= from && arrived < until) {
         offered++;
@@ -78,10 +81,10 @@ export class Ledger {
       }
       const end = this.#end[at];
       const ended = this.#ended[at] ?? 0;
-      if (end === END.open || ended < from || ended >= until) continue;
-      if (end === END.answered) answered++;
+      if (end === ATTEMPT_END.open || ended < from || ended >= until) continue;
+      if (end === ATTEMPT_END.answered) answered++;
       else failed++;
-      if (end !== END.turnedAway) latencies.push(ended - arrived);
+      if (end !== ATTEMPT_END.queueFull) latencies.push(ended - arrived);
     }
     const turned = [...refused.values()].reduce((sum, count) => sum + count, 0);
     const sorted = Float64Array.from(latencies).sort();
@@ -89,12 +92,12 @@ export class Ledger {
   }
 
   #grow(): void {
-    const size = this.#sort.length * 2;
+    const size = this.#class.length * 2;
     const wider = <T extends Uint8Array | Uint16Array | Float64Array>(to: T, from: T): T => {
       to.set(from);
       return to;
     };
-    this.#sort = wider(new Uint16Array(size), this.#sort);
+    this.#class = wider(new Uint16Array(size), this.#class);
     this.#reason = wider(new Uint8Array(size), this.#reason);
     this.#end = wider(new Uint8Array(size), this.#end);
     this.#arrived = wider(new Float64Array(size), this.#arrived);
@@ -102,15 +105,15 @@ export class Ledger {
   }
 }
 
-/** Rates are judged before the run; how often callers come back is known only now. */
-function tooMany(): Fault {
+/** Rates are checked before the run, but the number of retries is known only now. */
+function tooManyRequests(): Fault {
   return new Fault(
     "INVALID_ARGUMENT",
-    `wanted a scenario of at most ${MOST_ATTEMPTS} requests, got more with their retries: lower rates or retries, or simulate less time`,
+    `wanted a scenario of at most ${MAX_ATTEMPTS} requests, got more with their retries: lower rates or retries, or simulate less time`,
   );
 }
 
-/** The value below which so many percent lie (nearest rank); NaN of none. */
+/** Percentile by nearest rank; NaN of an empty array. */
 export function percentile(ascending: Float64Array, percent: number): number {
   const rank = Math.ceil((percent / 100) * ascending.length);
   return ascending[Math.max(0, rank - 1)] ?? Number.NaN;

@@ -1,48 +1,48 @@
-// A service as a queueing model: a number of servers, a queue with an end, callers who stop waiting and come
-// back. Whether a request gets in at all is decided by our own limiters.
+// A service as a queueing model: a number of servers, a bounded queue, and callers with timeouts and retries. The
+// limiters under test decide whether a request is accepted at all.
 
 import type { Chance } from "#base/chance.ts";
 import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { LabelSource } from "#flow/label.ts";
-import type { Served } from "../scenario/served.ts";
+import type { ServiceSpec } from "../scenario/service.ts";
 import { arrivals } from "./arrivals.ts";
-import { serviceTime, sortOf } from "./chances.ts";
-import { END, type End, type Ledger } from "./ledger.ts";
+import { drawClass, serviceTime } from "./distributions.ts";
+import { ATTEMPT_END, type AttemptEnd, type Ledger } from "./ledger.ts";
 import type { Timeline } from "./timeline.ts";
 
-/** Who stands before the service. */
-export interface Gate {
+/** The agent in front of the service. */
+export interface ServiceGate {
   judge(flow: Flow): Verdict | Pending<Verdict>;
-  /** A request that was let in is over: what it holds is free, and its meters are told. */
-  over(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void;
+  /** An accepted request has ended: releases what it holds and records its metrics. */
+  completed(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void;
 }
 
-export interface ServiceWorld {
+export interface ServiceContext {
   readonly timeline: Timeline;
   readonly chance: Chance;
-  readonly gate: Gate;
+  readonly gate: ServiceGate;
   readonly ledger: Ledger;
-  /** Place of this service's first sort in the ledger. */
-  readonly firstSort: number;
-  /** The end of the run, ms: nobody comes after it. */
+  /** Place of this service's first request class in the ledger. */
+  readonly firstClass: number;
+  /** End of the run, ms; no requests arrive after it. */
   readonly until: number;
 }
 
-/** What happened since it was last asked. */
-export interface Lately {
+/** Statistics of a sample interval. */
+export interface ServiceStats {
   readonly offered: number;
   readonly accepted: number;
   readonly answered: number;
   readonly failed: number;
-  /** In no order, ms: answers, and those whose callers stopped waiting. */
+  /** Unsorted, ms: of answers, and of requests whose callers stopped waiting. */
   readonly latencies: readonly number[];
-  /** Milliseconds of work of all servers together. */
+  /** Total busy time of all servers, ms. */
   readonly busyMs: number;
 }
 
 interface Request {
-  readonly sort: number;
-  /** Attempts before this one. */
+  readonly requestClass: number;
+  /** Number of attempts before this one. */
   readonly tries: number;
   readonly flow: Flow;
   readonly verdict: Verdict;
@@ -52,29 +52,29 @@ interface Request {
   stopWaiting: () => void;
 }
 
-export class Service {
-  readonly #model: Served;
-  readonly #world: ServiceWorld;
+export class SimulatedService {
+  readonly #model: ServiceSpec;
+  readonly #context: ServiceContext;
   readonly #labels: readonly LabelSource[];
-  /** Those in front of `#head` have left. */
+  /** Requests before index `#head` have left. */
   #queue: Request[] = [];
   #head = 0;
   #queued = 0;
   #busy = 0;
   #counted = 0;
-  #lately = nothing();
+  #stats = emptyStats();
 
-  constructor(model: Served, world: ServiceWorld) {
+  constructor(model: ServiceSpec, context: ServiceContext) {
     this.#model = model;
-    this.#world = world;
+    this.#context = context;
     this.#labels = model.mix.map(({ labels }) => labelSource(labels));
   }
 
-  /** From now on requests come. */
+  /** Starts the arrivals. */
   open(): void {
-    const { timeline, chance, until } = this.#world;
+    const { timeline, chance, until } = this.#context;
     arrivals({ ...this.#model, until }, timeline, chance, () =>
-      this.#attempt(sortOf(this.#model.mix, chance), 0),
+      this.#attempt(drawClass(this.#model.mix, chance), 0),
     );
   }
 
@@ -86,46 +86,62 @@ export class Service {
     return this.#busy;
   }
 
-  /** Counts of the time since the last call. */
-  takeLately(): Lately {
+  /** Statistics since the last call. */
+  takeStats(): ServiceStats {
     this.#count();
-    const lately = this.#lately;
-    this.#lately = nothing();
-    return lately;
+    const stats = this.#stats;
+    this.#stats = emptyStats();
+    return stats;
   }
 
-  #attempt(sort: number, tries: number): void {
-    const { timeline, gate } = this.#world;
-    const flow = this.#flow(sort);
+  #attempt(requestClass: number, tries: number): void {
+    const { timeline, gate } = this.#context;
+    const flow = this.#flow(requestClass);
     const arrived = timeline.now;
     const judged = gate.judge(flow);
-    const meet = (verdict: Verdict) => this.#judged(flow, verdict, sort, tries, arrived);
-    if (judged instanceof Pending) judged.whenSettled(meet, raise);
-    else meet(judged);
+    const onVerdict = (verdict: Verdict) =>
+      this.#judged(flow, verdict, requestClass, tries, arrived);
+    if (judged instanceof Pending) judged.whenSettled(onVerdict, raise);
+    else onVerdict(judged);
   }
 
-  #judged(flow: Flow, verdict: Verdict, sort: number, tries: number, arrived: number): void {
-    const { ledger, firstSort } = this.#world;
+  #judged(
+    flow: Flow,
+    verdict: Verdict,
+    requestClass: number,
+    tries: number,
+    arrived: number,
+  ): void {
+    const { ledger, firstClass } = this.#context;
     const reason = verdict.accepted ? RejectReason.none : verdict.reason;
-    const place = ledger.arrive(firstSort + sort, arrived, reason);
-    this.#lately.offered += 1;
+    const place = ledger.recordArrival(firstClass + requestClass, arrived, reason);
+    this.#stats.offered += 1;
     if (!verdict.accepted) {
-      this.#again(sort, tries, "refused");
+      this.#retry(requestClass, tries, "refused");
       return;
     }
-    this.#lately.accepted += 1;
+    this.#stats.accepted += 1;
     const stopWaiting = () => undefined;
-    this.#enter({ sort, tries, flow, verdict, arrived, place, state: "waiting", stopWaiting });
+    this.#enter({
+      requestClass,
+      tries,
+      flow,
+      verdict,
+      arrived,
+      place,
+      state: "waiting",
+      stopWaiting,
+    });
   }
 
   #enter(request: Request): void {
     const { servers, queue, timeout } = this.#model;
     if (this.#busy >= servers && this.#queued >= queue) {
-      this.#leave(request, END.turnedAway);
+      this.#leave(request, ATTEMPT_END.queueFull);
       return;
     }
     if (timeout !== Number.POSITIVE_INFINITY) {
-      request.stopWaiting = this.#world.timeline.after(timeout, () => this.#tire(request));
+      request.stopWaiting = this.#context.timeline.after(timeout, () => this.#timeOut(request));
     }
     if (this.#busy < servers) this.#serve(request);
     else {
@@ -135,7 +151,7 @@ export class Service {
   }
 
   #serve(request: Request): void {
-    const { timeline, chance } = this.#world;
+    const { timeline, chance } = this.#context;
     const slower = this.#model.slowdown.at(timeline.now);
     request.state = "served";
     this.#count();
@@ -143,7 +159,7 @@ export class Service {
     timeline.after(serviceTime(this.#model.time, chance) * slower, () => {
       this.#count();
       this.#busy -= 1;
-      if (request.state !== "gone") this.#leave(request, END.answered);
+      if (request.state !== "gone") this.#leave(request, ATTEMPT_END.answered);
       this.#next();
     });
   }
@@ -158,49 +174,49 @@ export class Service {
       this.#serve(request);
       break;
     }
-    // Those who have left go in bulk: moving the rest for each would cost the square of a long queue.
+    // Removed in bulk, because removing one at a time would take quadratic time for a long queue.
     if (this.#head > 1_024 && this.#head * 2 > this.#queue.length) {
       this.#queue = this.#queue.slice(this.#head);
       this.#head = 0;
     }
   }
 
-  /** The caller stops waiting. In the queue its place is free; a server that has begun knows nothing of it. */
-  #tire(request: Request): void {
+  /** The caller stops waiting. It leaves the queue; a server that already works on it continues. */
+  #timeOut(request: Request): void {
     if (request.state === "waiting") this.#queued -= 1;
-    this.#leave(request, END.timedOut);
+    this.#leave(request, ATTEMPT_END.timedOut);
   }
 
-  #leave(request: Request, how: End): void {
-    const { timeline, ledger, gate } = this.#world;
+  #leave(request: Request, how: AttemptEnd): void {
+    const { timeline, ledger, gate } = this.#context;
     request.state = "gone";
     request.stopWaiting();
-    ledger.end(request.place, timeline.now, how);
-    const answered = how === END.answered;
+    ledger.recordEnd(request.place, timeline.now, how);
+    const answered = how === ATTEMPT_END.answered;
     const latency = timeline.now - request.arrived;
-    gate.over(request.flow, request.verdict, latency, answered);
-    if (answered) this.#lately.answered += 1;
-    else this.#lately.failed += 1;
-    if (how !== END.turnedAway) this.#lately.latencies.push(latency);
-    if (!answered) this.#again(request.sort, request.tries, "failed");
+    gate.completed(request.flow, request.verdict, latency, answered);
+    if (answered) this.#stats.answered += 1;
+    else this.#stats.failed += 1;
+    if (how !== ATTEMPT_END.queueFull) this.#stats.latencies.push(latency);
+    if (!answered) this.#retry(request.requestClass, request.tries, "failed");
   }
 
-  #again(sort: number, tries: number, why: "refused" | "failed"): void {
+  #retry(requestClass: number, tries: number, why: "refused" | "failed"): void {
     const { retries } = this.#model;
     if (retries === undefined || tries >= retries.most || !retries.of.includes(why)) return;
-    const { timeline, chance } = this.#world;
+    const { timeline, chance } = this.#context;
     const wait = retries.after * retries.grow ** tries;
     const spread = 1 + retries.jitter * (2 * chance() - 1);
-    timeline.after(wait * spread, () => this.#attempt(sort, tries + 1));
+    timeline.after(wait * spread, () => this.#attempt(requestClass, tries + 1));
   }
 
-  #flow(sort: number): Flow {
+  #flow(requestClass: number): Flow {
     const { controlPoint, services, rampMode } = this.#model;
     return {
       controlPoint,
       type: "http",
       services,
-      labels: this.#labels[sort] ?? labelSource({}),
+      labels: this.#labels[requestClass] ?? labelSource({}),
       http: undefined,
       rampMode,
       expectEnd: true,
@@ -209,13 +225,13 @@ export class Service {
   }
 
   #count(): void {
-    const { now } = this.#world.timeline;
-    this.#lately.busyMs += this.#busy * (now - this.#counted);
+    const { now } = this.#context.timeline;
+    this.#stats.busyMs += this.#busy * (now - this.#counted);
     this.#counted = now;
   }
 }
 
-function nothing() {
+function emptyStats() {
   return { offered: 0, accepted: 0, answered: 0, failed: 0, latencies: [] as number[], busyMs: 0 };
 }
 
@@ -230,7 +246,7 @@ function labelSource(labels: Readonly<Record<string, string>>): LabelSource {
   };
 }
 
-/** A check that breaks ends the run: its result would mean nothing. */
+/** A check that throws ends the run, whose result would be meaningless. */
 function raise(thrown: unknown): never {
   throw thrown;
 }

@@ -1,5 +1,5 @@
-// Virtual time: what is due happens in order, and the clock stands still in between. Events at one moment
-// happen in the order in which they were asked for.
+// Virtual time: an event queue with a clock that jumps from event to event. Events at the same time happen in the
+// order in which they were scheduled.
 
 import type { Clock } from "#base/clock.ts";
 
@@ -8,17 +8,17 @@ type Action = () => void;
 interface Event {
   readonly at: number;
   readonly order: number;
-  /** Undefined once it was taken back. */
+  /** Undefined once it was cancelled. */
   action: Action | undefined;
 }
 
 export class Timeline {
   /** Unix ms at time 0. */
   readonly #epoch: number;
-  /** A binary heap: the earliest is first. */
+  /** A binary heap with the earliest event first. */
   readonly #events: Event[] = [];
   #now = 0;
-  #asked = 0;
+  #scheduled = 0;
 
   constructor(epoch: number) {
     this.#epoch = epoch;
@@ -29,7 +29,7 @@ export class Timeline {
     return this.#now;
   }
 
-  /** The clock that limiters and checks are given. */
+  /** The clock for limiters and checks. */
   get clock(): Clock {
     return {
       now: () => this.#now,
@@ -39,21 +39,21 @@ export class Timeline {
     };
   }
 
-  /** The returned function takes it back. */
+  /** Schedules an action `ms` from now. The returned function cancels it. */
   after(ms: number, action: Action): () => void {
     return this.at(this.#now + Math.max(0, ms), action);
   }
 
-  /** Times that have passed are now. */
+  /** Schedules an action at a time; past times mean now. The returned function cancels it. */
   at(ms: number, action: Action): () => void {
-    const event: Event = { at: Math.max(ms, this.#now), order: this.#asked++, action };
+    const event: Event = { at: Math.max(ms, this.#now), order: this.#scheduled++, action };
     this.#push(event);
     return () => {
       event.action = undefined;
     };
   }
 
-  /** Lets everything happen that is due before `until`, which becomes the time. */
+  /** Runs all events before `until`, which becomes the current time. */
   run(until: number): void {
     for (
       let next = this.#events[0];

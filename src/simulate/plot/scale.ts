@@ -1,7 +1,7 @@
-// Round numbers for axes.
+// Round numbers for axis labels.
 
 /** About `count` round values from low to high: multiples of 1, 2 or 5 times a power of ten. */
-export function ticksWithin(low: number, high: number, count: number): readonly number[] {
+export function axisTicks(low: number, high: number, count: number): readonly number[] {
   const rough = (high - low) / count;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5, 10].find((factor) => factor * power >= rough) ?? 10);

@@ -1,43 +1,38 @@
-// Who answers the queries of a policy: what the scenario writes for them, or else the own evaluator over the
-// meters of the run.
+// Answers to the queries of policies: scripted by the scenario, or else evaluated over the metrics of the run.
 
 import { Fault } from "#base/fault.ts";
-import type { Answer, Ask } from "#circuit/component.ts";
+import type { QueryAnswer, QueryRequest } from "#circuit/component.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
-import { parse } from "#promql/parse.ts";
-import { print } from "#promql/print.ts";
-import { type Measure, numberOf, numbersBy } from "#promql/result.ts";
+import { queriesOf } from "#circuit/queries.ts";
+import { numericResult, type QueryEngine } from "#promql/result.ts";
+import { parse } from "#promql/syntax/parse.ts";
+import { print } from "#promql/syntax/print.ts";
 import type { Profile } from "../scenario/profile.ts";
 import { readRecording } from "../scenario/recording.ts";
 import type { Script } from "../scenario.ts";
 
 /** A query of a policy and the component that asks it. */
-export interface Question {
+export interface PolicyQuery {
   readonly policy: string;
   readonly component: string;
   readonly query: string;
 }
 
-export function questionsOf({ policyName, leaves }: CircuitPlan): readonly Question[] {
-  return leaves.flatMap((leaf) => {
-    const query =
-      leaf.kind === "promql"
-        ? leaf.config.query_string
-        : leaf.kind === "load_actuator"
-          ? leaf.config.tokens_query
-          : "";
-    return query === "" ? [] : [{ policy: policyName, component: leaf.id, query }];
-  });
+/** The queries of one policy. */
+export function policyQueriesOf(plan: CircuitPlan): readonly PolicyQuery[] {
+  const policy = plan.policyName;
+  return queriesOf(plan).map(({ componentId: component, query }) => ({ policy, component, query }));
 }
 
-export function isFor(script: Script, question: Question): boolean {
-  if (script.policy !== undefined && script.policy !== question.policy) return false;
-  if (script.component !== undefined) return script.component === question.component;
-  return normal(script.query ?? "") === normal(question.query);
+/** Whether a script answers this query. */
+export function scriptAnswers(script: Script, asked: PolicyQuery): boolean {
+  if (script.policy !== undefined && script.policy !== asked.policy) return false;
+  if (script.component !== undefined) return script.component === asked.component;
+  return normalized(script.query ?? "") === normalized(asked.query);
 }
 
-/** Texts that mean the same query are one; what is no query stands for itself. */
-function normal(query: string): string {
+/** The canonical form of a query, so that equal queries compare equal; of other text, white space is normalized. */
+function normalized(query: string): string {
   try {
     return print(parse(query));
   } catch {
@@ -45,8 +40,8 @@ function normal(query: string): string {
   }
 }
 
-/** Gives answers at a moment of the run, ms. */
-export type Scripted = (at: number) => Answer;
+/** The scripted answer at a time of the run, ms. */
+export type Scripted = (at: number) => QueryAnswer;
 
 /** @throws Fault INVALID_ARGUMENT when the recording cannot be read. */
 export function scripted({ source }: Script, files: ReadonlyMap<string, string>): Scripted {
@@ -74,20 +69,10 @@ function following(profile: Profile): Scripted {
 
 const NEVER = new AbortController().signal;
 
-/** As the controller asks. */
-export async function measured(measure: Measure, ask: Ask): Promise<Answer> {
+/** Evaluates a query as the controller does. */
+export async function evaluateQuery(measure: QueryEngine, ask: QueryRequest): Promise<QueryAnswer> {
   try {
-    const result = await measure.query(ask.query, ask.at, NEVER);
-    if (ask.byLabel === undefined) {
-      const value = numberOf(result);
-      return typeof value === "number"
-        ? { kind: "value", value }
-        : { kind: "failed", why: value.why };
-    }
-    const values = numbersBy(ask.byLabel, result);
-    return "why" in values
-      ? { kind: "failed", why: String(values.why) }
-      : { kind: "by_label", values };
+    return numericResult(await measure.query(ask.query, ask.at, NEVER), ask.byLabel);
   } catch (thrown) {
     return { kind: "failed", why: Fault.from(thrown).message };
   }

@@ -1,98 +1,106 @@
-// The controller of one policy in virtual time: the real circuit, ticked when told, its decisions handed over
-// as the bytes that a store would hold.
+// The controller of one policy in virtual time. It uses the same circuit runner as the real controller, and passes
+// decisions on as the bytes that a store would hold.
 
-import { Circuit } from "#circuit/circuit.ts";
-import type { Ask, Decision, Outside } from "#circuit/component.ts";
-import type { DynamicConfig } from "#circuit/overrides.ts";
+import type { QueryRequest } from "#circuit/component.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
-import type { Measure } from "#promql/result.ts";
-import { decisionEntries } from "#store/rules.ts";
-import type { Alarms } from "./alarms.ts";
-import { measured, type Scripted } from "./answers.ts";
+import { CircuitRunner } from "#circuit/runner.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import { type DynamicKeys, dynamicKeys, unfitValues } from "#policy/dynamic.ts";
+import type { QueryEngine } from "#promql/result.ts";
+import { decisionEntries } from "#sync/publish/decision.ts";
+import { evaluateQuery, type Scripted } from "./answers.ts";
 import { signalNames } from "./names.ts";
-import type { Notes } from "./notes.ts";
-import type { Series } from "./series.ts";
+import type { AlertHistory } from "./results/alerts.ts";
+import type { Notes } from "./results/notes.ts";
+import type { RunSeries } from "./results/series.ts";
 
-export interface LoopWorld {
-  /** By component, where the scenario answers. */
+/** The dependencies of a simulated controller: some are shared within a run, some belong to one policy. */
+export interface SimulatedLoopContext {
+  /** By component, where the scenario answers its query. */
   readonly scripts: ReadonlyMap<string, Scripted>;
-  readonly measure: Measure;
-  readonly series: Series;
+  readonly measure: QueryEngine;
+  readonly series: RunSeries;
   readonly notes: Notes;
-  readonly alerts: Alarms;
-  /** Decisions on their way to the agent; undefined takes one back. */
+  readonly alerts: AlertHistory;
+  /** Sends entries to the agent; undefined deletes a key. */
   publish(entries: ReadonlyMap<string, Uint8Array | undefined>): void;
 }
 
-export class Loop {
-  readonly #plan: CircuitPlan;
-  readonly #world: LoopWorld;
+/** A policy with a circuit; policies without one never run. */
+export type RunningPolicy = CompiledPolicy & { readonly circuit: CircuitPlan };
+
+export class SimulatedLoop {
+  readonly #policy: RunningPolicy;
+  readonly #context: SimulatedLoopContext;
   readonly #names: readonly string[];
-  readonly #circuit: Circuit;
-  #asks: Ask[] = [];
-  #decisions: Decision[] = [];
+  readonly #keys: DynamicKeys;
+  readonly #runner: CircuitRunner;
+  #asks: { readonly ask: QueryRequest; readonly identity: string }[] = [];
   #now = 0;
 
-  constructor(plan: CircuitPlan, config: DynamicConfig | undefined, world: LoopWorld) {
-    this.#plan = plan;
-    this.#world = world;
-    this.#names = signalNames(plan);
-    this.#circuit = new Circuit(plan, this.#outside(), config);
+  constructor(policy: RunningPolicy, context: SimulatedLoopContext) {
+    const { name, circuit, document, dynamicConfig } = policy;
+    this.#policy = policy;
+    this.#context = context;
+    this.#names = signalNames(circuit);
+    this.#keys = dynamicKeys(document);
+    const { notes, alerts } = context;
+    this.#runner = new CircuitRunner({
+      ask: (ask, identity) => void this.#asks.push({ ask, identity }),
+      alert: (alert) => alerts.raise(name, alert, this.#now, this.intervalMs),
+      fault: (id, kind, thrown) => {
+        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        notes.add(`${name}: component ${id} (${kind}) failed: ${why}`, this.#now);
+      },
+    });
+    this.#runner.replace(circuit, dynamicConfig);
+    this.#noteUnfit(dynamicConfig);
   }
 
   get intervalMs(): number {
-    return this.#plan.intervalMs;
+    return this.#policy.circuit.intervalMs;
   }
 
-  /** From `now` ms of the run on. */
-  configure(config: DynamicConfig, now: number): void {
+  /** Replaces the dynamic configuration, `now` ms into the run. */
+  configure(config: JsonObject, now: number): void {
     this.#now = now;
-    this.#circuit.configure(config);
+    this.#runner.configure(config);
+    this.#noteUnfit(config);
   }
 
-  /** Ticks at `now` ms of the run. Decisions are in force, and queries answered, when it resolves. */
+  /**
+   * Ticks `now` ms into the run, which began at `epoch` (Unix ms). When it resolves, decisions are in force and
+   * queries are answered.
+   */
   async tick(now: number, epoch: number): Promise<void> {
+    const { series, publish } = this.#context;
     this.#now = now;
-    this.#circuit.tick(epoch + now);
+    const decisions = this.#runner.tick(epoch + now);
+    const { circuit } = this.#runner;
     for (const [at, name] of this.#names.entries()) {
-      this.#world.series.add(name, now, this.#circuit.reading(at));
+      series.add(name, now, circuit?.reading(at) ?? Number.NaN);
     }
-    this.#publish();
+    const entries = decisions.flatMap((one) => [...decisionEntries(this.#policy, one)]);
+    if (entries.length > 0) publish(new Map(entries));
     const asks = this.#asks;
     this.#asks = [];
-    for (const ask of asks) await this.#answer(ask, now);
+    for (const { ask, identity } of asks) await this.#answer(ask, identity, now);
   }
 
-  #publish(): void {
-    const { policyName: name, policyHash: hash } = this.#plan;
-    const entries = this.#decisions.flatMap((one) => [...decisionEntries({ name, hash }, one)]);
-    this.#decisions = [];
-    if (entries.length > 0) this.#world.publish(new Map(entries));
-  }
-
-  async #answer(ask: Ask, now: number): Promise<void> {
-    const { scripts, measure, notes } = this.#world;
+  async #answer(ask: QueryRequest, identity: string, now: number): Promise<void> {
+    const { scripts, measure, notes } = this.#context;
     const script = scripts.get(ask.componentId);
-    const answer = script === undefined ? await measured(measure, ask) : script(now);
+    const answer = script === undefined ? await evaluateQuery(measure, ask) : script(now);
     if (answer.kind === "failed") {
-      notes.add(`${this.#plan.policyName}: query of ${ask.componentId}: ${answer.why}`, now);
+      notes.add(`${this.#policy.name}: query of ${ask.componentId}: ${answer.why}`, now);
     }
-    this.#circuit.answer(ask.componentId, answer);
+    this.#runner.answer(identity, answer);
   }
 
-  #outside(): Outside {
-    const { notes, alerts } = this.#world;
-    const own = this.#plan.policyName;
-    return {
-      ask: (ask) => void this.#asks.push(ask),
-      decide: (decision) => void this.#decisions.push(decision),
-      alert: (alert) => alerts.raise(own, alert, this.#now, this.intervalMs),
-      fault: (id, kind, thrown) => {
-        const why = thrown instanceof Error ? thrown.message : String(thrown);
-        notes.add(`${own}: component ${id} (${kind}) failed: ${why}`, this.#now);
-      },
-      setAside: (key, wanted) =>
-        notes.add(`${own}: dynamic configuration ${key}: wanted ${wanted}`, this.#now),
-    };
+  #noteUnfit(config: JsonObject | undefined): void {
+    for (const { key, wanted } of unfitValues(this.#keys, config ?? {})) {
+      const note = `${this.#policy.name}: dynamic configuration ${key}: wanted ${wanted}`;
+      this.#context.notes.add(note, this.#now);
+    }
   }
 }

@@ -1,20 +1,20 @@
-// What signals and model series are called: a signal of the root circuit by its name, one of a nested circuit
-// behind its circuit's id; with several policies, each behind its policy's name where that is needed.
+// Names of signals and model series. A signal of the root circuit has its plain name, one of a nested circuit is
+// prefixed by its circuit's id; with several policies, the policy's name is a further prefix where needed.
 
 import type { CircuitPlan } from "#circuit/plan.ts";
 
-/** What a service's model shows, each as `<service>.<name>` and as the metric `model_<name>` with the label service. */
+/** Series of a service's model: each is the series `<service>.<name>` and the metric `model_<name>` with the label `service`. */
 export const MODEL_SERIES = {
-  offered: "requests a second that came in the last sample interval",
-  accepted: "requests a second that were let in",
-  goodput: "requests a second that were answered",
-  refused: "requests a second that were refused",
-  failed: "requests a second that found no room or whose callers stopped waiting",
-  latency_p50: "median latency of what ended in the last sample interval, ms",
-  latency_p95: "95th percentile of the same",
-  in_service: "requests at work now",
-  queued: "requests that wait now",
-  utilisation: "part of the servers' time that was work, 0 to 1",
+  offered: "requests per second that arrived in the last sample interval",
+  accepted: "requests per second that were accepted",
+  goodput: "requests per second that were answered",
+  refused: "requests per second that were refused",
+  failed: "requests per second that found the queue full or whose callers stopped waiting",
+  latency_p50: "median latency of requests that ended in the last sample interval, ms",
+  latency_p95: "95th percentile of the same latencies, ms",
+  in_service: "requests being served now",
+  queued: "requests waiting in the queue now",
+  utilisation: "fraction of time in which the servers were busy, 0 to 1",
 } as const;
 export type ModelSeries = keyof typeof MODEL_SERIES;
 
@@ -27,7 +27,7 @@ export function signalNames({ policyName, signals }: CircuitPlan): readonly stri
   return signals.map(({ circuit, name }) => `${policyName}/${circuit}/${name}`);
 }
 
-/** Names that people may use, each with the full names that it stands for. */
+/** All accepted names, each with the full names that it may refer to. */
 export function aliases(plans: readonly CircuitPlan[]): ReadonlyMap<string, readonly string[]> {
   const known = new Map<string, string[]>();
   const add = (alias: string, name: string) => {

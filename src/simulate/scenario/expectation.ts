@@ -1,21 +1,21 @@
-// What must hold in a scenario: a measure, its bounds, and the stretch of time in which it is taken.
+// Expectations of a scenario: a measure, its bounds, and the time window in which it is taken.
 
 import {
   checked,
   duration,
   labelValue,
   map,
-  maybe,
-  need,
   number,
   object,
-  or,
-  type Shape,
+  oneOf,
+  optional,
+  required,
+  type Schema,
   text,
-  word,
-} from "./shape.ts";
+  withDefault,
+} from "./schema.ts";
 
-export const REFUSALS = ["rate_limited", "no_tokens", "not_sampled", "no_matching_ramp"] as const;
+const REFUSALS = ["rate_limited", "no_tokens", "not_sampled", "no_matching_ramp"] as const;
 export type Refusal = (typeof REFUSALS)[number];
 
 export interface Bounds {
@@ -25,30 +25,34 @@ export interface Bounds {
   readonly at_most: number | undefined;
 }
 
-/** Which requests are looked at: of one service or all, with these labels. */
-export interface Which {
+/** Selects requests by service (or all) and labels. */
+export interface RequestFilter {
   readonly service: string | undefined;
   readonly labels: Readonly<Record<string, string>>;
 }
 
 /** Latencies in ms, rates per second, shares from 0 to 1. */
 export type Measure =
-  | { readonly kind: "latency"; readonly which: Which; readonly percentile: number }
-  | { readonly kind: "offered" | "accepted" | "goodput"; readonly which: Which }
-  | { readonly kind: "accept_share" | "failed_share"; readonly which: Which }
-  | { readonly kind: "refused_share"; readonly which: Which; readonly reason: Refusal | undefined }
+  | { readonly kind: "latency"; readonly which: RequestFilter; readonly percentile: number }
+  | { readonly kind: "offered" | "accepted" | "goodput"; readonly which: RequestFilter }
+  | { readonly kind: "accept_share" | "failed_share"; readonly which: RequestFilter }
+  | {
+      readonly kind: "refused_share";
+      readonly which: RequestFilter;
+      readonly reason: Refusal | undefined;
+    }
   /** Every valid reading. */
   | { readonly kind: "range"; readonly name: string }
-  /** Distance between the least and the greatest reading. */
+  /** Difference between the greatest and the smallest reading. */
   | { readonly kind: "spread"; readonly name: string }
-  /** How often it turned round after having moved by more than `amplitude`. */
+  /** Number of reversals larger than `amplitude`. */
   | { readonly kind: "reversals"; readonly name: string; readonly amplitude: number }
-  /** Part of the readings that are valid. */
+  /** Fraction of readings that are valid. */
   | { readonly kind: "valid_share"; readonly name: string }
   | { readonly kind: "alerts"; readonly name: string | undefined };
 
 export interface Expectation {
-  /** As its author calls it; undefined leaves it to its content. */
+  /** The name given by the author; undefined for a description derived from the content. */
   readonly name: string | undefined;
   readonly phase: string | undefined;
   readonly from: number | undefined;
@@ -57,18 +61,18 @@ export interface Expectation {
   readonly bounds: Bounds;
 }
 
-const which = { service: maybe(text()), labels: or(map(labelValue), {}) } as const;
+const which = { service: optional(text()), labels: withDefault(map(labelValue), {}) } as const;
 
-const bounds = (of: Shape<number>) => ({
-  above: maybe(of),
-  below: maybe(of),
-  at_least: maybe(of),
-  at_most: maybe(of),
+const bounds = (of: Schema<number>) => ({
+  above: optional(of),
+  below: optional(of),
+  at_least: optional(of),
+  at_most: optional(of),
 });
 
 const BOUNDS = ["above", "below", "at_least", "at_most"] as const;
 
-function bounded<T extends Bounds>(of: Shape<T>): Shape<T> {
+function bounded<T extends Bounds>(of: Schema<T>): Schema<T> {
   return checked(of, (given, say) => {
     if (BOUNDS.every((key) => given[key] === undefined)) {
       say([], `a bound: ${BOUNDS.join(", ")}`, "none");
@@ -85,7 +89,7 @@ const ARMS = {
   latency: bounded(
     object("latency", {
       ...which,
-      percentile: or(number({ above: 0, max: 100 }), 95),
+      percentile: withDefault(number({ above: 0, max: 100 }), 95),
       ...bounds(duration()),
     }),
   ),
@@ -97,23 +101,26 @@ const ARMS = {
   refused_share: bounded(
     object("a share of refusals", {
       ...which,
-      reason: maybe(word(REFUSALS)),
+      reason: optional(oneOf(REFUSALS)),
       ...bounds(number({ min: 0, max: 1 })),
     }),
   ),
-  range: bounded(object("a signal's range", { signal: need(signal), ...bounds(number()) })),
-  spread: bounded(object("a signal's spread", { signal: need(signal), ...bounds(number()) })),
+  range: bounded(object("a signal's range", { signal: required(signal), ...bounds(number()) })),
+  spread: bounded(object("a signal's spread", { signal: required(signal), ...bounds(number()) })),
   reversals: bounded(
     object("reversals of a signal", {
-      signal: need(signal),
-      amplitude: need(number({ above: 0 })),
+      signal: required(signal),
+      amplitude: required(number({ above: 0 })),
       ...bounds(count),
     }),
   ),
   valid_share: bounded(
-    object("a share of readings", { signal: need(signal), ...bounds(number({ min: 0, max: 1 })) }),
+    object("a share of readings", {
+      signal: required(signal),
+      ...bounds(number({ min: 0, max: 1 })),
+    }),
   ),
-  alerts: bounded(object("alerts", { name: maybe(text()), ...bounds(count) })),
+  alerts: bounded(object("alerts", { name: optional(text()), ...bounds(count) })),
 } as const;
 
 type Kind = keyof typeof ARMS;
@@ -121,22 +128,22 @@ const KINDS = Object.keys(ARMS) as readonly Kind[];
 
 const whole = checked(
   object("an expectation", {
-    name: maybe(text()),
-    phase: maybe(text()),
-    from: maybe(duration()),
-    until: maybe(duration({ positive: true })),
-    latency: maybe(ARMS.latency),
-    offered: maybe(ARMS.offered),
-    accepted: maybe(ARMS.accepted),
-    goodput: maybe(ARMS.goodput),
-    accept_share: maybe(ARMS.accept_share),
-    failed_share: maybe(ARMS.failed_share),
-    refused_share: maybe(ARMS.refused_share),
-    range: maybe(ARMS.range),
-    spread: maybe(ARMS.spread),
-    reversals: maybe(ARMS.reversals),
-    valid_share: maybe(ARMS.valid_share),
-    alerts: maybe(ARMS.alerts),
+    name: optional(text()),
+    phase: optional(text()),
+    from: optional(duration()),
+    until: optional(duration({ positive: true })),
+    latency: optional(ARMS.latency),
+    offered: optional(ARMS.offered),
+    accepted: optional(ARMS.accepted),
+    goodput: optional(ARMS.goodput),
+    accept_share: optional(ARMS.accept_share),
+    failed_share: optional(ARMS.failed_share),
+    refused_share: optional(ARMS.refused_share),
+    range: optional(ARMS.range),
+    spread: optional(ARMS.spread),
+    reversals: optional(ARMS.reversals),
+    valid_share: optional(ARMS.valid_share),
+    alerts: optional(ARMS.alerts),
   }),
   (given, say) => {
     const found = KINDS.filter((kind) => given[kind] !== undefined);
@@ -150,11 +157,11 @@ const whole = checked(
   },
 );
 
-type Given = NonNullable<ReturnType<typeof whole.read>>;
+type Given = NonNullable<ReturnType<typeof whole.parse>>;
 
-export const expectation: Shape<Expectation> = {
-  read(tree, path, report) {
-    const given = whole.read(tree, path, report);
+export const expectation: Schema<Expectation> = {
+  parse(tree, path, report) {
+    const given = whole.parse(tree, path, report);
     const found = given === undefined ? undefined : measureOf(given);
     if (given === undefined || found === undefined) return undefined;
     const { name, phase, from, until } = given;
@@ -204,8 +211,11 @@ function requestsOrReadings(given: Given) {
   return undefined;
 }
 
-/** The expectation as people read it: `latency p95 of checkout below 100 ms`. */
-export function sayMeasure({ measure, bounds }: Pick<Expectation, "measure" | "bounds">): string {
+/** Describes an expectation in words: `latency p95 of checkout below 100 ms`. */
+export function describeMeasure({
+  measure,
+  bounds,
+}: Pick<Expectation, "measure" | "bounds">): string {
   const words: Readonly<Record<keyof Bounds, string>> = {
     above: "above",
     below: "below",
@@ -248,13 +258,13 @@ function subject(measure: Measure): string {
   }
 }
 
-function ofWhich({ service, labels }: Which): string {
+function ofWhich({ service, labels }: RequestFilter): string {
   const named = Object.entries(labels).map(([name, value]) => `${shortLabel(name)}=${value}`);
   const parts = [...(service === undefined ? [] : [service]), ...named];
   return parts.length === 0 ? "" : ` of ${parts.join(" ")}`;
 }
 
-/** Of a header only its name: what comes before it is the same for all. */
+/** Shortens the labels of headers to the header name. */
 export function shortLabel(name: string): string {
   return name.replace(/^http\.request\.header\./, "");
 }

@@ -1,25 +1,25 @@
-// A number over time, as a scenario writes one: steady, in steps, in straight lines between points, as a
-// wave, or a sum of those. NaN is an invalid reading.
+// Numbers over time in a scenario: constant, in steps, linearly interpolated, a sine wave, or a sum of these. NaN
+// is an invalid reading.
 
 import {
   checked,
   duration,
   list,
   mapped,
-  need,
   number,
   object,
   oneKey,
-  or,
   reading,
-  type Shape,
-} from "./shape.ts";
+  required,
+  type Schema,
+  withDefault,
+} from "./schema.ts";
 
 export interface Profile {
   /** Milliseconds since the start. */
   at(ms: number): number;
-  /** No value is above it. */
-  readonly most: number;
+  /** Upper bound of all values. */
+  readonly max: number;
 }
 
 interface Point {
@@ -27,59 +27,66 @@ interface Point {
   readonly value: number;
 }
 
-const ascending = (of: Shape<number>): Shape<readonly Point[]> =>
-  checked(list(object("a point", { at: need(duration()), value: need(of) }), true), (all, say) => {
-    for (const [at, point] of all.entries()) {
-      const before = all[at - 1];
-      if (before !== undefined && point.at <= before.at) {
-        say([at, "at"], `a time after ${before.at} ms: points stand in order`, `${point.at} ms`);
+const ascending = (of: Schema<number>): Schema<readonly Point[]> =>
+  checked(
+    list(object("a point", { at: required(duration()), value: required(of) }), true),
+    (all, say) => {
+      for (const [at, point] of all.entries()) {
+        const before = all[at - 1];
+        if (before !== undefined && point.at <= before.at) {
+          say(
+            [at, "at"],
+            `a time after ${before.at} ms: points must be in order`,
+            `${point.at} ms`,
+          );
+        }
       }
-    }
-  });
+    },
+  );
 
-function arms(of: Shape<number>) {
+function arms(of: Schema<number>) {
   const wave = object("a sine", {
-    mean: need(number()),
-    amplitude: need(number({ min: 0 })),
-    period: need(duration({ positive: true })),
-    shift: or(duration(), 0),
+    mean: required(number()),
+    amplitude: required(number({ min: 0 })),
+    period: required(duration({ positive: true })),
+    shift: withDefault(duration(), 0),
   });
   return {
     steps: mapped(ascending(of), steps),
     line: mapped(ascending(number()), line),
     sine: mapped(wave, sine),
-    sum: mapped(list({ read: (...given) => profile(of).read(...given) }, true), sum),
+    sum: mapped(list({ parse: (...given) => profile(of).parse(...given) }, true), sum),
   };
 }
 
-/** `of` reads single values. */
-export function profile(of: Shape<number> = reading): Shape<Profile> {
+/** `of` is the schema of single values. */
+export function profile(of: Schema<number> = reading): Schema<Profile> {
   const plain = mapped(of, steady);
   return {
-    read(tree, path, report) {
-      // `invalid` is the one word that stands for a number.
-      if (tree.kind === "number" || tree.kind === "text") return plain.read(tree, path, report);
-      return oneKey("a number over time", arms(of)).read(tree, path, report)?.value;
+    parse(tree, path, report) {
+      // The word `invalid` stands for a number.
+      if (tree.kind === "number" || tree.kind === "text") return plain.parse(tree, path, report);
+      return oneKey("a number over time", arms(of)).parse(tree, path, report)?.value;
     },
   };
 }
 
 export function steady(value: number): Profile {
-  return { at: () => value, most: value };
+  return { at: () => value, max: value };
 }
 
-/** Holds each value from its point on; before the first it is that of the first. */
+/** Holds each value from its point on, and the first value also before it. */
 function steps(points: readonly Point[]): Profile {
-  return { at: (ms) => points[placeOf(points, ms)]?.value ?? Number.NaN, most: greatest(points) };
+  return { at: (ms) => points[indexAt(points, ms)]?.value ?? Number.NaN, max: greatest(points) };
 }
 
-/** Straight between points, level outside them. */
+/** Interpolates linearly between points and is constant outside them. */
 function line(points: readonly Point[]): Profile {
   return {
-    most: greatest(points),
+    max: greatest(points),
     at(ms) {
-      const place = placeOf(points, ms);
-      const [from, to] = [points[place], points[place + 1]];
+      const index = indexAt(points, ms);
+      const [from, to] = [points[index], points[index + 1]];
       if (from === undefined) return Number.NaN;
       if (to === undefined || ms <= from.at) return from.value;
       return from.value + ((to.value - from.value) * (ms - from.at)) / (to.at - from.at);
@@ -97,19 +104,19 @@ interface Wave {
 function sine({ mean, amplitude, period, shift }: Wave): Profile {
   return {
     at: (ms) => mean + amplitude * Math.sin((2 * Math.PI * (ms - shift)) / period),
-    most: mean + amplitude,
+    max: mean + amplitude,
   };
 }
 
 function sum(parts: readonly Profile[]): Profile {
   return {
     at: (ms) => parts.reduce((total, part) => total + part.at(ms), 0),
-    most: parts.reduce((total, part) => total + part.most, 0),
+    max: parts.reduce((total, part) => total + part.max, 0),
   };
 }
 
-/** The last point that is not after `ms`, or the first of all. */
-export function placeOf(points: readonly { readonly at: number }[], ms: number): number {
+/** Index of the last point at or before `ms`, or 0 when there is none. */
+export function indexAt(points: readonly { readonly at: number }[], ms: number): number {
   let low = 0;
   let high = points.length - 1;
   while (low < high) {

@@ -1,14 +1,14 @@
-// Series recorded elsewhere: what Prometheus answers to `query_range` (JSON), or a table with a column of
-// times (CSV, as dashboards export it). Times are taken from the first sample on.
+// Reads recorded series: the response of Prometheus to `query_range` (JSON), or a table with a time column (CSV, as
+// dashboards export it). Times are relative to the first sample.
 
 import { Fault } from "#base/fault.ts";
-import { greatest, type Profile, placeOf } from "./profile.ts";
+import { greatest, indexAt, type Profile } from "./profile.ts";
 
-/** Which of the recorded series is meant. */
+/** Selects one of the recorded series. */
 export interface Choice {
-  /** JSON: labels that it carries. */
+  /** For JSON: labels of the series. */
   readonly labels: Readonly<Record<string, string>>;
-  /** CSV: its column; the only one beside the time when absent. */
+  /** For CSV: its column. May be absent when there is only one beside the time. */
   readonly column: string | undefined;
 }
 
@@ -18,7 +18,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** A sample stands until the next one, the last for as long as a metrics server looks back. */
+/** A sample is valid until the next one, the last one for the lookback of a metrics server. */
 const LOOKBACK_MS = 300_000;
 
 /** @throws Fault INVALID_ARGUMENT saying what was wanted and what was got. */
@@ -39,9 +39,9 @@ export function readRecording(text: string, choice: Choice): Profile {
 
 function recorded(points: readonly Sample[]): Profile {
   return {
-    most: greatest(points),
+    max: greatest(points),
     at(ms) {
-      const point = points[placeOf(points, ms)];
+      const point = points[indexAt(points, ms)];
       if (point === undefined || ms < point.at || ms - point.at > LOOKBACK_MS) return Number.NaN;
       return point.value;
     },
@@ -69,7 +69,7 @@ interface Series {
   readonly values: readonly unknown[];
 }
 
-/** The series of a whole answer, of its `data`, or of its `result` alone. */
+/** The series of a whole response, of its `data`, or of its `result` alone. */
 function matrixOf(answer: unknown): readonly Series[] {
   const data = memberOf(answer, "data") ?? answer;
   const result = memberOf(data, "result") ?? data;
@@ -94,7 +94,7 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new Fault("INVALID_ARGUMENT", "wanted JSON, got a text that is none", { cause });
+    throw new Fault("INVALID_ARGUMENT", "wanted JSON, got text that is not JSON", { cause });
   }
 }
 
@@ -131,7 +131,7 @@ function columnOf(head: readonly string[], time: number, column: string | undefi
   );
 }
 
-/** RFC 4180: cells may stand in quotes, a quote inside is doubled. Line breaks inside cells are not for us. */
+/** RFC 4180: cells may be in quotes, with inner quotes doubled. Line breaks inside cells are not supported. */
 function cells(line: string): readonly string[] {
   const found: string[] = [];
   for (const [, quoted, plain = ""] of line.matchAll(
@@ -142,8 +142,8 @@ function cells(line: string): readonly string[] {
   return found;
 }
 
-/** From here on a plain number cannot be seconds of this millennium's first centuries: it is milliseconds. */
-const SURELY_MS = 1e11;
+/** Plain numbers from here on are milliseconds; as seconds they would be after the year 5138. */
+const MIN_AS_MS = 1e11;
 
 const ISO =
   /^(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3})\d*)?)?(?:Z|([+-])(\d\d):?(\d\d))?$/;
@@ -151,7 +151,7 @@ const ISO =
 function timeIn(text: string): number | undefined {
   const plain = Number(text);
   if (text !== "" && Number.isFinite(plain)) {
-    return Math.round(plain < SURELY_MS ? plain * 1_000 : plain);
+    return Math.round(plain < MIN_AS_MS ? plain * 1_000 : plain);
   }
   const found = ISO.exec(text);
   if (found === null) return undefined;

@@ -57,7 +57,7 @@ test("values become text: strings as they are, numbers with their own digits, th
   }
 });
 
-test("names that objects inherit are not members", () => {
+test("names that objects inherit are not found as members", () => {
   for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty"]) {
     assert.equal(text("{}", `/${name}`), undefined);
     assert.equal(text('{"a":{}}', `/a/${name}/${name}`), undefined);
@@ -86,7 +86,7 @@ function* places(value: unknown, pointer = ""): Generator<readonly [string, unkn
   }
 }
 
-test("every place of any document is found, however the document is laid out", () => {
+test("every member of any document is found, whatever its white space", () => {
   const name = fc.oneof(
     fc.constantFrom("", "~", "/", "~1", '"', "\\", "__proto__", "0"),
     fc.string(),
@@ -117,7 +117,7 @@ test("every place of any document is found, however the document is laid out", (
   );
 });
 
-test("depth 64 is taken, 65 is not, and brackets in strings do not count", () => {
+test("depth 64 is accepted, 65 is not, and brackets in strings do not count", () => {
   const nested = (depth: number) => `${"[".repeat(depth)}${"]".repeat(depth)}`;
   assert.equal(text(nested(64), ""), nested(64));
   assert.throws(() => parseJson(nested(65)), { code: "OUT_OF_RANGE" });
@@ -127,7 +127,7 @@ test("depth 64 is taken, 65 is not, and brackets in strings do not count", () =>
   assert.equal(text(`[${"[],".repeat(500)}1]`, "/500"), "1");
 });
 
-test("a document of the largest size is walked, one character more is refused", () => {
+test("a document of the largest size is read, one character more is refused", () => {
   const size = 1 << 20;
   const body = `{"a":"${"\\\\".repeat((size - 20) / 2)}","n":10.0}`.padEnd(size);
   assert.equal(body.length, size);
@@ -136,7 +136,7 @@ test("a document of the largest size is walked, one character more is refused", 
   assert.equal(parseJson("[".repeat(size)), undefined);
 });
 
-test("a label that is kept does not keep its document", () => {
+test("keeping a label does not keep its document in memory", () => {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
   const count = 100;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sanitise } from "#flow/classify/sanitise.ts";
 
-test("white space and what would break a baggage member become dashes", () => {
+test("white space and characters that would break a baggage member become dashes", () => {
   const cases: readonly [string, string][] = [
     ["plain", "plain"],
     ["a b", "a-b"],
@@ -36,7 +36,7 @@ test("white space is exactly Unicode's", () => {
   );
 });
 
-test("half a character becomes the replacement character", () => {
+test("a lone surrogate becomes the replacement character", () => {
   assert.equal(sanitise("a\ud83d b"), "a\ufffd-b");
   assert.equal(sanitise("😀"), "😀");
 });

@@ -64,7 +64,7 @@ test("an empty value is a value", () => {
   assert.equal(compileTemplates({ "/a": "", "/*": "any" })("/a"), "");
 });
 
-test("templates that are none, or mean the same paths, are refused by name", () => {
+test("malformed templates, and templates that match the same paths, are refused by name", () => {
   assert.throws(() => compileTemplates(same("/{id}/static")), /"\/\{id\}\/static"/);
   assert.throws(() => compileTemplates(same("/a/*/b")), /"\/a\/\*\/b"/);
   assert.throws(() => compileTemplates(same("/*/*")), /"\/\*\/\*"/);
@@ -98,7 +98,7 @@ function naive(templates: readonly string[], path: string): string | undefined {
   return fits[0]?.template;
 }
 
-test("any path finds what trying every template finds", () => {
+test("any path finds the same template as trying all of them", () => {
   const segment = fc.constantFrom("a", "b", "c");
   const template = fc
     .tuple(fc.array(segment, { maxLength: 3 }), fc.nat(3), fc.boolean())

@@ -1,9 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { Decision } from "#flow/flow.ts";
-import { ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
-import { Bench, concurrency, concurrencyRule, testWorld, told } from "./setup.ts";
+import { grantOf, Pending } from "#flow/flow.ts";
+import { LabelSlots, Labels } from "#flow/label.ts";
+import { ConcurrencyLimiter, ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
+import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
+import type { SlotParams } from "#flow/limit/counters/local-slots.ts";
+import {
+  Bench,
+  concurrency,
+  concurrencyRule,
+  counts,
+  type FlatDecision,
+  flat,
+  flowOf,
+  testContext,
+} from "./setup.ts";
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -17,39 +29,39 @@ test("check and end: as recorded", () => {
   const a = bench.take();
   const b = bench.take();
   const c = bench.take();
-  assert.deepEqual(told(a), [false, 2, 0, 1, 0]);
-  assert.deepEqual(told(b), [false, 1, 1, 1, 0]);
-  assert.deepEqual(told(c), [true, 0, 2, 0, 0]);
+  assert.deepEqual(counts(a), [false, 2, 0, 1, 0]);
+  assert.deepEqual(counts(b), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(c), [true, 0, 2, 0, 0]);
   for (const { requestId } of [a, b, c]) assert.match(requestId, UUID);
   assert.equal(new Set([a, b, c].map(({ requestId }) => requestId)).size, 3);
-  assert.equal(a.grant?.id, a.requestId);
-  assert.equal(c.grant, undefined);
+  assert.equal(a.grantId, a.requestId);
+  assert.equal(c.grantId, undefined);
   assert.equal(bench.end(a), true);
   assert.equal(bench.end(a), false);
-  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
-  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 0]);
   assert.equal(bench.end(b), true);
-  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 1, 1, 1, 0]);
 });
 
 test("keys and tokens: as recorded, a large request only when idle", () => {
   const rule = concurrencyRule({ limitByLabelKey: "u", tokensLabelKey: "cost", deniedStatus: 423 });
   const bench = new Bench(rule, concurrency(4));
-  assert.deepEqual(told(bench.take({ u: "x", cost: "3" })), [false, 4, 0, 3, 0]);
-  assert.deepEqual(told(bench.take({ u: "x", cost: "3" })), [true, 1, 3, 0, 0]);
-  assert.deepEqual(told(bench.take({ u: "y", cost: "9" })), [false, 4, 0, 9, 0]);
-  assert.deepEqual(told(bench.take({ u: "y", cost: "1" })), [true, -5, 9, 0, 0]);
-  assert.deepEqual(told(bench.take({ u: "z", cost: "abc" })), [false, 4, 0, 1, 0]);
+  assert.deepEqual(counts(bench.take({ u: "x", cost: "3" })), [false, 4, 0, 3, 0]);
+  assert.deepEqual(counts(bench.take({ u: "x", cost: "3" })), [true, 1, 3, 0, 0]);
+  assert.deepEqual(counts(bench.take({ u: "y", cost: "9" })), [false, 4, 0, 9, 0]);
+  assert.deepEqual(counts(bench.take({ u: "y", cost: "1" })), [true, -5, 9, 0, 0]);
+  assert.deepEqual(counts(bench.take({ u: "z", cost: "abc" })), [false, 4, 0, 1, 0]);
   const free = bench.take({ u: "z2", cost: "0" });
-  assert.deepEqual(told(free), [false, 4, 0, 0, 0]);
+  assert.deepEqual(counts(free), [false, 4, 0, 0, 0]);
   assert.equal(bench.end(free), true, "a slot without tokens is a slot");
-  assert.deepEqual(told(bench.take({ u: "z3" })), [false, 4, 0, 1, 0]);
-  assert.deepEqual(told(bench.take({ u: "neg", cost: "-2" })), [false, 4, 0, 1, 0]);
+  assert.deepEqual(counts(bench.take({ u: "z3" })), [false, 4, 0, 1, 0]);
+  assert.deepEqual(counts(bench.take({ u: "neg", cost: "-2" })), [false, 4, 0, 1, 0]);
   const missing = bench.take({ cost: "2" });
   assert.equal(missing.keyMissing, true);
   assert.equal(missing.requestId, "");
-  assert.deepEqual(told(missing), [false, 0, 0, 0, 0]);
-  assert.deepEqual(bench.world.oddities, [
+  assert.deepEqual(counts(missing), [false, 0, 0, 0, 0]);
+  assert.deepEqual(bench.context.anomalies, [
     "bad_label_number",
     "bad_label_number",
     "missing_limit_label",
@@ -60,10 +72,10 @@ test("open before numbers, on pass-through and after removal; a limit of 0 refus
   const bench = new Bench(concurrencyRule());
   const open = () => {
     const decision = bench.take();
-    assert.deepEqual(told(decision), [false, 0, 0, 0, 0]);
+    assert.deepEqual(counts(decision), [false, 0, 0, 0, 0]);
     assert.equal(decision.label, "default");
     assert.equal(decision.requestId, "");
-    assert.equal(decision.grant, undefined);
+    assert.equal(decision.grantId, undefined);
   };
   open();
   bench.limiter.decide(concurrency(1));
@@ -79,27 +91,27 @@ test("open before numbers, on pass-through and after removal; a limit of 0 refus
   open();
   bench.limiter.decide(concurrency(0));
   const shut = bench.take();
-  assert.deepEqual(told(shut), [true, 0, 0, 0, 0]);
+  assert.deepEqual(counts(shut), [true, 0, 0, 0, 0]);
   assert.match(shut.requestId, UUID);
 });
 
-test("a slot that nobody ends is free again, exactly then", () => {
+test("a slot that is not ended is freed exactly when it expires", () => {
   const bench = new Bench(concurrencyRule({ maxInflightMs: 1_000 }), concurrency(2));
   const a = bench.take();
-  bench.world.clock.advance(600);
+  bench.context.clock.advance(600);
   const b = bench.take();
-  bench.world.clock.advance(399);
+  bench.context.clock.advance(399);
   assert.equal(bench.take().dropped, true);
   assert.equal(bench.peek().dropped, true);
-  bench.world.clock.advance(1);
+  bench.context.clock.advance(1);
   assert.equal(bench.peek().dropped, false);
-  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 1, 1, 1, 0]);
   assert.equal(bench.end(a), false);
   assert.equal(bench.end(b), true);
-  bench.world.clock.advance(10_000);
+  bench.context.clock.advance(10_000);
   assert.equal(bench.peek().current, 0);
   const late = bench.take();
-  bench.world.clock.advance(1_000);
+  bench.context.clock.advance(1_000);
   assert.equal(bench.end(late), false, "expired before anybody met it");
   assert.deepEqual(held(bench), { slots: 0, keys: 0 });
 });
@@ -107,7 +119,7 @@ test("a slot that nobody ends is free again, exactly then", () => {
 test("ids that are unknown, of another key, or no ids end nothing", () => {
   const rule = concurrencyRule({ limitByLabelKey: "u" });
   const bench = new Bench(rule, concurrency(2));
-  const { grant } = bench.take({ u: "a" });
+  const grant = grantOf(bench.take({ u: "a" }));
   assert.ok(grant !== undefined);
   const end = (over: Partial<typeof grant>) => bench.limiter.end?.({ ...grant, ...over });
   assert.equal(end({ id: "" }), false);
@@ -132,11 +144,11 @@ test("slots are carried to the next plan, whose expiry holds for all", () => {
   const first = new Bench(concurrencyRule({ maxInflightMs: 60_000 }), concurrency(1));
   const a = first.take();
   const rule = concurrencyRule({ maxInflightMs: 5_000, policyHash: "next" });
-  const second = new Bench(rule, undefined, first.world, first.state);
+  const second = new Bench(rule, undefined, first.context, first.state);
   assert.equal(second.take().dropped, true);
   assert.equal(second.end(a), true);
   second.take();
-  first.world.clock.advance(5_000);
+  first.context.clock.advance(5_000);
   assert.equal(second.take().dropped, false);
 });
 
@@ -165,13 +177,13 @@ test("against a naive model: sums, expiry and ends agree, nothing leaks", () => 
           maxInflightMs: 1_000,
         });
         const bench = new Bench(rule, concurrency(5));
-        const taken: Decision[] = [];
+        const taken: FlatDecision[] = [];
         let model: { id: string; key: string; cost: number; until: number }[] = [];
         let max = 5;
         for (const step of steps) {
-          const now = bench.world.clock.now();
+          const now = bench.context.clock.now();
           model = model.filter(({ until }) => until > now);
-          if ("advance" in step) bench.world.clock.advance(step.advance);
+          if ("advance" in step) bench.context.clock.advance(step.advance);
           else if ("max" in step) {
             max = step.max;
             bench.limiter.decide(concurrency(max));
@@ -187,7 +199,7 @@ test("against a naive model: sums, expiry and ends agree, nothing leaks", () => 
               .reduce((total, { cost }) => total + cost, 0);
             const fits = max > 0 && (sum === 0 || sum + step.cost <= max);
             const decision = bench.take({ u: step.take, cost: String(step.cost) });
-            assert.deepEqual(told(decision), [!fits, max - sum, sum, fits ? step.cost : 0, 0]);
+            assert.deepEqual(counts(decision), [!fits, max - sum, sum, fits ? step.cost : 0, 0]);
             if (!fits) continue;
             taken.push(decision);
             model.push({
@@ -215,25 +227,25 @@ test("fractions leave no crumbs", () => {
   }
   assert.equal(bench.peek().current, 0);
   for (const cost of ["0.1", "0.2", "0.3"]) assert.equal(bench.take({ cost }).dropped, false);
-  bench.world.clock.advance(60_000);
+  bench.context.clock.advance(60_000);
   assert.equal(bench.peek().current, 0, "expired ones neither");
 });
 
 test("full of keys: further ones share one strict count, and end in it", () => {
   const rule = concurrencyRule({ limitByLabelKey: "u", maxInflightMs: 1_000 });
-  const bench = new Bench(rule, concurrency(2), testWorld(3));
+  const bench = new Bench(rule, concurrency(2), testContext(3));
   for (const u of ["a", "b", "c"]) assert.equal(bench.take({ u }).dropped, false);
   const d = bench.take({ u: "d" });
   const e = bench.take({ u: "e" });
   assert.deepEqual([d.dropped, e.dropped, bench.take({ u: "f" }).dropped], [false, false, true]);
-  assert.deepEqual(bench.world.oddities, Array(3).fill("keys_overflow"));
+  assert.deepEqual(bench.context.anomalies, Array(3).fill("keys_overflow"));
   assert.equal(bench.peek({ u: "g" }).dropped, true);
   assert.equal(bench.take({ u: "a" }).dropped, false, "a known key has its own count");
   assert.equal(bench.end(d), true);
   assert.equal(bench.take({ u: "f" }).dropped, false);
-  bench.world.clock.advance(1_000);
-  for (const u of ["x", "y", "z"]) assert.deepEqual(told(bench.take({ u })), [false, 2, 0, 1, 0]);
-  // The three above and the two of the shared count, which nobody has looked at since.
+  bench.context.clock.advance(1_000);
+  for (const u of ["x", "y", "z"]) assert.deepEqual(counts(bench.take({ u })), [false, 2, 0, 1, 0]);
+  // The three above, and the two of the shared count, which was not used since.
   assert.deepEqual(held(bench), { slots: 5, keys: 3 });
 });
 
@@ -241,12 +253,50 @@ test("full of slots: strict, until some expire", () => {
   const bench = new Bench(
     concurrencyRule({ maxInflightMs: 1_000 }),
     concurrency(1e9),
-    testWorld(1),
+    testContext(1),
   );
   for (let slot = 0; slot < 65_536; slot++) bench.take();
   assert.equal(bench.take().dropped, true);
-  assert.deepEqual(bench.world.oddities, ["keys_overflow"]);
-  bench.world.clock.advance(1_000);
-  assert.deepEqual(told(bench.take()), [false, 1e9, 0, 1, 0]);
+  assert.deepEqual(bench.context.anomalies, ["keys_overflow"]);
+  bench.context.clock.advance(1_000);
+  assert.deepEqual(counts(bench.take()), [false, 1e9, 0, 1, 0]);
   assert.deepEqual(held(bench).slots, 1);
+});
+
+test("a slot that the local engine granted in place of another engine is freed by its reported id", () => {
+  const undecided: EngineAnswer = {
+    outcome: "undecided",
+    remaining: 0,
+    current: 0,
+    waitMs: 0,
+    id: "",
+  };
+  const unavailable: CounterEngine<SlotParams> = {
+    peek: () => undecided,
+    take: () => undecided,
+    giveBack: () => assert.fail("the engine that granted nothing was asked"),
+  };
+  const context = testContext();
+  const rule = concurrencyRule({ onFailure: "local" });
+  const { component } = new Bench(rule).limiter;
+  const slots = new LabelSlots();
+  const state = new ConcurrencyState(context);
+  const limiter = new ConcurrencyLimiter(component, rule, slots, state, context, unavailable);
+  limiter.decide(concurrency(1));
+  const take = () => {
+    const labels = new Labels(slots.keys, flowOf().labels);
+    const answer = limiter.take(flowOf(), labels, context.clock.now());
+    assert.ok(!(answer instanceof Pending));
+    return flat(answer);
+  };
+  for (const giveBack of ["undo", "end"] as const) {
+    const decision = take();
+    const { dropped, failure, requestId } = decision;
+    const grant = grantOf(decision);
+    assert.deepEqual([dropped, failure], [false, "local"]);
+    assert.ok(grant !== undefined);
+    assert.equal(take().dropped, true, "the only slot is taken");
+    limiter[giveBack]({ ...grant, id: requestId });
+    assert.equal(state.slots.slots, 0);
+  }
 });

@@ -2,38 +2,36 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Component } from "#flow/flow.ts";
-import { type Decision, Pending } from "#flow/flow.ts";
-import { Labels, Slots } from "#flow/label.ts";
-import type { BucketParams } from "#flow/limit/bucket.ts";
-import type { CounterEngine, Taken } from "#flow/limit/engine.ts";
+import { type Decision, type Grant, grantOf, Pending } from "#flow/flow.ts";
+import { LabelSlots, Labels } from "#flow/label.ts";
+import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
+import type { BucketParams } from "#flow/limit/counters/token-bucket.ts";
 import { RateLimiter, RateState } from "#flow/limit/rate-limiter.ts";
-import { Bench, concurrency, flowOf, rate, rateRule, testWorld, told } from "./setup.ts";
+import { Bench, concurrency, counts, flat, flowOf, rate, rateRule, testContext } from "./setup.ts";
 
-/** What a bucket says of a first take. */
 test("fields of a decision", () => {
   const bench = new Bench(rateRule({ deniedStatus: 402, limitByLabelKey: "user" }), rate(2, 1));
-  const decision = bench.take({ user: "x:y z" });
+  const { component, outcome, dropped, keyMissing, waitMs, grantId, failure, detail } = bench.take({
+    user: "x:y z",
+  });
+  const decision = { component, outcome, dropped, keyMissing, waitMs, grantId, failure, detail };
   assert.deepEqual(decision, {
     component: bench.limiter.component,
     outcome: "granted",
     dropped: false,
     keyMissing: false,
-    label: "user:x:y z",
-    value: "x:y z",
-    remaining: 1,
-    current: 1,
-    consumed: 1,
     waitMs: 0,
-    requestId: "",
-    grant: {
-      policyName: "policy",
-      componentId: "root.0",
-      key: "user:x:y z",
-      id: "",
-      amount: 1,
-    },
+    grantId: "",
     failure: undefined,
+    detail: { label: "user:x:y z", value: "x:y z", remaining: 1, current: 1, consumed: 1 },
   } satisfies Decision);
+  assert.deepEqual(grantOf(decision), {
+    policyName: "policy",
+    componentId: "root.0",
+    key: "user:x:y z",
+    id: "",
+    amount: 1,
+  });
   assert.equal(bench.limiter.component.deniedStatus, 402);
   assert.ok(Object.isFrozen(bench.limiter.component));
   assert.equal(new Bench(rateRule(), rate(2, 1)).take().label, "default");
@@ -41,10 +39,10 @@ test("fields of a decision", () => {
 
 test("interval fill: as recorded", () => {
   const bench = new Bench(rateRule({ continuousFill: false, intervalMs: 3_000 }), rate(3, 2));
-  const { clock } = bench.world;
+  const { clock } = bench.context;
   const at = (ms: number) => {
     clock.advance(1_000_000 + ms - clock.now());
-    return told(bench.take());
+    return counts(bench.take());
   };
   assert.deepEqual(at(0), [false, 2, 1, 1, 0]);
   assert.deepEqual(at(0), [false, 1, 2, 1, 0]);
@@ -64,10 +62,10 @@ test("interval fill: as recorded", () => {
 
 test("delayed continuous fill: as recorded, armed again when found full", () => {
   const bench = new Bench(rateRule({ delayInitialFill: true }), rate(2, 1));
-  const { clock } = bench.world;
+  const { clock } = bench.context;
   const at = (ms: number) => {
     clock.advance(1_000_000 + ms - clock.now());
-    return told(bench.take());
+    return counts(bench.take());
   };
   assert.deepEqual(at(0), [false, 1, 1, 1, 0]);
   assert.deepEqual(at(0), [false, 0, 2, 1, 0]);
@@ -83,34 +81,34 @@ test("delayed continuous fill: as recorded, armed again when found full", () => 
 test("delayed interval fill: the wait is the one to the fill that really comes", () => {
   const rule = rateRule({ delayInitialFill: true, continuousFill: false, intervalMs: 3_000 });
   const bench = new Bench(rule, rate(2, 2));
-  const { clock } = bench.world;
-  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
-  assert.deepEqual(told(bench.take()), [false, 0, 2, 1, 0]);
-  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 3_000]);
+  const { clock } = bench.context;
+  assert.deepEqual(counts(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 0, 2, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 3_000]);
   clock.advance(1_500);
-  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 1_500]);
+  assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 1_500]);
   clock.advance(1_500);
   // Full again, hence armed again: three seconds more.
-  assert.deepEqual(told(bench.take()), [false, 1, 1, 1, 0]);
-  assert.deepEqual(told(bench.take()), [false, 0, 2, 1, 0]);
-  assert.deepEqual(told(bench.take()), [true, 0, 2, 0, 3_000]);
+  assert.deepEqual(counts(bench.take()), [false, 1, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 0, 2, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 3_000]);
 });
 
 test("more than the capacity, no fill, no capacity: as recorded", () => {
   const rule = rateRule({ intervalMs: 10_000, limitByLabelKey: "k", tokensLabelKey: "cost" });
   const filling = new Bench(rule, rate(4, 1));
-  assert.deepEqual(told(filling.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
-  assert.deepEqual(told(filling.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 10_000]);
-  assert.deepEqual(told(filling.take({ k: "3", cost: "100" })), [true, 4, 0, 0, 960_000]);
+  assert.deepEqual(counts(filling.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
+  assert.deepEqual(counts(filling.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 10_000]);
+  assert.deepEqual(counts(filling.take({ k: "3", cost: "100" })), [true, 4, 0, 0, 960_000]);
   const dry = new Bench(rule, rate(4, 0));
-  assert.deepEqual(told(dry.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
-  assert.deepEqual(told(dry.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 0]);
+  assert.deepEqual(counts(dry.take({ k: "1", cost: "4" })), [false, 0, 4, 4, 0]);
+  assert.deepEqual(counts(dry.take({ k: "2", cost: "5" })), [true, 4, 0, 0, 0]);
   const shut = new Bench(rateRule({ intervalMs: 10_000 }), rate(0, 1));
-  assert.deepEqual(told(shut.take()), [true, 0, 0, 0, 10_000]);
-  assert.deepEqual(told(new Bench(rateRule(), rate(0, 0)).take()), [true, 0, 0, 0, 0]);
+  assert.deepEqual(counts(shut.take()), [true, 0, 0, 0, 10_000]);
+  assert.deepEqual(counts(new Bench(rateRule(), rate(0, 0)).take()), [true, 0, 0, 0, 0]);
 });
 
-test("token texts: as recorded, odd ones count one and are counted", () => {
+test("token texts: as recorded; invalid ones count as one token and as an anomaly", () => {
   const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
   const bench = new Bench(rule, rate(10, 0));
   const good: readonly (readonly [string, number])[] = [
@@ -123,48 +121,48 @@ test("token texts: as recorded, odd ones count one and are counted", () => {
   ];
   for (const [cost, tokens] of good) {
     const decision = bench.take({ k: `good${cost}`, cost });
-    assert.deepEqual(told(decision), [false, 10 - tokens, tokens, tokens, 0], cost);
+    assert.deepEqual(counts(decision), [false, 10 - tokens, tokens, tokens, 0], cost);
   }
-  assert.deepEqual(bench.world.oddities, []);
+  assert.deepEqual(bench.context.anomalies, []);
   const bad = ["abc", "", " 3", "3,5", "1_000", "-1", "0x1p2", "Inf", "-Inf", "infinity", "NaN"];
   for (const cost of bad) {
-    assert.deepEqual(told(bench.take({ k: `bad${cost}`, cost })), [false, 9, 1, 1, 0], cost);
+    assert.deepEqual(counts(bench.take({ k: `bad${cost}`, cost })), [false, 9, 1, 1, 0], cost);
   }
-  assert.deepEqual(bench.world.oddities, Array(bad.length).fill("bad_label_number"));
-  assert.deepEqual(told(bench.take({ k: "badNaN", cost: "10" })), [true, 9, 1, 0, 0]);
-  assert.deepEqual(told(bench.take({ k: "none" })), [false, 9, 1, 1, 0]);
+  assert.deepEqual(bench.context.anomalies, Array(bad.length).fill("bad_label_number"));
+  assert.deepEqual(counts(bench.take({ k: "badNaN", cost: "10" })), [true, 9, 1, 0, 0]);
+  assert.deepEqual(counts(bench.take({ k: "none" })), [false, 9, 1, 1, 0]);
   for (const [k, cost, wanted] of [
     ["seq", "4", [false, 6, 4, 4, 0]],
     ["seq", "4", [false, 2, 8, 4, 0]],
     ["seq", "4", [true, 2, 8, 0, 0]],
     ["seq", "2", [false, 0, 10, 2, 0]],
   ] as const) {
-    assert.deepEqual(told(bench.take({ k, cost })), wanted);
+    assert.deepEqual(counts(bench.take({ k, cost })), wanted);
   }
 });
 
-test("without its label a flow passes and takes nothing; the empty value is a value", () => {
+test("a flow without the key label passes and takes nothing; an empty value is a value", () => {
   const bench = new Bench(rateRule({ limitByLabelKey: "user" }), rate(1, 0));
   const missing = bench.take({});
   assert.equal(missing.keyMissing, true);
   assert.equal(missing.label, "");
-  assert.equal(missing.grant, undefined);
-  assert.deepEqual(told(missing), [false, 0, 0, 0, 0]);
-  assert.deepEqual(bench.world.oddities, ["missing_limit_label"]);
+  assert.equal(missing.grantId, undefined);
+  assert.deepEqual(counts(missing), [false, 0, 0, 0, 0]);
+  assert.deepEqual(bench.context.anomalies, ["missing_limit_label"]);
   assert.equal(bench.take({ user: "" }).label, "user:");
   assert.equal(bench.take({ user: "" }).dropped, true);
   assert.equal(bench.take({ user: "a" }).dropped, false);
   assert.equal(bench.take({ user: "A" }).dropped, false);
 });
 
-test("open before numbers, on pass-through, after removal and on signals that are no numbers", () => {
+test("open before numbers, on pass-through, after removal and on invalid signals", () => {
   const bench = new Bench(rateRule({ limitByLabelKey: "k" }));
   const open = (why: string) => {
     const decision = bench.take({ k: "a" });
-    assert.deepEqual(told(decision), [false, 0, 0, 0, 0], why);
+    assert.deepEqual(counts(decision), [false, 0, 0, 0, 0], why);
     assert.equal(decision.label, "k:a");
     assert.equal(decision.keyMissing, false);
-    assert.equal(decision.grant, undefined);
+    assert.equal(decision.grantId, undefined);
   };
   open("before");
   bench.limiter.decide(rate(1, 0));
@@ -174,54 +172,54 @@ test("open before numbers, on pass-through, after removal and on signals that ar
   open("pass-through");
   bench.limiter.decide(rate(1, 0));
   assert.equal(bench.take({ k: "a" }).dropped, true, "the bucket is still empty");
-  for (const odd of [
+  for (const invalid of [
     undefined,
     rate(Number.NaN, 1),
     rate(Number.POSITIVE_INFINITY, 1),
     rate(1, Number.NaN),
     concurrency(0),
   ]) {
-    bench.limiter.decide(odd);
-    open(JSON.stringify(odd));
+    bench.limiter.decide(invalid);
+    open(JSON.stringify(invalid));
   }
   bench.limiter.decide(rate(-3, -3));
-  assert.deepEqual(told(bench.take({ k: "b" })), [true, 0, 0, 0, 0]);
+  assert.deepEqual(counts(bench.take({ k: "b" })), [true, 0, 0, 0, 0]);
 });
 
 test("new numbers: a lower capacity caps, a new fill counts from now", () => {
   const bench = new Bench(rateRule(), rate(10, 0));
   bench.take();
   bench.limiter.decide(rate(4, 0));
-  assert.deepEqual(told(bench.take()), [false, 3, 1, 1, 0]);
+  assert.deepEqual(counts(bench.take()), [false, 3, 1, 1, 0]);
   bench.limiter.decide(rate(100, 0));
-  assert.deepEqual(told(bench.take()), [false, 2, 98, 1, 0]);
-  bench.world.clock.advance(3_600_000);
+  assert.deepEqual(counts(bench.take()), [false, 2, 98, 1, 0]);
+  bench.context.clock.advance(3_600_000);
   bench.limiter.decide(rate(100, 10));
-  bench.world.clock.advance(100);
-  assert.deepEqual(told(bench.take()), [false, 2, 98, 1, 0]);
+  bench.context.clock.advance(100);
+  assert.deepEqual(counts(bench.take()), [false, 2, 98, 1, 0]);
 });
 
 test("a rule with another interval takes the bucket over and fills it by its own", () => {
   const first = new Bench(rateRule({ intervalMs: 1_000 }), rate(10, 10));
   for (let taken = 0; taken < 10; taken++) first.take();
-  const { world, state } = first;
-  const second = new Bench(rateRule({ intervalMs: 10_000 }), undefined, world, state);
-  assert.deepEqual(told(second.take()), [true, 0, 10, 0, 1_000], "last numbers, own interval");
-  world.clock.advance(1_000);
-  assert.deepEqual(told(second.take()), [false, 0, 10, 1, 0]);
+  const { context, state } = first;
+  const second = new Bench(rateRule({ intervalMs: 10_000 }), undefined, context, state);
+  assert.deepEqual(counts(second.take()), [true, 0, 10, 0, 1_000], "last numbers, own interval");
+  context.clock.advance(1_000);
+  assert.deepEqual(counts(second.take()), [false, 0, 10, 1, 0]);
 });
 
 test("unused for too long: forgotten; used or unlimited: not", () => {
   const bench = new Bench(rateRule({ limitByLabelKey: "k", maxIdleMs: 60_000 }), rate(1, 0));
-  const unkeyed = new Bench(rateRule({ maxIdleMs: 60_000 }), rate(1, 0), bench.world);
-  const forever = new Bench(rateRule({ maxIdleMs: 0 }), rate(1, 0), bench.world);
+  const unkeyed = new Bench(rateRule({ maxIdleMs: 60_000 }), rate(1, 0), bench.context);
+  const forever = new Bench(rateRule({ maxIdleMs: 0 }), rate(1, 0), bench.context);
   for (const one of [bench, unkeyed, forever]) one.take({ k: "a" });
-  bench.world.clock.advance(50_000);
+  bench.context.clock.advance(50_000);
   assert.equal(bench.take({ k: "a" }).dropped, true);
-  bench.world.clock.advance(50_000);
+  bench.context.clock.advance(50_000);
   assert.equal(bench.take({ k: "a" }).dropped, true);
   assert.equal(unkeyed.take().dropped, false);
-  bench.world.clock.advance(1e9);
+  bench.context.clock.advance(1e9);
   assert.equal(bench.take({ k: "a" }).dropped, false);
   assert.equal(forever.take().dropped, true);
 });
@@ -247,20 +245,20 @@ test("a peek says what a take would and changes nothing", () => {
           continuousFill,
           delayInitialFill,
         });
-        const peeked = new Bench(rule, rate(5, 2), testWorld(3));
-        const plain = new Bench(rule, rate(5, 2), testWorld(3));
+        const peeked = new Bench(rule, rate(5, 2), testContext(3));
+        const plain = new Bench(rule, rate(5, 2), testContext(3));
         for (const { after, peeks, ...values } of steps) {
-          for (const bench of [peeked, plain]) bench.world.clock.advance(after);
+          for (const bench of [peeked, plain]) bench.context.clock.advance(after);
           for (let again = 0; again < peeks; again++) {
             peeked.peek({ user: "z", cost: "1" });
             peeked.peek(values);
           }
-          const seen = told(peeked.peek(values));
-          const { grant: _, component: __, ...taken } = peeked.take(values);
-          const { grant: ___, component: ____, ...wanted } = plain.take(values);
+          const seen = counts(peeked.peek(values));
+          const { component: _, ...taken } = peeked.take(values);
+          const { component: __, ...wanted } = plain.take(values);
           assert.deepEqual(taken, wanted);
           assert.deepEqual([taken.dropped, taken.consumed], [seen[0], seen[3]]);
-          assert.deepEqual(peeked.world.oddities, plain.world.oddities);
+          assert.deepEqual(peeked.context.anomalies, plain.context.anomalies);
         }
       },
     ),
@@ -268,7 +266,7 @@ test("a peek says what a take would and changes nothing", () => {
   );
 });
 
-test("what is undone is there again, and never more than the capacity", () => {
+test("tokens that are given back are available again, up to the capacity", () => {
   fc.assert(
     fc.property(
       fc.boolean(),
@@ -284,7 +282,7 @@ test("what is undone is there again, and never more than the capacity", () => {
       (continuousFill, steps) => {
         const bench = new Bench(rateRule({ tokensLabelKey: "cost", continuousFill }), rate(10, 1));
         for (const { cost, after, capacity, open } of steps) {
-          bench.world.clock.advance(after);
+          bench.context.clock.advance(after);
           bench.limiter.decide(rate(capacity, 1));
           const before = bench.peek({ cost: "0" }).remaining;
           const decision = bench.take({ cost });
@@ -325,9 +323,9 @@ test("over any window: never more than capacity and refill", () => {
         );
         const admitted: { readonly at: number; readonly tokens: number }[] = [];
         for (const { after, cost } of steps) {
-          bench.world.clock.advance(after);
+          bench.context.clock.advance(after);
           const { consumed } = bench.take({ cost });
-          admitted.push({ at: bench.world.clock.now(), tokens: consumed });
+          admitted.push({ at: bench.context.clock.now(), tokens: consumed });
         }
         for (const [first, { at: start }] of admitted.entries()) {
           let sum = 0;
@@ -344,43 +342,43 @@ test("over any window: never more than capacity and refill", () => {
   );
 });
 
-test("full of keys: further ones share one strict bucket, whose tokens return to it", () => {
+test("a full table: further keys share one strict bucket, to which their tokens return", () => {
   const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
-  const bench = new Bench(rule, rate(2, 0), testWorld(3));
+  const bench = new Bench(rule, rate(2, 0), testContext(3));
   for (const k of ["a", "b", "c"]) assert.equal(bench.take({ k }).remaining, 1);
   assert.equal(bench.take({ k: "big", cost: "3" }).remaining, 2, "refused: needs no place");
-  assert.deepEqual(bench.world.oddities, []);
+  assert.deepEqual(bench.context.anomalies, []);
   const d = bench.take({ k: "d" });
-  assert.deepEqual(told(bench.peek({ k: "e" })), [false, 0, 2, 1, 0]);
+  assert.deepEqual(counts(bench.peek({ k: "e" })), [false, 0, 2, 1, 0]);
   const e = bench.take({ k: "e" });
   assert.deepEqual([d.remaining, e.remaining, bench.take({ k: "f" }).dropped], [1, 0, true]);
   assert.equal(d.label, "k:d");
   assert.equal(bench.peek({ k: "f" }).dropped, true);
-  assert.deepEqual(bench.world.oddities, Array(3).fill("keys_overflow"));
+  assert.deepEqual(bench.context.anomalies, Array(3).fill("keys_overflow"));
   bench.undo(d);
   assert.equal(bench.take({ k: "f" }).dropped, false);
   assert.equal(bench.take({ k: "a" }).dropped, false, "a known key has its own bucket");
 });
 
-test("full of keys: full buckets go first, what is in debt stays", () => {
+test("a full table: full buckets are dropped first, empty ones stay", () => {
   const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
-  const bench = new Bench(rule, rate(10, 1), testWorld(20));
+  const bench = new Bench(rule, rate(10, 1), testContext(20));
   for (let key = 0; key < 10; key++) bench.take({ k: `debt-${key}`, cost: "10" });
   for (let key = 0; key < 10; key++) bench.take({ k: `light-${key}`, cost: "1" });
-  bench.world.clock.advance(1_000);
+  bench.context.clock.advance(1_000);
   for (let key = 0; key < 10; key++) assert.equal(bench.take({ k: `new-${key}` }).remaining, 9);
-  assert.deepEqual(bench.world.oddities, []);
+  assert.deepEqual(bench.context.anomalies, []);
   bench.take({ k: "one-more" });
-  assert.deepEqual(bench.world.oddities, ["keys_overflow"]);
+  assert.deepEqual(bench.context.anomalies, ["keys_overflow"]);
   for (let key = 0; key < 10; key++) {
     assert.equal(bench.take({ k: `debt-${key}`, cost: "2" }).dropped, true);
   }
 });
 
-test("what was taken from a key that has been forgotten is not given to another", () => {
-  const bench = new Bench(rateRule({ limitByLabelKey: "k" }), rate(2, 2), testWorld(1));
+test("tokens of a forgotten key are not given to another one", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "k" }), rate(2, 2), testContext(1));
   const a = bench.take({ k: "a" });
-  bench.world.clock.advance(1_000);
+  bench.context.clock.advance(1_000);
   bench.take({ k: "b" });
   bench.undo(a);
   assert.equal(bench.peek({ k: "b" }).remaining, 0);
@@ -389,20 +387,20 @@ test("what was taken from a key that has been forgotten is not given to another"
   assert.equal(bench.peek({ k: "b" }).remaining, 0);
 });
 
-/** An engine that answers as told. */
-class Away implements CounterEngine<BucketParams> {
+/** A remote engine with scripted answers. */
+class RemoteEngine implements CounterEngine<BucketParams> {
   readonly given: string[] = [];
-  answer: Taken | Pending<Taken>;
+  answer: EngineAnswer | Pending<EngineAnswer>;
 
-  constructor(answer: Taken | Pending<Taken>) {
+  constructor(answer: EngineAnswer | Pending<EngineAnswer>) {
     this.answer = answer;
   }
 
-  peek(): Taken {
+  peek(): EngineAnswer {
     return UNDECIDED;
   }
 
-  take(): Taken | Pending<Taken> {
+  take(): EngineAnswer | Pending<EngineAnswer> {
     return this.answer;
   }
 
@@ -412,30 +410,40 @@ class Away implements CounterEngine<BucketParams> {
   }
 }
 
-const UNDECIDED: Taken = { outcome: "undecided", remaining: 0, current: 0, waitMs: 0, id: "" };
+const UNDECIDED: EngineAnswer = {
+  outcome: "undecided",
+  remaining: 0,
+  current: 0,
+  waitMs: 0,
+  id: "",
+};
 
-function away(onFailure: Component["onFailure"], engine: CounterEngine<BucketParams>) {
-  const world = testWorld();
+function remotely(onFailure: Component["onFailure"], engine: CounterEngine<BucketParams>) {
+  const context = testContext();
   const rule = rateRule({ onFailure });
   const component = new Bench(rule).limiter.component;
-  const slots = new Slots();
-  const limiter = new RateLimiter(component, rule, slots, new RateState(world), world, engine);
+  const slots = new LabelSlots();
+  const limiter = new RateLimiter(component, rule, slots, new RateState(context), context, engine);
   limiter.decide(rate(1, 0));
   return {
-    world,
+    context,
     limiter,
-    take: () => limiter.take(flowOf(), new Labels(slots.keys, flowOf().labels)),
+    take: () => {
+      const labels = new Labels(slots.keys, flowOf().labels);
+      const answer = limiter.take(flowOf(), labels, context.clock.now());
+      return answer instanceof Pending ? answer : flat(answer);
+    },
   };
 }
 
-test("an engine that cannot say: the failure mode answers by name", () => {
+test("an undecided engine: the failure mode answers, and the decision names it", () => {
   for (const [mode, drops] of [
     ["open", [false, false]],
     ["closed", [true, true]],
     ["local", [false, true]],
     ["last_known", [false, true]],
   ] as const) {
-    const { take, world } = away(mode, new Away(UNDECIDED));
+    const { take, context } = remotely(mode, new RemoteEngine(UNDECIDED));
     for (const dropped of drops) {
       const decision = take();
       assert.ok(!(decision instanceof Pending));
@@ -444,29 +452,34 @@ test("an engine that cannot say: the failure mode answers by name", () => {
       assert.equal(decision.dropped, dropped, mode);
       assert.equal(decision.consumed, mode !== "open" && !dropped ? 1 : 0);
     }
-    assert.deepEqual(world.oddities, ["undecided", "undecided"]);
+    assert.deepEqual(context.anomalies, ["undecided", "undecided"]);
   }
 });
 
-test("what stood in for an engine gets its tokens back itself", () => {
-  const engine = new Away(UNDECIDED);
-  const { take, limiter } = away("local", engine);
+function grantIn(decision: Decision | Pending<Decision>): Grant {
+  assert.ok(!(decision instanceof Pending));
+  const grant = grantOf(decision);
+  assert.ok(grant !== undefined);
+  return grant;
+}
+
+test("tokens granted by the local engine go back to the local engine", () => {
+  const engine = new RemoteEngine(UNDECIDED);
+  const { take, limiter } = remotely("local", engine);
   for (let again = 0; again < 3; again++) {
     const decision = take();
-    assert.ok(!(decision instanceof Pending) && decision.grant !== undefined);
-    limiter.undo(decision.grant);
+    limiter.undo(grantIn(decision));
   }
   assert.deepEqual(engine.given, []);
   engine.answer = { outcome: "granted", remaining: 3, current: 1, waitMs: 0, id: "7" };
   const real = take();
-  assert.ok(!(real instanceof Pending) && real.grant !== undefined);
-  limiter.undo(real.grant);
+  limiter.undo(grantIn(real));
   assert.deepEqual(engine.given, ["7"]);
 });
 
-test("an engine that answers later; whoever gives up gets what it says then", () => {
-  const late = new Pending<Taken>(() => late.settle(UNDECIDED));
-  const { take } = away("closed", new Away(late));
+test("an engine that answers later; cancelling settles with its last answer", () => {
+  const late = new Pending<EngineAnswer>(() => late.settle(UNDECIDED));
+  const { take } = remotely("closed", new RemoteEngine(late));
   const answer = take();
   assert.ok(answer instanceof Pending);
   const seen: Decision[] = [];
@@ -480,15 +493,15 @@ test("an engine that answers later; whoever gives up gets what it says then", ()
   assert.equal(seen[0]?.dropped, true);
 });
 
-test("what is given back to a full bucket is gone, also when the bucket grows thereafter", () => {
+test("tokens given back to a full bucket are lost, even when the bucket grows later", () => {
   for (const rule of [rateRule(), rateRule({ limitByLabelKey: "k" })]) {
     const bench = new Bench(rule, rate(2, 2));
     const taken = bench.take({ k: "a" });
     bench.take({ k: "a" });
-    bench.world.clock.advance(rule.intervalMs);
+    bench.context.clock.advance(rule.intervalMs);
     assert.equal(bench.peek({ k: "a" }).remaining, 1, "full, so that one would be left");
     bench.undo(taken);
     bench.limiter.decide(rate(9, 2));
-    assert.deepEqual(told(bench.take({ k: "a" })), [false, 1, 8, 1, 0]);
+    assert.deepEqual(counts(bench.take({ k: "a" })), [false, 1, 8, 1, 0]);
   }
 });

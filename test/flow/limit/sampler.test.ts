@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Bench, samplerRule, share, told } from "./setup.ts";
+import { Bench, counts, samplerRule, share } from "./setup.ts";
 
 const ODD_SESSIONS = [
   "é",
@@ -54,7 +54,7 @@ const RECORDED = [
 test("0 and 100 percent, labels as recorded, no wait", () => {
   const all = new Bench(samplerRule(), share(100));
   const none = new Bench(samplerRule(), share(0));
-  assert.deepEqual(told(all.take()), [false, 0, 0, 0, -1]);
+  assert.deepEqual(counts(all.take()), [false, 0, 0, 0, -1]);
   assert.equal(all.take().label, ":");
   assert.equal(none.take().dropped, true);
   const session = samplerRule({ sessionLabelKey: "s" });
@@ -64,10 +64,10 @@ test("0 and 100 percent, labels as recorded, no wait", () => {
     assert.equal(new Bench(session, share(100)).take(values).dropped, false);
     assert.equal(new Bench(session, share(0)).take(values).dropped, true);
   }
-  assert.deepEqual(all.world.oddities, []);
+  assert.deepEqual(all.context.anomalies, []);
 });
 
-test("before numbers, after removal and on a signal that is none: all, or nobody on a ramp", () => {
+test("before numbers, after removal and on an invalid signal: everything passes, or nothing on a ramp", () => {
   for (const rampMode of [false, true]) {
     const bench = new Bench(samplerRule({ rampMode }));
     assert.equal(bench.limiter.component.kind, rampMode ? "ramp_sampler" : "sampler");
@@ -94,7 +94,7 @@ test("which of 200 sessions pass at 10 percent: as recorded", () => {
   assert.deepEqual(passing, RECORDED);
 });
 
-test("the share without a session is the share, and a session's answer never changes", () => {
+test("without a session the share applies to flows; a session's answer never changes", () => {
   const bench = new Bench(samplerRule({ sessionLabelKey: "s" }), share(30));
   let passed = 0;
   for (let flow = 0; flow < 10_000; flow++) if (!bench.take({}).dropped) passed++;
@@ -110,7 +110,7 @@ test("the share without a session is the share, and a session's answer never cha
   );
 });
 
-test("values that pass in any case: exact, replaced with each decision, absent is not empty", () => {
+test("values that always pass: matched exactly, replaced with each decision, absent is not empty", () => {
   const rule = samplerRule({ sessionLabelKey: "user" });
   const bench = new Bench(rule, share(0, ["ann", "bob", ""]));
   const passes = (values: Readonly<Record<string, string>>) => !bench.take(values).dropped;

@@ -1,16 +1,17 @@
-// Rules, labels and a world for limiter tests: a clock that stands still, seeded dice, counted oddities.
+// Rules, labels and a context for limiter tests: a clock that only tests advance, seeded chance, recorded anomalies.
 
 import { seededChance } from "#base/chance.ts";
-import { type Decision, type Flow, Pending } from "#flow/flow.ts";
-import { type LabelSource, Labels, Slots } from "#flow/label.ts";
+import { type Decision, type Flow, grantOf, NO_DETAIL, Pending } from "#flow/flow.ts";
+import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
 import {
-  bindLimiter,
-  type Limiter,
+  bindRule,
   type LimiterState,
-  type LimitWorld,
-  newLimiterState,
-} from "#flow/limit.ts";
-import type { Oddity } from "#flow/observe.ts";
+  newState,
+  type SharedContext,
+  shareContext,
+} from "#flow/limit/kinds.ts";
+import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
+import type { Limiter } from "#flow/plan/stage-member.ts";
 import type {
   ConcurrencyLimiterRule,
   LimiterNumbers,
@@ -115,69 +116,74 @@ export function flowOf(values: Readonly<Record<string, string>> = {}): Flow {
   };
 }
 
-export interface TestWorld extends LimitWorld {
+export interface TestContext extends SharedContext {
   readonly clock: FakeClock;
-  readonly oddities: Oddity[];
+  readonly anomalies: Anomaly[];
 }
 
-export function testWorld(maxKeys = 1_000, seed = 1): TestWorld {
-  const oddities: Oddity[] = [];
-  return {
-    clock: fakeClock(),
-    chance: seededChance(seed),
-    oddities,
-    maxKeys,
-    observer: {
-      decided: () => undefined,
-      ended: () => undefined,
-      lookedUp: () => undefined,
-      odd: (what) => oddities.push(what),
-    },
-  };
+export function testContext(maxKeys = 1_000, seed = 1): TestContext {
+  const anomalies: Anomaly[] = [];
+  const clock = fakeClock();
+  const observer: Observer = { ...NO_OBSERVER, anomaly: (what) => anomalies.push(what) };
+  const shared = shareContext({ clock, chance: seededChance(seed), maxKeys, observer });
+  return { ...shared, clock, anomalies };
 }
 
-/** One bound limiter, asked by plain label records. */
+/** A decision with the fields of its detail beside its own. */
+export type FlatDecision = Decision & typeof NO_DETAIL;
+
+export function flat(decision: Decision): FlatDecision {
+  return { ...decision, ...NO_DETAIL, ...decision.detail };
+}
+
+/** One bound limiter, asked with plain label records. */
 export class Bench {
-  readonly world: TestWorld;
+  readonly context: TestContext;
   readonly state: LimiterState;
   readonly limiter: Limiter;
-  readonly #slots = new Slots();
+  readonly #slots = new LabelSlots();
 
   constructor(
     rule: LimiterRule,
     numbers?: LimiterNumbers,
-    world = testWorld(),
+    context = testContext(),
     state?: LimiterState,
   ) {
-    this.world = world;
-    this.state = state ?? newLimiterState(rule, world);
-    this.limiter = bindLimiter(rule, this.#slots, this.state, world);
+    this.context = context;
+    this.state = state ?? newState(rule, context);
+    const member = bindRule(rule, this.#slots, this.state, context);
+    if (!("take" in member)) throw new Error("the rule is that of a limiter");
+    this.limiter = member;
     if (numbers !== undefined) this.limiter.decide(numbers);
   }
 
-  take(values: Readonly<Record<string, string>> = {}): Decision {
+  take(values: Readonly<Record<string, string>> = {}): FlatDecision {
     const flow = flowOf(values);
-    const answer = this.limiter.take(flow, new Labels(this.#slots.keys, flow.labels));
-    if (answer instanceof Pending) throw new Error("a local limiter answers at once");
-    return answer;
+    const labels = new Labels(this.#slots.keys, flow.labels);
+    const answer = this.limiter.take(flow, labels, this.context.clock.now());
+    if (answer instanceof Pending) throw new Error("a local limiter answers immediately");
+    return flat(answer);
   }
 
-  peek(values: Readonly<Record<string, string>> = {}): Decision {
+  peek(values: Readonly<Record<string, string>> = {}): FlatDecision {
     const flow = flowOf(values);
-    return this.limiter.peek(flow, new Labels(this.#slots.keys, flow.labels));
+    const labels = new Labels(this.#slots.keys, flow.labels);
+    return flat(this.limiter.peek(flow, labels, this.context.clock.now()));
   }
 
   undo(decision: Decision): void {
-    if (decision.grant !== undefined) this.limiter.undo(decision.grant);
+    const grant = grantOf(decision);
+    if (grant !== undefined) this.limiter.undo(grant);
   }
 
   end(decision: Decision): boolean {
-    return decision.grant !== undefined && this.limiter.end?.(decision.grant) === true;
+    const grant = grantOf(decision);
+    return grant !== undefined && this.limiter.end?.(grant) === true;
   }
 }
 
 /** [dropped, remaining, current, consumed, wait in ms] of a decision, rounded to a millionth. */
-export function told(decision: Decision): readonly [boolean, number, number, number, number] {
+export function counts(decision: FlatDecision): readonly [boolean, number, number, number, number] {
   const { dropped, remaining, current, consumed, waitMs } = decision;
   return [dropped, round(remaining), round(current), round(consumed), round(waitMs)];
 }

@@ -1,13 +1,13 @@
-// What the limiters promise under many keys: bytes, pauses, and that invented keys free nobody.
+// Memory of limiters with many keys, and that invented keys do not free blocked ones.
 
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import type { BucketParams } from "#flow/limit/bucket.ts";
 import { ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
+import type { BucketParams } from "#flow/limit/counters/token-bucket.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
-import { Bench, concurrency, concurrencyRule, rate, rateRule, testWorld } from "./setup.ts";
+import { Bench, concurrency, concurrencyRule, rate, rateRule, testContext } from "./setup.ts";
 
 setFlagsFromString("--expose-gc");
 const collect: () => void = runInNewContext("gc");
@@ -39,8 +39,8 @@ function fill(bench: Bench, warm: Bench): void {
 
 describe("at most 64 bytes per key, at every size from fifty thousand to a million", () => {
   it("in rate limiters", () => {
-    const bench = new Bench(KEYED, rate(5, 0), testWorld(2_000_000));
-    fill(bench, new Bench(KEYED, rate(5, 0), testWorld(2_000_000)));
+    const bench = new Bench(KEYED, rate(5, 0), testContext(2_000_000));
+    fill(bench, new Bench(KEYED, rate(5, 0), testContext(2_000_000)));
     assert.ok(bench.state instanceof RateState);
     assert.equal(bench.state.buckets.keys, 1_000_000);
     assert.equal(bench.take({ k: "user-77" }).remaining, 3);
@@ -49,8 +49,8 @@ describe("at most 64 bytes per key, at every size from fifty thousand to a milli
 
   it("in concurrency limiters", () => {
     const rule = concurrencyRule({ limitByLabelKey: "k" });
-    const bench = new Bench(rule, concurrency(5), testWorld(2_000_000));
-    fill(bench, new Bench(rule, concurrency(5), testWorld(2_000_000)));
+    const bench = new Bench(rule, concurrency(5), testContext(2_000_000));
+    fill(bench, new Bench(rule, concurrency(5), testContext(2_000_000)));
     assert.ok(bench.state instanceof ConcurrencyState);
     assert.equal(bench.state.slots.keys, 1_000_000);
     assert.equal(bench.take({ k: "user-77" }).remaining, 4);
@@ -59,13 +59,13 @@ describe("at most 64 bytes per key, at every size from fifty thousand to a milli
 });
 
 test("small limiters are small", () => {
-  const world = testWorld();
+  const context = testContext();
   const before = usedBytes();
   const benches = Array.from({ length: 1_000 }, (_, index) => {
     const bench =
       index % 2 === 0
-        ? new Bench(KEYED, rate(5, 0), world)
-        : new Bench(concurrencyRule({ limitByLabelKey: "k" }), concurrency(3), world);
+        ? new Bench(KEYED, rate(5, 0), context)
+        : new Bench(concurrencyRule({ limitByLabelKey: "k" }), concurrency(3), context);
     bench.take({ k: "one" });
     return bench;
   });
@@ -73,10 +73,10 @@ test("small limiters are small", () => {
   assert.ok(each < 4_000, `${each} bytes each`);
 });
 
-test("ten million invented keys free no blocked one", () => {
+test("ten million invented keys do not free a blocked one", () => {
   let overflowed = 0;
-  const observer = { ...testWorld().observer, odd: () => overflowed++ };
-  const bench = new Bench(KEYED, rate(2, 0), { ...testWorld(10_000), observer });
+  const observer = { ...testContext().observer, anomaly: () => overflowed++ };
+  const bench = new Bench(KEYED, rate(2, 0), { ...testContext(10_000), observer });
   const blocked = Array.from({ length: 50 }, (_, index) => `blocked-${index}`);
   for (const k of blocked) for (let again = 0; again < 2; again++) bench.take({ k });
   // The invented ones go past the labels, straight to the buckets: ten million are many.
@@ -90,9 +90,10 @@ test("ten million invented keys free no blocked one", () => {
     delayed: false,
     maxIdleMs: KEYED.maxIdleMs,
   };
+  const now = bench.context.clock.now();
   let passed = 0;
   for (let key = 0; key < 10_000_000; key++) {
-    if (buckets.take(`invented-${key}`, 1, params).outcome === "granted") passed++;
+    if (buckets.take(`invented-${key}`, 1, params, now).outcome === "granted") passed++;
     if (key % 1_000_000 === 0) for (const k of blocked) assert.ok(bench.take({ k }).dropped, k);
   }
   for (const k of blocked) assert.ok(bench.take({ k }).dropped, k);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Slots } from "#flow/label.ts";
-import { bindLimiter, limiterIdentity, newLimiterState } from "#flow/limit.ts";
+import { LabelSlots } from "#flow/label.ts";
+import { bindRule, newState, stateIdentity } from "#flow/limit/kinds.ts";
 import type { LimiterRule, SelectorRule } from "#flow/rules.ts";
 import {
   Bench,
@@ -11,7 +11,7 @@ import {
   rateRule,
   samplerRule,
   share,
-  testWorld,
+  testContext,
 } from "./setup.ts";
 
 function selector(
@@ -26,7 +26,7 @@ function selector(
   };
 }
 
-test("identity: what the numbers mean, not where the component stands", () => {
+test("identity depends on what the numbers mean, not on where the component is", () => {
   const rule = rateRule({ selectors: [selector("a", { x: "1", y: "2" }), selector("b")] });
   const same: readonly LimiterRule[] = [
     { ...rule, componentId: "root.7", policyHash: "other" },
@@ -46,20 +46,20 @@ test("identity: what the numbers mean, not where the component stands", () => {
     samplerRule({ selectors: rule.selectors, rampMode: true }),
     samplerRule({ selectors: rule.selectors, sessionLabelKey: "user" }),
   ];
-  for (const one of same) assert.equal(limiterIdentity(one), limiterIdentity(rule));
-  const all = new Set([rule, ...other].map(limiterIdentity));
+  for (const one of same) assert.equal(stateIdentity(one), stateIdentity(rule));
+  const all = new Set([rule, ...other].map((each) => stateIdentity(each)));
   assert.equal(all.size, other.length + 1);
 });
 
 test("state outlives the plan: buckets, last numbers, slots and shares are carried", () => {
-  const world = testWorld();
-  const buckets = new Bench(rateRule(), rate(2, 0), world);
+  const context = testContext();
+  const buckets = new Bench(rateRule(), rate(2, 0), context);
   buckets.take();
   const taken = buckets.take();
   const next = new Bench(
     rateRule({ policyHash: "next", componentId: "root.4" }),
     undefined,
-    world,
+    context,
     buckets.state,
   );
   assert.equal(next.take().dropped, true);
@@ -71,19 +71,22 @@ test("state outlives the plan: buckets, last numbers, slots and shares are carri
   assert.equal(buckets.take().dropped, true, "new numbers cap, they do not fill");
   assert.equal(buckets.take().current, 5);
 
-  const sampler = new Bench(samplerRule(), share(0), world);
-  assert.equal(new Bench(samplerRule(), undefined, world, sampler.state).take().dropped, true);
+  const sampler = new Bench(samplerRule(), share(0), context);
+  assert.equal(new Bench(samplerRule(), undefined, context, sampler.state).take().dropped, true);
 
-  const slots = new Bench(concurrencyRule(), concurrency(1), world);
+  const slots = new Bench(concurrencyRule(), concurrency(1), context);
   const inflight = slots.take();
-  const later = new Bench(concurrencyRule({ policyHash: "n" }), undefined, world, slots.state);
+  const later = new Bench(concurrencyRule({ policyHash: "n" }), undefined, context, slots.state);
   assert.equal(later.take().dropped, true);
   assert.equal(later.end(inflight), true);
   assert.equal(slots.take().dropped, false);
 });
 
 test("state of another kind is refused", () => {
-  const world = testWorld();
-  const state = newLimiterState(samplerRule(), world);
-  assert.throws(() => bindLimiter(rateRule(), new Slots(), state, world), /sampler.*rate_limiter/);
+  const context = testContext();
+  const state = newState(samplerRule(), context);
+  assert.throws(
+    () => bindRule(rateRule(), new LabelSlots(), state, context),
+    /Sampler.*rate_limiter/,
+  );
 });

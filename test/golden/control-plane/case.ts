@@ -1,5 +1,5 @@
-// One recording of a policy that ran: what went in, what came out tick by tick, and what of it was a fault
-// of the recorded system. The form of the folders is described in README.md.
+// Reads the recording of a policy that ran: its inputs, its outputs tick by tick, and which of them were faults of the
+// recorded system. README.md describes the files.
 
 import { existsSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -7,7 +7,7 @@ import { basename, join } from "node:path";
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [key: string]: Json };
 
-/** null is invalid; "+Inf" and "-Inf" are texts. */
+/** Readings by tick: null is invalid, and infinities are the strings "+Inf" and "-Inf". */
 export type Column = readonly (number | string | null)[];
 
 export interface RecordedPort {
@@ -66,18 +66,18 @@ export interface ScaleStatus {
 }
 
 export interface RecordedCase {
-  /** The name of the folder, and of the policy. */
+  /** Name of the folder and of the policy. */
   readonly name: string;
   readonly folder: string;
-  /** Undefined where nothing was flattened. */
+  /** Undefined when the recording has no flattened circuit. */
   readonly leaves: readonly RecordedLeaf[] | undefined;
-  /** Undefined where the circuit never ran. */
+  /** Undefined when the circuit never ran. */
   readonly ticks: Ticks | undefined;
   readonly right: Partial<Pick<Ticks, "signals" | "decisions" | "alerts">>;
   readonly replies: Readonly<Record<string, readonly { from: number; reply: Json }[]>>;
   readonly dynamicConfig: readonly { before_tick: number; config: JsonObject | null }[];
   readonly scaleStatus: readonly ScaleStatus[];
-  /** What must not be copied, in words. */
+  /** Readings that are faults of the recorded system, described in words. */
   readonly doNotCopy: Readonly<Record<string, string>>;
 }
 

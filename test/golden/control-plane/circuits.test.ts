@@ -1,5 +1,5 @@
-// Every recorded circuit runs as recorded, tick by tick, with the recorded faults corrected. Plans are made
-// from the recorded circuits, so that only components and the running of circuits are judged here.
+// Every recorded circuit runs as recorded, tick by tick, with the faults of the recording corrected. Plans come from the
+// recorded circuits instead of the compiler, so that only the components and the running of circuits are tested.
 
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
@@ -12,9 +12,9 @@ import { decisionsOf, replay } from "./replay.ts";
 
 const CASES = join(import.meta.dirname, "cases");
 
-/** Their recorded wiring is the fault: right columns come only of another plan. */
+/** Cases whose recorded wiring is the fault: their corrected columns need another plan. */
 const WIRED_WRONG: ReadonlySet<string> = new Set([
-  // D-5: the confirmation is not connected to what throttles.
+  // D-5: the confirmation is not connected to the throttling component.
   "range-driven-confirmation",
   // D-10: an empty element of a list was flattened to the constant 0.
   "unconnected-ports",
@@ -43,7 +43,7 @@ test("every kind of component is in a recording", () => {
   assert.ok(!found.has(undefined));
 });
 
-test("tokens of workloads come with the decisions", () => {
+test("decisions contain the tokens of workloads", () => {
   const recorded = caseOf("load-scheduler-latency-tokens");
   const decided = decisionsOf(recorded).map(
     ({ value }) =>
@@ -53,7 +53,7 @@ test("tokens of workloads come with the decisions", () => {
   assert.deepEqual(decided, [tokens, tokens, tokens]);
 });
 
-test("label values that pass are the policy's, or else those of the dynamic configuration", () => {
+test("label values that pass come from the policy or from the dynamic configuration", () => {
   const decided = decisionsOf(caseOf("sampler-pass-through")).map(({ tick, value }) => [
     tick,
     (value?.["sampler_decision"] as JsonObject | undefined)?.["pass_through_label_values"],
@@ -74,7 +74,7 @@ test("a first decision of zeros is sent", () => {
   );
 });
 
-test("what differs is said", () => {
+test("differences are reported", () => {
   const recorded = caseOf("rate-limiter");
   const { ticks } = recorded;
   assert.ok(ticks?.signals !== undefined && ticks.decisions !== undefined);

@@ -1,7 +1,7 @@
-// Decisions in the form in which recordings have them: keys and messages as JSON.
+// Converts decisions to the form of the recordings: keys, and messages as JSON.
 
 import { formatSeconds } from "#base/duration.ts";
-import type { Decision } from "#circuit/component.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Json, JsonObject } from "./case.ts";
 import { HASH } from "./plan.ts";
@@ -9,12 +9,16 @@ import { HASH } from "./plan.ts";
 export interface Write {
   readonly tick: number;
   readonly key: string;
-  /** Undefined takes it back. */
+  /** Undefined removes the decision. */
   readonly value: JsonObject | undefined;
 }
 
-/** The keys that a decision is written under, one for each agent group, with its message. */
-export function writesOf(decision: Decision, plan: CircuitPlan, tick: number): readonly Write[] {
+/** The keys of a decision, one for each agent group, with its message. */
+export function writesOf(
+  decision: CircuitDecision,
+  plan: CircuitPlan,
+  tick: number,
+): readonly Write[] {
   const { componentId, agentGroups, kind } = decision;
   const about = { policy_name: plan.policyName, policy_hash: HASH, component_id: componentId };
   const message = messageOf(decision);
@@ -26,7 +30,7 @@ export function writesOf(decision: Decision, plan: CircuitPlan, tick: number): r
   }));
 }
 
-function messageOf(decision: Decision): JsonObject | undefined {
+function messageOf(decision: CircuitDecision): JsonObject | undefined {
   switch (decision.kind) {
     case "load_scheduler":
       return {

@@ -1,29 +1,29 @@
-// What a recorded case must give: its columns, corrected where it says how, left out where it says that they
-// must not be copied. That is said in words for people; these are the words that are understood.
+// The expected outputs of a recorded case: its columns, corrected where `right.json` says how, and without the readings
+// that `case.json` describes as faults. Those descriptions are English; this file parses the phrases that they use.
 
 import type { Column, RecordedCase } from "./case.ts";
 
 export interface Expected {
   readonly signals: Readonly<Record<string, Column>>;
-  /** Columns that count at every tick, whatever else is said of their signals. */
+  /** Corrected columns, which are compared at every tick. */
   readonly corrected: Readonly<Record<string, Column>>;
-  /** Is this reading to be compared? */
+  /** Whether to compare this reading. */
   signal(name: string, tick: number): boolean;
-  /** Is this member of a decision to be compared, such as `accept_percentage`? "" is the whole of it. */
+  /** Whether to compare this member of a decision, such as `accept_percentage`. "" is the whole decision. */
   decision(member: string, tick: number): boolean;
-  /** Are this component's alerts to be compared? */
+  /** Whether to compare this component's alerts. */
   alerts(componentId: string): boolean;
 }
 
-/** What recordings forget to say must not be copied. */
+/** Faults that the recordings do not mention, in the same words. */
 const FORGOTTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  // A dynamic null is no value: the policy's own is in force, not false.
+  // A dynamic null is no value: the policy's own value applies, not false.
   "bool-variable-dynamic-config": { "root/B2": "tick 18" },
-  // The slow answer holds the integrator up from the tick after it was asked for.
+  // The slow answer delays the integrator from the tick after its query.
   "promql-slow-batch": { "root/I": "from tick 5" },
 };
 
-/** As recorded, faults included: for circuits whose very wiring is the recorded fault. */
+/** Expects the recording with its faults, for circuits whose wiring is the fault. */
 export function asRecorded({ ticks }: RecordedCase): Expected {
   const always = () => true;
   return {
@@ -41,8 +41,8 @@ export function asRight(recorded: RecordedCase): Expected {
   const columns = ticks?.signals ?? {};
   const nothing = /^all\b/.test(words["*"] ?? "");
   const kept = (what: string, tick: number) => {
-    const said = words[what];
-    return !nothing && (said === undefined || !ticksIn(said, columns)(tick));
+    const description = words[what];
+    return !nothing && (description === undefined || !ticksIn(description, columns)(tick));
   };
   const members: readonly string[] = words["decisions"]?.match(/\b[a-z]+(?:_[a-z]+)+\b/g) ?? [];
   const alerting = words["alerts"];
@@ -64,7 +64,7 @@ export function asRight(recorded: RecordedCase): Expected {
   };
 }
 
-/** The ticks that words such as "tick 5 and from tick 10" or "ticks at which AT_END is 1" mean. */
+/** Parses phrases such as "tick 5 and from tick 10" or "ticks at which AT_END is 1". */
 function ticksIn(
   words: string,
   columns: Readonly<Record<string, Column>>,
@@ -83,6 +83,6 @@ function ticksIn(
     const column = columns[`root/${signal}`] ?? [];
     parts.push((tick) => column[tick - 1] === Number(value));
   }
-  // Other words, as "all": nothing of it.
+  // Any other phrase, such as "all", means every tick.
   return parts.length === 0 ? () => true : (tick) => parts.some((part) => part(tick));
 }

@@ -1,6 +1,6 @@
-// One recorded policy against ours, the whole way: compiled, its circuit, what it leaves in the store, and tick
-// by tick what it reads and decides. What the recording has wrong is known by defect, not by case, so that
-// other recordings of the same form are judged alike.
+// Compares a recorded policy with ours through all stages: compilation, the circuit, the stored messages, and readings
+// and decisions tick by tick. Faults of the recordings are known by defect, not by case, so that other recordings of
+// the same form can be compared too.
 
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
@@ -9,34 +9,34 @@ import { isDeepStrictEqual } from "node:util";
 import { type DescMessage, fromBinary, toJson } from "@bufbuild/protobuf";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { CompiledPolicy, JsonObject, JsonValue } from "#policy/compiled.ts";
-import { containerKinds } from "#policy/containers.ts";
-import { expanded } from "#policy/expand.ts";
-import { findingLine } from "#policy/report.ts";
+import { containerKinds } from "#policy/diagram/containers.ts";
+import { expanded } from "#policy/diagram/expand.ts";
+import { findingLine } from "#policy/format.ts";
 import { compileSet } from "#policy/set.ts";
-import { configEntries, policyEntry } from "#store/rules.ts";
-import { ClassifierWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/classifier_pb.ts";
-import { ConcurrencyLimiterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/concurrency_limiter_pb.ts";
-import { ConcurrencySchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/concurrency_scheduler_pb.ts";
-import { FluxMeterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/flux_meter_pb.ts";
-import { InfraMeterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/infra_meter_pb.ts";
-import { LoadSchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/load_scheduler_pb.ts";
-import { PodScalerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
-import { PolicyWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/policy_pb.ts";
-import { QuotaSchedulerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/quota_scheduler_pb.ts";
-import { RateLimiterWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
-import { SamplerWrapperSchema } from "../../../src/wire/gen/aperture/policy/sync/v1/sampler_pb.ts";
+import { configEntries, policyEntry } from "#sync/publish/policy.ts";
+import { ClassifierWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/classifier_pb.ts";
+import { ConcurrencyLimiterWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/concurrency_limiter_pb.ts";
+import { ConcurrencySchedulerWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/concurrency_scheduler_pb.ts";
+import { FluxMeterWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/flux_meter_pb.ts";
+import { InfraMeterWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/infra_meter_pb.ts";
+import { LoadSchedulerWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/load_scheduler_pb.ts";
+import { PodScalerWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/pod_scaler_pb.ts";
+import { PolicyWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/policy_pb.ts";
+import { QuotaSchedulerWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/quota_scheduler_pb.ts";
+import { RateLimiterWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/rate_limiter_pb.ts";
+import { SamplerWrapperSchema } from "../../../src/wire/protobuf/gen/aperture/policy/sync/v1/sampler_pb.ts";
 import { type RecordedCase, readCase } from "./case.ts";
 import { HASH, planOf } from "./plan.ts";
 import { replay } from "./replay.ts";
 
-/** Defects by which a recording may have accepted what is refused here: D-10, D-23, D-30, D-40. */
+/** Defects by which the recorded system accepts policies that Sluice refuses: D-10, D-23, D-30, D-40. */
 const STRICTER = /D-(?:10|23|30|40)\b/;
 
-/** The first difference, or undefined where ours does as recorded, or better by a known defect. */
+/** The first difference; undefined when there is none but for known defects of the recorded system. */
 export function judgePolicy(folder: string): string | undefined {
   const recorded = grouped(readCase(folder));
   const text = readFileSync(join(folder, "policy.yaml"), "utf8");
-  const set = compileSet([{ source: "policy.yaml", stem: recorded.name, text }], {
+  const set = compileSet([{ source: "policy.yaml", defaultName: recorded.name, text }], {
     digest: (given) => createHash("sha256").update(given).digest("hex"),
     queries: "prometheus",
   });
@@ -55,10 +55,10 @@ export function judgePolicy(folder: string): string | undefined {
   );
 }
 
-/** A document that must be refused, naming the item of its note. */
+/** Checks that a document is refused with a message that names the item in its note. */
 export function judgeRefusal(folder: string): string | undefined {
   const text = readFileSync(join(folder, "policy.yaml"), "utf8");
-  const { findings } = compileSet([{ source: "policy.yaml", stem: "policy", text }], {
+  const { findings } = compileSet([{ source: "policy.yaml", defaultName: "policy", text }], {
     digest: (given) => createHash("sha256").update(given).digest("hex"),
     queries: "prometheus",
   });
@@ -78,12 +78,12 @@ function noteOf(folder: string): string {
     .join("\n");
 }
 
-/** The group of selectors without one is another in the recorded system (D-29). */
+/** The default agent group of selectors differs in the recorded system (D-29). */
 function grouped<T>(recorded: T): T {
   return JSON.parse(JSON.stringify(recorded).replaceAll("aperture-cloud", "default")) as T;
 }
 
-/** The plan as if its policy had the recordings' word for a hash. */
+/** The plan with the recordings' placeholder as the hash of its policy. */
 function renamed(circuit: CircuitPlan, hash: string): CircuitPlan {
   const leaves = circuit.leaves.map((leaf) => {
     const query = "query_string" in leaf.config ? leaf.config.query_string : "";
@@ -98,7 +98,7 @@ function renamed(circuit: CircuitPlan, hash: string): CircuitPlan {
   return { ...circuit, policyHash: HASH, leaves };
 }
 
-/** What follows, downstream, from a confirmation that throttles here and did not there (D-5). */
+/** Signals downstream of a confirmation, which throttles in Sluice and not in the recorded system (D-5). */
 function notCopied(
   { document }: CompiledPolicy,
   { doNotCopy }: RecordedCase,
@@ -140,7 +140,7 @@ function parentOf(id: string): string {
   return id.slice(0, id.lastIndexOf("."));
 }
 
-/** What of a component is compared: all but ports that read nothing, and what a defect made of it. */
+/** The part of a component that is compared: without ports that read nothing, and without known defects. */
 function comparable(
   id: string,
   part: JsonObject,
@@ -152,15 +152,15 @@ function comparable(
   const left = (port: string, from: JsonValue) =>
     from === null ||
     (Array.isArray(from) && from.length === 0) ||
-    // An empty element of a list is a constant there, and unconnected here (D-10).
+    // An empty element of a list is a constant in the recording and unconnected in Sluice (D-10).
     port === "inputs" ||
-    // An overload that is not confirmed lets everything pass (D-5).
+    // An overload without confirmation lets everything pass (D-5).
     (within === "range_driven_load_scheduler" && place === "2" && port === "switch") ||
-    // Alerts are raised while another scale than the actual one is proposed (D-19).
+    // Alerts are raised while the proposed scale differs from the actual one (D-19).
     (within === "auto_scaler" && part["kind"] === "alerter");
   const read = Object.entries(ins as JsonObject).filter(([port, from]) => !left(port, from));
   const config = (rest["config"] ?? {}) as JsonObject;
-  // A ramp hands its label values on to its sampler (D-6).
+  // A ramp passes its label values on to its sampler (D-6).
   const { pass_through_label_values, pass_through_label_values_config_key, ...others } = config;
   const kept = within === "load_ramp" ? others : config;
   return { ...rest, config: kept, in: Object.fromEntries(read) };
@@ -197,7 +197,7 @@ function storeDiffers(policy: CompiledPolicy, folder: string): string | undefine
   return undefined;
 }
 
-/** Zero values are left out, as they are in the recordings. */
+/** Leaves zero values out, as the recordings do. */
 function decoded(key: string, value: Uint8Array, hash: string): unknown {
   const schema = WRAPPERS[key.split("/")[2] ?? ""];
   if (schema === undefined) return `a message of unknown kind under ${key}`;
@@ -209,7 +209,7 @@ function valuesDiffer(wanted: unknown, got: unknown, at: string): string | undef
   if (isDeepStrictEqual(wanted, got)) return undefined;
   if (isObject(wanted) && isObject(got)) {
     for (const key of new Set([...Object.keys(wanted), ...Object.keys(got)])) {
-      // A ramp hands its label values on to its sampler (D-6).
+      // A ramp passes its label values on to its sampler (D-6).
       if (key.startsWith("pass_through_label_values") && wanted[key] === undefined) continue;
       const difference = valuesDiffer(wanted[key], got[key], `${at} ${key}`);
       if (difference !== undefined) return difference;

@@ -1,14 +1,13 @@
-// The plan of a recorded circuit, made without the policy compiler: what components do is judged apart from
-// how documents are read.
+// Creates the plan of a recorded circuit without the policy compiler, so that components are tested apart from it.
 
 import { parseSeconds } from "#base/duration.ts";
 import type { CircuitPlan, Configs, Kind, Leaf, Signal, Wire } from "#circuit/plan.ts";
 import type { Json, JsonObject, RecordedCase, RecordedLeaf, RecordedPort } from "./case.ts";
 
-/** Recordings have this where the policy's hash stood. */
+/** Placeholder of the policy's hash in recordings. */
 export const HASH = "HASH";
 
-/** Reads members of a recorded configuration; absent ones are the language's zero values. */
+/** Reads members of a recorded configuration; an absent member has the zero value of the policy language. */
 class Fields {
   readonly #value: JsonObject;
 
@@ -221,7 +220,7 @@ const READERS = {
   })),
 } as const;
 
-/** Kinds under the names that recordings have for them. */
+/** Kinds of components by their names in recordings. */
 export function kindOf(name: string): Kind | undefined {
   return Object.hasOwn(READERS, name) ? READERS[name as keyof typeof READERS].kind : undefined;
 }
@@ -270,14 +269,14 @@ function leafOf(leaf: RecordedLeaf, policy: string, place: (signal: string) => n
   } as Leaf;
 }
 
-/** Single ports hold a wire all the same; `inputs` is the name of every list. */
+/** Ports with one wire are lists as well; `inputs` is the name of every port with several. */
 function unconnected(port: string): readonly Wire[] {
   return port === "inputs" ? [] : [{ kind: "open" }];
 }
 
 /**
- * Leaves in flattened order as soon as what they read is written. Where all that are left wait for each
- * other, the first of them reads what it lacks from the tick before.
+ * Orders leaves so that each one runs after those that it reads, in flattened order otherwise. When all remaining
+ * leaves wait for each other, the first one reads the missing signals from the tick before.
  */
 function arrange(leaves: readonly Leaf[]) {
   const producers = new Map<number, number>();
@@ -339,7 +338,7 @@ function tokensQuery(policy: string, id: string): string {
   return `${part("sum")} / ${part("count")}`;
 }
 
-/** Numbers as protojson has them. */
+/** A number in the form of protojson. */
 export function numberOf(value: Json): number {
   if (value === null) return Number.NaN;
   const text = String(value).replace(/Inf$/, "Infinity");

@@ -1,8 +1,9 @@
-// Runs a recorded case on a plan, whoever made the plan, and says how what came out differs from what must.
+// Runs a recorded case on a plan, from the recording or from the compiler, and reports differences from the expected outputs.
 
 import { formatSeconds } from "#base/duration.ts";
 import { Circuit } from "#circuit/circuit.ts";
-import type { Alert, Answer, Ask, Decision } from "#circuit/component.ts";
+import type { Alert, QueryAnswer, QueryRequest } from "#circuit/component.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Json, JsonObject, RecordedCase, RecordedQuery, Ticks } from "./case.ts";
 import { type Write, writesOf } from "./decisions.ts";
@@ -10,7 +11,7 @@ import { asRight, type Expected } from "./expect.ts";
 import { HASH, numberOf, planOf } from "./plan.ts";
 import { decisionTolerance, equal, tolerances } from "./tolerance.ts";
 
-/** One line for each signal, decision key or query that differs: the first difference. Empty is good. */
+/** The first difference of each signal, decision key or query, one line each. Empty when all are equal. */
 export type Differences = readonly string[];
 
 interface Played {
@@ -38,7 +39,7 @@ export function replay(
   ];
 }
 
-/** All decisions of a case on its recorded circuit, in order. */
+/** All decisions that a case makes on its recorded circuit, in order. */
 export function decisionsOf(recorded: RecordedCase): readonly Write[] {
   const { ticks } = recorded;
   return ticks === undefined ? [] : play(recorded, planOf(recorded), ticks).writes;
@@ -50,21 +51,25 @@ function play(recorded: RecordedCase, plan: CircuitPlan, ticks: Ticks): Played {
   const alerts: { tick: number; alert: Alert }[] = [];
   const asked = new Map<string, Set<number>>();
   const faults: string[] = [];
-  let asks: Ask[] = [];
+  let asks: QueryRequest[] = [];
   let tick = 0;
   const start = Date.parse(ticks.start);
   const outside = {
-    ask: (ask: Ask) => void asks.push(ask),
-    decide: (decision: Decision) => void writes.push(...writesOf(decision, plan, tick)),
+    ask: (ask: QueryRequest) => void asks.push(ask),
+    decide: (decision: CircuitDecision) => void writes.push(...writesOf(decision, plan, tick)),
     alert: (alert: Alert) => void alerts.push({ tick, alert }),
     fault: (id: string, kind: string, thrown: unknown) =>
       void faults.push(`${kind} ${id} at tick ${tick}: ${thrown}`),
-    setAside: () => undefined,
+    ignoredOverride: () => undefined,
   };
   const configAt = (at: number) =>
     recorded.dynamicConfig.findLast(({ before_tick }) => before_tick === at);
   const circuit = new Circuit(plan, outside, configAt(1)?.config ?? undefined);
-  const late: { readonly tick: number; readonly ask: Ask; readonly answer: Answer }[] = [];
+  const late: {
+    readonly tick: number;
+    readonly ask: QueryRequest;
+    readonly answer: QueryAnswer;
+  }[] = [];
   for (tick = 1; tick <= ticks.ticks; tick++) {
     const config = configAt(tick);
     if (config !== undefined && tick > 1) circuit.configure(config.config ?? undefined);
@@ -96,7 +101,7 @@ function answerTo(
   query: string,
   tick: number,
   byLabel: string | undefined,
-): { readonly answer: Answer; readonly delay: number } {
+): { readonly answer: QueryAnswer; readonly delay: number } {
   const reply = replies[query]?.findLast(({ from }) => from <= tick)?.reply ?? "empty";
   if (typeof reply === "object" && reply !== null && "delay_ticks" in reply) {
     const { value, delay_ticks: delay } = reply as { value: Json; delay_ticks: number };
@@ -105,8 +110,8 @@ function answerTo(
   return { answer: answerOf(reply, byLabel), delay: 0 };
 }
 
-function answerOf(reply: Json, byLabel: string | undefined): Answer {
-  const failed: Answer = { kind: "failed", why: "no single number" };
+function answerOf(reply: Json, byLabel: string | undefined): QueryAnswer {
+  const failed: QueryAnswer = { kind: "failed", why: "no single number" };
   if (reply === "empty" || reply === null) return failed;
   if (typeof reply !== "object") return { kind: "value", value: numberOf(reply) };
   const { scalar, vector, label, by_label: values } = reply as JsonObject;
@@ -149,14 +154,14 @@ function signalDifferences(
   });
 }
 
-/** For each signal the place of the one that it is the same as, on the other side of a nested circuit's door. */
+/** For each signal, the index of its alias on the other side of a nested circuit's boundary. */
 function aliases(plan: CircuitPlan): readonly number[] {
   const same = plan.signals.map((_, at) => at);
   for (const { kind, inputs, outputs } of plan.leaves) {
     const [wire] = inputs["signal"] ?? [];
     const inner = outputs["signal"];
-    const door = kind === "nested_signal_egress" || kind === "nested_signal_ingress";
-    if (!door || wire?.kind !== "signal" || wire.looped || inner === undefined) continue;
+    const boundary = kind === "nested_signal_egress" || kind === "nested_signal_ingress";
+    if (!boundary || wire?.kind !== "signal" || wire.looped || inner === undefined) continue;
     const [from, to] = [same[inner], same[wire.signal] ?? 0];
     for (const [at, each] of same.entries()) if (each === from) same[at] = to;
   }
@@ -192,7 +197,7 @@ function decisionDifferences(
   });
 }
 
-/** What stood under a key after each tick. */
+/** The value of a key after each tick. */
 function statesOf(
   key: string,
   writes: readonly Write[],
@@ -205,7 +210,7 @@ function statesOf(
   );
 }
 
-/** Nothing is written that stands there already; decisions with a time in them never do. */
+/** Checks that no value is written twice in a row. Decisions that contain a time always differ. */
 function repeated(key: string, writes: readonly Write[]): Differences {
   const own = writes.filter((write) => write.key === key);
   const again = own.find((write, at) => at > 0 && alike(own[at - 1]?.value, write.value, 0));
@@ -247,7 +252,7 @@ function alertDifferences(
 }
 
 function queryDifferences(recorded: RecordedCase, { asked }: Played, ticks: Ticks): Differences {
-  // There one slow answer held all other queries up.
+  // In the recorded system one slow answer delayed all other queries.
   const slow = Object.values(recorded.replies)
     .flat()
     .some(({ reply }) => isLate(reply));
@@ -271,7 +276,7 @@ function sorted(labels: Readonly<Record<string, string>>) {
   return Object.entries(labels).sort(([left], [right]) => (left < right ? -1 : 1));
 }
 
-/** Members that `ignore` names are not compared. */
+/** Compares two messages without the members that `ignore` names. */
 function alike(
   wanted: Json | undefined,
   got: Json | undefined,

@@ -1,5 +1,4 @@
-// How near a reading must be to the recorded one: exact, unless a function that machines round differently
-// stands somewhere upstream.
+// Tolerances of readings: they must be exact, unless a function that machines round differently is upstream.
 
 import type { CircuitPlan, Leaf } from "#circuit/plan.ts";
 
@@ -13,7 +12,7 @@ const OWN: ReadonlySet<string> = new Set(
   "erf erfc erfcinv erfinv gamma j0 j1 lgamma y0 y1".split(" "),
 );
 
-/** For each signal of the plan, relative. */
+/** Relative tolerance of each signal of the plan. */
 export function tolerances(plan: CircuitPlan): readonly number[] {
   const found = plan.signals.map(() => 0);
   for (let changed = true; changed; ) {
@@ -32,7 +31,7 @@ export function tolerances(plan: CircuitPlan): readonly number[] {
   return found;
 }
 
-/** For all decisions of the plan. */
+/** Relative tolerance of all decisions of the plan. */
 export function decisionTolerance(plan: CircuitPlan): number {
   return Math.max(0, ...plan.leaves.map(ownTolerance));
 }

@@ -1,159 +1,168 @@
-// Attacks on gRPC's own share of a call: messages that are begun and never finished, and compressed ones that cost
-// far more than they are. What each costs, how it is counted, and how an honest caller fares meanwhile.
+// Attacks on the gRPC layer: messages that are begun and never finished, and compression bombs. The tests bound what
+// each costs, check how it is counted, and require that an honest caller is served meanwhile.
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import { deflateSync, gzipSync } from "node:zlib";
+import { startTarget, type TargetServer } from "../../kit/attack/measure.ts";
 import {
   data,
   END_STREAM,
-  FULL,
   grpcFields,
   grpcStatus,
   headers,
+  MAX_FRAME_SIZE,
   message,
   type RawPeer,
   settings,
   windowUpdate,
-} from "../../kit/h2.ts";
-import { block } from "../../kit/hpack-raw.ts";
-import { type Victim, victim } from "../../kit/watch.ts";
+} from "../../kit/clients/h2.ts";
+import { block } from "../../kit/clients/hpack.ts";
 
 const MB = 1024 * 1024;
-const SAY = "/test.Victim/Say";
-const GATHER = "/test.Victim/Gather";
+const SAY = "/test.Target/Say";
+const GATHER = "/test.Target/Gather";
 const DEADLINE_EXCEEDED = "4";
 const WIDE = Buffer.concat([settings([4, 2 ** 31 - 1]), windowUpdate(0, 2 ** 30)]);
 const READ_TIMEOUT = 1_000;
-/** A message may take until the sweep after its time; and machines are slow. */
-const IN_TIME = READ_TIMEOUT * 1.25 + 2_000;
-/** What honest callers wait for at most, ms; an attack that works makes them wait for seconds. */
-const PROMPT = 1_000;
+/** Time within which a message that exceeds read_timeout is given up: until the next sweep, and some noise; ms. */
+const GIVEN_UP_MS = READ_TIMEOUT * 1.25 + 2_000;
+/** Longest time an honest caller may wait, ms; a successful attack makes it wait for seconds. */
+const PROMPT_MS = 1_000;
 
-/** Two of them, and what their calls count, are what one connection may make the server keep. */
+/** Two messages of this size, with the overhead of their calls, are what one connection may make the server buffer. */
 const LARGE = 4 * MB - 64 * 1024;
 
-/** A message of which a little more than a quarter comes: room is made for all of it. */
+/** Sends a little more than a quarter of a large message: the server allocates space for all of it. */
 async function beginLarge(peer: RawPeer, path: string): Promise<number> {
-  const id = peer.next();
-  const part = message(Buffer.alloc(LARGE)).subarray(0, MB + FULL);
+  const id = peer.nextStream();
+  const part = message(Buffer.alloc(LARGE)).subarray(0, MB + MAX_FRAME_SIZE);
   await peer.send(headers(id, block(grpcFields(path))));
-  for (let at = 0; at < part.length && !peer.ended; at += FULL) {
-    await peer.send(data(id, part.subarray(at, at + FULL)));
-    if ((at / FULL) % 4 === 3) await peer.goawayOr(peer.pong());
+  for (let at = 0; at < part.length && !peer.ended; at += MAX_FRAME_SIZE) {
+    await peer.send(data(id, part.subarray(at, at + MAX_FRAME_SIZE)));
+    if ((at / MAX_FRAME_SIZE) % 4 === 3) await peer.goawayOr(peer.pingRoundTrip());
   }
   return id;
 }
 
-/** Small messages that are not whole, until what the large ones have left of all room is taken. */
+/** Sends incomplete small messages until the space that the large ones left is used up. */
 async function beginSmall(peer: RawPeer, path: string): Promise<void> {
-  const part = message(Buffer.alloc(FULL)).subarray(0, FULL);
+  const part = message(Buffer.alloc(MAX_FRAME_SIZE)).subarray(0, MAX_FRAME_SIZE);
   const head = block(grpcFields(path));
   for (let sent = 0; sent < 200 && !peer.ended; sent += 20) {
-    await peer.send(peer.each(20, (id) => Buffer.concat([headers(id, head), data(id, part)])));
-    await peer.goawayOr(peer.pong());
+    await peer.send(
+      peer.onNewStreams(20, (id) => Buffer.concat([headers(id, head), data(id, part)])),
+    );
+    await peer.goawayOr(peer.pingRoundTrip());
   }
 }
 
-/** A call whose message of 5 kB comes in two frames: its status, and how long it took. */
+/** Makes a call whose message of 5 kB arrives in two frames; returns its status and duration. */
 async function inTwoFrames(peer: RawPeer): Promise<{ status: string; ms: number }> {
   const start = performance.now();
-  const id = peer.next();
+  const id = peer.nextStream();
   const whole = message(Buffer.alloc(5_000));
   await peer.send(headers(id, block(grpcFields(SAY))), data(id, whole.subarray(0, 4_000)));
-  await peer.pong();
+  await peer.pingRoundTrip();
   await peer.send(data(id, whole.subarray(4_000), END_STREAM));
   return { status: grpcStatus(await peer.outcome(id)), ms: performance.now() - start };
 }
 
-/** Compressed calls, one after another, each timed. */
+/** Makes compressed calls one after another and returns the longest duration, ms. */
 async function compressed(peer: RawPeer, calls: number): Promise<number> {
   const head = block(grpcFields(SAY, ["grpc-encoding", "gzip"]));
   let longest = 0;
   for (let made = 0; made < calls; made++) {
     const start = performance.now();
-    const id = peer.next();
+    const id = peer.nextStream();
     const bytes = message(gzipSync(Buffer.from("honest")), 1);
     await peer.send(headers(id, head), data(id, bytes, END_STREAM));
-    assert.equal(grpcStatus(await peer.outcome(id)), "0", peer.told());
+    assert.equal(grpcStatus(await peer.outcome(id)), "0", peer.describeFrames());
     longest = Math.max(longest, performance.now() - start);
     await after(5);
   }
   return longest;
 }
 
-test("messages that are begun and never finished", async (t) => {
-  const server = await victim(t, { settings: { http: { read_timeout: READ_TIMEOUT } } });
+test("bounds the cost of messages that are begun and never finished", async (t) => {
+  const server = await startTarget(t, { settings: { http: { read_timeout: READ_TIMEOUT } } });
 
   for (const [kind, path] of [
     ["calls", SAY],
     ["streams", GATHER],
   ] as const) {
-    await t.test(`nine connections with ${kind} do not take all room, nor keep it`, async (t) => {
-      const [connections, messages] = [8, 2];
-      const bound = {
-        frames: connections * messages * 65 + 400,
-        each: 20,
-        held: 8 * MB,
-        peak: 256 * MB,
-        faults: { slow_body: 8, too_many_bytes: 1 },
-      };
-      await server.under(t, bound, async () => {
-        const honest = await server.peer(t);
-        const peers = await Promise.all(
-          Array.from({ length: connections }, () => server.peer(t, { greeting: WIDE })),
-        );
-        const begun = (
-          await Promise.all(
-            peers.map(async (peer) => {
-              const ids = [await beginLarge(peer, path), await beginLarge(peer, path)];
-              return ids.map((id) => ({ peer, id }));
-            }),
-          )
-        ).flat();
-        const filler = await server.peer(t, { greeting: WIDE });
-        await beginSmall(filler, path);
-        const start = performance.now();
-        const { status, ms } = await inTwoFrames(honest);
-        assert.equal(status, "0", "served while all others hold what they may");
-        assert.ok(ms < PROMPT, `took ${ms} ms`);
-        const ends = Promise.all(begun.map(({ peer, id }) => peer.outcome(id)));
-        ends.catch(() => undefined);
-        await Promise.race([ends, after(IN_TIME)]);
-        const statuses = begun.map(({ peer, id }) => grpcStatus(peer.outcomeSoFar(id)));
-        const waited = performance.now() - start;
-        assert.ok(waited < IN_TIME, `kept for ${waited} ms`);
-        const slow = statuses.filter((status) => status === DEADLINE_EXCEEDED);
-        // Three quarters of all room are twelve such messages; the others were refused at once.
-        assert.equal(slow.length, 12, statuses.join());
-        for (const peer of [...peers, filler]) peer.socket.destroy();
-      });
-    });
+    await t.test(
+      `nine connections with ${kind} cannot occupy the whole pool, nor hold their share for long`,
+      async (t) => {
+        const [connections, messages] = [8, 2];
+        const bound = {
+          frames: connections * messages * 65 + 400,
+          callsPerFrame: 20,
+          held: 8 * MB,
+          peak: 256 * MB,
+          faults: { slow_body: 8, too_many_bytes: 1 },
+        };
+        await server.withstand(t, bound, async () => {
+          const honest = await server.peer(t);
+          const peers = await Promise.all(
+            Array.from({ length: connections }, () => server.peer(t, { initialFrames: WIDE })),
+          );
+          const begun = (
+            await Promise.all(
+              peers.map(async (peer) => {
+                const ids = [await beginLarge(peer, path), await beginLarge(peer, path)];
+                return ids.map((id) => ({ peer, id }));
+              }),
+            )
+          ).flat();
+          const filler = await server.peer(t, { initialFrames: WIDE });
+          await beginSmall(filler, path);
+          const start = performance.now();
+          const { status, ms } = await inTwoFrames(honest);
+          assert.equal(
+            status,
+            "0",
+            "the honest caller was not served while the others hold all they may",
+          );
+          assert.ok(ms < PROMPT_MS, `took ${ms} ms`);
+          const ends = Promise.all(begun.map(({ peer, id }) => peer.outcome(id)));
+          ends.catch(() => undefined);
+          await Promise.race([ends, after(GIVEN_UP_MS)]);
+          const statuses = begun.map(({ peer, id }) => grpcStatus(peer.outcomeSoFar(id)));
+          const waited = performance.now() - start;
+          assert.ok(waited < GIVEN_UP_MS, `the messages were buffered for ${waited} ms`);
+          const slow = statuses.filter((status) => status === DEADLINE_EXCEEDED);
+          // Twelve such messages fill three quarters of the pool; the others were refused at once.
+          assert.equal(slow.length, 12, statuses.join());
+          for (const peer of [...peers, filler]) peer.socket.destroy();
+        });
+      },
+    );
   }
 
-  await t.test("a byte now and then does not make it another message", async (t) => {
-    await server.under(t, { frames: 200, faults: { slow_body: 1 } }, async () => {
+  await t.test("a byte now and then does not restart the time limit of a message", async (t) => {
+    await server.withstand(t, { frames: 200, faults: { slow_body: 1 } }, async () => {
       const peer = await server.peer(t);
-      const id = peer.next();
+      const id = peer.nextStream();
       const whole = message(Buffer.alloc(1_000));
       await peer.send(headers(id, block(grpcFields(GATHER))), data(id, whole.subarray(0, 7)));
       let at = 7;
       const drip = setInterval(() => void peer.send(data(id, whole.subarray(at, ++at))), 50);
       const start = performance.now();
-      await Promise.race([peer.outcome(id), after(IN_TIME, undefined, { ref: false })]);
+      await Promise.race([peer.outcome(id), after(GIVEN_UP_MS, undefined, { ref: false })]);
       clearInterval(drip);
       const status = grpcStatus(peer.outcomeSoFar(id));
-      assert.equal(status, DEADLINE_EXCEEDED, peer.told());
-      assert.ok(performance.now() - start < IN_TIME);
+      assert.equal(status, DEADLINE_EXCEEDED, peer.describeFrames());
+      assert.ok(performance.now() - start < GIVEN_UP_MS);
     });
   });
 
-  await t.test("a stream that takes its time between messages is no attack", async (t) => {
-    const cost = await server.under(t, { frames: 10 }, async () => {
+  await t.test("a stream that pauses between messages is not an attack", async (t) => {
+    const cost = await server.withstand(t, { frames: 10 }, async () => {
       const peer = await server.peer(t);
-      const id = peer.next();
+      const id = peer.nextStream();
       const one = message(Buffer.from("now and then"));
       await peer.send(headers(id, block(grpcFields(GATHER))));
       for (let sent = 0; sent < 4; sent++) {
@@ -164,14 +173,14 @@ test("messages that are begun and never finished", async (t) => {
       }
       await peer.send(data(id, undefined, END_STREAM));
       const outcome = await peer.outcome(id);
-      assert.equal(grpcStatus(outcome), "0", peer.told());
+      assert.equal(grpcStatus(outcome), "0", peer.describeFrames());
       assert.equal(outcome.body.subarray(5).toString(), "4");
     });
     assert.deepEqual(cost.faults, {});
   });
 });
 
-/** Sends a compressed message in call after call until the connection is ended, or all are answered. */
+/** Sends a compressed message in call after call until the server ends the connection or all are answered. */
 async function bombard(
   peer: RawPeer,
   encoding: string,
@@ -180,63 +189,63 @@ async function bombard(
 ): Promise<number> {
   const head = block(grpcFields(SAY, ["grpc-encoding", encoding]));
   const bomb = message(bytes, 1);
-  const ids = Array.from({ length: calls }, () => peer.next());
+  const ids = Array.from({ length: calls }, () => peer.nextStream());
   for (const id of ids) {
     if (peer.ended) break;
     await peer.send(headers(id, head), data(id, bomb, END_STREAM));
-    await peer.goawayOr(peer.pong());
+    await peer.goawayOr(peer.pingRoundTrip());
   }
   const outcomes = await Promise.all(ids.map((id) => peer.outcome(id)));
   return outcomes.filter((outcome) => grpcStatus(outcome) !== "").length;
 }
 
-async function calmed(peer: RawPeer): Promise<void> {
-  const told = await Promise.race([peer.goaway(), after(15_000, "nothing", { ref: false })]);
-  assert.equal(told, "ENHANCE_YOUR_CALM", peer.told());
+async function assertCalmed(peer: RawPeer): Promise<void> {
+  const code = await Promise.race([peer.goaway(), after(15_000, "nothing", { ref: false })]);
+  assert.equal(code, "ENHANCE_YOUR_CALM", peer.describeFrames());
 }
 
-async function bombs(t: TestContext, server: Victim, encoding: string, bytes: Uint8Array) {
-  assert.ok(bytes.length < FULL, `${bytes.length} bytes`);
+async function bombs(t: TestContext, server: TargetServer, encoding: string, bytes: Uint8Array) {
+  assert.ok(bytes.length < MAX_FRAME_SIZE, `${bytes.length} bytes`);
   const calls = 500;
-  // Those that are inflated before it is told to stop are worth a thousand calls each.
+  // Each bomb that is inflated before the GOAWAY costs a thousand calls.
   const bound = { frames: 20_000 + calls, held: 24 * MB, peak: 128 * MB };
-  return server.under(t, { ...bound, faults: { inflate: 1 } }, async () => {
+  return server.withstand(t, { ...bound, faults: { inflate: 1 } }, async () => {
     const [peer, honest] = [
-      await server.peer(t, { greeting: WIDE }),
-      await server.peer(t, { greeting: WIDE }),
+      await server.peer(t, { initialFrames: WIDE }),
+      await server.peer(t, { initialFrames: WIDE }),
     ];
     const [answered, longest] = await Promise.all([
       bombard(peer, encoding, bytes, calls),
       compressed(honest, 20),
     ]);
-    await calmed(peer);
-    // 20 at once, two for each second, and a few that were answered in the turn in which it was told.
-    assert.ok(answered >= 15 && answered <= 60, `${answered} were answered`);
-    assert.ok(longest < PROMPT, `an honest caller waited for ${longest} ms`);
+    await assertCalmed(peer);
+    // 20 at once, two for each second, and a few that were answered in the same turn as the GOAWAY.
+    assert.ok(answered >= 15 && answered <= 60, `${answered} calls were answered`);
+    assert.ok(longest < PROMPT_MS, `an honest caller waited for ${longest} ms`);
   });
 }
 
-test("compressed messages that cost far more than they are", async (t) => {
-  const server = await victim(t);
+test("bounds the cost of compression bombs", async (t) => {
+  const server = await startTarget(t);
 
-  await t.test("gzip beyond the bound on messages", async (t) => {
+  await t.test("gzip beyond the message limit", async (t) => {
     const cost = await bombs(t, server, "gzip", gzipSync(Buffer.alloc(4 * MB + 1)));
-    assert.ok((cost.faults.inflate ?? 0) >= 15, "each of them is counted");
+    assert.ok((cost.faults.inflate ?? 0) >= 15, "not every bomb was counted as a fault");
   });
 
-  await t.test("deflate beyond the bound on messages", async (t) => {
+  await t.test("deflate beyond the message limit", async (t) => {
     const cost = await bombs(t, server, "deflate", deflateSync(Buffer.alloc(8 * MB)));
-    assert.ok((cost.faults.inflate ?? 0) >= 15, "each of them is counted");
+    assert.ok((cost.faults.inflate ?? 0) >= 15, "not every bomb was counted as a fault");
   });
 
-  await t.test("gzip that breaks behind megabytes", async (t) => {
+  await t.test("gzip that is invalid after megabytes", async (t) => {
     const broken = gzipSync(Buffer.alloc(4 * MB - 1)).subarray(0, -6);
     const cost = await bombs(t, server, "gzip", broken);
-    assert.ok((cost.faults.inflate ?? 0) >= 15, "each of them is counted");
+    assert.ok((cost.faults.inflate ?? 0) >= 15, "not every bomb was counted as a fault");
   });
 
   await t.test(
-    "many connections with all their bombs at once: an honest one has its turn",
+    "many connections with all their bombs at once: an honest one still gets its turn",
     async (t) => {
       const [connections, calls] = [10, 200];
       const bomb = message(gzipSync(Buffer.alloc(8 * MB)), 1);
@@ -247,36 +256,36 @@ test("compressed messages that cost far more than they are", async (t) => {
         peak: 128 * MB,
         faults: { inflate: connections },
       };
-      await server.under(t, bound, async () => {
-        const honest = await server.peer(t, { greeting: WIDE });
+      await server.withstand(t, bound, async () => {
+        const honest = await server.peer(t, { initialFrames: WIDE });
         const peers = await Promise.all(
-          Array.from({ length: connections }, () => server.peer(t, { greeting: WIDE })),
+          Array.from({ length: connections }, () => server.peer(t, { initialFrames: WIDE })),
         );
         const all = peers.map(async (peer) => {
           const make = (id: number) =>
             Buffer.concat([headers(id, head), data(id, bomb, END_STREAM)]);
           for (let sent = 0; sent < calls && !peer.ended; sent += 50) {
-            await peer.send(peer.each(50, make));
-            await peer.goawayOr(peer.pong());
+            await peer.send(peer.onNewStreams(50, make));
+            await peer.goawayOr(peer.pingRoundTrip());
           }
-          await calmed(peer);
+          await assertCalmed(peer);
         });
         const [longest] = await Promise.all([compressed(honest, 20), ...all]);
-        assert.ok(longest < PROMPT, `an honest caller waited for ${longest} ms`);
+        assert.ok(longest < PROMPT_MS, `an honest caller waited for ${longest} ms`);
       });
     },
   );
 
-  await t.test("messages that come well compressed are no attack", async (t) => {
+  await t.test("well compressed messages are not an attack", async (t) => {
     const line = (id: string) => `{"path":"/api/v1/items","status":200,"request":"${id}"}\n`;
     const log = Buffer.from(
       Array.from({ length: 2_000 }, () => line(randomBytes(4).toString("hex"))).join(""),
     );
     const small = gzipSync(log);
     const calls = 100;
-    const cost = await server.under(t, { frames: calls, each: 500 }, async () => {
-      const peer = await server.peer(t, { greeting: WIDE });
-      assert.equal(await bombard(peer, "gzip", small, calls), calls, peer.told());
+    const cost = await server.withstand(t, { frames: calls, callsPerFrame: 500 }, async () => {
+      const peer = await server.peer(t, { initialFrames: WIDE });
+      assert.equal(await bombard(peer, "gzip", small, calls), calls, peer.describeFrames());
       assert.equal(await peer.unary(SAY), "0");
     });
     assert.deepEqual(cost.faults, {});

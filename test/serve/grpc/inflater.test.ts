@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { deflateSync, gzipSync } from "node:zlib";
-import { Inflater } from "#serve/grpc/inflater.ts";
-import { until } from "../../kit/port.ts";
+import { Inflater } from "#serve/grpc/messages/inflater.ts";
+import { until } from "../../kit/until.ts";
 
 const MB = 1024 * 1024;
-/** What connections are made to pay at most. */
+/** Highest price charged to a connection's abuse budget for one message. */
 const FULL_PRICE = 50;
 
-test("few messages are inflated at once, each once, in order of coming", async () => {
+test("inflates few messages at a time, each once, in order of arrival", async () => {
   const inflater = new Inflater();
   const message = randomBytes(100_000);
   const compressed = gzipSync(message);
@@ -19,7 +19,7 @@ test("few messages are inflated at once, each once, in order of coming", async (
   let most = 0;
   for (let at = 0; at < 20; at++) {
     const owner = {
-      // Looked at when it is its turn.
+      // Recorded when inflating begins.
       get ended() {
         begun.push(at);
         most = Math.max(most, begun.length - done.length);
@@ -45,7 +45,7 @@ test("few messages are inflated at once, each once, in order of coming", async (
   assert.ok(most <= 3, String(most));
 });
 
-test("connections take turns, however much one of them has sent", async () => {
+test("lets connections take turns, however much one of them has sent", async () => {
   const inflater = new Inflater();
   const compressed = gzipSync(randomBytes(1_000));
   const begun: string[] = [];
@@ -69,7 +69,7 @@ test("connections take turns, however much one of them has sent", async () => {
   assert.deepEqual(begun.slice(2, 8), ["greedy", "second", "third", "greedy", "second", "greedy"]);
 });
 
-test("what grows out of proportion, or breaks, has its price, told after the result", async () => {
+test("charges a message that grows out of proportion or fails to inflate, after delivering the result", async () => {
   const inflater = new Inflater();
   const priceOf = async (compressed: Uint8Array, encoding: "gzip" | "deflate" = "gzip") => {
     const told: unknown[] = [];
@@ -80,7 +80,7 @@ test("what grows out of proportion, or breaks, has its price, told after the res
       inflated: (price: number, failed: boolean) => told.push(failed ? "failed" : "grown", price),
     };
     inflater.inflate(encoding, compressed, owner, (result) => {
-      assert.equal(told.length, 0, "the reply comes first");
+      assert.equal(told.length, 0, "charged before the result was delivered");
       if (!(result instanceof Uint8Array)) told.push(result.code);
       setImmediate(() => {
         done = true;
@@ -107,7 +107,7 @@ test("what grows out of proportion, or breaks, has its price, told after the res
   assert.deepEqual(await priceOf(gzipSync(Buffer.alloc(1_000))), []);
 });
 
-test("a small message does not keep the room that it was inflated into", async () => {
+test("does not retain a large buffer for a small message", async () => {
   const inflater = new Inflater();
   const sizes = [0, 1, 1_000, 20_000, 40_000, 300_000];
   for (const size of sizes) {

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
 import { firstValue, sendable } from "#serve/grpc/metadata.ts";
 
-/** What would be sent, or the code of the refusal. */
+/** The value that would be sent, or the code of the fault. */
 function sent(name: string, value: string): string {
   try {
     return sendable(name, value);
@@ -15,7 +15,7 @@ function sent(name: string, value: string): string {
 
 const edges = fc.constantFrom(..."/0:9@AZ[`az{-._,~\x7f\x1f !\0é");
 
-test("names are lower-case tokens, values printable ASCII without spaces at their ends", () => {
+test("accepts lower-case token names, and printable ASCII values without surrounding spaces", () => {
   fc.assert(
     fc.property(fc.string({ unit: edges, maxLength: 4 }), (text) => {
       const named = sent(text, "value");
@@ -27,18 +27,28 @@ test("names are lower-case tokens, values printable ASCII without spaces at thei
   );
 });
 
-test("what the transport says, and what speaks of a connection, no handler says", () => {
+test("rejects names that belong to the transport or the connection", () => {
   for (const name of [
-    ...["grpc-status", "grpc-message", "grpc-encoding", "grpc-accept-encoding", "grpc-timeout"],
-    ...["content-type", "content-length", "te"],
-    ...["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"],
+    "grpc-status",
+    "grpc-message",
+    "grpc-encoding",
+    "grpc-accept-encoding",
+    "grpc-timeout",
+    "content-type",
+    "content-length",
+    "te",
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
   ]) {
     assert.equal(sent(name, "value"), "INTERNAL", name);
     assert.equal(sent(`x-${name}`, "value"), "value");
   }
 });
 
-test("binary values go out in padded base64, and come back from any form of it", () => {
+test("encodes binary values in padded base64 and decodes every variant of base64", () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 9 }), (bytes) => {
       const padded = Buffer.from(bytes).toString("base64");
@@ -53,7 +63,7 @@ test("binary values go out in padded base64, and come back from any form of it",
   );
 });
 
-test("values are found by whole names", () => {
+test("looks values up by complete name only", () => {
   const fields = ["x", "1", "y", "", "x", "2", "2", "x"];
   assert.equal(firstValue(fields, "x"), "1");
   assert.equal(firstValue(fields, "y"), "");

@@ -1,21 +1,24 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { grpcAnswerer } from "#serve/grpc/answerer.ts";
-import type { Method } from "#serve/handler.ts";
+import type { Method } from "#base/handler.ts";
+import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
+import { framed, grpcHead } from "../../kit/clients/recording-stream.ts";
 import { fakeClock } from "../../kit/clock.ts";
-import { framed, grpcHead } from "../../kit/h2-stream.ts";
-import { memoryLog } from "../../kit/port.ts";
-import { serving } from "./serving.ts";
+
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { serveMethods } from "./harness.ts";
 
 const echo: Method = { kind: "unary", handle: (bytes) => bytes };
 const typed = (contentType: string) => ({ fields: ["x", "y", "content-type", contentType] });
 
-test("what is gRPC's to answer", () => {
-  const { grpc } = serving({ Say: echo });
+test("claims requests whose content type is gRPC, on any path, and requests for its own methods", () => {
+  const { grpc } = serveMethods({ Say: echo });
   const answers = (path: string, over: Parameters<typeof grpcHead>[2]) =>
-    grpc.answers(grpcHead(path, [], over));
+    grpc.accepts(grpcHead(path, [], over));
   for (const type of [
-    ...["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"],
+    "application/grpc",
+    "application/grpc+proto",
+    "application/grpc;charset=utf-8",
     "Application/GRPC+json",
   ]) {
     assert.equal(answers("/any/Thing", typed(type)), true, type);
@@ -29,8 +32,8 @@ test("what is gRPC's to answer", () => {
   assert.equal(answers("/test.Service/Say", { method: "GET" }), false);
 });
 
-test("a method asked with another content type is 415", () => {
-  const { open, codes } = serving({ Say: echo });
+test("answers a gRPC method called with another content type with 415", () => {
+  const { open, codes } = serveMethods({ Say: echo });
   for (const over of [typed("application/json"), typed("application/grpc-web"), { fields: [] }]) {
     const { stream, send } = open(grpcHead("/test.Service/Say", [], over));
     assert.deepEqual(stream.blocks, [[":status", "415"]]);
@@ -39,59 +42,68 @@ test("a method asked with another content type is 415", () => {
   assert.deepEqual(codes(), []);
 });
 
-test("unknown services and methods are UNIMPLEMENTED, and not repeated", () => {
-  const { open, counted } = serving({ Say: echo });
+test("answers unknown services and methods with UNIMPLEMENTED, without repeating their names", () => {
+  const { open, counted } = serveMethods({ Say: echo });
   for (const path of ["/test.Service/Shout", "/secret/Say", "/test.Service/Say/", "/", "*"]) {
     const { stream, exchange } = open(grpcHead(path));
     assert.deepEqual(stream.blocks, [
       [
-        ...[":status", "200", "content-type", "application/grpc"],
-        ...["grpc-status", "12", "grpc-message", "unknown service or method"],
+        ":status",
+        "200",
+        "content-type",
+        "application/grpc",
+        "grpc-status",
+        "12",
+        "grpc-message",
+        "unknown service or method",
       ],
     ]);
-    exchange.gone();
-    exchange.slow();
+    exchange.aborted();
+    exchange.timedOut();
     exchange.drained();
   }
   assert.deepEqual(counted.grpc, []);
 });
 
-test("a head beyond the bounds is refused", () => {
-  const { open, codes } = serving({ Say: echo });
+test("refuses a request whose header list exceeds the limits", () => {
+  const { open, codes } = serveMethods({ Say: echo });
   const { stream } = open(grpcHead("/test.Service/Say", [], { overflow: true }));
-  assert.equal(stream.seen.code, 8);
+  assert.equal(stream.reply.code, 8);
   assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED"]);
 });
 
-test("what a head says is worked out once", () => {
-  const { open, grpc } = serving({ Say: echo });
+test("parses a cached request head only once", () => {
+  const { open, grpc } = serveMethods({ Say: echo });
   const head = grpcHead("/test.Service/Say", ["grpc-timeout", "1S"]);
-  assert.equal(grpc.answers(head), true);
+  assert.equal(grpc.accepts(head), true);
   const { memo } = head;
   assert.notEqual(memo, undefined);
   for (let at = 0; at < 3; at++) {
     const { stream, send } = open(head);
     send(framed("again"), true);
-    assert.equal(stream.seen.code, 0);
+    assert.equal(stream.reply.code, 0);
   }
   assert.equal(head.memo, memo);
 });
 
-test("what another tongue remembers about a head is left alone", () => {
-  const { grpc } = serving({ Say: echo });
+test("leaves the memo that another protocol stored with a head unchanged", () => {
+  const { grpc } = serveMethods({ Say: echo });
   const head = grpcHead("/hello", [], { fields: [], memo: "something" });
-  assert.equal(grpc.answers(head), false);
+  assert.equal(grpc.accepts(head), false);
   assert.equal(head.memo, "something");
 });
 
-test("a service without methods is a mistake", () => {
-  const around = { clock: fakeClock(), log: memoryLog(), meter: undefined };
+test("throws for a service without methods", () => {
+  const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
   const service = { name: "a.Service", healthNames: [], methods: {} };
-  assert.throws(() => grpcAnswerer([service], around), /has no methods/);
+  assert.throws(() => grpcRequestHandler([service], environment), /has no methods/);
 });
 
-test("it works without a meter", () => {
-  const around = { clock: fakeClock(), log: memoryLog(), meter: undefined };
-  const grpc = grpcAnswerer([{ name: "a.S", healthNames: [], methods: { Say: echo } }], around);
-  assert.equal(grpc.answers(grpcHead("/a.S/Say")), true);
+test("works without a meter", () => {
+  const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
+  const grpc = grpcRequestHandler(
+    [{ name: "a.S", healthNames: [], methods: { Say: echo } }],
+    environment,
+  );
+  assert.equal(grpc.accepts(grpcHead("/a.S/Say")), true);
 });

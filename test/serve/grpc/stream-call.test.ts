@@ -3,11 +3,11 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
-import type { Call, Method, Stream } from "#serve/handler.ts";
-import { healthOf } from "#serve/standard/health.ts";
-import { framed, grpcHead } from "../../kit/h2-stream.ts";
-import { until } from "../../kit/port.ts";
-import { serving, type TestCall, turns } from "./serving.ts";
+import type { Call, Method, Stream } from "#base/handler.ts";
+import { healthService } from "#serve/standard/health.ts";
+import { framed, grpcHead } from "../../kit/clients/recording-stream.ts";
+import { until } from "../../kit/until.ts";
+import { serveMethods, type TestCall, turns } from "./harness.ts";
 
 type Handle = (stream: Stream, call: Call) => Promise<void>;
 const streaming = (client: boolean, server: boolean) => {
@@ -22,15 +22,15 @@ const echo: Handle = async ({ messages, send }) => {
 };
 const last = Buffer.alloc(0);
 
-function over({ stream }: TestCall, clock: { readonly alarms: number }): void {
-  assert.ok(stream.closed);
+function assertReleased({ stream }: TestCall, clock: { readonly alarms: number }): void {
+  assert.ok(stream.localClosed);
   assert.deepEqual([stream.working, stream.held, clock.alarms], [false, 0, 0]);
 }
 
-const texts = ({ stream }: TestCall) => stream.seen.messages.map(String);
+const texts = ({ stream }: TestCall) => stream.reply.messages.map(String);
 
-test("both sides stream", async () => {
-  const { call, clock, codes, counted } = serving({ Echo: bidirectional(echo) });
+test("serves a bidirectional stream", async () => {
+  const { call, clock, codes, counted } = serveMethods({ Echo: bidirectional(echo) });
   const each = call("Echo", ["grpc-timeout", "1H"]);
   assert.deepEqual([each.stream.working, clock.alarms], [true, 1]);
   each.send(framed("a"));
@@ -49,11 +49,11 @@ test("both sides stream", async () => {
     ...Array(4).fill(["received /test.Service/Echo", "sent /test.Service/Echo"]).flat(),
   ]);
   assert.deepEqual(codes(), ["OK"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("messages in any pieces are the same messages, in order", async () => {
-  const { call, clock } = serving({ Echo: bidirectional(echo) });
+test("reassembles messages from any pieces, in order", async () => {
+  const { call, clock } = serveMethods({ Echo: bidirectional(echo) });
   const messages = fc.array(fc.nat(20_000), { maxLength: 8 });
   const sizes = fc.array(fc.integer({ min: 1, max: 20_000 }), { maxLength: 10 });
   await fc.assert(
@@ -69,15 +69,15 @@ test("messages in any pieces are the same messages, in order", async () => {
       }
       each.send(bytes.subarray(at), true);
       await turns();
-      assert.deepEqual(each.stream.seen.messages, sent);
-      over(each, clock);
+      assert.deepEqual(each.stream.reply.messages, sent);
+      assertReleased(each, clock);
     }),
     { numRuns: 50 },
   );
 });
 
-test("a client's stream has one reply, a fault, or an internal error for none", async () => {
-  const { call, clock, codes, log } = serving({
+test("a client stream ends with one reply, with a fault, or with INTERNAL if there is no reply", async () => {
+  const { call, clock, codes, log } = serveMethods({
     Sum: clientStream(async ({ messages, send }, call) => {
       let sum = 0;
       for await (const each of messages) sum += Number(String(each));
@@ -92,23 +92,26 @@ test("a client's stream has one reply, a fault, or an internal error for none", 
     for (const number of numbers) each.send(framed(String(number)));
     each.send(last, true);
     await turns();
-    over(each, clock);
+    assertReleased(each, clock);
     return each;
   };
   const one = await of(1);
   assert.deepEqual(texts(one), ["1"]);
-  assert.equal(one.stream.seen.head["x-sum"], "1");
-  assert.deepEqual(one.stream.seen.trailers, { "grpc-status": "0", "x-end": "1" });
-  assert.equal((await of(-1)).stream.seen.code, 11);
-  assert.equal((await of()).stream.seen.code, 13);
-  assert.equal((await of(3)).stream.seen.message, "one reply is all a client stream gets");
+  assert.equal(one.stream.reply.head["x-sum"], "1");
+  assert.deepEqual(one.stream.reply.trailers, { "grpc-status": "0", "x-end": "1" });
+  assert.equal((await of(-1)).stream.reply.code, 11);
+  assert.equal((await of()).stream.reply.code, 13);
+  assert.equal(
+    (await of(3)).stream.reply.message,
+    "a client-streaming method sends exactly one reply",
+  );
   assert.deepEqual(codes(), ["OK", "OUT_OF_RANGE", "INTERNAL", "INTERNAL"]);
   assert.equal(log.lines.length, 2);
 });
 
-test("a server's stream has one message, and its handler begins when the request is whole", async () => {
+test("a server stream takes one message, and its handler begins when the request is complete", async () => {
   let begun = 0;
-  const { call, open, clock, codes } = serving({
+  const { call, open, clock, codes } = serveMethods({
     Twice: serverStream(async ({ messages, send }, call) => {
       begun++;
       call.reply("x-a", "1");
@@ -117,7 +120,7 @@ test("a server's stream has one message, and its handler begins when the request
         await send(each);
       }
     }),
-    Never: serverStream(async () => assert.fail("was asked")),
+    Never: serverStream(async () => assert.fail("the handler was called")),
   });
   const each = call("Twice", ["grpc-timeout", "1S"]);
   each.send(framed("twice").subarray(0, 7));
@@ -126,35 +129,35 @@ test("a server's stream has one message, and its handler begins when the request
   each.send(last, true);
   await turns();
   assert.deepEqual(texts(each), ["twice", "twice"]);
-  assert.equal(each.stream.seen.head["x-a"], "1");
-  over(each, clock);
+  assert.equal(each.stream.reply.head["x-a"], "1");
+  assertReleased(each, clock);
   const refused = (parts: readonly Buffer[]) => {
     const each = call("Never", ["grpc-timeout", "1S"]);
-    for (const part of parts) if (!each.stream.closed) each.send(part);
-    if (!each.stream.closed) each.send(last, true);
-    over(each, clock);
-    return each.stream.seen.code;
+    for (const part of parts) if (!each.stream.localClosed) each.send(part);
+    if (!each.stream.localClosed) each.send(last, true);
+    assertReleased(each, clock);
+    return each.stream.reply.code;
   };
   assert.equal(refused([]), 12);
   assert.equal(refused([framed("a"), framed("b")]), 12);
   assert.equal(refused([framed("a").subarray(0, 5)]), 13);
   assert.equal(refused([framed("a", 3)]), 13);
   assert.equal(refused([Buffer.from([0, 0, 0x40, 0, 1])]), 8);
-  assert.equal(open(grpcHead("/test.Service/Never"), true).stream.seen.code, 12);
+  assert.equal(open(grpcHead("/test.Service/Never"), true).stream.reply.code, 12);
   const slow = call("Never");
   slow.send(framed("a").subarray(0, 2));
-  slow.exchange.slow();
-  assert.equal(slow.stream.seen.code, 4);
+  slow.exchange.timedOut();
+  assert.equal(slow.stream.reply.code, 4);
   const late = call("Never", ["grpc-timeout", "10m"]);
   late.send(framed("a"));
   clock.advance(10);
-  assert.equal(late.stream.seen.code, 4);
+  assert.equal(late.stream.reply.code, 4);
   assert.equal(codes().filter((code) => code === "DEADLINE_EXCEEDED").length, 2);
   assert.equal(begun, 1);
 });
 
-test("a stream without replies ends with its status alone", async () => {
-  const { call, clock } = serving({
+test("a stream without replies ends with a trailers-only response", async () => {
+  const { call, clock } = serveMethods({
     None: serverStream(async (_, call) => {
       call.reply("x-a", "1");
       call.trailer("x-t", "2");
@@ -165,15 +168,23 @@ test("a stream without replies ends with its status alone", async () => {
   await turns();
   assert.deepEqual(each.stream.blocks, [
     [
-      ...[":status", "200", "content-type", "application/grpc", "x-a", "1"],
-      ...["grpc-status", "0", "x-t", "2"],
+      ":status",
+      "200",
+      "content-type",
+      "application/grpc",
+      "x-a",
+      "1",
+      "grpc-status",
+      "0",
+      "x-t",
+      "2",
     ],
   ]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a fault after replies goes into the trailers", async () => {
-  const { call, clock, codes } = serving({
+test("sends a fault after replies in the trailers", async () => {
+  const { call, clock, codes } = serveMethods({
     Echo: bidirectional(async ({ messages, send }, call) => {
       for await (const each of messages) {
         await send(each);
@@ -190,20 +201,25 @@ test("a fault after replies goes into the trailers", async () => {
   each.send(framed("a"));
   await turns();
   assert.deepEqual(each.stream.blocks[1], [
-    ...["grpc-status", "10", "grpc-message", "stopped", "x-t", "1"],
+    "grpc-status",
+    "10",
+    "grpc-message",
+    "stopped",
+    "x-t",
+    "1",
   ]);
   assert.equal(each.stream.blocks[0]?.includes("x-late"), false);
-  over(each, clock);
+  assertReleased(each, clock);
   const sync = call("Sync");
   await turns();
-  assert.equal(sync.stream.seen.code, 14);
-  over(sync, clock);
+  assert.equal(sync.stream.reply.code, 14);
+  assertReleased(sync, clock);
   assert.deepEqual(codes(), ["ABORTED", "UNAVAILABLE"]);
 });
 
-test("sending waits for room, and goes on when there is some", async () => {
+test("send() waits for window space and continues when there is some", async () => {
   let sent = 0;
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Much: serverStream(async ({ send }) => {
       for (; sent < 10; sent++) await send(Buffer.alloc(95));
     }),
@@ -212,20 +228,20 @@ test("sending waits for room, and goes on when there is some", async () => {
   each.send(framed("a"), true);
   await turns();
   assert.equal(sent, 2);
-  each.stream.widen(200);
+  each.stream.grantWindow(200);
   each.exchange.drained();
   await turns();
   assert.equal(sent, 4);
-  each.stream.widen(10_000);
+  each.stream.grantWindow(10_000);
   each.exchange.drained();
   await turns();
-  assert.equal(each.stream.seen.messages.length, 10);
-  over(each, clock);
+  assert.equal(each.stream.reply.messages.length, 10);
+  assertReleased(each, clock);
 });
 
-test("those who send at once all wait for the same room", async () => {
+test("concurrent send() calls wait for the same window space", async () => {
   let done = 0;
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Much: serverStream(async ({ send }) => {
       const all = [1, 2, 3].map((each) => send(Buffer.from([each])));
       for (const each of all) void each.then(() => done++);
@@ -235,17 +251,17 @@ test("those who send at once all wait for the same room", async () => {
   const each = call("Much", [], { window: 0 });
   each.send(framed("a"), true);
   await turns();
-  assert.deepEqual([done, each.stream.seen.messages.length], [0, 3]);
-  each.stream.widen(100);
+  assert.deepEqual([done, each.stream.reply.messages.length], [0, 3]);
+  each.stream.grantWindow(100);
   each.exchange.drained();
   await turns();
   assert.equal(done, 3);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a caller that sends ahead is allowed more only as messages are taken", async () => {
+test("returns flow-control credit only as the handler takes messages", async () => {
   const gate: (() => void)[] = [];
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Slow: clientStream(async ({ messages, send }) => {
       let bytes = 0;
       for await (const each of messages) {
@@ -259,7 +275,7 @@ test("a caller that sends ahead is allowed more only as messages are taken", asy
   await turns();
   each.send(framed(Buffer.alloc(100)));
   await turns();
-  // The first one is being worked on; the others wait.
+  // The handler works on the first message; the others wait.
   for (let at = 0; at < 9; at++) each.send(framed(Buffer.alloc(100)));
   each.send(framed(Buffer.alloc(100)).subarray(0, 50));
   await turns();
@@ -275,12 +291,12 @@ test("a caller that sends ahead is allowed more only as messages are taken", asy
   gate[10]?.();
   await turns();
   assert.deepEqual(texts(each), ["1100"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("what came is allowed anew once, and only to a handler that waits for it", async () => {
+test("returns credit once per byte, and only when the handler waits for more", async () => {
   const gate: (() => void)[] = [];
-  const { call } = serving({
+  const { call } = serveMethods({
     Slow: bidirectional(async ({ messages }) => {
       for await (const _ of messages) await new Promise<void>((resolve) => gate.push(resolve));
     }),
@@ -290,7 +306,7 @@ test("what came is allowed anew once, and only to a handler that waits for it", 
   for (let round = 1; round <= 3; round++) {
     each.send(framed(Buffer.alloc(95)));
     await turns();
-    // At work on it; of what comes now nothing is asked yet.
+    // The handler works on the message and has not asked for what arrives now.
     each.send(framed(Buffer.alloc(95)).subarray(0, 40));
     assert.equal(each.stream.credited, (round - 1) * 200);
     each.send(framed(Buffer.alloc(95)).subarray(40));
@@ -303,8 +319,8 @@ test("what came is allowed anew once, and only to a handler that waits for it", 
   }
 });
 
-test("a message longer than any window comes through to a handler that waits for it", async () => {
-  const { call, clock } = serving({
+test("delivers a message longer than the window to a handler that waits for it", async () => {
+  const { call, clock } = serveMethods({
     Size: clientStream(async ({ messages, send }) => {
       for await (const each of messages) await send(Buffer.from(String(each.length)));
     }),
@@ -316,7 +332,7 @@ test("a message longer than any window comes through to a handler that waits for
   let at = 0;
   for (; at < bytes.length; ) {
     const part = Math.min(allowed, bytes.length - at);
-    assert.ok(part > 0, `stuck at ${at}`);
+    assert.ok(part > 0, `no credit after ${at} bytes`);
     each.send(bytes.subarray(at, at + part));
     at += part;
     await turns(1);
@@ -325,12 +341,12 @@ test("a message longer than any window comes through to a handler that waits for
   each.send(last, true);
   await turns();
   assert.deepEqual(texts(each), ["1000000"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a request may come before its handler asks for it", async () => {
+test("buffers a request that arrives before its handler reads it", async () => {
   const begin = Promise.withResolvers<void>();
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Echo: bidirectional(async (stream, call) => {
       await begin.promise;
       await echo(stream, call);
@@ -343,11 +359,11 @@ test("a request may come before its handler asks for it", async () => {
   begin.resolve();
   await turns();
   assert.deepEqual(texts(each), ["a", "b"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("messages that nobody takes are bounded, empty ones too", async () => {
-  const { call, clock, codes } = serving({
+test("limits messages that the handler does not take, empty ones included", async () => {
+  const { call, clock, codes } = serveMethods({
     Idle: bidirectional(
       (_, call) =>
         new Promise((_, reject) => {
@@ -357,39 +373,39 @@ test("messages that nobody takes are bounded, empty ones too", async () => {
     ),
   });
   for (const message of ["", "x".repeat(1_000)]) {
-    const each = call("Idle", [], { most: 20_000 });
-    for (let at = 0; at < 1_000 && !each.stream.closed; at++) each.send(framed(message));
-    assert.equal(each.stream.seen.code, 8);
+    const each = call("Idle", [], { maxHeld: 20_000 });
+    for (let at = 0; at < 1_000 && !each.stream.localClosed; at++) each.send(framed(message));
+    assert.equal(each.stream.reply.code, 8);
     await turns();
-    over(each, clock);
+    assertReleased(each, clock);
   }
   assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]);
 });
 
-test("inflated messages are kept no longer than their handler is at work on them", async () => {
+test("counts inflated messages as buffered only while the handler works on them", async () => {
   let taken = 0;
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Take: bidirectional(async ({ messages }) => {
       for await (const each of messages) taken += each.length;
     }),
   });
   const size = 1_000_000;
-  const each = call("Take", ["grpc-encoding", "gzip"], { most: 1.5 * size });
+  const each = call("Take", ["grpc-encoding", "gzip"], { maxHeld: 1.5 * size });
   const message = framed(gzipSync(Buffer.alloc(size, "0123456789")), 1);
   for (let sent = 1; sent <= 9; sent++) {
     each.send(message);
-    await until("taken", () => taken === sent * size || each.stream.closed);
+    await until("taken", () => taken === sent * size || each.stream.localClosed);
   }
   each.send(last, true);
-  await until("end", () => each.stream.closed);
-  assert.equal(each.stream.seen.code, 0);
-  over(each, clock);
+  await until("end", () => each.stream.localClosed);
+  assert.equal(each.stream.reply.code, 0);
+  assertReleased(each, clock);
 });
 
-test("very many small messages are taken in a time that grows no faster than they do", async () => {
+test("reads very many small messages in linear time", async () => {
   let count = 0;
   const begin = Promise.withResolvers<void>();
-  const { call } = serving({
+  const { call } = serveMethods({
     Count: bidirectional(async ({ messages }) => {
       await begin.promise;
       for await (const _ of messages) count++;
@@ -400,14 +416,14 @@ test("very many small messages are taken in a time that grows no faster than the
   each.send(last, true);
   const started = performance.now();
   begin.resolve();
-  await until("end", () => each.stream.closed);
+  await until("end", () => each.stream.localClosed);
   assert.equal(count, 50_000);
   assert.ok(performance.now() - started < 2_000);
 });
 
-test("a handler that stops taking messages may go on otherwise", async () => {
+test("a handler may stop reading messages and continue to reply", async () => {
   const go = Promise.withResolvers<void>();
-  const { call, clock, codes } = serving({
+  const { call, clock, codes } = serveMethods({
     First: bidirectional(async ({ messages, send }) => {
       for await (const each of messages) {
         await send(each);
@@ -425,38 +441,38 @@ test("a handler that stops taking messages may go on otherwise", async () => {
   await turns();
   assert.deepEqual(texts(each), ["a", "bye"]);
   assert.deepEqual(codes(), ["OK"]);
-  over(each, clock);
-  // The caller has not heard of it yet.
+  assertReleased(each, clock);
+  // The caller does not know yet.
   each.send(framed("d"), true);
-  each.exchange.slow();
+  each.exchange.timedOut();
   each.exchange.drained();
-  each.exchange.gone();
+  each.exchange.aborted();
   assert.deepEqual(codes(), ["OK"]);
 });
 
-test("whoever still asks for messages when the handler is done gets their end", async () => {
+test("ends the iteration of messages that outlives the handler", async () => {
   let next: Promise<IteratorResult<Uint8Array>> | undefined;
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Ask: bidirectional(async ({ messages }) => {
       next = messages[Symbol.asyncIterator]().next();
       await turns(1);
     }),
   });
   const each = call("Ask");
-  await until("end", () => each.stream.closed);
+  await until("end", () => each.stream.localClosed);
   assert.equal((await next)?.done, true);
   await turns();
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
 for (const [what, leave, code] of [
-  ["leaves", (each: TestCall) => each.leave(), "CANCELLED"],
-  ["sends rubbish", (each: TestCall) => each.send(framed("x", 9)), "INTERNAL"],
+  ["cancels", (each: TestCall) => each.cancel(), "CANCELLED"],
+  ["sends an invalid message", (each: TestCall) => each.send(framed("x", 9)), "INTERNAL"],
   ["ends inside a message", (each: TestCall) => each.send(Buffer.alloc(3), true), "INTERNAL"],
 ] as const) {
-  test(`a caller that ${what}: messages throw, the signal aborts, sending ends`, async () => {
+  test(`a caller that ${what}: reading throws, the signal aborts, send() fails`, async () => {
     const seen: string[] = [];
-    const { call, clock, codes, log } = serving({
+    const { call, clock, codes, log } = serveMethods({
       Read: bidirectional(async ({ messages, send }, call) => {
         call.signal().addEventListener("abort", () => seen.push("aborted"));
         try {
@@ -479,29 +495,29 @@ for (const [what, leave, code] of [
     assert.deepEqual(seen, ["a", "aborted", `read ${code}`, "send CANCELLED"]);
     assert.deepEqual(codes(), [code]);
     assert.deepEqual(log.lines, []);
-    over(each, clock);
+    assertReleased(each, clock);
   });
 }
 
-test("a handler that passes on why its messages ended has not failed", async () => {
-  const { call, clock, log } = serving({ Echo: bidirectional(echo) });
+test("does not log a handler that rethrows the error from its messages", async () => {
+  const { call, clock, log } = serveMethods({ Echo: bidirectional(echo) });
   const bad = [framed("x", 9), framed("no gzip", 1), Buffer.alloc(3)];
   for (const bytes of bad) {
     const each = call("Echo", ["grpc-encoding", "gzip"]);
     await turns();
     each.send(bytes, true);
-    await until("end", () => each.stream.closed && each.stream.working === false);
-    assert.equal(each.stream.seen.code, 13);
-    over(each, clock);
+    await until("end", () => each.stream.localClosed && each.stream.working === false);
+    assert.equal(each.stream.reply.code, 13);
+    assertReleased(each, clock);
   }
   assert.deepEqual(log.lines, []);
 });
 
-test("what a caller sent before it left is not handled, and not taken for the end", async () => {
+test("discards messages sent before the caller cancelled, and does not report a normal end", async () => {
   for (const together of [true, false]) {
     const seen: string[] = [];
     const gate = Promise.withResolvers<void>();
-    const { call, clock } = serving({
+    const { call, clock } = serveMethods({
       Read: clientStream(async ({ messages }) => {
         try {
           for await (const each of messages) {
@@ -519,18 +535,18 @@ test("what a caller sent before it left is not handled, and not taken for the en
     if (!together) await turns();
     each.send(framed("b"), true);
     await turns();
-    each.leave();
+    each.cancel();
     gate.resolve();
     await turns();
     assert.deepEqual(seen, ["a", "CANCELLED"]);
-    over(each, clock);
+    assertReleased(each, clock);
   }
 });
 
-test("a caller that leaves after its last message was taken ended it well", async () => {
+test("reports a normal end when the caller cancels after its last message was taken", async () => {
   const seen: string[] = [];
   const gate = Promise.withResolvers<void>();
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Read: clientStream(async ({ messages }) => {
       for await (const each of messages) {
         seen.push(String(each));
@@ -542,16 +558,16 @@ test("a caller that leaves after its last message was taken ended it well", asyn
   const each = call("Read");
   each.send(framed("a"), true);
   await turns();
-  each.leave();
+  each.cancel();
   gate.resolve();
   await turns();
   assert.deepEqual(seen, ["a", "ended"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a caller that leaves frees whoever waits for room", async () => {
+test("releases a send() that waits for window space when the caller cancels", async () => {
   const ended: string[] = [];
-  const { call, clock, codes } = serving({
+  const { call, clock, codes } = serveMethods({
     Much: serverStream(async ({ send }) => {
       for (;;) {
         await send(Buffer.alloc(10)).catch((thrown) => {
@@ -564,16 +580,16 @@ test("a caller that leaves frees whoever waits for room", async () => {
   const each = call("Much", [], { window: 0 });
   each.send(framed("a"), true);
   await turns();
-  each.leave();
+  each.cancel();
   await turns();
   assert.deepEqual(ended, ["CANCELLED"]);
   assert.deepEqual(codes(), ["CANCELLED"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a stream that breaks while it is written to ends the call, told or not", async () => {
-  for (const told of [true, false]) {
-    const { call, clock, codes } = serving({
+test("ends the call when the stream breaks during a write, with or without a close event", async () => {
+  for (const notified of [true, false]) {
+    const { call, clock, codes } = serveMethods({
       Much: bidirectional(async ({ send }) => {
         for (;;) await send(Buffer.alloc(10));
       }),
@@ -583,19 +599,19 @@ test("a stream that breaks while it is written to ends the call, told or not", a
     const write = each.stream.write.bind(each.stream);
     each.stream.write = (bytes, ends) => {
       write(bytes, ends);
-      each.stream.drop();
-      if (told) each.exchange.gone();
+      each.stream.resetByPeer();
+      if (notified) each.exchange.aborted();
       return false;
     };
     each.exchange.drained();
     await turns();
     assert.deepEqual(codes(), ["CANCELLED"]);
-    over(each, clock);
+    assertReleased(each, clock);
   }
 });
 
-test("a deadline ends a stream, whatever it waits for", async () => {
-  const { call, clock, codes } = serving({
+test("a deadline ends a stream whatever it is waiting for", async () => {
+  const { call, clock, codes } = serveMethods({
     Read: bidirectional(echo),
     Write: bidirectional(async ({ send }) => {
       for (;;) await send(Buffer.alloc(10));
@@ -605,16 +621,16 @@ test("a deadline ends a stream, whatever it waits for", async () => {
     const each = call(name, ["grpc-timeout", "100m"], { window: 20 });
     await turns();
     clock.advance(100);
-    assert.equal(each.stream.seen.code, 4);
+    assert.equal(each.stream.reply.code, 4);
     await turns();
-    over(each, clock);
+    assertReleased(each, clock);
   }
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"]);
 });
 
-test("a stream may take its time between messages, but not within one that its handler waits for", async () => {
+test("a stream may pause between messages, but not within one that its handler waits for", async () => {
   const go = Promise.withResolvers<void>();
-  const { call, clock, codes } = serving({
+  const { call, clock, codes } = serveMethods({
     Echo: bidirectional(echo),
     Late: bidirectional(async (stream, call) => {
       await go.promise;
@@ -623,50 +639,52 @@ test("a stream may take its time between messages, but not within one that its h
   });
   const each = call("Echo");
   await turns();
-  const seen: (number | undefined)[] = [each.exchange.begun];
+  const seen: (number | undefined)[] = [each.exchange.incompletePart];
   for (const part of [framed("a").subarray(0, 3), framed("a").subarray(3, 5), framed("ab")]) {
     each.send(part);
     await turns();
-    seen.push(each.exchange.begun);
+    seen.push(each.exchange.incompletePart);
   }
   assert.equal(seen[0], 0);
   assert.notEqual(seen[1], 0);
-  assert.equal(seen[2], seen[1], "the same message");
-  assert.notEqual(seen[3], seen[1], "the next one");
+  assert.equal(seen[2], seen[1], "the time is that of the same message");
+  assert.notEqual(seen[3], seen[1], "the time is that of the next message");
   assert.notEqual(seen[3], 0);
-  assert.equal(each.exchange.slow(), true);
+  assert.equal(each.exchange.timedOut(), true);
   await turns();
-  assert.equal(each.stream.seen.code, 4);
-  assert.equal(each.exchange.slow(), false, "it has ended");
+  assert.equal(each.stream.reply.code, 4);
+  assert.equal(each.exchange.timedOut(), false, "the call has ended");
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
-  over(each, clock);
-  // Whoever is not asked for more may have no window to send it.
+  assertReleased(each, clock);
+  // A caller from which no message is awaited may have no window to send it.
   const late = call("Late");
   late.send(framed("a").subarray(0, 3));
   await turns();
-  assert.equal(late.exchange.begun, 0);
+  assert.equal(late.exchange.incompletePart, 0);
   go.resolve();
   await turns();
-  assert.notEqual(late.exchange.begun, 0);
+  assert.notEqual(late.exchange.incompletePart, 0);
   late.send(framed("a").subarray(3));
   await turns();
-  assert.equal(late.exchange.begun, 0);
+  assert.equal(late.exchange.incompletePart, 0);
   late.send(last, true);
   await turns();
-  assert.equal(late.stream.seen.code, 0);
-  over(late, clock);
+  assert.equal(late.stream.reply.code, 0);
+  assertReleased(late, clock);
 });
 
-test("of a stream's only message its peer has to send the end, too", () => {
-  const { call } = serving({ Never: serverStream(async () => assert.fail("not asked")) });
+test("a server stream's request must also be ended within read_timeout", () => {
+  const { call } = serveMethods({
+    Never: serverStream(async () => assert.fail("the handler was called")),
+  });
   const each = call("Never");
-  assert.notEqual(each.exchange.begun, 0);
+  assert.notEqual(each.exchange.incompletePart, 0);
   each.send(framed("a"));
-  assert.notEqual(each.exchange.begun, 0);
+  assert.notEqual(each.exchange.incompletePart, 0);
 });
 
-test("compressed messages keep their order, and what inflates too far ends the call", async () => {
-  const { call, clock, codes } = serving({ Echo: bidirectional(echo) });
+test("keeps compressed messages in order and ends the call when one inflates too far", async () => {
+  const { call, clock, codes } = serveMethods({ Echo: bidirectional(echo) });
   const open = () => call("Echo", ["grpc-encoding", "gzip"]);
   const each = open();
   const large = Buffer.alloc(1_000_000, "x");
@@ -674,51 +692,51 @@ test("compressed messages keep their order, and what inflates too far ends the c
     Buffer.concat([framed(gzipSync(large), 1), framed("plain"), framed(gzipSync("b"), 1)]),
     true,
   );
-  await until("end", () => each.stream.closed && each.stream.working === false);
-  assert.deepEqual(each.stream.seen.messages, [large, Buffer.from("plain"), Buffer.from("b")]);
-  over(each, clock);
+  await until("end", () => each.stream.localClosed && each.stream.working === false);
+  assert.deepEqual(each.stream.reply.messages, [large, Buffer.from("plain"), Buffer.from("b")]);
+  assertReleased(each, clock);
   for (const [body, code] of [
     [gzipSync(Buffer.alloc(5 * 1024 * 1024)), 8],
     [Buffer.from("no gzip"), 13],
   ] as const) {
     const bad = open();
     bad.send(framed(body, 1));
-    await until("end", () => bad.stream.closed && bad.stream.working === false);
-    assert.equal(bad.stream.seen.code, code);
-    over(bad, clock);
+    await until("end", () => bad.stream.localClosed && bad.stream.working === false);
+    assert.equal(bad.stream.reply.code, code);
+    assertReleased(bad, clock);
   }
   const left = open();
   left.send(framed(gzipSync(large), 1));
   await turns(1);
-  left.leave();
+  left.cancel();
   await until("end", () => left.stream.working === false);
-  over(left, clock);
+  assertReleased(left, clock);
   assert.deepEqual(codes(), ["OK", "RESOURCE_EXHAUSTED", "INTERNAL", "CANCELLED"]);
 });
 
-test("health is watched until the caller leaves", async () => {
-  const health = healthOf([{ name: "a.Service", healthNames: [], methods: {} }]);
+test("serves Health.Watch until the caller cancels", async () => {
+  const health = healthService([{ name: "a.Service", healthNames: [], methods: {} }]);
   const { Watch } = health.service.methods;
   assert.ok(Watch !== undefined);
-  const { call, clock, codes } = serving({ Watch });
+  const { call, clock, codes } = serveMethods({ Watch });
   const each = call("Watch");
   each.send(framed(Buffer.from([0x0a, 9, ...Buffer.from("a.Service")])), true);
   await turns();
   health.set("a.Service", false);
   await turns();
   assert.deepEqual(
-    each.stream.seen.messages.map((message) => message[1]),
+    each.stream.reply.messages.map((message) => message[1]),
     [1, 2],
   );
-  each.leave();
+  each.cancel();
   await turns();
   assert.deepEqual(codes(), ["CANCELLED"]);
-  over(each, clock);
+  assertReleased(each, clock);
   const closed = call("Watch");
   closed.send(framed(""), true);
   await turns();
   health.close();
   await turns();
-  assert.equal(closed.stream.seen.code, 14);
-  over(closed, clock);
+  assert.equal(closed.stream.reply.code, 14);
+  assertReleased(closed, clock);
 });

@@ -4,10 +4,10 @@ import { test } from "node:test";
 import { deflateSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
-import type { Call, Method } from "#serve/handler.ts";
-import { framed, grpcHead } from "../../kit/h2-stream.ts";
-import { until } from "../../kit/port.ts";
-import { serving, type TestCall, turns } from "./serving.ts";
+import type { Call, Method } from "#base/handler.ts";
+import { framed, grpcHead } from "../../kit/clients/recording-stream.ts";
+import { until } from "../../kit/until.ts";
+import { serveMethods, type TestCall, turns } from "./harness.ts";
 
 const MIB = 1024 * 1024;
 const message = Buffer.from("a message");
@@ -19,7 +19,7 @@ const unary = (handle: Extract<Method, { kind: "unary" }>["handle"]): Method => 
 const echo = unary((bytes) => bytes);
 const size = unary((bytes) => Buffer.from(String(bytes.length)));
 
-/** A handler that waits until the test says what comes of it. */
+/** A handler whose calls wait until the test resolves or rejects them. */
 function waiting() {
   const calls: (PromiseWithResolvers<Uint8Array> & { readonly call: Call })[] = [];
   const method = unary((_, call) => {
@@ -34,14 +34,14 @@ function waiting() {
   return { method, calls, first };
 }
 
-/** Nothing of a call is left behind. */
-function over({ stream }: TestCall, clock: { readonly alarms: number }): void {
-  assert.ok(stream.closed);
+/** Asserts that nothing of a call is left behind. */
+function assertReleased({ stream }: TestCall, clock: { readonly alarms: number }): void {
+  assert.ok(stream.localClosed);
   assert.deepEqual([stream.working, stream.held, clock.alarms], [false, 0, 0]);
 }
 
-test("a request in one piece is answered in one", () => {
-  const { call, clock, counted, codes } = serving({ Echo: echo });
+test("answers a request that arrives in one piece with one write", () => {
+  const { call, clock, counted, codes } = serveMethods({ Echo: echo });
   const { stream, send } = call("Echo");
   send(framed(message), true);
   assert.equal(stream.answers, 1);
@@ -49,7 +49,7 @@ test("a request in one piece is answered in one", () => {
     [":status", "200", "content-type", "application/grpc"],
     ["grpc-status", "0"],
   ]);
-  assert.deepEqual(stream.seen.messages, [message]);
+  assert.deepEqual(stream.reply.messages, [message]);
   assert.deepEqual(counted.grpc, [
     "started /test.Service/Echo unary",
     "received /test.Service/Echo",
@@ -59,9 +59,9 @@ test("a request in one piece is answered in one", () => {
   assert.equal(clock.alarms, 0);
 });
 
-test("a message is a view of what was read, and an empty one is a message", () => {
+test("passes a message as a view of the read buffer, and an empty message as a message", () => {
   const seen: Uint8Array[] = [];
-  const { call } = serving({
+  const { call } = serveMethods({
     Keep: unary((bytes) => {
       seen.push(bytes);
       return new Uint8Array(0);
@@ -72,15 +72,15 @@ test("a message is a view of what was read, and an empty one is a message", () =
   exchange.data(chunk, 6, 6 + 5 + message.length, true);
   assert.deepEqual(seen[0], message);
   assert.equal(seen[0]?.buffer, chunk.buffer);
-  assert.deepEqual(stream.seen.messages, [Buffer.alloc(0)]);
+  assert.deepEqual(stream.reply.messages, [Buffer.alloc(0)]);
   const empty = call("Keep");
   empty.send(framed(""), true);
   assert.equal(seen[1]?.length, 0);
-  assert.equal(empty.stream.seen.code, 0);
+  assert.equal(empty.stream.reply.code, 0);
 });
 
-test("a message split at every byte is the same message", () => {
-  const { call, clock } = serving({ Echo: echo });
+test("reassembles a message split at any byte", () => {
+  const { call, clock } = serveMethods({ Echo: echo });
   const bytes = framed(message);
   for (let at = 0; at <= bytes.length; at++) {
     for (const ends of ["with it", "after it"]) {
@@ -88,14 +88,14 @@ test("a message split at every byte is the same message", () => {
       each.send(bytes.subarray(0, at));
       each.send(bytes.subarray(at), ends === "with it");
       if (ends === "after it") each.send(Buffer.alloc(0), true);
-      assert.deepEqual(each.stream.seen.messages, [message], `${at} ${ends}`);
-      over(each, clock);
+      assert.deepEqual(each.stream.reply.messages, [message], `${at} ${ends}`);
+      assertReleased(each, clock);
     }
   }
 });
 
-test("any message in any pieces is the same message, and what comes of it is allowed anew", () => {
-  const { call, clock } = serving({ Echo: echo });
+test("reassembles any message from any pieces and returns their flow-control credit", () => {
+  const { call, clock } = serveMethods({ Echo: echo });
   const sizes = fc.array(fc.integer({ min: 0, max: 30_000 }), { maxLength: 8 });
   fc.assert(
     fc.property(fc.nat(100_000), sizes, (length, pieces) => {
@@ -106,12 +106,12 @@ test("any message in any pieces is the same message, and what comes of it is all
         each.send(bytes.subarray(at, at + piece));
         at = Math.min(bytes.length, at + piece);
         assert.equal(each.stream.credited, at);
-        // What is kept is in proportion to what came.
+        // What is buffered is in proportion to what was received.
         assert.ok(each.stream.held <= Math.max(4_096, 4 * at), `${each.stream.held} for ${at}`);
       }
       each.send(bytes.subarray(at), true);
-      assert.deepEqual(each.stream.seen.messages, [bytes.subarray(5)]);
-      over(each, clock);
+      assert.deepEqual(each.stream.reply.messages, [bytes.subarray(5)]);
+      assertReleased(each, clock);
     }),
     { numRuns: 50 },
   );
@@ -125,74 +125,74 @@ for (const [what, parts, code] of [
   ["part of a prefix", [framed("one").subarray(0, 3)], 13],
   ["a prefix alone", [framed("one").subarray(0, 5)], 13],
   ["part of a message", [framed("one").subarray(0, 7)], 13],
-  ["an odd compressed flag", [framed("one", 2)], 13],
-  ["a compressed message that does not say how", [framed(gzipSync("one"), 1)], 13],
+  ["an invalid compressed flag", [framed("one", 2)], 13],
+  ["a compressed message without grpc-encoding", [framed(gzipSync("one"), 1)], 13],
 ] as const) {
-  test(`${what}: refused with ${code}, without asking the handler`, async () => {
-    const { call, clock, codes, counted, log } = serving({
-      Never: unary(() => assert.fail("was asked")),
+  test(`refuses ${what} with ${code}, without calling the handler`, async () => {
+    const { call, clock, codes, counted, log } = serveMethods({
+      Never: unary(() => assert.fail("the handler was called")),
     });
     const each = call("Never", ["grpc-timeout", "1H"]);
-    for (const part of parts) if (!each.stream.closed) each.send(Buffer.from(part));
-    if (!each.stream.closed) each.send(Buffer.alloc(0), true);
+    for (const part of parts) if (!each.stream.localClosed) each.send(Buffer.from(part));
+    if (!each.stream.localClosed) each.send(Buffer.alloc(0), true);
     await turns();
-    assert.deepEqual([each.stream.seen.status, each.stream.seen.code], [200, code]);
+    assert.deepEqual([each.stream.reply.status, each.stream.reply.code], [200, code]);
     assert.equal(each.stream.blocks.length, 1);
     assert.equal(codes().length, 1);
     assert.deepEqual(counted.grpc, ["started /test.Service/Never unary"]);
-    over(each, clock);
-    // What still comes is nobody's business.
+    assertReleased(each, clock);
+    // Data that still arrives is ignored.
     each.send(framed(message), true);
-    each.leave();
+    each.cancel();
     assert.equal(codes().length, 1);
     assert.deepEqual(log.lines, []);
   });
 }
 
-test("a request without a body has no message", () => {
-  const { open } = serving({ Echo: echo });
-  assert.equal(open(grpcHead("/test.Service/Echo"), true).stream.seen.code, 12);
+test("refuses a request without a message", () => {
+  const { open } = serveMethods({ Echo: echo });
+  assert.equal(open(grpcHead("/test.Service/Echo"), true).stream.reply.code, 12);
 });
 
-test("4 MiB pass; a longer message is refused by its prefix alone", () => {
-  const { call, clock, codes } = serving({ Size: size });
+test("accepts 4 MiB and refuses a longer message as soon as its prefix arrives", () => {
+  const { call, clock, codes } = serveMethods({ Size: size });
   const fits = call("Size");
   const bytes = framed(Buffer.alloc(4 * MIB));
   for (let at = 0; at < bytes.length; at += 16_384) fits.send(bytes.subarray(at, at + 16_384));
   fits.send(Buffer.alloc(0), true);
-  assert.equal(String(fits.stream.seen.messages[0]), String(4 * MIB));
-  over(fits, clock);
+  assert.equal(String(fits.stream.reply.messages[0]), String(4 * MIB));
+  assertReleased(fits, clock);
   const prefix = Buffer.from([0, 0, 0x40, 0, 1]);
   for (const parts of [[prefix], [prefix.subarray(0, 2), prefix.subarray(2)]]) {
     const long = call("Size");
     for (const part of parts) long.send(part);
-    assert.equal(long.stream.seen.code, 8);
-    over(long, clock);
+    assert.equal(long.stream.reply.code, 8);
+    assertReleased(long, clock);
   }
   assert.deepEqual(codes(), ["OK", "RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED"]);
 });
 
-test("a message that may not be kept is refused", () => {
-  const { call, clock } = serving({ Size: size });
+test("refuses a message for which there is no buffer space", () => {
+  const { call, clock } = serveMethods({ Size: size });
   const bytes = framed(Buffer.alloc(50_000));
-  const each = call("Size", [], { most: 30_000 });
+  const each = call("Size", [], { maxHeld: 30_000 });
   each.send(bytes.subarray(0, 5_000));
-  assert.equal(each.stream.closed, false);
+  assert.equal(each.stream.localClosed, false);
   each.send(bytes.subarray(5_000));
-  assert.equal(each.stream.seen.code, 8);
-  over(each, clock);
+  assert.equal(each.stream.reply.code, 8);
+  assertReleased(each, clock);
 });
 
-test("a long message that was only promised takes no memory", () => {
-  const { call } = serving({ Size: size });
+test("allocates nothing for a long message that was only announced", () => {
+  const { call } = serveMethods({ Size: size });
   const each = call("Size");
   each.send(framed(Buffer.alloc(4 * MIB)).subarray(0, 6));
   assert.ok(each.stream.held <= 4_096);
 });
 
-test("gzip and deflate are inflated, within the limit", async () => {
+test("inflates gzip and deflate up to the message limit", async () => {
   const seen: number[] = [];
-  const { call, clock, codes } = serving({
+  const { call, clock, codes } = serveMethods({
     Size: unary((bytes) => {
       seen.push(bytes.length);
       return bytes.subarray(0, 3);
@@ -201,9 +201,9 @@ test("gzip and deflate are inflated, within the limit", async () => {
   const ask = async (encoding: string, body: Buffer) => {
     const each = call("Size", ["grpc-encoding", encoding, "grpc-timeout", "1H"]);
     each.send(body, true);
-    await until("reply", () => each.stream.closed);
-    over(each, clock);
-    return each.stream.seen;
+    await until("reply", () => each.stream.localClosed);
+    assertReleased(each, clock);
+    return each.stream.reply;
   };
   const text = Buffer.from("compressed");
   for (const [encoding, compress] of [
@@ -221,7 +221,7 @@ test("gzip and deflate are inflated, within the limit", async () => {
     assert.equal((await ask(encoding, framed("", 1))).code, 13);
   }
   assert.deepEqual(seen, [10, 4 * MIB, 10, 4 * MIB]);
-  // Each message says for itself whether it is compressed.
+  // Each message has its own compressed flag.
   assert.equal((await ask("gzip", framed(text))).code, 0);
   assert.equal((await ask("snappy", framed(text))).code, 0);
   const unknown = await ask("snappy", framed(text, 1));
@@ -232,59 +232,59 @@ test("gzip and deflate are inflated, within the limit", async () => {
   assert.equal(codes().length, 18);
 });
 
-test("a handler that waits with an inflated message is work until it is done", async () => {
+test("counts a handler that waits with an inflated message as work until it is done", async () => {
   const { method, calls, first } = waiting();
-  const { call, clock } = serving({ Wait: method });
+  const { call, clock } = serveMethods({ Wait: method });
   const each = call("Wait", ["grpc-encoding", "gzip"]);
   each.send(framed(gzipSync(message), 1), true);
   await until("call", () => calls.length === 1);
   assert.equal(each.stream.working, true);
   first().resolve(message);
   await turns();
-  assert.equal(each.stream.seen.code, 0);
-  over(each, clock);
+  assert.equal(each.stream.reply.code, 0);
+  assertReleased(each, clock);
 });
 
-test("an inflated message counts as kept", async () => {
-  const { call, clock } = serving({ Size: size });
-  const each = call("Size", ["grpc-encoding", "gzip"], { most: MIB });
+test("counts an inflated message as buffered memory", async () => {
+  const { call, clock } = serveMethods({ Size: size });
+  const each = call("Size", ["grpc-encoding", "gzip"], { maxHeld: MIB });
   each.send(framed(gzipSync(Buffer.alloc(2 * MIB)), 1), true);
-  await until("reply", () => each.stream.closed);
-  assert.equal(each.stream.seen.code, 8);
-  over(each, clock);
+  await until("reply", () => each.stream.localClosed);
+  assert.equal(each.stream.reply.code, 8);
+  assertReleased(each, clock);
 });
 
-test("many compressed messages wait their turn, and those whose callers left are skipped", async () => {
-  const { call, clock, codes } = serving({ Size: size });
+test("queues compressed messages and skips those of cancelled calls", async () => {
+  const { call, clock, codes } = serveMethods({ Size: size });
   const body = framed(gzipSync(Buffer.alloc(MIB)), 1);
   const calls = Array.from({ length: 20 }, () => call("Size", ["grpc-encoding", "gzip"]));
   for (const each of calls) each.send(body, true);
   for (const each of calls) assert.equal(each.stream.working, true);
-  for (const each of calls.slice(10)) each.leave();
+  for (const each of calls.slice(10)) each.cancel();
   await until("replies", () => calls.every(({ stream }) => stream.working === false));
-  for (const each of calls) over(each, clock);
+  for (const each of calls) assertReleased(each, clock);
   assert.deepEqual(
-    calls.map(({ stream }) => stream.seen.code),
+    calls.map(({ stream }) => stream.reply.code),
     Array.from({ length: 20 }, (_, at) => (at < 10 ? 0 : undefined)),
   );
   assert.equal(codes().filter((code) => code === "OK").length, 10);
 });
 
-test("a handler that waits is waited for, and counts as work", async () => {
+test("waits for an asynchronous handler and counts it as work", async () => {
   const { method, first } = waiting();
-  const { call, clock, codes } = serving({ Wait: method });
+  const { call, clock, codes } = serveMethods({ Wait: method });
   const each = call("Wait");
   each.send(framed(message), true);
   assert.deepEqual([each.stream.working, each.stream.blocks.length, clock.alarms], [true, 0, 0]);
   first().resolve(Buffer.from("late"));
   await turns();
-  assert.equal(String(each.stream.seen.messages), "late");
+  assert.equal(String(each.stream.reply.messages), "late");
   assert.deepEqual(codes(), ["OK"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("what a handler throws becomes the status, at once or later", async () => {
-  const { call, codes, log, clock } = serving({
+test("turns what a handler throws or rejects with into the status", async () => {
+  const { call, codes, log, clock } = serveMethods({
     Now: unary((_, call) => {
       call.reply("x-said", "no");
       call.trailer("grpc-status-details-bin", Buffer.from("why").toString("base64"));
@@ -299,22 +299,31 @@ test("what a handler throws becomes the status, at once or later", async () => {
   now.send(framed(message), true);
   assert.deepEqual(now.stream.blocks, [
     [
-      ...[":status", "200", "content-type", "application/grpc", "x-said", "no"],
-      ...["grpc-status", "7", "grpc-message", "no entry ~ %EF%BF%BD %C3%BC %25 %0A"],
-      ...["grpc-status-details-bin", "d2h5"],
+      ":status",
+      "200",
+      "content-type",
+      "application/grpc",
+      "x-said",
+      "no",
+      "grpc-status",
+      "7",
+      "grpc-message",
+      "no entry ~ %EF%BF%BD %C3%BC %25 %0A",
+      "grpc-status-details-bin",
+      "d2h5",
     ],
   ]);
-  over(now, clock);
+  assertReleased(now, clock);
   const later = call("Later");
   later.send(framed(message), true);
   await turns();
   assert.deepEqual(later.stream.blocks, [
     [":status", "200", "content-type", "application/grpc", "grpc-status", "10"],
   ]);
-  over(later, clock);
+  assertReleased(later, clock);
   const broken = call("Broken");
   broken.send(framed(message), true);
-  assert.deepEqual([broken.stream.seen.code, broken.stream.seen.message], [13, "internal error"]);
+  assert.deepEqual([broken.stream.reply.code, broken.stream.reply.message], [13, "internal error"]);
   assert.deepEqual(codes(), ["PERMISSION_DENIED", "ABORTED", "INTERNAL"]);
   assert.deepEqual(
     log.lines.map(({ fields }) => [fields?.["method"], String(fields?.["error"])]),
@@ -322,8 +331,8 @@ test("what a handler throws becomes the status, at once or later", async () => {
   );
 });
 
-test("reply headers and trailers, binary ones too", () => {
-  const { call } = serving({
+test("sends reply headers and trailers, binary ones included", () => {
+  const { call } = serveMethods({
     Say: unary((bytes, call) => {
       call.reply("x-a", "1");
       call.reply("x-b-bin", "YQ");
@@ -340,14 +349,14 @@ test("reply headers and trailers, binary ones too", () => {
   });
   const say = call("Say");
   say.send(framed(message), true);
-  const { head } = say.stream.seen;
+  const { head } = say.stream.reply;
   assert.deepEqual([head["x-a"], head["x-b-bin"]], ["2", "YQ=="]);
   const trail = call("Trail");
   trail.send(framed(message), true);
-  const { seen } = trail.stream;
-  assert.deepEqual(seen.trailers, { "grpc-status": "0", "x-t": "spaced", "x-t-bin": "AP8=" });
-  assert.deepEqual(seen.messages, [message]);
-  assert.equal(seen.head["x-a"], "1");
+  const { reply } = trail.stream;
+  assert.deepEqual(reply.trailers, { "grpc-status": "0", "x-t": "spaced", "x-t-bin": "AP8=" });
+  assert.deepEqual(reply.messages, [message]);
+  assert.equal(reply.head["x-a"], "1");
 });
 
 for (const [name, value] of [
@@ -366,9 +375,9 @@ for (const [name, value] of [
   ["x-a-bin", "YQ=\r\n"],
   ["x-a-bin", "Y"],
 ] as const) {
-  test(`metadata that no reply may have: ${JSON.stringify([name, value])}`, () => {
+  test(`rejects invalid reply metadata: ${JSON.stringify([name, value])}`, () => {
     for (const set of ["reply", "trailer"] as const) {
-      const { call, log } = serving({
+      const { call, log } = serveMethods({
         Say: unary((bytes, call) => {
           call[set](name, value);
           return bytes;
@@ -376,18 +385,27 @@ for (const [name, value] of [
       });
       const { stream, send } = call("Say");
       send(framed(message), true);
-      assert.deepEqual([stream.seen.code, stream.seen.message], [13, "internal error"]);
+      assert.deepEqual([stream.reply.code, stream.reply.message], [13, "internal error"]);
       assert.equal(log.lines.length, 1);
     }
   });
 }
 
-test("request metadata: the first value of a name, binary ones in padded base64", () => {
+test("returns the first value of request metadata, and binary values in padded base64", () => {
   const fields = [
-    ...["x-a", "1, one", "x-a", "2", "x-b-bin", "YQ", "x-c-bin", "YWI,Yg==", "x-d-bin", ""],
+    "x-a",
+    "1, one",
+    "x-a",
+    "2",
+    "x-b-bin",
+    "YQ",
+    "x-c-bin",
+    "YWI,Yg==",
+    "x-d-bin",
+    "",
   ];
   const seen: (string | undefined)[] = [];
-  const { call } = serving({
+  const { call } = serveMethods({
     Ask: unary((bytes, call) => {
       for (const name of ["x-a", "x-b-bin", "x-c-bin", "x-d-bin", "x-e", "x-e-bin", "toString"]) {
         seen.push(call.header(name));
@@ -398,14 +416,21 @@ test("request metadata: the first value of a name, binary ones in padded base64"
   });
   call("Ask", fields).send(framed(message), true);
   assert.deepEqual(seen, [
-    ...["1, one", "YQ==", "YWI=", "", undefined, undefined, undefined],
-    ...["/test.Service/Ask", "10.1.2.3"],
+    "1, one",
+    "YQ==",
+    "YWI=",
+    "",
+    undefined,
+    undefined,
+    undefined,
+    "/test.Service/Ask",
+    "10.1.2.3",
   ]);
 });
 
-test("the deadline is the head's time and grpc-timeout", () => {
+test("sets the deadline to the arrival of the head plus grpc-timeout", () => {
   const left: number[] = [];
-  const { call, clock } = serving({
+  const { call, clock } = serveMethods({
     Ask: unary((bytes, call) => {
       left.push(call.deadline - clock.now());
       return bytes;
@@ -420,64 +445,67 @@ test("the deadline is the head's time and grpc-timeout", () => {
   late.send(framed(message), true);
   assert.deepEqual(left, [
     ...[28_800_000, 180_000, 2_000, 250, 1.5, 0.5, 99_999_999 * 3_600_000],
-    ...[Number.POSITIVE_INFINITY, 1_500],
+    Number.POSITIVE_INFINITY,
+    1_500,
   ]);
   assert.equal(clock.alarms, 0);
 });
 
-test("a request that is whole after its deadline is not handled", () => {
-  const { call, clock, codes } = serving({ Never: unary(() => assert.fail("was asked")) });
+test("does not call the handler for a request completed after its deadline", () => {
+  const { call, clock, codes } = serveMethods({
+    Never: unary(() => assert.fail("the handler was called")),
+  });
   const each = call("Never", ["grpc-timeout", "100m"]);
   clock.advance(100);
   each.send(framed(message), true);
-  assert.equal(each.stream.seen.code, 4);
+  assert.equal(each.stream.reply.code, 4);
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a deadline that passes while the message is incomplete ends the call", () => {
-  const { call, clock, codes } = serving({ Echo: echo });
+test("ends a call whose deadline passes before the message is complete", () => {
+  const { call, clock, codes } = serveMethods({ Echo: echo });
   const each = call("Echo", ["grpc-timeout", "100m"]);
   each.send(framed(message).subarray(0, 8));
   clock.advance(99);
-  assert.equal(each.stream.closed, false);
+  assert.equal(each.stream.localClosed, false);
   clock.advance(1);
-  assert.equal(each.stream.seen.code, 4);
+  assert.equal(each.stream.reply.code, 4);
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a deadline ends a handler that waits, which is told", async () => {
+test("ends a waiting call at its deadline and aborts the handler's signal", async () => {
   const { method, first } = waiting();
-  const { call, clock, codes, log } = serving({ Wait: method });
+  const { call, clock, codes, log } = serveMethods({ Wait: method });
   const each = call("Wait", ["grpc-timeout", "100m"]);
   each.send(framed(message), true);
-  const { call: seen, resolve } = first();
-  const signal = seen.signal();
+  const { call: handled, resolve } = first();
+  const signal = handled.signal();
   assert.equal(clock.alarms, 1);
   clock.advance(100);
-  assert.deepEqual([each.stream.seen.code, signal.aborted], [4, true]);
+  assert.deepEqual([each.stream.reply.code, signal.aborted], [4, true]);
   assert.deepEqual([each.stream.working, clock.alarms], [true, 0]);
-  // Too late: nothing is sent or counted any more, and the work is over.
-  seen.reply("x-a", "1");
+  // Too late: nothing more is sent or counted, and the work has ended.
+  handled.reply("x-a", "1");
   resolve(message);
   await turns();
-  over(each, clock);
+  assertReleased(each, clock);
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
   assert.deepEqual(log.lines, []);
 });
 
-test("a deadline in ten thousand years does not ring before, nor does its alarm stay", async () => {
+test("does not fire early for a deadline ten thousand years away, and leaves no alarm behind", async () => {
   const { method, first } = waiting();
-  const { call, clock } = serving({ Wait: method });
+  const { call, clock } = serveMethods({ Wait: method });
   const each = call("Wait", ["grpc-timeout", "99999999H"]);
   each.send(framed(message), true);
   clock.advance(99_999_999 * 3_600_000 - 1);
-  assert.deepEqual([each.stream.closed, clock.alarms], [false, 1]);
+  assert.deepEqual([each.stream.localClosed, clock.alarms], [false, 1]);
   first().resolve(message);
   await turns();
-  assert.equal(each.stream.seen.code, 0);
-  over(each, clock);
+  assert.equal(each.stream.reply.code, 0);
+  assertReleased(each, clock);
 });
 
 for (const [timeout, code] of [
@@ -493,19 +521,21 @@ for (const [timeout, code] of [
   ["1s", 13],
   ["1Sx", 13],
 ] as const) {
-  test(`grpc-timeout "${timeout}" is refused with ${code}, without repeating it`, () => {
-    const { call, codes, counted } = serving({ Never: unary(() => assert.fail("was asked")) });
+  test(`refuses grpc-timeout "${timeout}" with ${code}, without repeating it`, () => {
+    const { call, codes, counted } = serveMethods({
+      Never: unary(() => assert.fail("the handler was called")),
+    });
     const { stream } = call("Never", ["grpc-timeout", timeout]);
-    assert.equal(stream.seen.code, code);
-    if (timeout.length > 1) assert.ok(!stream.seen.message.includes(timeout));
+    assert.equal(stream.reply.code, code);
+    if (timeout.length > 1) assert.ok(!stream.reply.message.includes(timeout));
     assert.equal(codes().length, 1);
     assert.deepEqual(counted.grpc, ["started /test.Service/Never unary"]);
   });
 }
 
-test("a caller that leaves aborts the signal, and is counted for what it did", async () => {
+test("aborts the signal when the caller cancels, and counts CANCELLED or DEADLINE_EXCEEDED", async () => {
   const { method, calls } = waiting();
-  const { call, clock, codes, log } = serving({ Wait: method });
+  const { call, clock, codes, log } = serveMethods({ Wait: method });
   const asked = call("Wait", ["grpc-timeout", "100m"]);
   const late = call("Wait", ["grpc-timeout", "100m"]);
   const unasked = call("Wait");
@@ -514,35 +544,35 @@ test("a caller that leaves aborts the signal, and is counted for what it did", a
   assert.ok(signal !== undefined);
   const reasons: unknown[] = [];
   signal.addEventListener("abort", () => reasons.push(signal.reason));
-  asked.leave();
+  asked.cancel();
   assert.equal(reasons.length, 1);
-  // The caller's clock is up to a millisecond ahead of ours.
+  // The caller's clock may be up to a millisecond ahead.
   clock.advance(99);
-  late.leave();
-  unasked.leave();
+  late.cancel();
+  unasked.cancel();
   assert.deepEqual(codes(), ["CANCELLED", "DEADLINE_EXCEEDED", "CANCELLED"]);
   assert.equal(calls[2]?.call.signal().aborted, true);
-  // However their handlers end, nothing more comes of it.
+  // However their handlers end, nothing more is sent or counted.
   calls[0]?.reject(signal.reason);
   calls[1]?.resolve(message);
   calls[2]?.reject(new Fault("CANCELLED", "stopped"));
   await turns();
   for (const each of [asked, late, unasked]) {
-    over(each, clock);
+    assertReleased(each, clock);
     assert.deepEqual(each.stream.blocks, []);
-    each.exchange.gone();
+    each.exchange.aborted();
   }
   assert.equal(codes().length, 3);
   assert.deepEqual(log.lines, []);
 });
 
-test("a handler that breaks after its caller left is logged", async () => {
+test("logs a handler that fails after its caller cancelled", async () => {
   const { method, first } = waiting();
-  const { call, log, codes } = serving({ Wait: method });
+  const { call, log, codes } = serveMethods({ Wait: method });
   const each = call("Wait");
   each.send(framed(message), true);
   first().call.signal();
-  each.leave();
+  each.cancel();
   first().reject(new Error("broken"));
   await turns();
   assert.deepEqual(
@@ -552,45 +582,45 @@ test("a handler that breaks after its caller left is logged", async () => {
   assert.deepEqual(codes(), ["CANCELLED"]);
 });
 
-test("an ordinary end aborts nothing", async () => {
+test("does not abort the signal when a call ends normally", async () => {
   const { method, first } = waiting();
-  const { call } = serving({ Wait: method });
+  const { call } = serveMethods({ Wait: method });
   const each = call("Wait", ["grpc-timeout", "1S"]);
   each.send(framed(message), true);
   const signal = first().call.signal();
   assert.equal(first().call.signal(), signal);
   first().resolve(message);
   await turns();
-  each.exchange.gone();
+  each.exchange.aborted();
   assert.equal(signal.aborted, false);
   assert.equal(getEventListeners(signal, "abort").length, 0);
 });
 
-test("a caller that leaves in the middle of its request leaves nothing", () => {
-  const { call, clock, codes } = serving({ Echo: echo });
+test("releases everything when a caller cancels in the middle of its request", () => {
+  const { call, clock, codes } = serveMethods({ Echo: echo });
   for (const part of [0, 3, 5, 8]) {
     const each = call("Echo", ["grpc-timeout", "1S"]);
     each.send(framed(message).subarray(0, part));
-    each.leave();
-    over(each, clock);
+    each.cancel();
+    assertReleased(each, clock);
   }
   assert.deepEqual(codes(), Array(4).fill("CANCELLED"));
 });
 
-test("a request that takes too long is refused", () => {
-  const { call, clock, codes } = serving({ Echo: echo });
+test("ends a request that is not complete within read_timeout", () => {
+  const { call, clock, codes } = serveMethods({ Echo: echo });
   const each = call("Echo", ["grpc-timeout", "1H"]);
   each.send(framed(message).subarray(0, 7));
-  each.exchange.slow();
-  assert.equal(each.stream.seen.code, 4);
+  each.exchange.timedOut();
+  assert.equal(each.stream.reply.code, 4);
   assert.deepEqual(each.stream.resets, []);
   assert.deepEqual(codes(), ["DEADLINE_EXCEEDED"]);
-  over(each, clock);
+  assertReleased(each, clock);
 });
 
-test("a message that its handler waits with counts as kept, once", async () => {
+test("counts the message of a waiting handler as buffered, once", async () => {
   const { method, calls } = waiting();
-  const { call, clock, codes } = serving({ Wait: method });
+  const { call, clock, codes } = serveMethods({ Wait: method });
   const bytes = Buffer.alloc(10_000, "0123456789");
   const whole = call("Wait");
   whole.send(framed(bytes), true);
@@ -598,39 +628,43 @@ test("a message that its handler waits with counts as kept, once", async () => {
   const parts = call("Wait");
   parts.send(framed(bytes).subarray(0, 9_000));
   parts.send(framed(bytes).subarray(9_000), true);
-  assert.equal(parts.stream.held, bytes.length, "what was collected is counted already");
+  assert.equal(
+    parts.stream.held,
+    bytes.length,
+    "the bytes of a collected message were counted twice",
+  );
   const packed = call("Wait", ["grpc-encoding", "gzip"]);
   const small = gzipSync(bytes);
   packed.send(framed(small, 1), true);
-  await until("asked", () => calls.length === 3);
+  await until("three handlers to be called", () => calls.length === 3);
   assert.equal(packed.stream.held, small.length + bytes.length);
   for (const { resolve } of calls) resolve(message);
   await turns();
   assert.deepEqual(codes(), ["OK", "OK", "OK"]);
-  for (const each of [whole, parts, packed]) over(each, clock);
+  for (const each of [whole, parts, packed]) assertReleased(each, clock);
 });
 
-test("a handler may not wait with more than may be kept, and answers at once with any", async () => {
+test("refuses to let a handler wait with more than may be buffered, but accepts an immediate answer", async () => {
   const { method, first } = waiting();
-  const { call, clock, codes } = serving({ Wait: method, Size: size });
+  const { call, clock, codes } = serveMethods({ Wait: method, Size: size });
   const bytes = Buffer.alloc(10_000);
-  const each = call("Wait", ["grpc-timeout", "1H"], { most: bytes.length - 1 });
+  const each = call("Wait", ["grpc-timeout", "1H"], { maxHeld: bytes.length - 1 });
   each.send(framed(bytes), true);
-  assert.equal(each.stream.seen.code, 8);
+  assert.equal(each.stream.reply.code, 8);
   assert.equal(first().call.signal().aborted, true);
-  assert.equal(each.stream.working, true, "until its handler is done");
+  assert.equal(each.stream.working, true, "the call counts as work until its handler is done");
   first().resolve(message);
   await turns();
-  over(each, clock);
-  const sync = call("Size", [], { most: 0 });
+  assertReleased(each, clock);
+  const sync = call("Size", [], { maxHeld: 0 });
   sync.send(framed(bytes), true);
-  assert.deepEqual(sync.stream.seen.messages.map(String), ["10000"]);
+  assert.deepEqual(sync.stream.reply.messages.map(String), ["10000"]);
   assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED", "OK"]);
 });
 
-test("times are those of the port's clock", async () => {
+test("measures times by the port's clock", async () => {
   const { method, first } = waiting();
-  const { call, clock, counted } = serving({ Wait: method });
+  const { call, clock, counted } = serveMethods({ Wait: method });
   call("Wait").send(framed(message), true);
   clock.advance(12.5);
   first().resolve(message);

@@ -1,5 +1,5 @@
-// Takes a constant away with every step of an overload, beginning below 1, and gives a constant back with
-// every step after it.
+// AIAD load scheduler: lowers the load multiplier by a constant with every step of an overload, starting below
+// 1, and raises it by a constant with every step without one.
 
 import type { AiadLoadScheduler } from "../../language/load.ts";
 import { type Draft, decider, integrator, type Owner, switcher } from "../draft.ts";
@@ -12,7 +12,7 @@ export function aiadLoadScheduler(component: AiadLoadScheduler, owner: Owner): D
     load_multiplier_linear_decrement: decrement,
     load_multiplier_linear_increment: increment,
   } = component.parameters;
-  const drawn = {
+  const strategyOptions = {
     kind: "aiad_load_scheduler",
     alertType: "aiad_load_scheduler",
     passThrough: "PASS_THROUGH_FROM_STRATEGY",
@@ -29,5 +29,5 @@ export function aiadLoadScheduler(component: AiadLoadScheduler, owner: Owner): D
     ],
     ports: OVERLOAD_PORTS,
   };
-  return strategy(component, drawn, owner);
+  return strategy(component, strategyOptions, owner);
 }

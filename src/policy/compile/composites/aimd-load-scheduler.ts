@@ -1,6 +1,6 @@
-// Cuts load by a gradient while there is an overload. Recovery adds an offset, which grows with every step,
-// to what is let through, until the most is reached and everything passes. The deprecated adaptive scheduler
-// is the same with another increment.
+// AIMD load scheduler: multiplies the load by a gradient during an overload. Recovery adds an offset, which grows
+// with every step, to the share that is let through, until the maximum is reached and everything passes. The
+// deprecated adaptive load scheduler differs only in its default increment.
 
 import type { AdaptiveLoadScheduler, AimdLoadScheduler } from "../../language/load.ts";
 import {
@@ -20,7 +20,7 @@ export function aimdLoadScheduler(
   owner: Owner,
 ): Draft {
   const { gradient, max_load_multiplier: most, ...rest } = component.parameters;
-  const drawn = {
+  const strategyOptions = {
     kind,
     alertType: "aimd_load_scheduler",
     passThrough: "PASS_THROUGH_FROM_STRATEGY",
@@ -57,5 +57,5 @@ export function aimdLoadScheduler(
     ],
     ports: OVERLOAD_PORTS,
   };
-  return strategy(component, drawn, owner);
+  return strategy(component, strategyOptions, owner);
 }

@@ -1,5 +1,5 @@
-// What proposes replicas to an auto scaler: gradients over a signal, or a decrease from time to time. A
-// proposal that is not valid is the actual scale.
+// Controllers of an auto scaler: each proposes a number of replicas, from the gradient of a signal or by
+// decreasing periodically. An invalid proposal is replaced by the actual scale.
 
 import type { InPort } from "../../language/ports.ts";
 import type { AutoScaler } from "../../language/scale.ts";
@@ -16,7 +16,7 @@ export interface Controller {
 
 const ACTUAL = "ACTUAL_SCALE";
 
-/** Each list in the document's order. */
+/** Controllers for scaling in and out, each list in document order. */
 export function controllersOf(component: AutoScaler): {
   readonly in: readonly Controller[];
   readonly out: readonly Controller[];
@@ -24,24 +24,24 @@ export function controllersOf(component: AutoScaler): {
   return {
     in: component.scale_in_controllers.map((each, at) => {
       const { gradient, periodic } = each.controller;
-      if (periodic !== undefined) return decrease(periodic, each.alerter, at);
+      if (periodic !== undefined) return periodicDecrease(periodic, each.alerter, at);
       const { slope = 1, min_gradient = Number.NEGATIVE_INFINITY } = gradient?.parameters ?? {};
       const parameters = { slope, min_gradient, max_gradient: 1 };
-      return byGradient("in", gradient?.in_ports, parameters, each.alerter, at);
+      return gradientController("in", gradient?.in_ports, parameters, each.alerter, at);
     }),
     out: component.scale_out_controllers.map((each, at) => {
       const { gradient } = each.controller;
       const { slope = 1, max_gradient = Number.POSITIVE_INFINITY } = gradient?.parameters ?? {};
       const parameters = { slope, min_gradient: 1, max_gradient };
-      return byGradient("out", gradient?.in_ports, parameters, each.alerter, at);
+      return gradientController("out", gradient?.in_ports, parameters, each.alerter, at);
     }),
   };
 }
 
 type Alerter = AutoScaler["scaling_parameters"]["scale_in_alerter"];
 
-function byGradient(
-  way: "in" | "out",
+function gradientController(
+  direction: "in" | "out",
   ins: { readonly signal: InPort | undefined; readonly setpoint: InPort | undefined } | undefined,
   parameters: {
     readonly slope: number;
@@ -51,17 +51,17 @@ function byGradient(
   alert: Alerter,
   at: number,
 ): Controller {
-  const { prefix, signals } = names(way, at);
+  const { prefix, signals } = names(direction, at);
   const [signal, setpoint] = [`${prefix}_SIGNAL_${at}`, `${prefix}_SETPOINT_${at}`];
   return {
     ...signals,
     ports: [
-      [`scale_${way}_signal_${at}`, ins?.signal],
-      [`scale_${way}_setpoint_${at}`, ins?.setpoint],
+      [`scale_${direction}_signal_${at}`, ins?.signal],
+      [`scale_${direction}_setpoint_${at}`, ins?.setpoint],
     ],
     parts: [
-      ingress(`scale_${way}_signal_${at}`, signal),
-      ingress(`scale_${way}_setpoint_${at}`, setpoint),
+      ingress(`scale_${direction}_signal_${at}`, signal),
+      ingress(`scale_${direction}_setpoint_${at}`, setpoint),
       leaf(
         "gradient_controller",
         { parameters, manual_mode: false, manual_mode_config_key: "" },
@@ -76,8 +76,8 @@ function byGradient(
 
 type Periodic = NonNullable<AutoScaler["scale_in_controllers"][number]["controller"]["periodic"]>;
 
-/** Proposes a decrease in one tick of every period, and no change in between. */
-function decrease(
+/** Proposes a decrease in one tick of every period, and no change in the other ticks. */
+function periodicDecrease(
   { period, scale_in_percentage }: Periodic,
   alert: Alerter,
   at: number,
@@ -114,7 +114,7 @@ function proposal(from: string, prefix: string, at: number): readonly Draft[] {
   return [fold("first_valid", [from, ACTUAL], valid), unary("ceil", valid, `${prefix}_${at}`)];
 }
 
-function names(way: "in" | "out", at: number) {
-  const prefix = `SCALE_${way.toUpperCase()}`;
+function names(direction: "in" | "out", at: number) {
+  const prefix = `SCALE_${direction.toUpperCase()}`;
   return { prefix, signals: { proposal: `${prefix}_${at}`, alert: `${prefix}_PROPOSED_${at}` } };
 }

@@ -1,5 +1,5 @@
-// An auto scaler: controllers propose replicas; the greatest proposal counts; cooldowns hold it; bounds keep
-// each step small; a pod scaler carries it out.
+// Auto scaler: controllers propose numbers of replicas, the greatest proposal wins, cooldowns hold it, bounds limit
+// each step, and a pod scaler carries it out.
 
 import type { AutoScaler } from "../../language/scale.ts";
 import {
@@ -17,14 +17,15 @@ import {
 import { type Controller, controllersOf } from "./auto-scaler-controllers.ts";
 import { podScaler } from "./pod-scaler.ts";
 
-type Replicas = NonNullable<AutoScaler["scaling_backend"]["kubernetes_replicas"]>;
 type Parameters = AutoScaler["scaling_parameters"];
 
 const ACTUAL = "ACTUAL_SCALE";
 const CONFIGURED = "CONFIGURED_SCALE";
 const DESIRED = "DESIRED_SCALE";
 
-export function autoScaler(component: AutoScaler, replicas: Replicas): Draft {
+export function autoScaler(component: AutoScaler): Draft {
+  const replicas = component.scaling_backend.kubernetes_replicas;
+  if (replicas === undefined) throw new Error("an auto scaler without a backend passed validation");
   const { scaling_parameters: parameters } = component;
   const controllers = controllersOf(component);
   const { in: scaleIn, out: scaleOut } = controllers;
@@ -58,14 +59,14 @@ export function autoScaler(component: AutoScaler, replicas: Replicas): Draft {
     alerter(parameters.scale_out_alerter, "DESIRED_SCALE_GREATER"),
     decider(DESIRED, "lt", CONFIGURED, "DESIRED_SCALE_LESSER"),
     alerter(parameters.scale_in_alerter, "DESIRED_SCALE_LESSER"),
-    // Last, so that everything before keeps its number.
+    // Last, so that the components before keep their ids.
     ...[...scaleIn, ...scaleOut].map(({ proposal, alert }) =>
       decider(proposal, "neq", ACTUAL, alert),
     ),
   ]);
 }
 
-/** MIN_DESIRED_SCALE and MAX_DESIRED_SCALE: how far one step may go, within the object's own bounds. */
+/** Writes MIN_DESIRED_SCALE and MAX_DESIRED_SCALE, the bounds of one step within the object's own bounds. */
 function bounds(parameters: Parameters, least: number, most: number): readonly Draft[] {
   return [
     arithmetic(parameters.max_scale_in_percentage / 100, "mul", ACTUAL, "MAX_SCALE_IN_PRE_FLOOR"),
@@ -83,26 +84,30 @@ function bounds(parameters: Parameters, least: number, most: number): readonly D
   ];
 }
 
-/** The greatest proposals, where they would change anything. */
+/** Writes the greatest proposal of each direction, where it would change anything. */
 function intents(
   scaleIn: readonly Controller[],
   scaleOut: readonly Controller[],
 ): readonly Draft[] {
-  const intent = (way: "OUT" | "IN", operator: string, controllers: readonly Controller[]) => [
+  const intent = (
+    direction: "OUT" | "IN",
+    operator: string,
+    controllers: readonly Controller[],
+  ) => [
     fold(
       "max",
       controllers.map(({ proposal }) => proposal),
-      `SCALE_${way}_MAX`,
+      `SCALE_${direction}_MAX`,
     ),
-    decider(`SCALE_${way}_MAX`, operator, ACTUAL, `IS_SCALE_${way}_INTENT`),
-    chosen(`IS_SCALE_${way}_INTENT`, `SCALE_${way}_MAX`, `SCALE_${way}_INTENT`),
+    decider(`SCALE_${direction}_MAX`, operator, ACTUAL, `IS_SCALE_${direction}_INTENT`),
+    onlyIf(`IS_SCALE_${direction}_INTENT`, `SCALE_${direction}_MAX`, `SCALE_${direction}_INTENT`),
   ];
   return [...intent("OUT", "gt", scaleOut), ...intent("IN", "lt", scaleIn)];
 }
 
 /**
- * Scaling out holds for its cooldown, unless a much greater intent comes; scaling in waits for that, and
- * holds for its own.
+ * Holds an intent to scale out for its cooldown, unless a much greater one overrides it. An intent to scale in
+ * waits for that cooldown to end, and is then held for its own.
  */
 function cooldowns(parameters: Parameters): readonly Draft[] {
   const held = "SCALE_OUT_INTENT_HOLD";
@@ -119,16 +124,16 @@ function cooldowns(parameters: Parameters): readonly Draft[] {
 function desired(): readonly Draft[] {
   return [
     decider("SCALE_OUT_INTENT_HOLD", "gt", CONFIGURED, "IS_SCALE_OUT"),
-    chosen("IS_SCALE_OUT", "SCALE_OUT_INTENT_HOLD", "SCALE_OUT"),
+    onlyIf("IS_SCALE_OUT", "SCALE_OUT_INTENT_HOLD", "SCALE_OUT"),
     decider("SCALE_IN_ONLY_INTENT_HOLD", "lt", CONFIGURED, "IS_SCALE_IN_ONLY"),
-    chosen("IS_SCALE_IN_ONLY", "SCALE_IN_ONLY_INTENT_HOLD", "SCALE_IN_ONLY"),
+    onlyIf("IS_SCALE_IN_ONLY", "SCALE_IN_ONLY_INTENT_HOLD", "SCALE_IN_ONLY"),
     fold("first_valid", ["SCALE_OUT", "SCALE_IN_ONLY"], "DESIRED_SCALE_PRE_MAX"),
     fold("max", ["DESIRED_SCALE_PRE_MAX", "MIN_DESIRED_SCALE"], "DESIRED_SCALE_PRE_MIN"),
     fold("min", ["DESIRED_SCALE_PRE_MIN", "MAX_DESIRED_SCALE"], DESIRED),
   ];
 }
 
-/** The signal while `by` is true, else invalid. */
-function chosen(by: string, on: string, output: string): Draft {
+/** The signal `on` while `by` is true, otherwise invalid. */
+function onlyIf(by: string, on: string, output: string): Draft {
   return switcher({ by, on, off: undefined }, output);
 }

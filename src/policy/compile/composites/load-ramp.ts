@@ -1,5 +1,5 @@
-// A load ramp: a profile of percentages, and a sampler that follows it. The sampler is always in ramp mode,
-// and lets the ramp's label values pass (D-6).
+// Load ramp: a signal generator for the percentage over time, and a sampler that follows it. The sampler is
+// always in ramp mode and always accepts the ramp's pass-through label values (D-6).
 
 import type { LoadRamp, Sampler } from "../../language/flow.ts";
 import { composite, type Draft, egress, ingress, leaf } from "../draft.ts";

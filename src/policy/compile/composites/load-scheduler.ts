@@ -1,8 +1,9 @@
-// A load scheduler: the multiplier, held back in a dry run, for agents; and the share that they really let
-// through.
+// A load scheduler: decides the load multiplier for agents, or none in a dry run, and measures the share of
+// load that agents really let through.
 
-import type { LoadScheduler } from "../../language/load.ts";
-import { type Actuating, agentGroupsOf } from "../configs.ts";
+import { type LoadScheduler, loadScheduler as message } from "../../language/load.ts";
+import { groupsOf } from "../../language/selector.ts";
+import { agentConfig } from "../agents/config.ts";
 import {
   composite,
   type Draft,
@@ -27,8 +28,7 @@ export function loadScheduler(component: LoadScheduler, owner: Owner): Draft {
       dryRun(component, "DRY_RUN"),
       switcher({ by: "DRY_RUN", on: Number.NaN, off: "LOAD_MULTIPLIER_INPUT" }, "LOAD_MULTIPLIER"),
       () => {
-        const actuates: Actuating = { kind: "load_scheduler", componentId: id, component };
-        const agent_groups = agentGroupsOf(actuates);
+        const agent_groups = groupsOf(selectors);
         const tokens_query = byLatency ? tokensQuery(labels) : "";
         return {
           is: "leaf",
@@ -38,7 +38,7 @@ export function loadScheduler(component: LoadScheduler, owner: Owner): Draft {
           outs: {},
           same: { byLatency, agent_groups },
           about: selectors,
-          actuates,
+          agentConfig: agentConfig("load_scheduler", id, agent_groups, message, component),
         };
       },
       measured("observed", observedQuery(labels), "OBSERVED_LOAD_MULTIPLIER"),

@@ -1,15 +1,15 @@
-// A pod scaler: the wanted replicas, held back in a dry run, for the agents beside the object; and the
-// replicas that they report.
+// A pod scaler: decides the number of replicas for the agents that scale the object, or none in a dry run, and
+// reads the replicas that they report.
 
-import type { PodScaler } from "../../language/scale.ts";
-import { type Actuating, agentGroupsOf } from "../configs.ts";
+import { podScaler as message, type PodScaler } from "../../language/scale.ts";
+import { agentConfig } from "../agents/config.ts";
 import { composite, type Draft, dryRun, egress, ingress, switcher } from "../draft.ts";
 
 export function podScaler(component: PodScaler): Draft {
   const object = component.kubernetes_object_selector;
   return composite("pod_scaler", component, (id) => {
-    const actuates: Actuating = { kind: "pod_scaler", componentId: id, component };
-    const config = { component_id: id, agent_groups: agentGroupsOf(actuates) };
+    const agent_groups = [object.agent_group];
+    const config = { component_id: id, agent_groups };
     return [
       dryRun(component, "DRY_RUN"),
       switcher({ by: "DRY_RUN", on: Number.NaN, off: "REPLICAS_INPUT" }, "REPLICAS"),
@@ -21,7 +21,7 @@ export function podScaler(component: PodScaler): Draft {
         outs: {},
         same: object,
         about: object,
-        actuates,
+        agentConfig: agentConfig("pod_scaler", id, agent_groups, message, component),
       }),
       () => ({
         is: "leaf",

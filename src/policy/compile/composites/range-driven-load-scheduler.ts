@@ -1,5 +1,5 @@
-// Draws the multiplier from a curve over the signal. An overload that is not confirmed lets everything pass
-// (D-5).
+// Range-driven load scheduler: takes the load multiplier from a curve over the signal. An overload that is not
+// confirmed lets everything pass (D-5).
 
 import type { RangeDrivenLoadScheduler } from "../../language/load.ts";
 import { type Draft, decider, fold, inverter, leaf, type Owner } from "../draft.ts";
@@ -23,7 +23,7 @@ export function rangeDrivenLoadScheduler(component: RangeDrivenLoadScheduler, ow
     },
     continue_curve: undefined,
   };
-  const drawn = {
+  const strategyOptions = {
     kind: "range_driven_load_scheduler",
     alertType: "range_driven_load_scheduler",
     passThrough: "PASS_THROUGH",
@@ -41,5 +41,5 @@ export function rangeDrivenLoadScheduler(component: RangeDrivenLoadScheduler, ow
     ],
     ports: { signal: "SIGNAL", overload_confirmation: "OVERLOAD_CONFIRMATION" },
   };
-  return strategy(component, drawn, owner);
+  return strategy(component, strategyOptions, owner);
 }

@@ -1,17 +1,19 @@
-// A sampler: no composite, but a leaf that agents carry out, in a document or in a load ramp.
+// A sampler, in a document or inside a load ramp. It is no composite: a single leaf whose decisions agents act
+// on.
 
-import type { Sampler } from "../../language/flow.ts";
-import { type Actuating, agentGroupsOf } from "../configs.ts";
+import { sampler as message, type Sampler } from "../../language/flow.ts";
+import { groupsOf } from "../../language/selector.ts";
+import { agentConfig } from "../agents/config.ts";
 import { type Draft, sourceOf } from "../draft.ts";
 
 export function sampler(component: Sampler): Draft {
   const ins = component.in_ports;
   return (id) => {
-    const actuates: Actuating = { kind: "sampler", componentId: id, component };
-    const { selectors } = component.parameters;
+    const { selectors, ramp_mode } = component.parameters;
+    const agent_groups = groupsOf(selectors);
     const config = {
-      agent_groups: agentGroupsOf(actuates),
-      ramp_mode: component.parameters.ramp_mode,
+      agent_groups,
+      ramp_mode,
       pass_through_label_values: component.pass_through_label_values,
       pass_through_label_values_config_key: component.pass_through_label_values_config_key,
     };
@@ -19,12 +21,12 @@ export function sampler(component: Sampler): Draft {
       is: "leaf",
       kind: "sampler",
       config: { component_id: id, ...config },
-      // Without any in-ports it is never told a number; with an unconnected one, an invalid number.
+      // A sampler without any in-ports makes no decisions; one with an unconnected port reads invalid.
       ins: ins ? { accept_percentage: sourceOf(ins.accept_percentage) } : {},
       outs: {},
       same: { ...config, selectors },
       about: selectors,
-      actuates,
+      agentConfig: agentConfig("sampler", id, agent_groups, message, component),
     };
   };
 }

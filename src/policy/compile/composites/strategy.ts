@@ -1,8 +1,8 @@
-// What the strategies that drive a load scheduler have in common: an overload counts once it is confirmed,
-// pass-through asks for no multiplier at all, and an alert is raised while load is cut.
+// What the strategies that drive a load scheduler have in common: an overload counts only once it is confirmed,
+// pass-through makes the multiplier invalid so that everything passes, and an alert is raised while load is cut.
 //
-// The strategy writes OVERLOAD_FROM_STRATEGY and LOAD_MULTIPLIER_FROM_STRATEGY; it may read IS_OVERLOAD and
-// OBSERVED_LOAD_MULTIPLIER.
+// A strategy writes the signals OVERLOAD_FROM_STRATEGY and LOAD_MULTIPLIER_FROM_STRATEGY; it may read IS_OVERLOAD
+// and OBSERVED_LOAD_MULTIPLIER.
 
 import type { Configs } from "#circuit/plan.ts";
 import type { LoadScheduler } from "../../language/load.ts";
@@ -32,17 +32,17 @@ export interface Strategy {
   readonly kind: string;
   /** Label `type` of the alert. */
   readonly alertType: string;
-  /** Signal that lets everything through while it is true. */
+  /** Signal that lets everything pass while it is true. */
   readonly passThrough: string;
   readonly parts: readonly Draft[];
-  /** In-ports in order, with their signals. */
+  /** In-ports in order, each with its signal inside. */
   readonly ports: Readonly<Record<string, string>>;
 }
 
 const DESIRED = "DESIRED_LOAD_MULTIPLIER";
 const OBSERVED = "OBSERVED_LOAD_MULTIPLIER";
 
-export function strategy(component: Component, drawn: Strategy, owner: Owner): Draft {
+export function strategy(component: Component, options: Strategy, owner: Owner): Draft {
   const { parameters, dry_run, dry_run_config_key } = component;
   const scheduler: LoadScheduler = {
     in_ports: { load_multiplier: { signal_name: DESIRED, constant_signal: undefined } },
@@ -51,19 +51,19 @@ export function strategy(component: Component, drawn: Strategy, owner: Owner): D
     dry_run,
     dry_run_config_key,
   };
-  const labels = new Map([...parameters.alerter.labels, ["type", drawn.alertType]]);
-  return composite(drawn.kind, component, () => [
+  const labels = new Map([...parameters.alerter.labels, ["type", options.alertType]]);
+  return composite(options.kind, component, () => [
     fold("first_valid", ["OVERLOAD_CONFIRMATION", 1], "OVERLOAD_CONFIRMATION_WITH_DEFAULT"),
     fold("and", ["OVERLOAD_FROM_STRATEGY", "OVERLOAD_CONFIRMATION_WITH_DEFAULT"], "IS_OVERLOAD"),
     switcher(
-      { by: drawn.passThrough, on: Number.NaN, off: "LOAD_MULTIPLIER_FROM_STRATEGY" },
+      { by: options.passThrough, on: Number.NaN, off: "LOAD_MULTIPLIER_FROM_STRATEGY" },
       DESIRED,
     ),
     decider(DESIRED, "lt", 1, "LOAD_MULTIPLIER_ALERT"),
     loadScheduler(scheduler, owner),
     alerter({ ...parameters.alerter, labels }, "LOAD_MULTIPLIER_ALERT"),
-    ...drawn.parts,
-    ...Object.entries(drawn.ports).map(([port, signal]) => ingress(port, signal)),
+    ...options.parts,
+    ...Object.entries(options.ports).map(([port, signal]) => ingress(port, signal)),
     egress("is_overload", "IS_OVERLOAD"),
     egress("desired_load_multiplier", DESIRED),
     egress("observed_load_multiplier", OBSERVED),
@@ -76,5 +76,5 @@ export const OVERLOAD_PORTS = {
   overload_confirmation: "OVERLOAD_CONFIRMATION",
 } as const;
 
-/** Strategies take a step this often. */
+/** Time between two steps of a strategy. */
 export const STEP_MS = 10_000;

@@ -1,28 +1,31 @@
-// Reads header blocks (RFC 7541). One per connection: its dynamic table follows the peer's encoder, so every block
-// must pass through it whole and in order, even one whose request is refused.
+// Decodes field blocks (RFC 7541). There is one decoder per connection: its dynamic table follows the peer's encoder,
+// so it must decode every block completely and in order, even that of a refused request.
 
-import type { FieldList } from "../fields.ts";
 import { DynamicTable } from "./dynamic-table.ts";
+import type { FieldList } from "./field-list.ts";
 import { decodedRoom, decodeHuffman } from "./huffman.ts";
 import { STATIC_COUNT, STATIC_NAMES, STATIC_VALUES } from "./static-table.ts";
 
-/** A block that RFC 7541 forbids: the table is out of step, the connection ends with COMPRESSION_ERROR. */
-export class CompressionFault extends Error {
+/** A block that RFC 7541 forbids. The tables are out of step, so the connection ends with COMPRESSION_ERROR. */
+export class CompressionError extends Error {
   override readonly name = "CompressionFault";
 }
 
-/** Bytes behind the prefix of an integer: 28 bits, more than any length or index that could be right here. */
+/** Bytes of an integer after its prefix: 28 bits, more than any valid length or index needs. */
 const INTEGER_BYTES = 4;
-/** Huffman strings up to this length are decoded in memory that is kept; an idle connection should cost little. */
-const SCRATCH = 256;
+/**
+ * Huffman strings that decode to at most this many bytes use a permanent buffer, small so that idle connections
+ * stay cheap.
+ */
+const SCRATCH_SIZE = 256;
 
 export class Decoder {
-  /** Our SETTINGS_HEADER_TABLE_SIZE: the peer may not ask for more. */
+  /** Our SETTINGS_HEADER_TABLE_SIZE, the largest table that the peer may use. */
   readonly #maxTable: number;
   readonly #table: DynamicTable;
-  /** Made at the first Huffman string. */
+  /** Allocated at the first Huffman string. */
   #scratch: Buffer | undefined;
-  /** Behind the integer or string that was read last. */
+  /** Offset after the last integer or string that was read. */
   #at = 0;
 
   constructor(maxTable: number) {
@@ -30,12 +33,12 @@ export class Decoder {
     this.#table = new DynamicTable(maxTable);
   }
 
-  /** Changes whenever the dynamic table does; within one, the same bytes mean the same fields. */
+  /** Changes whenever the dynamic table does; within one generation the same bytes mean the same fields. */
   get generation(): number {
     return this.#table.generation;
   }
 
-  /** Adds the fields of the block `bytes[start, end)`. Throws CompressionFault. */
+  /** Adds the fields of the block `bytes[start, end)` to a list. Throws CompressionError. */
   decode(bytes: Buffer, start: number, end: number, into: FieldList): void {
     this.#at = start;
     this.#resize(bytes, end);
@@ -43,17 +46,17 @@ export class Decoder {
       const first = bytes[this.#at] ?? 0;
       if (first >= 0x80) this.#indexed(bytes, end, first, into);
       else if (first >= 0x40) this.#literal(bytes, end, 0x3f, true, into);
-      else if (first >= 0x20) throw new CompressionFault("a size update behind a field");
+      else if (first >= 0x20) throw new CompressionError("a size update after a field");
       else this.#literal(bytes, end, 0x0f, false, into);
     }
   }
 
-  /** Size updates come before the first field only (§4.2). */
+  /** Reads size updates, which may only precede the first field (§4.2). */
   #resize(bytes: Buffer, end: number): void {
     while (this.#at < end && ((bytes[this.#at] ?? 0) & 0xe0) === 0x20) {
       const size = this.#integer(bytes, end, 0x1f);
       if (size > this.#maxTable) {
-        throw new CompressionFault(`a table of at most ${this.#maxTable} bytes, got ${size}`);
+        throw new CompressionError(`a table of at most ${this.#maxTable} bytes, got ${size}`);
       }
       this.#table.resize(size);
     }
@@ -64,7 +67,7 @@ export class Decoder {
     if (index === 0x7f) index = this.#integer(bytes, end, 0x7f);
     else this.#at++;
     if (index <= STATIC_COUNT) {
-      if (index === 0) throw new CompressionFault("index 0");
+      if (index === 0) throw new CompressionError("index 0");
       into.add(STATIC_NAMES[index] ?? "", STATIC_VALUES[index] ?? "");
       return;
     }
@@ -88,18 +91,18 @@ export class Decoder {
   #back(index: number): number {
     const back = index - STATIC_COUNT - 1;
     if (back < this.#table.count) return back;
-    throw new CompressionFault(`an index up to ${STATIC_COUNT + this.#table.count}, got ${index}`);
+    throw new CompressionError(`an index up to ${STATIC_COUNT + this.#table.count}, got ${index}`);
   }
 
-  /** An integer (§5.1) whose first byte is here; `prefix` has ones where its bits are. */
+  /** Reads an integer (§5.1) at the current offset; `prefix` is the bit mask of its prefix. */
   #integer(bytes: Buffer, end: number, prefix: number): number {
     let at = this.#at;
-    if (at >= end) throw new CompressionFault("the block ends inside a field");
+    if (at >= end) throw new CompressionError("the block ends inside a field");
     let value = (bytes[at++] ?? 0) & prefix;
     if (value === prefix) {
       for (let shift = 0; ; shift += 7) {
-        if (at >= end) throw new CompressionFault("the block ends inside an integer");
-        if (shift === INTEGER_BYTES * 7) throw new CompressionFault("an integer too long");
+        if (at >= end) throw new CompressionError("the block ends inside an integer");
+        if (shift === INTEGER_BYTES * 7) throw new CompressionError("an integer too long");
         const byte = bytes[at++] ?? 0;
         value += (byte & 0x7f) << shift;
         if (byte < 0x80) break;
@@ -114,18 +117,18 @@ export class Decoder {
     const length = this.#integer(bytes, end, 0x7f);
     const start = this.#at;
     const stop = start + length;
-    if (stop > end) throw new CompressionFault("the block ends inside a string");
+    if (stop > end) throw new CompressionError("the block ends inside a string");
     this.#at = stop;
     if (!coded) return bytes.toString("latin1", start, stop);
     const room = decodedRoom(length);
-    const into = room <= SCRATCH ? this.#memory() : Buffer.allocUnsafe(room);
+    const into = room <= SCRATCH_SIZE ? this.#memory() : Buffer.allocUnsafe(room);
     const decoded = decodeHuffman(bytes, start, stop, into);
-    if (decoded === -1) throw new CompressionFault("a string that is no Huffman code");
+    if (decoded === -1) throw new CompressionError("a string that is not a valid Huffman code");
     return into.toString("latin1", 0, decoded);
   }
 
   #memory(): Buffer {
-    this.#scratch ??= Buffer.allocUnsafeSlow(SCRATCH);
+    this.#scratch ??= Buffer.allocUnsafeSlow(SCRATCH_SIZE);
     return this.#scratch;
   }
 }

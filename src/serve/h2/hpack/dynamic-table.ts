@@ -1,13 +1,13 @@
-// The dynamic table as a decoder keeps it (RFC 7541 §2.3.2 and §4): newest entry first, oldest evicted.
+// The dynamic table of a decoder (RFC 7541 §2.3.2 and §4): newest entry first, oldest evicted first.
 
-/** What an entry counts besides its characters (§4.1). */
+/** Size of an entry in addition to its characters (§4.1). */
 export const ENTRY_OVERHEAD = 32;
 
-/** Dead entries that may pile up before they are thrown out together. */
+/** Evicted entries that may accumulate before the arrays are compacted. */
 const SLACK = 64;
 
 export class DynamicTable {
-  /** Oldest first, each from `#oldest` on; what lies before was evicted. */
+  /** Oldest first; entries before `#oldest` have been evicted. */
   #names: string[] = [];
   #values: string[] = [];
   #oldest = 0;
@@ -32,7 +32,7 @@ export class DynamicTable {
     return this.#names.length - this.#oldest;
   }
 
-  /** `back`: 0 for the newest entry; less than `count`. */
+  /** `back`: 0 for the newest entry; must be less than `count`. */
   name(back: number): string {
     return this.#names[this.#names.length - 1 - back] ?? "";
   }
@@ -47,7 +47,7 @@ export class DynamicTable {
     this.#evictTo(limit);
   }
 
-  /** An entry larger than the table empties it and is not kept (§4.4). */
+  /** An entry larger than the table empties it and is not inserted (§4.4). */
   insert(name: string, value: string): void {
     this.#generation++;
     const size = name.length + value.length + ENTRY_OVERHEAD;

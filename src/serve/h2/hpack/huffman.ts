@@ -1,16 +1,16 @@
-// Undoes the Huffman coding of RFC 7541 §5.2. The code is canonical: shorter codes first, among equals the lower
-// symbol first, so the lengths of appendix B are all there is to know.
+// Decodes the Huffman code of RFC 7541 §5.2. The code is canonical (ordered by length, then by symbol), so the code
+// lengths of appendix B define it completely.
 
 /**
- * Bits looked at in one step: a code of up to so many is one look-up. All letters, digits and most signs are, so a
- * decoder that attackers feed goes on by a symbol a step, not by a bit.
+ * Bits decoded by one table look-up. All letters, digits and most punctuation have codes of at most this length,
+ * so that hostile input costs one step per symbol, not per bit.
  */
 export const PEEK = 10;
 const LONGEST = 30;
-/** Symbol that ends the code; inside a string it is an error. */
+/** End of the code; inside a string it is an error. */
 const EOS = 256;
 
-/** Length in bits of each symbol's code, 0 to 255. */
+/** Length in bits of the code of each symbol, 0 to 255. */
 const LENGTHS: readonly number[] = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
   28, 28, 28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5,
@@ -25,17 +25,20 @@ const LENGTHS: readonly number[] = [
 ];
 
 interface Code {
-  /** By the next PEEK bits: symbol × 16 + length of its code; 0 where the code is longer. */
+  /** Indexed by the next PEEK bits: symbol × 16 + code length; 0 if the code is longer. */
   readonly quick: Uint16Array;
-  /** Symbols in the order of their codes. */
+  /** Symbols in order of their codes. */
   readonly symbols: Uint16Array;
-  /** By length: the first code of that length, how many there are, and where their symbols begin. */
+  /**
+   * Indexed by code length: the first code of that length, the number of codes, and the index of their first
+   * symbol.
+   */
   readonly first: Int32Array;
   readonly count: Int32Array;
   readonly begin: Int32Array;
 }
 
-/** Never written to after it was made. */
+/** Never modified after its creation. */
 const CODE: Code = makeCode();
 
 function makeCode(): Code {
@@ -62,14 +65,14 @@ function makeCode(): Code {
   return { quick, symbols, first, count, begin };
 }
 
-/** What a string of so many coded bytes may become at most: no code has less than five bits. */
+/** Most bytes that so many coded bytes can decode to: no code is shorter than five bits. */
 export function decodedRoom(coded: number): number {
   return ((coded * 8) / 5) >>> 0;
 }
 
 /**
- * Decodes `bytes[start, end)` into `into`, which must have `decodedRoom`. Returns the length, or -1 for what
- * §5.2 forbids: EOS, padding of more than seven bits, or not of ones.
+ * Decodes `bytes[start, end)` into `into`, which must have `decodedRoom`. Returns the decoded length, or -1 for
+ * what §5.2 forbids: EOS, or padding that is longer than seven bits or not all ones.
  */
 export function decodeHuffman(
   bytes: Uint8Array,
@@ -80,7 +83,7 @@ export function decodeHuffman(
   const { quick } = CODE;
   let at = start;
   let length = 0;
-  /** The last `bits` bits of it are still to be decoded; what stands above them is spent. */
+  /** The last `bits` bits are still to be decoded; higher bits have been used. */
   let window = 0;
   let bits = 0;
   for (;;) {
@@ -88,7 +91,7 @@ export function decodeHuffman(
       window = (window << 8) | (bytes[at++] ?? 0);
       bits += 8;
     }
-    // Only at the end of the string are so few left. Seven ones and less begin a code, but are none.
+    // Fewer than eight bits are only left at the end of the string, and up to seven ones are padding.
     if (bits < 8 && (~window & ((1 << bits) - 1)) === 0) return length;
     const next = bits >= PEEK ? window >>> (bits - PEEK) : window << (PEEK - bits);
     const entry = quick[next & ((1 << PEEK) - 1)] ?? 0;
@@ -114,7 +117,7 @@ export function decodeHuffman(
   }
 }
 
-/** The code that begins at a bit: its length × 256 + its symbol; -1 for EOS or a code cut off. */
+/** Decodes the code at a bit position: code length × 256 + symbol; -1 for EOS or a truncated code. */
 function longCode(bytes: Uint8Array, position: number, end: number): number {
   const { first, count, begin, symbols } = CODE;
   let code = 0;

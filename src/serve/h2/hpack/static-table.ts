@@ -1,6 +1,6 @@
 // The static table (RFC 7541 appendix A): fields that both ends know from the start.
 
-/** Entry 1 first; one to a line, the value behind the first space. */
+/** One entry per line, starting with entry 1; the value follows the first space. */
 const TEXT = `:authority
 :method GET
 :method POST
@@ -65,7 +65,7 @@ www-authenticate`;
 
 const lines: readonly string[] = TEXT.split("\n");
 
-/** By index; 0 is no entry. */
+/** By index; there is no entry 0. */
 export const STATIC_NAMES: readonly string[] = [
   "",
   ...lines.map((line) => line.split(" ", 1)[0] ?? ""),
@@ -75,10 +75,10 @@ export const STATIC_VALUES: readonly string[] = [
   ...lines.map((line) => (line.includes(" ") ? line.slice(line.indexOf(" ") + 1) : "")),
 ];
 
-/** How many entries there are: the dynamic table begins behind them. */
+/** Number of entries; the dynamic table follows them. */
 export const STATIC_COUNT = STATIC_NAMES.length - 1;
 
-/** The first entry of each name; further ones of the same name follow it. */
+/** Index of the first entry of each name; further entries of that name follow it. */
 export const STATIC_INDEX: ReadonlyMap<string, number> = new Map(
   STATIC_NAMES.map((name, index) => [name, index] as const)
     .slice(1)

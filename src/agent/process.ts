@@ -1,0 +1,16 @@
+// An agent as a process of its own: it shares a store with a controller in another process.
+
+import type { Loaded } from "#config/load.ts";
+import { openPorts, type Ports } from "#process/ports.ts";
+import { type ProcessOptions, startProcess } from "#process/process.ts";
+import { startAgent } from "./agent.ts";
+
+export interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
+  readonly config: Loaded<"agent">;
+}
+
+/** Starts everything. When it returns, the agent judges by the rules of the store and accepts calls. */
+export async function startAgentProcess(options: AgentProcessOptions): Promise<Ports> {
+  const process = startProcess({ ...options, configs: [options.config] });
+  return openPorts(process, [await startAgent(process, options.config.config)]);
+}

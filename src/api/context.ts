@@ -1,0 +1,60 @@
+// What all check operations of one agent share: the flow controller, the service lookup, reply writers, and
+// caches of what callers send again and again.
+
+import type { Chance } from "#base/chance.ts";
+import { Fault } from "#base/fault.ts";
+import type { FlowController } from "#flow/flow-controller.ts";
+import { HeaderNames } from "#wire/check/headers.ts";
+import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
+import { JsonAnswerWriter } from "#wire/check-json/response.ts";
+import { LabelNameCache } from "./labels/label-name-cache.ts";
+
+/** Reply header with the id of the decision, which is unique among all agents. */
+export const DECISION_ID_HEADER = "x-sluice-decision-id";
+
+/** Service names by the address of a peer or socket: what service discovery knows. */
+export interface ServiceLookup {
+  /** Fully qualified names; empty when the address is unknown. `address` is in canonical form. */
+  byAddress(address: string): readonly string[];
+}
+
+/** The lookup of an agent without service discovery: knows no address. */
+export const NO_SERVICES: ServiceLookup = { byAddress: () => [] };
+
+export interface OperationContext {
+  readonly flowController: FlowController;
+  readonly serviceLookup: ServiceLookup;
+  readonly headerNames: HeaderNames;
+  readonly labelNames: LabelNameCache;
+  readonly protobufWriter: HttpAnswerWriter;
+  readonly jsonWriter: JsonAnswerWriter;
+  /** A new decision id: 16 random hexadecimal digits of this context, a dash and a counter in base 36. */
+  nextDecisionId(): string;
+}
+
+export function createOperationContext(
+  flowController: FlowController,
+  serviceLookup: ServiceLookup,
+  chance: Chance,
+): OperationContext {
+  const digits = () =>
+    Math.floor(chance() * 0x100000000)
+      .toString(16)
+      .padStart(8, "0");
+  const prefix = `${digits()}${digits()}-`;
+  let count = 0;
+  return {
+    flowController,
+    serviceLookup,
+    headerNames: new HeaderNames(chance),
+    labelNames: new LabelNameCache(),
+    protobufWriter: new HttpAnswerWriter(),
+    jsonWriter: new JsonAnswerWriter(),
+    nextDecisionId: () => prefix + (count++).toString(36),
+  };
+}
+
+/** @throws Fault INVALID_ARGUMENT when a check names no control point, without which no rule can be selected */
+export function requireControlPoint(controlPoint: string): void {
+  if (controlPoint === "") throw new Fault("INVALID_ARGUMENT", "missing control-point");
+}

@@ -1,0 +1,51 @@
+// The labels that describe a request besides its headers: their names, which operation has which of them, and
+// the texts of some values.
+
+export const SOURCE_LABEL = "aperture.source_fqdns";
+export const DESTINATION_LABEL = "aperture.destination_fqdns";
+export const TYPE_LABEL = "aperture.control_point_type";
+export const HEADER_PREFIX = "http.request.header.";
+
+/** Value of the two service labels when no service is known. */
+export const UNKNOWN_SERVICES = "UNKNOWN";
+
+/** Value of the labels `aperture.source_fqdns` and `aperture.destination_fqdns`. */
+export function servicesLabel(services: readonly string[]): string {
+  return services.length === 0 ? UNKNOWN_SERVICES : services.join(",");
+}
+
+/**
+ * Which attribute labels a request has: those of a proxy's check, those of an HTTP request that its caller
+ * describes, or only the services where a check describes no HTTP request.
+ */
+export type AttributeSet = "proxy" | "described" | "none";
+
+const SERVICE_LABELS: readonly string[] = [SOURCE_LABEL, DESTINATION_LABEL];
+const DESCRIBED_LABELS: readonly string[] = [
+  ...SERVICE_LABELS,
+  "http.method",
+  "http.target",
+  "http.host",
+  "http.scheme",
+  "http.request_content_length",
+  "http.flavor",
+];
+
+/** Label names that do not depend on headers. Only checks of a proxy have `http.path`, as they always did. */
+export const ATTRIBUTE_NAMES: Readonly<Record<AttributeSet, readonly string[]>> = {
+  proxy: [...DESCRIBED_LABELS, "http.path"],
+  described: DESCRIBED_LABELS,
+  none: SERVICE_LABELS,
+};
+
+/** Values of `http.flavor` that differ from the protocol's name. */
+export const FLAVORS: Readonly<Record<string, string>> = {
+  "HTTP/1.1": "1.1",
+  "HTTP/2": "2.0",
+  "HTTP/3": "3.0",
+  "HTTP/1.0": "1.0",
+};
+
+export function flavorOf(protocol: string): string {
+  return Object.hasOwn(FLAVORS, protocol) ? (FLAVORS[protocol] ?? protocol) : protocol;
+}

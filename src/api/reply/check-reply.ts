@@ -1,0 +1,150 @@
+// Turns a verdict into the content of a reply: label keys, telemetry labels, statuses. Everything is final before it is
+// encoded, so that the copy of the check response in the metadata agrees with the reply around it.
+
+import type { Flow, Verdict } from "#flow/flow.ts";
+import type { HttpAnswer } from "#wire/check/http-reply.ts";
+import { type CacheReply, type CheckReply, KeyList } from "#wire/check/response.ts";
+import { TYPE_LABEL } from "../labels/attributes.ts";
+import { injectBaggage } from "../labels/baggage.ts";
+import type { LabelNameCache } from "../labels/label-name-cache.ts";
+import type { RequestLabels } from "../labels/request-labels.ts";
+
+const NO_KEYS = new KeyList([]);
+const NO_PAIRS: readonly string[] = [];
+
+/** HTTP status of a refusal for which neither component nor stage defines one: a flow in ramp mode without a load ramp. */
+const FORBIDDEN = 403;
+
+/** Labels of a reply: the sorted names of all, and alternating names and values of those for telemetry. */
+interface ReplyLabels {
+  readonly keys: KeyList;
+  readonly telemetry: readonly string[];
+}
+
+function allLabels(flow: Flow, verdict: Verdict): ReplyLabels {
+  const keys: string[] = [];
+  const telemetry: string[] = [];
+  verdict.labels.each((name, value, shown) => {
+    keys.push(name);
+    if (shown && name !== TYPE_LABEL) telemetry.push(name, value);
+  });
+  telemetry.push(TYPE_LABEL, flow.type);
+  return { keys: new KeyList(keys.sort()), telemetry };
+}
+
+/** The same without visiting each label, if the flow has only the labels of its request. */
+function requestLabels(
+  flow: Flow,
+  verdict: Verdict,
+  labels: RequestLabels,
+  cache: LabelNameCache,
+): ReplyLabels {
+  const keys = ownKeys(verdict, labels, cache);
+  if (keys === undefined) return allLabels(flow, verdict);
+  const telemetry = labels.telemetry();
+  telemetry.push(TYPE_LABEL, flow.type);
+  return { keys, telemetry };
+}
+
+/** Label keys if the flow has only the labels of its request. `labels.keys` is always called, because it counts collisions. */
+function ownKeys(
+  verdict: Verdict,
+  labels: RequestLabels,
+  cache: LabelNameCache,
+): KeyList | undefined {
+  const keys = labels.keys(cache);
+  return verdict.labels.classifierLabelCount > 0 ? undefined : keys;
+}
+
+/** The content of a check response. The object can be filled again after its reply has been written. */
+class Reply implements CheckReply {
+  start = 0;
+  end = 0;
+  services: readonly string[] = [];
+  controlPoint = "";
+  keys = NO_KEYS;
+  telemetry: readonly string[] = [];
+  accepted = false;
+  reason = 0;
+  classifiers: Verdict["classifiers"] = [];
+  fluxMeters: readonly string[] = [];
+  decisions: Verdict["decisions"] = [];
+  waitMs = 0;
+  deniedStatus = 0;
+  cache: CacheReply | undefined;
+  expectEnd = false;
+
+  fill(flow: Flow, verdict: Verdict, labels: ReplyLabels): this {
+    this.start = verdict.start;
+    this.end = verdict.end;
+    this.services = flow.services;
+    this.controlPoint = flow.controlPoint;
+    this.keys = labels.keys;
+    this.telemetry = labels.telemetry;
+    this.accepted = verdict.accepted;
+    this.reason = verdict.reason;
+    this.classifiers = verdict.classifiers;
+    this.fluxMeters = verdict.fluxMeters;
+    this.decisions = verdict.decisions;
+    this.deniedStatus = verdict.deniedStatus;
+    this.expectEnd = flow.expectEnd;
+    return this;
+  }
+}
+
+/** The reply to Check, whose callers read wait time and status from the check response. */
+export function checkReply(
+  flow: Flow,
+  verdict: Verdict,
+  cache: CacheReply | undefined,
+): CheckReply {
+  const reply = new Reply().fill(flow, verdict, allLabels(flow, verdict));
+  reply.waitMs = verdict.waitMs;
+  reply.cache = cache;
+  return reply;
+}
+
+/** The reply to a check of an HTTP request: the wait time is in a header and not in the check response. */
+export function httpAnswer(
+  flow: Flow,
+  labels: RequestLabels,
+  verdict: Verdict,
+  cache: LabelNameCache,
+): HttpAnswer {
+  const reply = requestLabels(flow, verdict, labels, cache);
+  return new ReusableAnswer().fill(flow, labels, verdict, reply);
+}
+
+/** The reply to a check of an HTTP request. The object can be filled again after it has been written. */
+export class ReusableAnswer implements HttpAnswer {
+  readonly check = new Reply();
+  deniedStatus = 0;
+  retryAfter = 0;
+  baggage: string | undefined;
+  /** Whether the request writes its telemetry labels itself, because they are not in `check`. */
+  telemetryApart = false;
+
+  /** Like `httpAnswer`, for a request that writes its telemetry labels itself. */
+  inPlace(flow: Flow, labels: RequestLabels, verdict: Verdict, cache: LabelNameCache): this {
+    const keys = ownKeys(verdict, labels, cache);
+    this.telemetryApart = keys !== undefined;
+    const reply = keys === undefined ? allLabels(flow, verdict) : { keys, telemetry: NO_PAIRS };
+    return this.fill(flow, labels, verdict, reply);
+  }
+
+  fill(flow: Flow, labels: RequestLabels, verdict: Verdict, reply: ReplyLabels): this {
+    const { accepted } = verdict;
+    this.check.fill(flow, verdict, reply);
+    this.deniedStatus = accepted ? 0 : verdict.deniedStatus || FORBIDDEN;
+    this.retryAfter = accepted ? 0 : Math.ceil(verdict.waitMs / 1_000);
+    this.baggage = accepted ? newBaggage(labels, verdict) : undefined;
+    return this;
+  }
+}
+
+/** The baggage header with the telemetry labels of classifiers; undefined when there are none. */
+function newBaggage(labels: RequestLabels, verdict: Verdict): string | undefined {
+  if (verdict.labels.classifierLabelCount === 0) return undefined;
+  const made = [...verdict.labels.classifierLabels()].filter(({ telemetry }) => telemetry);
+  return made.length === 0 ? undefined : injectBaggage(labels.baggageHeader, made);
+}

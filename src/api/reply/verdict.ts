@@ -1,0 +1,50 @@
+// Replies when the verdict is known: in the same turn if it is already there, otherwise through a promise that
+// is cancelled when the caller disconnects.
+
+import type { Call } from "#base/handler.ts";
+import { Pending, type Verdict } from "#flow/flow.ts";
+
+/** Replies with `reply(verdict)`. The caller's signal is only requested for a pending verdict, because it is costly. */
+export function replyTo<Reply>(
+  judged: Verdict | Pending<Verdict>,
+  call: Call,
+  reply: (verdict: Verdict) => Reply,
+): Reply | Promise<Reply> {
+  return judged instanceof Pending ? replyWhenSettled(judged, call.signal(), reply) : reply(judged);
+}
+
+/** Resolves with `reply(verdict)` once the verdict is settled; cancels the pending check when `signal` aborts. */
+export function replyWhenSettled<Reply>(
+  pending: Pending<Verdict>,
+  signal: AbortSignal,
+  reply: (verdict: Verdict) => Reply,
+): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const cancel = () => pending.cancel();
+    signal.addEventListener("abort", cancel, { once: true });
+    const failed = (thrown: unknown) => {
+      signal.removeEventListener("abort", cancel);
+      reject(thrown);
+    };
+    pending.whenSettled((verdict) => {
+      signal.removeEventListener("abort", cancel);
+      try {
+        resolve(reply(verdict));
+      } catch (thrown) {
+        reject(thrown);
+      }
+    }, failed);
+    if (signal.aborted) cancel();
+  });
+}
+
+/**
+ * Applies `next` to a value that may be a promise, without making a promise where there is none.
+ * (It cannot be called `then`: a module that exports `then` is a thenable.)
+ */
+export function andThen<In, Out>(
+  value: In | Promise<In>,
+  next: (value: In) => Out,
+): Out | Promise<Out> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

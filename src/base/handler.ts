@@ -1,0 +1,95 @@
+// Calls, services and HTTP routes as their handlers see them. Handlers are written once against these shapes and do
+// not know which transport, TLS setting or protocol version a call came over.
+
+/** One call in progress, gRPC or HTTP. */
+export interface Call {
+  /** `/package.Service/Method`, or the pattern of the HTTP route. */
+  readonly method: string;
+  /** On `Clock.now()`; Infinity when the caller set none. */
+  readonly deadline: number;
+  /** IP address of the caller, without its port; "" on a Unix socket. */
+  readonly peer: string;
+  /** First value of a request header or metadata key (lower case), or undefined. `-bin` values are in base64. */
+  header(name: string): string | undefined;
+  /**
+   * True when the transport copies a reply before it calls the handler again: a reply that the handler returns
+   * synchronously may then lie in a buffer that the handler reuses.
+   */
+  readonly copiesReply?: boolean;
+  /** Aborted when the caller goes away or the deadline passes. Created on first use: most checks never need it. */
+  signal(): AbortSignal;
+  /** Sets a reply header (gRPC: initial metadata). Lower case; `-bin` values are given in base64. */
+  reply(name: string, value: string): void;
+  /** Sets a field of the trailing metadata, or a reply header for HTTP routes, which have no trailers. Lower case. */
+  trailer(name: string, value: string): void;
+}
+
+/** Answers one message. Its bytes are valid until the handler returns or, for a promise, until it settles. */
+export type UnaryHandler = (message: Uint8Array, call: Call) => Uint8Array | Promise<Uint8Array>;
+
+export interface Stream {
+  readonly messages: AsyncIterable<Uint8Array>;
+  /** Sends a message; resolves when there is room for another. */
+  send(message: Uint8Array): Promise<void>;
+}
+
+export type StreamHandler = (stream: Stream, call: Call) => Promise<void>;
+
+export type Method =
+  | { readonly kind: "unary"; readonly handle: UnaryHandler }
+  | {
+      readonly kind: "stream";
+      /** The sides that may send more than one message; both true is bidirectional. */
+      readonly client: boolean;
+      readonly server: boolean;
+      readonly handle: StreamHandler;
+    };
+
+/** A gRPC service under its full name. Handlers throw `Fault`; anything else becomes INTERNAL. */
+export interface GrpcService {
+  readonly name: string;
+  readonly methods: Readonly<Record<string, Method>>;
+  /** Other names under which health reports the service. */
+  readonly healthNames: readonly string[];
+}
+
+export interface HttpRequest {
+  readonly method: string;
+  /** Path without query, as received. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  /** Values of `{name}` and `{name...}` segments of the route, percent-decoded. */
+  readonly params: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: Uint8Array;
+}
+
+export interface HttpReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | string;
+}
+
+export type HttpHandler = (request: HttpRequest, call: Call) => HttpReply | Promise<HttpReply>;
+
+/** One row of the table of HTTP routes. The reference page and the reply to `GET /` are generated from it. */
+export interface Route {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Literal segments, `{name}` for one, `{name...}` for the rest. */
+  readonly path: string;
+  readonly about: string;
+  readonly handle: HttpHandler;
+  /** May outlive `write_timeout`. */
+  readonly stream?: boolean;
+  /** Shows or changes state: the log warns when such a route is exposed without TLS. */
+  readonly revealing?: boolean;
+  /**
+   * Costs as much as hundreds of checks: each turn of the event loop starts at most one such request, and at most
+   * 100 wait.
+   */
+  readonly costly?: boolean;
+  /** `json`: requires a JSON (or absent) content type and refuses `content-encoding`. */
+  readonly body?: "none" | "json";
+  /** Largest body in bytes, above which the reply is 413. Default 1 MiB. */
+  readonly maxBody?: number;
+}

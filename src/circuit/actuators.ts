@@ -1,0 +1,88 @@
+// The actuators of a plan, which are the components whose decisions agents act on: their last decisions, and
+// whether one fails open because a signal that it needs is invalid.
+
+import type { Circuit } from "./circuit.ts";
+import { ACTUATORS, type CircuitDecision, type DecisionKind } from "./decision.ts";
+import type { CircuitPlan, Leaf } from "./plan.ts";
+
+/** One component of a plan that makes decisions. */
+export interface Actuator {
+  readonly kind: DecisionKind;
+  readonly componentId: string;
+  readonly agentGroups: readonly string[];
+  /** Identifies its decisions within the policy: see `decisionId`. */
+  readonly key: string;
+  readonly leaf: Leaf;
+}
+
+/** The last decisions of a circuit, by `decisionId`. */
+export type Decisions = ReadonlyMap<string, CircuitDecision>;
+
+/** `<kind>/<component id>`. */
+export function decisionId({
+  kind,
+  componentId,
+}: Pick<CircuitDecision, "kind" | "componentId">): string {
+  return `${kind}/${componentId}`;
+}
+
+export function actuatorsOf(plan: CircuitPlan | undefined): readonly Actuator[] {
+  const actuators = (plan?.leaves ?? []).flatMap((leaf) => {
+    const kind = ACTUATORS[leaf.kind]?.decision;
+    if (kind === undefined) return [];
+    const { component_id: componentId, agent_groups: agentGroups } = leaf.config as {
+      readonly component_id: string;
+      readonly agent_groups: readonly string[];
+    };
+    return [{ kind, componentId, agentGroups, key: decisionId({ kind, componentId }), leaf }];
+  });
+  // Without the spare room of an array that grew: every policy keeps one.
+  return actuators.slice();
+}
+
+/**
+ * Decisions that stay in force after a plan was replaced, until their components make new ones: those of the
+ * component with the same identity, or else of the component of the same kind with the same id.
+ */
+export function carryOver(
+  decisions: Decisions,
+  from: readonly Actuator[],
+  to: readonly Actuator[],
+): Map<string, CircuitDecision> {
+  const carried = new Map<string, CircuitDecision>();
+  if (decisions.size === 0) return carried;
+  const keys = new Map(from.map(({ leaf, key }) => [leaf.identity, key]));
+  for (const { leaf, key, componentId, agentGroups } of to) {
+    const decision = decisions.get(keys.get(leaf.identity) ?? key);
+    if (decision !== undefined) carried.set(key, { ...decision, componentId, agentGroups });
+  }
+  return carried;
+}
+
+/** Whether the component accepts everything because a signal that it needs is invalid. */
+export function failsOpen(
+  { leaf, key }: Actuator,
+  circuit: Circuit,
+  decisions: Decisions,
+): boolean {
+  const { failsClosed, lastFailsOpen } = ACTUATORS[leaf.kind] ?? {};
+  if (lastFailsOpen !== undefined) return lastFailsOpen(decisions.get(key));
+  return failsClosed?.(leaf) !== true && invalidPorts(leaf, circuit).length > 0;
+}
+
+/** Kind, id and invalid ports, such as `pod_scaler root.1 (invalid: replicas)`. */
+export function describeActuator(actuator: Actuator, circuit: Circuit): string {
+  const { kind, componentId, leaf } = actuator;
+  const invalid = invalidPorts(leaf, circuit);
+  const ports = invalid.length === 0 ? "" : ` (invalid: ${invalid.join(", ")})`;
+  return `${kind} ${componentId}${ports}`;
+}
+
+/** The needed in-ports that read an invalid signal. */
+function invalidPorts({ kind, inputs }: Leaf, circuit: Circuit): readonly string[] {
+  return (ACTUATORS[kind]?.needs ?? []).filter((port) =>
+    inputs[port]?.some(
+      (wire) => wire.kind === "signal" && Number.isNaN(circuit.reading(wire.signal)),
+    ),
+  );
+}

@@ -1,0 +1,92 @@
+// Decisions, which are the numbers that agents act on. Each kind of component that makes decisions has one entry in
+// `DecisionDetails` and one row in `ACTUATORS`.
+
+import type { Kind, Leaf } from "./plan.ts";
+import type { Tick } from "./ticks.ts";
+
+export interface BucketNumbers {
+  readonly bucketCapacity: number;
+  readonly fillAmount: number;
+  readonly passThrough: boolean;
+}
+
+export interface ConcurrencyNumbers {
+  readonly maxConcurrency: number;
+  readonly passThrough: boolean;
+}
+
+interface DecisionNumbers {
+  readonly rate_limiter: BucketNumbers;
+  readonly quota_scheduler: BucketNumbers;
+  readonly concurrency_limiter: ConcurrencyNumbers;
+  readonly concurrency_scheduler: ConcurrencyNumbers;
+  readonly load_scheduler: {
+    readonly tick: Tick;
+    readonly loadMultiplier: number;
+    readonly passThrough: boolean;
+    readonly tokensByWorkload: ReadonlyMap<string, number>;
+    /** Unix ms. */
+    readonly validUntil: number;
+  };
+  readonly sampler: {
+    readonly acceptPercentage: number;
+    readonly passThroughLabelValues: readonly string[];
+  };
+  /** Undefined withdraws the decision, and the scale stays as it is. */
+  readonly pod_scaler: { readonly desiredReplicas: number | undefined };
+}
+
+export type DecisionKind = keyof DecisionNumbers;
+
+/** Numbers that agents act on. Sent when they change; the first ones are always sent. */
+export type CircuitDecision<K extends DecisionKind = DecisionKind> = {
+  readonly [Each in K]: {
+    readonly kind: Each;
+    readonly componentId: string;
+    readonly agentGroups: readonly string[];
+  } & DecisionNumbers[Each];
+}[K];
+
+/** The kinds whose decisions have these details. */
+export type DecisionKindOf<Details> = {
+  [K in DecisionKind]: DecisionNumbers[K] extends Details ? K : never;
+}[DecisionKind];
+
+interface ActuatorKind {
+  /** Kind of its decisions, which is also the kind of the configuration that agents have for it. */
+  readonly decision: DecisionKind;
+  /** In-ports that must be valid: while one of them is not, the component fails open. */
+  readonly needs: readonly string[];
+  /** The largest effective value of each needed port; larger values count as this one. */
+  readonly max?: number;
+  /** Whether an invalid number makes it refuse everything instead of failing open. */
+  readonly failsClosed?: (leaf: Leaf) => boolean;
+  /** Whether its last decision fails open, for kinds that decide more rarely than once in every tick. */
+  readonly lastFailsOpen?: (last: CircuitDecision | undefined) => boolean;
+}
+
+/** The kinds of leaves that make decisions. */
+export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
+  rate_limiter: { decision: "rate_limiter", needs: ["bucket_capacity", "fill_amount"] },
+  quota_scheduler: { decision: "quota_scheduler", needs: ["bucket_capacity", "fill_amount"] },
+  concurrency_limiter: { decision: "concurrency_limiter", needs: ["max_concurrency"] },
+  concurrency_scheduler: { decision: "concurrency_scheduler", needs: ["max_concurrency"] },
+  load_actuator: {
+    decision: "load_scheduler",
+    needs: ["load_multiplier"],
+    lastFailsOpen: (last) => last?.kind === "load_scheduler" && last.passThrough,
+  },
+  sampler: {
+    decision: "sampler",
+    needs: ["accept_percentage"],
+    max: 100,
+    failsClosed: (leaf) => leaf.kind === "sampler" && leaf.config.ramp_mode,
+  },
+  // Without a valid number it leaves the scale as it is.
+  pod_scale_actuator: { decision: "pod_scaler", needs: [] },
+};
+
+/** Kinds of decisions, in the order of the table. */
+export const DECISION_KINDS: readonly DecisionKind[] = Object.values(ACTUATORS).map(
+  ({ decision }) => decision,
+);

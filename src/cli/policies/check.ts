@@ -1,0 +1,47 @@
+// `sluice policy check`: compiles documents as the controller would, without running them, and prints the findings.
+
+import { EXIT } from "#host/life/run.ts";
+import type { Position } from "#policy/document/tree.ts";
+import { setLines } from "#policy/format.ts";
+import type { PolicySet, Sourced } from "#policy/set.ts";
+import { type Command, readArgs } from "../command.ts";
+import { checkFiles } from "./files.ts";
+
+export const policyCheckCommand: Command = async (args, terminal) => {
+  const options = { json: { type: "boolean" }, queries: { type: "string" } } as const;
+  const { positionals, values } = readArgs(args, options, true);
+  const set = await checkFiles("policy check", positionals, terminal, values.queries);
+  const refused = set.findings.length > 0;
+  if (values.json === true) terminal.out(`${JSON.stringify(checkReport(set), undefined, 2)}\n`);
+  else {
+    const print = refused ? terminal.err : terminal.out;
+    for (const line of setLines(set)) print(`${line}\n`);
+  }
+  return refused ? EXIT.refused : EXIT.clean;
+};
+
+/** The report for editors. Lines and columns start at 1. */
+function checkReport({ policies, findings, warnings }: PolicySet): object {
+  return {
+    ok: findings.length === 0,
+    policies: policies.map(({ source, of: { name, hash, circuit } }) => ({
+      source,
+      name,
+      hash,
+      components: circuit?.leaves.length ?? 0,
+    })),
+    findings: findings.map((each) => ({
+      ...placeOf(each),
+      wanted: each.of.wanted,
+      got: each.of.got,
+    })),
+    warnings: warnings.map((each) => ({ ...placeOf(each), text: each.of.text })),
+  };
+}
+
+function placeOf({
+  source,
+  of,
+}: Sourced<{ readonly at: Position; readonly path: string }>): object {
+  return { source, line: of.at.line, column: of.at.column, path: of.path };
+}

@@ -1,0 +1,147 @@
+// Reads policy documents from files, directories or standard input, and compiles them as the controller would. Shared by
+// all commands that take policies.
+
+import { createHash } from "node:crypto";
+import { readdir, stat } from "node:fs/promises";
+import { basename, join, parse, resolve } from "node:path";
+import { Fault } from "#base/fault.ts";
+import { readTextFile } from "#host/life/text-file.ts";
+import { Report } from "#policy/document/finding.ts";
+import type { Position } from "#policy/document/tree.ts";
+import { checkDynamicConfig } from "#policy/dynamic.ts";
+import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
+import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
+import type { Dialect } from "#promql/result.ts";
+import { readInput, type Terminal } from "../command.ts";
+
+/** The largest document that the controller reads. */
+export const MAX_BYTES = 4 * 1024 * 1024;
+
+/** The files of a directory that the controller reads. */
+const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
+
+const START: Position = { line: 1, column: 1 };
+
+/**
+ * Compiles all named documents as one set. Files of dynamic configuration, which a directory or a shell's `*.yaml`
+ * may bring along, are skipped. Throws a Fault INVALID_ARGUMENT if there is no policy or a file is unreadable.
+ */
+export async function compileFiles(
+  command: string,
+  names: readonly string[],
+  terminal: Terminal,
+  queries?: string,
+): Promise<PolicySet> {
+  return (await readAndCompile(command, names, terminal, queries)).set;
+}
+
+/** The same, with the findings and warnings of the files of dynamic configuration. */
+export async function checkFiles(
+  command: string,
+  names: readonly string[],
+  terminal: Terminal,
+  queries?: string,
+): Promise<PolicySet> {
+  const { set, dynamicFiles } = await readAndCompile(command, names, terminal, queries);
+  const findings = [...set.findings];
+  const warnings = [...set.warnings];
+  const seen = new Set<string>();
+  for (const source of dynamicFiles) {
+    const text = await readTextFile(source, MAX_BYTES);
+    const report = checkDynamicFile(basename(source), text, set, seen);
+    findings.push(...report.findings.map((of) => ({ source, of })));
+    warnings.push(...report.warnings.map((of) => ({ source, of })));
+  }
+  return { policies: set.policies, findings, warnings };
+}
+
+/** `seen` has the policies of the files before it: a policy has one file at most. */
+function checkDynamicFile(
+  file: string,
+  text: string,
+  { policies, findings }: PolicySet,
+  seen: Set<string>,
+): Report {
+  const report = new Report();
+  const name = policyOfDynamicFile(file) ?? file;
+  if (seen.has(name)) {
+    report.refuse(START, [], `one file of dynamic configuration for policy ${name}`, "several");
+    return report;
+  }
+  seen.add(name);
+  const config = readDynamicFile(text, report);
+  const policy = policies.find(({ of }) => of.name === name);
+  if (policy !== undefined && config !== undefined) {
+    checkDynamicConfig(policy.of.document, config, [], report);
+  }
+  // A policy with faults is not in the set, although the file may be for it.
+  if (policy === undefined && findings.length === 0) {
+    report.warn(START, [], `there is no policy ${name} among the documents`);
+  }
+  return report;
+}
+
+async function readAndCompile(
+  command: string,
+  names: readonly string[],
+  terminal: Terminal,
+  queries: string | undefined,
+): Promise<{ readonly set: PolicySet; readonly dynamicFiles: readonly string[] }> {
+  if (names.length === 0) {
+    throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one FILE, got none`);
+  }
+  const inputs = names.filter((name) => name === "-").length;
+  if (inputs > 1) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `${command}: wanted - at most once, got it ${inputs} times`,
+    );
+  }
+  const dialect = dialectOf(queries);
+  // A file may be named twice, by itself and with its directory.
+  const all = (await Promise.all(names.map(filesOf))).flat();
+  const files = [
+    ...new Map(all.toReversed().map((file) => [resolve(file), file])).values(),
+  ].reverse();
+  const isDynamic = (file: string) => policyOfDynamicFile(basename(file)) !== undefined;
+  const policies = files.filter((file) => !isDynamic(file));
+  if (policies.length === 0) {
+    const got = "only dynamic configuration, which is checked together with its policy";
+    throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one policy, got ${got}`);
+  }
+  const texts = await Promise.all(policies.map((file) => readPolicy(file, terminal)));
+  const set = compileSet(texts, { digest, queries: dialect });
+  return { set, dynamicFiles: files.filter(isDynamic) };
+}
+
+/** The documents of a directory, or the name itself. Files that cannot be read are reported when they are read. */
+async function filesOf(name: string): Promise<readonly string[]> {
+  const facts = name === "-" ? undefined : await stat(name).catch(() => undefined);
+  if (facts?.isDirectory() !== true) return [name];
+  const found = (await readdir(name)).filter((file) => DOCUMENT.test(file)).sort();
+  if (found.length > 0) return found.map((file) => join(name, file));
+  const wanted = "wanted at least one policy (*.yaml, *.yml, *.json) in the directory";
+  throw new Fault("INVALID_ARGUMENT", `${name}: ${wanted}, got none`);
+}
+
+async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText> {
+  const text =
+    file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFile(file, MAX_BYTES);
+  // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
+  if (text.includes("\0")) {
+    throw new Fault("INVALID_ARGUMENT", `${file}: wanted a policy as text, got a binary file`);
+  }
+  return file === "-"
+    ? { source: "stdin", defaultName: "stdin", text }
+    : { source: file, defaultName: parse(file).name, text };
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+function dialectOf(name = "prometheus"): Dialect {
+  if (name === "own" || name === "prometheus") return name;
+  const got = JSON.stringify(name);
+  throw new Fault("INVALID_ARGUMENT", `--queries: wanted prometheus or own, got ${got}`);
+}

@@ -1,0 +1,138 @@
+// `sluice simulate`: runs policies in virtual time against a scenario and prints the result. The exit code tells whether
+// all expectations of the scenario hold.
+
+import { writeFile } from "node:fs/promises";
+import { dirname, extname, resolve } from "node:path";
+import { Fault, systemErrorText } from "#base/fault.ts";
+import { nearest } from "#base/spelling.ts";
+import { EXIT } from "#host/life/run.ts";
+import { readTextFile } from "#host/life/text-file.ts";
+import type { Finding } from "#policy/document/finding.ts";
+import { findingLine, warningLine } from "#policy/format.ts";
+import type { PolicySet } from "#policy/set.ts";
+import { plotSvg } from "#simulate/plot.ts";
+import { holds, reportJson, reportLines } from "#simulate/report.ts";
+import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
+import { type Simulation, simulate } from "#simulate/simulate.ts";
+import { type Command, readArgs, type Terminal } from "../command.ts";
+import { compileFiles, MAX_BYTES } from "./files.ts";
+
+const OPTIONS = {
+  scenario: { type: "string" },
+  seed: { type: "string" },
+  plot: { type: "string" },
+  series: { type: "string", multiple: true, default: [] as string[] },
+  json: { type: "boolean", default: false },
+} as const;
+
+const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
+/** Recordings are larger than documents that people write. */
+const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
+
+export const simulateCommand: Command = async (args, terminal) => {
+  const { values, positionals } = readArgs(args, OPTIONS, true);
+  const { scenario: file, seed, plot, series, json } = values;
+  if (file === undefined) throw usage("--scenario FILE", "none");
+  if (plot !== undefined && extname(plot).toLowerCase() !== ".svg") {
+    throw usage("a file name that ends in .svg for --plot, which draws SVG", plot);
+  }
+  if (series.length > 0 && plot === undefined && !json) {
+    throw usage(
+      "--plot FILE.svg or --json together with --series, which selects what they show",
+      "neither",
+    );
+  }
+  // Without policies only the service is simulated. Queries that Sluice cannot evaluate itself may be answered by the
+  // scenario, so the full dialect is accepted.
+  const set =
+    positionals.length === 0
+      ? NO_POLICIES
+      : await compileFiles("simulate", positionals, terminal, "prometheus");
+  const text = await readTextFile(file, MAX_BYTES);
+  const { scenario, findings } = readScenario(text);
+  const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
+  if (scenario === undefined || refused.length > 0) return refuse(terminal, refused);
+  const simulated = await simulate({
+    policies: set.policies.map(({ of }) => of),
+    scenario: seed === undefined ? scenario : { ...scenario, seed: seedOf(seed) },
+    files: await recordings(file, scenario),
+  });
+  if (!simulated.ok)
+    return refuse(
+      terminal,
+      simulated.findings.map((of) => line(file, of)),
+    );
+  const { simulation } = simulated;
+  for (const name of series.flatMap((names) => names.split(","))) known(simulation, name);
+  for (const warning of set.warnings) terminal.err(`${warningLine(warning)} (warning)\n`);
+  if (plot !== undefined) await draw(plot, simulation, series);
+  terminal.out(
+    json
+      ? `${JSON.stringify(
+          reportJson(
+            simulation,
+            series.flatMap((names) => names.split(",")),
+          ),
+          undefined,
+          2,
+        )}\n`
+      : `${reportLines(simulation).join("\n")}\n`,
+  );
+  return holds(simulation) ? EXIT.clean : EXIT.refused;
+};
+
+/** The files that a scenario names, by paths relative to the scenario or absolute. */
+async function recordings(file: string, scenario: Scenario): Promise<ReadonlyMap<string, string>> {
+  const names = filesOf(scenario);
+  const read = names.map(async (name) => {
+    return [name, await readTextFile(resolve(dirname(file), name), MAX_RECORDING_BYTES)] as const;
+  });
+  return new Map(await Promise.all(read));
+}
+
+/** Draws one panel for each `--series`, or the panels of the scenario if there is none. */
+async function draw(
+  file: string,
+  simulation: Simulation,
+  series: readonly string[],
+): Promise<void> {
+  const { durationMs, phases, policies: of } = simulation;
+  const chosen = series.map((names) => ({
+    title: "",
+    lines: names.split(",").map((name) => ({ ...known(simulation, name), name })),
+  }));
+  const title = of.map(({ name }) => name).join(", ");
+  const panels = chosen.length > 0 ? chosen : simulation.panels;
+  try {
+    await writeFile(file, plotSvg({ title, durationMs, phases, panels }));
+  } catch (thrown) {
+    throw usage(`a file for --plot that can be written`, `${file}: ${systemErrorText(thrown)}`);
+  }
+}
+
+function known(simulation: Simulation, name: string) {
+  const found = simulation.seriesOf(name);
+  if (found !== undefined) return found;
+  const near = nearest(name, simulation.names);
+  const hint = near === undefined ? "" : `; did you mean ${near}?`;
+  throw usage(`a signal or model series for --series${hint}`, name);
+}
+
+function seedOf(text: string): number {
+  const seed = Number(text);
+  if (/^\d+$/.test(text) && seed < 2 ** 32) return seed;
+  throw usage("a whole number below 2^32 for --seed", text);
+}
+
+function line(source: string, of: Finding): string {
+  return findingLine({ source, of });
+}
+
+function refuse(terminal: Terminal, lines: readonly string[]): number {
+  for (const each of lines) terminal.err(`${each}\n`);
+  return EXIT.usage;
+}
+
+function usage(wanted: string, got: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `simulate: wanted ${wanted}, got ${got}`);
+}

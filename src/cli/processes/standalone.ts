@@ -1,0 +1,16 @@
+// `sluice standalone`: agent and controller in one process, with policies from a directory.
+
+import { loadStandalone, startStandalone } from "#standalone/standalone.ts";
+import { type Command, readArgs } from "../command.ts";
+import { policiesDirectory } from "./policies-flag.ts";
+import { serve } from "./serve.ts";
+
+export const standaloneCommand: Command = async (args, { env }) => {
+  const { values } = readArgs(args, {
+    policies: { type: "string" },
+    "config-path": { type: "string" },
+  });
+  const policies = await policiesDirectory(values.policies);
+  const config = loadStandalone({ env, configPath: values["config-path"] });
+  return serve(config.agent.config, (options) => startStandalone({ ...options, config, policies }));
+};

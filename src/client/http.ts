@@ -1,0 +1,204 @@
+// HTTP client for calls to other servers. Honours the documented configuration keys: timeouts, TLS, proxies and
+// connection limits. Responses are buffered whole, up to a bound. The HTTP library (undici) is imported with the
+// first call.
+
+import { setImmediate } from "node:timers/promises";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import { basicCredentials, Connections } from "./http/connections.ts";
+import { faultOf } from "./http/fault.ts";
+import { type ProxySelector, proxySelector } from "./http/proxy.ts";
+import { readBody } from "./http/response.ts";
+import { openTls, type Tls } from "./http/tls.ts";
+import type { Environment, HttpClientSettings, ProxySettings } from "./http-settings.ts";
+
+export interface HttpClientOptions {
+  readonly settings: HttpClientSettings;
+  /** Only used when `settings.use_proxy` is set. */
+  readonly proxy: ProxySettings;
+  /** Supplies HTTP_PROXY, HTTPS_PROXY and NO_PROXY when `proxy` sets nothing. */
+  readonly env: Environment;
+  readonly clock: Clock;
+  /** Maximum size of a response body after decompression; 16 MiB by default. */
+  readonly maxBodyBytes?: number;
+}
+
+export interface HttpClientRequest {
+  readonly method: "GET" | "POST";
+  /** Credentials in the URL are sent as basic authentication. */
+  readonly url: string;
+  /** Lower-case names. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  /** Shortens `settings.timeout` for this request; never extends it. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface HttpClientResponse {
+  readonly status: number;
+  /** Lower-case names; values of repeated headers are joined with a comma. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+/** Default bound on a response body: far above any useful response, far below a harmful one. */
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+const MAX_REDIRECTS = 10;
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+/** Headers that must not follow a redirect to another origin. */
+const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
+  "authorization",
+  "cookie",
+  "proxy-authorization",
+]);
+
+/** One request of a redirect chain. */
+interface Hop {
+  readonly method: "GET" | "POST";
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array | null;
+}
+
+export class HttpClient {
+  readonly #options: HttpClientOptions;
+  readonly #tls: Tls;
+  readonly #proxyFor: ProxySelector;
+  #connections: Promise<Connections> | undefined;
+  #closed = false;
+
+  /** Throws a Fault for TLS files or proxies that cannot be used, so no call is made without them. */
+  constructor(options: HttpClientOptions) {
+    const { settings, proxy, env } = options;
+    this.#options = options;
+    this.#tls = openTls(settings.tls, settings.key_log_file);
+    this.#proxyFor = settings.use_proxy ? proxySelector(proxy, env) : () => undefined;
+  }
+
+  /**
+   * Sends a request, follows redirects and resolves with the response, whatever its status.
+   * @throws Fault CANCELLED, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNAVAILABLE; INVALID_ARGUMENT for a bad URL
+   */
+  async call(request: HttpClientRequest): Promise<HttpClientResponse> {
+    const first = firstHop(request, this.#options.settings.disable_compression);
+    const { signal } = request;
+    const abort = new AbortController();
+    const cancel = () => abort.abort(new Fault("CANCELLED", "the call was cancelled"));
+    const disarm = this.#armTimeout(request.timeoutMs, first.url, abort);
+    signal?.addEventListener("abort", cancel, { once: true });
+    if (signal?.aborted === true) cancel();
+    try {
+      return await this.#follow(first, abort.signal);
+    } catch (thrown) {
+      throw abort.signal.aborted ? abort.signal.reason : thrown;
+    } finally {
+      disarm();
+      signal?.removeEventListener("abort", cancel);
+    }
+  }
+
+  /** Aborts the calls in progress and closes all connections. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await (await this.#connections)?.close();
+  }
+
+  #armTimeout(timeoutMs: number | undefined, url: URL, abort: AbortController): () => void {
+    const { clock, settings } = this.#options;
+    const most = Math.min(settings.timeout || Infinity, timeoutMs ?? Infinity);
+    if (most === Infinity) return () => undefined;
+    return clock.alarm(most, () => {
+      abort.abort(new Fault("DEADLINE_EXCEEDED", `${url.origin}: no reply within ${most} ms`));
+    });
+  }
+
+  async #follow(first: Hop, signal: AbortSignal): Promise<HttpClientResponse> {
+    let hop = first;
+    for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+      const response = await this.#send(hop, signal);
+      const { location } = response.headers;
+      if (!REDIRECTS.has(response.status) || location === undefined) return response;
+      hop = redirected(hop, response.status, location);
+    }
+    throw new Fault("UNAVAILABLE", `${first.url.origin}: more than ${MAX_REDIRECTS} redirects`);
+  }
+
+  async #send(
+    { method, url, headers, body }: Hop,
+    signal: AbortSignal,
+  ): Promise<HttpClientResponse> {
+    const connections = await this.#open();
+    signal.throwIfAborted();
+    try {
+      const request = { method, headers, body, signal };
+      const response = await connections.request(url, this.#proxyFor(url), request);
+      const { statusCode: status } = response;
+      const received = joined(response.headers);
+      const most = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
+      const content = await readBody(
+        response.body,
+        received["content-encoding"]?.toLowerCase(),
+        most,
+      );
+      if (REDIRECTS.has(status) && Array.isArray(response.headers["location"])) {
+        throw new Fault("UNAVAILABLE", `${url.origin}: a redirect with more than one location`);
+      }
+      return { status, headers: received, body: content };
+    } catch (thrown) {
+      throw faultOf(thrown, url.origin);
+    } finally {
+      // undici releases a connection in the turn of the event loop after the last byte.
+      await setImmediate();
+      connections.closeExcessIdle();
+    }
+  }
+
+  #open(): Promise<Connections> {
+    if (this.#closed) throw new Fault("CANCELLED", "the HTTP client was closed");
+    this.#connections ??= import("undici").then(
+      (undici) => new Connections(undici, this.#options.settings, this.#tls),
+    );
+    return this.#connections;
+  }
+}
+
+function firstHop(request: HttpClientRequest, disableCompression: boolean): Hop {
+  const url = URL.parse(request.url);
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    throw new Fault("INVALID_ARGUMENT", "wanted an http:// or https:// URL");
+  }
+  const basic = basicCredentials(url);
+  const headers = {
+    "user-agent": "sluice",
+    ...(disableCompression ? {} : { "accept-encoding": "gzip" }),
+    ...(basic === undefined ? {} : { authorization: basic }),
+    ...request.headers,
+  };
+  return { method: request.method, url, headers, body: request.body ?? null };
+}
+
+/** The request to send to the redirect's target: method and body are kept, except that 303 turns it into a GET. */
+function redirected(from: Hop, status: number, location: string): Hop {
+  const url = URL.parse(location, from.url);
+  const isHttp = url?.protocol === "http:" || url?.protocol === "https:";
+  if (url === null || !isHttp || (from.url.protocol === "https:" && url.protocol === "http:")) {
+    throw new Fault("UNAVAILABLE", `${from.url.origin}: a redirect that is not followed`);
+  }
+  const kept = Object.entries(from.headers).filter(
+    ([name]) => url.origin === from.url.origin || !CREDENTIAL_HEADERS.has(name),
+  );
+  if (status !== 303) return { ...from, url, headers: Object.fromEntries(kept) };
+  const fetched = kept.filter(([name]) => name !== "content-type");
+  return { method: "GET", url, headers: Object.fromEntries(fetched), body: null };
+}
+
+/** Header values as one text each, under lower-case names. */
+function joined(headers: Readonly<Record<string, string | string[] | undefined>>) {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name.toLowerCase(),
+      Array.isArray(value) ? value.join(", ") : (value ?? ""),
+    ]),
+  );
+}

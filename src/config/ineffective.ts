@@ -1,0 +1,131 @@
+// Keys that can be set and have no effect yet. A process logs each one that is set, once, at start. A test compares
+// this table with the keys that a running process really reads.
+
+import type { Loaded } from "./load.ts";
+import { leaves, PROCESSES, type ProcessName } from "./tree.ts";
+
+interface Entry {
+  /** A key, or an object with everything inside it. */
+  readonly path: string;
+  readonly why: string;
+}
+
+/**
+ * Whether a tree configures the process itself, with its log, metrics, health and ports, or only one part of it, as
+ * the controller's tree does in standalone.
+ */
+export type TreeRole = "process" | "part";
+
+const NOT_YET = "not built yet";
+/** Applies only to a tree that configures a part of the process. */
+const STANDALONE = "standalone uses the agent's";
+const CONTROLLER = "circuits use the controller's";
+const CHECKS = "a controller answers no checks";
+const NO_COUNTERPART = "the HTTP client has no such setting";
+const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
+
+const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
+  agent: [
+    { path: "agent_functions", why: NOT_YET },
+    { path: "alerter", why: CONTROLLER },
+    { path: "alertmanagers", why: CONTROLLER },
+    { path: "auto_scale", why: NOT_YET },
+    { path: "client", why: NOT_YET },
+    { path: "cloudext", why: NOT_YET },
+    { path: "crashreport", why: NOT_YET },
+    { path: "dist_cache", why: NOT_YET },
+    { path: "etcd", why: NOT_YET },
+    { path: "flow_control.preview_service", why: NOT_YET },
+    { path: "health", why: NOT_YET },
+    { path: "kubernetes_client", why: NOT_YET },
+    { path: "object_storage", why: NOT_YET },
+    { path: "otel.batch_alerts", why: NOT_YET },
+    { path: "otel.batch_postrollup", why: NOT_YET },
+    { path: "otel.batch_prerollup", why: NOT_YET },
+    { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
+    { path: "otel.disable_kubernetes_scraper", why: NOT_YET },
+    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
+    { path: "otel.ports.health_check_port", why: NOT_YET },
+    { path: "otel.ports.pprof_port", why: NOT_YET },
+    { path: "otel.ports.zpages_port", why: NOT_YET },
+    { path: "peer_discovery", why: NOT_YET },
+    { path: "prometheus", why: CONTROLLER },
+    { path: "service_discovery", why: NOT_YET },
+    { path: "token_source", why: NOT_YET },
+    { path: "watchdog", why: NOT_YET },
+  ],
+  controller: [
+    { path: "cloudext", why: NOT_YET },
+    { path: "crashreport", why: NOT_YET },
+    { path: "etcd", why: NOT_YET },
+    { path: "health", why: NOT_YET },
+    { path: "log", why: STANDALONE },
+    { path: "metrics", why: STANDALONE },
+    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
+    { path: "otel.ports", why: STANDALONE },
+    { path: "otel.ports.health_check_port", why: NOT_YET },
+    { path: "otel.ports.pprof_port", why: NOT_YET },
+    { path: "otel.ports.zpages_port", why: NOT_YET },
+    { path: "policies.cr_watcher", why: NOT_YET },
+    { path: "profilers", why: STANDALONE },
+    { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
+    { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
+    { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
+    { path: "readiness", why: STANDALONE },
+    { path: "server", why: STANDALONE },
+    { path: "server.grpc_gateway", why: CHECKS },
+    { path: "token_source", why: NOT_YET },
+    { path: "watchdog", why: NOT_YET },
+  ],
+};
+
+/** Why a key has no effect, or undefined when it has one. */
+export function ineffectiveReason(
+  process: ProcessName,
+  path: string,
+  role: TreeRole = roleInStandalone(process),
+): string | undefined {
+  return INEFFECTIVE[process].find(
+    (entry) =>
+      (role === "part" || entry.why !== STANDALONE) &&
+      (path === entry.path || path.startsWith(`${entry.path}.`)),
+  )?.why;
+}
+
+function roleInStandalone(process: ProcessName): TreeRole {
+  return process === "agent" ? "process" : "part";
+}
+
+/** Every leaf of a tree that has no effect yet. */
+export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly string[] {
+  return leaves(PROCESSES[process].table)
+    .map(({ path }) => path)
+    .filter((path) => ineffectiveReason(process, path, role) !== undefined);
+}
+
+/** Entries of the table that match no key: there must be none. */
+export function unmatchedEntries(process: ProcessName): readonly string[] {
+  const keys = leaves(PROCESSES[process].table).map(({ path }) => path);
+  return INEFFECTIVE[process]
+    .map(({ path }) => path)
+    .filter((path) => !keys.some((key) => key === path || key.startsWith(`${path}.`)));
+}
+
+export interface IneffectiveSetting {
+  readonly path: string;
+  readonly where: string;
+  readonly why: string;
+}
+
+/** Keys that were set although they have no effect yet. */
+export function ineffectiveSettings(
+  loaded: Loaded,
+  role?: TreeRole,
+): readonly IneffectiveSetting[] {
+  const found: IneffectiveSetting[] = [];
+  for (const [path, { source, where }] of loaded.origins) {
+    const why = ineffectiveReason(loaded.process, path, role);
+    if (source !== "default" && why !== undefined) found.push({ path, where, why });
+  }
+  return found;
+}

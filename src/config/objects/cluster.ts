@@ -1,0 +1,104 @@
+// Keys of what agents and controllers share or find outside: etcd, Kubernetes, peers and the cloud extension.
+
+import { address, anyText, endpoint, hostPort } from "../table/format.ts";
+import { bool, choice, duration, object, string, strings, table } from "../table/row.ts";
+import { clientConfig, clientTlsConfig } from "./client.ts";
+
+export const etcdConfig = table(
+  "EtcdConfig",
+  "The etcd cluster that controllers and agents share.",
+  {
+    endpoints: strings(endpoint, "Addresses of the etcd servers."),
+    lease_ttl: duration(
+      "10s",
+      "Time after which the keys of a process that no longer responds are deleted.",
+      {
+        least: "1s",
+      },
+    ),
+    log_level: choice(
+      "error",
+      [
+        "",
+        "debug",
+        "DEBUG",
+        "info",
+        "INFO",
+        "warn",
+        "WARN",
+        "error",
+        "ERROR",
+        "dpanic",
+        "DPANIC",
+        "panic",
+        "PANIC",
+        "fatal",
+        "FATAL",
+      ] as const,
+      "Log level of the etcd client itself. Empty means error.",
+    ),
+    namespace: string("aperture", anyText, "Prefix of every key."),
+    username: string("", anyText, "User name."),
+    password: string("", anyText, "Password.", { secret: true }),
+    tls: object(clientTlsConfig),
+  },
+);
+
+export const cloudExtConfig = table("CloudExtConfig", "The cloud extension.", {
+  api_key: string("", anyText, "Key of this installation. Empty turns the extension off.", {
+    secret: true,
+  }),
+  agent_api_key: string("", anyText, "Older name of api_key.", {
+    secret: true,
+    deprecated: "use cloudext.api_key",
+  }),
+  controller_id: string(
+    "",
+    anyText,
+    "Identity of the controller. If empty, one is generated and stored in etcd.",
+  ),
+  disable_local_otel_pipeline: bool(
+    false,
+    "Run no local metrics pipelines. Implied by enable_cloud_controller.",
+  ),
+  enable_cloud_controller: bool(
+    false,
+    "Use the controller of the cloud instead of a separate one.",
+  ),
+  endpoint: string("", address, "Address of the cloud (gRPC or HTTP)."),
+  heartbeat_interval: duration("5s", "Time between heartbeats.", { least: "above 0s" }),
+  installation_mode: choice(
+    "LINUX_BARE_METAL",
+    ["KUBERNETES_SIDECAR", "KUBERNETES_DAEMONSET", "LINUX_BARE_METAL", "CLOUD_AGENT"] as const,
+    "How this process was installed.",
+  ),
+  client: object(clientConfig),
+});
+
+export const autoScaleKubernetesConfig = table(
+  "AutoScaleKubernetesConfig",
+  "Scaling of Kubernetes workloads.",
+  {
+    enabled: bool(false, "Let policies scale workloads."),
+  },
+);
+
+export const kubernetesDiscoveryConfig = table(
+  "KubernetesDiscoveryConfig",
+  "Discovery of services through Kubernetes.",
+  {
+    enabled: bool(true, "Watch the endpoints of the cluster. Has no effect outside a cluster."),
+  },
+);
+
+export const peerDiscoveryConfig = table("PeerDiscoveryConfig", "How peers find this agent.", {
+  advertisement_addr: string(
+    "",
+    hostPort,
+    "Server address announced to peers. Empty means host name and listener port.",
+  ),
+});
+
+export const crWatcherConfig = table("CRWatcherConfig", "Policies as Kubernetes resources.", {
+  enabled: bool(false, "Watch the policy resources."),
+});

@@ -1,0 +1,106 @@
+// The JSON Schema (2020-12) of a configuration file, for editors and for checks before a deployment. It covers what single
+// rows say; rules between keys are checked only by the loader.
+
+import type { LeafRow, Row, Table } from "../table/row.ts";
+import { wantedOf } from "../table/value.ts";
+import { PROCESSES, type ProcessName } from "../tree.ts";
+
+export type JsonSchema = Readonly<Record<string, unknown>>;
+
+type Definitions = Record<string, JsonSchema>;
+
+const DURATION = "^[+-]?(0|(\\d+(\\.\\d+)?(ns|us|µs|ms|s|m|h))+)$";
+
+/** The schema of `<service>.yaml`. */
+export function configSchema(process: ProcessName): JsonSchema {
+  const { service, table } = PROCESSES[process];
+  const definitions: Definitions = {};
+  const root = objectSchema(table, definitions);
+  return {
+    $schema: "https://json-schema.org/draft/2020-12/schema",
+    title: `${service}.yaml`,
+    description: `Configuration of the ${process}. A null counts as not set.`,
+    ...root,
+    $defs: Object.fromEntries(Object.entries(definitions).sort(([a], [b]) => (a < b ? -1 : 1))),
+  };
+}
+
+function objectSchema(table: Table, definitions: Definitions): JsonSchema {
+  const properties = Object.keys(table.rows)
+    .sort()
+    .flatMap((key) => {
+      const row = table.rows[key];
+      return row === undefined ? [] : [[key, rowSchema(row, definitions)] as const];
+    });
+  return {
+    type: ["object", "null"],
+    ...(table.about === "" ? {} : { description: table.about }),
+    additionalProperties: false,
+    properties: Object.fromEntries(properties),
+  };
+}
+
+/** Named objects are defined once and referred to; unnamed groups are written in place. */
+function tableSchema(table: Table, definitions: Definitions): JsonSchema {
+  if (table.name === "") return objectSchema(table, definitions);
+  if (definitions[table.name] === undefined) {
+    definitions[table.name] = {};
+    definitions[table.name] = objectSchema(table, definitions);
+  }
+  return { $ref: `#/$defs/${table.name}` };
+}
+
+function rowSchema(row: Row, definitions: Definitions): JsonSchema {
+  if (row.kind === "object") return tableSchema(row.table, definitions);
+  return {
+    description: `${row.about} Wanted: ${wantedOf(row)}.`,
+    ...leafSchema(row, definitions),
+    ...(row.deprecated === undefined ? {} : { deprecated: true }),
+    ...(row.secret === undefined ? {} : { writeOnly: true }),
+  };
+}
+
+function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
+  switch (row.kind) {
+    case "bool":
+      return { type: ["boolean", "null"], default: row.default };
+    case "number": {
+      const type = row.type === "float64" ? "number" : "integer";
+      return { type: [type, "null"], default: row.default, ...boundsOf(row) };
+    }
+    case "string":
+      return { type: ["string", "null"], default: row.default };
+    case "choice":
+      return { enum: [...row.values, null], default: row.default };
+    case "duration":
+      return {
+        type: ["string", "integer", "null"],
+        pattern: DURATION,
+        minimum: 0,
+        maximum: 0,
+        default: row.default,
+      };
+    case "strings":
+      return { type: ["array", "null"], items: { type: "string" }, default: row.default };
+    case "floats": {
+      const items = { type: "number", ...boundsOf(row) };
+      return { type: ["array", "null"], items, default: row.default };
+    }
+    case "headers": {
+      const values = { type: "array", items: { type: "string" } };
+      return { type: ["object", "null"], additionalProperties: values };
+    }
+    case "objects": {
+      const items = { ...tableSchema(row.table, definitions) };
+      return { type: ["array", "null"], items, default: [] };
+    }
+  }
+}
+
+/** The bounds, where they are narrower than those of the type. */
+function boundsOf({ min, max }: { readonly min: number; readonly max: number }): JsonSchema {
+  return {
+    ...(Math.abs(min) >= Number.MAX_SAFE_INTEGER ? {} : { minimum: min }),
+    ...(Math.abs(max) >= Number.MAX_SAFE_INTEGER ? {} : { maximum: max }),
+  };
+}

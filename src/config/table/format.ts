@@ -1,0 +1,168 @@
+// Formats of text: addresses, URLs, names. Each has the description that messages and the reference page use, and examples
+// for tests.
+
+import { isIP } from "node:net";
+
+export interface TextFormat {
+  /** Completes "wanted …". */
+  readonly wanted: string;
+  accepts(text: string): boolean;
+  readonly good: readonly string[];
+  readonly bad: readonly string[];
+}
+
+const LABEL = /^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/;
+
+/** A host name by RFC 1123, with one or more labels. */
+function isHostname(text: string): boolean {
+  const name = text.endsWith(".") ? text.slice(0, -1) : text;
+  return name.length <= 253 && name.split(".").every((label) => LABEL.test(label));
+}
+
+/** A host name of several labels, the last of which does not start with a digit. */
+function isFqdn(text: string): boolean {
+  const last = text.replace(/\.$/, "").split(".").at(-1) ?? "";
+  return text.includes(".") && isHostname(text) && /^[A-Za-z]/.test(last);
+}
+
+const DIGITS_AND_DOTS = /^[\d.]+$/;
+
+function isHost(text: string): boolean {
+  if (text === "") return true;
+  return DIGITS_AND_DOTS.test(text) ? isIP(text) === 4 : isHostname(text);
+}
+
+/** An IPv6 address, with or without a zone. */
+function isIPv6(text: string): boolean {
+  const percent = text.indexOf("%");
+  if (percent === -1) return isIP(text) === 6;
+  return isIP(text.slice(0, percent)) === 6 && /^[\w.~-]+$/.test(text.slice(percent + 1));
+}
+
+const HOST_PORT = /^(?:\[([^\]]+)\]|([^:[\]]*)):(\d{1,5})$/;
+
+function isHostPort(text: string, leastPort: 0 | 1): boolean {
+  const found = HOST_PORT.exec(text);
+  if (found === null) return false;
+  const [, bracketed, bare = "", port] = found;
+  if (Number(port) < leastPort || Number(port) > 65_535) return false;
+  return bracketed === undefined ? isHost(bare) : isIPv6(bracketed);
+}
+
+function isUrl(text: string): boolean {
+  if (!/^[a-z][a-z0-9+.-]*:\/\/[^/?#]/i.test(text) || /\s/.test(text)) return false;
+  return URL.canParse(text);
+}
+
+/** Paths of socket addresses have at most 107 bytes on Linux and 103 bytes on macOS. */
+function isUnixPath(text: string): boolean {
+  return text.startsWith("unix:/") && !text.includes("\0") && Buffer.byteLength(text) <= 5 + 103;
+}
+
+function isCidr(text: string): boolean {
+  const [address = "", bits = "", ...more] = text.split("/");
+  const version = isIP(address);
+  if (more.length > 0 || version === 0 || !/^\d{1,3}$/.test(bits)) return false;
+  return Number(bits) <= (version === 4 ? 32 : 128);
+}
+
+export const anyText: TextFormat = {
+  wanted: "text",
+  accepts: (text) => !text.includes("\0"),
+  good: ["", "words and more"],
+  bad: ["a\0b"],
+};
+
+export const someText: TextFormat = {
+  wanted: "text that is not empty",
+  accepts: (text) => text.trim() !== "" && !text.includes("\0"),
+  good: ["default", "a/b"],
+  bad: ["", " "],
+};
+
+export const listenAddress: TextFormat = {
+  wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
+  accepts: (text) => isUnixPath(text) || isHostPort(text, 0),
+  good: [
+    ":0",
+    ":8080",
+    "localhost:80",
+    "127.0.0.1:1",
+    "[::1]:8080",
+    "[fe80::1%eth0]:80",
+    "unix:/run/a.sock",
+  ],
+  bad: [
+    "",
+    "8080",
+    "::1:8080",
+    ":65536",
+    "[::1]",
+    "256.1.1.1:80",
+    "unix:",
+    "unix:a.sock",
+    "a b:1",
+    ":-1",
+    ":+8",
+  ],
+};
+
+export const bindAddress: TextFormat = {
+  wanted: "host:port, :port or [IPv6%zone]:port (port 0 picks a free one)",
+  accepts: (text) => isHostPort(text, 0),
+  good: [":0", ":3320", "[::]:3322", "10.0.0.1:3320"],
+  bad: ["", "3320", "unix:/run/a.sock", ":99999"],
+};
+
+export const hostPort: TextFormat = {
+  wanted: "empty or host:port",
+  accepts: (text) => text === "" || isHostPort(text, 1),
+  good: ["", "agent.internal:8080", ":8080", "[2001:db8::1]:443"],
+  bad: [":0", "agent", "http://agent:80", "host_name:80"],
+};
+
+export const address: TextFormat = {
+  wanted: "empty, host:port, a URL or a fully qualified name",
+  accepts: (text) => text === "" || isHostPort(text, 1) || isUrl(text) || isFqdn(text),
+  good: ["", "metrics:9090", "http://metrics:9090/x", "metrics.example.com", "[::1]:443"],
+  bad: ["metrics", "http://", "a b", "http://a b", "10.0.0"],
+};
+
+export const endpoint: TextFormat = {
+  wanted: "host:port, a URL or a fully qualified name",
+  accepts: (text) => text !== "" && address.accepts(text),
+  good: ["etcd:2379", "https://etcd.example.com:2379"],
+  bad: ["", "etcd", "http://"],
+};
+
+export const proxyAddress: TextFormat = {
+  wanted: "empty, a URL or host:port",
+  accepts: (text) => text === "" || isUrl(text) || isHostPort(text, 1),
+  good: ["", "http://proxy:3128", "proxy:3128"],
+  bad: ["proxy", "proxy.example.com", "http:///x"],
+};
+
+export const noProxyItem: TextFormat = {
+  wanted: "an IP address, a CIDR range, a host name, .domain, host:port or *",
+  accepts: (text) => {
+    if (text === "*" || isIP(text) !== 0 || isCidr(text)) return true;
+    if (DIGITS_AND_DOTS.test(text) || text === "") return false;
+    return isHostname(text.startsWith(".") ? text.slice(1) : text) || isHostPort(text, 1);
+  },
+  good: ["*", "localhost", ".example.com", "10.0.0.0/8", "::1", "db.internal:5432"],
+  bad: ["", "10.0.0.0/33", "10.0.0", "a b", "http://a"],
+};
+
+export const fqdn: TextFormat = {
+  wanted: "empty or a fully qualified name such as client.example.com",
+  accepts: (text) => text === "" || isFqdn(text),
+  good: ["", "client.example.com"],
+  bad: ["client", "not a name", "*.example.com", "10.0.0.1"],
+};
+
+export const labelName: TextFormat = {
+  wanted: "a Prometheus label name (letters, digits and _, not starting with a digit)",
+  accepts: (text) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(text),
+  good: ["cluster", "_x1"],
+  bad: ["", "1a", "a-b"],
+};

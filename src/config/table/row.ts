@@ -1,0 +1,223 @@
+// Rows and tables of configuration keys. A row describes everything about one key, and the type of its value follows from
+// it. Validation, environment names, reference page and schemas are all derived from rows.
+
+import type { TextFormat } from "./format.ts";
+
+interface Common {
+  /** The effect of the key, in one or two sentences. */
+  readonly about: string;
+  /** The value never appears in messages or printed trees. */
+  readonly secret?: true;
+  /** The key is specific to Sluice and not part of the reference implementation's interface. */
+  readonly own?: true;
+  /** The key is deprecated but still accepted; the text says what to do instead. */
+  readonly deprecated?: string;
+}
+
+export interface BoolRow extends Common {
+  readonly kind: "bool";
+  readonly default: boolean;
+}
+
+export interface NumberRow extends Common {
+  readonly kind: "number";
+  readonly type: "int64" | "uint32" | "uint64" | "float64";
+  readonly default: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+export interface StringRow extends Common {
+  readonly kind: "string";
+  readonly default: string;
+  readonly format: TextFormat;
+}
+
+export interface ChoiceRow<V extends string = string> extends Common {
+  readonly kind: "choice";
+  readonly values: readonly V[];
+  readonly default: V;
+}
+
+/** Written as text (`1m30s`); milliseconds in the typed tree. */
+export interface DurationRow extends Common {
+  readonly kind: "duration";
+  readonly default: string;
+  readonly least: "any" | "0s" | "1s" | "above 0s";
+}
+
+export interface StringsRow extends Common {
+  readonly kind: "strings";
+  readonly default: readonly string[];
+  /** The format that every item must have. */
+  readonly format: TextFormat;
+}
+
+export interface FloatsRow extends Common {
+  readonly kind: "floats";
+  readonly default: readonly number[];
+  /** Each item lies in [min, max] and is greater than the one before. */
+  readonly min: number;
+  readonly max: number;
+}
+
+/** A map from header names to values. Names are converted to canonical form (`X-Api-Key`). */
+export interface HeadersRow extends Common {
+  readonly kind: "headers";
+}
+
+export interface ObjectsRow<T extends Table = Table> extends Common {
+  readonly kind: "objects";
+  readonly table: T;
+}
+
+export interface ObjectRow<T extends Table = Table> {
+  readonly kind: "object";
+  readonly table: T;
+}
+
+/** A row with a value of its own; everything except a nested object. */
+export type LeafRow =
+  | BoolRow
+  | NumberRow
+  | StringRow
+  | ChoiceRow
+  | DurationRow
+  | StringsRow
+  | FloatsRow
+  | HeadersRow
+  | ObjectsRow;
+
+export type Row = LeafRow | ObjectRow;
+export type Rows = Readonly<Record<string, Row>>;
+
+/** A violation of a rule about several keys of one object, which no single row can express. */
+export interface Violation {
+  /** Path of the key, relative to the object. */
+  readonly key: string;
+  readonly wanted: string;
+  readonly got: string;
+}
+
+export interface Table<R extends Rows = Rows> {
+  /** Name of the object in the documentation; empty for an unnamed group. */
+  readonly name: string;
+  readonly about: string;
+  readonly rows: R;
+  /** Checks rules between keys. Called only if every single key of the object is valid. */
+  readonly check?: (settings: never) => readonly Violation[];
+}
+
+/** Durations are milliseconds. */
+export type SettingValue<R> = R extends BoolRow
+  ? boolean
+  : R extends NumberRow | DurationRow
+    ? number
+    : R extends StringRow
+      ? string
+      : R extends ChoiceRow<infer V>
+        ? V
+        : R extends StringsRow
+          ? readonly string[]
+          : R extends FloatsRow
+            ? readonly number[]
+            : R extends HeadersRow
+              ? Readonly<Record<string, readonly string[]>>
+              : R extends ObjectsRow<infer T>
+                ? readonly Settings<T>[]
+                : R extends ObjectRow<infer T>
+                  ? Settings<T>
+                  : never;
+
+/** The typed, frozen form of a table. */
+export type Settings<T extends Table> = {
+  readonly [K in keyof T["rows"]]: SettingValue<T["rows"][K]>;
+};
+
+type Extra = Pick<Common, "secret" | "own" | "deprecated">;
+
+export function bool(value: boolean, about: string, extra: Extra = {}): BoolRow {
+  return { kind: "bool", default: value, about, ...extra };
+}
+
+const WIDEST = {
+  int64: [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+  uint32: [0, 4_294_967_295],
+  uint64: [0, Number.MAX_SAFE_INTEGER],
+  float64: [-Number.MAX_VALUE, Number.MAX_VALUE],
+} as const;
+
+/** Whole numbers are limited to the range that a double represents exactly. */
+export function number(
+  type: NumberRow["type"],
+  value: number,
+  about: string,
+  extra: Extra & { readonly min?: number; readonly max?: number } = {},
+): NumberRow {
+  const [min, max] = WIDEST[type];
+  return { kind: "number", type, default: value, about, min, max, ...extra };
+}
+
+export function string(
+  value: string,
+  format: TextFormat,
+  about: string,
+  extra: Extra = {},
+): StringRow {
+  return { kind: "string", default: value, format, about, ...extra };
+}
+
+export function choice<const V extends string>(
+  value: NoInfer<V>,
+  values: readonly V[],
+  about: string,
+  extra: Extra = {},
+): ChoiceRow<V> {
+  return { kind: "choice", default: value, values, about, ...extra };
+}
+
+export function duration(
+  value: string,
+  about: string,
+  extra: Extra & { readonly least?: DurationRow["least"] } = {},
+): DurationRow {
+  return { kind: "duration", default: value, about, least: "0s", ...extra };
+}
+
+export function strings(format: TextFormat, about: string, extra: Extra = {}): StringsRow {
+  return { kind: "strings", default: [], format, about, ...extra };
+}
+
+export function floats(
+  value: readonly number[],
+  range: { readonly min: number; readonly max: number },
+  about: string,
+): FloatsRow {
+  return { kind: "floats", default: value, about, ...range };
+}
+
+export function headers(about: string, extra: Extra = {}): HeadersRow {
+  return { kind: "headers", about, ...extra };
+}
+
+export function objects<T extends Table>(of: T, about: string, extra: Extra = {}): ObjectsRow<T> {
+  return { kind: "objects", table: of, about, ...extra };
+}
+
+export function object<T extends Table>(of: T): ObjectRow<T> {
+  return { kind: "object", table: of };
+}
+
+/** Keys under a common name that do not form a documented object. */
+export function group<R extends Rows>(rows: R): ObjectRow<Table<R>> {
+  return { kind: "object", table: { name: "", about: "", rows } };
+}
+
+export function table<R extends Rows>(
+  name: string,
+  about: string,
+  rows: R,
+  check?: (settings: Settings<Table<R>>) => readonly Violation[],
+): Table<R> {
+  return check === undefined ? { name, about, rows } : { name, about, rows, check };
+}

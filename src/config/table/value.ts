@@ -1,0 +1,247 @@
+// Validates one value against its row, be it typed (from a file or JSON) or plain text (from a variable), and describes
+// what a row accepts and what was found.
+
+import { parseDuration } from "#base/duration.ts";
+import type { ChoiceRow, DurationRow, FloatsRow, LeafRow, NumberRow, StringsRow } from "./row.ts";
+
+/** A valid value in the form of the typed tree, or a description of what was wanted. */
+export type Validated = { readonly value: unknown } | { readonly wanted: string };
+
+/** Node's timers count milliseconds in 31 bits; a longer timer would fire at once. */
+export const LONGEST_MS = 24 * 24 * 3_600_000;
+
+const LEAST_WORDS: Readonly<Record<DurationRow["least"], string>> = {
+  any: "",
+  "0s": ", not negative",
+  "1s": ", at least 1s",
+  "above 0s": ", more than 0s",
+};
+
+/** The range of a number row in words; empty when only its type bounds it. */
+export function rangeOf({ min, max }: { readonly min: number; readonly max: number }): string {
+  const low = Math.abs(min) >= Number.MAX_SAFE_INTEGER ? undefined : min;
+  const high = Math.abs(max) >= Number.MAX_SAFE_INTEGER ? undefined : max;
+  if (low !== undefined && high !== undefined) return `from ${low} to ${high}`;
+  if (low !== undefined) return `at least ${low}`;
+  return high === undefined ? "" : `at most ${high}`;
+}
+
+function items(what: string): string {
+  return `a list, each item ${what}`;
+}
+
+/** Completes "wanted …". */
+export function wantedOf(row: LeafRow): string {
+  switch (row.kind) {
+    case "bool":
+      return "true or false";
+    case "number": {
+      const kind = row.type === "float64" ? "a number" : "a whole number";
+      return `${kind} ${rangeOf(row)}`.trimEnd();
+    }
+    case "string":
+      return row.format.wanted;
+    case "choice":
+      return `one of ${row.values.map((value) => value || '""').join(", ")}`;
+    case "duration":
+      return `a duration such as 10s, 1m30s or 100ms${LEAST_WORDS[row.least]}`;
+    case "strings":
+      return items(row.format.wanted);
+    case "floats":
+      return `${items(`a number ${rangeOf(row)}`)} and greater than the one before`;
+    case "headers":
+      return "a map from header names to lists of text";
+    case "objects":
+      return "a list of objects";
+  }
+}
+
+function validateNumber(row: NumberRow, raw: unknown): Validated {
+  const whole = row.type !== "float64";
+  const valid =
+    typeof raw === "number" &&
+    Number.isFinite(raw) &&
+    (!whole || Number.isSafeInteger(raw)) &&
+    raw >= row.min &&
+    raw <= row.max;
+  return valid ? { value: raw === 0 ? 0 : raw } : { wanted: wantedOf(row) };
+}
+
+function validateChoice(row: ChoiceRow, raw: unknown): Validated {
+  const found = row.values.find((value) => value === raw);
+  return found === undefined ? { wanted: wantedOf(row) } : { value: found };
+}
+
+function validateDuration(row: DurationRow, raw: unknown): Validated {
+  const ms = raw === 0 ? 0 : typeof raw === "string" ? parseDuration(raw) : undefined;
+  if (ms === undefined) return { wanted: wantedOf(row) };
+  if (Math.abs(ms) > LONGEST_MS) return { wanted: "a duration of at most 576h" };
+  const least = row.least === "any" ? -LONGEST_MS : row.least === "1s" ? 1_000 : 0;
+  const valid = ms >= least && (row.least !== "above 0s" || ms > 0);
+  return valid ? { value: ms === 0 ? 0 : ms } : { wanted: wantedOf(row) };
+}
+
+function validateStrings(row: StringsRow, raw: unknown): Validated {
+  const valid =
+    Array.isArray(raw) && raw.every((item) => typeof item === "string" && row.format.accepts(item));
+  return valid ? { value: Object.freeze([...raw]) } : { wanted: wantedOf(row) };
+}
+
+function validateFloats(row: FloatsRow, raw: unknown): Validated {
+  const valid =
+    Array.isArray(raw) &&
+    raw.every((item) => typeof item === "number" && item >= row.min && item <= row.max) &&
+    raw.every((item, at) => at === 0 || item > raw[at - 1]);
+  return valid ? { value: Object.freeze([...raw]) } : { wanted: wantedOf(row) };
+}
+
+const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+function canonical(name: string): string {
+  return name.toLowerCase().replace(/(^|-)[a-z]/g, (start) => start.toUpperCase());
+}
+
+function validateHeaders(row: LeafRow, raw: unknown): Validated {
+  const refused = { wanted: wantedOf(row) };
+  if (typeof raw !== "object" || raw === null || Array.isArray(raw)) return refused;
+  const read = new Map<string, readonly string[]>();
+  for (const [name, values] of Object.entries(raw)) {
+    const spelled = canonical(name);
+    if (!TOKEN.test(name) || read.has(spelled) || !Array.isArray(values)) return refused;
+    if (!values.every((value) => typeof value === "string" && !/[\r\n\0]/.test(value))) {
+      return refused;
+    }
+    read.set(spelled, Object.freeze([...values]));
+  }
+  return { value: Object.freeze(Object.fromEntries(read)) };
+}
+
+/** Validates a typed value. Lists of objects are validated elsewhere, item by item. */
+export function validateValue(row: LeafRow, raw: unknown): Validated {
+  switch (row.kind) {
+    case "bool":
+      return typeof raw === "boolean" ? { value: raw } : { wanted: wantedOf(row) };
+    case "number":
+      return validateNumber(row, raw);
+    case "string":
+      return typeof raw === "string" && row.format.accepts(raw)
+        ? { value: raw }
+        : { wanted: wantedOf(row) };
+    case "choice":
+      return validateChoice(row, raw);
+    case "duration":
+      return validateDuration(row, raw);
+    case "strings":
+      return validateStrings(row, raw);
+    case "floats":
+      return validateFloats(row, raw);
+    case "headers":
+      return validateHeaders(row, raw);
+    case "objects":
+      return { wanted: wantedOf(row) };
+  }
+}
+
+const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "TRUE", "true", "True"]);
+const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "FALSE", "false", "False"]);
+const WHOLE = /^[+-]?\d{1,19}$/;
+const DECIMAL = /^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/;
+
+/** Parses a number strictly. Returns undefined for any other text. */
+function numberOf(text: string, whole: boolean): number | undefined {
+  return (whole ? WHOLE : DECIMAL).test(text) ? Number(text) : undefined;
+}
+
+/** `[a,b,c]` or a JSON array. Items of the first form are trimmed and cannot be quoted. */
+function listOf(text: string, parse: (item: string) => unknown): readonly unknown[] | undefined {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith("[") || !trimmed.endsWith("]")) return undefined;
+  const inside = trimmed.slice(1, -1).trim();
+  if (inside === "") return [];
+  if (inside.includes('"')) {
+    const parsed = jsonOf(trimmed);
+    return Array.isArray(parsed) ? parsed : undefined;
+  }
+  return inside.split(",").map((item) => parse(item.trim()));
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Validates the text of a variable. Not for rows that accept only JSON (maps, lists of objects). */
+export function validateText(row: LeafRow, text: string): Validated {
+  switch (row.kind) {
+    case "bool":
+      if (TRUE.has(text)) return { value: true };
+      return FALSE.has(text) ? { value: false } : { wanted: wantedOf(row) };
+    case "number":
+      return validateValue(row, numberOf(text, row.type !== "float64"));
+    case "strings":
+      return withListForm(
+        validateValue(
+          row,
+          listOf(text, (item) => item),
+        ),
+      );
+    case "floats":
+      return withListForm(
+        validateValue(
+          row,
+          listOf(text, (item) => numberOf(item, false)),
+        ),
+      );
+    case "string":
+    case "choice":
+    case "duration":
+    case "headers":
+    case "objects":
+      return validateValue(row, text);
+  }
+}
+
+function withListForm(validated: Validated): Validated {
+  if ("value" in validated) return validated;
+  return { wanted: `${validated.wanted}, written [a,b] or as JSON` };
+}
+
+const LONGEST_SHOWN = 80;
+
+/** Masks credentials inside URLs. */
+export function withoutCredentials(text: string): string {
+  if (!text.includes("@")) return text;
+  return text.replace(/((?:[a-z][a-z0-9+.-]*:\/\/)?)[^\s"]*@/gi, "$1***@");
+}
+
+/** The kind of a value, without the value. */
+export function kindOfValue(raw: unknown): string {
+  if (raw === null) return "null";
+  if (Array.isArray(raw)) return "a list";
+  if (typeof raw === "object") return "a map";
+  if (typeof raw === "string") return "text";
+  return typeof raw === "number"
+    ? "a number"
+    : typeof raw === "boolean"
+      ? "true or false"
+      : "nothing";
+}
+
+/** An item of a list: scalars as they are, other values only by their kind. */
+function itemOf(item: unknown): unknown {
+  return typeof item === "object" && item !== null ? kindOfValue(item) : item;
+}
+
+/** A description of the value that was found, for a message. */
+export function gotOf(row: LeafRow, raw: unknown): string {
+  if (row.secret === true) return `${kindOfValue(raw)} (secret, not shown)`;
+  if (typeof raw === "string" || Array.isArray(raw)) {
+    const plain = Array.isArray(raw) ? raw.map(itemOf) : raw;
+    const text = withoutCredentials(JSON.stringify(plain));
+    return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
+  }
+  return typeof raw === "number" || typeof raw === "boolean" ? String(raw) : kindOfValue(raw);
+}

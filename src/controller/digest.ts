@@ -1,8 +1,0 @@
-// How versions of policies are named, the same in every thread.
-
-import { createHash } from "node:crypto";
-
-/** Lower-case hex. */
-export function sha256(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
-}

@@ -1,0 +1,70 @@
+// Decides when a condition of components is reported: for each component once when the condition begins and once
+// when it ends. Components whose condition never holds, which are nearly all, take no memory of their own.
+
+import type { Clock } from "#base/clock.ts";
+import { ChangeNotifier, QUIET_MS } from "./change-notifier.ts";
+
+export class ComponentNotifier {
+  readonly #clock: Clock;
+  /** By component identity, for components whose condition has held, or whose first ten seconds differ. */
+  #notifiers: Map<string, ChangeNotifier> | undefined;
+  /** Identities of all components. */
+  #members: readonly string[] = [];
+  /** Those that were there before the last `retain`; undefined when none was. */
+  #older: ReadonlySet<string> | undefined;
+  /** End of the first ten seconds of the components that the last `retain` added, on the monotonic clock. */
+  #newUntil = 0;
+  /** Number of components whose condition was reported as begun and not as ended. */
+  #open = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Whether the end of a condition is still to be reported. */
+  get hasOpen(): boolean {
+    return this.#open > 0;
+  }
+
+  /** Keeps exactly these components. New ones have ten seconds before anything is reported of them. */
+  retain(identities: ReadonlySet<string>): void {
+    for (const [identity, notifier] of this.#notifiers ?? []) {
+      if (identities.has(identity)) continue;
+      this.#notifiers?.delete(identity);
+      if (notifier.isReported) this.#open -= 1;
+    }
+    const staying = this.#members.filter((identity) => identities.has(identity));
+    // What remains of their first ten seconds is kept.
+    if (this.#clock.now() < this.#newUntil) for (const identity of staying) this.#of(identity);
+    this.#older = staying.length === 0 ? undefined : new Set(staying);
+    this.#members = [...identities];
+    this.#newUntil = this.#clock.now() + QUIET_MS;
+  }
+
+  /** The components for which the condition is to be reported now, as begun or as ended. */
+  changes<T>(all: readonly T[], identityOf: (each: T) => string, holds: (each: T) => boolean) {
+    const begun: T[] = [];
+    const ended: T[] = [];
+    for (const each of all) {
+      const identity = identityOf(each);
+      const now = holds(each);
+      const notifier = now ? this.#of(identity) : this.#notifiers?.get(identity);
+      if (!notifier?.isDue(now)) continue;
+      this.#open += now ? 1 : -1;
+      (now ? begun : ended).push(each);
+    }
+    return { begun, ended };
+  }
+
+  /** The notifier of a component, created on first use. */
+  #of(identity: string): ChangeNotifier {
+    const known = this.#notifiers?.get(identity);
+    if (known !== undefined) return known;
+    const isNew = this.#older?.has(identity) !== true;
+    const graceMs = isNew ? Math.max(0, this.#newUntil - this.#clock.now()) : 0;
+    const notifier = new ChangeNotifier(this.#clock, graceMs);
+    this.#notifiers ??= new Map();
+    this.#notifiers.set(identity, notifier);
+    return notifier;
+  }
+}

@@ -1,0 +1,137 @@
+// Writes to the store in the background: one commit at a time, in order. Entries that arrive meanwhile are merged
+// into the next commit, with the latest value of each key. Callers never wait.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Op, Store } from "#store/store.ts";
+
+/** Values by key; undefined deletes the key. */
+export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
+
+export interface OutboxOptions {
+  readonly store: Pick<Store, "commit">;
+  readonly clock: Clock;
+  /** A commit succeeded; `recovered` says that the one before it had failed. */
+  readonly committed: (recovered: boolean) => void;
+  /** A commit failed and will be tried again. */
+  readonly failed: (fault: Fault) => void;
+}
+
+/** Pauses between attempts double from the first to the longest one. */
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 5_000;
+/** Milliseconds that `close` waits for a commit: a store that hangs must not keep the process from ending. */
+const CLOSE_MS = 2_000;
+
+export class Outbox {
+  readonly #options: OutboxOptions;
+  readonly #waiting = new Map<string, Uint8Array | undefined>();
+  /** Values that this outbox has put into the store. */
+  readonly #stored = new Map<string, Uint8Array>();
+  /** Keys of failed commits, which may have been written or not. */
+  readonly #unsure = new Set<string>();
+  #state: "idle" | "busy" | "pausing" | "closed" = "idle";
+  #failures = 0;
+  #commitUnderWay: Promise<void> = Promise.resolve();
+  #disarm: () => void = () => undefined;
+  #idle: (() => void)[] = [];
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  /** Entries given together are committed together. */
+  put(entries: Entries): void {
+    for (const [key, value] of entries) this.#waiting.set(key, value);
+    this.#work();
+  }
+
+  /** Resolves when everything that was put so far is in the store, or the outbox is closed. */
+  settled(): Promise<void> {
+    if (this.#state === "idle" || this.#state === "closed") return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  /** Waits up to 2 s for a commit under way; entries that still wait are dropped. */
+  async close(): Promise<void> {
+    this.#state = "closed";
+    this.#disarm();
+    this.#notifyIdle();
+    const late = Promise.withResolvers<void>();
+    const disarm = this.#options.clock.alarm(CLOSE_MS, late.resolve);
+    await Promise.race([this.#commitUnderWay, late.promise]);
+    disarm();
+  }
+
+  #work(): void {
+    if (this.#state !== "idle") return;
+    const ops = this.#take();
+    if (ops.length === 0) {
+      this.#notifyIdle();
+      return;
+    }
+    this.#state = "busy";
+    this.#commitUnderWay = this.#commit(ops);
+  }
+
+  #notifyIdle(): void {
+    const idle = this.#idle;
+    this.#idle = [];
+    for (const resolve of idle) resolve();
+  }
+
+  /** The waiting entries as operations, without those that would change nothing. */
+  #take(): readonly Op[] {
+    const ops: Op[] = [];
+    for (const [key, value] of this.#waiting) {
+      const unsure = this.#unsure.has(key);
+      const before = this.#stored.get(key);
+      if (value !== undefined) {
+        const same = before !== undefined && Buffer.compare(before, value) === 0;
+        if (unsure || !same) ops.push({ kind: "put", key, value });
+      } else if (unsure || before !== undefined) ops.push({ kind: "delete", key });
+    }
+    this.#waiting.clear();
+    return ops;
+  }
+
+  async #commit(ops: readonly Op[]): Promise<void> {
+    try {
+      await this.#options.store.commit(ops);
+      this.#succeeded(ops);
+    } catch (thrown) {
+      this.#failed(ops, Fault.from(thrown));
+    }
+  }
+
+  #succeeded(ops: readonly Op[]): void {
+    for (const op of ops) {
+      this.#unsure.delete(op.key);
+      if (op.kind === "put") this.#stored.set(op.key, op.value);
+      else this.#stored.delete(op.key);
+    }
+    const recovered = this.#failures > 0;
+    this.#failures = 0;
+    this.#options.committed(recovered);
+    if (this.#state === "closed") return;
+    this.#state = "idle";
+    this.#work();
+  }
+
+  #failed(ops: readonly Op[], fault: Fault): void {
+    for (const op of ops) {
+      this.#unsure.add(op.key);
+      if (this.#waiting.has(op.key)) continue;
+      this.#waiting.set(op.key, op.kind === "put" ? op.value : undefined);
+    }
+    const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
+    this.#failures += 1;
+    this.#options.failed(fault);
+    if (this.#state === "closed") return;
+    this.#state = "pausing";
+    this.#disarm = this.#options.clock.alarm(pause, () => {
+      this.#state = "idle";
+      this.#work();
+    });
+  }
+}

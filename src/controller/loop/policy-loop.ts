@@ -1,0 +1,250 @@
+// One policy in force: runs its circuit at its interval and passes on what the circuit decides, asks and alerts.
+// A tick never waits for the store, for answers or for Alertmanagers.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { Circuit } from "#circuit/circuit.ts";
+import type { Alert, QueryAnswer, QueryRequest, Replicas } from "#circuit/component.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
+import type { CircuitPlan, Kind } from "#circuit/plan.ts";
+import { CircuitRunner } from "#circuit/runner.ts";
+import type { JsonObject } from "#policy/compiled.ts";
+import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
+import type { PolicyVersion } from "../policies/source.ts";
+import { Diagnosis } from "./diagnosis.ts";
+import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.ts";
+import { listed, MOST_LISTED } from "./log-list.ts";
+import type { Entries } from "./outbox.ts";
+import { dynamicConfigEntry, entriesOf, PublishedKeys, versionEntries } from "./publication.ts";
+import { Ticker } from "./ticker.ts";
+
+/** The dependencies that the loops of a controller share. */
+export interface LoopContext {
+  readonly clock: Clock;
+  readonly outbox: { put(entries: Entries): void };
+  readonly queries: {
+    ask(
+      owner: string,
+      identity: string,
+      request: QueryRequest,
+      answered: (answer: QueryAnswer) => void,
+    ): void;
+    drop(owner: string): void;
+  };
+  readonly alerts: { fire(alert: Alert, policyName: string, at: number): void };
+  readonly metrics: {
+    policy(name: string, signals: CircuitPlan["signals"]): PolicyMeter;
+    remove(name: string): void;
+  };
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** The last tick. */
+export interface TickFacts {
+  /** Counts from 1. */
+  readonly number: number;
+  /** Unix ms. */
+  readonly at: number;
+  /** Delay of its start, ms. */
+  readonly lateMs: number;
+}
+
+export class PolicyLoop {
+  readonly diagnosis: Diagnosis;
+  readonly #name: string;
+  readonly #context: LoopContext;
+  readonly #runner: CircuitRunner;
+  readonly #gate = new DynamicConfigGate();
+  readonly #published = new PublishedKeys();
+  #version: PolicyVersion;
+  #ticker: Ticker | undefined;
+  #meter: PolicyMeter;
+  #last: TickFacts | undefined;
+  #loadedAt = Number.NaN;
+  #skipped = 0;
+
+  /** Starts nothing: call `load`. */
+  constructor(version: PolicyVersion, context: LoopContext) {
+    const { name } = version.policy;
+    this.#name = name;
+    this.#context = context;
+    this.#version = { ...version, dynamicConfig: undefined };
+    this.#meter = context.metrics.policy(name, []);
+    const { queries, alerts, clock } = context;
+    this.#runner = new CircuitRunner({
+      ask: (request, identity) =>
+        queries.ask(name, identity, request, (answer) => this.#answer(identity, answer)),
+      alert: (alert) => alerts.fire(alert, name, clock.wall()),
+      fault: (componentId, kind, thrown) => this.#threw(componentId, kind, thrown),
+    });
+    this.diagnosis = new Diagnosis(name, this.#runner, context);
+  }
+
+  /** The version in force. Its dynamic configuration is the one in force, not one that was refused. */
+  get version(): PolicyVersion {
+    return this.#version;
+  }
+
+  get circuit(): Circuit | undefined {
+    return this.#runner.circuit;
+  }
+
+  get lastTick(): TickFacts | undefined {
+    return this.#last;
+  }
+
+  /** When the version in force was loaded, Unix ms. */
+  get loadedAt(): number {
+    return this.#loadedAt;
+  }
+
+  /** Ticks that were left out because their time had passed. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** The last decision of each component. */
+  get decisions(): Iterable<CircuitDecision> {
+    return this.#runner.decisions.values();
+  }
+
+  /** When the next tick is to begin, on the monotonic clock. */
+  get due(): number {
+    return this.#ticker?.due ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Why the last dynamic configuration was refused, by key; empty when it is in force. */
+  get refusedConfig(): ReadonlyMap<string, string> {
+    return this.#gate.refused;
+  }
+
+  /**
+   * Puts a version in force, the first or another one, and runs its first tick. Returns the store entries that
+   * change, configurations and decisions together: at no moment has an agent one without the other. When this
+   * throws, the version before is still in force.
+   */
+  load(version: PolicyVersion): Entries {
+    const { policy } = version;
+    const outcome = this.#gate.examine(policy, version.dynamicConfig);
+    const accepted = { ...version, dynamicConfig: outcome.inForce };
+    const entries = new Map(versionEntries(accepted));
+    this.#runner.replace(policy.circuit, outcome.inForce);
+    this.#ticker?.stop();
+    this.#version = accepted;
+    this.#loadedAt = this.#context.clock.wall();
+    this.#accept(outcome);
+    this.diagnosis.restart(policy.circuit);
+    this.#meter = this.#context.metrics.policy(this.#name, policy.circuit?.signals ?? []);
+    for (const [key, value] of this.#start()) entries.set(key, value);
+    return this.#published.replace(entries);
+  }
+
+  /**
+   * Replaces the dynamic configuration from the next tick on; undefined removes it. A configuration with a fault
+   * is refused, and the one before stays. Returns the store entries that change.
+   */
+  configure(proposed: JsonObject | undefined): Entries {
+    const outcome = this.#gate.examine(this.#version.policy, proposed);
+    this.#accept(outcome);
+    this.#version = { ...this.#version, dynamicConfig: outcome.inForce };
+    this.#runner.configure(outcome.inForce);
+    return this.#published.update(dynamicConfigEntry(this.#name, outcome.inForce));
+  }
+
+  /** Applies the replicas that an agent reported for a pod scaler; undefined means that no report is valid. */
+  report(componentId: string, replicas: Replicas | undefined): void {
+    this.#runner.circuit?.report(componentId, replicas);
+  }
+
+  /** Ends the policy. Returns the deletes of everything that it has in the store. */
+  unload(): Entries {
+    this.stop();
+    this.#context.metrics.remove(this.#name);
+    return this.#published.clear();
+  }
+
+  /** Stops the ticks; published entries stay in the store. */
+  stop(): void {
+    this.#ticker?.stop();
+    this.#context.queries.drop(this.#name);
+  }
+
+  #start(): Entries {
+    const { circuit } = this.#runner;
+    if (circuit === undefined) return new Map();
+    const { clock } = this.#context;
+    const { intervalMs } = circuit.plan;
+    const since = clock.now();
+    this.#tick(0);
+    // Decisions that the first tick did not renew are published again, under the hash of this version.
+    const entries = this.#encode(this.#runner.decisions.values());
+    this.#ticker = new Ticker({
+      clock,
+      since,
+      intervalMs,
+      turn: (lateMs) => {
+        const fresh = this.#encode(this.#tick(lateMs));
+        if (fresh.size > 0) this.#context.outbox.put(this.#published.update(fresh));
+      },
+      skipped: (ticks) => {
+        this.#skipped += ticks;
+        this.#meter.skipped(ticks);
+      },
+      pace: (keeps, tookMs) => this.#logPace(intervalMs, keeps, tookMs),
+    });
+    return entries;
+  }
+
+  /** Returns the decisions of the tick. */
+  #tick(lateMs: number): readonly CircuitDecision[] {
+    const { circuit } = this.#runner;
+    const at = this.#context.clock.wall();
+    this.#last = { number: (circuit?.ticks ?? 0) + 1, at, lateMs };
+    const decisions = this.#runner.tick(at);
+    this.#meter.ticked(lateMs, (signal) => circuit?.reading(signal) ?? Number.NaN);
+    for (const { kind } of decisions) this.#meter.decided(kind);
+    this.diagnosis.report();
+    return decisions;
+  }
+
+  #encode(decisions: Iterable<CircuitDecision>): Entries {
+    return entriesOf(this.#version.policy, decisions, ({ componentId, kind }, thrown) =>
+      this.#threw(componentId, kind as Kind, thrown),
+    );
+  }
+
+  #answer(identity: string, answer: QueryAnswer): void {
+    if (this.#runner.answer(identity, answer)) this.diagnosis.answered(identity, answer);
+  }
+
+  #threw(componentId: string, kind: Kind, thrown: unknown): void {
+    this.#meter.fault(componentId, kind);
+    this.diagnosis.threw(componentId, kind, thrown, this.#last?.number ?? 0);
+  }
+
+  #accept(outcome: DynamicConfigOutcome): void {
+    if (!this.#gate.accept(outcome)) return;
+    const policy = this.#name;
+    const { refused, inForce } = outcome;
+    const each = listed([...refused], ([key, why]) => `${key}: ${why}`);
+    const instead = inForce === undefined ? "the policy's own values are" : "the one before stays";
+    this.#context.log.warn(
+      { policy, keys: [...refused.keys()].slice(0, MOST_LISTED) },
+      `dynamic configuration of ${policy} was refused, ${instead} in force: ${each}`,
+    );
+  }
+
+  #logPace(intervalMs: number, keeps: boolean, tookMs: number): void {
+    const { log } = this.#context;
+    const took = Math.round(tookMs * 1_000) / 1_000;
+    const fields = { policy: this.#name, evaluation_interval_ms: intervalMs, tick_ms: took };
+    if (keeps) log.info(fields, "the policy keeps its evaluation interval again");
+    else {
+      const why = `a tick takes ${took} ms, and ticks may use a tenth of the time at most`;
+      log.warn(
+        fields,
+        `the policy cannot keep its evaluation interval of ${intervalMs} ms: ${why}`,
+      );
+    }
+  }
+}

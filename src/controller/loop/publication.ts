@@ -1,0 +1,67 @@
+// What one policy has in the store: the entries of its version and its decisions, and which keys these are, so
+// that a change deletes the keys that the new version no longer has.
+
+import type { CircuitDecision } from "#circuit/decision.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import { DYNAMIC_CONFIGS } from "#sync/keys.ts";
+import { decisionEntries } from "#sync/publish/decision.ts";
+import { configEntries, policyEntry } from "#sync/publish/policy.ts";
+import { POLICY_ORIGINS, type PolicyVersion } from "../policies/source.ts";
+import type { Entries } from "./outbox.ts";
+
+/** The policy itself, the configuration of its agents and its dynamic configuration. */
+export function versionEntries({ policy, origin, dynamicConfig }: PolicyVersion): Entries {
+  return new Map<string, Uint8Array | undefined>([
+    policyEntry(policy, POLICY_ORIGINS[origin].wrapperSource),
+    ...configEntries(policy),
+    ...dynamicConfigEntry(policy.name, dynamicConfig),
+  ]);
+}
+
+/** The dynamic configuration in force; undefined deletes the key. */
+export function dynamicConfigEntry(name: string, config: JsonObject | undefined): Entries {
+  const bytes = config === undefined ? undefined : new TextEncoder().encode(JSON.stringify(config));
+  return new Map([[DYNAMIC_CONFIGS + name, bytes]]);
+}
+
+/** The entries of decisions. `failed` is called for each decision that cannot be encoded. */
+export function entriesOf(
+  policy: CompiledPolicy,
+  decisions: Iterable<CircuitDecision>,
+  failed: (decision: CircuitDecision, thrown: unknown) => void,
+): Entries {
+  const entries = new Map<string, Uint8Array | undefined>();
+  for (const decision of decisions) {
+    try {
+      for (const [key, value] of decisionEntries(policy, decision)) entries.set(key, value);
+    } catch (thrown) {
+      failed(decision, thrown);
+    }
+  }
+  return entries;
+}
+
+/** The keys that a policy has in the store, or that are about to be written. */
+export class PublishedKeys {
+  #keys = new Set<string>();
+
+  /** Everything that the policy has from now on: adds the deletes of all other keys. */
+  replace(entries: Entries): Entries {
+    const before = this.#keys;
+    this.#keys = new Set(entries.keys());
+    const changes = new Map(entries);
+    for (const key of before) if (!this.#keys.has(key)) changes.set(key, undefined);
+    return changes;
+  }
+
+  /** Notes entries that change a part of what the policy has. */
+  update(entries: Entries): Entries {
+    for (const key of entries.keys()) this.#keys.add(key);
+    return entries;
+  }
+
+  /** The deletes of all keys. */
+  clear(): Entries {
+    return this.replace(new Map());
+  }
+}

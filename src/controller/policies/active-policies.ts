@@ -1,0 +1,162 @@
+// The policies in force, and the transition from one set of them to the next: new policies start, changed ones
+// continue in their new version, and removed ones stop, all in one write to the store.
+
+import { Fault } from "#base/fault.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import type { Finding } from "#policy/document/finding.ts";
+import { type Sourced, validateSet } from "#policy/set.ts";
+import type { Entries } from "../loop/outbox.ts";
+import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
+import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
+import type { PolicyOrigin, PolicySource, PolicyVersion } from "./source.ts";
+
+export interface ActivePoliciesOptions {
+  readonly context: LoopContext;
+  /**
+   * In order of precedence: of two policies that do not run yet, that of the earlier source owns their name. Of
+   * two dynamic configurations for one policy, that of the later source is in force.
+   */
+  readonly sources: readonly PolicySource[];
+  /** A policy came into force in this version. */
+  readonly loaded: (loop: PolicyLoop) => void;
+  /** A version could not be started; the one before, if any, stays in force. */
+  readonly failed: (name: string, fault: Fault) => void;
+  /** Called after each update that changed which versions are in force. */
+  readonly changed: (loops: ReadonlyMap<string, PolicyLoop>) => void;
+}
+
+export class ActivePolicies {
+  readonly #options: ActivePoliciesOptions;
+  readonly #loops = new Map<string, PolicyLoop>();
+  #ownership: Ownership = { owners: new Map(), leftOut: [] };
+
+  constructor(options: ActivePoliciesOptions) {
+    this.#options = options;
+  }
+
+  /** By policy name. */
+  get loops(): ReadonlyMap<string, PolicyLoop> {
+    return this.#loops;
+  }
+
+  /** Policies that own their names, by name: those of sources that were left out are not among them. */
+  get owners(): ReadonlyMap<string, Claim> {
+    return this.#ownership.owners;
+  }
+
+  /** The offers of a source that do not run because of other policies. */
+  leftOutOf(origin: PolicyOrigin): readonly LeftOut[] {
+    return this.#ownership.leftOut.filter(({ claim }) => claim.origin === origin);
+  }
+
+  /** Why the present document of a policy is not in force; undefined when it is, or when its source cannot tell. */
+  faultsOf({ origin, location }: Claim): string | undefined {
+    return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
+  }
+
+  /** Why this policy cannot run beside the ones that are there. */
+  conflicts(own: Sourced<CompiledPolicy>): readonly Sourced<Finding>[] {
+    const others = [...this.owners.values()].filter(({ name }) => name !== own.of.name);
+    const known = others.map(({ location, policy }) => ({ source: location, of: policy }));
+    return validateSet([...known, own]).filter(({ source }) => source === own.source);
+  }
+
+  /** Starts, changes and stops policies according to what the sources offer now. */
+  update(): void {
+    const before = this.#ownership.leftOut;
+    const { sources, context } = this.#options;
+    const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
+    this.#ownership = assignOwners(
+      sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
+      running,
+    );
+    const changes = new Changes();
+    const removed = this.#removeOthers(changes);
+    const loaded = this.#loadOwners(changes);
+    context.outbox.put(changes.entries());
+    if (removed || loaded) this.#options.changed(this.#loops);
+    this.#notifySources(before);
+  }
+
+  /** Stops all ticks; published entries stay in the store. */
+  stop(): void {
+    for (const loop of this.#loops.values()) loop.stop();
+  }
+
+  /** Returns whether any policy was removed. */
+  #removeOthers(changes: Changes): boolean {
+    const gone = [...this.#loops].filter(([name]) => !this.owners.has(name));
+    for (const [name, loop] of gone) {
+      this.#loops.delete(name);
+      changes.add(loop.unload());
+    }
+    return gone.length > 0;
+  }
+
+  /** Returns whether any version was started. */
+  #loadOwners(changes: Changes): boolean {
+    let changed = false;
+    for (const [name, { policy, origin }] of this.owners) {
+      const version = { policy, origin, dynamicConfig: this.#dynamicConfigOf(policy) };
+      const loop = this.#loops.get(name);
+      if (loop === undefined || !isSameVersion(loop.version, version)) {
+        changed = this.#load(name, version, changes) || changed;
+      } else if (!isEqual(loop.version.dynamicConfig, version.dynamicConfig)) {
+        changes.add(loop.configure(version.dynamicConfig));
+      }
+    }
+    return changed;
+  }
+
+  #load(name: string, version: PolicyVersion, changes: Changes): boolean {
+    const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#options.context);
+    try {
+      changes.add(loop.load(version));
+    } catch (thrown) {
+      this.#options.failed(name, Fault.from(thrown));
+      return false;
+    }
+    this.#loops.set(name, loop);
+    this.#options.loaded(loop);
+    return true;
+  }
+
+  #dynamicConfigOf({ name, dynamicConfig }: CompiledPolicy): JsonObject | undefined {
+    const configs = this.#options.sources.map((source) => source.dynamicConfig(name));
+    return configs.findLast((config) => config !== undefined) ?? dynamicConfig;
+  }
+
+  #notifySources(before: readonly LeftOut[]): void {
+    for (const source of this.#options.sources) {
+      const linesOf = (all: readonly LeftOut[]) =>
+        all.flatMap(({ claim, why }) => (claim.origin === source.origin ? [claim.name, why] : []));
+      const now = linesOf(this.#ownership.leftOut);
+      if (now.join() !== linesOf(before).join()) source.leftOutChanged?.();
+    }
+  }
+}
+
+/** The entries of one update. Puts go last, because a policy may write a key that another one has just deleted. */
+class Changes {
+  readonly #puts = new Map<string, Uint8Array>();
+  readonly #deletes = new Map<string, undefined>();
+
+  add(entries: Entries): void {
+    for (const [key, value] of entries) {
+      if (value === undefined) this.#deletes.set(key, undefined);
+      else this.#puts.set(key, value);
+    }
+  }
+
+  entries(): Entries {
+    return new Map([...this.#deletes, ...this.#puts]);
+  }
+}
+
+function isSameVersion(left: PolicyVersion, right: PolicyVersion): boolean {
+  return left.policy.hash === right.policy.hash && left.origin === right.origin;
+}
+
+function isEqual(left: JsonObject | undefined, right: JsonObject | undefined): boolean {
+  return left === right || JSON.stringify(left) === JSON.stringify(right);
+}

@@ -1,0 +1,138 @@
+// Policies and dynamic configuration that were uploaded through the API. They are in the store, from which every
+// controller reads them. Each policy is validated on its own.
+
+import { Fault } from "#base/fault.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import { findingLine } from "#policy/format.ts";
+import type { PolicySet } from "#policy/set.ts";
+import type { Batch } from "#store/store.ts";
+import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
+import type { Offer, PolicySource } from "./source.ts";
+
+/** A policy in the store. */
+export interface StoredPolicy {
+  /** Undefined if the document has faults. */
+  readonly compiled: CompiledPolicy | undefined;
+  /** The faults of the document; "" if it has none. */
+  readonly faults: string;
+}
+
+export interface ApiSourceOptions {
+  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  /** A value in the store could not be read or validated; the previous value stays in force. */
+  readonly failed: (name: string, fault: Fault) => void;
+}
+
+export class ApiSource implements PolicySource {
+  readonly origin = "api";
+  readonly #options: ApiSourceOptions;
+  readonly #policies = new Map<string, StoredPolicy>();
+  readonly #dynamicConfigs = new Map<string, JsonObject>();
+  /** Documents that were compiled before they were stored, by policy name. */
+  readonly #announced = new Map<
+    string,
+    { readonly text: string; readonly compiled: CompiledPolicy }
+  >();
+
+  constructor(options: ApiSourceOptions) {
+    this.#options = options;
+  }
+
+  /** By policy name. */
+  get policies(): ReadonlyMap<string, StoredPolicy> {
+    return this.#policies;
+  }
+
+  *offers(): Generator<Offer> {
+    for (const [name, { compiled }] of this.#policies) {
+      yield { name, location: API_POLICIES + name, policy: compiled };
+    }
+  }
+
+  dynamicConfig(name: string): JsonObject | undefined {
+    return this.#dynamicConfigs.get(name);
+  }
+
+  /**
+   * Announces a document that is about to be stored, so that it is not compiled a second time when it is read
+   * back from the store. The returned function withdraws the announcement.
+   */
+  announce(name: string, text: string, compiled: CompiledPolicy): () => void {
+    const announced = { text, compiled };
+    this.#announced.set(name, announced);
+    return () => {
+      if (this.#announced.get(name) === announced) this.#announced.delete(name);
+    };
+  }
+
+  /**
+   * Reads and compiles what a batch changes. The returned function applies all of it. Read one batch at a time: a
+   * change that compiles quickly must not overtake the one before it.
+   */
+  async read({ puts, deletes }: Batch): Promise<() => void> {
+    const changes: (() => void)[] = [];
+    for (const key of deletes) {
+      const policy = nameIn(key, API_POLICIES);
+      const config = nameIn(key, API_DYNAMIC_CONFIGS);
+      if (policy !== undefined) changes.push(() => this.#policies.delete(policy));
+      if (config !== undefined) changes.push(() => this.#dynamicConfigs.delete(config));
+    }
+    for (const { key, value } of puts) {
+      const policy = nameIn(key, API_POLICIES);
+      const config = nameIn(key, API_DYNAMIC_CONFIGS);
+      if (policy !== undefined) {
+        const stored = await this.#readPolicy(policy, textOf(value));
+        changes.push(() => this.#policies.set(policy, stored));
+      }
+      if (config !== undefined) changes.push(() => this.#putConfig(config, textOf(value)));
+    }
+    return () => {
+      for (const change of changes) change();
+    };
+  }
+
+  async #readPolicy(name: string, text: string): Promise<StoredPolicy> {
+    const announced = this.#announced.get(name);
+    if (announced?.text === text) return { compiled: announced.compiled, faults: "" };
+    try {
+      const set = await this.#options.compile(API_POLICIES + name, name, text);
+      const faults = set.findings.map(findingLine).join("; ");
+      return { compiled: set.findings.length > 0 ? undefined : set.policies[0]?.of, faults };
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      if (fault.code === "UNAVAILABLE") throw fault;
+      this.#options.failed(name, fault);
+      return { compiled: undefined, faults: fault.message };
+    }
+  }
+
+  #putConfig(name: string, text: string): void {
+    const config = parseObject(text);
+    if (config !== undefined) this.#dynamicConfigs.set(name, config);
+    else {
+      const why =
+        "its dynamic configuration in the store is not a JSON object; the previous one stays in force";
+      this.#options.failed(name, new Fault("INVALID_ARGUMENT", why));
+    }
+  }
+}
+
+/** The rest of a key after the prefix; undefined for other keys. */
+function nameIn(key: string, prefix: string): string | undefined {
+  return key.startsWith(prefix) ? key.slice(prefix.length) : undefined;
+}
+
+function textOf(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes);
+}
+
+/** Undefined when the text is not a JSON object. */
+function parseObject(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as JsonObject) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,185 @@
+// A directory of policy documents, read whole whenever something in it changes. Notices of the file system make
+// edits quick; regular checks find what these miss (network disks, replaced mounts).
+
+import { type FSWatcher, watch } from "node:fs";
+import { readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "#base/clock.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
+import { readTextFile } from "#host/life/text-file.ts";
+
+/** File name to text, in name order. */
+export type Documents = ReadonlyMap<string, string>;
+
+const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
+
+/** Size of the largest policy document: far beyond any written by hand, too small to stall the process. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/** Time from the first notice until the files are read, ms: editors write in several steps. */
+const SETTLE_MS = 50;
+
+/** Time between two regular checks, ms: an edit is in force within a second even without a notice. */
+const CHECK_MS = 500;
+
+/** A check of thousands of files takes long: the next one waits this many times its duration … */
+const CHECK_REST = 50;
+
+/** … but no longer than this, ms: the rest of the second is for the check itself and for reading. */
+const LONGEST_PAUSE_MS = 800;
+
+/** The content of a directory, as far as it can be read. */
+export interface DirectoryContent {
+  readonly documents: Documents;
+  /** Why a file cannot be read, by file name. */
+  readonly unreadable: ReadonlyMap<string, Fault>;
+}
+
+/**
+ * Reads every document. Names that start with a dot are not documents (editors, mounted volumes).
+ * @throws Fault INVALID_ARGUMENT when the directory itself cannot be read.
+ */
+export async function readDocuments(dir: string): Promise<DirectoryContent> {
+  const documents = new Map<string, string>();
+  const unreadable = new Map<string, Fault>();
+  for (const name of await documentNames(dir)) {
+    try {
+      documents.set(name, await readTextFile(join(dir, name), MAX_BYTES));
+    } catch (thrown) {
+      unreadable.set(name, Fault.from(thrown));
+    }
+  }
+  return { documents, unreadable };
+}
+
+/** Has no cause: path and reason say everything, and a stack would add nothing. */
+function unreadable(wanted: string, thrown: unknown): Fault {
+  if (thrown instanceof Fault) return thrown;
+  return new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
+}
+
+async function documentNames(dir: string): Promise<readonly string[]> {
+  const names = await readdir(dir).catch((cause: unknown) => {
+    throw unreadable(`policies: ${dir}: wanted a directory that can be read`, cause);
+  });
+  return names.filter((name) => DOCUMENT.test(name)).sort();
+}
+
+/** Changes whenever the directory changes; computed without reading the files. */
+async function fingerprint(dir: string): Promise<string> {
+  const names = await documentNames(dir);
+  const each = names.map(async (name) => {
+    // A file that is removed meanwhile is a change, not a failure.
+    const facts = await stat(join(dir, name)).catch(() => undefined);
+    return `${name}:${facts?.mtimeMs}:${facts?.size}:${facts?.ino}`;
+  });
+  return (await Promise.all(each)).join("\n");
+}
+
+export interface DirectoryWatch {
+  close(): Promise<void>;
+}
+
+/**
+ * Calls `changed` after every change of the directory, one call at a time. A directory that cannot be read, or a
+ * call that fails, is reported to `failed`, once per message, and tried again at every check: when it works
+ * again, `changed` is called even if the directory is as it was.
+ */
+export function watchDirectory(
+  dir: string,
+  clock: Clock,
+  changed: () => Promise<void>,
+  failed: (fault: Fault) => void,
+): DirectoryWatch {
+  return new Watcher(dir, clock, changed, failed);
+}
+
+class Watcher implements DirectoryWatch {
+  readonly #dir: string;
+  readonly #clock: Clock;
+  readonly #changed: () => Promise<void>;
+  readonly #failed: (fault: Fault) => void;
+  #notices: FSWatcher | undefined;
+  /** The state for which `changed` last succeeded; undefined after a failure. */
+  #seen: string | undefined;
+  #reported: string | undefined;
+  #stopAlarm: () => void = () => undefined;
+  /** When the alarm rings, on the clock. */
+  #due = Number.POSITIVE_INFINITY;
+  #checking: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  constructor(
+    dir: string,
+    clock: Clock,
+    changed: () => Promise<void>,
+    failed: (fault: Fault) => void,
+  ) {
+    this.#dir = dir;
+    this.#clock = clock;
+    this.#changed = changed;
+    this.#failed = failed;
+    this.#listen();
+    this.#checkWithin(CHECK_MS);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#stopAlarm();
+    this.#notices?.close();
+    await this.#checking;
+  }
+
+  /** Where the platform gives no notices, the regular checks do the work alone. */
+  #listen(): void {
+    this.#notices?.close();
+    try {
+      const notices = watch(this.#dir, { persistent: false });
+      notices.on("change", () => this.#checkWithin(SETTLE_MS));
+      notices.on("error", () => notices.close());
+      this.#notices = notices;
+    } catch {
+      // The regular checks go on.
+    }
+  }
+
+  /** Brings the next check forward and never delays it: a directory that always changes is read too. */
+  #checkWithin(ms: number): void {
+    const due = this.#clock.now() + ms;
+    if (this.#closed || due >= this.#due) return;
+    this.#stopAlarm();
+    this.#due = due;
+    this.#stopAlarm = this.#clock.alarm(ms, () => {
+      this.#due = Number.POSITIVE_INFINITY;
+      this.#checking = this.#checking.then(async () => this.#checkWithin(await this.#check()));
+    });
+  }
+
+  /** Returns the pause until the next check, ms. */
+  async #check(): Promise<number> {
+    const started = this.#clock.now();
+    let took = 0;
+    try {
+      const now = await fingerprint(this.#dir);
+      took = this.#clock.now() - started;
+      if (now !== this.#seen && !this.#closed) await this.#take(now);
+    } catch (thrown) {
+      this.#seen = undefined;
+      this.#fail(Fault.from(thrown));
+    }
+    return Math.min(LONGEST_PAUSE_MS, Math.max(CHECK_MS, CHECK_REST * took));
+  }
+
+  async #take(now: string): Promise<void> {
+    await this.#changed();
+    this.#seen = now;
+    // After a failure this may be another directory, which the old file system watch does not follow.
+    if (this.#reported !== undefined && !this.#closed) this.#listen();
+    this.#reported = undefined;
+  }
+
+  #fail(fault: Fault): void {
+    if (fault.message !== this.#reported) this.#failed(fault);
+    this.#reported = fault.message;
+  }
+}

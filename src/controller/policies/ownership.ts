@@ -1,0 +1,155 @@
+// Decides which source owns a policy name when several sources offer it. Flux meters have global names as well,
+// so a policy can also lose to another one because of a flux meter. This is a pure function of the offered and the
+// running policies.
+//
+// 1. A running policy keeps its name and flux meters as long as its source offers it. A policy of a source with
+//    higher precedence that wants one of these names is left out, together with all policies of its location.
+// 2. Otherwise the source with higher precedence owns the name.
+// 3. What remains must fit together: names of flux meters and places in the store are unique. Of two policies
+//    that do not fit, the one with lower precedence is left out, and within one source the one that does not
+//    run yet.
+
+import type { CompiledPolicy } from "#policy/compiled.ts";
+import { findingLine } from "#policy/format.ts";
+import { validateSet } from "#policy/set.ts";
+import { type Offer, POLICY_ORIGINS, type PolicyOrigin } from "./source.ts";
+
+/** The offers of one source. */
+export interface SourceOffers {
+  readonly origin: PolicyOrigin;
+  readonly offers: readonly Offer[];
+}
+
+/** A policy that runs. */
+export interface Incumbent {
+  readonly origin: PolicyOrigin;
+  readonly policy: CompiledPolicy;
+}
+
+/** A policy that a source wants to run. */
+export interface Claim {
+  readonly origin: PolicyOrigin;
+  readonly name: string;
+  readonly location: string;
+  readonly policy: CompiledPolicy;
+}
+
+export interface LeftOut {
+  readonly claim: Claim;
+  readonly why: string;
+}
+
+export interface Ownership {
+  /** By policy name, in order of precedence. */
+  readonly owners: ReadonlyMap<string, Claim>;
+  readonly leftOut: readonly LeftOut[];
+}
+
+/** `sources` are in order of precedence, highest first; `running` is by policy name. */
+export function assignOwners(
+  sources: readonly SourceOffers[],
+  running: ReadonlyMap<string, Incumbent>,
+): Ownership {
+  const leftOut: LeftOut[] = [];
+  const owners = new Map<string, Claim>();
+  for (const [precedence, source] of sources.entries()) {
+    const held = heldNames(sources.slice(precedence + 1), running);
+    const claims = claimsOf(source, running);
+    const losers = losingLocations(claims, held);
+    for (const claim of claims) {
+      const owner = owners.get(claim.name);
+      const why =
+        losers.get(claim.location) ??
+        (owner && sameName(claim.name, POLICY_ORIGINS[owner.origin].came));
+      if (why === undefined) owners.set(claim.name, claim);
+      else leftOut.push({ claim, why });
+    }
+  }
+  const policies = [...owners.values()].map(({ location, policy }) => ({
+    source: location,
+    of: policy,
+  }));
+  for (const finding of validateSet(policies)) {
+    for (const claim of [...owners.values()]) {
+      if (claim.location !== finding.source) continue;
+      owners.delete(claim.name);
+      leftOut.push({ claim, why: findingLine(finding) });
+    }
+  }
+  return { owners, leftOut };
+}
+
+/** Names that running policies of other sources keep. */
+interface HeldNames {
+  readonly policies: ReadonlyMap<string, PolicyOrigin>;
+  /** The policy that has each flux meter. */
+  readonly fluxMeters: ReadonlyMap<
+    string,
+    { readonly policy: string; readonly origin: PolicyOrigin }
+  >;
+}
+
+function heldNames(
+  sources: readonly SourceOffers[],
+  running: ReadonlyMap<string, Incumbent>,
+): HeldNames {
+  const policies = new Map<string, PolicyOrigin>();
+  const fluxMeters = new Map<string, { readonly policy: string; readonly origin: PolicyOrigin }>();
+  for (const { origin, offers } of sources) {
+    for (const { name } of offers) {
+      const incumbent = running.get(name);
+      if (incumbent?.origin !== origin) continue;
+      policies.set(name, origin);
+      for (const meter of fluxMetersOf(incumbent.policy)) {
+        fluxMeters.set(meter, { policy: name, origin });
+      }
+    }
+  }
+  return { policies, fluxMeters };
+}
+
+/** Running policies first. Where a document has faults, the version that runs goes on. */
+function claimsOf(
+  { origin, offers }: SourceOffers,
+  running: ReadonlyMap<string, Incumbent>,
+): readonly Claim[] {
+  const first: Claim[] = [];
+  const others: Claim[] = [];
+  for (const { name, location, policy } of offers) {
+    const incumbent = running.get(name);
+    const runs = incumbent?.origin === origin;
+    const wanted = policy ?? (runs ? incumbent.policy : undefined);
+    if (wanted !== undefined) {
+      (runs ? first : others).push({ origin, name, location, policy: wanted });
+    }
+  }
+  return [...first, ...others];
+}
+
+/** Why none of the policies of a location can run, by location. */
+function losingLocations(
+  claims: readonly Claim[],
+  { policies, fluxMeters }: HeldNames,
+): ReadonlyMap<string, string> {
+  const losers = new Map<string, string>();
+  for (const { name, location, policy } of claims) {
+    const holder = policies.get(name);
+    if (holder !== undefined) losers.set(location, sameName(name, POLICY_ORIGINS[holder].came));
+    else {
+      const meter = fluxMetersOf(policy).find((each) => fluxMeters.has(each));
+      const by = meter === undefined ? undefined : fluxMeters.get(meter);
+      if (by === undefined) continue;
+      const { came } = POLICY_ORIGINS[by.origin];
+      losers.set(location, `flux meter ${meter}: policy ${by.policy}, which came ${came}, has it`);
+    }
+  }
+  return losers;
+}
+
+function sameName(name: string, came: string): string {
+  return `policy ${name}: a policy of that name came ${came}`;
+}
+
+function fluxMetersOf({ configs }: CompiledPolicy): readonly string[] {
+  return configs.flatMap(({ kind, name }) => (kind === "flux_meter" ? [name] : []));
+}

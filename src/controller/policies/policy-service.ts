@@ -1,0 +1,336 @@
+// The policy service of a controller: lists policies, their decisions and dynamic configuration, and stores, dry-runs
+// or removes a policy. Writes go to the store, from which every controller applies them.
+
+import type { PolicyOperations, PolicyStanding, PolicyView } from "#api/policies.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log, LogFields } from "#base/log.ts";
+import { DECISION_KINDS } from "#circuit/decision.ts";
+import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
+import { dot, type Graph, graphOf, mermaid } from "#policy/diagram/graph.ts";
+import { quote } from "#policy/document/tree.ts";
+import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
+import { findingLine, warningLine } from "#policy/format.ts";
+import { fullPolicy } from "#policy/message.ts";
+import type { PolicySet } from "#policy/set.ts";
+import type { Guard, Op, Store } from "#store/store.ts";
+import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
+import { decisionEntries, decisionJson } from "#sync/publish/decision.ts";
+import { unfitReasons } from "../loop/dynamic-config.ts";
+import { MOST_LISTED } from "../loop/log-list.ts";
+import type { PolicyLoop } from "../loop/policy-loop.ts";
+import type { ActivePolicies } from "./active-policies.ts";
+import type { ApiSource } from "./api-source.ts";
+import type { Claim } from "./ownership.ts";
+import { POLICY_ORIGINS } from "./source.ts";
+
+type Json = Readonly<Record<string, unknown>>;
+
+export interface PolicyServiceOptions {
+  readonly active: ActivePolicies;
+  readonly api: ApiSource;
+  readonly store: Pick<Store, "list" | "commit">;
+  /** Resolves when the commit with this revision is in force here. */
+  readonly reached: (revision: number) => Promise<void>;
+  readonly clock: Clock;
+  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  readonly log: Log;
+}
+
+/** The name of a document of the API in findings. */
+const SOURCE = "policy_string";
+
+/** Milliseconds that a call waits for its write to come into force. The write itself is done by then. */
+const LONGEST_WAIT_MS = 5_000;
+
+/** Formats of drawn circuits. */
+const FORMATS: Readonly<
+  Record<string, { type: string; draw: (graph: Graph, loop: PolicyLoop) => string }>
+> = {
+  mermaid: { type: "text/plain; charset=utf-8", draw: mermaid },
+  dot: { type: "text/vnd.graphviz", draw: dot },
+  json: {
+    type: "application/json",
+    draw: (graph, loop) =>
+      JSON.stringify({ ...graph, origin: loop.version.origin, readings: readingsOf(loop) }),
+  },
+};
+
+export class PolicyService implements PolicyOperations {
+  readonly #options: PolicyServiceOptions;
+  /** The last change of each policy that is under way, by name. */
+  readonly #changes = new Map<string, Promise<unknown>>();
+
+  constructor(options: PolicyServiceOptions) {
+    this.#options = options;
+  }
+
+  list(): ReadonlyMap<string, PolicyView> {
+    const { active, api } = this.#options;
+    const names = new Set([...active.loops.keys(), ...api.policies.keys()]);
+    return new Map([...names].sort().map((name) => [name, this.get(name)]));
+  }
+
+  get(name: string): PolicyView {
+    const { active, api } = this.#options;
+    const running = active.loops.get(name)?.version;
+    const stored = api.policies.get(name);
+    const owner = this.#otherOwner(name);
+    if (owner !== undefined) return this.#viewOfOther(owner, running?.policy ?? owner.policy);
+    const leftOut = active.leftOutOf("api").find(({ claim }) => claim.name === name);
+    const why = leftOut?.why ?? stored?.faults ?? "";
+    if (running === undefined) {
+      if (stored === undefined) throw notFound();
+      if (stored.compiled === undefined) return view(undefined, "INVALID", why);
+      return view(stored.compiled, "NOT_LOADED", why || "not loaded into the controller");
+    }
+    if (stored === undefined) return view(running.policy, "STALE", "no longer stored");
+    if (stored.compiled?.hash === running.policy.hash) return view(running.policy, "VALID", "");
+    return view(running.policy, "OUTDATED", why || "another version is stored");
+  }
+
+  upsert(name: string, text: string, peer?: string): Promise<string> {
+    return this.#inTurn(name, async () => {
+      const policy = await this.#compileValid(name, text);
+      const stored = JSON.stringify(fullPolicy(policy.document));
+      const withdraw = this.#options.api.announce(name, stored, policy);
+      try {
+        await this.#commit([{ kind: "put", key: API_POLICIES + name, value: bytesOf(stored) }]);
+      } finally {
+        withdraw();
+      }
+      this.#logChange({ policy: name, policy_hash: policy.hash, peer }, "stored");
+      return policy.hash;
+    });
+  }
+
+  remove(name: string, peer?: string): Promise<void> {
+    return this.#inTurn(name, () => this.#remove(name, peer));
+  }
+
+  async validate(name: string, text: string): Promise<Json> {
+    const set = await this.#options.compile(SOURCE, name, text);
+    const held = this.#heldByOther(name);
+    const faults = [...(held === undefined ? [] : [held]), ...this.#faultsOf(name, set)];
+    return {
+      valid: faults.length === 0,
+      policy_hash: faults.length === 0 ? (set.policies[0]?.of.hash ?? "") : "",
+      faults,
+      warnings: set.warnings.map(warningLine),
+    };
+  }
+
+  graph(name: string, format: string, depth: number) {
+    const loop = this.#options.active.loops.get(name);
+    if (loop === undefined) throw notFound();
+    const chosen = Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined;
+    if (chosen === undefined) {
+      const wanted = Object.keys(FORMATS).join(", ");
+      throw new Fault("INVALID_ARGUMENT", `format: wanted one of ${wanted}, got ${quote(format)}`);
+    }
+    return { type: chosen.type, text: chosen.draw(graphOf(loop.version.policy, depth), loop) };
+  }
+
+  dynamicConfig(name: string): JsonObject | undefined {
+    this.#assertKnown(name);
+    const { active, api } = this.#options;
+    return api.dynamicConfig(name) ?? active.loops.get(name)?.version.dynamicConfig;
+  }
+
+  configure(name: string, config: Json | undefined, peer?: string): Promise<void> {
+    return this.#inTurn(name, () => this.#configure(name, config as JsonObject | undefined, peer));
+  }
+
+  async decisions(kind: string): Promise<Readonly<Record<string, string>>> {
+    if (kind !== "" && !DECISION_KINDS.some((each) => each === kind)) {
+      const wanted = DECISION_KINDS.join(", ");
+      throw new Fault("INVALID_ARGUMENT", `decision_type: wanted one of ${wanted}, or nothing`);
+    }
+    const prefix = kind === "" ? "/decisions/" : `/decisions/${kind}/`;
+    const found: [string, string][] = [];
+    for (const { version, decisions } of this.#options.active.loops.values()) {
+      for (const decision of decisions) {
+        if (kind !== "" && decision.kind !== kind) continue;
+        const text = JSON.stringify(decisionJson(version.policy, decision));
+        for (const [key, value] of decisionEntries(version.policy, decision)) {
+          if (value !== undefined) found.push([key.slice(prefix.length), text]);
+        }
+      }
+    }
+    return Object.fromEntries(found.sort(([left], [right]) => (left < right ? -1 : 1)));
+  }
+
+  async #remove(name: string, peer: string | undefined): Promise<void> {
+    const { api } = this.#options;
+    const owner = this.#otherOwner(name);
+    if (owner !== undefined) {
+      const { came } = POLICY_ORIGINS[owner.origin];
+      throw new Fault("FAILED_PRECONDITION", `the policy came ${came}: remove it there`);
+    }
+    if (!api.policies.has(name) && api.dynamicConfig(name) === undefined) return;
+    await this.#commit([
+      { kind: "delete", key: API_POLICIES + name },
+      { kind: "delete", key: API_DYNAMIC_CONFIGS + name },
+    ]);
+    this.#logChange({ policy: name, peer }, "removed");
+  }
+
+  async #configure(
+    name: string,
+    config: JsonObject | undefined,
+    peer: string | undefined,
+  ): Promise<void> {
+    this.#assertKnown(name);
+    if (config !== undefined) this.#checkConfig(name, config);
+    const key = API_DYNAMIC_CONFIGS + name;
+    const op: Op =
+      config === undefined
+        ? { kind: "delete", key }
+        : { kind: "put", key, value: bytesOf(JSON.stringify(config)) };
+    await this.#commit([op], await this.#stillStored(name));
+    const what = config === undefined ? "removed" : "replaced";
+    this.#logChange({ policy: name, peer }, `dynamic configuration ${what}`);
+  }
+
+  /** The owner of a policy that is not changed over the API; undefined for all others. */
+  #otherOwner(name: string): Claim | undefined {
+    const owner = this.#options.active.owners.get(name);
+    return owner === undefined || POLICY_ORIGINS[owner.origin].changedOverApi ? undefined : owner;
+  }
+
+  #viewOfOther(owner: Claim, policy: CompiledPolicy): PolicyView {
+    const why = this.#options.active.faultsOf(owner);
+    return view(policy, why === undefined ? "VALID" : "OUTDATED", why ?? "");
+  }
+
+  /** Runs the changes of one policy one after the other: a change that compiles quickly must not overtake another. */
+  async #inTurn<T>(name: string, change: () => Promise<T>): Promise<T> {
+    const before = this.#changes.get(name) ?? Promise.resolve();
+    const now = before.then(change, change);
+    this.#changes.set(name, now);
+    try {
+      return await now;
+    } finally {
+      if (this.#changes.get(name) === now) this.#changes.delete(name);
+    }
+  }
+
+  async #compileValid(name: string, text: string): Promise<CompiledPolicy> {
+    if (text.trim() === "") throw refused(["the policy is empty"]);
+    this.#assertNotOfOther(name);
+    const set = await this.#options.compile(SOURCE, name, text);
+    // A file with this name may have come meanwhile.
+    this.#assertNotOfOther(name);
+    const [own] = set.policies;
+    const faults = this.#faultsOf(name, set);
+    if (own === undefined || faults.length > 0) throw refused(faults);
+    return own.of;
+  }
+
+  /** Logs one line for each change. */
+  #logChange(fields: LogFields, what: string): void {
+    this.#options.log.info(fields, `policy over the API: ${what}`);
+  }
+
+  /** Keys that no component reads are only warned of: another version of the policy may read them. */
+  #checkConfig(name: string, config: JsonObject): void {
+    const { active, api, log } = this.#options;
+    const policy = api.policies.get(name)?.compiled ?? active.loops.get(name)?.version.policy;
+    if (policy === undefined) return;
+    const faults = [...unfitReasons(policy, config)].map(([key, why]) => `${key}: ${why}`);
+    if (faults.length > 0) {
+      throw new Fault("INVALID_ARGUMENT", `dynamic_config: ${faults.join("; ")}`);
+    }
+    const unread = unreadKeys(dynamicKeys(policy.document), config);
+    for (const each of unread.slice(0, MOST_LISTED)) {
+      log.warn({ policy: name }, `dynamic configuration: ${unreadReason(each)}`);
+    }
+  }
+
+  /** The fault of a name that another source has; undefined when none has it. */
+  #heldByOther(name: string): string | undefined {
+    const owner = this.#otherOwner(name);
+    if (owner === undefined) return undefined;
+    return `${POLICY_ORIGINS[owner.origin].owner} has a policy of this name: change it there`;
+  }
+
+  #assertNotOfOther(name: string): void {
+    const held = this.#heldByOther(name);
+    if (held !== undefined) throw new Fault("ALREADY_EXISTS", held);
+  }
+
+  /** Why a compiled text cannot become the policy of this name; empty when it can. */
+  #faultsOf(name: string, { policies, findings }: PolicySet): readonly string[] {
+    const [own, ...more] = policies;
+    if (more.length > 0) {
+      return [`${SOURCE}: wanted one document with one policy, got ${policies.length} policies`];
+    }
+    if (findings.length > 0 || own === undefined) return findings.map(findingLine);
+    if (own.of.name !== name) {
+      return [`${SOURCE}: wanted a policy without a name, or with that of the request`];
+    }
+    if (own.of.dynamicConfig !== undefined) {
+      const way = `/v1/dynamic-configs/${name}`;
+      return [`${SOURCE}: wanted no dynamicConfig: it goes to ${way}`];
+    }
+    return this.#options.active.conflicts(own).map(findingLine);
+  }
+
+  #assertKnown(name: string): void {
+    const { active, api } = this.#options;
+    if (!active.loops.has(name) && !api.policies.has(name)) throw notFound();
+  }
+
+  /** Guards a configuration against the removal of its policy meanwhile. Policies of other sources need no guard. */
+  async #stillStored(name: string): Promise<readonly Guard[]> {
+    const key = API_POLICIES + name;
+    const { entries } = await this.#options.store.list(key);
+    const entry = entries.find((each) => each.key === key);
+    if (entry !== undefined) return [{ key, revision: entry.revision }];
+    if (this.#otherOwner(name) === undefined) throw notFound();
+    return [];
+  }
+
+  /** Resolves when the write is in force in this controller. */
+  async #commit(ops: readonly Op[], guards: readonly Guard[] = []): Promise<void> {
+    const { store, reached, clock } = this.#options;
+    const revision = await store.commit(ops, { guards });
+    if (revision === undefined) {
+      throw new Fault("ABORTED", "the policy was changed or removed meanwhile");
+    }
+    const late = Promise.withResolvers<void>();
+    const disarm = clock.alarm(LONGEST_WAIT_MS, late.resolve);
+    await Promise.race([reached(revision), late.promise]);
+    disarm();
+  }
+}
+
+function view(
+  policy: CompiledPolicy | undefined,
+  status: PolicyStanding,
+  reason: string,
+): PolicyView {
+  return { policy: policy === undefined ? null : fullPolicy(policy.document), status, reason };
+}
+
+/** Readings of all signals by `<circuit>/<name>`; null is invalid. */
+function readingsOf({ circuit }: PolicyLoop): Json {
+  const readings = (circuit?.plan.signals ?? []).map((signal, at) => {
+    const reading = circuit?.reading(at) ?? Number.NaN;
+    const infinite = Number.isNaN(reading) ? null : String(reading);
+    return [`${signal.circuit}/${signal.name}`, Number.isFinite(reading) ? reading : infinite];
+  });
+  return Object.fromEntries(readings);
+}
+
+function bytesOf(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+function notFound(): Fault {
+  return new Fault("NOT_FOUND", "policy not found");
+}
+
+function refused(lines: readonly string[]): Fault {
+  return new Fault("INVALID_ARGUMENT", `the policy cannot be used: ${lines.join("; ")}`);
+}

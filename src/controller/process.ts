@@ -1,0 +1,49 @@
+// Starts a controller, either as part of a process or as the whole process, which then shares a store with agents in
+// other processes.
+
+import type { Loaded } from "#config/load.ts";
+import type { ControllerConfig } from "#config/tree.ts";
+import { openPorts, type Ports } from "#process/ports.ts";
+import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
+import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
+import { type Controller, startController } from "./controller.ts";
+
+export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
+  readonly config: Loaded<"controller">;
+  /** Directory of policy documents. */
+  readonly policies: string;
+}
+
+/** Starts everything. When it returns, policies run, their rules are in the store, and the port accepts calls. */
+export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
+  const process = startProcess({ ...options, configs: [options.config] });
+  return openPorts(process, [
+    await startControllerPart(process, options.config.config, options.policies),
+  ]);
+}
+
+/** Starts the controller in a process that may have other parts. */
+export async function startControllerPart(
+  process: SluiceProcess,
+  settings: ControllerConfig,
+  directory: string,
+): Promise<Controller> {
+  const { store, clock, chance, env, log, health, metrics, scope, fail } = process;
+  const counts = new PolicyMetrics();
+  metrics.add(counts);
+  const controller = await startController({
+    settings,
+    directory,
+    store,
+    clock,
+    chance,
+    env,
+    log: log.child("policies"),
+    status: health.root,
+    counts,
+    meters: metrics,
+    fail,
+  });
+  scope.add("controller", controller.stop);
+  return controller;
+}

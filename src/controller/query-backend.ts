@@ -1,0 +1,118 @@
+// Answers the queries of circuits: from a Prometheus server where one is configured, or else from the metrics of
+// this process, which are then sampled once a second.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import { HttpClient } from "#client/http.ts";
+import type { Environment } from "#client/http-settings.ts";
+import { PrometheusClient } from "#prometheus/client.ts";
+import { LocalQueryEngine } from "#promql/local-engine.ts";
+import type { Dialect, QueryEngine, Sample } from "#promql/result.ts";
+import { SampleStore } from "#promql/samples.ts";
+import type { ControllerSettings } from "./settings.ts";
+
+export interface QueryBackend {
+  readonly dialect: Dialect;
+  readonly engine: QueryEngine;
+  /** Takes the queries of all circuits. Call it whenever they change. */
+  setQueries(queries: readonly string[]): void;
+  /** Metrics in a query that do not exist, so that it will never have a value. */
+  unknownMetrics(query: string): readonly string[];
+  close(): Promise<void>;
+}
+
+/** The metrics of this process. */
+export interface LocalMetrics {
+  samples(wanted: (name: string) => boolean): Iterable<Sample>;
+  /** Whether a metric of this name exists, with or without a sample yet. */
+  knows(name: string): boolean;
+}
+
+export interface QueryBackendOptions {
+  readonly settings: Pick<ControllerSettings, "prometheus" | "client">;
+  readonly metrics: LocalMetrics;
+  readonly env: Environment;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function openQueryBackend(options: QueryBackendOptions): QueryBackend {
+  return options.settings.prometheus.address === ""
+    ? localBackend(options)
+    : serverBackend(options);
+}
+
+function serverBackend({ settings, env, clock, log }: QueryBackendOptions): QueryBackend {
+  const { prometheus, client } = settings;
+  const proxy = client.proxy;
+  const http = new HttpClient({ settings: prometheus.http_client, proxy, env, clock });
+  const engine = new PrometheusClient({
+    settings: prometheus,
+    http,
+    onWarning: (query, remark) =>
+      log.warn({ query }, `the metrics server sent a warning about a query: ${remark}`),
+  });
+  return {
+    dialect: "prometheus",
+    engine,
+    setQueries: () => undefined,
+    unknownMetrics: () => [],
+    close: () => http.close(),
+  };
+}
+
+/** Time between two samples, ms: the shortest interval at which policies are commonly evaluated. */
+const SAMPLE_MS = 1_000;
+
+function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBackend {
+  const samples = new SampleStore();
+  let hasQueries = false;
+  let disarm: (() => void) | undefined;
+  let dropped = 0;
+  let restarts = 0;
+  const take = () => {
+    samples.addScrape(
+      clock.wall(),
+      metrics.samples((name) => samples.needs(name)),
+    );
+    if (samples.dropped > 0 && dropped === 0) {
+      log.warn(
+        {},
+        "queries need more samples of this process's metrics than are kept: their results are incomplete",
+      );
+    }
+    dropped = samples.dropped;
+    if (samples.restarts > restarts) {
+      log.warn(
+        {},
+        "the clock was set back: queries of this process's metrics start without earlier samples",
+      );
+    }
+    restarts = samples.restarts;
+  };
+  /** Samples again and again while there are queries. */
+  const run = (due: number) => {
+    if (!hasQueries) {
+      disarm = undefined;
+      return;
+    }
+    take();
+    // No drift: the next sample is due one period after this one was, or now if that time has passed.
+    const next = Math.max(due + SAMPLE_MS, clock.now());
+    disarm = clock.alarm(next - clock.now(), () => run(next));
+  };
+  return {
+    dialect: "own",
+    engine: new LocalQueryEngine(samples),
+    setQueries(queries) {
+      samples.setQueries([...new Set(queries)]);
+      hasQueries = queries.length > 0;
+      if (hasQueries && disarm === undefined) run(clock.now());
+    },
+    unknownMetrics: (query) => samples.metricNames(query).filter((name) => !metrics.knows(name)),
+    async close() {
+      hasQueries = false;
+      disarm?.();
+    },
+  };
+}

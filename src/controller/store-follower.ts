@@ -1,0 +1,88 @@
+// Follows what a controller reads from the store: policies and dynamic configuration of the API, and reports of
+// agents. Callers of the API wait here until what they wrote is in force.
+
+import type { Store } from "#store/store.ts";
+import { API_DYNAMIC_CONFIGS, API_POLICIES, REPLICAS } from "#sync/keys.ts";
+import type { ActivePolicies } from "./policies/active-policies.ts";
+import type { ApiSource } from "./policies/api-source.ts";
+import type { ScaleReports } from "./scale-reports.ts";
+
+export interface StoreFollowerOptions {
+  readonly store: Pick<Store, "watch">;
+  readonly api: ApiSource;
+  readonly reports: ScaleReports;
+  readonly active: ActivePolicies;
+  /** The store can no longer be followed. */
+  readonly failed: (message: string, cause?: unknown) => void;
+}
+
+interface Waiter {
+  readonly revision: number;
+  readonly done: () => void;
+}
+
+export class StoreFollower {
+  readonly #options: StoreFollowerOptions;
+  readonly #stop = new AbortController();
+  #ended: Promise<void> = Promise.resolve();
+  #revision = 0;
+  #waiters: readonly Waiter[] = [];
+
+  constructor(options: StoreFollowerOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the present content of the store is in force; rejects when following fails before that. */
+  start(): Promise<void> {
+    const { failed } = this.#options;
+    const { signal } = this.#stop;
+    const first = Promise.withResolvers<void>();
+    const followed = this.#follow(first.resolve);
+    this.#ended = followed.then(
+      () => signal.aborted || failed("the store ended its watch"),
+      (thrown: unknown) => {
+        first.reject(thrown);
+        if (!signal.aborted) failed("following the store failed", thrown);
+      },
+    ) as Promise<void>;
+    return first.promise;
+  }
+
+  /** Resolves when a commit with this revision is in force, or when `stop` is called. */
+  reached(revision: number): Promise<void> {
+    if (revision <= this.#revision || this.#stop.signal.aborted) return Promise.resolve();
+    return new Promise((done) => {
+      this.#waiters = [...this.#waiters, { revision, done }];
+    });
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#release(Number.POSITIVE_INFINITY);
+  }
+
+  /** Resolves when no batch is being applied any more. Call `stop` first. */
+  ended(): Promise<void> {
+    return this.#ended;
+  }
+
+  async #follow(first: () => void): Promise<void> {
+    const { store, api, reports, active } = this.#options;
+    const prefixes = [API_POLICIES, API_DYNAMIC_CONFIGS, REPLICAS];
+    for await (const batch of store.watch(prefixes, this.#stop.signal)) {
+      const apply = await api.read(batch);
+      apply();
+      reports.apply(batch);
+      active.update();
+      this.#revision = batch.revision;
+      this.#release(batch.revision);
+      first();
+    }
+  }
+
+  #release(revision: number): void {
+    const waiters = this.#waiters;
+    this.#waiters = waiters.filter((waiter) => waiter.revision > revision);
+    for (const waiter of waiters) if (waiter.revision <= revision) waiter.done();
+  }
+}

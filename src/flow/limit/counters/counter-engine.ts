@@ -1,0 +1,48 @@
+// What a limiter asks of the place where its counts live. The local engines answer immediately; one behind a
+// network answers later, or reports that it cannot decide.
+
+import type { Pending } from "../../flow.ts";
+
+/** An engine's answer to one take. Borrowed: valid until the same engine is asked again. */
+export interface EngineAnswer {
+  readonly outcome: "granted" | "refused" | "undecided";
+  readonly remaining: number;
+  readonly current: number;
+  /** Milliseconds until the wanted amount could be there; 0 when that is now, never, or unknown. */
+  readonly waitMs: number;
+  /** The engine's own identifier of what was taken; needed to give it back. */
+  readonly id: string;
+}
+
+/**
+ * Counts of one limiter by label value; `undefined` is the one count of a limiter without a key. `params` is
+ * an immutable object that is replaced when numbers or rule change. `now` is a reading of `Clock.now()`.
+ */
+export interface CounterEngine<Params> {
+  peek(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
+  take(
+    value: string | undefined,
+    want: number,
+    params: Params,
+    now: number,
+  ): EngineAnswer | Pending<EngineAnswer>;
+  /** False when the engine does not know (any more) what was taken. */
+  giveBack(value: string | undefined, amount: number, id: string, params: Params): boolean;
+}
+
+/** An engine that never waits, and so can answer in place of one that is unavailable. */
+export interface LocalEngine<Params> extends CounterEngine<Params> {
+  take(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
+}
+
+/** Token amounts this close count as equal: sums of fractions are not exact. */
+export const SLACK = 1e-9;
+
+/** An answer that its engine fills again each time, so that answering allocates nothing. */
+export class ReusedAnswer implements EngineAnswer {
+  outcome: "granted" | "refused" | "undecided" = "granted";
+  remaining = 0;
+  current = 0;
+  waitMs = 0;
+  id = "";
+}

@@ -1,0 +1,237 @@
+// Concurrency slots counted in process: the tokens in flight per key, in order of their start, so that expired
+// slots are found at the front without timers. A slot's id says where the slot is and proves that it is its own.
+
+import { type Chance, uuid } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Observer } from "../../observer.ts";
+import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
+import { KeyHash } from "./key-hash.ts";
+import { RowLayout } from "./key-segment.ts";
+import { type EvictionPolicy, KeyTable } from "./key-table.ts";
+import { NONE, SlotPool } from "./slot-pool.ts";
+
+export interface LocalSlotsContext {
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly observer: Observer;
+  readonly keyHash: KeyHash;
+  readonly maxKeys: number;
+}
+
+export interface SlotParams {
+  /** Most tokens in flight; finite, >= 0. */
+  readonly max: number;
+  /** A slot that no caller ends is freed after this long. */
+  readonly maxInflightMs: number;
+}
+
+/** Row: hash lo, hi, first slot. 12 bytes. A key is stored while it has a slot. */
+const LAYOUT = Object.freeze(new RowLayout({ words: 3, doubles: 0 }));
+
+/** A limiter has twice as many slots as keys, and at least this many. */
+const MIN_SLOTS = 65_536;
+
+/** Hex digits at the start of a UUID that are free of version and variant. */
+const PLACE_DIGITS = 8;
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
+  readonly #clock: Clock;
+  readonly #chance: Chance;
+  readonly #observer: Observer;
+  readonly #hash: KeyHash;
+  /** Seeded for this limiter alone: ids are shown to callers. */
+  readonly #idHash: KeyHash;
+  readonly #maxSlots: number;
+  readonly #table: KeyTable;
+  readonly #pool = new SlotPool();
+  readonly #answer = new ReusedAnswer();
+  #now = 0;
+  #maxInflightMs = 0;
+
+  /** In flight without a key, or of the keys that overflow. */
+  #sharedFirst = NONE;
+
+  /** The key that is being worked on, and its first slot. */
+  #where: "row" | "shared" | "fresh" = "fresh";
+  #lo = 0;
+  #hi = 0;
+  #first = NONE;
+
+  constructor({ clock, chance, observer, keyHash, maxKeys }: LocalSlotsContext) {
+    this.#clock = clock;
+    this.#chance = chance;
+    this.#observer = observer;
+    this.#hash = keyHash;
+    this.#idHash = KeyHash.seeded(chance);
+    this.#maxSlots = Math.max(MIN_SLOTS, 2 * maxKeys);
+    this.#table = new KeyTable(LAYOUT, maxKeys, this);
+  }
+
+  get keys(): number {
+    return this.#table.count;
+  }
+
+  /** Number of slots held, expired ones that have not been freed yet included. */
+  get slots(): number {
+    return this.#pool.count;
+  }
+
+  peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
+    this.#begin(params, now);
+    this.#open(value);
+    if (this.#where === "fresh" && !this.#table.hasRoom()) this.#open(undefined);
+    let slot = this.#first;
+    let sum = this.#pool.sum(slot);
+    while (slot !== NONE && this.#expired(slot)) {
+      sum = Math.max(0, sum - this.#pool.tokens(slot));
+      slot = this.#pool.next(slot);
+    }
+    if (slot === NONE) sum = 0; // rounding may have left a fraction
+    return this.#report(fits(sum, want, params), sum, params, "");
+  }
+
+  take(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
+    this.#begin(params, now);
+    this.#open(value);
+    this.#expire();
+    const id = uuid(this.#chance);
+    let sum = this.#pool.sum(this.#first);
+    if (!fits(sum, want, params) || !this.#hasSlot()) return this.#report(false, sum, params, id);
+    if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi)) {
+      this.#observer.anomaly("keys_overflow");
+      this.#open(undefined);
+      this.#expire();
+      sum = this.#pool.sum(this.#first);
+      if (!fits(sum, want, params)) return this.#report(false, sum, params, id);
+    } else if (this.#where === "fresh") this.#where = "row";
+    const slot = this.#pool.take(want, this.#now, this.#first);
+    if (this.#first === NONE) {
+      this.#first = slot;
+      this.#store();
+    }
+    return this.#report(true, sum, params, this.#mark(id, slot));
+  }
+
+  giveBack(value: string | undefined, _amount: number, id: string, params: SlotParams): boolean {
+    this.#begin(params, this.#clock.now());
+    this.#open(value);
+    const slot = this.#find(id);
+    if (slot === NONE) return false;
+    const late = this.#expired(slot);
+    this.#free(slot);
+    return !late;
+  }
+
+  spent(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
+    const first = words[w + 2] ?? NONE;
+    return first === NONE || this.#expired(this.#pool.last(first));
+  }
+
+  forget(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): void {
+    let first = words[w + 2] ?? NONE;
+    while (first !== NONE) first = this.#pool.free(first, first);
+  }
+
+  #begin(params: SlotParams, now: number): void {
+    this.#now = now;
+    this.#maxInflightMs = params.maxInflightMs;
+  }
+
+  /** Finds a key's slots. */
+  #open(value: string | undefined): void {
+    if (value === undefined) {
+      this.#where = "shared";
+      this.#lo = 0;
+      this.#hi = 0;
+      this.#first = this.#sharedFirst;
+      return;
+    }
+    this.#hash.of(value);
+    this.#lo = this.#hash.lo;
+    this.#hi = this.#hash.hi;
+    const table = this.#table;
+    const known = table.find(this.#lo, this.#hi);
+    this.#where = known ? "row" : "fresh";
+    this.#first = known ? (table.words[table.w + 2] ?? NONE) : NONE;
+  }
+
+  /** Stores which slot is the first now. */
+  #store(): void {
+    if (this.#where === "shared") this.#sharedFirst = this.#first;
+    else if (this.#where === "row") {
+      if (this.#first === NONE) {
+        this.#table.remove(this.#lo, this.#hi);
+        return;
+      }
+      // Eviction may have moved the row since it was opened.
+      const table = this.#table;
+      if (!table.find(this.#lo, this.#hi)) return;
+      table.words[table.w + 2] = this.#first;
+    }
+  }
+
+  /** Whether one more slot may be held. Without one the flow is refused: it could not be counted. */
+  #hasSlot(): boolean {
+    if (this.#pool.count < this.#maxSlots) return true;
+    if (this.#table.evict() && this.#pool.count < this.#maxSlots) return true;
+    this.#observer.anomaly("keys_overflow");
+    return false;
+  }
+
+  #expired(slot: number): boolean {
+    return this.#pool.start(slot) + this.#maxInflightMs <= this.#now;
+  }
+
+  /** Frees expired slots. Stored slot by slot, because the table may look at the row in between. */
+  #expire(): void {
+    if (this.#first === NONE || !this.#expired(this.#first)) return;
+    while (this.#first !== NONE && this.#expired(this.#first)) this.#free(this.#first);
+    if (this.#where === "row" && this.#first === NONE) this.#where = "fresh";
+  }
+
+  #free(slot: number): void {
+    const first = this.#pool.free(slot, this.#first);
+    if (first === this.#first) return;
+    this.#first = first;
+    this.#store();
+  }
+
+  /** Replaces the first digits of an id by the number of its slot, masked with a hash of the other digits. */
+  #mark(id: string, slot: number): string {
+    this.#idHash.ofTail(id, PLACE_DIGITS);
+    const { lo, hi } = this.#idHash;
+    this.#pool.prove(slot, (lo ^ this.#lo) >>> 0, (hi ^ this.#hi) >>> 0);
+    const place = ((slot ^ hi) >>> 0).toString(16).padStart(PLACE_DIGITS, "0");
+    return place + id.slice(PLACE_DIGITS);
+  }
+
+  /** The slot that an id identifies, in the list of its key or in the shared one, which is then opened. */
+  #find(id: string): number {
+    if (!ID.test(id)) return NONE;
+    this.#idHash.ofTail(id, PLACE_DIGITS);
+    const { lo, hi } = this.#idHash;
+    const slot = (Number.parseInt(id.slice(0, PLACE_DIGITS), 16) ^ hi) >>> 0;
+    if (this.#pool.proves(slot, (lo ^ this.#lo) >>> 0, (hi ^ this.#hi) >>> 0)) return slot;
+    if (!this.#pool.proves(slot, lo, hi)) return NONE;
+    this.#open(undefined);
+    return slot;
+  }
+
+  /** `sum` is what was in flight before this request. */
+  #report(granted: boolean, sum: number, params: SlotParams, id: string): EngineAnswer {
+    const answer = this.#answer;
+    answer.outcome = granted ? "granted" : "refused";
+    answer.current = sum;
+    answer.remaining = params.max - sum;
+    answer.waitMs = 0;
+    answer.id = id;
+    return answer;
+  }
+}
+
+/** Whether the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
+function fits(sum: number, want: number, params: SlotParams): boolean {
+  if (params.max <= 0) return false;
+  return sum <= SLACK || sum + want <= params.max + SLACK;
+}

@@ -1,0 +1,81 @@
+// The answers of one stage that have not come yet. Each comes or is replaced when the wait ends; an answer that
+// comes after that is handed back, so that nothing stays taken.
+
+import type { Pending } from "../flow.ts";
+
+/** The receiver of an answer. */
+export interface Asked<Answer> {
+  /** Called once: with the answer, or with undefined when the wait ended without one. */
+  answered(answer: Answer | undefined): void;
+  /** An answer that came too late: what it took has to be given back. */
+  late(answer: Answer): void;
+}
+
+interface Waiting<Answer> {
+  readonly pending: Pending<Answer>;
+  readonly asked: Asked<Answer>;
+  open: boolean;
+}
+
+/** Callbacks of the check for the end of the wait. */
+export interface WaitEnd {
+  /** Everything has been answered. */
+  complete(): void;
+  /** An engine threw: there will be no verdict. */
+  failed(thrown: unknown): void;
+}
+
+const IGNORED: WaitEnd = { complete() {}, failed() {} };
+
+export class PendingAnswers<Answer> {
+  readonly #all: Waiting<Answer>[] = [];
+  #end: WaitEnd | undefined;
+  #left = 0;
+
+  add(pending: Pending<Answer>, asked: Asked<Answer>): void {
+    this.#all.push({ pending, asked, open: true });
+    this.#left += 1;
+  }
+
+  /** Starts to listen. Answers that are already there are delivered immediately. */
+  listen(end: WaitEnd): void {
+    this.#end = end;
+    for (const waiting of [...this.#all]) {
+      waiting.pending.whenSettled(
+        (answer) => this.#answer(waiting, answer),
+        (thrown) => this.#fail(waiting, thrown),
+      );
+    }
+  }
+
+  /** Ends the wait: engines answer from local state if they can, the others count as unanswered. */
+  end(): void {
+    for (const { pending } of this.#all) pending.cancel();
+    for (const waiting of this.#all) if (waiting.open) this.#close(waiting, undefined);
+  }
+
+  /** Ends the wait without any answer. Whatever still comes is handed back. */
+  abandon(): void {
+    for (const waiting of this.#all) waiting.open = false;
+    if (this.#end === undefined) this.listen(IGNORED);
+    for (const { pending } of this.#all) pending.cancel();
+  }
+
+  #answer(waiting: Waiting<Answer>, answer: Answer): void {
+    if (waiting.open) this.#close(waiting, answer);
+    else waiting.asked.late(answer);
+  }
+
+  #close(waiting: Waiting<Answer>, answer: Answer | undefined): void {
+    waiting.open = false;
+    waiting.asked.answered(answer);
+    this.#left -= 1;
+    if (this.#left === 0) this.#end?.complete();
+  }
+
+  #fail(waiting: Waiting<Answer>, thrown: unknown): void {
+    if (!waiting.open) return;
+    this.abandon();
+    this.#end?.failed(thrown);
+  }
+}

@@ -1,0 +1,54 @@
+// What a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
+// own arrays and do nothing else. Every counter about decisions counts here, once, when the decision is made.
+
+import type { Flow, Verdict } from "./flow.ts";
+
+/** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
+export const ANOMALIES = [
+  "baggage_dropped", // the header was malformed or exceeded its bounds: all of its labels were ignored
+  "baggage_reserved", // a member named http.* or aperture.* was ignored
+  "header_collision", // two headers map to one label; the one with dashes won
+  "bad_label_number", // a label was not a finite decimal >= 0 within bounds
+  "missing_limit_label", // a limiter's key label was absent
+  "undecided", // a limiter could not decide; its failure mode was applied
+  "late", // the caller's budget ended first
+  "abandoned", // the caller left while its check waited: no decision was made
+  "keys_overflow", // a limiter is full: the key shares the overflow bucket
+] as const;
+export type Anomaly = (typeof ANOMALIES)[number];
+
+export interface Observer {
+  decided(flow: Flow, verdict: Verdict): void;
+  /** One FlowEnd call. */
+  ended(controlPoint: string): void;
+  /** One lookup of a service by peer or socket address. */
+  lookedUp(found: boolean): void;
+  anomaly(what: Anomaly): void;
+}
+
+export const NO_OBSERVER: Observer = {
+  decided: () => undefined,
+  ended: () => undefined,
+  lookedUp: () => undefined,
+  anomaly: () => undefined,
+};
+
+/** One observer that calls several in order. A single one is returned as it is, so that it costs nothing extra. */
+export function observerOf(all: readonly Observer[]): Observer {
+  const [only = NO_OBSERVER, ...more] = all;
+  if (more.length === 0) return only;
+  return {
+    decided(flow, verdict) {
+      for (const observer of all) observer.decided(flow, verdict);
+    },
+    ended(controlPoint) {
+      for (const observer of all) observer.ended(controlPoint);
+    },
+    lookedUp(found) {
+      for (const observer of all) observer.lookedUp(found);
+    },
+    anomaly(what) {
+      for (const observer of all) observer.anomaly(what);
+    },
+  };
+}

@@ -1,0 +1,187 @@
+// The frozen rules that flows are judged by: compiled once when rules arrive, swapped whole. Control points
+// whose rules did not change keep their compiled form, so an edit costs only what it touches.
+
+import { type Classifier, compileClassifier } from "../classify/classifier.ts";
+import { type LabelKey, LabelSlots } from "../label.ts";
+import type { KindTable } from "../limit/kinds.ts";
+import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
+import type { Stage } from "../stages.ts";
+import { compareRules } from "./rule-order.ts";
+import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
+import type { Limiter, Lookup, Shadow, StageMember } from "./stage-member.ts";
+
+/** One stage with its members, in component order. Only the list of the stage's own kind has any. */
+export interface Step {
+  readonly stage: Stage;
+  readonly limiters: readonly Candidate<Limiter>[];
+  readonly lookups: readonly Candidate<Lookup>[];
+  readonly shadows: readonly Candidate<Shadow>[];
+}
+
+/** Everything that applies to flows at one control point that belong to the same services. */
+export interface ServicePlan {
+  readonly classifiers: readonly Candidate<Classifier>[];
+  readonly meters: readonly Candidate<string>[];
+  /** The stages that have something to do, in order. */
+  readonly steps: readonly Step[];
+}
+
+export interface ControlPointPlan {
+  readonly keys: readonly LabelKey[];
+  /** The rules it was compiled from: equal lists mean an equal plan. */
+  readonly rules: readonly Rule[];
+  /** The members of all stages, in component order. */
+  readonly members: readonly StageMember[];
+  forServices(services: readonly string[]): ServicePlan;
+}
+
+export interface Plan {
+  controlPoint(name: string): ControlPointPlan;
+  readonly controlPoints: ReadonlyMap<string, ControlPointPlan>;
+}
+
+/** Binds a limiter rule to its state for one control point. */
+export type Bind = (rule: LimiterRule, slots: LabelSlots) => StageMember;
+
+/** Compiles rules for the agents of one group. Throws a Fault when a rule does not compile. */
+export function compilePlan(
+  rules: readonly Rule[],
+  group: string,
+  kinds: KindTable,
+  bind: Bind,
+  previous?: Plan,
+): Plan {
+  const byControlPoint = new Map<string, Rule[]>();
+  for (const rule of [...rules].sort(compareRules)) {
+    for (const name of controlPointNames(rule, group)) {
+      const here = byControlPoint.get(name);
+      if (here === undefined) byControlPoint.set(name, [rule]);
+      else here.push(rule);
+    }
+  }
+  const controlPoints = new Map<string, ControlPointPlan>();
+  for (const [name, here] of byControlPoint) {
+    const old = previous?.controlPoints.get(name);
+    const same = old !== undefined && sameRules(old.rules, here);
+    controlPoints.set(name, same ? old : compileControlPoint(name, here, group, kinds, bind));
+  }
+  const none = emptyControlPoint(kinds);
+  return Object.freeze({
+    controlPoint: (name: string) => controlPoints.get(name) ?? none,
+    controlPoints,
+  });
+}
+
+function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
+  const none: ServicePlan = { classifiers: [], meters: [], steps: stepsOf(stages, [], new Set()) };
+  return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
+}
+
+interface StageSelection extends Selected<StageMember> {
+  readonly stage: Stage;
+}
+
+function compileControlPoint(
+  name: string,
+  rules: readonly Rule[],
+  group: string,
+  { stages, rows }: KindTable,
+  bind: Bind,
+): ControlPointPlan {
+  const slots = new LabelSlots();
+  const selected = <T>(item: T, { selectors }: Rule): Selected<T> => {
+    const ours = selectors.filter((selector) => isOurs(selector, name, group));
+    return select(item, ours, slots);
+  };
+  const classifiers: Selected<Classifier>[] = [];
+  const meters: Selected<string>[] = [];
+  const members: StageSelection[] = [];
+  for (const rule of rules) {
+    if (rule.kind === "classifier") {
+      classifiers.push(selected(compileClassifier(rule, slots), rule));
+    } else if (rule.kind === "flux_meter") meters.push(selected(rule.name, rule));
+    else {
+      const member = bind(rule, slots);
+      const { stage } = rows[member.component.kind];
+      members.push({ ...selected(member, rule), stage });
+    }
+  }
+  const planFor = (services: ReadonlySet<string>): ServicePlan =>
+    Object.freeze({
+      classifiers: candidates(classifiers, services),
+      meters: candidates(meters, services),
+      steps: stepsOf(stages, members, services),
+    });
+  const named = namedServices([...classifiers, ...meters, ...members]);
+  return Object.freeze({
+    keys: slots.keys,
+    rules,
+    members: members.map(({ item }) => item),
+    forServices: byServices(named, planFor),
+  });
+}
+
+const NO_MEMBERS: readonly never[] = [];
+
+/** A step for each stage that has members, or that refuses flows because it has none. */
+function stepsOf(
+  stages: readonly Stage[],
+  all: readonly StageSelection[],
+  services: ReadonlySet<string>,
+): readonly Step[] {
+  return stages.flatMap((stage) => {
+    const own = all.filter((one) => one.stage === stage);
+    const members = candidates(own, services);
+    const needed = stage.kind === "limit" && stage.rampModeNeedsLimiter;
+    return members.length > 0 || needed ? [stepOf(stage, members)] : [];
+  });
+}
+
+/** The row of a kind names a stage and binds a member for it, so both are of one kind. */
+function stepOf(stage: Stage, members: readonly Candidate<StageMember>[]): Step {
+  const of = <T extends StageMember>(kind: Stage["kind"]) =>
+    stage.kind === kind ? (members as readonly Candidate<T>[]) : NO_MEMBERS;
+  return Object.freeze({
+    stage,
+    limiters: of<Limiter>("limit"),
+    lookups: of<Lookup>("lookup"),
+    shadows: of<Shadow>("observe"),
+  });
+}
+
+/** Flows of several known services are rare; the plans of this many combinations are kept. */
+const MOST_COMBINATIONS = 256;
+
+/** A plan for each service that rules name; combinations of services get theirs when a flow has them. */
+function byServices(
+  named: ReadonlySet<string>,
+  planFor: (services: ReadonlySet<string>) => ServicePlan,
+): ControlPointPlan["forServices"] {
+  const any = planFor(new Set());
+  if (named.size === 0) return () => any;
+  const plans = new Map([...named].map((service) => [service, planFor(new Set([service]))]));
+  const most = plans.size + MOST_COMBINATIONS;
+  return (services) => {
+    const known = services.filter((service) => named.has(service));
+    if (known.length === 0) return any;
+    const name = known.join("\n");
+    const found = plans.get(name);
+    if (found !== undefined) return found;
+    const plan = planFor(new Set(known));
+    if (plans.size < most) plans.set(name, plan);
+    return plan;
+  };
+}
+
+function isOurs(selector: SelectorRule, controlPoint: string, group: string): boolean {
+  return selector.controlPoint === controlPoint && selector.agentGroup === group;
+}
+
+function controlPointNames(rule: Rule, group: string): ReadonlySet<string> {
+  const ours = rule.selectors.filter(({ agentGroup }) => agentGroup === group);
+  return new Set(ours.map(({ controlPoint }) => controlPoint));
+}
+
+function sameRules(a: readonly Rule[], b: readonly Rule[]): boolean {
+  return a.length === b.length && a.every((rule, at) => rule === b[at]);
+}

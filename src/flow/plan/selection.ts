@@ -1,0 +1,79 @@
+// Which rules apply to a flow: selectors by service, compiled when a plan is compiled. The index by control
+// point is in `plan.ts`, so a check pays only for the rules at its own control point.
+
+import type { LabelSlots, Labels } from "../label.ts";
+import type { SelectorRule } from "../rules.ts";
+import { compileMatcher, type Matcher } from "./matcher.ts";
+
+/** Service name of selectors that match every service. */
+const ANY = "any";
+
+/** A classifier, meter or stage member, with the condition under which it applies to a flow. */
+export interface Candidate<T> {
+  readonly item: T;
+  /** Undefined matches every flow. */
+  readonly matches: Matcher | undefined;
+}
+
+/** One selector at one control point, compiled. */
+interface CompiledSelector {
+  readonly service: string;
+  readonly matches: Matcher | undefined;
+}
+
+/** An item (classifier, meter or stage member) with its selectors at one control point. */
+export interface Selected<T> {
+  readonly item: T;
+  readonly selectors: readonly CompiledSelector[];
+}
+
+/** Compiles the selectors of an item. Throws a Fault when one does not compile. */
+export function select<T>(
+  item: T,
+  selectors: readonly SelectorRule[],
+  slots: LabelSlots,
+): Selected<T> {
+  const compiled = selectors.map(({ service, matcher }) => ({
+    service,
+    matches: compileMatcher(matcher, slots),
+  }));
+  return { item, selectors: compiled };
+}
+
+/** Whether a candidate applies to a flow with these labels. */
+export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
+  return candidate.matches === undefined || candidate.matches(labels);
+}
+
+/** All services that selectors name, except for `any`. */
+export function namedServices(all: readonly Selected<unknown>[]): ReadonlySet<string> {
+  const names = all.flatMap(({ selectors }) => selectors.map(({ service }) => service));
+  return new Set(names.filter((name) => name !== ANY));
+}
+
+/**
+ * The candidates for flows of these services, in the order given. An item with several selectors is one
+ * candidate, which matches when any of them does.
+ */
+export function candidates<T>(
+  all: readonly Selected<T>[],
+  services: ReadonlySet<string>,
+): readonly Candidate<T>[] {
+  const found: Candidate<T>[] = [];
+  for (const { item, selectors } of all) {
+    const open = selectors.filter(({ service }) => service === ANY || services.has(service));
+    if (open.length > 0) found.push({ item, matches: anyOf(open.map(({ matches }) => matches)) });
+  }
+  return found;
+}
+
+function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
+  const [first] = matchers;
+  if (matchers.length === 1) return first;
+  const conditions: Matcher[] = [];
+  for (const matcher of matchers) {
+    if (matcher === undefined) return undefined;
+    conditions.push(matcher);
+  }
+  return (labels) => conditions.some((matches) => matches(labels));
+}

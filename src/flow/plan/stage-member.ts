@@ -1,0 +1,56 @@
+// What the check asks at each stage: limiters, lookups and shadows. A rule is bound to one of them anew for
+// every plan; the state behind it outlives plans.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Component, Decision, Flow, Grant, LookupHit, Pending } from "../flow.ts";
+import type { Labels } from "../label.ts";
+import type { Observer } from "../observer.ts";
+import type { LimiterNumbers } from "../rules.ts";
+
+/** May refuse a flow. Belongs to a stage of kind `limit`. */
+export interface Limiter {
+  readonly component: Component;
+  /** Returns the answer that a take at `now` would get. Changes nothing. */
+  peek(flow: Flow, labels: Labels, now: number): Decision;
+  /** Decides, and takes when it grants. Pending only where the engine is remote or the limiter queues. */
+  take(flow: Flow, labels: Labels, now: number): Decision | Pending<Decision>;
+  /** Gives back what a decision of this limiter took. */
+  undo(grant: Grant): void;
+  /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
+  end?(grant: Grant): boolean;
+  /** Adopts new numbers. Undefined when they were removed: the limiter opens, unless documented otherwise. */
+  decide(numbers: LimiterNumbers | undefined): void;
+}
+
+/** May end a check early with an answer it has. Belongs to a stage of kind `lookup`. */
+export interface Lookup {
+  readonly component: Component;
+  /** The answer for this flow, or undefined for a miss. A lookup that fails or is late is a miss. */
+  find(
+    flow: Flow,
+    labels: Labels,
+    now: number,
+  ): LookupHit | undefined | Pending<LookupHit | undefined>;
+  /** Adopts new numbers. Absent in kinds that no controller decides about, such as caches. */
+  decide?(numbers: LimiterNumbers | undefined): void;
+}
+
+/** Sees every flow that reaches its stage and never changes the answer. Belongs to a stage of kind `observe`. */
+export interface Shadow {
+  readonly component: Component;
+  observe(flow: Flow, labels: Labels, now: number): void;
+  /** Adopts new numbers. Absent in kinds that no controller decides about. */
+  decide?(numbers: LimiterNumbers | undefined): void;
+}
+
+export type StageMember = Limiter | Lookup | Shadow;
+
+/** The dependencies of limiters besides their rule and state. */
+export interface LimiterContext {
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly observer: Observer;
+  /** Number of keys that one limiter tells apart; further keys share one strict bucket. */
+  readonly maxKeys: number;
+}

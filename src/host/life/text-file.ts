@@ -1,0 +1,36 @@
+// Reads text files that users name. Only regular files of bounded size are read: a pipe or a device could block a
+// thread of the process or never end.
+
+import { open, stat } from "node:fs/promises";
+import { Fault, systemErrorText } from "#base/fault.ts";
+
+/** Returns UTF-8 text. Throws a Fault INVALID_ARGUMENT that names the file, what was wanted and what was got. */
+export async function readTextFile(path: string, maxBytes: number): Promise<string> {
+  try {
+    const facts = await stat(path);
+    if (!facts.isFile()) throw wanted(path, "a regular file", kindOf(facts));
+    if (facts.size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, `${facts.size}`);
+    const file = await open(path);
+    try {
+      // Of a file that grows meanwhile, only what was there at the time of `stat` is read.
+      const bytes = Buffer.alloc(facts.size);
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+      return bytes.toString("utf8", 0, bytesRead);
+    } finally {
+      await file.close();
+    }
+  } catch (thrown) {
+    if (thrown instanceof Fault) throw thrown;
+    throw wanted(path, "a file that can be read", systemErrorText(thrown));
+  }
+}
+
+/** Has no cause: the path and the system's reason explain everything, and a stack would add nothing. */
+function wanted(path: string, what: string, got: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `${path}: wanted ${what}, got ${got}`);
+}
+
+function kindOf(facts: { isDirectory(): boolean; isFIFO(): boolean }): string {
+  if (facts.isDirectory()) return "a directory";
+  return facts.isFIFO() ? "a pipe" : "a device or socket";
+}

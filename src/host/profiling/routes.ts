@@ -1,0 +1,141 @@
+// Profiles over HTTP, and the profile of a whole run as a file.
+
+import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { HttpReply, Route } from "#base/handler.ts";
+
+import { HostProfiler } from "./profiler.ts";
+
+/** `profilers.*` of the configuration. */
+export interface ProfilersSettings {
+  /** Profiles the processor from start to stop; the profile and heap routes are busy meanwhile. */
+  readonly cpu_profiler: boolean;
+  /** A directory; `default` is that of the service under the system log directory. */
+  readonly profiles_path: string;
+  readonly register_http_routes: boolean;
+}
+
+export interface Profiles {
+  /** Empty unless `register_http_routes` is on. */
+  readonly routes: readonly Route[];
+  /** Starts the profile of the whole run if it is configured. The returned function ends it and writes the file. */
+  start(): Promise<() => Promise<void>>;
+}
+
+const FILE = "cpu.prof";
+/** Number of profiles of earlier runs that are kept beside the newest. */
+const KEPT = 5;
+const MOST_SECONDS = 60;
+const DEFAULT_SECONDS = 30;
+
+/** `service` is the name of this process; the command line route shows `argv`. */
+export function profiles(
+  settings: ProfilersSettings,
+  around: { readonly service: string; readonly argv: readonly string[]; readonly clock: Clock },
+): Profiles {
+  const profiler = new HostProfiler(around.clock);
+  const standard = `/var/log/sluice/${around.service}/profiles`;
+  const directory = settings.profiles_path === "default" ? standard : settings.profiles_path;
+  return {
+    routes: settings.register_http_routes ? profileRoutes(profiler, around) : [],
+    async start() {
+      if (!settings.cpu_profiler) return () => Promise.resolve();
+      // Fails now rather than at the end, when the profile would be lost.
+      await mkdir(directory, { recursive: true }).catch((cause: unknown) => {
+        const wanted = "profilers.profiles_path: wanted a directory that can be written";
+        throw new Fault("INVALID_ARGUMENT", wanted, { cause });
+      });
+      const finish = await profiler.throughout();
+      return async () => keep(directory, await finish(), around.clock.wall());
+    },
+  };
+}
+
+/** Renames the file of the previous run, writes the new one and deletes the oldest. */
+async function keep(directory: string, profile: Uint8Array, wallMs: number): Promise<void> {
+  const newest = join(directory, FILE);
+  const stamp = new Date(wallMs).toISOString().replaceAll(/[:.]/g, "-");
+  await rename(newest, join(directory, `cpu-${stamp}.prof`)).catch(() => undefined);
+  await writeFile(newest, profile);
+  const rotated = (await readdir(directory)).filter((name) => /^cpu-\d.*\.prof$/.test(name)).sort();
+  for (const name of rotated.slice(0, -KEPT)) await rm(join(directory, name), { force: true });
+}
+
+function profileRoutes(
+  profiler: HostProfiler,
+  around: { readonly argv: readonly string[] },
+): readonly Route[] {
+  const routes: readonly Route[] = [
+    row("profile", `Processor profile of ?seconds=N (1 to ${MOST_SECONDS}, default 30).`, {
+      stream: true,
+      handle: async ({ query }, call) =>
+        binary(
+          "profile",
+          await profiler.cpu(seconds(query) ?? DEFAULT_SECONDS * 1_000, call.signal()),
+        ),
+    }),
+    row("heap", "Current use of memory; with ?seconds=N allocations made in that time, by code.", {
+      stream: true,
+      async handle({ query }, call) {
+        const ms = seconds(query);
+        const sampled =
+          ms === undefined ? profiler.memory() : profiler.allocations(ms, call.signal());
+        return binary("heap", await sampled);
+      },
+    }),
+    row("goroutine", "What keeps the process awake (handles, timers, requests), by kind.", {
+      handle: () => resources(),
+    }),
+    row("cmdline", "Command line, its arguments separated by NUL.", {
+      handle: () => text(around.argv.join("\0")),
+    }),
+    row("symbol", "Answers that there are no symbols to look up: profiles contain names.", symbol),
+    { ...row("symbol", "The same, for tools that post addresses.", symbol), method: "POST" },
+  ];
+  const index = routes
+    .map(({ method, path, about }) => `${method} ${path}\n    ${about}\n`)
+    .join("");
+  return [row("", "List of profiles.", { handle: () => text(index) }), ...routes];
+}
+
+const symbol = { handle: () => text("num_symbols: 0\n") } as const;
+
+function row(name: string, about: string, rest: Pick<Route, "handle" | "stream">): Route {
+  const path = name === "" ? "/debug/pprof" : `/debug/pprof/${name}`;
+  return { method: "GET", path, about, revealing: true, ...rest };
+}
+
+/** The parameter `seconds` in milliseconds, or undefined when there is none. */
+function seconds(query: URLSearchParams): number | undefined {
+  const given = query.get("seconds");
+  if (given === null) return undefined;
+  const count = /^\d{1,4}$/.test(given) ? Number(given) : 0;
+  if (count < 1 || count > MOST_SECONDS) {
+    throw new Fault("INVALID_ARGUMENT", `seconds: wanted a whole number from 1 to ${MOST_SECONDS}`);
+  }
+  return count * 1_000;
+}
+
+/** Active handles, timers and requests by kind, the most frequent first. */
+function resources(): HttpReply {
+  const counts = new Map<string, number>();
+  for (const kind of process.getActiveResourcesInfo()) {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  }
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  return text(sorted.map(([kind, count]) => `${count} ${kind}\n`).join(""));
+}
+
+function text(body: string): HttpReply {
+  return { status: 200, headers: { "content-type": "text/plain; charset=utf-8" }, body };
+}
+
+function binary(name: string, body: Uint8Array): HttpReply {
+  const headers = {
+    "content-type": "application/octet-stream",
+    "content-disposition": `attachment; filename="${name}.pb.gz"`,
+  };
+  return { status: 200, headers, body };
+}

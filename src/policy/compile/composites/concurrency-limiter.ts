@@ -1,0 +1,20 @@
+// A concurrency limiter: the circuit decides how many flows may be in flight at once.
+
+import { type ConcurrencyLimiter, concurrencyLimiter as message } from "../../language/flow.ts";
+import type { Draft, Owner } from "../draft.ts";
+import { CONCURRENCY_PORTS, limiter } from "./limiter.ts";
+
+export function concurrencyLimiter(component: ConcurrencyLimiter, owner: Owner): Draft {
+  const limitByLabelKey = component.parameters.limit_by_label_key;
+  return limiter(
+    {
+      kind: "concurrency_limiter",
+      component,
+      message,
+      ports: CONCURRENCY_PORTS,
+      counter: "concurrency_limiter_counter_total",
+      limitByLabelKey,
+    },
+    owner,
+  );
+}

@@ -1,0 +1,21 @@
+// A concurrency scheduler: a bound on flows in flight as that of a concurrency limiter, with a queue in front.
+
+import { type ConcurrencyScheduler, concurrencyScheduler as message } from "../../language/load.ts";
+import type { Draft, Owner } from "../draft.ts";
+import { CONCURRENCY_PORTS, limiter } from "./limiter.ts";
+
+export function concurrencyScheduler(component: ConcurrencyScheduler, owner: Owner): Draft {
+  const limitByLabelKey = component.concurrency_limiter.limit_by_label_key;
+  return limiter(
+    {
+      kind: "concurrency_scheduler",
+      component,
+      message,
+      ports: CONCURRENCY_PORTS,
+      renamed: { max_concurrency: "max_capacity" },
+      counter: "workload_requests_total",
+      limitByLabelKey,
+    },
+    owner,
+  );
+}

@@ -1,0 +1,66 @@
+// Warnings about numbers at the ports of limiters that are allowed but rarely meant. They are known before
+// anything runs where the port reads a constant, or a variable that dynamic configuration cannot override.
+
+import { ACTUATORS } from "#circuit/decision.ts";
+import { type CircuitPlan, constantOf, type Leaf, type Wire } from "#circuit/plan.ts";
+
+export interface PortWarning {
+  /** Id of the component in the document: `root.3`. */
+  readonly id: string;
+  readonly port: string;
+  readonly text: string;
+}
+
+export function portWarnings(plan: CircuitPlan): readonly PortWarning[] {
+  const writers = new Map<number, Leaf>();
+  for (const leaf of plan.leaves) {
+    for (const signal of Object.values(leaf.outputs))
+      if (signal !== undefined) writers.set(signal, leaf);
+  }
+  return plan.leaves.flatMap((leaf) =>
+    (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
+      const value = fixed(leaf.inputs[port]?.[0], writers);
+      const text = value === undefined ? "" : warningText(leaf, value);
+      const id = "component_id" in leaf.config ? leaf.config.component_id : leaf.id;
+      return text === "" ? [] : [{ id, port, text }];
+    }),
+  );
+}
+
+/** The value that a wire always reads; undefined when it is not known before the circuit runs. */
+function fixed(wire: Wire | undefined, writers: ReadonlyMap<number, Leaf>): number | undefined {
+  let at = wire;
+  // Follows the wire through ports of nested circuits. The bound on steps ends cycles.
+  for (let steps = 0; at !== undefined && steps <= writers.size; steps++) {
+    if (at.kind === "constant") return at.value;
+    if (at.kind === "open") return Number.NaN;
+    const writer = writers.get(at.signal);
+    if (writer?.kind === "variable" && writer.config.config_key === "") {
+      return constantOf(writer.config.constant_output);
+    }
+    const isPort =
+      writer?.kind === "nested_signal_ingress" || writer?.kind === "nested_signal_egress";
+    if (!isPort) return undefined;
+    at = writer.inputs["signal"]?.[0] ?? { kind: "open" };
+  }
+  return undefined;
+}
+
+function warningText(leaf: Leaf, value: number): string {
+  const { max, failsClosed } = ACTUATORS[leaf.kind] ?? {};
+  if (Number.isNaN(value)) {
+    const effect = failsClosed?.(leaf) ? "no flow passes" : "all flows pass";
+    return `never a valid number, so ${effect}`;
+  }
+  if (value < 0) return `${value}, which counts as 0`;
+  return max !== undefined && value > max ? `${value}, which counts as ${max}` : "";
+}
+
+/** Document path of the component with this id: `root.3.4` is component 4 of the nested circuit at component 3. */
+export function pathOf(id: string): readonly (string | number)[] {
+  const [, ...steps] = id.split(".").map(Number);
+  const inner = steps.flatMap((step, at) =>
+    at === 0 ? ["components", step] : ["nested_circuit", "components", step],
+  );
+  return ["circuit", ...inner];
+}

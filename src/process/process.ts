@@ -1,0 +1,97 @@
+// What every Sluice process has, whatever it runs: log, metrics, health, status tree and store. Agent, controller and
+// standalone start from this and differ only in the parts that they add.
+
+import type { Chance } from "#base/chance.ts";
+import type { Log } from "#base/log.ts";
+import { ineffectiveSettings } from "#config/ineffective.ts";
+import type { Loaded } from "#config/load.ts";
+import { type AgentConfig, PROCESSES } from "#config/tree.ts";
+import type { ProcessContext } from "#host/life/run.ts";
+import { Health } from "#host/status/health.ts";
+import type { Store } from "#store/store.ts";
+import { openLog } from "#telemetry/log/log.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
+import { ServerMetrics } from "#telemetry/metrics/server.ts";
+
+/** The settings of the process itself, which both configuration trees have. */
+export interface ProcessSettings
+  extends Pick<AgentConfig, "liveness" | "log" | "metrics" | "profilers" | "readiness" | "server"> {
+  readonly otel: { readonly ports: { readonly debug_port: number } };
+}
+
+export interface ProcessOptions {
+  /** The trees in force. The first configures the process itself, the others only further parts. */
+  readonly configs: readonly [Loaded, ...Loaded[]];
+  /** Closed when the process ends. */
+  readonly store: Store;
+  readonly context: ProcessContext;
+  readonly chance: Chance;
+  /** Opened as `log.*` configures it, unless given. */
+  readonly log?: Log & { close(): Promise<void> };
+}
+
+export interface SluiceProcess
+  extends Pick<ProcessContext, "argv" | "clock" | "env" | "fail" | "scope"> {
+  /** The name in log lines and on the info routes, such as `sluice-agent`. */
+  readonly service: string;
+  readonly settings: ProcessSettings;
+  /** True when the debug port was configured explicitly: the process then does not start without it. */
+  readonly debugPortRequired: boolean;
+  readonly chance: Chance;
+  readonly store: Store;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Counts what all ports of the process do. */
+  readonly serverMetrics: ServerMetrics;
+  /** Its root is the status tree. */
+  readonly health: Health;
+}
+
+export function startProcess(options: ProcessOptions): SluiceProcess {
+  const { configs, store, context, chance } = options;
+  const { argv, clock, env, fail, scope } = context;
+  const [{ process: name, config: settings, origins }] = configs;
+  const { service } = PROCESSES[name];
+  const log = options.log ?? openLog(settings.log, { service, clock });
+  context.useLog(log);
+  logConfigNotes(configs, log.child("config"));
+  const metrics = new Metrics(settings.metrics);
+  const serverMetrics = new ServerMetrics(settings.server);
+  metrics.add(serverMetrics);
+  const health = new Health(clock, settings);
+  scope.add("health", health.close);
+  scope.add("store", () => store.close());
+  return {
+    argv,
+    clock,
+    env,
+    fail,
+    scope,
+    service,
+    settings,
+    debugPortRequired: origins.get("otel.ports.debug_port")?.source !== "default",
+    chance,
+    store,
+    log,
+    metrics,
+    serverMetrics,
+    health,
+  };
+}
+
+/** Milliseconds that the process may take to stop: the drain of its port and some time for the rest. */
+export function stopTimeLimit({ server }: Pick<ProcessSettings, "server">): number {
+  const { accept_for, grace } = server.drain;
+  return accept_for + grace + 5_000;
+}
+
+/** Logs the remarks from loading the configuration, and the settings that have no effect. */
+function logConfigNotes(configs: readonly Loaded[], log: Log): void {
+  for (const [at, loaded] of configs.entries()) {
+    for (const { level, path, where, message } of loaded.notes)
+      log[level]({ path, where }, message);
+    for (const { path, where, why } of ineffectiveSettings(loaded, at === 0 ? "process" : "part")) {
+      log.warn({ path, where }, `${loaded.process} setting ${path} has no effect: ${why}`);
+    }
+  }
+}

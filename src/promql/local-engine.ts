@@ -1,0 +1,38 @@
+// Answers the queries of circuits without a Prometheus server: evaluates them over samples of Sluice's own
+// metrics.
+
+import { compileQuery, type Query } from "./evaluate.ts";
+import type { QueryEngine, Result } from "./result.ts";
+import type { SampleStore } from "./samples.ts";
+
+/** Size of the cache of compiled queries, which come from loaded policies. */
+const MAX_QUERIES = 4_096;
+
+export class LocalQueryEngine implements QueryEngine {
+  readonly #samples: SampleStore;
+  readonly #compiled = new Map<string, Query>();
+
+  constructor(samples: SampleStore) {
+    this.#samples = samples;
+  }
+
+  /** Number of compiled queries in the cache. */
+  get cached(): number {
+    return this.#compiled.size;
+  }
+
+  async query(text: string, at: number, signal: AbortSignal): Promise<Result> {
+    signal.throwIfAborted();
+    return this.#compile(text)(at, this.#samples);
+  }
+
+  #compile(text: string): Query {
+    const known = this.#compiled.get(text);
+    if (known !== undefined) return known;
+    const query = compileQuery(text);
+    // Clearing the cache is cheaper than keeping an order of eviction.
+    if (this.#compiled.size >= MAX_QUERIES) this.#compiled.clear();
+    this.#compiled.set(text, query);
+    return query;
+  }
+}

@@ -1,0 +1,119 @@
+// Extracts length-prefixed messages from a body that arrives in pieces. Buffers grow in proportion to what has
+// arrived, never to what a prefix announces, and count against the limits of the connection.
+
+import type { RequestStream } from "../../h2/exchange.ts";
+import { MAX_MESSAGE } from "../../transport/limits.ts";
+import {
+  type CallStatus,
+  INVALID_COMPRESSED_FLAG,
+  MESSAGE_TOO_LONG,
+  TOO_MANY_BUFFERED,
+} from "../status.ts";
+
+/** Compressed flag and length. */
+export const PREFIX_LENGTH = 5;
+/** Growth factor and least size of the buffer for an incomplete message: few copies, little waste. */
+const GROWTH = 4;
+const FIRST_ROOM = 4_096;
+
+/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix. */
+export function isOneMessage(chunk: Buffer, start: number, end: number): boolean {
+  const length = end - start - PREFIX_LENGTH;
+  return (
+    length >= 0 &&
+    chunk[start] === 0 &&
+    chunk.readUInt32BE(start + 1) === length &&
+    length <= MAX_MESSAGE
+  );
+}
+
+export class MessageReader {
+  readonly #stream: RequestStream;
+  /** Bytes of the prefix that have arrived. */
+  #prefixSeen = 0;
+  #flag = 0;
+  #length = 0;
+  #bytes = new Uint8Array(0);
+  #filled = 0;
+  #reserved = 0;
+  #rejection: CallStatus | undefined;
+
+  constructor(stream: RequestStream) {
+    this.#stream = stream;
+  }
+
+  /** Set once nothing more can be read. */
+  get rejection(): CallStatus | undefined {
+    return this.#rejection;
+  }
+
+  /** Part of a message has arrived. */
+  get started(): boolean {
+    return this.#prefixSeen > 0;
+  }
+
+  /** A complete message can be taken. */
+  get complete(): boolean {
+    return (
+      this.#prefixSeen === PREFIX_LENGTH &&
+      this.#filled === this.#length &&
+      this.#rejection === undefined
+    );
+  }
+
+  get compressed(): boolean {
+    return this.#flag === 1;
+  }
+
+  /** Bytes reserved for the complete message. The caller of `take` must release them. */
+  get reserved(): number {
+    return this.#reserved;
+  }
+
+  /** Reads at most to the end of a message; returns the offset where it stopped. */
+  read(chunk: Buffer, start: number, end: number): number {
+    let at = start;
+    while (this.#prefixSeen < PREFIX_LENGTH) {
+      if (at === end) return at;
+      const byte = chunk[at++] ?? 0;
+      if (this.#prefixSeen++ === 0) this.#flag = byte;
+      else this.#length = this.#length * 256 + byte;
+    }
+    if (this.#flag > 1) this.#rejection = INVALID_COMPRESSED_FLAG;
+    else if (this.#length > MAX_MESSAGE) this.#rejection = MESSAGE_TOO_LONG;
+    else {
+      const part = Math.min(end - at, this.#length - this.#filled);
+      if (this.#grow(this.#filled + part)) {
+        this.#bytes.set(chunk.subarray(at, at + part), this.#filled);
+        this.#filled += part;
+        return at + part;
+      }
+      this.#rejection = TOO_MANY_BUFFERED;
+    }
+    return end;
+  }
+
+  /** Returns the complete message; the next one may start. */
+  take(): Uint8Array {
+    const bytes = this.#bytes;
+    this.#prefixSeen = 0;
+    this.#length = 0;
+    this.#filled = 0;
+    this.#reserved = 0;
+    this.#bytes = new Uint8Array(0);
+    return bytes;
+  }
+
+  /** Makes room for so many bytes. Returns false if the memory limits forbid it. */
+  #grow(needed: number): boolean {
+    const had = this.#bytes.length;
+    if (needed <= had) return true;
+    const room = Math.min(this.#length, Math.max(needed, had * GROWTH, FIRST_ROOM));
+    if (!this.#stream.reserve(room - had)) return false;
+    this.#reserved = room;
+    const larger = Buffer.allocUnsafe(room);
+    larger.set(this.#bytes.subarray(0, this.#filled));
+    this.#bytes = larger;
+    return true;
+  }
+}

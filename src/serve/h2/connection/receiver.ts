@@ -1,0 +1,263 @@
+// Handles the frames of a peer (RFC 9113 §5 and §6): requests and their bodies here, all others in
+// `control-frames.ts`.
+
+import type { RequestHandler } from "../exchange.ts";
+import { FieldBlockReader } from "../fields/block-reader.ts";
+import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
+import { ERROR_CODE, FLAG, FRAME_TYPE, PAYLOAD_LENGTH } from "../frames/format.ts";
+import type { FrameSink } from "../frames/frame-reader.ts";
+import {
+  BUFFERED_PER_CALL,
+  BUFFERED_PER_FIELD_BYTE,
+  CONNECTION_RECEIVE_WINDOW,
+} from "../limits.ts";
+import { H2Stream } from "../streams/stream.ts";
+import { ControlFrames } from "./control-frames.ts";
+import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-context.ts";
+
+export class FrameReceiver implements FrameSink {
+  readonly #connection: ReceiveContext;
+  readonly #handleRequest: RequestHandler;
+  readonly #blocks: FieldBlockReader;
+  readonly #controlFrames: ControlFrames;
+  /**
+   * How many more data bytes the peer may send on the connection, and how many it has sent since the last update.
+   * The window is reopened whether or not the data is still buffered: `reserve` bounds that.
+   */
+  #receiveWindow = CONNECTION_RECEIVE_WINDOW;
+  #unacknowledged = 0;
+  /** The stream of the current DATA frame, and whether the frame ends the request. */
+  #dataStream: H2Stream | undefined;
+  #dataEndsStream = false;
+  /** Bytes of the frame that have not been passed on; at the end, its padding. */
+  #dataLeft = 0;
+  /** The most recently opened stream, which the next DATA frame is most likely for. */
+  #newest: H2Stream | undefined;
+  /** Bytes that it counts as buffered if it outlives this read. */
+  #newestCost = 0;
+
+  constructor(connection: ReceiveContext, handleRequest: RequestHandler, maxHeaderList: number) {
+    this.#connection = connection;
+    this.#handleRequest = handleRequest;
+    this.#controlFrames = new ControlFrames(connection);
+    this.#blocks = new FieldBlockReader(
+      maxHeaderList,
+      (stream, ends, block, start, end) => this.#fieldBlock(stream, ends, block, start, end),
+      connection,
+    );
+  }
+
+  /** Stream id of an incomplete field block, or 0. */
+  get openBlockStream(): number {
+    return this.#blocks.openStream;
+  }
+
+  /** The connection has closed. */
+  socketClosed(): void {
+    this.#blocks.discard();
+  }
+
+  /** Ends the handling of one read. */
+  endRead(): void {
+    this.#reserveNewest();
+    if (this.#unacknowledged < CONNECTION_RECEIVE_WINDOW / 2) return;
+    this.#connection.frames.windowUpdate(0, this.#unacknowledged);
+    this.#receiveWindow += this.#unacknowledged;
+    this.#unacknowledged = 0;
+  }
+
+  reserve(bytes: number): boolean {
+    return this.#connection.reserve(bytes);
+  }
+
+  release(bytes: number): void {
+    this.#connection.release(bytes);
+  }
+
+  beginData(id: number, flags: number, length: number): void {
+    if (this.#blocks.openStream !== 0) throw protocolError("a frame inside a field block");
+    const { streams, budget } = this.#connection;
+    if (streams.isIdle(id)) throw protocolError("DATA on an idle stream");
+    this.#receiveWindow -= length;
+    if (this.#receiveWindow < 0) {
+      throw new ConnectionError(
+        ERROR_CODE.flowControl,
+        "flow_control",
+        "more data than the window",
+      );
+    }
+    this.#unacknowledged += length;
+    const newest = this.#newest;
+    const stream = newest?.id === id ? newest : streams.live.get(id);
+    const ends = (flags & FLAG.endStream) !== 0;
+    if (stream === undefined || stream.localClosed) {
+      this.#dataStream = undefined;
+      budget.controlFrame();
+      if (streams.hasEarlyReply(id)) this.#discardData(id, length, ends);
+      else if (!streams.wasResetLocally(id))
+        resetClosedStream(this.#connection, id, ERROR_CODE.streamClosed, "stream");
+      return;
+    }
+    this.#dataStream = stream;
+    this.#dataEndsStream = ends;
+    this.#dataLeft = length;
+    stream.receiveWindow -= length;
+    if (stream.remoteClosed)
+      abortStream(this.#connection, stream, ERROR_CODE.streamClosed, "stream");
+    else if (stream.receiveWindow < 0)
+      abortStream(this.#connection, stream, ERROR_CODE.flowControl, "stream");
+  }
+
+  data(chunk: Buffer, start: number, end: number, last: boolean): void {
+    const stream = this.#dataStream;
+    if (last) this.#dataStream = undefined;
+    if (stream === undefined) return;
+    if (stream.localClosed) {
+      // An earlier part of this frame was answered, or broke the stream; the frame ends the request all the same.
+      if (last && this.#dataEndsStream) this.#connection.streams.recordRemoteClosed(stream.id);
+      return;
+    }
+    const endsRequest = last && this.#dataEndsStream;
+    this.#dataLeft -= end - start;
+    if (last && !endsRequest) {
+      if (start === end) this.#connection.budget.controlFrame();
+      // Only padding is left, which counts against the window although it is never read.
+      if (this.#dataLeft > 0) stream.extendReceiveWindow(this.#dataLeft);
+    }
+    if (stream.remainingLength >= 0) {
+      stream.remainingLength -= end - start;
+      if (stream.remainingLength < 0 || (endsRequest && stream.remainingLength > 0)) {
+        abortStream(this.#connection, stream, ERROR_CODE.protocol, "malformed_request");
+        return;
+      }
+    }
+    if (endsRequest) stream.remoteClosed = true;
+    stream.exchange?.data(chunk, start, end, endsRequest);
+  }
+
+  frame(type: number, flags: number, id: number, bytes: Buffer, start: number, end: number): void {
+    if (this.#blocks.openStream !== 0 && type !== FRAME_TYPE.continuation) {
+      throw protocolError("a frame inside a field block");
+    }
+    switch (type) {
+      case FRAME_TYPE.headers:
+        if (id === 0) throw protocolError("HEADERS on stream 0");
+        this.#blocks.headers(flags, id, bytes, start, end);
+        return;
+      case FRAME_TYPE.continuation:
+        this.#blocks.continuation(flags, id, bytes, start, end);
+        return;
+      case FRAME_TYPE.rstStream:
+        this.#reset(id, end - start);
+        return;
+      case FRAME_TYPE.pushPromise:
+        throw protocolError("PUSH_PROMISE from a client");
+      default:
+        this.#controlFrames.receive(type, flags, id, bytes, start, end);
+    }
+  }
+
+  /** Handles a complete field block: a new request, or trailers. */
+  #fieldBlock(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
+    const { streams, budget } = this.#connection;
+    if (id > streams.highestId) {
+      this.#openStream(id, ends, block, start, end);
+      return;
+    }
+    const stream = streams.live.get(id);
+    if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
+    else if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) {
+      budget.controlFrame();
+      this.#blocks.skip(block, start, end);
+      this.#discardData(id, 0, ends);
+    } else if (streams.wasOpen(id)) {
+      throw new ConnectionError(ERROR_CODE.streamClosed, "protocol", "HEADERS on a closed stream");
+    } else throw protocolError("stream ids must increase");
+  }
+
+  #openStream(id: number, ends: boolean, block: Buffer, start: number, end: number): void {
+    if ((id & 1) === 0) throw protocolError("stream ids of a client must be odd");
+    const connection = this.#connection;
+    const { streams } = connection;
+    const head = this.#blocks.request(block, start, end);
+    streams.highestId = id;
+    if (id > connection.lastStreamId) {
+      // The request crossed our GOAWAY: the peer knows that it was not processed. Its data is ignored, too.
+      streams.recordClosed(id, true);
+      return;
+    }
+    if (head === undefined || this.#blocks.selfDependent || (ends && head.contentLength > 0)) {
+      resetClosedStream(this.#connection, id, ERROR_CODE.protocol, "malformed_request");
+      return;
+    }
+    if (streams.full) {
+      // Before an honest peer has received our settings it may open more than they allow.
+      connection.fault("too_many_streams");
+      connection.frames.rstStream(id, ERROR_CODE.refusedStream);
+      streams.recordClosed(id, true);
+      connection.budget.controlFrame();
+      return;
+    }
+    const stream = new H2Stream(
+      connection,
+      id,
+      connection.sweep,
+      streams.initialSendWindow,
+      head.contentLength,
+    );
+    stream.remoteClosed = ends;
+    streams.add(stream);
+    this.#reserveNewest();
+    this.#newest = stream;
+    this.#newestCost = BUFFERED_PER_CALL + head.size * BUFFERED_PER_FIELD_BYTE;
+    if (head.overflow) connection.fault("header_list");
+    stream.exchange = this.#handleRequest(stream, head, ends);
+  }
+
+  /** Counts the newest call as buffered if it is still open. Most calls arrive complete and are answered at once. */
+  #reserveNewest(): void {
+    const newest = this.#newest;
+    this.#newest = undefined;
+    if (newest === undefined || newest.reserve(this.#newestCost) || newest.localClosed) return;
+    newest.abort(ERROR_CODE.enhanceYourCalm);
+    this.#connection.budget.streamError();
+  }
+
+  #trailers(stream: H2Stream, ends: boolean, block: Buffer, start: number, end: number): void {
+    const found = this.#blocks.trailers(block, start, end);
+    const valid = found === "good" && ends && !this.#blocks.selfDependent;
+    if (stream.remoteClosed)
+      abortStream(this.#connection, stream, ERROR_CODE.streamClosed, "stream");
+    else if (found === "too_long")
+      abortStream(this.#connection, stream, ERROR_CODE.enhanceYourCalm, "header_list");
+    else if (!valid || stream.remainingLength > 0) {
+      abortStream(this.#connection, stream, ERROR_CODE.protocol, "malformed_request");
+    } else {
+      stream.remoteClosed = true;
+      stream.exchange?.data(Buffer.alloc(0), 0, 0, true);
+    }
+  }
+
+  #reset(id: number, length: number): void {
+    if (length !== PAYLOAD_LENGTH.rstStream)
+      throw frameSizeError("a RST_STREAM frame must have 4 bytes");
+    const { streams, budget } = this.#connection;
+    if (streams.isIdle(id)) throw protocolError("RST_STREAM on an idle stream");
+    const stream = streams.live.get(id);
+    if (stream === undefined) {
+      // The peer now knows that the stream has ended, whatever we sent.
+      if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) streams.recordRemoteClosed(id);
+      budget.controlFrame();
+    } else {
+      stream.closeSilently();
+      budget.resetReceived();
+    }
+  }
+
+  /** Discards more of a request that was answered early. */
+  #discardData(id: number, bytes: number, ends: boolean): void {
+    if (!this.#connection.streams.discardData(id, bytes, ends)) {
+      resetClosedStream(this.#connection, id, ERROR_CODE.flowControl, "stream");
+    }
+  }
+}

@@ -1,0 +1,166 @@
+// Turns HEADERS and CONTINUATION frames into validated heads: collects the fragments of a field block, decodes it, or
+// finds it in the cache.
+
+import { MAX_FIELDS } from "../../transport/limits.ts";
+import type { RequestHead } from "../exchange.ts";
+import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
+import { ERROR_CODE, FLAG, readUint31 } from "../frames/format.ts";
+import { CompressionError, Decoder } from "../hpack/decoder.ts";
+import { FieldList } from "../hpack/field-list.ts";
+import { HEADER_TABLE_SIZE, MAX_BLOCK_TO_LIST_RATIO, MAX_FRAMES_PER_BLOCK } from "../limits.ts";
+import { FieldBlockCache } from "./block-cache.ts";
+import { areTrailersValid, readRequestHead } from "./validation.ts";
+
+/** A field block whose last fragment has not arrived. */
+interface PartialBlock {
+  readonly stream: number;
+  readonly endStream: boolean;
+  readonly parts: Buffer[];
+  size: number;
+}
+
+/** Receives a complete block without padding and priority; `ends`: END_STREAM was set. */
+export type FieldBlockSink = (
+  stream: number,
+  ends: boolean,
+  block: Buffer,
+  start: number,
+  end: number,
+) => void;
+
+/** Counts buffered bytes against the limits of the connection and of the process. */
+export interface MemoryAccount {
+  reserve(bytes: number): boolean;
+  release(bytes: number): void;
+}
+
+export class FieldBlockReader {
+  readonly #decoder = new Decoder(HEADER_TABLE_SIZE);
+  readonly #cache = new FieldBlockCache();
+  readonly #maxListSize: number;
+  readonly #sink: FieldBlockSink;
+  readonly #account: MemoryAccount;
+  #partial: PartialBlock | undefined;
+  /** The HEADERS frame of the last decoded block declared that its stream depends on itself (RFC 7540 §5.3.1). */
+  selfDependent = false;
+
+  constructor(maxListSize: number, sink: FieldBlockSink, account: MemoryAccount) {
+    this.#maxListSize = maxListSize;
+    this.#sink = sink;
+    this.#account = account;
+  }
+
+  /** Drops an incomplete block: the connection has closed. */
+  discard(): void {
+    if (this.#partial !== undefined) this.#account.release(this.#partial.size);
+    this.#partial = undefined;
+  }
+
+  /** Stream of an incomplete block, or 0. Until the block is complete no other frame may arrive (RFC 9113 §6.10). */
+  get openStream(): number {
+    return this.#partial?.stream ?? 0;
+  }
+
+  headers(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    let from = start;
+    let to = end;
+    this.selfDependent = false;
+    if ((flags & (FLAG.padded | FLAG.priority)) !== 0) {
+      if ((flags & FLAG.padded) !== 0) {
+        if (from === to) throw frameSizeError("a padded frame without a pad length");
+        to -= bytes[from++] ?? 0;
+      }
+      if ((flags & FLAG.priority) !== 0) {
+        if (end - from < 5) throw frameSizeError("a frame too short for its priority");
+        this.selfDependent = readUint31(bytes, from) === stream;
+        from += 5;
+      }
+      if (from > to) throw protocolError("the padding exceeds the frame");
+    }
+    const ends = (flags & FLAG.endStream) !== 0;
+    if ((flags & FLAG.endHeaders) !== 0) this.#sink(stream, ends, bytes, from, to);
+    else {
+      this.#partial = { stream, endStream: ends, parts: [], size: 0 };
+      this.#append(this.#partial, bytes, from, to);
+    }
+  }
+
+  continuation(flags: number, stream: number, bytes: Buffer, start: number, end: number): void {
+    const partial = this.#partial;
+    if (partial?.stream !== stream) throw protocolError("CONTINUATION without a field block");
+    this.#append(partial, bytes, start, end);
+    if (partial.parts.length > MAX_FRAMES_PER_BLOCK) {
+      throw new ConnectionError(
+        ERROR_CODE.enhanceYourCalm,
+        "continuation_flood",
+        "a field block of too many frames",
+      );
+    }
+    if ((flags & FLAG.endHeaders) === 0) return;
+    this.discard();
+    const block = Buffer.concat(partial.parts, partial.size);
+    this.#sink(stream, partial.endStream, block, 0, block.length);
+  }
+
+  #append(partial: PartialBlock, bytes: Buffer, start: number, end: number): void {
+    const size = end - start;
+    if (partial.size + size > this.#maxListSize * MAX_BLOCK_TO_LIST_RATIO) {
+      throw new ConnectionError(
+        ERROR_CODE.enhanceYourCalm,
+        "header_list",
+        "the field block is too large",
+      );
+    }
+    if (!this.#account.reserve(size)) {
+      throw new ConnectionError(
+        ERROR_CODE.enhanceYourCalm,
+        undefined,
+        "too many incomplete field blocks",
+      );
+    }
+    partial.size += size;
+    // Not from Node's pool, where a few bytes would keep far more memory than is counted.
+    const part = Buffer.allocUnsafeSlow(size);
+    bytes.copy(part, 0, start, end);
+    partial.parts.push(part);
+  }
+
+  /** Head of a request; undefined if it is malformed. Throws a ConnectionError if the block does not decode. */
+  request(block: Buffer, start: number, end: number): RequestHead | undefined {
+    const { generation } = this.#decoder;
+    const known = this.#cache.find(block, start, end, generation);
+    if (known !== undefined) return known;
+    const head = readRequestHead(this.#decode(block, start, end));
+    if (head !== undefined && this.#decoder.generation === generation) {
+      this.#cache.add(block, start, end, generation, head);
+    }
+    return head;
+  }
+
+  /** Validates a block of trailers, whose content is not used. `too_long`: the rest of it was not validated. */
+  trailers(block: Buffer, start: number, end: number): "good" | "malformed" | "too_long" {
+    const fields = this.#decode(block, start, end);
+    if (!areTrailersValid(fields)) return "malformed";
+    return fields.overflow ? "too_long" : "good";
+  }
+
+  /** Decodes a block whose fields are not wanted, to keep the dynamic table in step with the peer. */
+  skip(block: Buffer, start: number, end: number): void {
+    this.#decode(block, start, end);
+  }
+
+  #decode(block: Buffer, start: number, end: number): FieldList {
+    const fields = new FieldList(this.#maxListSize, MAX_FIELDS);
+    try {
+      this.#decoder.decode(block, start, end, fields);
+    } catch (thrown) {
+      if (!(thrown instanceof CompressionError)) throw thrown;
+      throw new ConnectionError(
+        ERROR_CODE.compression,
+        "compression",
+        "a field block cannot be decoded",
+      );
+    }
+    return fields;
+  }
+}

@@ -1,0 +1,229 @@
+// An exchange over HTTP/1.1 on Node's server.
+
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
+import { Fault } from "#base/fault.ts";
+import type { HttpRequest } from "#base/handler.ts";
+import { isHost } from "../../transport/host.ts";
+import { MAX_CONCURRENT_CALLS, MAX_FIELDS } from "../../transport/limits.ts";
+import { plainAddress } from "../../transport/peer-address.ts";
+import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
+import { linger } from "../reply.ts";
+
+/** The requests of one connection. */
+export interface Pipeline {
+  newest: Http1Exchange | undefined;
+  /** Handlers that are running. */
+  running: number;
+  /** Something that is not a valid request has been refused at its end. */
+  refused: boolean;
+  /** Requests that are not finished: their replies are sent in order. */
+  readonly open: Set<Http1Exchange>;
+}
+
+export class Http1Exchange extends HttpExchange {
+  readonly #request: IncomingMessage;
+  readonly #response: ServerResponse;
+  readonly #expects100: boolean;
+  readonly #pipeline: Pipeline;
+  /** Bytes read from the connection up to the end of the request. */
+  #bytesReadAtEnd: number;
+  #awaitingClose = false;
+
+  constructor(
+    context: HttpContext,
+    pipeline: Pipeline,
+    request: IncomingMessage,
+    response: ServerResponse,
+    expects100: boolean,
+  ) {
+    super(context);
+    this.#request = request;
+    this.#response = response;
+    this.#expects100 = expects100;
+    this.#pipeline = pipeline;
+    pipeline.newest = this;
+    pipeline.open.add(this);
+    this.#bytesReadAtEnd = request.socket.bytesRead;
+    // Node's server discards what it has read after a request to upgrade, which we never do: it is not known where
+    // the next request would begin.
+    if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
+    this.begin();
+  }
+
+  get httpMethod(): string {
+    return this.#request.method ?? "";
+  }
+
+  get headers(): HttpRequest["headers"] {
+    return this.#request.headers;
+  }
+
+  get peer(): string {
+    return plainAddress(this.#request.socket.remoteAddress ?? "");
+  }
+
+  protected get requestTarget(): string {
+    return this.#request.url ?? "";
+  }
+
+  /** Node itself reads the rest of the body. */
+  protected get mustReadRest(): boolean {
+    return false;
+  }
+
+  protected override get answered(): boolean {
+    return super.answered || this.#response.destroyed;
+  }
+
+  /** The request is complete: later errors of the connection do not concern it. */
+  get requestComplete(): boolean {
+    return this.#request.complete;
+  }
+
+  /** The reply says, or will say, that nothing follows it on the connection (RFC 9112 §9.6). */
+  get closesConnection(): boolean {
+    const { shouldKeepAlive, headersSent } = this.#response;
+    return !shouldKeepAlive && (headersSent || this.#request.complete);
+  }
+
+  /**
+   * Closes the connection: after the reply if one is due or being sent, otherwise at once unless more has arrived.
+   */
+  close(): void {
+    const { socket } = this.#request;
+    const response = this.#response;
+    if (!response.writableFinished) response.once("finish", () => socket.destroySoon());
+    else if (socket.bytesRead === this.#bytesReadAtEnd) socket.destroy();
+  }
+
+  /** Calls `then` after the reply if one is due or being sent, otherwise at once. */
+  afterReply(then: () => void): void {
+    const request = this.#request;
+    const response = this.#response;
+    const pending = !response.writableFinished && (response.headersSent || request.complete);
+    if (pending) response.once("finish", then);
+    else then();
+  }
+
+  /** Gives up the exchange: its caller is gone. */
+  abandon(): void {
+    this.#response.destroy();
+    this.finished(false);
+  }
+
+  protected override finished(whole: boolean): void {
+    super.finished(whole);
+    this.#pipeline.open.delete(this);
+  }
+
+  protected validateHead(): void {
+    if (this.context.draining) throw new Fault("UNAVAILABLE", "shutting down");
+    if (this.#pipeline.running >= MAX_CONCURRENT_CALLS) {
+      throw this.#closing(
+        new Fault("RESOURCE_EXHAUSTED", "too many requests at once", { http: 503 }),
+      );
+    }
+    const { httpVersion, rawHeaders } = this.#request;
+    if (!VERSIONS.has(httpVersion)) {
+      const spoken = "this server speaks HTTP/1.0 and HTTP/1.1";
+      throw this.#closing(new Fault("INVALID_ARGUMENT", spoken, { http: 505 }));
+    }
+    // More are refused, not dropped. `max_header_bytes` limits their size.
+    if (rawHeaders.length > 2 * MAX_FIELDS) throw headersTooLarge();
+    // RFC 9112 §3.2: a request must name exactly one host.
+    const hosts = countNamed(rawHeaders, "host");
+    const { host = "" } = this.#request.headers;
+    if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && isHost(host)) return;
+    const wanted = "a request must have exactly one host header without blanks";
+    throw this.#closing(new Fault("INVALID_ARGUMENT", wanted));
+  }
+
+  /** Makes a refusal close the connection. */
+  #closing(fault: Fault): Fault {
+    this.#response.shouldKeepAlive = false;
+    return fault;
+  }
+
+  protected receiveBody(): void {
+    if (this.#expects100) this.#response.writeContinue();
+    if (!hasBody(this.#request)) {
+      this.completeBody();
+      return;
+    }
+    this.#request.on("data", (chunk: Buffer) => this.addBodyPart(chunk, 0, chunk.length, true));
+    this.#request.on("end", () => {
+      this.#bytesReadAtEnd = this.#request.socket.bytesRead;
+      this.completeBody();
+    });
+    // The caller left. This event spares a listener for the end of the response.
+    this.#request.on("error", () => this.finished(false));
+  }
+
+  protected sendReply(
+    status: number,
+    fields: readonly string[],
+    body: Uint8Array | string,
+  ): boolean {
+    const { context } = this;
+    const response = this.#response;
+    // Checked when the reply is sent: a drain may have started since the request arrived.
+    if (context.closeAfterReply || context.settings.disable_http_keep_alives)
+      response.shouldKeepAlive = false;
+    // With the reason phrase, since the response may still have that of a reply that could not be sent.
+    response.writeHead(status, STATUS_CODES[status] ?? "", fields as string[]);
+    response.end(body);
+    if (response.socket !== null && response.socket.writableLength === 0) return true;
+    this.#await();
+    return false;
+  }
+
+  protected discardRest(): void {
+    const request = this.#request;
+    if (!hasBody(request) || request.complete) return;
+    this.#response.shouldKeepAlive = false;
+    linger(request.socket, this.context.clock);
+  }
+
+  protected abortReply(): void {
+    this.#response.destroy();
+  }
+
+  protected handlerPending(reply: Promise<unknown>): void {
+    const pipeline = this.#pipeline;
+    pipeline.running++;
+    const rest = () => {
+      pipeline.running--;
+    };
+    reply.then(rest, rest);
+    this.#await();
+  }
+
+  #await(): void {
+    this.#watch();
+  }
+
+  #watch(): void {
+    if (this.#awaitingClose) return;
+    this.#awaitingClose = true;
+    const response = this.#response;
+    response.once("close", () => this.finished(response.writableFinished));
+  }
+}
+
+const VERSIONS: ReadonlySet<string> = new Set(["1.0", "1.1"]);
+
+/** Number of fields of that name; `fields` alternates names and values. */
+function countNamed(fields: readonly string[], name: string): number {
+  let times = 0;
+  for (let at = 0; at < fields.length; at += 2) {
+    const field = fields[at] ?? "";
+    if (field.length === name.length && field.toLowerCase() === name) times++;
+  }
+  return times;
+}
+
+/** Whether the message announces a body. */
+function hasBody({ headers }: IncomingMessage): boolean {
+  const length = headers["content-length"];
+  return headers["transfer-encoding"] !== undefined || (length !== undefined && length !== "0");
+}

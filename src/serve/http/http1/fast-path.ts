@@ -1,0 +1,250 @@
+// Fast path of HTTP/1.1: a connection is served here as long as its requests are simple, and is handed to Node's
+// server for good at the first one that is not. Node's server creates a stream for each request and each reply, which
+// costs at least as much as the decision; a simple request needs neither.
+
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
+import type { Socket } from "node:net";
+import type { HttpRequest } from "#base/handler.ts";
+import { plainAddress } from "../../transport/peer-address.ts";
+import { type HttpContext, HttpExchange } from "../exchange.ts";
+import { type FastRequest, readFastRequest } from "./fast-request.ts";
+
+/** Bytes of further requests that are read while a reply is pending. */
+const MAX_READ_AHEAD = 64 * 1_024;
+
+/** The dependencies that all connections of the fast path share. */
+export class FastPath {
+  readonly context: HttpContext;
+  /** Most bytes of a header section. */
+  readonly maxHeadBytes: number;
+  /** Hands over a connection whose next bytes are `rest`. */
+  readonly handOver: (socket: Socket, rest: Buffer) => void;
+  readonly #open = new Set<FastConnection>();
+  /** The second of the cached `Date` header, and its text. */
+  #second = Number.NaN;
+  #date = "";
+
+  constructor(
+    context: HttpContext,
+    maxHeadBytes: number,
+    handOver: (socket: Socket, rest: Buffer) => void,
+  ) {
+    this.context = context;
+    this.maxHeadBytes = maxHeadBytes;
+    this.handOver = handOver;
+  }
+
+  accept(socket: Socket): void {
+    this.#open.add(new FastConnection(this, socket));
+  }
+
+  remove(connection: FastConnection): void {
+    this.#open.delete(connection);
+  }
+
+  closeIdle(): void {
+    for (const connection of [...this.#open]) connection.closeIfIdle();
+  }
+
+  /** The end of a reply's header section: the date, and whether the connection is kept open. */
+  headEnd(close: boolean): string {
+    const { clock, settings } = this.context;
+    const second = Math.floor(clock.wall() / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#date = `Date: ${new Date(second * 1_000).toUTCString()}\r\nConnection: `;
+    }
+    if (close) return `${this.#date}close\r\n\r\n`;
+    const seconds = Math.floor(settings.idle_timeout / 1_000);
+    const limit = settings.idle_timeout > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : "";
+    return `${this.#date}keep-alive\r\n${limit}\r\n`;
+  }
+}
+
+class FastConnection {
+  readonly socket: Socket;
+  readonly fastPath: FastPath;
+  /** The exchange whose reply has not been sent completely. */
+  #exchange: FastExchange | undefined;
+  /** Bytes that arrived while a reply was pending. */
+  #rest: Buffer | undefined;
+  #closing = false;
+  readonly #read = (chunk: Buffer) => this.#receive(chunk);
+  readonly #written = () => this.#exchange?.written();
+  /** As in Node's server: a caller that closes its half does not get replies that are not ready yet. */
+  readonly #end = () => this.socket.destroySoon();
+  readonly #idleTimeout = () => this.closeIfIdle();
+  readonly #closed = () => {
+    this.fastPath.remove(this);
+    this.#exchange?.socketClosed();
+  };
+
+  constructor(fastPath: FastPath, socket: Socket) {
+    this.fastPath = fastPath;
+    this.socket = socket;
+    socket.setTimeout(Math.ceil(fastPath.context.settings.idle_timeout));
+    socket.on("timeout", this.#idleTimeout);
+    socket.on("close", this.#closed);
+    socket.on("end", this.#end);
+    socket.on("data", this.#read);
+  }
+
+  closeIfIdle(): void {
+    if (this.#exchange === undefined) this.socket.destroy();
+  }
+
+  /**
+   * Sends a whole reply. Returns true if the system has accepted all of it; otherwise the exchange is notified when it
+   * has.
+   */
+  send(bytes: Buffer): boolean {
+    this.socket.write(bytes, this.#written);
+    return this.socket.writableLength === 0;
+  }
+
+  /** Takes no further request after the current one. */
+  close(): void {
+    this.#closing = true;
+  }
+
+  /** The exchange has finished. */
+  exchangeFinished(): void {
+    this.#exchange = undefined;
+    const { socket } = this;
+    // A further request could not be answered.
+    if (!socket.writable) return;
+    if (this.#closing || this.fastPath.context.draining) socket.destroySoon();
+    else if (this.#rest !== undefined) {
+      this.#handOver(this.#rest);
+      socket.resume();
+    }
+  }
+
+  #receive(chunk: Buffer): void {
+    if (this.#exchange !== undefined) {
+      this.#rest = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
+      // Reading on shows whether the caller is still there.
+      if (this.#rest.length > MAX_READ_AHEAD) this.socket.pause();
+      return;
+    }
+    const { context, maxHeadBytes } = this.fastPath;
+    const request = context.closeAfterReply ? undefined : readFastRequest(chunk, maxHeadBytes);
+    if (request === undefined) {
+      this.#handOver(chunk);
+      return;
+    }
+    this.#exchange = new FastExchange(context, this);
+    this.#exchange.answer(request);
+  }
+
+  #handOver(rest: Buffer): void {
+    const { socket, fastPath } = this;
+    socket.setTimeout(0);
+    socket.off("timeout", this.#idleTimeout);
+    socket.off("close", this.#closed);
+    socket.off("end", this.#end);
+    socket.off("data", this.#read);
+    fastPath.remove(this);
+    fastPath.handOver(socket, rest);
+  }
+}
+
+class FastExchange extends HttpExchange {
+  readonly httpMethod = "POST";
+  readonly copiesReply = true;
+  readonly #connection: FastConnection;
+  #request: FastRequest = NO_REQUEST;
+  #finished = false;
+
+  constructor(context: HttpContext, connection: FastConnection) {
+    super(context);
+    this.#connection = connection;
+  }
+
+  answer(request: FastRequest): void {
+    this.#request = request;
+    this.begin();
+  }
+
+  get headers(): HttpRequest["headers"] {
+    return this.#request.headers;
+  }
+
+  get peer(): string {
+    return plainAddress(this.#connection.socket.remoteAddress ?? "");
+  }
+
+  /** Everything written has been sent. */
+  written(): void {
+    if (super.answered) this.finished(true);
+  }
+
+  /** The connection has closed. */
+  socketClosed(): void {
+    this.finished(false);
+  }
+
+  protected get requestTarget(): string {
+    return this.#request.target;
+  }
+
+  protected get mustReadRest(): boolean {
+    return false;
+  }
+
+  protected override get answered(): boolean {
+    return super.answered || this.#connection.socket.destroyed;
+  }
+
+  /** Requests that could be refused do not take the fast path. */
+  protected validateHead(): void {}
+
+  protected receiveBody(): void {
+    const { chunk, bodyStart } = this.#request;
+    this.addBodyPart(chunk, bodyStart, chunk.length, true);
+    this.completeBody();
+  }
+
+  protected sendReply(
+    status: number,
+    fields: readonly string[],
+    body: Uint8Array | string,
+    length: number,
+  ): boolean {
+    const connection = this.#connection;
+    const { closeAfterReply: leaving } = this.context;
+    if (leaving) connection.close();
+    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
+    for (let at = 0; at < fields.length; at += 2)
+      head += line(fields[at] ?? "", fields[at + 1] ?? "");
+    head += connection.fastPath.headEnd(leaving);
+    const bytes = Buffer.allocUnsafe(head.length + length);
+    bytes.write(head, 0, "latin1");
+    if (typeof body === "string") bytes.write(body, head.length);
+    else bytes.set(body, head.length);
+    return connection.send(bytes);
+  }
+
+  protected discardRest(): void {}
+
+  protected abortReply(): void {
+    this.#connection.socket.destroy();
+  }
+
+  protected handlerPending(): void {}
+
+  protected override finished(whole: boolean): void {
+    super.finished(whole);
+    if (this.#finished) return;
+    this.#finished = true;
+    this.#connection.exchangeFinished();
+  }
+}
+
+const NO_REQUEST: FastRequest = { target: "", headers: {}, chunk: Buffer.alloc(0), bodyStart: 0 };
+
+function line(name: string, value: string): string {
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  return `${name}: ${value}\r\n`;
+}

@@ -1,0 +1,201 @@
+// An exchange over HTTP/2: a stream of Sluice's transport that is not gRPC.
+
+import { validateHeaderName, validateHeaderValue } from "node:http";
+import { Fault } from "#base/fault.ts";
+import type { HttpRequest } from "#base/handler.ts";
+import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
+import { ERROR_CODE } from "../../h2/frames/format.ts";
+import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
+import { MAX_BUFFERED_PER_CONNECTION } from "../../transport/limits.ts";
+import { NO_BODY } from "../body.ts";
+import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
+import { Http2Headers } from "./headers.ts";
+
+/**
+ * Most bytes that one reply counts as buffered while its peer does not read on, however long it is: one peer may ask for
+ * three long replies at once, and 23 of them at most wait in the whole process, each with its call and 64 KiB in transit.
+ */
+export const MAX_BUFFERED_PER_REPLY = MAX_BUFFERED_PER_CONNECTION / 4;
+/** Replies are written in parts of this size, as the stream buffers what its peer does not accept. */
+const PART_SIZE = 64 * 1024;
+/** A body part is kept without copying if it makes up at least this share of its memory. */
+const MIN_SHARE_TO_KEEP = 0.5;
+
+export function http2RequestHandler(context: HttpContext): RequestHandler {
+  return (stream, head, last) => new Http2Exchange(context, stream, head, last);
+}
+
+class Http2Exchange extends HttpExchange implements Exchange {
+  readonly #stream: RequestStream;
+  readonly #head: RequestHead;
+  readonly #fields: Http2Headers;
+  /** The request is complete. */
+  #requestComplete: boolean;
+  /** Memory of body and reply that has been reserved from the stream. */
+  #reserved = 0;
+  /** The unsent part of the reply's body. */
+  #unsent: Uint8Array = NO_BODY;
+  #long = false;
+  /**
+   * What the reply counts as buffered while it waits: all of it, since no memory is freed before the last byte is
+   * sent.
+   */
+  #replyCost = 0;
+
+  constructor(context: HttpContext, stream: RequestStream, head: RequestHead, last: boolean) {
+    super(context);
+    this.#stream = stream;
+    this.#head = head;
+    this.#fields = Http2Headers.of(head);
+    this.#requestComplete = last;
+    this.begin();
+  }
+
+  get httpMethod(): string {
+    return this.#head.method;
+  }
+
+  get headers(): HttpRequest["headers"] {
+    return this.#fields.headers;
+  }
+
+  get peer(): string {
+    return this.#stream.peer;
+  }
+
+  protected get requestTarget(): string {
+    return this.#head.path;
+  }
+
+  /** A reply would end the stream, and errors in the rest of the request could not be reported. */
+  protected get mustReadRest(): boolean {
+    return !this.#requestComplete;
+  }
+
+  protected override get answered(): boolean {
+    return super.answered || this.#stream.localClosed;
+  }
+
+  // --- What the stream reports
+
+  data(chunk: Buffer, start: number, end: number, last: boolean): void {
+    this.#requestComplete = last;
+    if (!this.receivingBody) return;
+    this.addBodyPart(chunk, start, end, last || end - start >= chunk.length * MIN_SHARE_TO_KEEP);
+    if (last) this.completeBody();
+    else if (this.receivingBody) {
+      if (this.#reserve(this.bodyMemory)) this.#stream.extendReceiveWindow(end - start);
+      else this.fail(tooManyBuffered());
+    }
+  }
+
+  aborted(): void {
+    this.finished(false);
+  }
+
+  drained(): void {
+    if (this.#send()) this.finished(true);
+  }
+
+  timedOut(): boolean {
+    if (!this.receivingBody) return false;
+    this.fail(new Fault("DEADLINE_EXCEEDED", "the request did not arrive in time", { http: 408 }));
+    return true;
+  }
+
+  // --- What the base class asks for
+
+  /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
+  protected validateHead(): void {
+    if (this.#head.overflow) throw headersTooLarge();
+  }
+
+  protected receiveBody(): void {
+    if (this.#requestComplete) this.completeBody();
+    else if (this.#fields.expects100) this.#stream.headers([":status", "100"], false);
+  }
+
+  protected sendReply(
+    status: number,
+    fields: readonly string[],
+    body: Uint8Array | string,
+  ): boolean {
+    const stream = this.#stream;
+    const head = [":status", String(status)];
+    for (let at = 0; at < fields.length; at += 2) addField(head, fields[at], fields[at + 1]);
+    this.#reserve(0);
+    const bytes = typeof body === "string" ? Buffer.from(body) : body;
+    const bare = bytes.length === 0 || this.httpMethod === "HEAD";
+    stream.headers(head, bare);
+    if (bare) return true;
+    this.#unsent = bytes;
+    this.#long = bytes.length > PART_SIZE;
+    this.#replyCost = Math.min(bytes.length, MAX_BUFFERED_PER_REPLY);
+    return this.#send();
+  }
+
+  protected discardRest(): void {}
+
+  protected abortReply(): void {
+    const { localClosed } = this.#stream;
+    if (!localClosed) this.#stream.reset(ERROR_CODE.cancel);
+    this.finished(localClosed);
+  }
+
+  protected handlerPending(reply: Promise<unknown>): void {
+    const stream = this.#stream;
+    stream.handlerStarted();
+    // The body belongs to the handler until it is done, even if its reply comes too late.
+    const fits = this.#reserve(this.bodyMemory);
+    const kept = this.#reserved;
+    this.#reserved = 0;
+    if (!fits) this.fail(tooManyBuffered());
+    const rest = () => {
+      stream.release(kept);
+      stream.handlerFinished();
+    };
+    reply.then(rest, rest);
+  }
+
+  /**
+   * Sends until the peer accepts no more; returns true if nothing is left. The last part of a long reply is sent
+   * on its own: the stream reports when there is room again, but not after it has ended.
+   */
+  #send(): boolean {
+    const stream = this.#stream;
+    const short = this.#long ? 0 : PART_SIZE;
+    let left = this.#unsent;
+    while (!stream.localClosed) {
+      const last = left.length <= short;
+      const more = stream.write(last ? left : left.subarray(0, PART_SIZE), last);
+      if (last) return true;
+      left = left.subarray(PART_SIZE);
+      if (more) continue;
+      this.#unsent = left;
+      if (!this.#reserve(this.#replyCost)) this.abortReply();
+      return stream.localClosed;
+    }
+    return true;
+  }
+
+  /** Adjusts the reservation to the memory that is occupied. */
+  #reserve(bytes: number): boolean {
+    const more = bytes - this.#reserved;
+    if (more > 0 && !this.#stream.reserve(more)) return false;
+    if (more < 0) this.#stream.release(-more);
+    this.#reserved = bytes;
+    return true;
+  }
+}
+
+function addField(head: string[], given = "", value = ""): void {
+  const name = given.toLowerCase();
+  if (CONNECTION_FIELDS.has(name)) return;
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  head.push(name, value);
+}
+
+function tooManyBuffered(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", "too many request bytes are buffered", { http: 503 });
+}

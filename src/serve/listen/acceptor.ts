@@ -1,0 +1,170 @@
+// Accepts every connection, detects its protocol within a bounded time, and hands it to a transport.
+
+import type { Socket } from "node:net";
+import type { Clock } from "#base/clock.ts";
+import type { RefusedConnection } from "#base/server-meter.ts";
+import type { PortSettings } from "../settings.ts";
+import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
+
+export interface AcceptorOptions {
+  readonly settings: Pick<PortSettings, "grpc" | "http">;
+  readonly clock: Clock;
+  readonly http1: Transport;
+  /** Depends on the connection: not every peer gets the same HTTP/2 transport. */
+  readonly http2: (socket: Socket) => Transport;
+  readonly refused: (why: RefusedConnection) => void;
+}
+
+/** The bytes that a connection must send before it is handed over. */
+interface Expected<Answer> {
+  readonly detect: (head: Buffer) => Answer | undefined;
+  /** In ms; 0 = no limit. */
+  readonly timeoutMs: number;
+  readonly lateFault: RefusedConnection;
+  /**
+   * The fault if the connection ends before it has sent everything; undefined if that is not a fault, since its
+   * protocol is not known yet.
+   */
+  readonly brokenFault: RefusedConnection | undefined;
+}
+
+/** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
+interface TlsTerminator {
+  terminate(socket: Socket): void;
+}
+
+export class ConnectionAcceptor {
+  readonly #options: AcceptorOptions;
+  readonly #all = new Set<Socket>();
+  /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
+  readonly #pending = new Map<Socket, () => void>();
+  #tls: TlsTerminator | undefined;
+  #refusing = false;
+
+  constructor(options: AcceptorOptions) {
+    this.#options = options;
+  }
+
+  /** With a terminator, cleartext connections are refused; without one, TLS connections are. */
+  useTls(terminator: TlsTerminator): void {
+    this.#tls = terminator;
+  }
+
+  accept(socket: Socket): void {
+    this.#all.add(socket);
+    socket.once("close", () => this.#all.delete(socket));
+    const timeoutMs = firstBytesWithin(this.#options.settings);
+    const expected = {
+      detect: detectProtocol,
+      timeoutMs,
+      lateFault: "slow_first_bytes",
+      brokenFault: undefined,
+    } as const;
+    this.#awaitBytes(socket, expected, (protocol) => {
+      if (this.#tls === undefined) {
+        if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
+        else this.#handOver(socket, protocol);
+      } else if (protocol === "tls") {
+        socket.allowHalfOpen = false;
+        this.#tls.terminate(socket);
+      } else {
+        this.#options.refused("cleartext_on_tls");
+        refuseCleartext(socket);
+      }
+    });
+  }
+
+  /** Accepts the decrypted side of a connection whose TLS handshake is complete; ALPN has chosen the protocol. */
+  acceptDecrypted(inner: Socket, protocol: ApplicationProtocol): void {
+    if (this.#refusing) inner.destroy();
+    else this.#handOver(inner, protocol);
+  }
+
+  /** Accepts no more: connections that have not been handed over are closed. */
+  closePending(): void {
+    this.#refusing = true;
+    for (const socket of [...this.#pending.keys()]) {
+      this.#stopWaiting(socket);
+      socket.destroy();
+    }
+  }
+
+  destroyAll(): void {
+    this.closePending();
+    for (const socket of [...this.#all]) socket.destroy();
+  }
+
+  #handOver(socket: Socket, protocol: ApplicationProtocol): void {
+    if (protocol === "http1") {
+      this.#options.http1.accept(socket);
+      return;
+    }
+    // Over TLS this is a new socket, whose errors and end nothing listens to yet.
+    const timeoutMs = this.#options.settings.grpc.connection_timeout;
+    const expected = {
+      detect: checkHandshake,
+      timeoutMs,
+      lateFault: "slow_preface",
+      brokenFault: "broken_preface",
+    } as const;
+    this.#awaitBytes(socket, expected, (answer) => {
+      if (answer === "yes") this.#options.http2(socket).accept(socket);
+      else this.#refuse(socket, "broken_preface");
+    });
+  }
+
+  /** Waits until the connection has sent what is expected; destroys it if it does not do so in time, or fails. */
+  #awaitBytes<Answer>(
+    socket: Socket,
+    { detect, timeoutMs, lateFault, brokenFault }: Expected<Answer>,
+    then: (answer: Answer) => void,
+  ): void {
+    socket.on("error", ignoreError);
+    const ring = () => this.#refuse(socket, lateFault);
+    this.#pending.set(
+      socket,
+      timeoutMs > 0 ? this.#options.clock.alarm(timeoutMs, ring) : () => undefined,
+    );
+    const done = (answer: Answer) => {
+      this.#stopWaiting(socket);
+      then(answer);
+    };
+    peek(socket, detect, done, (begun) => {
+      // Not if we ended the connection ourselves.
+      if (this.#stopWaiting(socket) && begun && brokenFault !== undefined)
+        this.#options.refused(brokenFault);
+    });
+  }
+
+  #refuse(socket: Socket, why: RefusedConnection): void {
+    this.#stopWaiting(socket);
+    this.#options.refused(why);
+    socket.destroy();
+  }
+
+  /** Stops waiting for a connection. Returns false if it was not being waited for. */
+  #stopWaiting(socket: Socket): boolean {
+    this.#pending.get(socket)?.();
+    return this.#pending.delete(socket);
+  }
+}
+
+/** Node destroys a failed socket by itself; without a listener the error would end the process. */
+function ignoreError(): void {}
+
+/** Until the protocol is known, the shorter of both protocols' limits applies. */
+function firstBytesWithin({ grpc, http }: AcceptorOptions["settings"]): number {
+  const header = http.read_header_timeout === 0 ? http.read_timeout : http.read_header_timeout;
+  const limits = [grpc.connection_timeout, header].filter((ms) => ms > 0);
+  return limits.length === 0 ? 0 : Math.min(...limits);
+}
+
+function refuseCleartext(socket: Socket): void {
+  const body = '{"code":3,"message":"this port speaks TLS","details":[]}';
+  socket.write(
+    "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json\r\n" +
+      `content-length: ${body.length}\r\n\r\n${body}`,
+  );
+  socket.destroySoon();
+}

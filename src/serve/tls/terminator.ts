@@ -1,0 +1,110 @@
+// Terminates TLS on the connections that the listener passes in: TLS versions, client certificates, ALPN, and
+// reloading changed certificates.
+
+import type { Socket } from "node:net";
+import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { RefusedConnection } from "#base/server-meter.ts";
+import type { TlsSettings } from "../settings.ts";
+import type { ApplicationProtocol } from "../transport/transport.ts";
+import { readCredentials, validateCredentials } from "./credentials.ts";
+import { watchFiles } from "./watch.ts";
+
+export interface TlsTerminator {
+  terminate(socket: Socket): void;
+  close(): void;
+}
+
+export interface TlsTerminatorOptions {
+  readonly settings: TlsSettings;
+  /** In ms; 0 leaves Node's default of 120 s. */
+  readonly handshakeTimeout: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The protocol to select by ALPN if a client offers both. */
+  readonly preferredProtocol: (socket: Socket) => ApplicationProtocol;
+  /** Receives connections whose handshake is complete and whose client is allowed. */
+  readonly accept: (socket: TLSSocket, protocol: ApplicationProtocol) => void;
+  readonly refused: (why: RefusedConnection) => void;
+}
+
+/** Throws a Fault if the credentials are not usable. */
+export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<TlsTerminator> {
+  const { settings, clock, log, preferredProtocol } = options;
+  const credentials = await readCredentials(settings);
+  validateCredentials(credentials);
+  const { cert_file, key_file, client_ca_file } = settings;
+  // The ALPN callback does not know its connection, so there is one server for each preference.
+  const servers: Readonly<Record<ApplicationProtocol, Server>> = {
+    http1: serverOf(options, credentials.context, ["http/1.1", "h2"]),
+    http2: serverOf(options, credentials.context, ["h2", "http/1.1"]),
+  };
+
+  let current = credentials.digest;
+  let refused = "";
+  const reload = async () => {
+    try {
+      const loaded = await readCredentials(settings);
+      if (loaded.digest === current || loaded.digest === refused) return;
+      refused = loaded.digest;
+      validateCredentials(loaded);
+      for (const server of Object.values(servers)) server.setSecureContext(loaded.context);
+      current = loaded.digest;
+      refused = "";
+      log.info({}, "reloaded the certificate files");
+    } catch (thrown) {
+      log.warn(
+        {
+          error: Fault.from(thrown),
+        },
+        "keeping the current certificates: the changed files are invalid",
+      );
+    }
+  };
+  const files = [cert_file, key_file, client_ca_file].filter((path) => path !== "");
+  const unwatch = watchFiles(files, clock, () => void reload());
+  return {
+    terminate: (socket) => void servers[preferredProtocol(socket)].emit("connection", socket),
+    close: unwatch,
+  };
+}
+
+function serverOf(
+  { settings, handshakeTimeout, log, accept, refused }: TlsTerminatorOptions,
+  context: SecureContextOptions,
+  preference: readonly string[],
+): Server {
+  const { allowed_cn, client_ca_file } = settings;
+  const mutual = client_ca_file !== "";
+  const server = createServer({
+    ...context,
+    handshakeTimeout,
+    requestCert: mutual,
+    rejectUnauthorized: mutual,
+    // undefined ends the handshake with no_application_protocol. Not called for clients without ALPN.
+    ALPNCallback: ({ protocols }) => preference.find((protocol) => protocols.includes(protocol)),
+  });
+  server.on("secureConnection", (socket) => {
+    socket.on("error", () => socket.destroy());
+    if (allowed_cn !== "" && !(socket.authorized && commonName(socket) === allowed_cn)) {
+      log.warn({}, "refused a client certificate: its common name is not allowed");
+      refused("client_name");
+      socket.destroy();
+      return;
+    }
+    // RFC 9113 §3.3: HTTP/2 over TLS is negotiated by ALPN, never guessed.
+    accept(socket, socket.alpnProtocol === "h2" ? "http2" : "http1");
+  });
+  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
+    const late = error.code === "ERR_TLS_HANDSHAKE_TIMEOUT";
+    refused(late ? "slow_tls_handshake" : "broken_tls_handshake");
+    socket.destroy();
+  });
+  return server;
+}
+
+function commonName(socket: TLSSocket): string | string[] | undefined {
+  return socket.getPeerCertificate().subject?.CN;
+}

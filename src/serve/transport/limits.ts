@@ -1,0 +1,26 @@
+// Limits that every transport observes, so that a caller meets the same bounds whichever transport carries it. Limits of
+// a single protocol are in the folder of that protocol; what operators tune has a configuration key instead.
+
+/**
+ * Calls in progress on one connection (HTTP/2: SETTINGS_MAX_CONCURRENT_STREAMS; HTTP/1.1: handlers at work). A proxy opens
+ * another connection beyond it, so this bounds what one peer can hold open, not the throughput of a busy one.
+ */
+export const MAX_CONCURRENT_CALLS = 1_000;
+
+/** Header fields of one request. */
+export const MAX_FIELDS = 1_000;
+
+/** Longest gRPC message. A longer one is refused, not truncated; for compressed messages the inflated size counts. */
+export const MAX_MESSAGE = 4 * 1024 * 1024;
+
+/**
+ * Bytes buffered for one connection (calls, incomplete requests, replies that the peer has not read): nearly two of the
+ * largest messages.
+ */
+export const MAX_BUFFERED_PER_CONNECTION = 8 * 1024 * 1024;
+/** Bytes buffered for all connections together. */
+export const MAX_BUFFERED_TOTAL = 64 * 1024 * 1024;
+
+/** Silence after which a connection is pinged. A peer that vanished without a FIN is noticed when the ping times out. */
+export const PING_AFTER_MS = 5 * 60_000;
+export const PING_TIMEOUT_MS = 20_000;

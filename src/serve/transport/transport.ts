@@ -1,0 +1,18 @@
+// The interface of transports: each carries calls over connections whose protocol the listener has detected.
+// Transports of the same protocol are interchangeable without the services noticing.
+
+import type { Socket } from "node:net";
+
+/** Protocol of a connection, inside TLS where there is TLS. */
+export type ApplicationProtocol = "http1" | "http2";
+
+export interface Transport {
+  /** Takes over a connection. Bytes that were read from it have been put back. */
+  accept(socket: Socket): void;
+  /** A drain is about to start: everything is still answered, but callers are asked to move on. */
+  beginDrain(): void;
+  /** Accepts no new work. Calls in progress have `grace` ms to end; their connections then close. */
+  drain(grace: number): void;
+  /** Releases everything that outlives the connections, which the port destroys itself. */
+  cut(): void;
+}

@@ -1,0 +1,43 @@
+// Classifiers, read from wrapper messages.
+
+import { Fault } from "#base/fault.ts";
+import type { ClassifierRule, ExtractorRule } from "#flow/rules.ts";
+import type { Decoded } from "#wire/protobuf/message-types.ts";
+import { decode } from "#wire/protobuf/messages.ts";
+import { classifierName } from "../keys.ts";
+import { selectorRule } from "./selector.ts";
+import { type FollowedKind, incomplete } from "./wrapper.ts";
+
+const CONFIG = "aperture.policy.sync.v1.ClassifierWrapper";
+
+/** A Rego module is left out of the rule: this version of the agent does not run Rego. */
+export const classifier: FollowedKind = {
+  readRule(bytes, group) {
+    const { classifierAttributes: attributes, classifier: message } = decode(CONFIG, bytes);
+    if (attributes === null || message === null) throw incomplete(CONFIG);
+    const rule: ClassifierRule = {
+      kind: "classifier",
+      policyName: attributes.policyName,
+      policyHash: attributes.policyHash,
+      index: Number(attributes.classifierIndex),
+      selectors: message.selectors.map(selectorRule),
+      rules: Object.entries(message.rules).map(([label, { telemetry, extractor }]) => ({
+        label,
+        telemetry,
+        extractor: extractorRule(extractor ?? {}),
+      })),
+    };
+    const name = classifierName(group, rule.policyName, rule.index);
+    return message.rego === null ? { name, rule } : { name, rule, without: "rego" };
+  },
+};
+
+function extractorRule(message: Decoded<"aperture.policy.language.v1.Extractor">): ExtractorRule {
+  const { from, json, address, jwt, pathTemplates } = message;
+  if (from !== undefined) return { kind: "from", from };
+  if (json) return { kind: "json", ...json };
+  if (address) return { kind: "address", from: address.from };
+  if (jwt) return { kind: "jwt", from: jwt.from, pointer: jwt.jsonPointer };
+  if (pathTemplates) return { kind: "path_templates", templates: pathTemplates.templateValues };
+  throw new Fault("INVALID_ARGUMENT", "extractor: wanted one of its variants, got none");
+}

@@ -1,0 +1,66 @@
+// The store's key layout, shared by both halves. It is public: other implementations of a controller or an
+// agent read and write the same keys.
+
+/** Policies as they run, one wrapper message per policy name. */
+export const POLICIES = "/config/policies/";
+
+/** Dynamic configurations in force, one JSON object per policy name. */
+export const DYNAMIC_CONFIGS = "/config/dynamic-config-policies/";
+
+/** Policies as the API received them, one JSON document per policy name. */
+export const API_POLICIES = "/config/api/policies/";
+
+/** Dynamic configurations as the API received them, one JSON object per policy name. */
+export const API_DYNAMIC_CONFIGS = "/config/api/dynamic-config-policies/";
+
+/** Replica counts that agents report about the objects they scale. */
+export const REPLICAS = "/status/pod_scaler/";
+
+/** Configuration of one component for the agents of one group. */
+export function configKey(kind: string, name: string): string {
+  return `/config/${kind}/${name}`;
+}
+
+/** Latest decision for one component and the agents of one group. */
+export function decisionKey(kind: string, name: string): string {
+  return `/decisions/${kind}/${name}`;
+}
+
+/** The prefix of every name for the agents of a group. Names of a group `group-…` start with it too. */
+export function groupPrefix(group: string): string {
+  return `agent_group-${group}-`;
+}
+
+export function componentName(group: string, policyName: string, componentId: string): string {
+  return `${groupPrefix(group)}policy-${policyName}-component_id-${componentId}`;
+}
+
+export function classifierName(group: string, policyName: string, index: number | string): string {
+  return `${groupPrefix(group)}policy-${policyName}-classifier_index-${index}`;
+}
+
+/** Flux meter names are unique across policies, so the policy is not part of the key. */
+export function fluxMeterName(group: string, name: string): string {
+  return `${groupPrefix(group)}flux_meter-${name}`;
+}
+
+export function infraMeterName(group: string, policyName: string, name: string): string {
+  return `${groupPrefix(group)}policy-${policyName}-infra_meter-${name}`;
+}
+
+/** An agent's key, taken apart. */
+export interface AgentKey {
+  readonly tree: "config" | "decisions";
+  readonly kind: string;
+  /** Last path segment: names the agent group and the component. */
+  readonly name: string;
+}
+
+const AGENT_KEY = /^\/(config|decisions)\/([a-z_]+)\/(agent_group-[^/]+)$/;
+
+/** Undefined when the key is not addressed to agents. */
+export function parseAgentKey(key: string): AgentKey | undefined {
+  const [, tree, kind, name] = AGENT_KEY.exec(key) ?? [];
+  if (kind === undefined || name === undefined) return undefined;
+  return { tree: tree === "config" ? "config" : "decisions", kind, name };
+}

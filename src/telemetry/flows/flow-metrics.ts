@@ -1,0 +1,247 @@
+// Counts what the flow controller decides, in plain numbers that are found by object identity: an event on the
+// check path costs a few lookups and increments. Names are added to the numbers only when `/metrics` is read.
+
+import {
+  type ClassifierInfo,
+  type Component,
+  type Flow,
+  RejectReason,
+  type Verdict,
+} from "#flow/flow.ts";
+import { ANOMALIES, type Anomaly, type Observer } from "#flow/observer.ts";
+import { LIMITER_COUNTERS, type MetricSink, type MetricSource } from "../metrics/table.ts";
+
+/** `agent_group` is the configured `agent_info.agent_group`; `most_control_points` get series of their own. */
+interface FlowMetricsSettings {
+  readonly agent_group: string;
+  readonly most_control_points?: number;
+}
+
+type ComponentName = Pick<Component, "kind" | "policyName" | "policyHash" | "componentId">;
+type ClassifierName = Pick<ClassifierInfo, "policyName" | "policyHash" | "classifierIndex">;
+
+/** The parts of the plan in force: series of anything else are removed. */
+export interface PlanParts {
+  readonly components: Iterable<ComponentName>;
+  readonly classifiers: Iterable<ClassifierName>;
+  /** Control points that policies name always have series of their own. */
+  readonly controlPoints?: Iterable<string>;
+}
+
+const DECISION_TYPE: Readonly<Record<"accepted" | "rejected", string>> = {
+  accepted: "DECISION_TYPE_ACCEPTED",
+  rejected: "DECISION_TYPE_REJECTED",
+};
+const REASON: ReadonlyMap<RejectReason, string> = new Map<RejectReason, string>([
+  [RejectReason.rateLimited, "REJECT_REASON_RATE_LIMITED"],
+  [RejectReason.noTokens, "REJECT_REASON_NO_TOKENS"],
+  [RejectReason.notSampled, "REJECT_REASON_NOT_SAMPLED"],
+  [RejectReason.noMatchingRamp, "REJECT_REASON_NO_MATCHING_RAMP"],
+]);
+
+const OTHER = "_other";
+/** Callers choose control points, and each becomes a series that stays, so their number and length are bounded. */
+const MOST_CONTROL_POINTS = 1_000;
+const LONGEST_CONTROL_POINT = 256;
+
+interface ControlPointRow {
+  accepted: number;
+  rejected: number;
+  ended: number;
+  /** By number of RejectReason. */
+  readonly reasons: Float64Array;
+}
+
+interface ComponentRow {
+  readonly name: ComponentName;
+  /** Accepted, accepted and dropped, rejected, rejected and dropped. */
+  readonly counts: Float64Array;
+}
+
+interface ClassifierRow {
+  readonly name: ClassifierName;
+  count: number;
+}
+
+export class FlowMetrics implements Observer, MetricSource {
+  readonly #group: string;
+  readonly #most: number;
+  readonly #controlPoints = new Map<string, ControlPointRow>();
+  readonly #others = controlPointRow();
+  #named: ReadonlySet<string> = new Set();
+  #own = 0;
+  readonly #components = new Rows<Component, ComponentName, ComponentRow>(componentKey, (name) => ({
+    name,
+    counts: new Float64Array(4),
+  }));
+  readonly #classifiers = new Rows<ClassifierInfo, ClassifierName, ClassifierRow>(
+    classifierKey,
+    (name) => ({ name, count: 0 }),
+  );
+  readonly #anomalies = new Map<Anomaly, number>();
+  #found = 0;
+  #missed = 0;
+
+  constructor(settings: FlowMetricsSettings) {
+    this.#group = settings.agent_group;
+    this.#most = settings.most_control_points ?? MOST_CONTROL_POINTS;
+  }
+
+  decided(flow: Flow, verdict: Verdict): void {
+    const point = this.#controlPoint(flow.controlPoint);
+    if (verdict.accepted) point.accepted++;
+    else {
+      point.rejected++;
+      bump(point.reasons, verdict.reason);
+    }
+    const answer = verdict.accepted ? 0 : 2;
+    for (const { component, dropped } of verdict.decisions) {
+      const row = this.#components.of(component);
+      if (row !== undefined) bump(row.counts, dropped ? answer + 1 : answer);
+    }
+    for (const info of verdict.classifiers) {
+      const row = this.#classifiers.of(info);
+      if (row !== undefined) row.count++;
+    }
+  }
+
+  ended(controlPoint: string): void {
+    this.#controlPoint(controlPoint).ended++;
+  }
+
+  lookedUp(found: boolean): void {
+    if (found) this.#found++;
+    else this.#missed++;
+  }
+
+  anomaly(what: Anomaly): void {
+    this.#anomalies.set(what, (this.#anomalies.get(what) ?? 0) + 1);
+  }
+
+  /**
+   * Call in the turn in which a new plan is swapped in. Series of its components continue, also across policy edits
+   * that do not change them; all others are removed, and a check that still runs on the old plan does not bring
+   * them back.
+   */
+  keep({ components, classifiers, controlPoints = [] }: PlanParts): void {
+    this.#components.keep(components);
+    this.#classifiers.keep(classifiers);
+    this.#named = new Set(controlPoints);
+  }
+
+  collect(to: MetricSink): void {
+    for (const [name, row] of this.#controlPoints) this.#collectControlPoint(to, name, row);
+    this.#collectControlPoint(to, OTHER, this.#others);
+    if (this.#found > 0) to.number("service_lookups_total", ["OK"], this.#found);
+    if (this.#missed > 0) to.number("service_lookups_total", ["Error"], this.#missed);
+    for (const { name, counts } of this.#components.all()) collectComponent(to, name, counts);
+    for (const { name, count } of this.#classifiers.all()) {
+      const { policyName, policyHash, classifierIndex } = name;
+      if (count > 0)
+        to.number("classifier_counter_total", [policyName, policyHash, classifierIndex], count);
+    }
+    for (const kind of ANOMALIES) {
+      const count = this.#anomalies.get(kind);
+      if (count !== undefined) to.number("sluice_oddities_total", [kind], count);
+    }
+  }
+
+  #controlPoint(name: string): ControlPointRow {
+    return this.#controlPoints.get(name) ?? this.#newControlPoint(name);
+  }
+
+  #newControlPoint(name: string): ControlPointRow {
+    // Text that is not well-formed Unicode cannot be written to the page, and `_other` is reserved.
+    if (name === OTHER || !name.isWellFormed()) return this.#others;
+    const named = this.#named.has(name);
+    const room = this.#own < this.#most && name.length <= LONGEST_CONTROL_POINT;
+    if (!named && !room) return this.#others;
+    const row = controlPointRow();
+    this.#controlPoints.set(name, row);
+    if (!named) this.#own++;
+    return row;
+  }
+
+  #collectControlPoint(to: MetricSink, name: string, row: ControlPointRow): void {
+    const at = [name, this.#group];
+    const { accepted, rejected, ended, reasons } = row;
+    if (accepted + rejected > 0) to.number("flowcontrol_requests_total", at, accepted + rejected);
+    const types = "flowcontrol_decisions_total";
+    if (accepted > 0) to.number(types, [...at, DECISION_TYPE.accepted], accepted);
+    if (rejected > 0) to.number(types, [...at, DECISION_TYPE.rejected], rejected);
+    for (const [reason, text] of REASON) {
+      const count = reasons[reason] ?? 0;
+      if (count > 0) to.number("flowcontrol_reject_reasons_total", [...at, text], count);
+    }
+    if (ended > 0) to.number("flowcontrol_ends_total", at, ended);
+  }
+}
+
+/** Rows found by the identity of an object, or by its name when the object is new: counters outlive plans. */
+class Rows<T extends Name, Name extends object, Row extends { readonly name: Name }> {
+  readonly #key: (name: Name) => string;
+  readonly #make: (name: Name) => Row;
+  #byObject = new WeakMap<T, Row | typeof REMOVED>();
+  #byKey = new Map<string, Row>();
+  #kept: ReadonlySet<string> | undefined;
+
+  constructor(key: (name: Name) => string, make: (name: Name) => Row) {
+    this.#key = key;
+    this.#make = make;
+  }
+
+  /** The row of an object; undefined when `keep` removed it. */
+  of(object: T): Row | undefined {
+    const row = this.#byObject.get(object) ?? this.#find(object);
+    return row === REMOVED ? undefined : row;
+  }
+
+  all(): Iterable<Row> {
+    return this.#byKey.values();
+  }
+
+  keep(names: Iterable<Name>): void {
+    const kept = new Set<string>();
+    for (const name of names) kept.add(this.#key(name));
+    this.#kept = kept;
+    this.#byKey = new Map([...this.#byKey].filter(([key]) => kept.has(key)));
+    this.#byObject = new WeakMap();
+  }
+
+  #find(object: T): Row | typeof REMOVED {
+    const key = this.#key(object);
+    const removed = this.#kept !== undefined && !this.#kept.has(key);
+    const row = removed ? REMOVED : (this.#byKey.get(key) ?? this.#make(object));
+    if (row !== REMOVED) this.#byKey.set(key, row);
+    this.#byObject.set(object, row);
+    return row;
+  }
+}
+
+const REMOVED = Symbol("removed");
+
+function controlPointRow(): ControlPointRow {
+  return { accepted: 0, rejected: 0, ended: 0, reasons: new Float64Array(8) };
+}
+
+/** A sampler and a load ramp have the same metric, so they also share a key. */
+function componentKey({ kind, policyName, policyHash, componentId }: ComponentName): string {
+  return JSON.stringify([LIMITER_COUNTERS[kind], policyName, policyHash, componentId]);
+}
+
+function classifierKey({ policyName, policyHash, classifierIndex }: ClassifierName): string {
+  return JSON.stringify([policyName, policyHash, classifierIndex]);
+}
+
+function collectComponent(to: MetricSink, name: ComponentName, counts: Float64Array): void {
+  for (const [at, count] of counts.entries()) {
+    if (count === 0) continue;
+    const type = at < 2 ? DECISION_TYPE.accepted : DECISION_TYPE.rejected;
+    const labels = [name.policyName, name.policyHash, name.componentId, type, String(at % 2 === 1)];
+    to.number(LIMITER_COUNTERS[name.kind], labels, count);
+  }
+}
+
+function bump(counts: Float64Array, at: number): void {
+  counts[at] = (counts[at] ?? 0) + 1;
+}

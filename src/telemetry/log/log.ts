@@ -1,0 +1,159 @@
+// The log of a process: JSON lines, made by pino and written to the writers of `log.*`. line.ts decides what a line may
+// contain, sink.ts how it is written, file.ts how files rotate.
+
+import { join, resolve } from "node:path";
+import { type Logger, pino } from "pino";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log, LogFields } from "#base/log.ts";
+import { LogFile, type Rotation } from "./file.ts";
+import { prettyLine, safeLine, safeMessage } from "./line.ts";
+import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";
+
+/** The log of a process, which owns its outputs. */
+export interface ProcessLog extends Log {
+  /** Number of lines lost so far, because the queue was full or a writer failed. */
+  readonly dropped: number;
+  /** Writes queued lines, for 2 s at most, and closes the files. Closes children too; later lines are lost. */
+  close(): Promise<void>;
+}
+
+interface LogWriter extends Rotation {
+  /** `stderr`, `stdout`, `default` or a path. */
+  readonly file: string;
+}
+
+export interface LogSettings {
+  /** As documented for `log.level`; upper or lower case, empty is info. */
+  readonly level: string;
+  readonly non_blocking: boolean;
+  readonly pretty_console: boolean;
+  readonly writers: readonly LogWriter[];
+}
+
+export interface LogPlace {
+  /** The name in every line and of the default file. */
+  readonly service: string;
+  readonly clock: Clock;
+  /** The system log directory. */
+  readonly directory?: string;
+  readonly stderr?: Sink;
+  readonly stdout?: Sink;
+}
+
+/** The keyword `default` stands for a folder of the service inside this directory. */
+const SYSTEM_LOG_DIRECTORY = "/var/log/sluice";
+
+const LEVELS: Readonly<Record<string, string>> = {
+  "": "info",
+  trace: "trace",
+  debug: "debug",
+  info: "info",
+  warn: "warn",
+  error: "error",
+  fatal: "fatal",
+  panic: "fatal",
+  disabled: "silent",
+};
+
+function levelOf(text: string): string {
+  const level = LEVELS[text.toLowerCase()];
+  if (level !== undefined) return level;
+  throw new Fault("INVALID_ARGUMENT", `log.level: wanted one of ${Object.keys(LEVELS).join(" ")}`);
+}
+
+/** Throws a Fault when a file cannot be written: a process that silently loses its log is worse than one that does not start. */
+export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
+  const level = levelOf(settings.level);
+  const sinks = level === "silent" ? [] : sinksOf(settings, place);
+  const lost = (lines: number) => logger.warn({ lines }, "log lines were lost");
+  const outlet = settings.non_blocking ? queuedOutlet(sinks, lost) : blockingOutlet(sinks);
+  let closed: Promise<void> | undefined;
+  const logger = pino(
+    {
+      level,
+      base: { service: place.service },
+      messageKey: "message",
+      timestamp: () => `,"time":"${new Date(place.clock.wall()).toISOString()}"`,
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: safeLine,
+      },
+    },
+    { write: (line) => (closed === undefined ? outlet.write(line) : undefined) },
+  );
+  const shared = {
+    dropped: () => outlet.dropped,
+    close: () => {
+      closed ??= within(CLOSE_MS, place.clock, outlet.close());
+      return closed;
+    },
+  };
+  return wrap(logger, shared);
+}
+
+/** Milliseconds. A reader that has stopped reading must not keep the process from ending. */
+const CLOSE_MS = 2_000;
+
+async function within(ms: number, clock: Clock, work: Promise<void>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const disarm = clock.alarm(ms, late.resolve);
+  await Promise.race([work, late.promise]);
+  disarm();
+}
+
+interface Shared {
+  readonly dropped: () => number;
+  readonly close: () => Promise<void>;
+}
+
+function wrap(logger: Logger, shared: Shared): ProcessLog {
+  const at =
+    (level: "debug" | "info" | "warn" | "error") =>
+    (fields: LogFields, message: string): void => {
+      if (logger.isLevelEnabled(level)) logger[level](fields, safeMessage(message));
+    };
+  return {
+    debug: at("debug"),
+    info: at("info"),
+    warn: at("warn"),
+    error: at("error"),
+    child: (component) => wrap(logger.child({ component }), shared),
+    get dropped() {
+      return shared.dropped();
+    },
+    close: shared.close,
+  };
+}
+
+/** Opens all writers, or none when one fails. */
+function sinksOf(settings: LogSettings, place: LogPlace): readonly Sink[] {
+  const stderr = place.stderr ?? standardSink(2);
+  const sinks: Sink[] = [];
+  const taken = new Set<string>();
+  try {
+    for (const writer of settings.writers) {
+      const target = targetOf(writer.file, place);
+      if (taken.has(target)) {
+        throw new Fault(
+          "INVALID_ARGUMENT",
+          `log.writers: wanted each target once, got ${target} twice`,
+        );
+      }
+      taken.add(target);
+      if (target === "stderr") sinks.push(stderr);
+      else if (target === "stdout") sinks.push(place.stdout ?? standardSink(1));
+      else sinks.push(new LogFile(target, writer, place.clock));
+    }
+  } catch (thrown) {
+    for (const sink of sinks) void sink.close();
+    throw thrown;
+  }
+  if (settings.pretty_console) sinks.push(reshaped(stderr, prettyLine));
+  return sinks.length === 0 ? [stderr] : sinks;
+}
+
+function targetOf(file: string, { service, directory = SYSTEM_LOG_DIRECTORY }: LogPlace): string {
+  if (file === "stderr" || file === "stdout") return file;
+  return file === "default" ? join(directory, service, `${service}.log`) : resolve(file);
+}

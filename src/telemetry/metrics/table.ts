@@ -1,0 +1,281 @@
+// The table of all metrics of Sluice, which sources, the exposition, the reference page and tests share. Names and labels
+// are a contract with dashboards and with the controller's queries.
+
+import type { LimiterKind } from "#flow/rules.ts";
+
+export type MetricType = "counter" | "gauge" | "histogram" | "summary";
+
+interface MetricRow {
+  readonly type: MetricType;
+  readonly labels: readonly string[];
+  readonly about: string;
+}
+
+const COMPONENT = ["policy_name", "policy_hash", "component_id"] as const;
+const FLUX_METER = [
+  "flux_meter_name",
+  "policy_name",
+  "decision_type",
+  "http_status_code",
+  "flow_status",
+] as const;
+const SIGNAL = ["signal_name", "sub_circuit_id", "policy_name"] as const;
+const HTTP = ["http_method", "http_status_code", "handler_name"] as const;
+const GRPC = ["grpc_type", "grpc_service", "grpc_method"] as const;
+
+export const METRICS = {
+  flowcontrol_requests_total: {
+    type: "counter",
+    labels: ["control_point", "agent_group"],
+    about: "Checks, accepted or rejected.",
+  },
+  flowcontrol_decisions_total: {
+    type: "counter",
+    labels: ["control_point", "agent_group", "decision_type"],
+    about: "Checks by decision.",
+  },
+  flowcontrol_reject_reasons_total: {
+    type: "counter",
+    labels: ["control_point", "agent_group", "reject_reason"],
+    about: "Rejected checks by the reason of the stage that rejected them.",
+  },
+  flowcontrol_ends_total: {
+    type: "counter",
+    labels: ["control_point", "agent_group"],
+    about: "FlowEnd calls.",
+  },
+  service_lookups_total: {
+    type: "counter",
+    labels: ["status"],
+    about:
+      "Lookups of services by peer or socket address. OK: at least one service was found; Error: none.",
+  },
+  classifier_counter_total: {
+    type: "counter",
+    labels: ["policy_name", "policy_hash", "classifier_index"],
+    about: "Runs of a classifier, including failed ones.",
+  },
+  rate_limiter_counter_total: {
+    type: "counter",
+    labels: [...COMPONENT, "decision_type", "limiter_dropped"],
+    about:
+      "Decisions of a rate limiter, by the decision of the whole check (`decision_type`) and its own (`limiter_dropped`).",
+  },
+  concurrency_limiter_counter_total: {
+    type: "counter",
+    labels: [...COMPONENT, "decision_type", "limiter_dropped"],
+    about:
+      "Decisions of a concurrency limiter, by the decision of the whole check (`decision_type`) and its own (`limiter_dropped`).",
+  },
+  sampler_counter_total: {
+    type: "counter",
+    labels: [...COMPONENT, "decision_type", "sampler_dropped"],
+    about:
+      "Decisions of a sampler or load ramp, by the decision of the whole check (`decision_type`) and its own (`sampler_dropped`).",
+  },
+  flux_meter: {
+    type: "histogram",
+    labels: FLUX_METER,
+    about:
+      "Values that a policy's flux meter measures in finished flows, by default milliseconds. The policy defines the buckets.",
+  },
+  invalid_flux_meter_total: {
+    type: "counter",
+    labels: FLUX_METER,
+    about: "Finished flows whose access log record lacks the number that a flux meter measures.",
+  },
+  sluice_access_log_records_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Access log records of proxies: `taken`, or rejected because of an `unknown_source`, `no_decision` or a `bad_decision`.",
+  },
+  sluice_oddities_total: {
+    type: "counter",
+    labels: ["kind"],
+    about:
+      "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode.",
+  },
+  sluice_policies: {
+    type: "gauge",
+    labels: ["state"],
+    about: "Policy documents in force (loaded) and not accepted (refused).",
+  },
+  sluice_policy_reload_total: {
+    type: "counter",
+    labels: ["result"],
+    about: "Reads of the policy directory after a change: success or failure.",
+  },
+  signal_reading: {
+    type: "summary",
+    labels: SIGNAL,
+    about:
+      "Valid finite readings of a signal, one per tick. Quantiles 0, 0.01, 0.05, 0.5, 0.9, 0.99 and 1, exact over the last 128 readings; none before the first.",
+  },
+  invalid_signal_readings_total: {
+    type: "counter",
+    labels: SIGNAL,
+    about: "Ticks in which a signal was invalid.",
+  },
+  infinite_signal_readings_total: {
+    type: "counter",
+    labels: SIGNAL,
+    about: "Ticks in which a signal was infinite.",
+  },
+  sluice_circuit_ticks_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Ticks of a policy's circuit.",
+  },
+  sluice_circuit_ticks_skipped_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Ticks that were skipped because they were overdue.",
+  },
+  sluice_circuit_tick_late_ms: {
+    type: "gauge",
+    labels: ["policy_name"],
+    about: "Milliseconds by which the last tick was late.",
+  },
+  sluice_circuit_faults_total: {
+    type: "counter",
+    labels: ["policy_name", "component_id", "component"],
+    about: "Ticks in which a component of a circuit failed. The other components continue.",
+  },
+  sluice_circuit_decisions_total: {
+    type: "counter",
+    labels: ["policy_name", "kind"],
+    about: "Decisions that a circuit made for agents, by the kind of component.",
+  },
+  sluice_circuit_queries_total: {
+    type: "counter",
+    labels: ["policy_name", "result"],
+    about:
+      "Queries of a circuit: answered, failed, or late (no result before the next evaluation).",
+  },
+  sluice_circuit_query_retries_total: {
+    type: "counter",
+    labels: ["policy_name"],
+    about: "Retries of a circuit's queries.",
+  },
+  sluice_query_latency_ms: {
+    type: "histogram",
+    labels: [],
+    about: "Duration of each attempt at a query in milliseconds, successful or not.",
+  },
+  sluice_controller_commits_total: {
+    type: "counter",
+    labels: ["result"],
+    about: "Writes of configurations and decisions to the store: success or failure.",
+  },
+  sluice_alerts_total: {
+    type: "counter",
+    labels: ["alertmanager", "result"],
+    about:
+      "Alerts by result: sent, failed (the Alertmanager could not be reached or failed), refused (the Alertmanager rejected the alert) or dropped (the queue was full).",
+  },
+  sluice_metrics_inconsistent_total: {
+    type: "counter",
+    labels: [],
+    about: "Samples left out of a scrape because they contradict this table or each other.",
+  },
+  http_requests_total: {
+    type: "counter",
+    labels: HTTP,
+    about: "HTTP requests. `handler_name` is the pattern of the route.",
+  },
+  http_errors_total: {
+    type: "counter",
+    labels: HTTP,
+    about: "HTTP requests answered with status 400 or more.",
+  },
+  http_requests_latency_ms: {
+    type: "histogram",
+    labels: HTTP,
+    about:
+      "Milliseconds until an HTTP reply was written. Buckets: `server.http.latency_buckets_ms`.",
+  },
+  grpc_server_started_total: { type: "counter", labels: GRPC, about: "gRPC calls that began." },
+  grpc_server_handled_total: {
+    type: "counter",
+    labels: [...GRPC, "grpc_code"],
+    about: "gRPC calls that ended, by status code.",
+  },
+  grpc_server_msg_received_total: {
+    type: "counter",
+    labels: GRPC,
+    about: "Messages received by gRPC calls.",
+  },
+  grpc_server_msg_sent_total: {
+    type: "counter",
+    labels: GRPC,
+    about: "Messages sent by gRPC calls.",
+  },
+  grpc_server_handling_seconds: {
+    type: "histogram",
+    labels: GRPC,
+    about:
+      "Seconds until a gRPC call ended. Buckets: `server.grpc.latency_buckets_ms`, divided by 1000.",
+  },
+  http2_server_faults_total: {
+    type: "counter",
+    labels: ["fault"],
+    about:
+      "Violations of HTTP/2 or of its limits by peers, on connections that Sluice's own HTTP/2 transport serves (`server.grpc.transport`), by kind. Every kind is shown from 0.",
+  },
+  server_refused_connections_total: {
+    type: "counter",
+    labels: ["reason"],
+    about:
+      "Connections that were closed before their first request, over any transport. `too_many`: the limit of open connections was reached; `slow_first_bytes`, `slow_tls_handshake`, `slow_preface`: the client was too slow; `cleartext_on_tls`, `tls_on_cleartext`: the client used one where the other is expected; `broken_tls_handshake`, `broken_preface` (the start of HTTP/2): failed or aborted; `client_name`: the common name of the client's certificate is not allowed. Connections that clients close without sending anything are not counted. Every reason is shown from 0.",
+  },
+} as const satisfies Readonly<Record<string, MetricRow>>;
+
+export type MetricName = keyof typeof METRICS;
+
+/** The counter of each kind of limiter. A load ramp counts as a sampler. */
+export const LIMITER_COUNTERS = {
+  rate_limiter: "rate_limiter_counter_total",
+  concurrency_limiter: "concurrency_limiter_counter_total",
+  sampler: "sampler_counter_total",
+  ramp_sampler: "sampler_counter_total",
+} as const satisfies Readonly<Record<LimiterKind, MetricName>>;
+type Named<T extends MetricType> = {
+  [Name in MetricName]: (typeof METRICS)[Name]["type"] extends T ? Name : never;
+}[MetricName];
+
+/** A histogram's counts: one per bucket and one for values above the last bound. Not cumulative. */
+export interface Buckets {
+  /** Inclusive upper bounds, ascending, without +Inf. */
+  readonly bounds: readonly number[];
+  /** One longer than `bounds`. */
+  readonly counts: ArrayLike<number>;
+  readonly sum: number;
+}
+
+/** A summary's quantiles, computed by the source; empty when nothing was observed. */
+export interface Summary {
+  readonly quantiles: readonly number[];
+  /** One value for each quantile. */
+  readonly values: readonly number[];
+  readonly sum: number;
+  readonly count: number;
+}
+
+/** Receives the samples of one scrape. Label values are in the order of the table. */
+export interface MetricSink {
+  /** Whether samples of this metric are used. Others are ignored: a source may ask before it computes expensive ones. */
+  wants(name: MetricName): boolean;
+  number(
+    name: Named<"counter" | "gauge">,
+    labels: readonly (string | number)[],
+    value: number,
+  ): void;
+  buckets(name: Named<"histogram">, labels: readonly (string | number)[], buckets: Buckets): void;
+  summary(name: Named<"summary">, labels: readonly (string | number)[], summary: Summary): void;
+}
+
+/** Counts in its own arrays and reports them when metrics are collected. Collecting changes nothing. */
+export interface MetricSource {
+  collect(to: MetricSink): void;
+}

@@ -1,0 +1,206 @@
+// Reads requests in JSON, strictly, to the same plain objects as the protobuf readers.
+
+import type { HeaderNames } from "../check/headers.ts";
+import {
+  type CacheLookup,
+  type CheckHttpRequest,
+  type CheckRequest,
+  DescribedRequest,
+  type DescribedSocket,
+  type FlowEndRequest,
+  type InflightRef,
+  ListedHeaders,
+  MAX_CACHE_KEYS,
+  MAX_LABELS,
+  MAX_REFS,
+  tooManyCacheKeys,
+  tooManyLabels,
+  tooManyRefs,
+} from "../check/request.ts";
+import {
+  exactNumber,
+  fieldNames,
+  invalid,
+  type Parsed,
+  parseBody,
+  readBoolean,
+  readDouble,
+  readFields,
+  readInt64,
+  readObject,
+  readText,
+  readTexts,
+  readUint32,
+} from "../json/strict.ts";
+
+const CHECK_HTTP = fieldNames({
+  source: 1,
+  destination: 2,
+  request: 3,
+  control_point: 4,
+  ramp_mode: 5,
+  expect_end: 6,
+});
+const SOCKET = fieldNames({ protocol: 1, address: 2, port: 3 });
+const REQUEST = fieldNames({
+  method: 1,
+  headers: 2,
+  path: 3,
+  host: 4,
+  scheme: 5,
+  size: 6,
+  protocol: 7,
+  body: 8,
+});
+const CHECK = fieldNames({
+  control_point: 1,
+  labels: 2,
+  ramp_mode: 3,
+  cache_lookup_request: 4,
+  expect_end: 5,
+});
+const LOOKUP = fieldNames({ control_point: 1, result_cache_key: 2, global_cache_keys: 3 });
+const FLOW_END = fieldNames({ control_point: 1, inflight_requests: 2 });
+const REF = fieldNames({
+  policy_name: 1,
+  policy_hash: 2,
+  component_id: 3,
+  label: 4,
+  request_id: 5,
+  tokens: 6,
+});
+
+const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
+
+/** Parses a body. An empty body is an empty message, as in canonical protobuf JSON. */
+function readBody(body: Uint8Array): Parsed {
+  const parsed = parseBody(body) ?? ABSENT;
+  readObject(parsed.value, "the body");
+  return parsed;
+}
+
+export function checkHttpFromJson(body: Uint8Array, names: HeaderNames): CheckHttpRequest {
+  const parsed = readBody(body);
+  const fields = readFields(parsed.value, CHECK_HTTP, "the body") ?? [];
+  return {
+    source: readSocket(fields[1], "source"),
+    destination: readSocket(fields[2], "destination"),
+    request: readRequest(fields[3], names, parsed),
+    controlPoint: readText(fields[4], "control_point"),
+    rampMode: readBoolean(fields[5], "ramp_mode"),
+    expectEnd: readBoolean(fields[6], "expect_end"),
+  };
+}
+
+function readSocket(value: unknown, what: string): DescribedSocket | undefined {
+  const fields = readFields(value, SOCKET, what);
+  if (fields === undefined) return undefined;
+  return {
+    protocol: readProtocol(fields[1], `${what}.protocol`),
+    address: readText(fields[2], `${what}.address`),
+    port: readUint32(fields[3], `${what}.port`),
+  };
+}
+
+/** Name or number of a protocol. An unknown name counts as absent, as unknown members do; an unknown number is kept. */
+function readProtocol(value: unknown, what: string): number {
+  if (value === undefined) return 0;
+  if (typeof value === "string") return value === "UDP" ? 1 : 0;
+  if (typeof value === "number" && (value | 0) === value) return value;
+  throw invalid(`${what} must be TCP or UDP`);
+}
+
+function readRequest(
+  value: unknown,
+  names: HeaderNames,
+  { text }: Parsed,
+): DescribedRequest | undefined {
+  const fields = readFields(value, REQUEST, "request");
+  if (fields === undefined) return undefined;
+  const request = new DescribedRequest();
+  request.method = readText(fields[1], "request.method");
+  if (fields[2] !== undefined) request.headers = readHeaders(fields[2], names);
+  request.path = readText(fields[3], "request.path");
+  request.host = readText(fields[4], "request.host");
+  request.scheme = readText(fields[5], "request.scheme");
+  request.sizeText = readInt64(fields[6], "request.size", () => exactNumber(text, ["size"]));
+  request.protocol = readText(fields[7], "request.protocol");
+  request.body = readText(fields[8], "request.body");
+  return request;
+}
+
+/** A map from name to value, or to a list of values where the header was repeated. */
+function readHeaders(value: unknown, names: HeaderNames): ListedHeaders {
+  const headers = new ListedHeaders("join");
+  const members = readObject(value, "request.headers");
+  for (const name of Object.keys(members)) {
+    const member = members[name];
+    const kept = names.ofText(name);
+    if (typeof member === "string") headers.add(kept, member);
+    else if (Array.isArray(member)) {
+      for (const item of member) headers.add(kept, headerItem(item));
+    } else headerItem(undefined);
+  }
+  return headers;
+}
+
+function headerItem(value: unknown): string {
+  if (typeof value === "string") return value;
+  throw invalid("request.headers must have texts, or lists of texts, as values");
+}
+
+export function checkFromJson(body: Uint8Array): CheckRequest {
+  const fields = readFields(readBody(body).value, CHECK, "the body") ?? [];
+  return {
+    controlPoint: readText(fields[1], "control_point"),
+    labels: readLabels(fields[2]),
+    rampMode: readBoolean(fields[3], "ramp_mode"),
+    cacheLookup: readLookup(fields[4]),
+    expectEnd: readBoolean(fields[5], "expect_end"),
+  };
+}
+
+function readLabels(value: unknown): ReadonlyMap<string, string> {
+  const labels = new Map<string, string>();
+  if (value === undefined) return labels;
+  const members = readObject(value, "labels");
+  for (const name of Object.keys(members)) {
+    const member = members[name];
+    if (typeof member !== "string") throw invalid("labels must have texts as values");
+    labels.set(name, member);
+    if (labels.size > MAX_LABELS) throw tooManyLabels();
+  }
+  return labels;
+}
+
+function readLookup(value: unknown): CacheLookup | undefined {
+  const fields = readFields(value, LOOKUP, "cache_lookup_request");
+  if (fields === undefined) return undefined;
+  readText(fields[1], "cache_lookup_request.control_point");
+  const resultKey = readText(fields[2], "cache_lookup_request.result_cache_key");
+  const globalKeys = readTexts(fields[3], "cache_lookup_request.global_cache_keys");
+  if (globalKeys.length > MAX_CACHE_KEYS) throw tooManyCacheKeys();
+  return { resultKey, globalKeys };
+}
+
+export function flowEndFromJson(body: Uint8Array): FlowEndRequest {
+  const fields = readFields(readBody(body).value, FLOW_END, "the body") ?? [];
+  const refs = fields[2] ?? [];
+  if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
+  if (refs.length > MAX_REFS) throw tooManyRefs();
+  return { controlPoint: readText(fields[1], "control_point"), refs: refs.map(readRef) };
+}
+
+function readRef(value: unknown): InflightRef {
+  const what = "inflight_requests";
+  const fields = readFields(value, REF, what);
+  if (fields === undefined) throw invalid(`${what} must be a list of objects`);
+  return {
+    policyName: readText(fields[1], `${what}.policy_name`),
+    policyHash: readText(fields[2], `${what}.policy_hash`),
+    componentId: readText(fields[3], `${what}.component_id`),
+    label: readText(fields[4], `${what}.label`),
+    requestId: readText(fields[5], `${what}.request_id`),
+    tokens: readDouble(fields[6], `${what}.tokens`),
+  };
+}

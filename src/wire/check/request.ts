@@ -1,0 +1,318 @@
+// The requests of our own check services as plain objects, and their readers for protobuf, written by hand because
+// they run on every check.
+
+import { Fault } from "#base/fault.ts";
+import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
+import {
+  type HeaderList,
+  type HeaderName,
+  type HeaderNames,
+  headerAsReceived,
+  MAX_HEADERS,
+  NO_HEADERS,
+  tooManyHeaders,
+} from "./headers.ts";
+
+/** One end of a connection. */
+export interface SocketAddress {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** A socket as the caller describes it. `protocol` 0 is TCP, 1 is UDP; others are invalid. */
+export interface DescribedSocket extends SocketAddress {
+  readonly protocol: number;
+}
+
+/** Whether a number can be the port of a socket, as the messages' validation rules require. */
+export function isPort(port: number): boolean {
+  return port >= 0 && port <= 65_535;
+}
+
+/** An HTTP request as the caller describes it. */
+export class DescribedRequest {
+  method = "";
+  path = "";
+  host = "";
+  scheme = "";
+  protocol = "";
+  body = "";
+  /** Decimal text of an int64. */
+  sizeText = "0";
+  headers: HeaderList = NO_HEADERS;
+  readonly id = "";
+  source: SocketAddress | undefined;
+  destination: SocketAddress | undefined;
+
+  get size(): number {
+    return Number(this.sizeText);
+  }
+
+  /** Value of a header by its name as received. */
+  header(name: string): string | undefined {
+    return headerAsReceived(this.headers, name);
+  }
+}
+
+export interface CheckHttpRequest {
+  readonly controlPoint: string;
+  readonly source: DescribedSocket | undefined;
+  readonly destination: DescribedSocket | undefined;
+  readonly request: DescribedRequest | undefined;
+  readonly rampMode: boolean;
+  readonly expectEnd: boolean;
+}
+
+/** The cached values that a check asks for, by key. */
+export interface CacheLookup {
+  readonly resultKey: string;
+  readonly globalKeys: readonly string[];
+}
+
+export interface CheckRequest {
+  readonly controlPoint: string;
+  readonly labels: ReadonlyMap<string, string>;
+  readonly rampMode: boolean;
+  readonly expectEnd: boolean;
+  readonly cacheLookup: CacheLookup | undefined;
+}
+
+export interface InflightRef {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+  readonly label: string;
+  readonly requestId: string;
+  readonly tokens: number;
+}
+
+export interface FlowEndRequest {
+  readonly controlPoint: string;
+  readonly refs: readonly InflightRef[];
+}
+
+/** Maximum number of labels of one flow: all are sorted into the reply. */
+export const MAX_LABELS = 1_000;
+
+/** Maximum number of cached values that one check may ask for: the reply names each of them. */
+export const MAX_CACHE_KEYS = 1_000;
+
+/** Headers as lists of names and values. */
+export class ListedHeaders implements HeaderList {
+  readonly names: HeaderName[] = [];
+  readonly values: string[] = [];
+  readonly repeated: "last" | "join";
+
+  constructor(repeated: "last" | "join") {
+    this.repeated = repeated;
+  }
+
+  add(name: HeaderName, value: string): void {
+    if (this.names.length >= MAX_HEADERS) throw tooManyHeaders();
+    this.names.push(name);
+    this.values.push(value);
+  }
+
+  value(index: number): string {
+    return this.values[index] ?? "";
+  }
+}
+
+/** Maximum number of references in one FlowEnd: all are looked up and answered in one turn. */
+export const MAX_REFS = 1_000;
+
+export function tooManyRefs(): Fault {
+  return new Fault("INVALID_ARGUMENT", `more than ${MAX_REFS} inflight requests`);
+}
+
+export function tooManyLabels(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_LABELS} labels`, { http: 413 });
+}
+
+export function tooManyCacheKeys(): Fault {
+  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_CACHE_KEYS} cache keys`, { http: 413 });
+}
+
+export function readCheckHttpRequest(message: Uint8Array, names: HeaderNames): CheckHttpRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  let controlPoint = "";
+  let source: DescribedSocket | undefined;
+  let destination: DescribedSocket | undefined;
+  let request: DescribedRequest | undefined;
+  let rampMode = false;
+  let expectEnd = false;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    const { wire } = reader;
+    if (field === 1 && wire === BYTES) source = readSocket(reader, reader.sub(end), source);
+    else if (field === 2 && wire === BYTES) {
+      destination = readSocket(reader, reader.sub(end), destination);
+    } else if (field === 3 && wire === BYTES) {
+      request ??= new DescribedRequest();
+      readRequest(reader, reader.sub(end), request, names);
+    } else if (field === 4 && wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 5 && wire === VARINT) rampMode = reader.bool(end);
+    else if (field === 6 && wire === VARINT) expectEnd = reader.bool(end);
+    else reader.skip(field, end);
+  }
+  return { controlPoint, source, destination, request, rampMode, expectEnd };
+}
+
+function readSocket(
+  reader: ProtoReader,
+  end: number,
+  known: DescribedSocket | undefined,
+): DescribedSocket {
+  let protocol = known?.protocol ?? 0;
+  let address = known?.address ?? "";
+  let port = known?.port ?? 0;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === VARINT) protocol = reader.uint32(end) | 0;
+    else if (field === 2 && reader.wire === BYTES) address = reader.text(end);
+    else if (field === 3 && reader.wire === VARINT) port = reader.uint32(end);
+    else reader.skip(field, end);
+  }
+  return { protocol, address, port };
+}
+
+function readRequest(
+  reader: ProtoReader,
+  end: number,
+  request: DescribedRequest,
+  names: HeaderNames,
+): void {
+  let headers: ListedHeaders | undefined;
+  if (request.headers instanceof ListedHeaders) headers = request.headers;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 6 && reader.wire === VARINT) request.sizeText = reader.int64Text(end);
+    else if (reader.wire !== BYTES) reader.skip(field, end);
+    else if (field === 2) {
+      headers ??= new ListedHeaders("last");
+      request.headers = headers;
+      readHeader(reader, reader.sub(end), headers, names);
+    } else readTextField(reader, field, end, request);
+  }
+}
+
+function readTextField(
+  reader: ProtoReader,
+  field: number,
+  end: number,
+  request: DescribedRequest,
+): void {
+  if (field === 1) request.method = reader.text(end);
+  else if (field === 3) request.path = reader.text(end);
+  else if (field === 4) request.host = reader.text(end);
+  else if (field === 5) request.scheme = reader.text(end);
+  else if (field === 7) request.protocol = reader.text(end);
+  else if (field === 8) request.body = reader.text(end);
+  else reader.skip(field, end);
+}
+
+function readHeader(
+  reader: ProtoReader,
+  end: number,
+  headers: ListedHeaders,
+  names: HeaderNames,
+): void {
+  let start = reader.at;
+  let stop = start;
+  let value = "";
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === BYTES) {
+      stop = reader.sub(end);
+      start = reader.at;
+      reader.at = stop;
+    } else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
+    else reader.skip(field, end);
+  }
+  headers.add(names.ofBytes(reader.bytes, start, stop), value);
+}
+
+export function readCheckRequest(message: Uint8Array): CheckRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  const labels = new Map<string, string>();
+  let controlPoint = "";
+  let rampMode = false;
+  let expectEnd = false;
+  let cacheLookup: MutableCacheLookup | undefined;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    const { wire } = reader;
+    if (field === 1 && wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 2 && wire === BYTES) {
+      readPair(reader, reader.sub(end), labels);
+      if (labels.size > MAX_LABELS) throw tooManyLabels();
+    } else if (field === 3 && wire === VARINT) rampMode = reader.bool(end);
+    else if (field === 4 && wire === BYTES) {
+      cacheLookup ??= { resultKey: "", globalKeys: [] };
+      readLookup(reader, reader.sub(end), cacheLookup);
+    } else if (field === 5 && wire === VARINT) expectEnd = reader.bool(end);
+    else reader.skip(field, end);
+  }
+  return { controlPoint, labels, rampMode, expectEnd, cacheLookup };
+}
+
+/** One entry of a map from string to string. */
+function readPair(reader: ProtoReader, end: number, into: Map<string, string>): void {
+  let key = "";
+  let value = "";
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === BYTES) key = reader.text(end);
+    else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
+    else reader.skip(field, end);
+  }
+  into.set(key, value);
+}
+
+/** A CacheLookup while it is read: the field may be repeated, and its parts are merged. */
+interface MutableCacheLookup extends CacheLookup {
+  resultKey: string;
+  readonly globalKeys: string[];
+}
+
+function readLookup(reader: ProtoReader, end: number, into: MutableCacheLookup): void {
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 2 && reader.wire === BYTES) into.resultKey = reader.text(end);
+    else if (field === 3 && reader.wire === BYTES) {
+      if (into.globalKeys.length >= MAX_CACHE_KEYS) throw tooManyCacheKeys();
+      into.globalKeys.push(reader.text(end));
+    } else reader.skip(field, end);
+  }
+}
+
+export function readFlowEndRequest(message: Uint8Array): FlowEndRequest {
+  const reader = new ProtoReader(message);
+  const { end } = reader;
+  const refs: InflightRef[] = [];
+  let controlPoint = "";
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field === 1 && reader.wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 2 && reader.wire === BYTES) {
+      if (refs.length >= MAX_REFS) throw tooManyRefs();
+      refs.push(readRef(reader, reader.sub(end)));
+    } else reader.skip(field, end);
+  }
+  return { controlPoint, refs };
+}
+
+function readRef(reader: ProtoReader, end: number): InflightRef {
+  const texts = ["", "", "", "", ""];
+  let tokens = 0;
+  while (reader.at < end) {
+    const field = reader.tag(end);
+    if (field <= 5 && reader.wire === BYTES) texts[field - 1] = reader.text(end);
+    else if (field === 6 && reader.wire === FIXED64) tokens = reader.double(end);
+    else reader.skip(field, end);
+  }
+  const [policyName = "", policyHash = "", componentId = "", label = "", requestId = ""] = texts;
+  return { policyName, policyHash, componentId, label, requestId, tokens };
+}

@@ -1,0 +1,63 @@
+// Map entries whose values are copied straight from the bytes of a request. Only values that are not ASCII become
+// strings.
+
+import { ByteSpan } from "../protobuf/reader.ts";
+import { ProtoWriter } from "../protobuf/writer.ts";
+import { TELEMETRY_ENTRY } from "./response.ts";
+
+/** An entry with its encoded key and the span of its value. */
+export interface SpanField {
+  readonly name: string;
+  readonly key: Uint8Array;
+  readonly span: ByteSpan;
+  /** Values that are replaced by another text. */
+  readonly replacements: readonly Replacement[];
+}
+
+interface Replacement {
+  readonly value: Uint8Array;
+  readonly replacement: Buffer;
+  /** All of `replacement`. */
+  readonly whole: ByteSpan;
+}
+
+/** `replacements` maps values of the request to values of the entry. */
+export function spanField(
+  name: string,
+  span: ByteSpan,
+  replacements: Readonly<Record<string, string>> = {},
+): SpanField {
+  const out = new ProtoWriter();
+  out.text(0x0a, name);
+  out.tag(0x12);
+  return {
+    name,
+    key: out.copy(),
+    span,
+    replacements: Object.entries(replacements).map(([value, replacement]) => ({
+      value: Buffer.from(value),
+      replacement: Buffer.from(replacement),
+      whole: Object.assign(new ByteSpan(), { start: 0, end: Buffer.byteLength(replacement) }),
+    })),
+  };
+}
+
+export function writeSpanField(out: ProtoWriter, field: SpanField, bytes: Buffer): void {
+  const { key, span } = field;
+  for (const { value, replacement, whole } of field.replacements) {
+    if (!equals(value, bytes, span)) continue;
+    out.asciiPair(TELEMETRY_ENTRY, key, replacement, whole);
+    return;
+  }
+  if (out.asciiPair(TELEMETRY_ENTRY, key, bytes, span)) return;
+  const start = out.open(TELEMETRY_ENTRY);
+  out.text(0x0a, field.name);
+  out.text(0x12, span.text(bytes));
+  out.close(start);
+}
+
+function equals(value: Uint8Array, bytes: Buffer, { start, end }: ByteSpan): boolean {
+  if (value.length !== end - start) return false;
+  for (let at = 0; at < value.length; at++) if (value[at] !== bytes[start + at]) return false;
+  return true;
+}

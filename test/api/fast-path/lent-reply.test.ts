@@ -1,0 +1,133 @@
+// Replies for a transport that copies them immediately share one buffer. All other replies, and those of checks
+// that waited, have their own memory for good.
+
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { it } from "node:test";
+import { create, toBinary } from "@bufbuild/protobuf";
+import { checkHttpJson } from "#api/check-http.ts";
+import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { extAuthz } from "#api/ext-authz.ts";
+import { seededChance } from "#base/chance.ts";
+import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
+import { CheckRequestSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { agentOf, callOf } from "../../kit/api/agent.ts";
+import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";
+import { readAll } from "../../kit/sluice/port.ts";
+import { standalone } from "../../kit/sluice/standalone.ts";
+
+const SLOW = "/slow";
+
+function requestTo(path: string): Uint8Array {
+  const attributes = { request: { http: { method: "GET", path, headers: { "user-id": "ann" } } } };
+  return toBinary(CheckRequestSchema, create(CheckRequestSchema, { attributes }));
+}
+
+/** An ext_authz handler whose checks of SLOW wait until the test settles them. */
+function slowHandler() {
+  const { flowController } = agentOf([[perUser, threeEach]]);
+  const waiting: (() => void)[] = [];
+  const judge = (flow: Flow) => {
+    if (flow.labels.get({ name: "http.path", slot: 0, header: undefined }) !== SLOW) {
+      return flowController.judge(flow);
+    }
+    const pending = new Pending<Verdict>();
+    waiting.push(() => {
+      const judged = flowController.judge(flow);
+      assert.ok(!(judged instanceof Pending));
+      pending.settle(judged);
+    });
+    return pending;
+  };
+  const handle = extAuthz(
+    createOperationContext({ ...flowController, judge }, NO_SERVICES, seededChance(3)),
+  );
+  return { waiting, handle };
+}
+
+const copying = () => callOf(CP, { copiesReply: true });
+
+it("replies that are copied immediately share one buffer", async () => {
+  const { handle } = slowHandler();
+  const first = await handle(requestTo("/first"), copying());
+  const said = Buffer.from(first);
+  const second = await handle(requestTo("/other"), copying());
+  assert.equal(second.buffer, first.buffer);
+  assert.equal(second.byteOffset, first.byteOffset);
+  assert.notDeepEqual(Buffer.from(second), said);
+  const long = await handle(requestTo(`/${"x".repeat(20_000)}`), copying());
+  assert.ok(long.length > 50_000);
+  const { handle: other } = slowHandler();
+  assert.deepEqual(said, Buffer.from(await other(requestTo("/first"), callOf(CP))));
+});
+
+it("other replies, and those of checks that waited, have their own memory", async () => {
+  const { handle, waiting } = slowHandler();
+  const slow = handle(requestTo(SLOW), copying());
+  const kept = await handle(requestTo("/kept"), callOf(CP));
+  await handle(requestTo("/lent"), copying());
+  for (const settle of waiting) settle();
+  const late = await slow;
+  const said = [kept, late].map((reply) => Buffer.from(reply));
+  for (const path of ["/a", "/bb", "/ccc"]) await handle(requestTo(path), copying());
+  assert.deepEqual(
+    [kept, late].map((reply) => Buffer.from(reply)),
+    said,
+  );
+});
+
+const PATH = "/v1/flowcontrol/checkhttp";
+
+/** The reply says which check it answers. */
+const described = (path: string) =>
+  Buffer.from(JSON.stringify({ control_point: "here", request: { method: "GET", path } }));
+
+function jsonDoor() {
+  const { flowController } = agentOf([[perUser, threeEach]]);
+  const handle = checkHttpJson(
+    createOperationContext(flowController, NO_SERVICES, seededChance(3)),
+  );
+  const request = { method: "POST", path: PATH, query: new URLSearchParams(), params: {} };
+  return async (path: string, copiesReply?: boolean) => {
+    const call = callOf({}, copiesReply === undefined ? {} : { copiesReply });
+    const { body } = await handle({ ...request, headers: {}, body: described(path) }, call);
+    assert.ok(body instanceof Uint8Array);
+    return body;
+  };
+}
+
+it("JSON replies share one buffer only when they are copied immediately", async () => {
+  const ask = jsonDoor();
+  const lent = [await ask("/first", true), await ask("/other", true)];
+  assert.equal(lent[0]?.buffer, lent[1]?.buffer);
+  for (const copiesReply of [undefined, false]) {
+    const kept = [await ask("/first", copiesReply), await ask("/other", copiesReply)];
+    await ask("/third", copiesReply);
+    await ask("/lent", true);
+    const targets = kept.map((reply) => {
+      const { check_response } = JSON.parse(Buffer.from(reply).toString());
+      return check_response.telemetry_flow_labels["http.target"];
+    });
+    assert.deepEqual(targets, ["/first", "/other"]);
+  }
+});
+
+it("replies queued behind others of their connection are not overwritten", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const paths = Array.from({ length: 20 }, (_, at) => `/${String(at).padStart(2, "0")}`);
+  const requests = paths.map((path, at) => {
+    const body = described(path);
+    const last = at === paths.length - 1 ? "connection: close\r\n" : "";
+    // Which only Node's server takes, that keeps replies until those before them have left.
+    const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\nte: trailers\r\n${last}`;
+    const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
+    return `${head}${type}${body.toString()}`;
+  });
+  const [host = "", port] = address.split(":");
+  const socket = connect({ host, port: Number(port) });
+  t.after(() => socket.destroy());
+  socket.write(requests.join(""));
+  const replies = String(await readAll(socket));
+  const targets = [...replies.matchAll(/"http\.target":"([^"]+)"/g)].map(([, path]) => path);
+  assert.deepEqual(targets, paths);
+});

@@ -1,0 +1,142 @@
+// The requests that the bench sends, and assertions about their replies. Both use the general protobuf library,
+// not the codecs under test.
+
+import assert from "node:assert/strict";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { CheckResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import {
+  CheckResponseSchema as AuthResponseSchema,
+  CheckRequestSchema,
+} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { KEY_PLACE, type OpenConnection } from "./connection.ts";
+import { http1Connections } from "./http1.ts";
+import { getConnections, grpcConnections } from "./http2.ts";
+import { CHECK_PATH, JSON_PATH } from "./paths.ts";
+
+export const CONTROL_POINT = "ingress";
+const KEY_LABEL = "http.request.header.user_id";
+
+/** Headers of a browser's request behind a proxy: thirteen, the proxy's pseudo headers among them. */
+const HEADERS = {
+  ":authority": "shop.example.com",
+  ":method": "GET",
+  ":path": "/api/v1/products/4711?view=full",
+  ":scheme": "https",
+  accept: "application/json, text/plain, */*",
+  "accept-encoding": "gzip, deflate, br",
+  "accept-language": "en-GB,en;q=0.9",
+  "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+  cookie: "session=2f1c9e0b7d",
+  "user-id": `user-${KEY_PLACE}`,
+  "x-forwarded-for": "203.0.113.7",
+  "x-forwarded-proto": "https",
+  "x-request-id": "5f6d0a52-6d5d-4f3c-9a43-1c2f64c1f0de",
+};
+
+const peer = (address: string, port: number) => ({
+  address: {
+    address: {
+      case: "socketAddress" as const,
+      value: { address, portSpecifier: { case: "portValue" as const, value: port } },
+    },
+  },
+});
+
+/** An ext_authz check as a proxy sends it, about 780 bytes. */
+export const AUTH_MESSAGE = Buffer.from(
+  toBinary(
+    CheckRequestSchema,
+    create(CheckRequestSchema, {
+      attributes: {
+        source: peer("203.0.113.7", 41_212),
+        destination: peer("10.1.2.3", 8_443),
+        request: {
+          time: { seconds: 1_790_000_000n, nanos: 123_456_000 },
+          http: {
+            id: "12876514422135897423",
+            method: "GET",
+            path: HEADERS[":path"],
+            host: HEADERS[":authority"],
+            scheme: "https",
+            protocol: "HTTP/1.1",
+            size: -1n,
+            headers: HEADERS,
+          },
+        },
+      },
+    }),
+  ),
+);
+
+/** The same request as JSON. */
+export const JSON_MESSAGE = Buffer.from(
+  JSON.stringify({
+    source: { address: "203.0.113.7", protocol: "TCP", port: 41_212 },
+    destination: { address: "10.1.2.3", protocol: "TCP", port: 8_443 },
+    control_point: CONTROL_POINT,
+    request: {
+      method: "GET",
+      path: HEADERS[":path"],
+      host: HEADERS[":authority"],
+      scheme: "https",
+      protocol: "HTTP/1.1",
+      size: -1,
+      headers: HEADERS,
+    },
+  }),
+);
+
+export const authConnections: OpenConnection = grpcConnections({
+  path: CHECK_PATH,
+  metadata: { "control-point": CONTROL_POINT },
+  message: AUTH_MESSAGE,
+});
+export const jsonConnections: OpenConnection = http1Connections(JSON_PATH, JSON_MESSAGE);
+
+/** The browser's request itself, for the figures through a real proxy. */
+export const browserConnections: OpenConnection = getConnections(
+  HEADERS[":path"],
+  HEADERS[":authority"],
+  Object.fromEntries(Object.entries(HEADERS).filter(([name]) => !name.startsWith(":"))),
+);
+/** The proxy's reply to a request that passes. */
+export const PASSED = "passed\n";
+
+/** Asserts that the reply accepts, and that its metadata names the one limiter and its key. */
+export function judgeAuthReply(bytes: Buffer): void {
+  judgeDecisions(bytes, 1);
+}
+
+/** The same for a check that ten limiters match. */
+export function judgeTenDecisions(bytes: Buffer): void {
+  judgeDecisions(bytes, 10);
+}
+
+function judgeDecisions(bytes: Buffer, count: number): void {
+  const reply = fromBinary(AuthResponseSchema, bytes);
+  assert.equal(reply.httpResponse.case, "okResponse");
+  const text = reply.dynamicMetadata?.["aperture.check_response"];
+  assert.ok(typeof text === "string");
+  const check = fromBinary(CheckResponseSchema, Buffer.from(text, "base64"));
+  assert.equal(check.controlPoint, CONTROL_POINT);
+  assert.ok(check.flowLabelKeys.includes(KEY_LABEL));
+  assert.equal(check.limiterDecisions.length, count);
+  for (const { details, dropped } of check.limiterDecisions) {
+    assert.ok(details.case === "rateLimiterInfo" && !dropped);
+    assert.match(details.value.label, /^http\.request\.header\.user_id:user-\d{8}$/);
+  }
+}
+
+export function judgeBrowserReply(bytes: Buffer): void {
+  assert.equal(bytes.toString(), PASSED);
+}
+
+export function judgeJsonReply(bytes: Buffer): void {
+  const reply = JSON.parse(bytes.toString());
+  assert.ok(reply.ok_response);
+  const [decision, ...more] = reply.check_response.limiter_decisions;
+  assert.equal(more.length, 0);
+  assert.equal(decision.dropped, false);
+  assert.match(decision.rate_limiter_info.label, /^http\.request\.header\.user_id:user-\d{8}$/);
+  assert.ok(reply.dynamic_metadata["aperture.check_response"].length > 0);
+}

@@ -1,0 +1,50 @@
+// Which decisions stay in force when a plan is replaced, and which actuators fail open.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Actuator, carryOver, decisionId, failsOpen } from "#circuit/actuators.ts";
+import type { Circuit } from "#circuit/circuit.ts";
+import type { CircuitDecision } from "#circuit/decision.ts";
+import type { Leaf } from "#circuit/plan.ts";
+
+/** A sampler of this identity whose accept percentage is signal 0. */
+function sampler(identity: string, componentId: string, group = "a", rampMode = false): Actuator {
+  const kind = "sampler";
+  const leaf = {
+    ...{ kind, id: componentId, identity, config: { ramp_mode: rampMode } },
+    inputs: { accept_percentage: [{ kind: "signal", signal: 0 }] },
+  } as unknown as Leaf;
+  const key = decisionId({ kind, componentId });
+  return { kind, componentId, agentGroups: [group], key, leaf };
+}
+
+function decision(componentId: string, acceptPercentage: number): CircuitDecision {
+  const common = { kind: "sampler", componentId, agentGroups: ["a"] } as const;
+  return { ...common, acceptPercentage, passThroughLabelValues: [] };
+}
+
+test("decisions follow the identity of their component, else its kind and id, under the new id and groups", () => {
+  const from = [sampler("one", "root.0"), sampler("two", "root.1"), sampler("three", "root.2")];
+  const decisions = new Map(
+    from.map(({ key, componentId }, at) => [key, decision(componentId, at)] as const),
+  );
+  const to = [sampler("new", "root.0"), sampler("one", "root.1"), sampler("two", "root.5", "b")];
+  const carried = carryOver(decisions, from, to);
+  assert.deepEqual(
+    [...carried],
+    [
+      ["sampler/root.0", decision("root.0", 0)],
+      ["sampler/root.1", decision("root.1", 0)],
+      ["sampler/root.5", { ...decision("root.5", 1), agentGroups: ["b"] }],
+    ],
+  );
+});
+
+test("a sampler with an invalid input fails open, except on a load ramp", () => {
+  const reading = (value: number) => ({ reading: () => value }) as unknown as Circuit;
+  const fails = (rampMode: boolean, value: number) =>
+    failsOpen(sampler("one", "root.0", "a", rampMode), reading(value), new Map());
+  assert.equal(fails(false, Number.NaN), true);
+  assert.equal(fails(false, 50), false);
+  assert.equal(fails(true, Number.NaN), false);
+});

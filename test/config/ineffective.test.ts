@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  ineffectiveKeys,
+  ineffectiveReason,
+  ineffectiveSettings,
+  unmatchedEntries,
+} from "#config/ineffective.ts";
+import { leaves, PROCESSES } from "#config/tree.ts";
+import { configOf, recordReads } from "../kit/sluice/config.ts";
+
+test("every entry of the table names a key", () => {
+  assert.deepEqual(unmatchedEntries("agent"), []);
+  assert.deepEqual(unmatchedEntries("controller"), []);
+});
+
+test("the groups of keys that are in effect in the agent", () => {
+  const ineffective = new Set(ineffectiveKeys("agent"));
+  const roots = leaves(PROCESSES.agent.table)
+    .filter(({ path }) => !ineffective.has(path))
+    .map(({ path }) => path.split(".")[0]);
+  assert.deepEqual(
+    [...new Set(roots)],
+    [
+      ...["agent_info", "flow_control", "liveness", "log", "metrics"],
+      ...["otel", "profilers", "readiness", "server"],
+    ],
+  );
+  assert.equal(ineffectiveReason("agent", "otel.ports.debug_port"), undefined);
+  assert.notEqual(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);
+});
+
+test("only keys that were set are reported, and without their values", () => {
+  assert.deepEqual(ineffectiveSettings(configOf("agent")), []);
+  const loaded = configOf("agent", {
+    SVC_AGENT_ETCD_PASSWORD: "hunter2",
+    SVC_AGENT_LOG_LEVEL: "warn",
+    SVC_AGENT_DIST_CACHE_REPLICA_COUNT: "1",
+  });
+  const named = ineffectiveSettings(loaded);
+  assert.deepEqual(
+    named.map(({ path, where }) => [path, where]),
+    [
+      ["dist_cache.replica_count", "SVC_AGENT_DIST_CACHE_REPLICA_COUNT"],
+      ["etcd.password", "SVC_AGENT_ETCD_PASSWORD"],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(named), /hunter2/);
+});
+
+test("set server keys of the controller are reported as unused", () => {
+  const named = ineffectiveSettings(
+    configOf("controller", { SVC_CONTROLLER_SERVER_LISTENER_ADDR: ":1" }),
+  );
+  assert.deepEqual(
+    named.map(({ path }) => path),
+    ["server.listener.addr"],
+  );
+});
+
+test("a recorded tree equals the real one and records which keys are read", () => {
+  const { config } = configOf("agent");
+  const recorded = recordReads("agent", config);
+  const { server } = recorded.config;
+  assert.equal(recorded.read.size, 0);
+  assert.equal(server.listener.addr, ":8080");
+  assert.deepEqual([...recorded.read], ["server.listener.addr"]);
+  assert.deepEqual(recorded.config, config);
+  assert.equal(recorded.read.size, leaves(PROCESSES.agent.table).length);
+});

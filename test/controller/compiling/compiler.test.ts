@@ -1,0 +1,155 @@
+// Large documents are compiled on another thread, whose failure affects nothing else.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { Fault } from "#base/fault.ts";
+import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
+import { sha256 } from "#controller/compiling/digest.ts";
+import { compileSet } from "#policy/set.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { until } from "../../kit/until.ts";
+import { counting, variable } from "../kit.ts";
+
+/** A rate limiter after this many variables of some 100 bytes each. */
+export function large(components: number): string {
+  const extra = Array.from(
+    { length: components },
+    (_, at) =>
+      `    - variable: { constant_output: { value: ${at} }, out_ports: { output: { signal_name: X${at} } } }\n`,
+  );
+  return counting({ extra: extra.join("") });
+}
+
+function script(text: string): URL {
+  return new URL(`data:text/javascript,${encodeURIComponent(text)}`);
+}
+
+/** Replies with the source of the request, the thread's number, and the number of requests so far. */
+const ECHO = script(`
+import { parentPort, threadId } from "node:worker_threads";
+let asked = 0;
+parentPort.on("message", ({ texts: [{ source }] }) => {
+  if (source === "dies") process.exit(1);
+  if (source === "throws") throw new Error("out of the blue");
+  asked += 1;
+  if (source !== "sleeps") parentPort.postMessage({ set: { source, threadId, asked } });
+});
+`);
+
+interface Echo {
+  readonly source: string;
+  readonly threadId: number;
+  readonly asked: number;
+}
+
+function made(t: TestContext, options: Partial<CompilerOptions> = {}) {
+  const clock = fakeClock();
+  const compiler = new Compiler({ queries: "own", clock, ...options });
+  t.after(() => compiler.close());
+  const echo = async (source: string) =>
+    (await compiler.compile([
+      { source, defaultName: "x", text: " ".repeat(9_000) },
+    ])) as unknown as Echo;
+  return { clock, compiler, echo };
+}
+
+function exhausted(words: RegExp) {
+  return (thrown: unknown) => {
+    assert.ok(thrown instanceof Fault, String(thrown));
+    assert.equal(thrown.code, "RESOURCE_EXHAUSTED");
+    assert.match(thrown.message, words);
+    return true;
+  };
+}
+
+test("the thread returns the same set as compiling here, faults and warnings included", async (t) => {
+  const { compiler } = made(t);
+  const texts = [
+    { source: "a", defaultName: "c", text: large(200) },
+    { source: "b", defaultName: "v", text: variable() },
+    { source: "c", defaultName: "w", text: "circuit: 5\n" },
+  ];
+  const there = await compiler.compile(texts);
+  assert.deepEqual(there, compileSet(texts, { digest: sha256, queries: "own" }));
+  assert.equal(there.policies.length, 2);
+  assert.equal(there.findings.length, 1);
+});
+
+test("this thread is not blocked while a large document is compiled", async (t) => {
+  const { compiler } = made(t);
+  const text = large(1_500);
+  const started = performance.now();
+  let last = started;
+  let gap = 0;
+  const timer = setInterval(() => {
+    gap = Math.max(gap, performance.now() - last);
+    last = performance.now();
+  }, 5);
+  const { policies } = await compiler.compile([{ source: "a", defaultName: "c", text }]);
+  clearInterval(timer);
+  const took = performance.now() - started;
+  assert.equal(policies.length, 1);
+  assert.ok(gap < took / 2, `a gap of ${gap} ms in ${took} ms`);
+});
+
+test("small documents are compiled here and do not wait for large ones", async (t) => {
+  const { compiler, echo } = made(t, { entry: ECHO });
+  const waits = echo("sleeps");
+  waits.catch(() => undefined);
+  const { policies } = await compiler.compile([
+    { source: "a", defaultName: "v", text: variable() },
+  ]);
+  assert.equal(policies[0]?.of.name, "v");
+});
+
+test("one thread compiles one document at a time, in order; it ends when idle and is started again", async (t) => {
+  const { clock, echo } = made(t, { entry: ECHO });
+  const [one, two] = await Promise.all([echo("1"), echo("2")]);
+  assert.deepEqual([one.source, one.asked, two.source, two.asked], ["1", 1, "2", 2]);
+  assert.equal(two.threadId, one.threadId);
+  clock.advance(9_000);
+  assert.equal((await echo("3")).threadId, one.threadId);
+  clock.advance(10_000);
+  assert.equal(clock.alarms, 0);
+  const next = await echo("4");
+  assert.equal(next.asked, 1);
+  assert.notEqual(next.threadId, one.threadId);
+});
+
+test("a thread that dies, throws or takes too long fails only its document, by name", async (t) => {
+  const { clock, echo } = made(t, { entry: ECHO });
+  const dies = assert.rejects(echo("dies"), exhausted(/^dies: wanted .* memory/));
+  const throws = assert.rejects(echo("throws"), exhausted(/^throws: wanted/));
+  const last = echo("well");
+  await Promise.all([dies, throws]);
+  assert.equal((await last).asked, 1);
+  const sleeps = assert.rejects(echo("sleeps"), exhausted(/^sleeps: wanted .* within 120 s/));
+  clock.advance(120_000);
+  await sleeps;
+  assert.equal((await echo("well")).asked, 1);
+});
+
+test("exceeding the memory limit ends the thread and not the process", async (t) => {
+  const entry = script(`
+import { parentPort } from "node:worker_threads";
+parentPort.on("message", () => {
+  const all = [];
+  for (;;) all.push(new Array(10_000).fill(all.length));
+});
+`);
+  const { echo } = made(t, { entry, heapMb: 16 });
+  await assert.rejects(echo("greedy"), exhausted(/^greedy: wanted .* 16 MiB/));
+});
+
+test("closing fails running and waiting documents and leaves nothing open", async (t) => {
+  const { clock, compiler, echo } = made(t, { entry: ECHO });
+  await echo("1");
+  const codes = Promise.all(
+    ["sleeps", "waits"].map((source) => echo(source).catch(({ code }: Fault) => code)),
+  );
+  await compiler.close();
+  assert.deepEqual(await codes, ["UNAVAILABLE", "UNAVAILABLE"]);
+  await assert.rejects(echo("late"), { code: "UNAVAILABLE" });
+  assert.equal(clock.alarms, 0);
+  await until("no thread is left", () => !process.getActiveResourcesInfo().includes("MessagePort"));
+});

@@ -1,0 +1,146 @@
+// Entries reach the store in order, with their latest values, despite failures and slow commits.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type Entries, Outbox } from "#controller/loop/outbox.ts";
+import type { Op } from "#store/store.ts";
+import { fakeClock } from "../../kit/clock.ts";
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const entries = (given: Readonly<Record<string, string | undefined>>): Entries =>
+  new Map(
+    Object.entries(given).map(([key, text]) => [key, text && bytes(text)] as const),
+  ) as Entries;
+
+function outbox() {
+  const clock = fakeClock();
+  const commits: Record<string, string | null>[] = [];
+  const reported: string[] = [];
+  let failing = false;
+  let held: PromiseWithResolvers<void> | undefined;
+  const box = new Outbox({
+    clock,
+    store: {
+      async commit(ops: readonly Op[]) {
+        const each = ops.map((op) => {
+          const value = op.kind === "put" ? new TextDecoder().decode(op.value) : null;
+          return [op.key, value] as const;
+        });
+        commits.push(Object.fromEntries(each));
+        await held?.promise;
+        if (failing) throw new Error("away");
+        return commits.length;
+      },
+    },
+    committed: (again) => reported.push(again ? "recovered" : "committed"),
+    failed: () => reported.push("failed"),
+  });
+  return {
+    ...{ box, clock, commits, reported },
+    fail(now: boolean) {
+      failing = now;
+    },
+    hold() {
+      held = Promise.withResolvers();
+      return held;
+    },
+    turn: () => new Promise<void>((resolve) => setImmediate(resolve)),
+  };
+}
+
+test("entries put together are committed together, at once; unchanged ones are not written", async () => {
+  const { box, commits } = outbox();
+  box.put(entries({ a: "1", b: "1" }));
+  assert.deepEqual(commits, [{ a: "1", b: "1" }]);
+  await box.settled();
+  box.put(entries({ a: "1", b: "2", c: undefined }));
+  await box.settled();
+  box.put(entries({ a: undefined }));
+  await box.settled();
+  assert.deepEqual(commits.slice(1), [{ b: "2" }, { a: null }]);
+});
+
+test("during a slow commit, the latest value of each key waits for a single next commit", async () => {
+  const { box, commits, hold } = outbox();
+  const first = hold();
+  box.put(entries({ a: "1" }));
+  box.put(entries({ a: "2" }));
+  box.put(entries({ a: "3", b: "3" }));
+  box.put(entries({ b: undefined }));
+  assert.deepEqual(commits, [{ a: "1" }]);
+  first.resolve();
+  await box.settled();
+  assert.deepEqual(commits, [{ a: "1" }, { a: "3" }]);
+});
+
+test("a failed commit is reported and tried again, with newer values in place of older ones", async () => {
+  const { box, clock, commits, reported, fail, turn } = outbox();
+  fail(true);
+  box.put(entries({ a: "1", b: "1" }));
+  await turn();
+  box.put(entries({ a: "2" }));
+  await turn();
+  assert.equal(commits.length, 1, "it rests");
+  fail(false);
+  clock.advance(250);
+  await box.settled();
+  assert.deepEqual(commits[1], { a: "2", b: "1" });
+  assert.deepEqual(reported, ["failed", "recovered"]);
+});
+
+test("a value that comes while a commit is failing replaces the one that failed", async () => {
+  const { box, clock, commits, fail, hold, turn } = outbox();
+  const first = hold();
+  box.put(entries({ a: "1", b: "1" }));
+  box.put(entries({ a: "2" }));
+  fail(true);
+  first.resolve();
+  await turn();
+  fail(false);
+  clock.advance(250);
+  await box.settled();
+  assert.deepEqual(commits[1], { a: "2", b: "1" });
+});
+
+test("pauses between attempts double from 250 ms up to five seconds", async () => {
+  const { box, clock, commits, fail, turn } = outbox();
+  fail(true);
+  box.put(entries({ a: "1" }));
+  await turn();
+  for (const [at, pause] of [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000].entries()) {
+    clock.advance(pause - 1);
+    await turn();
+    assert.equal(commits.length, at + 1, `before ${pause} ms`);
+    clock.advance(1);
+    await turn();
+    assert.equal(commits.length, at + 2, `after ${pause} ms`);
+  }
+  await box.close();
+});
+
+test("after a failure the outcome of a commit is unknown: its keys are put or deleted again", async () => {
+  const { box, clock, commits, fail, turn } = outbox();
+  box.put(entries({ a: "1" }));
+  await box.settled();
+  fail(true);
+  box.put(entries({ a: "2", b: "1" }));
+  await turn();
+  // The value from before the failure, and a delete of a key that may have been written.
+  box.put(entries({ a: "1", b: undefined }));
+  fail(false);
+  clock.advance(250);
+  await box.settled();
+  assert.deepEqual(commits.at(-1), { a: "1", b: null });
+});
+
+test("a closed outbox writes nothing more and leaves no alarm", async () => {
+  const { box, clock, commits, fail, turn } = outbox();
+  fail(true);
+  box.put(entries({ a: "1" }));
+  await turn();
+  await box.close();
+  clock.advance(60_000);
+  assert.equal(commits.length, 1);
+  assert.equal(clock.alarms, 0);
+  await box.settled();
+});

@@ -1,0 +1,317 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Fault } from "#base/fault.ts";
+import { compileClassifier } from "#flow/classify/classifier.ts";
+import { RequestReader } from "#flow/classify/extract.ts";
+import type { HttpAttributes } from "#flow/flow.ts";
+import { ClassifierError } from "#flow/flow.ts";
+import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
+import { labelRuleFaults } from "#flow/rule-faults.ts";
+import type { ClassifierRule, ExtractorRule, LabelRule } from "#flow/rules.ts";
+
+const NO_LABELS: LabelSource = {
+  get: () => undefined,
+  origin: () => undefined,
+  each: () => undefined,
+};
+
+interface Request extends Partial<Omit<HttpAttributes, "header">> {
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+function requestOf({ headers = {}, ...given }: Request): HttpAttributes {
+  return {
+    ...{ method: "", path: "", host: "", scheme: "", protocol: "", body: "", id: "", size: -1 },
+    ...{ source: undefined, destination: undefined },
+    header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    ...given,
+  };
+}
+
+function classifierOf(extractors: Readonly<Record<string, ExtractorRule>>): ClassifierRule {
+  const rules = Object.entries(extractors).map(
+    ([label, extractor]): LabelRule => ({ label, telemetry: true, extractor }),
+  );
+  const identity = { policyName: "p", policyHash: "h", index: 3 } as const;
+  return { kind: "classifier", ...identity, selectors: [], rules };
+}
+
+function run(rule: ClassifierRule, http: HttpAttributes) {
+  const slots = new LabelSlots();
+  const classifier = compileClassifier(rule, slots);
+  const labels = new Labels(slots.keys, NO_LABELS);
+  const info = classifier.run(new RequestReader(http), labels);
+  const made = Object.fromEntries(
+    [...labels.classifierLabels()].map(({ name, value }) => [name, value]),
+  );
+  return { classifier, info, made };
+}
+
+function from(path: string): ExtractorRule {
+  return { kind: "from", from: path };
+}
+
+const EVERY_ATTRIBUTE = classifierOf({
+  l_method: from("request.http.method"),
+  l_path: from("request.http.path"),
+  l_host: from("request.http.host"),
+  l_scheme: from("request.http.scheme"),
+  l_protocol: from("request.http.protocol"),
+  l_body: from("request.http.body"),
+  l_size: from("request.http.size"),
+  l_id: from("request.http.id"),
+  l_header: from("request.http.headers.x-api-user"),
+  l_bearer: from("request.http.bearer"),
+  l_meta: from("metadataContext.filterMetadata.envoy.filter"),
+});
+
+test("attributes of a full request", () => {
+  const http = requestOf({
+    ...{ method: "GET", path: "/a?b=c", host: "h.example", scheme: "http", protocol: "HTTP/1.1" },
+    ...{ body: "hello", size: 5, id: "42" },
+    headers: { "x-api-user": "ann", authorization: "Bearer tok123" },
+  });
+  assert.deepEqual(run(EVERY_ATTRIBUTE, http).made, {
+    ...{ l_method: "GET", l_path: "-a?b=c", l_host: "h.example", l_scheme: "http" },
+    ...{ l_protocol: "HTTP-1.1", l_body: "hello", l_size: "5", l_id: "42" },
+    ...{ l_header: "ann", l_bearer: "tok123" },
+  });
+});
+
+test("empty attributes give empty labels; a missing id, size or header gives none", () => {
+  const { made, info, classifier } = run(EVERY_ATTRIBUTE, requestOf({}));
+  assert.deepEqual(made, {
+    ...{ l_method: "", l_path: "", l_host: "", l_scheme: "", l_protocol: "", l_body: "" },
+  });
+  assert.equal(info, classifier.info);
+});
+
+test("the bearer token needs header `authorization` and exactly `Bearer `", () => {
+  const bearer = classifierOf({ t: from("request.http.bearer") });
+  const of = (headers: Readonly<Record<string, string>>) =>
+    run(bearer, requestOf({ headers })).made;
+  assert.deepEqual(of({ authorization: "Bearer " }), { t: "" });
+  assert.deepEqual(of({ authorization: "Bearer a b" }), { t: "a-b" });
+  for (const text of ["bearer tok", "Basic abc", "Bearer", " Bearer x"]) {
+    assert.deepEqual(of({ authorization: text }), {}, text);
+  }
+  assert.deepEqual(of({ Authorization: "Bearer tok" }), {});
+});
+
+test("addresses, in both spellings of their parts", () => {
+  const rule = classifierOf({
+    src: { kind: "address", from: "source.address" },
+    dst: { kind: "address", from: "destination.address" },
+    src_ip: from("source.address.socketAddress.address"),
+    src_port: from("source.address.socketAddress.portValue"),
+    dst_ip: from("destination.socketAddress.address"),
+    dst_port: from("destination.socketAddress.port"),
+  });
+  const http = requestOf({
+    source: { address: "10.1.1.1", port: 1234 },
+    destination: { address: "2001:db8::1", port: 80 },
+  });
+  assert.deepEqual(run(rule, http).made, {
+    ...{ src: "10.1.1.1:1234", src_ip: "10.1.1.1", src_port: "1234" },
+    ...{ dst: "[2001:db8::1]:80", dst_ip: "2001:db8::1", dst_port: "80" },
+  });
+  assert.deepEqual(run(rule, requestOf({})).made, {});
+  assert.deepEqual(run(rule, requestOf({ source: { address: "", port: 0 } })).made, {});
+});
+
+test("pointers into a body and a header", () => {
+  const json = (pointer: string, path = "request.http.body"): ExtractorRule => {
+    return { kind: "json", from: path, pointer };
+  };
+  const rule = classifierOf({
+    user: json("/user"),
+    deep: json("/a/b/c"),
+    second: json("/list/1/id"),
+    whole: json(""),
+    from_header: json("/k", "request.http.headers.x-json"),
+  });
+  const body = '{"user": 12345678901234567890, "a":{"b":{"c":true}}, "list":["x",{"id":1.50}]}';
+  const http = requestOf({ body, headers: { "x-json": '{"k":"v w"}' } });
+  assert.deepEqual(run(rule, http).made, {
+    ...{ user: "12345678901234567890", deep: "true", second: "1.50", from_header: "v-w" },
+    whole: "{-user-:12345678901234567890--a-:{-b-:{-c-:true}}--list-:[-x--{-id-:1.50}]}",
+  });
+  assert.deepEqual(run(rule, requestOf({ body: "not json" })).made, {});
+});
+
+test("a document is read and parsed once, however many labels it provides", () => {
+  let reads = 0;
+  const http: HttpAttributes = {
+    ...requestOf({}),
+    get body() {
+      reads++;
+      return '{"a":1,"b":2}';
+    },
+  };
+  const json = (pointer: string): ExtractorRule => {
+    return { kind: "json", from: "request.http.body", pointer };
+  };
+  assert.deepEqual(run(classifierOf({ a: json("/a"), b: json("/b"), c: json("/c") }), http).made, {
+    ...{ a: "1", b: "2" },
+  });
+  assert.equal(reads, 1);
+});
+
+test("claims of a token, unverified", () => {
+  const jwt = (pointer: string): ExtractorRule => {
+    return { kind: "jwt", from: "request.http.bearer", pointer };
+  };
+  const rule = classifierOf({ sub: jwt("/sub"), role: jwt("/roles/0"), exp: jwt("/exp") });
+  const payload = Buffer.from('{"sub":"ann ñ","roles":["admin"],"exp":1700000000}');
+  const of = (token: string) =>
+    run(rule, requestOf({ headers: { authorization: `Bearer ${token}` } })).made;
+  const wanted = { sub: "ann-ñ", role: "admin", exp: "1700000000" };
+  assert.deepEqual(of(`h.${payload.toString("base64url")}.s`), wanted);
+  assert.deepEqual(of(`h.${payload.toString("base64url")}.`), wanted);
+  for (const token of [
+    "",
+    "h",
+    "h.p",
+    "a.b.c.d",
+    "h.!!!.s",
+    `h.${payload.toString("base64url")}`,
+  ]) {
+    assert.deepEqual(of(token), {}, token);
+  }
+  assert.deepEqual(of(`h.${payload.toString("base64url")}.s.t`), {});
+});
+
+test("a payload that is not UTF-8 is ignored", () => {
+  const rule = classifierOf({ all: { kind: "jwt", from: "request.http.host", pointer: "" } });
+  const of = (...bytes: number[]) =>
+    run(rule, requestOf({ host: `h.${Buffer.from(bytes).toString("base64url")}.s` })).made;
+  assert.deepEqual(of(0x22, 0x61, 0x22), { all: "a" });
+  assert.deepEqual(of(0x22, 0xff, 0x22), {});
+});
+
+test("the value of a path template becomes the label's value", () => {
+  const templates = { "/users/{id}": "one user", "/*": "other" };
+  const rule = classifierOf({ route: { kind: "path_templates", templates } });
+  assert.deepEqual(run(rule, requestOf({ path: "/users/7?x=/" })).made, { route: "one-user" });
+  assert.deepEqual(run(rule, requestOf({ path: "/" })).made, { route: "other" });
+});
+
+test("labels carry the telemetry flag of their rule, and their origin is the classifier", () => {
+  const slots = new LabelSlots();
+  const { rules, ...rest } = classifierOf({ shown: from("request.http.host") });
+  const hidden: LabelRule = {
+    label: "hidden",
+    telemetry: false,
+    extractor: from("request.http.host"),
+  };
+  const classifier = compileClassifier({ ...rest, rules: [...rules, hidden] }, slots);
+  const labels = new Labels(slots.keys, NO_LABELS);
+  classifier.run(new RequestReader(requestOf({ host: "h" })), labels);
+  assert.deepEqual(
+    [...labels.classifierLabels()],
+    [
+      { name: "shown", value: "h", telemetry: true },
+      { name: "hidden", value: "h", telemetry: false },
+    ],
+  );
+  assert.equal(labels.origin(slots.of("hidden")), "classifier");
+});
+
+test("when one extractor fails, its classifier sets no label", () => {
+  const rule = classifierOf({
+    method: from("request.http.method"),
+    value: { kind: "json", from: "request.http.body", pointer: "/v" },
+  });
+  const attacks = [
+    `${"[".repeat(65)}${"]".repeat(65)}`,
+    `${'{"v":'.repeat(5000)}1${"}".repeat(5000)}`,
+    `"${"x".repeat(1 << 20)}"`,
+  ];
+  for (const body of attacks) {
+    const { info, made, classifier } = run(rule, requestOf({ method: "GET", body }));
+    assert.deepEqual(made, {});
+    assert.deepEqual(info, { ...classifier.info, error: ClassifierError.evalFailed });
+  }
+  const http: HttpAttributes = {
+    ...requestOf({ method: "GET" }),
+    get body(): string {
+      throw new Error("cannot be read");
+    },
+  };
+  assert.equal(run(rule, http).info.error, ClassifierError.evalFailed);
+});
+
+test("infos identify the classifier and stay the same objects", () => {
+  const slots = new LabelSlots();
+  const rule = classifierOf({ v: { kind: "json", from: "request.http.body", pointer: "" } });
+  const classifier = compileClassifier(rule, slots);
+  const runOver = (body: string) =>
+    classifier.run(new RequestReader(requestOf({ body })), new Labels(slots.keys, NO_LABELS));
+  const deep = `${"[".repeat(99)}${"]".repeat(99)}`;
+  assert.deepEqual(classifier.info, {
+    ...{ policyName: "p", policyHash: "h", classifierIndex: 3, error: ClassifierError.none },
+  });
+  assert.equal(runOver("1"), classifier.info);
+  assert.equal(runOver(deep).error, ClassifierError.evalFailed);
+  assert.equal(runOver(deep), runOver(deep));
+});
+
+test("a rule that does not compile is refused, and the message names the item", () => {
+  const json = (pointer: string): ExtractorRule => {
+    return { kind: "json", from: "request.http.body", pointer };
+  };
+  const shape = (template: string): ExtractorRule => {
+    return { kind: "path_templates", templates: { [template]: "x" } };
+  };
+  const path = from("request.http.path");
+  const cases: readonly [string, ExtractorRule, string][] = [
+    ["a-b", path, '"a-b"'],
+    ["a/b", path, '"a/b"'],
+    ["1a", path, '"1a"'],
+    ["", path, "rules"],
+    ["default", path, '"default"'],
+    ["a", from("request.http.hostname"), '"request.http.hostname"'],
+    ["a", from("request.http.headers.x.y"), '"request.http.headers.x.y"'],
+    ["a", from("request.http.headers."), '"request.http.headers."'],
+    ["a", from("metadataContext.filterMetadata"), '"metadataContext.filterMetadata"'],
+    ["a", from("constructor"), '"constructor"'],
+    ["a", from(""), '""'],
+    ["a", { kind: "address", from: "source" }, '"source"'],
+    ["a", json("user"), '"user"'],
+    ["a", json("/a~2"), '"/a~2"'],
+    ["a", { kind: "jwt", from: "request.http.bearer", pointer: "sub" }, '"sub"'],
+    ["a", { kind: "json", from: "request.http.nobody", pointer: "" }, '"request.http.nobody"'],
+    ["a", shape("/{id}/static"), '"/{id}/static"'],
+    ["a", shape("/a/*/b"), '"/a/*/b"'],
+  ];
+  for (const [label, extractor, named] of cases) {
+    const rule: LabelRule = { label, telemetry: true, extractor };
+    const faults = labelRuleFaults(rule);
+    assert.equal(faults.length, 1, named);
+    assert.ok(faults[0]?.includes(named), `${faults[0]} names ${named}`);
+    assert.throws(
+      () => compileClassifier({ ...classifierOf({}), rules: [rule] }, new LabelSlots()),
+      (thrown) =>
+        thrown instanceof Fault &&
+        thrown.code === "INVALID_ARGUMENT" &&
+        thrown.message.includes(named),
+    );
+  }
+  assert.deepEqual(
+    labelRuleFaults({ label: "_a1", telemetry: true, extractor: json("/~0/01/~1") }),
+    [],
+  );
+});
+
+test("all faults of a classifier are reported together", () => {
+  const rule = classifierOf({
+    "a-b": from("nothing"),
+    ok: from("request.http.path"),
+    c: from("?"),
+  });
+  assert.deepEqual(
+    rule.rules.map((each) => labelRuleFaults(each).length),
+    [2, 0, 1],
+  );
+  assert.throws(() => compileClassifier(rule, new LabelSlots()), /a-b.*nothing.*"c".*"\?"/);
+});

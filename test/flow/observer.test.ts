@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { NO_OBSERVER, type Observer, observerOf } from "#flow/observer.ts";
+
+function named(name: string, heard: string[]): Observer {
+  return {
+    decided: () => heard.push(`${name} decided`),
+    ended: (controlPoint) => heard.push(`${name} ended ${controlPoint}`),
+    lookedUp: (found) => heard.push(`${name} looked up ${found}`),
+    anomaly: (what) => heard.push(`${name} anomaly ${what}`),
+  };
+}
+
+test("no observer and a single observer cost nothing extra", () => {
+  assert.equal(observerOf([]), NO_OBSERVER);
+  const one = named("a", []);
+  assert.equal(observerOf([one]), one);
+});
+
+test("several observers are called in order", () => {
+  const heard: string[] = [];
+  const all = observerOf([named("a", heard), named("b", heard)]);
+  all.ended("here");
+  all.lookedUp(true);
+  all.anomaly("late");
+  assert.deepEqual(heard, [
+    "a ended here",
+    "b ended here",
+    "a looked up true",
+    "b looked up true",
+    "a anomaly late",
+    "b anomaly late",
+  ]);
+});

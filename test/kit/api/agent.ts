@@ -1,0 +1,164 @@
+// An agent without sockets: the real flow controller and the real endpoints, called through their handlers.
+
+import { getEventListeners } from "node:events";
+import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import {
+  createOperationContext,
+  NO_SERVICES,
+  type OperationContext,
+  type ServiceLookup,
+} from "#api/context.ts";
+import {
+  AUTHORIZATION_SERVICE,
+  CHECK_HTTP_SERVICE,
+  CHECK_SERVICE,
+  grpcServices,
+  httpRoutes,
+} from "#api/endpoints.ts";
+import { seededChance } from "#base/chance.ts";
+import type { Call, GrpcService, HttpReply, Route } from "#base/handler.ts";
+import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import {
+  CheckRequestSchema,
+  CheckResponseSchema,
+  FlowEndRequestSchema,
+  FlowEndResponseSchema,
+} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import {
+  CheckHTTPRequestSchema,
+  CheckHTTPResponseSchema,
+} from "#wire/protobuf/gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import {
+  CheckRequestSchema as AuthRequestSchema,
+  CheckResponseSchema as AuthResponseSchema,
+} from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
+import { fakeClock } from "../clock.ts";
+import { recordingObserver } from "../sluice/flow.ts";
+
+export const anywhere: SelectorRule = {
+  controlPoint: "here",
+  agentGroup: "default",
+  service: "any",
+  matcher: { labels: {}, list: [], expression: undefined },
+};
+
+export const common = {
+  policyName: "p",
+  policyHash: "h1",
+  selectors: [anywhere],
+  onFailure: "local",
+  deniedStatus: 0,
+} as const;
+
+export interface FakeCall extends Call {
+  readonly replied: Map<string, string>;
+  /** How many wait for the caller to leave. */
+  readonly listeners: number;
+  leave(): void;
+}
+
+export function callOf(
+  headers: Readonly<Record<string, string>> = {},
+  over: Partial<Call> = {},
+): FakeCall {
+  const leaving = new AbortController();
+  const replied = new Map<string, string>();
+  return {
+    method: "",
+    deadline: Number.POSITIVE_INFINITY,
+    peer: "127.0.0.1",
+    header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    signal: () => leaving.signal,
+    reply: (name, value) => void replied.set(name, value),
+    trailer: (name, value) => void replied.set(name, value),
+    ...over,
+    replied,
+    get listeners() {
+      return getEventListeners(leaving.signal, "abort").length;
+    },
+    leave: () => leaving.abort(),
+  };
+}
+
+export function handlerOf(all: readonly GrpcService[], service: string, method: string) {
+  const found = all.find(({ name }) => name === service)?.methods[method];
+  if (found?.kind !== "unary") throw new Error(`no ${service}/${method}`);
+  return found.handle;
+}
+
+export async function post(
+  all: readonly Route[],
+  path: string,
+  body: unknown,
+  call: Call = callOf(),
+): Promise<HttpReply> {
+  const route = all.find((each) => each.path === path && each.method === "POST");
+  if (route === undefined) throw new Error(`no ${path}`);
+  const text = typeof body === "string" ? body : JSON.stringify(body);
+  const request = { method: "POST", path, query: new URLSearchParams(), params: {}, headers: {} };
+  return await route.handle({ ...request, body: Buffer.from(text) }, call);
+}
+
+/** The endpoints of a flow controller, each as a function from a message to the decoded reply. */
+export function endpointsOf(
+  flowController: FlowController,
+  lookup: ServiceLookup = NO_SERVICES,
+  context?: OperationContext,
+) {
+  const own = context ?? createOperationContext(flowController, lookup, seededChance(3));
+  const all = grpcServices(own, { consume: () => true });
+  const json = httpRoutes(own);
+  const ask = async (path: string, body: unknown, call?: Call) => {
+    const reply = await post(json, path, body, call);
+    return JSON.parse(String(reply.body));
+  };
+  return {
+    services: all,
+    routes: json,
+    async proxy(init: MessageInitShape<typeof AuthRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(AuthRequestSchema, create(AuthRequestSchema, init));
+      const reply = await handlerOf(all, AUTHORIZATION_SERVICE, "Check")(bytes, call);
+      return fromBinary(AuthResponseSchema, reply);
+    },
+    async checkHttp(init: MessageInitShape<typeof CheckHTTPRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(CheckHTTPRequestSchema, create(CheckHTTPRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_HTTP_SERVICE, "CheckHTTP")(bytes, call);
+      return fromBinary(CheckHTTPResponseSchema, reply);
+    },
+    async check(init: MessageInitShape<typeof CheckRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(CheckRequestSchema, create(CheckRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_SERVICE, "Check")(bytes, call);
+      return fromBinary(CheckResponseSchema, reply);
+    },
+    async flowEnd(init: MessageInitShape<typeof FlowEndRequestSchema>, call: Call = callOf()) {
+      const bytes = toBinary(FlowEndRequestSchema, create(FlowEndRequestSchema, init));
+      const reply = await handlerOf(all, CHECK_SERVICE, "FlowEnd")(bytes, call);
+      return fromBinary(FlowEndResponseSchema, reply);
+    },
+    checkHttpJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/checkhttp", body, call),
+    checkJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/check", body, call),
+    flowEndJson: (body: unknown, call?: Call) => ask("/v1/flowcontrol/flowend", body, call),
+  };
+}
+
+/** The check response that a proxy gets as metadata. */
+export function embedded(metadata: unknown) {
+  const [text] = Object.values(Object(metadata));
+  return fromBinary(CheckResponseSchema, Buffer.from(String(text), "base64"));
+}
+
+/** A flow controller that judges by these rules, on a fake clock. */
+export function agentOf(rules: readonly (readonly [Rule, LimiterNumbers?])[]) {
+  const clock = fakeClock();
+  const observer = recordingObserver();
+  const world = { clock, chance: seededChance(5), observer, maxKeys: 10_000 };
+  const book = new Rulebook("default", world);
+  const faults = book.apply({
+    rules: new Map(rules.map(([rule], at) => [String(at), rule])),
+    numbers: new Map(rules.flatMap(([, numbers], at) => (numbers ? [[String(at), numbers]] : []))),
+  });
+  if (faults.length > 0) throw new Error("a rule was refused");
+  return { clock, observer, flowController: createFlowController(book, world) };
+}

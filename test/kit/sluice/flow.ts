@@ -1,0 +1,155 @@
+// Flows, labels and scripted limiters, for tests of the flow controller.
+
+import type { Flow } from "#flow/flow.ts";
+import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#flow/flow.ts";
+import type { LabelSource } from "#flow/label.ts";
+import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
+import type { Plan, Step } from "#flow/plan/plan.ts";
+import type { Limiter, Lookup, Shadow } from "#flow/plan/stage-member.ts";
+import type { LimiterKind } from "#flow/rules.ts";
+import type { Stage } from "#flow/stages.ts";
+
+/** Labels that all came as claims. */
+export function claims(labels: Readonly<Record<string, string>>): LabelSource {
+  return {
+    get: ({ name }) => labels[name],
+    origin: ({ name }) => (name in labels ? "claim" : undefined),
+    each: (visit) => {
+      for (const [name, value] of Object.entries(labels)) visit(name, value, true, "claim");
+    },
+  };
+}
+
+export function flowOf(
+  flow: Partial<Flow> & { readonly claims?: Record<string, string> } = {},
+): Flow {
+  return {
+    controlPoint: "here",
+    type: "feature",
+    services: [],
+    labels: claims(flow.claims ?? {}),
+    http: undefined,
+    rampMode: false,
+    expectEnd: false,
+    deadline: Number.POSITIVE_INFINITY,
+    ...flow,
+  };
+}
+
+export function componentOf(component: Partial<Component> = {}): Component {
+  return {
+    policyName: "p",
+    policyHash: "h",
+    componentId: "root.0",
+    kind: "rate_limiter",
+    deniedStatus: 0,
+    onFailure: "closed",
+    ...component,
+  };
+}
+
+export function decisionOf(component: Component, decision: Partial<Decision> = {}): Decision {
+  const refused = decision.outcome === "refused";
+  return {
+    component,
+    outcome: "granted",
+    dropped: refused,
+    keyMissing: false,
+    waitMs: -1,
+    grantId: undefined,
+    failure: undefined,
+    detail: { ...NO_DETAIL, label: "default", consumed: refused ? 0 : 1 },
+    ...decision,
+  };
+}
+
+/** Tokens that a decision took; 0 for kinds that take none. */
+export function consumedBy(decision: Decision | undefined): number {
+  return decision !== undefined && "consumed" in decision.detail ? decision.detail.consumed : 0;
+}
+
+/** One step of a plan whose members match every flow. */
+export function stepOf(
+  stage: Stage,
+  members: {
+    readonly limiters?: readonly Limiter[];
+    readonly lookups?: readonly Lookup[];
+    readonly shadows?: readonly Shadow[];
+  },
+): Step {
+  const always = <T>(items: readonly T[] = []) =>
+    items.map((item) => ({ item, matches: undefined }));
+  return {
+    stage,
+    limiters: always(members.limiters),
+    lookups: always(members.lookups),
+    shadows: always(members.shadows),
+  };
+}
+
+/** A plan that takes every flow through these steps. */
+export function planOfSteps(steps: readonly Step[]): Plan {
+  const services = { classifiers: [], meters: [], steps };
+  const here = { keys: [], rules: [], members: [], forServices: () => services };
+  return { controlPoint: () => here, controlPoints: new Map() };
+}
+
+export interface ScriptedLimiter extends Limiter {
+  readonly taken: number;
+  readonly undone: readonly Grant[];
+  /** Answers the oldest take that waits. */
+  answer(decision: Partial<Decision>): void;
+}
+
+/** A limiter that grants one token or follows the script; a deaf one waits and ignores cancellation. */
+export function scripted(
+  kind: LimiterKind,
+  id: string,
+  script: Partial<Decision> | "wait" | "deaf" = {},
+  component: Partial<Component> = {},
+): ScriptedLimiter {
+  const self = componentOf({ componentId: id, kind, ...component });
+  const undone: Grant[] = [];
+  const waiting: Pending<Decision>[] = [];
+  let taken = 0;
+  const decide = (over: Partial<Decision>) =>
+    decisionOf(self, { ...(over.outcome === undefined ? { grantId: "" } : {}), ...over });
+  return {
+    component: self,
+    peek: () => decide(typeof script === "string" ? {} : script),
+    take() {
+      taken += 1;
+      if (typeof script !== "string") return decide(script);
+      const pending: Pending<Decision> = new Pending(() => {
+        if (script === "wait") pending.settle(decide({ outcome: "undecided", dropped: true }));
+      });
+      waiting.push(pending);
+      return pending;
+    },
+    undo: (given) => {
+      undone.push(given);
+    },
+    decide: () => undefined,
+    get taken() {
+      return taken;
+    },
+    undone,
+    answer: (decision) => waiting.shift()?.settle(decide(decision)),
+  };
+}
+
+/** An observer that records verdicts and anomalies. */
+export function recordingObserver(): Observer & {
+  readonly verdicts: Parameters<Observer["decided"]>[1][];
+  readonly anomalies: Anomaly[];
+} {
+  const verdicts: Parameters<Observer["decided"]>[1][] = [];
+  const anomalies: Anomaly[] = [];
+  return {
+    ...NO_OBSERVER,
+    verdicts,
+    anomalies,
+    decided: (_flow, verdict) => verdicts.push(verdict),
+    anomaly: (what) => anomalies.push(what),
+  };
+}

@@ -1,0 +1,333 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { parse } from "yaml";
+import type { RateLimiterRule } from "#flow/rules.ts";
+import { canonicalJson } from "#policy/canonical.ts";
+import { formatPath, type Path } from "#policy/document/tree.ts";
+import type { Message, Type } from "#policy/language/field.ts";
+import { policy } from "#policy/language/policy.ts";
+import { rulesOf } from "../kit/sluice/stored.ts";
+import {
+  CONSTANT_PORTS,
+  circuit,
+  compiled,
+  findings,
+  judged,
+  lines,
+  rateLimiter,
+  SELECTORS,
+} from "./kit.ts";
+
+describe("places", () => {
+  test("line, column and path of a value, of a missing one and of an unknown key", () => {
+    const text = [
+      "circuit:",
+      "  components:",
+      "    - flow_control:",
+      "        rate_limiter:",
+      "          in_ports: {bucket_capacity: {constant_signal: {value: 1}}}",
+      "          parameters:",
+      "            interval: 1m",
+      "            continous_fill: true",
+      "          selectors: [{control_point: ingress}]",
+    ].join("\n");
+    const at = "circuit.components[0].flow_control.rate_limiter";
+    assert.deepEqual(lines(text), [
+      `p.yaml:5:21: ${at}.in_ports.fill_amount: wanted a value: fill_amount is required, got nothing`,
+      `p.yaml:7:23: ${at}.parameters.interval: wanted a duration in seconds with the suffix s, such as 10s or 0.5s, got "1m"`,
+      `p.yaml:8:13: ${at}.parameters.continous_fill: wanted a key of RateLimiter.Parameters; did you mean continuous_fill?, got the unknown key "continous_fill"`,
+    ]);
+  });
+
+  test("a misspelt required key is one finding, not two", () => {
+    const found = findings(circuit(rateLimiter(CONSTANT_PORTS, "parameters: {intervall: 1s}")));
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      ["circuit.components[0].flow_control.rate_limiter.parameters.intervall"],
+    );
+    assert.match(found[0]?.wanted ?? "", /did you mean interval\?/);
+  });
+
+  test("long values are cut", () => {
+    const [line = ""] = lines(`circuit: {evaluation_interval: ${"x".repeat(10_000)}}`);
+    assert.ok(line.length < 300, String(line.length));
+  });
+
+  test("paths quote keys that are not identifiers", () => {
+    assert.equal(formatPath(["a", 0, "b-c", "d/e", ""]), 'a[0].b-c["d/e"][""]');
+  });
+});
+
+/** Components with one finding each, and what its line must contain. */
+const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
+  [
+    rateLimiter(CONSTANT_PORTS, "parameters: {interval: 0s}"),
+    /interval: wanted a duration above 0s/,
+  ],
+  [rateLimiter(CONSTANT_PORTS, "parameters: {interval: -1s}"), /interval: wanted a duration above/],
+  [
+    rateLimiter(CONSTANT_PORTS, "parameters: {interval: 1s, max_idle_time: -1s}"),
+    /max_idle_time: wanted a duration of at least 0s/,
+  ],
+  [
+    rateLimiter(
+      CONSTANT_PORTS,
+      "parameters: {interval: 1s}, request_parameters: {denied_response_status_code: 299}",
+    ),
+    /denied_response_status_code: wanted a StatusCode/,
+  ],
+  [
+    rateLimiter(
+      CONSTANT_PORTS,
+      "parameters: {interval: 1s}, request_parameters: {denied_response_status_code: TooManyRequest}",
+    ),
+    /did you mean TooManyRequests\?/,
+  ],
+  [
+    `flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {}}, parameters: {max_inflight_duration: 0s}, ${SELECTORS}}}`,
+    /max_inflight_duration: wanted a duration above 0s/,
+  ],
+  [
+    "flow_control: {sampler: {parameters: {selectors: [{control_point: x, agent_group: a/b}]}}}",
+    /agent_group: wanted a name without `\/`/,
+  ],
+  [
+    "flow_control: {sampler: {parameters: {selectors: [{control_point: ''}]}}}",
+    /control_point: wanted text that is not empty/,
+  ],
+  ["decider: {operator: GT}", /operator: wanted one of gt, .*; did you mean gt\?, got "GT"/],
+  ["unary_operator: {operator: sqroot}", /operator: wanted one of .*; did you mean sqrt\?/],
+  ["decider: {operator: between}", /operator: wanted one of gt, lt, gte, lte, eq, neq, got/],
+  ["variable: {constant_output: {value: 1e400}}", /value: wanted a number/],
+  ["variable: {constant_output: {value: .inf}}", /value: wanted a number/],
+  ["variable: {constant_output: {value: '0x10'}}", /value: wanted a number/],
+  ["bool_variable: {constant_output: on}", /constant_output: wanted true or false/],
+  ["query: {promql: {query_string: up, evaluation_interval: 0s}}", /evaluation_interval: wanted/],
+  ["integrator: {evaluation_interval: 0s}", /evaluation_interval: wanted a duration above 0s/],
+  [
+    "pid_controller: {parameters: {evaluation_interval: 0s}}",
+    /evaluation_interval: wanted a duration above 0s/,
+  ],
+  ["polynomial_range_function: {parameters: {end: {}}}", /start: wanted a value/],
+  [
+    "arithmetic_combinator: {operator: lshift, in_ports: {rhs: {constant_signal: {value: -1}}}}",
+    /in_ports.rhs: wanted a shift of at least 0/,
+  ],
+  [
+    "gradient_controller: {parameters: {slope: 1, min_gradient: 2, max_gradient: 1}}",
+    /max_gradient: wanted at least min_gradient \(2\), got 1/,
+  ],
+  ["pulse_generator: {out_ports: {output: {signal_name: ''}}}", /signal_name: wanted text/],
+  ["pulse_generator: {outPorts: {}}", /wanted out_ports \(keys are snake_case\)/],
+  ["holder: {hold_for: 315576000001s}", /hold_for: wanted a duration in seconds/],
+  ["constructor: {}", /constructor: wanted a key of Component/],
+];
+
+const METERS: readonly (readonly [string, RegExp])[] = [
+  ["static_buckets: {buckets: []}", /buckets: wanted between 1 and 1000/],
+  ["static_buckets: {buckets: [1, 3, 2]}", /buckets\[2\]: wanted a finite bound above .* \(3\)/],
+  ["linear_buckets: {width: 0, count: 3}", /width: wanted/],
+  ["linear_buckets: {width: 1, count: 1001}", /count: wanted/],
+  ["exponential_buckets: {start: 0, factor: 2, count: 2}", /start: wanted a number above 0/],
+  ["exponential_buckets: {start: 1, factor: 1, count: 2}", /factor: wanted a number above 1/],
+  ["exponential_buckets: {start: 1, factor: 1e9, count: 99}", /count: wanted bounds that stay/],
+  ["exponential_buckets_range: {min: 2, max: 2, count: 2}", /max: wanted .* above min \(2\)/],
+];
+
+describe("one finding each", () => {
+  for (const [component, wanted] of ONE_FAULT) {
+    test(component.slice(0, 90), () => {
+      const found = lines(circuit(component));
+      assert.equal(found.length, 1, found.join("\n"));
+      assert.match(found[0] ?? "", wanted);
+    });
+  }
+  for (const [buckets, wanted] of METERS) {
+    test(buckets, () => {
+      const found = lines(
+        `resources: {flow_control: {flux_meters: {m: {${SELECTORS}, ${buckets}}}}}`,
+      );
+      assert.equal(found.length, 1, found.join("\n"));
+      assert.match(found[0] ?? "", wanted);
+    });
+  }
+});
+
+test("what agents do not act on is published, with one warning for each place", () => {
+  const set = judged(
+    `${circuit(
+      "auto_scale: {pod_scaler: {kubernetes_object_selector: {namespace: n, api_version: v1, kind: K, name: x}}}",
+      "flow_control: {load_scheduler: {in_ports: {}, parameters: {selectors: [{control_point: x}]}}}",
+      "variable: {constant_output: {value: 1}}",
+    )}resources: {infra_meters: {m: {}}, telemetry_collectors: []}`,
+  );
+  assert.deepEqual(set.findings, []);
+  assert.deepEqual(
+    set.warnings.filter(({ of }) => of.text.startsWith("published")).map(({ of }) => of.path),
+    [
+      "circuit.components[0].auto_scale.pod_scaler",
+      "circuit.components[1].flow_control.load_scheduler",
+      "resources.infra_meters",
+    ],
+  );
+});
+
+test("a label that a Rego module does not define gives a warning", () => {
+  const rego = (label: string) =>
+    judged(
+      `resources: {flow_control: {classifiers: [{selectors: [{control_point: x}], rego: {labels: {${label}: {}}, module: "package x\\na = 1"}}]}}`,
+    ).warnings.map(({ of }) => of.path.replace(/.*classifiers\[0\]\./, ""));
+  assert.deepEqual(rego("a"), ["rego"]);
+  assert.deepEqual(rego("b"), ["rego", "rego.labels.b"]);
+});
+
+test("all findings of a document are reported together", () => {
+  const all = lines(circuit(...ONE_FAULT.map(([component]) => component)));
+  assert.equal(all.length, ONE_FAULT.length, all.join("\n"));
+});
+
+describe("defaults", () => {
+  const rule = (parameters: string): RateLimiterRule => {
+    const [only] = rulesOf(compiled(circuit(rateLimiter(CONSTANT_PORTS, parameters))));
+    assert.equal(only?.kind, "rate_limiter");
+    return only;
+  };
+  test("absent takes the default, null is absent", () => {
+    for (const text of ["", ", continuous_fill: null, max_idle_time: ~"]) {
+      const got = rule(`parameters: {interval: 1s${text}}`);
+      assert.equal(got.continuousFill, true);
+      assert.equal(got.maxIdleMs, 7_200_000);
+      assert.equal(got.selectors[0]?.agentGroup, "default");
+      assert.equal(got.selectors[0]?.service, "any");
+    }
+  });
+  test("explicit zero and false are kept", () => {
+    const got = rule("parameters: {interval: 1s, continuous_fill: false, max_idle_time: 0s}");
+    assert.equal(got.continuousFill, false);
+    assert.equal(got.maxIdleMs, 0);
+  });
+  test("defaults inside a part apply only where the part is written", () => {
+    assert.equal(rule("parameters: {interval: 1s, lazy_sync: {enabled: true}}").lazySyncs, 4);
+    assert.equal(rule("parameters: {interval: 1s, lazy_sync: {}}").lazySyncs, 0);
+    assert.equal(rule("parameters: {interval: 1s}").lazySyncs, 0);
+  });
+  test("status by name and by number", () => {
+    for (const status of ["PaymentRequired", "402"]) {
+      const request = `request_parameters: {denied_response_status_code: ${status}}`;
+      assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
+    }
+  });
+  test("without a status the stage that refuses chooses it", () => {
+    assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 0);
+    assert.equal(rule("parameters: {interval: 1s}").deniedStatus, 0);
+    const empty = "request_parameters: {denied_response_status_code: Empty}";
+    assert.equal(rule(`parameters: {interval: 1s}, ${empty}`).deniedStatus, 0);
+  });
+});
+
+test("64-bit integers are compared to the last digit, as numbers and as text", () => {
+  const scaler = (least: string, most: string) =>
+    `auto_scale: {auto_scaler: {scaling_backend: {kubernetes_replicas: {min_replicas: ${least}, max_replicas: ${most}, kubernetes_object_selector: {namespace: n, api_version: v, kind: k, name: x}}}, scaling_parameters: {scale_out_alerter: {alert_name: o}, scale_in_alerter: {alert_name: i}}}}`;
+  const faults = (least: string, most: string) => findings(circuit(scaler(least, most)));
+  assert.deepEqual(faults("9007199254740993", "'9007199254740993'"), []);
+  assert.match(faults("9007199254740993", "9007199254740992")[0]?.wanted ?? "", /min_replicas/);
+  assert.deepEqual(faults("1.0", "1e3"), []);
+});
+
+test("the deprecated list of a matcher counts only where the current one is empty", () => {
+  const one = (key: string) => `[{key: ${key}, operator: Exists}]`;
+  const keys = (matcher: string) => {
+    const policy = compiled(
+      `resources: {flow_control: {flux_meters: {m: {selectors: [{control_point: x, label_matcher: {${matcher}}}]}}}}`,
+    );
+    assert.equal(policy.warnings.length, 1);
+    return rulesOf(policy)[0]?.selectors[0]?.matcher.list.map(({ key }) => key);
+  };
+  assert.deepEqual(keys(`match_expressions: ${one("old")}`), ["old"]);
+  assert.deepEqual(keys(`match_expressions: ${one("old")}, match_list: ${one("new")}`), ["new"]);
+});
+
+/** Paths of all keys of a document that are defined by the tables. */
+function* keysOf(message: Message, value: object, path: Path): Generator<Path> {
+  for (const [name, inner] of Object.entries(value)) {
+    yield [...path, name];
+    const type = message.fields[name]?.type;
+    if (type !== undefined) yield* keysIn(type, inner, [...path, name]);
+  }
+}
+
+function* keysIn(type: Type, value: unknown, path: Path): Generator<Path> {
+  if (typeof value !== "object" || value === null) return;
+  if (type.kind === "message") yield* keysOf(type.of(), value, path);
+  if (type.kind !== "list" && type.kind !== "map") return;
+  for (const [key, inner] of Object.entries(value)) {
+    yield* keysIn(type.of.type, inner, [...path, type.kind === "list" ? Number(key) : key]);
+  }
+}
+
+/** The document with one key misspelt. */
+function renamed(value: unknown, [step, ...rest]: Path, name: string): unknown {
+  if (Array.isArray(value)) {
+    return value.map((item, at) => (at === step ? renamed(item, rest, name) : item));
+  }
+  return Object.fromEntries(
+    Object.entries(value as object).map(([key, inner]) => {
+      if (key !== step) return [key, inner];
+      return rest.length === 0 ? [name, inner] : [key, renamed(inner, rest, name)];
+    }),
+  );
+}
+
+test("a misspelt key is always refused, with its path", () => {
+  const root = "test/cases/policy";
+  const documents = readdirSync(root).map((name): unknown =>
+    parse(readFileSync(`${root}/${name}/policy.yaml`, "utf8")),
+  );
+  const edit = fc.record({
+    document: fc.constantFrom(...documents),
+    which: fc.nat(),
+    at: fc.nat(),
+    letter: fc.constantFrom("", "x", "_", "A", "0", "-", " "),
+    keep: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(edit, ({ document, which, at, letter, keep }) => {
+      const paths = [...keysOf(policy, document as object, [])];
+      const path = paths[which % paths.length] ?? [];
+      const key = String(path.at(-1));
+      const cut = at % key.length;
+      const other = key.slice(0, cut) + letter + key.slice(keep ? cut : cut + 1);
+      fc.pre(other !== key && !paths.some((known) => known.at(-1) === other));
+      const found = findings(JSON.stringify(renamed(document, path, other)));
+      const wanted = formatPath([...path.slice(0, -1), other]);
+      assert.ok(
+        found.some((finding) => finding.path === wanted && finding.got.includes("unknown key")),
+        `${wanted}: ${JSON.stringify(found)}`,
+      );
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test("canonical JSON does not depend on key order, and distinguishes special numbers", () => {
+  const left = {
+    b: [1n, Number.NaN, -0],
+    a: new Map([
+      ["y", 1],
+      ["x", 2],
+    ]),
+    c: undefined,
+  };
+  const right = {
+    a: new Map([
+      ["x", 2],
+      ["y", 1],
+    ]),
+    b: [1n, Number.NaN, 0],
+  };
+  assert.equal(canonicalJson(left), canonicalJson(right));
+  assert.equal(canonicalJson(left), '{"a":{"x":2,"y":1},"b":["1","NaN",0]}');
+  assert.notEqual(canonicalJson({ a: 1 }), canonicalJson({ a: "1" }));
+});

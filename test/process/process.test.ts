@@ -1,0 +1,56 @@
+// What every process starts with and gives back when it stops.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { Scope } from "#base/scope.ts";
+import { startProcess, stopTimeLimit } from "#process/process.ts";
+import { memoryStore } from "#store/memory.ts";
+import { processContext } from "../kit/process-context.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+
+test("a process exports the metrics of its ports, and closes its store when it stops", async () => {
+  const scope = new Scope();
+  const store = memoryStore();
+  let closed = 0;
+  const process = startProcess({
+    configs: [configOf("controller", {})],
+    store: Object.assign(store, { close: async () => void closed++ }),
+    context: processContext(scope),
+    chance: seededChance(1),
+    log: { ...memoryLog(), close: async () => undefined },
+  });
+  const { body } = await process.metrics.scrape();
+  assert.match(String(body), /^server_refused_connections_total\{/m);
+  assert.equal(closed, 0);
+  await scope.close("drain");
+  assert.equal(closed, 1);
+});
+
+test("a process may take the drain of its port, the grace after it and five seconds to stop", () => {
+  const { config } = configOf("agent", {
+    SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "2s",
+    SVC_AGENT_SERVER_DRAIN_GRACE: "30s",
+  });
+  assert.equal(stopTimeLimit(config), 37_000);
+});
+
+test("settings without effect are logged: those of the first tree as the process's, others as a part's", async (t) => {
+  const scope = new Scope();
+  t.after(() => scope.close("cut"));
+  const log = memoryLog();
+  startProcess({
+    configs: [
+      configOf("agent", { SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0" }),
+      configOf("controller", { SVC_CONTROLLER_SERVER_LISTENER_ADDR: "127.0.0.1:0" }),
+    ],
+    store: memoryStore(),
+    context: processContext(scope),
+    chance: seededChance(1),
+    log: { ...log, close: async () => undefined },
+  });
+  const found = log.lines.filter(({ message }) => message.includes("server.listener.addr"));
+  assert.equal(found.length, 1);
+  assert.match(found[0]?.message ?? "", /^controller setting server\.listener\.addr has no effect/);
+});

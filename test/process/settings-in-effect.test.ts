@@ -1,0 +1,173 @@
+// The table of keys without effect lists exactly the keys that a process leaves unread: in standalone, and in an agent
+// and a controller as processes of their own. Several runs of each, since some keys are read only where others ask
+// for it (TLS, forwarding, profiles).
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { startAgentProcess } from "#agent/process.ts";
+import { seededChance } from "#base/chance.ts";
+import { Scope } from "#base/scope.ts";
+import { ineffectiveKeys, type TreeRole } from "#config/ineffective.ts";
+import type { Loaded } from "#config/load.ts";
+import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+import { startControllerProcess } from "#controller/process.ts";
+import type { Ports } from "#process/ports.ts";
+import type { ProcessOptions } from "#process/process.ts";
+import type { Port } from "#serve/port.ts";
+import { startStandalone } from "#standalone/standalone.ts";
+import { memoryStore } from "#store/memory.ts";
+import { folderOf } from "../kit/folder.ts";
+import { processContext } from "../kit/process-context.ts";
+import { authority } from "../kit/servers/tls.ts";
+import { call } from "../kit/sluice/check.ts";
+import { configOf, recordReads } from "../kit/sluice/config.ts";
+import { until } from "../kit/until.ts";
+
+/** Queries, and alerts, at every tick. */
+const LOOP = `circuit:
+  evaluation_interval: 0.05s
+  components:
+    - query: { promql: { query_string: up, evaluation_interval: 0.05s, out_ports: { output: { signal_name: UP } } } }
+    - alerter:
+        in_ports: { signal: { constant_signal: { value: 1 } } }
+        parameters: { alert_name: a }
+`;
+
+type Env = Readonly<Record<string, string>>;
+
+/** Starts standalone with these variables, stops it, and returns which keys of either tree were read. */
+async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
+  const agent = configOf("agent", {
+    SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SVC_AGENT_LOG_LEVEL: "error",
+    SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
+    ...env,
+  });
+  const controller = configOf("controller", controllerEnv);
+  const agentReads = recordReads("agent", agent.config);
+  const controllerReads = recordReads("controller", controller.config);
+  const scope = new Scope();
+  const { main: port } = await startStandalone({
+    config: {
+      agent: { ...agent, config: agentReads.config },
+      controller: { ...controller, config: controllerReads.config },
+    },
+    policies,
+    chance: seededChance(1),
+    context: processContext(scope),
+  });
+  await exercise(port, { ...env, ...controllerEnv }, controllerReads.read);
+  await scope.close("drain");
+  return { agent: agentReads.read, controller: controllerReads.read };
+}
+
+/** The same for a process of its own over a store in memory. */
+async function readByProcess<P extends ProcessName>(
+  name: P,
+  env: Env,
+  start: (options: Omit<ProcessOptions, "configs">, config: Loaded<P>) => Promise<Ports>,
+): Promise<ReadonlySet<string>> {
+  const prefix = `SVC_${name.toUpperCase()}`;
+  const loaded = configOf(name, {
+    [`${prefix}_SERVER_LISTENER_ADDR`]: "127.0.0.1:0",
+    [`${prefix}_LOG_LEVEL`]: "error",
+    [`${prefix}_SERVER_DRAIN_ACCEPT_FOR`]: "0s",
+    ...env,
+  });
+  const { config, read } = recordReads(name, loaded.config);
+  const scope = new Scope();
+  const context = processContext(scope);
+  const options = { store: memoryStore(), context, chance: seededChance(1) };
+  const { main } = await start(options, { ...loaded, config });
+  await exercise(main, env, read);
+  await scope.close("drain");
+  return read;
+}
+
+/** Some keys are read when a request comes, others when a circuit queries or alerts. */
+async function exercise(port: Port, env: Env, controllerRead: ReadonlySet<string>): Promise<void> {
+  if (!Object.keys(env).some((name) => name.endsWith("_SERVER_TLS_ENABLED")))
+    await call(port.address, "GET", "/metrics");
+  if (env["SVC_CONTROLLER_PROMETHEUS_ADDRESS"] === undefined) return;
+  await until("a query and an alert were sent", () =>
+    ["prometheus.http_client.proxy_connect_header", "otel.batch_alerts.send_batch_max_size"].every(
+      (key) => controllerRead.has(key),
+    ),
+  );
+}
+
+/** Two sets of variables for the process itself, by which all keys of its ports, profiles and log are read. */
+function ofTheProcess(t: TestContext, prefix: string): readonly [Env, Env] {
+  const files = authority(folderOf(t), "own");
+  return [
+    {},
+    {
+      [`${prefix}_SERVER_TLS_ENABLED`]: "true",
+      [`${prefix}_SERVER_TLS_CERT_FILE`]: files.certFile,
+      [`${prefix}_SERVER_TLS_KEY_FILE`]: files.keyFile,
+      [`${prefix}_PROFILERS_CPU_PROFILER`]: "true",
+      [`${prefix}_PROFILERS_PROFILES_PATH`]: folderOf(t),
+      [`${prefix}_LOG_WRITERS`]: '[{"file":"stderr"}]',
+    },
+  ];
+}
+
+const FORWARDING: Env = { SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1" };
+
+const OUTGOING: Env = {
+  SVC_CONTROLLER_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",
+  SVC_CONTROLLER_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
+  SVC_CONTROLLER_PROMETHEUS_HTTP_CLIENT_USE_PROXY: "true",
+  SVC_CONTROLLER_ALERTMANAGERS_CLIENTS: '[{"address":"127.0.0.1:1"}]',
+  SVC_CONTROLLER_OTEL_BATCH_ALERTS_TIMEOUT: "1ms",
+};
+
+function assertIdle(process: ProcessName, role: TreeRole, runs: readonly ReadonlySet<string>[]) {
+  const unread = leaves(PROCESSES[process].table)
+    .map(({ path }) => path)
+    .filter((path) => !runs.some((read) => read.has(path)));
+  assert.deepEqual(unread, ineffectiveKeys(process, role));
+}
+
+test("standalone reads every key that is in effect, and no other", async (t) => {
+  const [plain, tls] = ofTheProcess(t, "SVC_AGENT");
+  const runs = [
+    await readBy(folderOf(t, { "loop.yaml": LOOP }), { ...plain, ...FORWARDING }, OUTGOING),
+    await readBy(folderOf(t), tls),
+  ];
+  assertIdle(
+    "agent",
+    "process",
+    runs.map(({ agent }) => agent),
+  );
+  assertIdle(
+    "controller",
+    "part",
+    runs.map(({ controller }) => controller),
+  );
+});
+
+test("an agent in a process of its own reads every key that is in effect, and no other", async (t) => {
+  const [plain, tls] = ofTheProcess(t, "SVC_AGENT");
+  const runs = [];
+  for (const env of [{ ...plain, ...FORWARDING }, tls])
+    runs.push(
+      await readByProcess("agent", env, (options, config) =>
+        startAgentProcess({ ...options, config }),
+      ),
+    );
+  assertIdle("agent", "process", runs);
+});
+
+test("a controller in a process of its own reads every key that is in effect, and no other", async (t) => {
+  const [plain, tls] = ofTheProcess(t, "SVC_CONTROLLER");
+  const policies = folderOf(t, { "loop.yaml": LOOP });
+  const runs = [];
+  for (const env of [{ ...plain, ...OUTGOING }, tls])
+    runs.push(
+      await readByProcess("controller", env, (options, config) =>
+        startControllerProcess({ ...options, config, policies }),
+      ),
+    );
+  assertIdle("controller", "process", runs);
+});

@@ -1,0 +1,535 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { CircuitDecision } from "#circuit/decision.ts";
+import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
+import { memoryStore } from "#store/memory.ts";
+import type { Batch } from "#store/store.ts";
+import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
+import { readReplicas } from "#sync/follow/replicas.ts";
+import { REPLICAS } from "#sync/keys.ts";
+import { decisionEntries } from "#sync/publish/decision.ts";
+import { configEntries } from "#sync/publish/policy.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
+import { batchOf } from "../kit/sluice/stored.ts";
+
+const selector: SelectorRule = {
+  controlPoint: "ingress",
+  agentGroup: "default",
+  service: "any",
+  matcher: {
+    labels: { tier: "gold" },
+    list: [{ key: "region", operator: "NotIn", values: ["eu", ""] }],
+    expression: {
+      kind: "all",
+      of: [
+        { kind: "not", of: { kind: "label_exists", label: "bot" } },
+        {
+          kind: "any",
+          of: [
+            { kind: "label_equals", label: "a", value: "" },
+            { kind: "label_matches", label: "b", regex: "^x" },
+          ],
+        },
+      ],
+    },
+  },
+};
+const plain: SelectorRule = {
+  controlPoint: "egress",
+  agentGroup: "prod",
+  service: "cart",
+  matcher: { labels: {}, list: [], expression: undefined },
+};
+const component = { policyName: "p", policyHash: "h", selectors: [selector, plain] };
+
+const rules: readonly Rule[] = [
+  {
+    ...component,
+    kind: "rate_limiter",
+    componentId: "root.0",
+    onFailure: "local",
+    deniedStatus: 503,
+    limitByLabelKey: "user",
+    tokensLabelKey: "cost",
+    intervalMs: 1_500.25,
+    continuousFill: false,
+    delayInitialFill: true,
+    maxIdleMs: 7_200_000,
+    lazySyncs: 4,
+  },
+  {
+    ...component,
+    kind: "concurrency_limiter",
+    componentId: "root.1",
+    onFailure: "local",
+    deniedStatus: 0,
+    limitByLabelKey: "",
+    tokensLabelKey: "",
+    maxInflightMs: 60_000,
+    maxIdleMs: 0,
+  },
+  {
+    ...component,
+    kind: "sampler",
+    componentId: "root.2",
+    onFailure: "local",
+    deniedStatus: 403,
+    sessionLabelKey: "session",
+    rampMode: true,
+  },
+  {
+    kind: "classifier",
+    policyName: "p",
+    policyHash: "h",
+    index: 3,
+    selectors: [selector, plain],
+    rules: [
+      { label: "a", telemetry: true, extractor: { kind: "from", from: "request.http.path" } },
+      {
+        label: "b",
+        telemetry: false,
+        extractor: { kind: "json", from: "request.http.body", pointer: "/x" },
+      },
+      { label: "c", telemetry: true, extractor: { kind: "address", from: "source.address" } },
+      {
+        label: "d",
+        telemetry: true,
+        extractor: { kind: "jwt", from: "request.http.bearer", pointer: "" },
+      },
+      {
+        label: "e",
+        telemetry: true,
+        extractor: { kind: "path_templates", templates: { "/a/*": "a" } },
+      },
+    ],
+  },
+  ...(
+    [
+      { kind: "static", bounds: [1, 2.5, 100] },
+      { kind: "linear", start: 0, width: 5, count: 3 },
+      { kind: "exponential", start: 1, factor: 2, count: 4 },
+      { kind: "exponential_range", min: 1, max: 100, count: 5 },
+    ] as const
+  ).map((buckets) => ({
+    kind: "flux_meter" as const,
+    policyName: "p",
+    name: `meter-${buckets.kind}`,
+    attributeKey: "workload_duration_ms",
+    buckets,
+    selectors: [selector, plain],
+  })),
+];
+
+const selectors: JsonObject["selectors"] = [
+  {
+    control_point: "ingress",
+    agent_group: "default",
+    service: "any",
+    label_matcher: {
+      match_labels: { tier: "gold" },
+      match_list: [{ key: "region", operator: "NotIn", values: ["eu", ""] }],
+      expression: {
+        all: {
+          of: [
+            { not: { label_exists: "bot" } },
+            {
+              any: {
+                of: [
+                  { label_equals: { label: "a", value: "" } },
+                  { label_matches: { label: "b", regex: "^x" } },
+                ],
+              },
+            },
+          ],
+        },
+      },
+    },
+  },
+  { control_point: "egress", agent_group: "prod", service: "cart" },
+];
+const agentGroups = ["default", "prod"];
+
+const configs: readonly AgentConfig[] = [
+  {
+    kind: "rate_limiter",
+    name: "root.0",
+    agentGroups,
+    message: {
+      selectors,
+      parameters: {
+        limit_by_label_key: "user",
+        interval: "1.500250s",
+        continuous_fill: false,
+        delay_initial_fill: true,
+        max_idle_time: "7200s",
+        lazy_sync: { enabled: true, num_sync: 4 },
+      },
+      request_parameters: {
+        tokens_label_key: "cost",
+        denied_response_status_code: "ServiceUnavailable",
+      },
+    },
+  },
+  {
+    kind: "concurrency_limiter",
+    name: "root.1",
+    agentGroups,
+    message: { selectors, parameters: { max_inflight_duration: "60s", max_idle_time: "0s" } },
+  },
+  {
+    kind: "sampler",
+    name: "root.2",
+    agentGroups,
+    message: {
+      parameters: {
+        selectors,
+        session_label_key: "session",
+        ramp_mode: true,
+        denied_response_status_code: "Forbidden",
+      },
+    },
+  },
+  {
+    kind: "classifiers",
+    name: "3",
+    agentGroups,
+    message: {
+      selectors,
+      rules: {
+        a: { telemetry: true, extractor: { from: "request.http.path" } },
+        b: { telemetry: false, extractor: { json: { from: "request.http.body", pointer: "/x" } } },
+        c: { telemetry: true, extractor: { address: { from: "source.address" } } },
+        d: { telemetry: true, extractor: { jwt: { from: "request.http.bearer" } } },
+        e: {
+          telemetry: true,
+          extractor: { path_templates: { template_values: { "/a/*": "a" } } },
+        },
+      },
+    },
+  },
+  ...(
+    [
+      ["static", { static_buckets: { buckets: [1, 2.5, 100] } }],
+      ["linear", { linear_buckets: { start: 0, width: 5, count: 3 } }],
+      ["exponential", { exponential_buckets: { start: 1, factor: 2, count: 4 } }],
+      ["exponential_range", { exponential_buckets_range: { min: 1, max: 100, count: 5 } }],
+    ] as const
+  ).map(([kind, buckets]) => ({
+    kind: "flux_meter" as const,
+    name: `meter-${kind}`,
+    agentGroups,
+    message: { selectors, attribute_key: "workload_duration_ms", ...buckets },
+  })),
+];
+
+const owner = { policyName: "p", policyHash: "h" };
+const numbers: readonly LimiterNumbers[] = [
+  {
+    ...owner,
+    kind: "rate_limiter",
+    componentId: "root.0",
+    bucketCapacity: 0,
+    fillAmount: 0,
+    passThrough: false,
+  },
+  {
+    ...owner,
+    kind: "concurrency_limiter",
+    componentId: "root.1",
+    maxConcurrency: 2.5,
+    passThrough: true,
+  },
+  {
+    ...owner,
+    kind: "sampler",
+    componentId: "root.2",
+    acceptPercentage: 12.5,
+    passThroughLabelValues: ["", "vip"],
+  },
+];
+
+const identity = { name: "p", hash: "h" };
+const policy = { ...identity, configs };
+
+/** The same numbers as a circuit decides them. */
+const decisions: readonly CircuitDecision[] = [
+  {
+    kind: "rate_limiter",
+    componentId: "root.0",
+    agentGroups,
+    bucketCapacity: 0,
+    fillAmount: 0,
+    passThrough: false,
+  },
+  {
+    kind: "concurrency_limiter",
+    componentId: "root.1",
+    agentGroups,
+    maxConcurrency: 2.5,
+    passThrough: true,
+  },
+  {
+    kind: "sampler",
+    componentId: "root.2",
+    agentGroups,
+    acceptPercentage: 12.5,
+    passThroughLabelValues: ["", "vip"],
+  },
+];
+
+/** All entries of the policy and its decisions. */
+function stored(
+  of: { readonly configs: readonly AgentConfig[] } = policy,
+  made: readonly CircuitDecision[] = decisions,
+): Map<string, Uint8Array> {
+  const entries = new Map(configEntries({ ...identity, configs: of.configs }));
+  for (const decision of made) {
+    for (const [key, value] of decisionEntries(identity, decision)) {
+      if (value !== undefined) entries.set(key, value);
+    }
+  }
+  return entries;
+}
+
+describe("a policy and its decisions in a store", () => {
+  it("are read back as rules and numbers, numbers that are all zero included", () => {
+    const read = readBatch("default", batchOf(stored()));
+    assert.deepEqual([...read.faults], []);
+    assert.deepEqual([...read.rules.values()], rules);
+    assert.deepEqual([...read.numbers.values()], numbers);
+  });
+
+  it("are stored under the public keys, one copy per agent group", () => {
+    const keys = [...stored({ configs: configs.slice(0, 4) }).keys()].sort();
+    assert.deepEqual(
+      keys.filter((key) => key.includes("agent_group-default-")),
+      [
+        "/config/classifiers/agent_group-default-policy-p-classifier_index-3",
+        "/config/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
+        "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0",
+        "/config/sampler/agent_group-default-policy-p-component_id-root.2",
+        "/decisions/concurrency_limiter/agent_group-default-policy-p-component_id-root.1",
+        "/decisions/rate_limiter/agent_group-default-policy-p-component_id-root.0",
+        "/decisions/sampler/agent_group-default-policy-p-component_id-root.2",
+      ],
+    );
+    assert.equal(keys.filter((key) => key.includes("agent_group-prod-")).length, 7);
+  });
+
+  it("are not taken for ours when the group's name only starts with our group's name", async () => {
+    const store = memoryStore();
+    const group = ["default-policy"];
+    const longer = stored(
+      {
+        configs: configs.map((config) => ({
+          ...config,
+          agentGroups: group,
+          message: ofGroup(config),
+        })),
+      },
+      decisions.map((decision) => ({ ...decision, agentGroups: group })),
+    );
+    await store.commit([...longer].map(([key, value]) => ({ kind: "put", key, value })));
+    const stop = new AbortController();
+    const watch = store.watch(agentPrefixes("default"), stop.signal)[Symbol.asyncIterator]();
+    const seen: Batch = (await watch.next()).value;
+    assert.equal(seen.puts.length, longer.size, "the watch matches the longer group's keys too");
+    const read = readBatch("default", seen);
+    assert.deepEqual([read.rules.size, read.numbers.size, read.faults.size], [0, 0, 0]);
+    stop.abort();
+    await watch.return?.(undefined);
+  });
+
+  it("are reported one by one where they cannot be read, and the others are read", () => {
+    const entries = stored();
+    const broken = "/config/sampler/agent_group-default-policy-p-component_id-root.2";
+    entries.set(broken, new Uint8Array([0xff, 0xff]));
+    const read = readBatch("default", batchOf(entries));
+    assert.deepEqual([...read.faults.keys()].slice(0, 1), [broken]);
+    assert.equal(read.rules.size, rules.length - 1);
+  });
+
+  it("give a flux meter without buckets the default ones, in milliseconds", () => {
+    const value = encode("aperture.policy.sync.v1.FluxMeterWrapper", {
+      fluxMeterName: "m",
+      policyName: "p",
+      fluxMeter: { attributeKey: "x" },
+    });
+    const key = "/config/flux_meter/agent_group-default-flux_meter-m";
+    const [rule] = readBatch("default", batchOf(new Map([[key, value]]))).rules.values();
+    assert.ok(rule?.kind === "flux_meter" && rule.buckets.kind === "static");
+    assert.deepEqual([rule.buckets.bounds[0], rule.buckets.bounds.at(-1)], [5, 10_000]);
+  });
+
+  it("are read with the deprecated keys of other controllers, which current keys override", () => {
+    const commonAttributes = { policyName: "p", policyHash: "h", componentId: "root.0" };
+    const requirement = (key: string) => ({ key, operator: "Exists", values: [] });
+    const read = (parameters: object, labelMatcher: object) => {
+      const value = encode("aperture.policy.sync.v1.RateLimiterWrapper", {
+        commonAttributes,
+        rateLimiter: {
+          selectors: [{ controlPoint: "ingress", agentGroup: "default", labelMatcher }],
+          parameters: { interval: { seconds: 1, nanos: 0 }, ...parameters },
+        },
+      });
+      const key = "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0";
+      const { rules: found, faults } = readBatch("default", batchOf([[key, value]]));
+      assert.deepEqual([...faults], []);
+      const [rule] = found.values();
+      assert.ok(rule?.kind === "rate_limiter");
+      const [first] = rule.selectors;
+      return {
+        limitBy: rule.limitByLabelKey,
+        lazySyncs: rule.lazySyncs,
+        service: first?.service,
+        list: first?.matcher.list.map(({ key: label }) => label),
+      };
+    };
+    const service = "any";
+    assert.deepEqual(
+      read(
+        { labelKey: "old", lazySync: { enabled: false, numSync: 4 } },
+        { matchExpressions: [requirement("old")] },
+      ),
+      { limitBy: "old", lazySyncs: 0, service, list: ["old"] },
+    );
+    assert.deepEqual(
+      read(
+        { labelKey: "old", limitByLabelKey: "new", lazySync: { enabled: true, numSync: 4 } },
+        { matchExpressions: [requirement("old")], matchList: [requirement("new")] },
+      ),
+      { limitBy: "new", lazySyncs: 4, service, list: ["new"] },
+    );
+  });
+
+  it("are deleted under the names under which they were put", () => {
+    const entries = stored();
+    const there = readBatch("default", batchOf(entries));
+    const gone = readBatch("default", batchOf([], [...entries.keys()]));
+    for (const name of there.rules.keys()) {
+      assert.ok(gone.rules.has(name) && gone.rules.get(name) === undefined, name);
+    }
+    for (const name of there.numbers.keys()) assert.ok(gone.numbers.has(name), name);
+  });
+
+  it("are read without a classifier's Rego module, and the result says so", () => {
+    const config: AgentConfig = {
+      kind: "classifiers",
+      name: "0",
+      agentGroups: ["default"],
+      message: {
+        rules: { a: { extractor: { from: "request.http.path" } } },
+        rego: { labels: { b: { telemetry: true } }, module: "package x\nb = 1" },
+      },
+    };
+    const key = "/config/classifiers/agent_group-default-policy-p-classifier_index-0";
+    const read = readBatch("default", batchOf(stored({ configs: [config] }, [])));
+    const [rule] = read.rules.values();
+    assert.ok(rule?.kind === "classifier");
+    assert.deepEqual(
+      rule.rules.map(({ label }) => label),
+      ["a"],
+    );
+    assert.deepEqual([...read.notRun], [[key, "rego"]]);
+    assert.equal(read.faults.size, 0);
+  });
+});
+
+/** The message, with its selectors moved to another group. */
+function ofGroup({ message }: AgentConfig): JsonObject {
+  return JSON.parse(JSON.stringify(message).replaceAll('"default"', '"default-policy"'));
+}
+
+describe("messages of components that this version of the agent does not run", () => {
+  const agents = { componentId: "root.4", agentGroups: ["a", "b"] };
+  const key = (kind: string, group: string) =>
+    `/decisions/${kind}/agent_group-${group}-policy-p-component_id-root.4`;
+  const attributes = { policyName: "p", policyHash: "h", componentId: "root.4" };
+
+  it("a load decision carries its tick and the time until which it is valid", () => {
+    const decision: CircuitDecision = {
+      ...agents,
+      kind: "load_scheduler",
+      tick: { number: 11, timestamp: 1_700_000_000_250, intervalMs: 500 },
+      loadMultiplier: 0.5,
+      passThrough: false,
+      tokensByWorkload: new Map([["0", 12.5]]),
+      validUntil: 1_700_000_050_250,
+    };
+    const entries = decisionEntries(identity, decision);
+    assert.deepEqual([...entries.keys()], [key("load_scheduler", "a"), key("load_scheduler", "b")]);
+    const value = entries.get(key("load_scheduler", "a")) ?? assert.fail();
+    assert.deepEqual(decode("aperture.policy.sync.v1.LoadDecisionWrapper", value), {
+      commonAttributes: attributes,
+      loadDecision: {
+        tickInfo: {
+          timestamp: { seconds: 1_700_000_000n, nanos: 250_000_000 },
+          nextTimestamp: null,
+          tick: 11n,
+          interval: { seconds: 0n, nanos: 500_000_000 },
+        },
+        loadMultiplier: 0.5,
+        passThrough: false,
+        tokensByWorkloadIndex: { 0: 12.5 },
+        validUntil: { seconds: 1_700_000_050n, nanos: 250_000_000 },
+      },
+    });
+  });
+
+  it("schedulers get the same decision messages as their limiters", () => {
+    const quota = { bucketCapacity: 5, fillAmount: 0.5, passThrough: true };
+    const [, rate] = decisionEntries(identity, { ...agents, kind: "quota_scheduler", ...quota });
+    assert.equal(rate?.[0], key("quota_scheduler", "b"));
+    assert.deepEqual(
+      decode("aperture.policy.sync.v1.RateLimiterDecisionWrapper", rate?.[1] ?? assert.fail())
+        .rateLimiterDecision,
+      quota,
+    );
+    const most = { maxConcurrency: 7, passThrough: true };
+    const [slots] = decisionEntries(identity, {
+      ...agents,
+      kind: "concurrency_scheduler",
+      ...most,
+    });
+    assert.equal(slots?.[0], key("concurrency_scheduler", "a"));
+    assert.deepEqual(
+      decode(
+        "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper",
+        slots?.[1] ?? assert.fail(),
+      ).concurrencyLimiterDecision,
+      most,
+    );
+  });
+
+  it("a scale decision without replicas deletes its key", () => {
+    const wanted = decisionEntries(identity, { ...agents, kind: "pod_scaler", desiredReplicas: 3 });
+    const value = wanted.get(key("pod_scaler", "a")) ?? assert.fail();
+    assert.deepEqual(decode("aperture.policy.sync.v1.ScaleDecisionWrapper", value).scaleDecision, {
+      desiredReplicas: 3,
+    });
+    const none = decisionEntries(identity, {
+      ...agents,
+      kind: "pod_scaler",
+      desiredReplicas: undefined,
+    });
+    assert.deepEqual(
+      [...none],
+      [
+        [key("pod_scaler", "a"), undefined],
+        [key("pod_scaler", "b"), undefined],
+      ],
+    );
+  });
+
+  it("replica reports of agents are read", () => {
+    const bytes = encode("aperture.policy.sync.v1.ScaleStatusWrapper", {
+      commonAttributes: attributes,
+      scaleStatus: { configuredReplicas: 4, actualReplicas: 3 },
+    });
+    assert.deepEqual(readReplicas(bytes), { ...attributes, configured: 4, actual: 3 });
+    assert.throws(() => readReplicas(new Uint8Array()), /wanted attributes/);
+    assert.throws(() => readReplicas(new Uint8Array([255])), /wanted a serialized/);
+    assert.equal(REPLICAS, "/status/pod_scaler/");
+  });
+});

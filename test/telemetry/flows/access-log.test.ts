@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { SlotRef } from "#flow/flow.ts";
+import { AccessLog } from "#telemetry/flows/access-log.ts";
+import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
+import { encode } from "#wire/protobuf/messages.ts";
+import { aFluxMeter } from "../kit.ts";
+
+const PLAIN = { enable_go_metrics: false, enable_process_collector: false, pedantic: true };
+const CHECK_RESPONSE = "aperture.flowcontrol.check.v1.CheckResponse";
+
+type Decision = Parameters<typeof encode<typeof CHECK_RESPONSE>>[1];
+const decision = (message: Decision) =>
+  Buffer.from(encode(CHECK_RESPONSE, message)).toString("base64");
+const MATCHED = decision({ fluxMeterInfos: [{ fluxMeterName: "m" }] });
+
+/** What the documented Envoy configuration sends. */
+function record(changed: Readonly<Record<string, string | number>> = {}) {
+  return new Map<string, string | number>(
+    Object.entries({
+      ...{ "aperture.source": "envoy", "aperture.check_response": MATCHED },
+      ...{ "http.status_code": "200", RESPONSE_DURATION: "30", authz_duration: "2" },
+      ...{ DURATION: "31", BYTES_SENT: "1000", BYTES_RECEIVED: "40" },
+      ...changed,
+    }),
+  );
+}
+
+function setup(attributeKey = "workload_duration_ms") {
+  const meters = new FluxMeters();
+  const ended: SlotRef[] = [];
+  const log = new AccessLog(meters, (slots) => ended.push(...slots));
+  const metrics = new Metrics(PLAIN);
+  metrics.add(meters);
+  metrics.add(log);
+  meters.keep([aFluxMeter({ attributeKey })]);
+  const sums = () => [...metrics.samples((name) => name === "flux_meter_sum")];
+  return { log, metrics, ended, sum: () => sums()[0]?.value, labels: () => sums()[0]?.labels };
+}
+
+test("attributes that meters may ask for, as they are and derived", () => {
+  const wanted = {
+    workload_duration_ms: 28,
+    flow_duration_ms: 30,
+    RESPONSE_DURATION: 30,
+    DURATION: 31,
+    authz_duration: 2,
+    // The proxy receives the request and sends the response.
+    "http.request_content_length": 40,
+    "http.response_content_length": 1000,
+    own: 0.5,
+    number: 12,
+  };
+  for (const [key, value] of Object.entries(wanted)) {
+    const { log, sum } = setup(key);
+    assert.equal(log.consume(record({ own: "5e-1", number: 12 })), true);
+    assert.equal(sum(), value, key);
+  }
+});
+
+test("without a number the flow is taken and counted as invalid", () => {
+  const cases: [string, Readonly<Record<string, string | number>>][] = [
+    ["workload_duration_ms", { RESPONSE_DURATION: "-" }],
+    ["workload_duration_ms", { authz_duration: "-" }],
+    ["workload_duration_ms", { RESPONSE_DURATION: "2" }],
+    ["workload_duration_ms", { RESPONSE_DURATION: "1" }],
+    ["flow_duration_ms", { RESPONSE_DURATION: "-" }],
+    ["missing", {}],
+    ...["", "x", "0x10", "1e999", "NaN", " 1", Number.NaN].map(
+      (own): [string, Readonly<Record<string, string | number>>] => ["own", { own }],
+    ),
+  ];
+  for (const [key, changed] of cases) {
+    const { log, metrics, sum } = setup(key);
+    assert.equal(log.consume(record(changed)), true);
+    const what = `${key} of ${JSON.stringify(changed)}`;
+    assert.equal(sum(), undefined, what);
+    assert.equal(metrics.read("invalid_flux_meter_total"), 1, what);
+  }
+});
+
+test("texts are numbers in every form of one, up to 64 characters", () => {
+  const long = "1".repeat(15).padStart(64, "0");
+  for (const [own, wanted] of [
+    ...[["7", 7] as const, ["7.", 7] as const, [".5", 0.5] as const, ["-1.25", -1.25] as const],
+    ...[["+3e2", 300] as const, ["1.5E-1", 0.15] as const, [long, 111_111_111_111_111] as const],
+    ...["1..2", ".", "e5", "1e", "--1", "1_0", `0${long}`].map((own) => [own, undefined] as const),
+  ]) {
+    const { log, sum } = setup("own");
+    log.consume(record({ own }));
+    assert.equal(sum(), wanted, own);
+  }
+});
+
+test("long texts cost no more than their length, whatever they are read as", () => {
+  const long = (of: string) => of.repeat(1_000_000 / of.length);
+  const { log, metrics } = setup("own");
+  const started = performance.now();
+  for (const text of [
+    `${long("1")}x`,
+    `${long("1")}e`,
+    long("."),
+    long("1."),
+    long(" "),
+    long("="),
+  ])
+    for (const name of [
+      "own",
+      "http.status_code",
+      "aperture.flow.status",
+      "aperture.check_response",
+    ])
+      log.consume(record({ [name]: text }));
+  // A quadratic look at one of them takes minutes.
+  assert.ok(performance.now() - started < 5_000);
+  assert.equal(metrics.read("invalid_flux_meter_total", { http_status_code: "_other" }), 6);
+});
+
+test("status and decision become labels", () => {
+  const rejected = decision({ decisionType: 1, fluxMeterInfos: [{ fluxMeterName: "m" }] });
+  const cases: [Readonly<Record<string, string | number>>, readonly string[]][] = [
+    [{}, ["200", "OK", "DECISION_TYPE_ACCEPTED"]],
+    [{ "http.status_code": "302" }, ["302", "OK", "DECISION_TYPE_ACCEPTED"]],
+    [{ "http.status_code": 404 }, ["404", "Error", "DECISION_TYPE_ACCEPTED"]],
+    [{ "http.status_code": 200 }, ["200", "OK", "DECISION_TYPE_ACCEPTED"]],
+    [
+      { "http.status_code": "503", "aperture.flow.status": "Late" },
+      ["503", "Late", "DECISION_TYPE_ACCEPTED"],
+    ],
+    [
+      { "http.status_code": "200", "aperture.flow.status": "Late" },
+      ["200", "OK", "DECISION_TYPE_ACCEPTED"],
+    ],
+    [{ "http.status_code": "0" }, ["0", "Error", "DECISION_TYPE_ACCEPTED"]],
+    [{ "aperture.check_response": rejected }, ["200", "OK", "DECISION_TYPE_REJECTED"]],
+  ];
+  for (const [changed, wanted] of cases) {
+    const { log, labels } = setup();
+    log.consume(record(changed));
+    const { http_status_code, flow_status, decision_type } = labels() ?? {};
+    assert.deepEqual([http_status_code, flow_status, decision_type], wanted);
+  }
+  const { log, labels } = setup();
+  log.consume(record({ "http.status_code": "-" }));
+  const found = labels() ?? {};
+  assert.ok(!("http_status_code" in found));
+  assert.equal(found["flow_status"], "Error");
+});
+
+test("records of no use are set aside, each counted by why", () => {
+  const { log, metrics, sum } = setup();
+  const cut = MATCHED.slice(0, -4);
+  const cases: [Readonly<Record<string, string>>, string][] = [
+    [{ "aperture.source": "elsewhere" }, "unknown_source"],
+    [{ "aperture.check_response": "-" }, "no_decision"],
+    [{ "aperture.check_response": "" }, "no_decision"],
+    [{ "aperture.check_response": "{}" }, "bad_decision"],
+    [{ "aperture.check_response": cut }, "bad_decision"],
+    [{ "aperture.check_response": `${MATCHED.slice(0, 4)}\n${MATCHED.slice(4)}` }, "bad_decision"],
+  ];
+  const counts = new Map<string, number>();
+  for (const [changed, result] of cases) {
+    assert.equal(log.consume(record(changed)), false);
+    counts.set(result, (counts.get(result) ?? 0) + 1);
+    const read = metrics.read("sluice_access_log_records_total", { result });
+    assert.equal(read, counts.get(result), `${JSON.stringify(changed)} is ${result}`);
+  }
+  assert.equal(log.consume(new Map()), false);
+  assert.equal(sum(), undefined);
+  log.consume(record());
+  assert.equal(metrics.read("sluice_access_log_records_total", { result: "taken" }), 1);
+});
+
+test("slots of a flow that nobody else ends are given back", () => {
+  const limited = (requestId: string) => ({
+    ...{ policyName: "p", policyHash: "h", componentId: "root.0", dropped: false },
+    concurrencyLimiterInfo: { label: "default", tokensInfo: { consumed: 2 }, requestId },
+  });
+  const rate = { policyName: "p", rateLimiterInfo: { label: "default" } };
+  const limiterDecisions = [limited("one"), limited(""), rate];
+  const { log, ended } = setup();
+  log.consume(record({ "aperture.check_response": decision({ limiterDecisions }) }));
+  const names = { policyName: "p", policyHash: "h", componentId: "root.0" };
+  assert.deepEqual(ended, [{ ...names, label: "default", requestId: "one", tokens: 2 }]);
+  const expecting = decision({ limiterDecisions, expectEnd: true });
+  log.consume(record({ "aperture.check_response": expecting }));
+  assert.equal(ended.length, 1, "the caller will end this one itself");
+  const crowd = decision({ limiterDecisions: Array.from({ length: 1_001 }, () => limited("x")) });
+  assert.equal(log.consume(record({ "aperture.check_response": crowd })), false);
+  assert.equal(ended.length, 1);
+});
