@@ -15,6 +15,8 @@ export const PREFIX_LENGTH = 5;
 /** Growth factor and least size of the buffer for an incomplete message: few copies, little waste. */
 const GROWTH = 4;
 const FIRST_ROOM = 4_096;
+/** Shared by all empty messages: millions of them must not leave millions of typed arrays to the collector. */
+const NO_BYTES = new Uint8Array(0);
 
 /** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix. */
 export function isOneMessage(chunk: Buffer, start: number, end: number): boolean {
@@ -33,7 +35,7 @@ export class MessageReader {
   #prefixSeen = 0;
   #flag = 0;
   #length = 0;
-  #bytes = new Uint8Array(0);
+  #bytes: Uint8Array = NO_BYTES;
   #filled = 0;
   #reserved = 0;
   #rejection: CallStatus | undefined;
@@ -83,6 +85,7 @@ export class MessageReader {
     else if (this.#length > MAX_MESSAGE) this.#rejection = MESSAGE_TOO_LONG;
     else {
       const part = Math.min(end - at, this.#length - this.#filled);
+      if (part === 0) return at;
       if (this.#grow(this.#filled + part)) {
         this.#bytes.set(chunk.subarray(at, at + part), this.#filled);
         this.#filled += part;
@@ -100,7 +103,7 @@ export class MessageReader {
     this.#length = 0;
     this.#filled = 0;
     this.#reserved = 0;
-    this.#bytes = new Uint8Array(0);
+    this.#bytes = NO_BYTES;
     return bytes;
   }
 
