@@ -85,10 +85,12 @@ function postedOf(fired: FiredAlert, hostname: string): PostedAlert {
       policy_name: policyName,
       type: "alerter",
       component_id: alert.componentId,
+      // Routes and inhibition rules of an Alertmanager can only match labels.
+      namespace: hostname,
       ...Object.fromEntries(alert.labels),
       is_alert: "true",
     },
-    annotations: { namespace: hostname },
+    annotations: {},
     startsAt: new Date(startsAt).toISOString(),
     endsAt: new Date(Math.min(endsAt, MAX_TIME_MS)).toISOString(),
     generatorURL: `http://${hostname}/${escaped(policyName)}/${escaped(alert.name)}`,
