@@ -242,8 +242,18 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     ["a client key without certificate", { ETCD_TLS_KEY_FILE: "c" }, /etcd\.tls\.cert_file/],
     [
       "a batch above its largest",
-      { OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "101" },
+      { OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "101", OTEL_BATCH_ALERTS_SEND_BATCH_MAX_SIZE: "100" },
       /send_batch_max_size/,
+    ],
+    [
+      "a batch above the default of its largest",
+      { OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "101" },
+      undefined,
+    ],
+    [
+      "a largest batch below the default of a batch",
+      { OTEL_BATCH_ALERTS_SEND_BATCH_MAX_SIZE: "7" },
+      undefined,
     ],
     [
       "a batch without a largest",
@@ -272,3 +282,15 @@ for (const [what, set, refused] of PAIRS) {
     else assert.throws(() => configOf("agent", env), refused);
   });
 }
+
+test("of the two sizes of a batch, the one that is not set follows the other", () => {
+  const sizes = (env: Readonly<Record<string, string>>) => {
+    const { batch_alerts } = configOf("agent", env).config.otel;
+    return [batch_alerts.send_batch_size, batch_alerts.send_batch_max_size];
+  };
+  assert.deepEqual(sizes({}), [100, 100]);
+  assert.deepEqual(sizes({ SVC_AGENT_OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "101" }), [101, 101]);
+  assert.deepEqual(sizes({ SVC_AGENT_OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "7" }), [7, 100]);
+  assert.deepEqual(sizes({ SVC_AGENT_OTEL_BATCH_ALERTS_SEND_BATCH_MAX_SIZE: "7" }), [7, 7]);
+  assert.deepEqual(sizes({ SVC_AGENT_OTEL_BATCH_ALERTS_SEND_BATCH_MAX_SIZE: "0" }), [100, 0]);
+});

@@ -131,12 +131,14 @@ function batch<const N extends string>(name: N, what: string, timeout: string, s
       send_batch_max_size: number(
         "uint32",
         size,
-        "Maximum size of a batch; larger ones are split. 0 means no limit.",
+        "Maximum size of a batch; larger ones are split. 0 means no limit. Where it is not set, it is never below send_batch_size.",
+        { fitting: ({ send_batch_size: other }) => Math.max(size, Number(other)) },
       ),
       send_batch_size: number(
         "uint32",
         size,
-        `Number of ${what} at which a batch is sent. 0 means that only the timeout counts.`,
+        `Number of ${what} at which a batch is sent. 0 means that only the timeout counts. Where it is not set, it is never above send_batch_max_size.`,
+        { fitting: ({ send_batch_max_size: most }) => Math.min(size, Number(most) || size) },
       ),
       timeout: duration(timeout, "Time after which a batch is sent, regardless of its size.", {
         least: "above 0s",

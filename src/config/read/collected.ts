@@ -75,8 +75,17 @@ export class Collected {
       const entry = this.#values.get(here);
       built[key] = entry === undefined ? defaultOf(row) : entry.value;
     }
+    this.#fitDefaults(table, path, built);
     this.#check(table, path, place, built);
     return Object.freeze(built);
+  }
+
+  #fitDefaults(table: Table, path: string, built: Record<string, unknown>): void {
+    const given = { ...built };
+    for (const [key, row] of Object.entries(table.rows)) {
+      if (row.kind !== "number" || row.fitting === undefined) continue;
+      if (!this.#values.has(joined(path, key))) built[key] = row.fitting(given);
+    }
   }
 
   #check(

@@ -25,6 +25,11 @@ export interface NumberRow extends Common {
   readonly default: number;
   readonly min: number;
   readonly max: number;
+  /**
+   * The default where another key of the object is set: a default that nobody wrote must not make a value refused that
+   * somebody did. Gets the values of the object by key, which have the defaults of the rows where nothing is set.
+   */
+  readonly fitting?: (settings: Readonly<Record<string, unknown>>) => number;
 }
 
 export interface StringRow extends Common {
@@ -152,7 +157,7 @@ export function number(
   type: NumberRow["type"],
   value: number,
   about: string,
-  extra: Extra & { readonly min?: number; readonly max?: number } = {},
+  extra: Extra & Partial<Pick<NumberRow, "min" | "max" | "fitting">> = {},
 ): NumberRow {
   const [min, max] = WIDEST[type];
   return { kind: "number", type, default: value, about, min, max, ...extra };
