@@ -31,7 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire", "store"],
   prometheus: ["circuit", "promql", "client"],
-  telemetry: ["flow", "circuit", "wire", "client"],
+  telemetry: ["flow", "circuit", "wire", "client", "host"],
   process: ["wire", "config", "serve", "store", "telemetry", "host"],
   agent: ["flow", "api", "client", "config", "store", "sync/follow", "telemetry", "process"],
   controller: [

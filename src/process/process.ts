@@ -27,11 +27,11 @@ export interface ProcessOptions {
   readonly context: ProcessContext;
   readonly chance: Chance;
   /** Opened as `log.*` configures it, unless given. */
-  readonly log?: Log & { close(): Promise<void> };
+  readonly log?: Log & { close(): Promise<void>; reopen?(): void };
 }
 
 export interface SluiceProcess
-  extends Pick<ProcessContext, "argv" | "clock" | "env" | "fail" | "scope"> {
+  extends Pick<ProcessContext, "argv" | "clock" | "env" | "fail" | "onReload" | "scope"> {
   /** The name in log lines and on the info routes, such as `sluice-agent`. */
   readonly service: string;
   readonly settings: ProcessSettings;
@@ -49,11 +49,15 @@ export interface SluiceProcess
 
 export function startProcess(options: ProcessOptions): SluiceProcess {
   const { configs, store, context, chance } = options;
-  const { argv, clock, env, fail, scope } = context;
+  const { argv, clock, env, fail, onReload, scope } = context;
   const [{ process: name, config: settings, origins }] = configs;
   const { service } = PROCESSES[name];
-  const log = options.log ?? openLog(settings.log, { service, clock });
+  const log = options.log ?? openLog(settings.log, { service, clock, colours: !env["NO_COLOR"] });
   context.useLog(log);
+  context.onReload(() => {
+    log.reopen?.();
+    log.info({}, "SIGHUP: log files are opened again");
+  });
   logConfigNotes(configs, log.child("config"));
   const metrics = new Metrics(settings.metrics);
   const serverMetrics = new ServerMetrics(settings.server);
@@ -66,6 +70,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     clock,
     env,
     fail,
+    onReload,
     scope,
     service,
     settings,

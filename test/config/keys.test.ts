@@ -219,7 +219,7 @@ const COMMON = {
   },
   health: { client: { grpc: GRPC_CLIENT } },
   liveness: { scheduler: GROUP, service: JOB },
-  log: { level: "info", non_blocking: true, pretty_console: false, writers: [] },
+  log: { format: "auto", level: "info", non_blocking: true, pretty_console: false, writers: [] },
   metrics: { enable_go_metrics: false, enable_process_collector: false, pedantic: false },
   profilers: { cpu_profiler: false, profiles_path: "default", register_http_routes: true },
   prometheus: { address: "", labels: [], http_client: HTTP_CLIENT },

@@ -69,6 +69,32 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   });
 }
 
+test("SIGHUP calls what reloads, and ends nothing", async () => {
+  const { main, speeds, context } = server();
+  const it = stage(main);
+  await turn();
+  const heard: string[] = [];
+  context()?.onReload(() => heard.push("one"));
+  context()?.onReload(() => heard.push("two"));
+  await it.send("SIGHUP");
+  await it.send("SIGHUP");
+  assert.deepEqual(heard, ["one", "two", "one", "two"]);
+  assert.deepEqual([it.exits, speeds], [[], []]);
+  await it.send("SIGTERM");
+  await it.send("SIGHUP");
+  assert.equal(await it.ended, EXIT.clean);
+  assert.deepEqual([heard.length, speeds], [4, ["drain"]]);
+});
+
+test("SIGHUP ends a process that reloads nothing", async () => {
+  const { main, speeds } = server();
+  const it = stage(main);
+  await turn();
+  await it.send("SIGHUP");
+  assert.equal(await it.ended, EXIT.clean);
+  assert.deepEqual(speeds, ["drain"]);
+});
+
 test("a second signal cuts the drain", async () => {
   const { main, speeds } = server(new Promise(() => undefined));
   const it = stage(main);

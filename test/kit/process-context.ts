@@ -16,6 +16,7 @@ export function processContext(
     scope,
     stopping: new AbortController().signal,
     useLog: ({ close }) => scope.add("log", close),
+    onReload: () => undefined,
     fail(message, cause) {
       throw new Error(message, { cause });
     },

@@ -33,6 +33,12 @@ const logWriterConfig = table("LogWriterConfig", "A destination of log lines.", 
 });
 
 export const logConfig = table("LogConfig", "The log of the process.", {
+  format: choice(
+    "auto",
+    ["auto", "json", "text"] as const,
+    "Format of lines on standard output and standard error: text for people, or one JSON object for each line. `auto` is text where the stream is a terminal, with colours unless the variable NO_COLOR is set, and JSON elsewhere. Files always hold JSON.",
+    { own: true },
+  ),
   level: choice(
     "info",
     [
@@ -60,7 +66,7 @@ export const logConfig = table("LogConfig", "The log of the process.", {
     true,
     "Write through a buffer of 1000 lines; when it is full, lines are dropped and counted.",
   ),
-  pretty_console: bool(false, "Also write lines in a readable form to stderr. Not for production."),
+  pretty_console: bool(false, "Also write lines as text to stderr. Not for production."),
   writers: objects(
     logWriterConfig,
     "Destinations of lines. Without any, and without pretty_console, lines go to stderr.",

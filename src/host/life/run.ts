@@ -57,6 +57,11 @@ export interface ProcessContext {
   readonly stopping: AbortSignal;
   /** From now on the process logs to this. */
   useLog(log: ProcessLog): void;
+  /**
+   * Calls the listener at each SIGHUP until the process stops: what it read from files may have changed. Without a
+   * listener the signal ends the process, as a terminal that closes does.
+   */
+  onReload(listener: () => void): void;
   /** Reports that an essential part failed while serving: the process stops and ends with code 70. */
   fail(message: string, cause?: unknown): void;
 }
@@ -76,7 +81,6 @@ export interface TimeLimits {
 const START_MS = 30_000;
 const STOP_MS = 15_000;
 const CUT_MS = 1_000;
-/** A terminal that closes (SIGHUP) ends the process in the same order as a request to stop. */
 const SIGNAL_NUMBER = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 type SignalName = keyof typeof SIGNAL_NUMBER;
 
@@ -107,6 +111,7 @@ class ProcessRun {
   /** Resolves to the exit code when a second signal or a crash cuts the drain. */
   readonly #interrupted = Promise.withResolvers<number>();
   #log: ProcessLog;
+  readonly #reloads: (() => void)[] = [];
   #ending = false;
   #crashed = false;
 
@@ -136,7 +141,7 @@ class ProcessRun {
 
   #listeners(): readonly (readonly [ProcessEvent, Listener])[] {
     return [
-      ["SIGHUP", () => this.#signalled("SIGHUP")],
+      ["SIGHUP", () => this.#hungUp()],
       ["SIGINT", () => this.#signalled("SIGINT")],
       ["SIGTERM", () => this.#signalled("SIGTERM")],
       ["uncaughtException", (thrown) => this.#crash("uncaught exception", thrown)],
@@ -167,7 +172,8 @@ class ProcessRun {
       this.#log = log;
     };
     const stopping = this.#stopping.signal;
-    return { argv, env, clock, scope: this.#scope, stopping, useLog, fail };
+    const onReload = (listener: () => void) => void this.#reloads.push(listener);
+    return { argv, env, clock, scope: this.#scope, stopping, useLog, onReload, fail };
   }
 
   #startFailed(cause: unknown): void {
@@ -176,6 +182,11 @@ class ProcessRun {
     const explained = cause instanceof Fault;
     const message = explained ? `cannot start: ${cause.message}` : "cannot start";
     this.#end({ kind: "start failed", code, message, cause: explained ? cause.cause : cause });
+  }
+
+  #hungUp(): void {
+    if (this.#reloads.length === 0) this.#signalled("SIGHUP");
+    else if (!this.#ending) for (const reload of this.#reloads) reload();
   }
 
   #signalled(signal: SignalName): void {

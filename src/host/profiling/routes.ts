@@ -1,11 +1,11 @@
 // Profiles over HTTP, and the profile of a whole run as a file.
 
-import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { readdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { HttpReply, Route } from "#base/handler.ts";
-
+import { createFolder } from "../life/folder.ts";
 import { HostProfiler } from "./profiler.ts";
 
 /** `profilers.*` of the configuration. */
@@ -43,10 +43,12 @@ export function profiles(
     async start() {
       if (!settings.cpu_profiler) return () => Promise.resolve();
       // Fails now rather than at the end, when the profile would be lost.
-      await mkdir(directory, { recursive: true }).catch((cause: unknown) => {
+      try {
+        createFolder(directory);
+      } catch (cause) {
         const wanted = "profilers.profiles_path: wanted a directory that can be written";
         throw new Fault("INVALID_ARGUMENT", wanted, { cause });
-      });
+      }
       const finish = await profiler.throughout();
       return async () => keep(directory, await finish(), around.clock.wall());
     },

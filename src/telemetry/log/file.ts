@@ -7,7 +7,6 @@ import {
   createWriteStream,
   existsSync,
   fstatSync,
-  mkdirSync,
   openSync,
   renameSync,
 } from "node:fs";
@@ -17,6 +16,7 @@ import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { createFolder } from "#host/life/folder.ts";
 import { type Sink, writeAll, writeAllNow } from "./sink.ts";
 
 export interface Rotation {
@@ -52,6 +52,8 @@ export class LogFile implements Sink {
   readonly #clock: Clock;
   readonly #limit: number;
   #descriptor: number;
+  /** The file at the path when `reopen` was called; lines go there from the next write on. */
+  #reopened: number | undefined;
   #size: number;
   #cleanedAt: number;
   #cleaning: Promise<void> = Promise.resolve();
@@ -61,16 +63,8 @@ export class LogFile implements Sink {
     this.#rotation = rotation;
     this.#clock = clock;
     this.#limit = rotation.max_size === 0 ? Number.POSITIVE_INFINITY : rotation.max_size * MEGABYTE;
-    try {
-      mkdirSync(dirname(path), { recursive: true });
-      this.#descriptor = openSync(path, "a", 0o640);
-      this.#size = fstatSync(this.#descriptor).size;
-    } catch (thrown) {
-      throw new Fault(
-        "INVALID_ARGUMENT",
-        `log.writers: wanted a file that can be written at ${path}, got ${systemErrorCode(thrown)}`,
-      );
-    }
+    this.#descriptor = opened(path);
+    this.#size = fstatSync(this.#descriptor).size;
     this.#cleanedAt = clock.wall();
     this.#scheduleCleanup();
   }
@@ -83,14 +77,27 @@ export class LogFile implements Sink {
     for (const chunk of this.#chunks(lines)) await writeAll(this.#descriptor, chunk);
   }
 
+  /**
+   * Opens the file at the path again, which another program may have moved away or deleted. Throws a Fault when it
+   * cannot be opened; lines then still go to the file that is open.
+   */
+  reopen(): void {
+    const next = opened(this.#path);
+    if (this.#reopened !== undefined) closeSync(this.#reopened);
+    this.#reopened = next;
+  }
+
   /** Also waits until old files are deleted or compressed. */
   async close(): Promise<void> {
     await this.#cleaning;
     closeSync(this.#descriptor);
+    if (this.#reopened !== undefined) closeSync(this.#reopened);
+    this.#reopened = undefined;
   }
 
   /** Splits lines at rotations: the file rotates between two chunks. */
   *#chunks(lines: readonly string[]): Generator<string> {
+    this.#useReopened();
     let chunk = "";
     for (const line of lines) {
       const bytes = Buffer.byteLength(line);
@@ -104,6 +111,15 @@ export class LogFile implements Sink {
     }
     if (chunk !== "") yield chunk;
     if (this.#clock.wall() - this.#cleanedAt >= CLEANUP_EVERY_MS) this.#scheduleCleanup();
+  }
+
+  /** Never called while a write is in progress, which would go on with a descriptor that is closed. */
+  #useReopened(): void {
+    if (this.#reopened === undefined) return;
+    closeSync(this.#descriptor);
+    this.#descriptor = this.#reopened;
+    this.#reopened = undefined;
+    this.#size = fstatSync(this.#descriptor).size;
   }
 
   /** When the file cannot be rotated, it keeps growing: a file that is too long is better than lost lines. */
@@ -166,6 +182,19 @@ export class LogFile implements Sink {
       found.push({ name, at, turn: Number(turn) });
     }
     return found.sort((one, other) => other.at - one.at || other.turn - one.turn);
+  }
+}
+
+/** The descriptor of a file that lines are appended to. */
+function opened(path: string): number {
+  try {
+    createFolder(dirname(path));
+    return openSync(path, "a", 0o640);
+  } catch (thrown) {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      `log.writers: wanted a file that can be written at ${path}, got ${systemErrorCode(thrown)}`,
+    );
   }
 }
 

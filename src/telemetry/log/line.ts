@@ -123,8 +123,30 @@ function oneLine(text: string): string {
   return /\p{Cc}/u.test(text) ? JSON.stringify(text) : text;
 }
 
+/** Escape sequences that set the colour of a level on a terminal. */
+const COLOURS: ReadonlyMap<string, string> = new Map([
+  ["debug", "\u001b[2m"],
+  ["info", "\u001b[32m"],
+  ["warn", "\u001b[33m"],
+  ["error", "\u001b[31m"],
+  ["fatal", "\u001b[31m"],
+]);
+const PLAIN = "\u001b[0m";
+
+/** The same with the level in colour. */
+export function colouredLine(line: string): string {
+  return readableLine(line, (level, name) => {
+    const colour = COLOURS.get(name);
+    return colour === undefined ? level : `${colour}${level}${PLAIN}`;
+  });
+}
+
 /** A JSON line in readable form: time, level, component, message, then the other fields. */
 export function prettyLine(line: string): string {
+  return readableLine(line, (level) => level);
+}
+
+function readableLine(line: string, paint: (level: string, name: string) => string): string {
   const fields: unknown = JSON.parse(line);
   const found = new Map<string, unknown>(Object.entries(fields ?? {}));
   const text = (name: string) => String(found.get(name) ?? "");
@@ -136,6 +158,6 @@ export function prettyLine(line: string): string {
     );
   const component = found.has("component") ? ` ${text("component")}:` : "";
   const stack = found.has("stack") ? `\n${text("stack")}` : "";
-  const level = text("level").toUpperCase().padEnd(5);
+  const level = paint(text("level").toUpperCase().padEnd(5), text("level"));
   return `${text("time")} ${level}${component} ${oneLine(text("message"))}${rest.join("")}${stack}\n`;
 }

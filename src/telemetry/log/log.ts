@@ -7,7 +7,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
 import { LogFile, type Rotation } from "./file.ts";
-import { prettyLine, safeLine, safeMessage } from "./line.ts";
+import { colouredLine, prettyLine, safeLine, safeMessage } from "./line.ts";
 import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";
 
 /** The log of a process, which owns its outputs. */
@@ -16,6 +16,8 @@ export interface ProcessLog extends Log {
   readonly dropped: number;
   /** Writes queued lines, for 2 s at most, and closes the files. Closes children too; later lines are lost. */
   close(): Promise<void>;
+  /** Opens the log files again, and logs what cannot be opened. */
+  reopen(): void;
 }
 
 interface LogWriter extends Rotation {
@@ -26,6 +28,8 @@ interface LogWriter extends Rotation {
 export interface LogSettings {
   /** As documented for `log.level`; upper or lower case, empty is info. */
   readonly level: string;
+  /** Of the lines on standard streams. `auto`: text on a terminal, JSON elsewhere. Files always hold JSON. */
+  readonly format: "auto" | "json" | "text";
   readonly non_blocking: boolean;
   readonly pretty_console: boolean;
   readonly writers: readonly LogWriter[];
@@ -35,6 +39,8 @@ export interface LogPlace {
   /** The name in every line and of the default file. */
   readonly service: string;
   readonly clock: Clock;
+  /** Levels have colours on a terminal. */
+  readonly colours?: boolean;
   /** The system log directory. */
   readonly directory?: string;
   readonly stderr?: Sink;
@@ -82,8 +88,18 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
     },
     { write: (line) => (closed === undefined ? outlet.write(line) : undefined) },
   );
+  const reopenAll = (log: Pick<Log, "error">) => {
+    for (const sink of closed === undefined ? sinks : []) {
+      try {
+        sink.reopen?.();
+      } catch (error) {
+        log.error({ error }, "a log file was not opened again: lines go where they went before");
+      }
+    }
+  };
   const shared = {
     dropped: () => outlet.dropped,
+    reopenAll,
     close: () => {
       closed ??= within(CLOSE_MS, place.clock, outlet.close());
       return closed;
@@ -104,6 +120,7 @@ async function within(ms: number, clock: Clock, work: Promise<void>): Promise<vo
 
 interface Shared {
   readonly dropped: () => number;
+  readonly reopenAll: (log: Pick<Log, "error">) => void;
   readonly close: () => Promise<void>;
 }
 
@@ -113,11 +130,13 @@ function wrap(logger: Logger, shared: Shared): ProcessLog {
     (fields: LogFields, message: string): void => {
       if (logger.isLevelEnabled(level)) logger[level](fields, safeMessage(message));
     };
+  const error = at("error");
   return {
     debug: at("debug"),
     info: at("info"),
     warn: at("warn"),
-    error: at("error"),
+    error,
+    reopen: () => shared.reopenAll({ error }),
     child: (component) => wrap(logger.child({ component }), shared),
     get dropped() {
       return shared.dropped();
@@ -129,6 +148,7 @@ function wrap(logger: Logger, shared: Shared): ProcessLog {
 /** Opens all writers, or none when one fails. */
 function sinksOf(settings: LogSettings, place: LogPlace): readonly Sink[] {
   const stderr = place.stderr ?? standardSink(2);
+  const standard = (sink: Sink) => formatted(sink, settings.format, place.colours === true);
   const sinks: Sink[] = [];
   const taken = new Set<string>();
   try {
@@ -141,16 +161,23 @@ function sinksOf(settings: LogSettings, place: LogPlace): readonly Sink[] {
         );
       }
       taken.add(target);
-      if (target === "stderr") sinks.push(stderr);
-      else if (target === "stdout") sinks.push(place.stdout ?? standardSink(1));
+      if (target === "stderr") sinks.push(standard(stderr));
+      else if (target === "stdout") sinks.push(standard(place.stdout ?? standardSink(1)));
       else sinks.push(new LogFile(target, writer, place.clock));
     }
   } catch (thrown) {
     for (const sink of sinks) void sink.close();
     throw thrown;
   }
-  if (settings.pretty_console) sinks.push(reshaped(stderr, prettyLine));
-  return sinks.length === 0 ? [stderr] : sinks;
+  if (settings.pretty_console) sinks.push(formatted(stderr, "text", place.colours === true));
+  return sinks.length === 0 ? [standard(stderr)] : sinks;
+}
+
+/** A standard stream with its lines in a format. */
+function formatted(sink: Sink, format: LogSettings["format"], colours: boolean): Sink {
+  const terminal = sink.terminal === true;
+  if (format === "json" || (format === "auto" && !terminal)) return sink;
+  return reshaped(sink, terminal && colours ? colouredLine : prettyLine);
 }
 
 function targetOf(file: string, { service, directory = SYSTEM_LOG_DIRECTORY }: LogPlace): string {

@@ -2,6 +2,7 @@
 // bounded queue, which drops and counts lines rather than delay a request.
 
 import { write, writeSync } from "node:fs";
+import { isatty } from "node:tty";
 
 export interface Sink {
   /** Writes synchronously. May throw. */
@@ -9,6 +10,10 @@ export interface Sink {
   /** Writes asynchronously. */
   write(lines: readonly string[]): Promise<void>;
   close(): Promise<void>;
+  /** Opens a file again that may have been moved. Throws a Fault when that fails; the sink then works as before. */
+  reopen?(): void;
+  /** People read it on a terminal. */
+  readonly terminal?: boolean;
 }
 
 const RETRY_MS = 5;
@@ -61,6 +66,7 @@ export function standardSink(descriptor: 1 | 2): Sink {
     writeNow: (lines) => writeAllNow(descriptor, lines.join("")),
     write: (lines) => writeAll(descriptor, lines.join("")),
     close: async () => undefined,
+    terminal: isatty(descriptor),
   };
 }
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -206,4 +207,34 @@ test("all lines, whatever their lengths, appear in order across the files", asyn
     ),
     { numRuns: 20 },
   );
+});
+
+test("a file is opened again between two writes, and its size counts anew", async (context) => {
+  const made = directory(context);
+  const path = join(made, "a.log");
+  const file = new LogFile(path, KEEP, fakeClock(0, START));
+  const first = file.write([1, 2].map(marked));
+  renameSync(path, join(made, "moved"));
+  file.reopen();
+  file.reopen();
+  await first;
+  await file.write([3, 4].map(marked));
+  await file.close();
+  assert.equal(readFileSync(join(made, "moved")).length, 2 * LINE.length);
+  assert.deepEqual(marks(made), [3, 4], "two lines fit, so nothing was rotated");
+  assert.deepEqual(readdirSync(made).sort(), ["a.log", "moved"]);
+});
+
+test("a folder that the system lets nobody create is refused at once", () => {
+  // In a process of its own: the loop that this is about would never return.
+  const script = `
+    import { LogFile } from "#telemetry/log/file.ts";
+    try {
+      new LogFile("/proc/nope/deep/a.log", {}, { wall: () => 0 });
+    } catch ({ code, message }) {
+      console.log(code, message);
+    }`;
+  const args = ["--input-type=module-typescript", "--eval", script];
+  const { stdout } = spawnSync(process.execPath, args, { encoding: "utf8", timeout: 30_000 });
+  assert.match(stdout, /^INVALID_ARGUMENT log\.writers: .*\/proc\/nope\/deep\/a\.log, got ENOENT/);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -14,6 +14,7 @@ const QUIET: LogSettings = {
   level: "info",
   non_blocking: false,
   pretty_console: false,
+  format: "auto",
   writers: [],
 };
 const WRITER = { file: "stderr", compress: false, max_age: 7, max_backups: 3, max_size: 50 };
@@ -149,6 +150,68 @@ test("pretty_console adds a readable writer on stderr", async () => {
   await log.close();
 });
 
+for (const [format, terminal, text] of [
+  ["auto", true, true],
+  ["auto", false, false],
+  ["json", true, false],
+  ["text", false, true],
+] as const) {
+  test(`log.format ${format} ${terminal ? "on" : "off"} a terminal writes ${text ? "text" : "JSON"}`, async (context) => {
+    const path = join(directory(context), "a.log");
+    const where = place();
+    const [stderr, stdout] = [where.stderr, where.stdout].map((sink) => ({ ...sink, terminal }));
+    const writers = ["stderr", "stdout", path].map((file) => ({ ...WRITER, file }));
+    const log = openLog({ ...QUIET, format, writers }, {
+      ...where,
+      ...{ stderr, stdout },
+    } as never);
+    log.info({ port: 1 }, "up");
+    await log.close();
+    const plain = "2026-01-02T03:04:05.678Z INFO  up port=1\n";
+    for (const { lines } of [where.stderr, where.stdout]) {
+      if (text) assert.deepEqual(lines, [plain]);
+      else assert.equal(JSON.parse(lines.join("")).message, "up");
+    }
+    assert.equal(JSON.parse(readFileSync(path, "utf8")).message, "up", "files hold JSON");
+  });
+}
+
+test("levels have colours on a terminal only, and only where they are wanted", async () => {
+  const written = (terminal: boolean, colours: boolean) => {
+    const where = place();
+    const stderr = { ...where.stderr, terminal };
+    openLog({ ...QUIET, format: "text" }, { ...where, stderr, colours }).warn({}, "x");
+    return where.stderr.lines.join("");
+  };
+  assert.ok(written(true, true).endsWith("\u001b[33mWARN \u001b[0m x\n"));
+  assert.ok(!written(true, false).includes("\u001b"));
+  assert.ok(!written(false, true).includes("\u001b"));
+});
+
+test("reopen starts a new file where the old one was moved away; one that cannot be opened is logged", async (context) => {
+  const made = directory(context);
+  const path = join(made, "sub", "a.log");
+  const log = openLog({ ...QUIET, writers: [{ ...WRITER, file: path }] }, place());
+  const messages = (file: string) =>
+    readFileSync(file, "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line).message);
+  log.info({}, "one");
+  renameSync(path, join(made, "moved"));
+  log.info({}, "two");
+  log.reopen();
+  log.info({}, "three");
+  assert.deepEqual(messages(join(made, "moved")), ["one", "two"]);
+  assert.deepEqual(messages(path), ["three"]);
+  renameSync(join(made, "sub"), join(made, "away"));
+  writeFileSync(join(made, "sub"), "a file in the way");
+  log.reopen();
+  assert.match(messages(join(made, "away", "a.log")).at(-1), /was not opened again/);
+  await log.close();
+  log.reopen();
+});
+
 test("pretty_console keeps a line one line", async () => {
   const where = place();
   const log = openLog({ ...QUIET, pretty_console: true }, where);
@@ -178,7 +241,8 @@ for (const non_blocking of [true, false]) {
     const script = `
       import { openLog } from ${JSON.stringify(join(import.meta.dirname, "../../../src/telemetry/log/log.ts"))};
       const clock = { now: () => 0, wall: () => 0, alarm: () => () => undefined };
-      const settings = { level: "info", non_blocking: ${non_blocking}, pretty_console: false, writers: [] };
+      const settings = { level: "info", non_blocking: ${non_blocking}, format: "auto", pretty_console: false,
+  format: "auto", writers: [] };
       const log = openLog(settings, { service: "s", clock });
       for (let line = 0; line < 900; line++) log.info({ line, pad: "x".repeat(300) }, "x");
       await log.close();
