@@ -41,7 +41,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   standalone: ["agent", "controller", "process", "config", "store"],
   cli: [
     ...["agent", "controller", "standalone", "process", "config", "store", "host"],
-    ...["policy", "promql", "simulate"],
+    ...["policy", "promql", "simulate", "circuit", "telemetry/metrics"],
   ],
 };
 

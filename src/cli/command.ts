@@ -10,6 +10,8 @@ export interface Terminal {
   err(text: string): void;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: AsyncIterable<Uint8Array | string>;
+  /** Which of the two streams a person reads on a terminal; none when absent. */
+  readonly isTty?: { readonly out: boolean; readonly err: boolean };
 }
 
 export type Command = (args: readonly string[], terminal: Terminal) => Promise<number>;

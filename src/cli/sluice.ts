@@ -78,9 +78,17 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./check.ts")).checkCommand,
   },
   "policy check": {
-    usage: "[--json] FILE…",
+    usage: "[--json] [--strict] FILE…",
     about: "check policy documents without running them",
-    flags: { "--json": "print JSON, with line and column for editors", ...POLICY_FLAGS },
+    flags: {
+      "--json": "print JSON, with line and column for editors",
+      "--strict": "treat warnings as faults, with exit code 1",
+      "--label NAME":
+        "a label that callers send with their checks, as SDKs do, so that a limit may be keyed by it; may be repeated",
+      ...POLICY_FLAGS,
+      "--queries WHO":
+        "what will answer queries: prometheus, or own, the subset that Sluice evaluates itself; by default both are tried, and a query that only Prometheus can answer is a warning",
+    },
     load: async () => (await import("./policies/check.ts")).policyCheckCommand,
   },
   "policy expand": {
@@ -235,6 +243,7 @@ export async function main(): Promise<void> {
     err: (text) => void process.stderr.write(text),
     env: process.env,
     stdin: process.stdin,
+    isTty: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   });
 }
 

@@ -28,7 +28,34 @@ export interface LabelSource {
   each(visit: LabelVisitor): void;
 }
 
-const HEADER_PREFIX = "http.request.header.";
+/** Labels of every check, and what follows of those that describe an HTTP request. */
+export const SERVICE_LABELS = ["aperture.source_fqdns", "aperture.destination_fqdns"] as const;
+export const HTTP_LABELS = [
+  "http.method",
+  "http.target",
+  "http.host",
+  "http.scheme",
+  "http.request_content_length",
+  "http.flavor",
+] as const;
+/** A label that only checks of a proxy have, as they always did. */
+export const PATH_LABEL = "http.path";
+export const HEADER_PREFIX = "http.request.header.";
+
+const REQUEST_LABELS: ReadonlySet<string> = new Set([
+  ...SERVICE_LABELS,
+  ...HTTP_LABELS,
+  PATH_LABEL,
+]);
+/** A header name (RFC 9110 §5.6.2) as it is in a label: lower case, with `_` for `-`. */
+const HEADER_NAME = /^[a-z\d!#$%&'*+.^_`|~]+$/;
+
+/** Whether a request can have a label of this name without a classifier, an SDK or baggage. */
+export function isRequestLabel(name: string): boolean {
+  if (!name.startsWith(HEADER_PREFIX)) return REQUEST_LABELS.has(name);
+  return HEADER_NAME.test(name.slice(HEADER_PREFIX.length));
+}
+
 const RESERVED = /^(?:http|aperture)\./;
 
 /** Whether only attributes of the request may set this label: baggage must not. */

@@ -94,6 +94,8 @@ export interface ClassifierRule {
   readonly index: number;
   readonly selectors: readonly SelectorRule[];
   readonly rules: readonly LabelRule[];
+  /** A part of the classifier, its Rego module, is not run. Each run reports an error, and the rules still apply. */
+  readonly partial?: boolean;
 }
 
 export type BucketsRule =

@@ -14,6 +14,7 @@ import { locate, type Path, plain } from "./document/tree.ts";
 import type { PolicyDocument } from "./document/wrappers.ts";
 import { checkDynamicConfig } from "./dynamic.ts";
 import { type Policy, policy as policyTable } from "./language/policy.ts";
+import { needsOf, supplyOf } from "./needs.ts";
 import { validate } from "./validate.ts";
 
 const HASH_DIGITS = 32;
@@ -26,6 +27,7 @@ export function compilePolicy(
 ): Compilation {
   const { tree, path, name, at } = document;
   const before = report.faults;
+  const mark = report.warningMark;
   const value = validate(policyTable, tree, path, report);
   if (value === undefined) return { ok: false, findings: report.findings };
   const refuse: Refuse = (where, wanted, got) =>
@@ -41,7 +43,12 @@ export function compilePolicy(
   const configs = [...compiled.configs, ...resources];
   return {
     ok: true,
-    policy: { name, hash, at, document: value, dynamicConfig, circuit, configs },
+    policy: {
+      ...{ name, hash, at, document: value, dynamicConfig, circuit, configs },
+      warnings: report.warningsSince(mark),
+      needs: needsOf(value, circuit, document),
+      supply: supplyOf(value),
+    },
   };
 }
 
@@ -99,12 +106,17 @@ function addWarnings(
   const { circuit } = policy;
   for (const { id, port, text } of compiled.circuit ? portWarnings(compiled.circuit) : []) {
     const where = [...path, ...pathOf(id)];
-    report.warn(() => locate(root, where), where, `${port} is ${text}`);
+    report.warn("unusual_value", () => locate(root, where), where, `${port} is ${text}`);
   }
   if (circuit?.evaluation_interval === 0 && circuit.components.length > 0) {
     const where = [...path, "circuit", "evaluation_interval"];
     const numbers = compiled.configs.length > 0 ? ", so agents get no decisions" : "";
-    report.warn(() => locate(root, where), where, `the circuit never runs${numbers}`);
+    report.warn(
+      "unusual_value",
+      () => locate(root, where),
+      where,
+      `the circuit never runs${numbers}`,
+    );
   }
   if (dynamicConfig === undefined) return;
   checkDynamicConfig(policy, dynamicConfig, [...path.slice(0, -1), "dynamicConfig"], report);

@@ -6,6 +6,7 @@ import type { CircuitPlan } from "#circuit/plan.ts";
 import type { Dialect } from "#promql/result.ts";
 import type { Finding } from "./document/finding.ts";
 import type { Position } from "./document/tree.ts";
+import type { Warning } from "./document/warning.ts";
 import type { Policy } from "./language/policy.ts";
 
 export type JsonValue =
@@ -40,6 +41,21 @@ export interface AgentConfig {
   readonly message: JsonObject;
 }
 
+/** A name that something else must define. */
+export interface Need {
+  readonly kind: "label" | "metric" | "flux_meter";
+  readonly name: string;
+  readonly at: Position;
+  readonly path: string;
+}
+
+/** The names that a policy defines for itself and for all others. */
+export interface Supply {
+  /** Of its classifiers. */
+  readonly labels: readonly string[];
+  readonly fluxMeters: readonly string[];
+}
+
 export interface CompiledPolicy {
   readonly name: string;
   /** Identifies this version of the policy: equal for documents with the same meaning. */
@@ -52,9 +68,13 @@ export interface CompiledPolicy {
   /** Undefined when nothing would ever run: without components, or with an evaluation interval of 0s. */
   readonly circuit: CircuitPlan | undefined;
   readonly configs: readonly AgentConfig[];
+  /** Those that the document alone shows. They are also in the report that was passed to the compiler. */
+  readonly warnings: readonly Warning[];
+  /** What other policies, or what is measured, must define for this one to do what it says. */
+  readonly needs: readonly Need[];
+  readonly supply: Supply;
 }
 
-/** Warnings about a valid policy are in the report that was passed to the compiler. */
 export type Compilation =
   | { readonly ok: true; readonly policy: CompiledPolicy }
   | { readonly ok: false; readonly findings: readonly Finding[] };

@@ -130,12 +130,12 @@ export function checkDynamicConfig(
   const given = plain(config) as JsonObject;
   for (const unread of unreadKeys(keys, given)) {
     const text = `ignored: ${unreadReason(unread)}`;
-    report.warn(locate(config, unread.path), [...path, ...unread.path], text);
+    report.warn("dynamic_config", locate(config, unread.path), [...path, ...unread.path], text);
   }
   for (const { path: inner, wanted } of unfitValues(keys, given)) {
     const value = inner.reduce<Tree | undefined>(member, config) ?? config;
     const text = `the whole dynamic configuration is refused: wanted ${wanted}, got ${describe(value)}`;
-    report.warn(value.at, [...path, ...inner], text);
+    report.warn("dynamic_config", value.at, [...path, ...inner], text);
   }
 }
 

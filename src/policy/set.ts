@@ -2,8 +2,9 @@
 
 import { compilePolicy } from "./compile.ts";
 import type { AgentConfig, CompiledPolicy, CompileOptions, ConfigKind } from "./compiled.ts";
-import { type Finding, Report, type Warning } from "./document/finding.ts";
+import { type Finding, Report } from "./document/finding.ts";
 import { readPolicies } from "./document/read.ts";
+import type { Warning } from "./document/warning.ts";
 
 /** One text that holds policies. */
 export interface PolicyText {

@@ -73,21 +73,22 @@ class Validator {
         (inner, wanted, got) => {
           this.#report.refuse(() => locate(tree, inner), [...path, ...inner], wanted, got);
         },
-        (inner, text) => this.#report.warn(() => locate(tree, inner), [...path, ...inner], text),
+        (code, inner, text) =>
+          this.#report.warn(code, () => locate(tree, inner), [...path, ...inner], text),
       );
     }
     return value;
   }
 
   #warn(field: Field<unknown>, { keyAt: at, value }: TreeEntry, path: Path): void {
-    const warn = (text: string): void => this.#report.warn(at, path, text);
     if (field.deprecated !== undefined) {
-      warn(`deprecated${field.deprecated === "" ? "" : `; write ${field.deprecated} instead`}`);
+      const instead = field.deprecated === "" ? "" : `; write ${field.deprecated} instead`;
+      this.#report.warn("deprecated", at, path, `deprecated${instead}`);
     }
     const empty =
       (value.kind === "list" && value.items.length === 0) ||
       (value.kind === "map" && value.entries.length === 0);
-    if (field.published && !empty) warn(PUBLISHED);
+    if (field.published && !empty) this.#report.warn("not_run", at, path, PUBLISHED);
   }
 
   /** Refuses unknown keys; returns the fields that were probably meant, so that these are not reported missing. */

@@ -111,9 +111,9 @@ test("check reads dynamic configuration beside its policy, and says which keys a
   );
   assert.match(
     out,
-    /other\.dynamic\.json:1:1: there is no policy other among the documents \(warning\)/,
+    /other\.dynamic\.json:1:1: there is no policy other among the documents \(warning dynamic_config\)/,
   );
-  assert.equal(out.split("\n").length, 5, out);
+  assert.equal(out.split("\n").length, 6, out);
 });
 
 test("check refuses dynamic configuration that cannot be read, and several files for one policy", async (t) => {

@@ -15,30 +15,12 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import type { Terminal } from "#cli/command.ts";
-import { sluice } from "#cli/sluice.ts";
+import { runCommand as run } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
 import { child } from "../kit/servers/child.ts";
 import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 
 const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.ts");
-
-async function run(args: readonly string[], around: Partial<Terminal> = {}) {
-  let out = "";
-  let err = "";
-  const code = await sluice(args, {
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    env: {},
-    stdin: (async function* () {})(),
-    ...around,
-  });
-  return { code, out, err };
-}
 
 /** Port of another server on this machine; of one that is gone again where it is wanted `closed`. */
 async function listening(t: TestContext, answer: RequestListener, state = "open"): Promise<number> {
@@ -86,7 +68,7 @@ describe("sluice", () => {
       agent: ["--config-path PATH"],
       controller: ["--policies DIR", "--config-path PATH"],
       check: ["--address", "--control-point", "--header", "--ramp-mode", "--expect-end", "--json"],
-      "policy check": ["--json", "--queries WHO", "FILE"],
+      "policy check": ["--json", "--strict", "--label NAME", "--queries WHO", "FILE"],
       "policy expand": ["--json", "FILE"],
       "policy graph": ["--format FORMAT", "--open", "--depth N", "FILE"],
       "agent config": ["--config-path", "--json"],
@@ -103,7 +85,7 @@ describe("sluice", () => {
     }
     const { code, out } = await run(["policy", "--help"]);
     assert.equal(code, 0);
-    assert.match(out, /^sluice policy check \[--json\] FILE/);
+    assert.match(out, /^sluice policy check \[--json\] \[--strict\] FILE/);
     const unknown = await run(["polise", "--help"]);
     assert.equal(unknown.code, 64);
   });
@@ -412,7 +394,7 @@ describe("sluice policy check", () => {
     const blank = join(folderOf(t, { "blank.yaml": "# nothing\n" }), "blank.yaml");
     const { code, err } = await run(["policy", "check", blank]);
     assert.equal(code, 1);
-    assert.match(err, /blank\.yaml:1:1: wanted a policy, got no document\n$/);
+    assert.match(err, /blank\.yaml:1:1: wanted a policy, got no document\nnot valid: 1 fault\n$/);
   });
 
   it("prints no control characters of a file that is not a policy", async (t) => {

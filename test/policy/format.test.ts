@@ -5,7 +5,12 @@ import { describe, test } from "node:test";
 import { setLines } from "#policy/format.ts";
 import { component } from "#policy/language/policy.ts";
 import { componentsPage } from "#policy/reference/page.ts";
+import type { PolicySet } from "#policy/set.ts";
 import { circuit, judged } from "./kit.ts";
+
+function textsOf(set: PolicySet): readonly string[] {
+  return setLines(set).map(({ text }) => text);
+}
 
 describe("a set as lines", () => {
   test("a valid policy: its hash, its components and the configurations for agents", () => {
@@ -15,8 +20,9 @@ describe("a set as lines", () => {
     );
     const set = judged(text, "good");
     const [policy] = set.policies;
-    assert.deepEqual(setLines(set), [
+    assert.deepEqual(textsOf(set), [
       `good.yaml: policy good (${policy?.of.hash}): 2 components in the circuit, 1 for agents`,
+      "valid: 1 policy",
     ]);
   });
 
@@ -24,19 +30,20 @@ describe("a set as lines", () => {
     const set = judged(
       circuit("differentiator: {}", "decider: {operator: is}", "query: {promql: {query: up}}"),
     );
-    const lines = setLines(set);
+    const lines = textsOf(set);
     assert.deepEqual(
       lines.map((line) => line.slice(0, line.indexOf(": wanted") + 1 || undefined)),
       [
         "p.yaml:4:27: circuit.components[1].decider.operator:",
         "p.yaml:5:24: circuit.components[2].query.promql.query:",
-        "p.yaml:3:7: circuit.components[0].differentiator: deprecated (warning)",
+        "p.yaml:3:7: circuit.components[0].differentiator: deprecated (warning deprecated)",
+        "not valid: 2 faults; 1 warning",
       ],
     );
   });
 
   test("control characters are escaped", () => {
-    const [line = ""] = setLines(judged('circuit: {"\\u001b[2J\\u202e": 1}'));
+    const [line = ""] = textsOf(judged('circuit: {"\\u001b[2J\\u202e": 1}'));
     assert.match(line, /\\u001b\[2J\\u202e/);
     assert.doesNotMatch(line, /[\p{Cc}\p{Cf}]/u);
   });

@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 import type { CompiledPolicy, CompileOptions } from "#policy/compiled.ts";
-import type { Finding, Warning } from "#policy/document/finding.ts";
+import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
 import { compileSet, type PolicySet } from "#policy/set.ts";
 
@@ -26,17 +26,13 @@ export function lines(text: string, defaultName = "p"): string[] {
   return judged(text, defaultName).findings.map(findingLine);
 }
 
-interface Good extends CompiledPolicy {
-  readonly warnings: readonly Warning[];
-}
-
 /** The compiled policy of a text; throws with all findings when it is invalid. */
-export function compiled(text: string, defaultName = "p"): Good {
-  const { policies, findings, warnings } = judged(text, defaultName);
+export function compiled(text: string, defaultName = "p"): CompiledPolicy {
+  const { policies, findings } = judged(text, defaultName);
   const [policy] = policies;
   if (policy === undefined || findings.length > 0)
     throw new Error(lines(text, defaultName).join("\n"));
-  return { ...policy.of, warnings: warnings.map(({ of }) => of) };
+  return policy.of;
 }
 
 /** A bare policy with these components, each in YAML flow style on one line. */

@@ -431,6 +431,7 @@ describe("a policy and its decisions in a store", () => {
       rule.rules.map(({ label }) => label),
       ["a"],
     );
+    assert.equal(rule.partial, true);
     assert.deepEqual([...read.notRun], [[key, "rego"]]);
     assert.equal(read.faults.size, 0);
   });

@@ -1,10 +1,10 @@
 // The labels that describe a request besides its headers: their names, which operation has which of them, and
 // the texts of some values.
 
-export const SOURCE_LABEL = "aperture.source_fqdns";
-export const DESTINATION_LABEL = "aperture.destination_fqdns";
+import { HTTP_LABELS, PATH_LABEL, SERVICE_LABELS } from "#flow/label.ts";
+
+export const [SOURCE_LABEL, DESTINATION_LABEL] = SERVICE_LABELS;
 export const TYPE_LABEL = "aperture.control_point_type";
-export const HEADER_PREFIX = "http.request.header.";
 
 /** Value of the two service labels when no service is known. */
 export const UNKNOWN_SERVICES = "UNKNOWN";
@@ -20,20 +20,11 @@ export function servicesLabel(services: readonly string[]): string {
  */
 export type AttributeSet = "proxy" | "described" | "none";
 
-const SERVICE_LABELS: readonly string[] = [SOURCE_LABEL, DESTINATION_LABEL];
-const DESCRIBED_LABELS: readonly string[] = [
-  ...SERVICE_LABELS,
-  "http.method",
-  "http.target",
-  "http.host",
-  "http.scheme",
-  "http.request_content_length",
-  "http.flavor",
-];
+const DESCRIBED_LABELS: readonly string[] = [...SERVICE_LABELS, ...HTTP_LABELS];
 
-/** Label names that do not depend on headers. Only checks of a proxy have `http.path`, as they always did. */
+/** Label names that do not depend on headers. */
 export const ATTRIBUTE_NAMES: Readonly<Record<AttributeSet, readonly string[]>> = {
-  proxy: [...DESCRIBED_LABELS, "http.path"],
+  proxy: [...DESCRIBED_LABELS, PATH_LABEL],
   described: DESCRIBED_LABELS,
   none: SERVICE_LABELS,
 };

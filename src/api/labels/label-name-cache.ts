@@ -1,9 +1,10 @@
 // Remembers the sorted label names of requests by their set of header names. Every reply lists all label names,
 // and the requests of one caller have the same headers, so the list is rarely computed.
 
+import { HEADER_PREFIX } from "#flow/label.ts";
 import type { HeaderName } from "#wire/check/headers.ts";
 import { KeyList } from "#wire/check/response.ts";
-import { ATTRIBUTE_NAMES, type AttributeSet, HEADER_PREFIX } from "./attributes.ts";
+import { ATTRIBUTE_NAMES, type AttributeSet } from "./attributes.ts";
 
 /** Facts about the labels of a request that follow from its set of header names. */
 interface LabelNames {

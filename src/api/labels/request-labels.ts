@@ -2,6 +2,7 @@
 // the cache of label names.
 
 import {
+  HEADER_PREFIX,
   isReserved,
   type LabelKey,
   type LabelOrigin,
@@ -21,7 +22,6 @@ import {
   type AttributeSet,
   DESTINATION_LABEL,
   flavorOf,
-  HEADER_PREFIX,
   SOURCE_LABEL,
 } from "./attributes.ts";
 import { type BaggageIn, extractBaggage } from "./baggage.ts";

@@ -2,20 +2,39 @@
 
 import { EXIT } from "#host/life/run.ts";
 import type { Position } from "#policy/document/tree.ts";
-import { setLines } from "#policy/format.ts";
+import { type SetLine, setLines } from "#policy/format.ts";
 import type { PolicySet, Sourced } from "#policy/set.ts";
+import { paintFor, type Tone } from "../colour.ts";
 import { type Command, readArgs } from "../command.ts";
 import { checkFiles } from "./files.ts";
 
+const TONES: Readonly<Record<SetLine["kind"], Tone | undefined>> = {
+  finding: "bad",
+  warning: "doubtful",
+  policy: undefined,
+  summary: "strong",
+};
+
 export const policyCheckCommand: Command = async (args, terminal) => {
-  const options = { json: { type: "boolean" }, queries: { type: "string" } } as const;
+  const options = {
+    json: { type: "boolean" },
+    queries: { type: "string" },
+    strict: { type: "boolean", default: false },
+    label: { type: "string", multiple: true, default: [] as string[] },
+  } as const;
   const { positionals, values } = readArgs(args, options, true);
-  const set = await checkFiles("policy check", positionals, terminal, values.queries);
-  const refused = set.findings.length > 0;
-  if (values.json === true) terminal.out(`${JSON.stringify(checkReport(set), undefined, 2)}\n`);
-  else {
+  const { queries, strict, label: labels } = values;
+  const set = await checkFiles("policy check", positionals, terminal, { queries, labels });
+  const refused = set.findings.length > 0 || (strict && set.warnings.length > 0);
+  if (values.json === true) {
+    terminal.out(`${JSON.stringify({ ok: !refused, ...checkReport(set) }, undefined, 2)}\n`);
+  } else {
     const print = refused ? terminal.err : terminal.out;
-    for (const line of setLines(set)) print(`${line}\n`);
+    const paint = paintFor(terminal, refused ? "err" : "out");
+    for (const { kind, text } of setLines(set)) {
+      const tone = TONES[kind];
+      print(`${tone === undefined ? text : paint(tone, text)}\n`);
+    }
   }
   return refused ? EXIT.refused : EXIT.clean;
 };
@@ -23,7 +42,6 @@ export const policyCheckCommand: Command = async (args, terminal) => {
 /** The report for editors. Lines and columns start at 1. */
 function checkReport({ policies, findings, warnings }: PolicySet): object {
   return {
-    ok: findings.length === 0,
     policies: policies.map(({ source, of: { name, hash, circuit } }) => ({
       source,
       name,
@@ -35,7 +53,11 @@ function checkReport({ policies, findings, warnings }: PolicySet): object {
       wanted: each.of.wanted,
       got: each.of.got,
     })),
-    warnings: warnings.map((each) => ({ ...placeOf(each), text: each.of.text })),
+    warnings: warnings.map((each) => ({
+      ...placeOf(each),
+      code: each.of.code,
+      text: each.of.text,
+    })),
   };
 }
 

@@ -5,13 +5,18 @@ import { createHash } from "node:crypto";
 import { readdir, stat } from "node:fs/promises";
 import { basename, join, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
+import { queriesOf } from "#circuit/queries.ts";
 import { readTextFile } from "#host/life/text-file.ts";
 import { Report } from "#policy/document/finding.ts";
 import type { Position } from "#policy/document/tree.ts";
+import type { Warning } from "#policy/document/warning.ts";
 import { checkDynamicConfig } from "#policy/dynamic.ts";
 import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
-import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
+import { findingLine } from "#policy/format.ts";
+import { unmetNeeds } from "#policy/needs.ts";
+import { compileSet, type PolicySet, type PolicyText, type Sourced } from "#policy/set.ts";
 import type { Dialect } from "#promql/result.ts";
+import { isSeriesName } from "#telemetry/metrics/samples.ts";
 import { readInput, type Terminal } from "../command.ts";
 
 /** The largest document that the controller reads. */
@@ -35,16 +40,31 @@ export async function compileFiles(
   return (await readAndCompile(command, names, terminal, queries)).set;
 }
 
-/** The same, with the findings and warnings of the files of dynamic configuration. */
+/** How `checkFiles` judges. */
+interface Judging {
+  /** What answers queries; undefined tries both, and warns of queries that only Prometheus can answer. */
+  readonly queries: string | undefined;
+  /** Labels that callers send with their checks. */
+  readonly labels: readonly string[];
+}
+
+/**
+ * The same, with the findings and warnings of the files of dynamic configuration, and with warnings of everything
+ * that the policies need and neither they nor Sluice have.
+ */
 export async function checkFiles(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  queries?: string,
+  { queries, labels }: Judging,
 ): Promise<PolicySet> {
-  const { set, dynamicFiles } = await readAndCompile(command, names, terminal, queries);
+  const { set, texts, dynamicFiles } = await readAndCompile(command, names, terminal, queries);
   const findings = [...set.findings];
-  const warnings = [...set.warnings];
+  const warnings = [
+    ...set.warnings,
+    ...missing(set, queries === "own", labels),
+    ...(queries === undefined ? needingPrometheus(texts, set) : []),
+  ];
   const seen = new Set<string>();
   for (const source of dynamicFiles) {
     const text = await readTextFile(source, MAX_BYTES);
@@ -53,6 +73,46 @@ export async function checkFiles(
     warnings.push(...report.warnings.map((of) => ({ source, of })));
   }
   return { policies: set.policies, findings, warnings };
+}
+
+/** What no policy of the set defines and, where Sluice answers queries itself, what it does not measure. */
+function missing(
+  { policies }: PolicySet,
+  own: boolean,
+  labels: readonly string[],
+): readonly Sourced<Warning>[] {
+  const given = policies.map(({ of }) => of);
+  const unmet = unmetNeeds(given, { knowsMetric: own ? isSeriesName : undefined, labels });
+  return policies.flatMap(({ source, of: { name } }) =>
+    (unmet.get(name) ?? []).map((of) => ({ source, of })),
+  );
+}
+
+/** Warnings of what a controller without a Prometheus server refuses, or has no values for. */
+function needingPrometheus(
+  texts: readonly PolicyText[],
+  { policies, findings }: PolicySet,
+): readonly Sourced<Warning>[] {
+  const without = "without a Prometheus server (prometheus.address)";
+  const asking = policies.filter(({ of }) => queriesOf(of.circuit).length > 0);
+  if (asking.length === 0) return [];
+  const known = new Set(findings.map(findingLine));
+  const more = compileSet(texts, { digest, queries: "own" }).findings.filter(
+    (finding) => !known.has(findingLine(finding)),
+  );
+  const refused = more.map(({ source, of: { at, path, wanted, got } }): Sourced<Warning> => {
+    const text = `${without} a controller refuses this: wanted ${wanted}, got ${got}`;
+    return { source, of: { code: "needs_prometheus", at, path, text } };
+  });
+  const unmeasured = asking.flatMap(({ source, of }) =>
+    of.needs
+      .filter(({ kind, name }) => kind === "metric" && !isSeriesName(name))
+      .map(({ name, at, path }): Sourced<Warning> => {
+        const text = `${without} the query has no values, because Sluice does not measure ${name}`;
+        return { source, of: { code: "needs_prometheus", at, path, text } };
+      }),
+  );
+  return [...refused, ...unmeasured];
 }
 
 /** `seen` has the policies of the files before it: a policy has one file at most. */
@@ -76,7 +136,7 @@ function checkDynamicFile(
   }
   // A policy with faults is not in the set, although the file may be for it.
   if (policy === undefined && findings.length === 0) {
-    report.warn(START, [], `there is no policy ${name} among the documents`);
+    report.warn("dynamic_config", START, [], `there is no policy ${name} among the documents`);
   }
   return report;
 }
@@ -86,7 +146,11 @@ async function readAndCompile(
   names: readonly string[],
   terminal: Terminal,
   queries: string | undefined,
-): Promise<{ readonly set: PolicySet; readonly dynamicFiles: readonly string[] }> {
+): Promise<{
+  readonly set: PolicySet;
+  readonly texts: readonly PolicyText[];
+  readonly dynamicFiles: readonly string[];
+}> {
   if (names.length === 0) {
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one FILE, got none`);
   }
@@ -111,7 +175,7 @@ async function readAndCompile(
   }
   const texts = await Promise.all(policies.map((file) => readPolicy(file, terminal)));
   const set = compileSet(texts, { digest, queries: dialect });
-  return { set, dynamicFiles: files.filter(isDynamic) };
+  return { set, texts, dynamicFiles: files.filter(isDynamic) };
 }
 
 /** The documents of a directory, or the name itself. Files that cannot be read are reported when they are read. */

@@ -10,7 +10,7 @@ import { compileExtractor, type Extract, type RequestReader } from "./extract.ts
 import { sanitise } from "./sanitise.ts";
 
 export interface Classifier {
-  /** The report of a run without an error. */
+  /** The report of a run in which no rule fails. */
   readonly info: ClassifierInfo;
   /** Sets this classifier's labels and returns the report of the run. Never throws. */
   run(request: RequestReader, labels: Labels): ClassifierInfo;
@@ -33,8 +33,8 @@ export function compileClassifier(rule: ClassifierRule, slots: LabelSlots): Clas
       extract: compileExtractor(extractor),
     }),
   );
-  const info = infoOf(rule, ClassifierError.none);
   const failed = infoOf(rule, ClassifierError.evalFailed);
+  const info = rule.partial === true ? failed : infoOf(rule, ClassifierError.none);
   return {
     info,
     run: (request, labels) => (setLabels(extractors, request, labels) ? info : failed),

@@ -2,6 +2,7 @@
 // bounds them, so that a large bad document cannot produce an unbounded answer.
 
 import { formatPath, type Path, type Position } from "./tree.ts";
+import type { Warning, WarningCode } from "./warning.ts";
 
 /** One reason why a document is invalid. */
 export interface Finding {
@@ -10,13 +11,6 @@ export interface Finding {
   readonly path: string;
   readonly wanted: string;
   readonly got: string;
-}
-
-/** A remark about a document that is accepted. */
-export interface Warning {
-  readonly at: Position;
-  readonly path: string;
-  readonly text: string;
 }
 
 /** Adds a finding about the part at `path`. */
@@ -57,11 +51,21 @@ export class Report {
     this.#faults += 1;
   }
 
-  warn(at: Place, path: Path, text: string): void {
+  warn(code: WarningCode, at: Place, path: Path, text: string): void {
     if (this.#warningCount < MAX_KEPT) {
-      this.#warnings.push({ at: placeOf(at), path: cut(formatPath(path)), text: cut(text) });
+      this.#warnings.push({ code, at: placeOf(at), path: cut(formatPath(path)), text: cut(text) });
     }
     this.#warningCount += 1;
+  }
+
+  /** Number of warnings that were kept so far. */
+  get warningMark(): number {
+    return this.#warnings.length;
+  }
+
+  /** The warnings that were kept after `warningMark` had this value. */
+  warningsSince(mark: number): readonly Warning[] {
+    return this.#warnings.slice(mark);
   }
 
   /**
@@ -80,7 +84,12 @@ export class Report {
   }
 
   get warnings(): readonly Warning[] {
-    return listed(this.#warnings, this.#warningCount, (at, text) => ({ at, path: "", text }));
+    return listed(this.#warnings, this.#warningCount, (at, text) => ({
+      code: "unusual_value",
+      at,
+      path: "",
+      text,
+    }));
   }
 }
 

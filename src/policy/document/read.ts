@@ -2,9 +2,10 @@
 // policy or a Kubernetes object around one. Checks only the syntax and the Kubernetes objects.
 
 import { Composer, type CST, type Document, isScalar, LineCounter, Parser } from "yaml";
-import { type Finding, Report, type Warning } from "./finding.ts";
+import { type Finding, Report } from "./finding.ts";
 import type { Position, Tree } from "./tree.ts";
 import { deeperNesting, MAX_DEPTH, TreeBuilder } from "./tree-builder.ts";
+import type { Warning } from "./warning.ts";
 import { type PolicyDocument, unwrap } from "./wrappers.ts";
 
 export interface Reading {

@@ -115,7 +115,7 @@ export class TreeBuilder {
         return { kind: "number", at, value, source };
       }
       const octal = Number.parseInt(source, 8);
-      this.#report.warn(at, path, `${source} is read as octal, ${octal}`);
+      this.#report.warn("unusual_value", at, path, `${source} is read as octal, ${octal}`);
       return { kind: "number", at, value: octal, source: String(octal) };
     }
     if (typeof value !== "string") return { kind: "null", at };

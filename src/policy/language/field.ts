@@ -3,7 +3,7 @@
 // of messages and the TypeScript types of validated documents are all derived from these tables.
 
 import type { Refuse } from "../document/finding.ts";
-import type { Path } from "../document/tree.ts";
+import type { Warn } from "../document/warning.ts";
 
 /** `min` and `max` are included, `above` is not. */
 export interface Range {
@@ -63,13 +63,12 @@ export interface Field<T> {
   readonly about?: string;
   /** Compiled and published for agents, although agents of this version do not act on it. */
   readonly published?: true;
+  /** The field names a label of flows whose value a limiter or scheduler uses. */
+  readonly labelKey?: true;
   /** The field holds a key of the dynamic configuration, whose value has this form. */
   readonly names?: DynamicForm;
   readonly [VALUE]?: () => T;
 }
-
-/** Adds a warning about the part at `path`, which is relative to the checked message. */
-export type Warn = (path: Path, text: string) => void;
 
 export interface Message<V = unknown> {
   readonly name: string;
@@ -215,6 +214,11 @@ export function about<T>(words: string, field: Field<T>): Field<T> {
 
 export function deprecated<T>(instead: string, field: Field<T>): Field<T> {
   return { ...field, deprecated: instead };
+}
+
+/** Marks the name of a label whose value a limiter or scheduler uses. */
+export function labelKey<T>(field: Field<T>): Field<T> {
+  return { ...field, labelKey: true };
 }
 
 export function published<T>(field: Field<T>): Field<T> {

@@ -8,6 +8,7 @@ import {
   durationOr,
   filledList,
   flag,
+  labelKey,
   list,
   message,
   number,
@@ -37,13 +38,13 @@ const maxIdleTime = () =>
 const limitByLabelKey = () =>
   about(
     "Label each of whose values has a limit of its own; empty limits all flows together.",
-    text(),
+    labelKey(text()),
   );
 
 export const rateLimiterParameters = message("RateLimiter.Parameters", {
   label_key: about(
     "Former name of `limit_by_label_key`.",
-    deprecated("limit_by_label_key", text()),
+    deprecated("limit_by_label_key", labelKey(text())),
   ),
   limit_by_label_key: limitByLabelKey(),
   interval: about(
@@ -75,7 +76,7 @@ export const acceptOuts = message("RateLimiter.Outs", {
 const requestParameters = message("RateLimiter.RequestParameters", {
   tokens_label_key: about(
     "Label with the number of tokens that a flow takes. A flow without it takes one.",
-    text(),
+    labelKey(text()),
   ),
   denied_response_status_code: statusCode("TooManyRequests"),
 });
@@ -122,7 +123,7 @@ export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 const samplerParameters = message("Sampler.Parameters", {
   session_label_key: about(
     "Label that identifies a session: flows with the same value get the same decision.",
-    text(),
+    labelKey(text()),
   ),
   selectors: selectors(),
   denied_response_status_code: statusCode("Forbidden"),

@@ -7,6 +7,7 @@ import {
   duration,
   durationOr,
   flag,
+  labelKey,
   list,
   message,
   number,
@@ -58,11 +59,14 @@ export const scheduler = message("Scheduler", {
     "A queued flow is decided this long before its caller's deadline.",
     durationOr(10),
   ),
-  tokens_label_key: about("Label with the number of tokens that a flow takes.", text()),
-  priority_label_key: about("Label with the priority of a flow.", text()),
+  tokens_label_key: about("Label with the number of tokens that a flow takes.", labelKey(text())),
+  priority_label_key: about("Label with the priority of a flow.", labelKey(text())),
   denied_response_status_code: statusCode("ServiceUnavailable"),
-  workload_label_key: about("Label with the name of a flow's workload.", text()),
-  fairness_label_key: about("Label whose values share the capacity of a workload fairly.", text()),
+  workload_label_key: about("Label with the name of a flow's workload.", labelKey(text())),
+  fairness_label_key: about(
+    "Label whose values share the capacity of a workload fairly.",
+    labelKey(text()),
+  ),
 });
 const scheduling = () => about("Workloads and queues.", part(scheduler));
 

@@ -22,6 +22,7 @@ import {
   text,
   type ValueOf,
 } from "./field.ts";
+import { literalSegments } from "./literal-segments.ts";
 import { checkRego } from "./rego.ts";
 import { agentGroup, selectors } from "./selector.ts";
 
@@ -146,12 +147,24 @@ const extractor = message(
       "A name for the request path.",
       arm(
         "variant",
-        message("PathTemplateMatcher", {
-          template_values: about(
-            "Names by path template, such as `/users/{id}` or `/static/*`.",
-            filledMap(text(), text({ filled: true })),
-          ),
-        }),
+        message(
+          "PathTemplateMatcher",
+          {
+            template_values: about(
+              "Names by path template, such as `/users/{id}` or `/static/*`.",
+              filledMap(text(), text({ filled: true })),
+            ),
+          },
+          {
+            check({ template_values: templates }, _, warn) {
+              for (const template of templates.keys()) {
+                for (const remark of literalSegments(template)) {
+                  warn("literal_path", ["template_values", template], remark);
+                }
+              }
+            },
+          },
+        ),
       ),
     ),
   },
@@ -211,7 +224,8 @@ export const rego = message(
         return;
       }
       for (const label of labels.keys()) {
-        if (!names.has(label)) warn(["labels", label], "the module defines no rule with this name");
+        if (!names.has(label))
+          warn("unknown_label", ["labels", label], "the module defines no rule with this name");
       }
     },
   },

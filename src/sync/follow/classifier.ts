@@ -10,11 +10,12 @@ import { type FollowedKind, incomplete } from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.ClassifierWrapper";
 
-/** A Rego module is left out of the rule: this version of the agent does not run Rego. */
+/** A Rego module is left out of the rule, which is then partial: this version of the agent does not run Rego. */
 export const classifier: FollowedKind = {
   readRule(bytes, group) {
     const { classifierAttributes: attributes, classifier: message } = decode(CONFIG, bytes);
     if (attributes === null || message === null) throw incomplete(CONFIG);
+    const partial = message.rego !== null;
     const rule: ClassifierRule = {
       kind: "classifier",
       policyName: attributes.policyName,
@@ -26,9 +27,10 @@ export const classifier: FollowedKind = {
         telemetry,
         extractor: extractorRule(extractor ?? {}),
       })),
+      ...(partial ? { partial } : {}),
     };
     const name = classifierName(group, rule.policyName, rule.index);
-    return message.rego === null ? { name, rule } : { name, rule, without: "rego" };
+    return partial ? { name, rule, without: "rego" } : { name, rule };
   },
 };
 

@@ -21,6 +21,9 @@ function policy(name: string, fluxMeters: readonly string[] = [], hash = "1"): C
       agentGroups: ["default"],
       message: {},
     })),
+    warnings: [],
+    needs: [],
+    supply: { labels: [], fluxMeters },
   };
 }
 

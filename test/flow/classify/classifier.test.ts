@@ -241,6 +241,13 @@ test("when one extractor fails, its classifier sets no label", () => {
   assert.equal(run(rule, http).info.error, ClassifierError.evalFailed);
 });
 
+test("a classifier with a part that is not run sets its labels and reports an error every time", () => {
+  const rule = { ...classifierOf({ here: from("request.http.path") }), partial: true };
+  const { info, made } = run(rule, requestOf({ path: "/a" }));
+  assert.equal(info.error, ClassifierError.evalFailed);
+  assert.deepEqual(made, { here: "-a" });
+});
+
 test("infos identify the classifier and stay the same objects", () => {
   const slots = new LabelSlots();
   const rule = classifierOf({ v: { kind: "json", from: "request.http.body", pointer: "" } });

@@ -114,7 +114,7 @@ describe("findings of one text", () => {
     for (let at = count; at > 0; at--) {
       const place = { line: at, column: 1 };
       report.refuse(place, [], "x", "y");
-      report.warn(place, [], "z");
+      report.warn("unusual_value", place, [], "z");
     }
     return report;
   };
@@ -146,7 +146,7 @@ describe("findings of one text", () => {
     };
     for (let at = 0; at < 1_000; at++) {
       report.refuse(place, ["a"], "x", "y");
-      report.warn(place, ["a"], "z");
+      report.warn("unusual_value", place, ["a"], "z");
     }
     assert.equal(looked, 200);
   });

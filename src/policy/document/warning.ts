@@ -1,0 +1,42 @@
+// Warnings: remarks about a policy that is accepted. One model serves `policy check`, the status and the metrics
+// of a running policy, and the log; its codes are stable, so that people can filter and count by them.
+
+import type { Position } from "./tree.ts";
+
+/** Every kind of warning, with what it means. */
+export const WARNINGS = {
+  not_run: "Agents of this version do not act on this part of the document.",
+  deprecated: "The key still works and has a newer form.",
+  unusual_value: "The value is allowed, and means something else than it seems to mean.",
+  dynamic_config: "Dynamic configuration that no component reads or that its component cannot use.",
+  unknown_label:
+    "Nothing that Sluice knows makes this label: no request attribute or header, and no classifier in force.",
+  unknown_metric: "Nothing measures the metric that a query reads, so the query has no values.",
+  unknown_flux_meter: "A query reads a flux meter that no policy defines.",
+  literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",
+  needs_prometheus:
+    "Only a Prometheus server can answer the query; Sluice refuses it where none is configured.",
+  unused_control_point: "No check has named the control point for ten minutes.",
+  invalid_signal: "A signal has had no valid value since the policy was loaded.",
+  fails_open: "A limiter accepts every flow because a signal that it needs is invalid.",
+  failed_component: "A component of the circuit failed in the last tick.",
+} as const satisfies Readonly<Record<string, string>>;
+
+export type WarningCode = keyof typeof WARNINGS;
+
+/** What is not as its author probably meant. Warnings of a running policy have no position in a text. */
+export interface PolicyWarning {
+  readonly code: WarningCode;
+  /** Path of the part as text, such as `circuit.components[2]`; "" is the whole document. */
+  readonly path: string;
+  /** A plain sentence without a full stop. */
+  readonly text: string;
+}
+
+/** A warning about a text. */
+export interface Warning extends PolicyWarning {
+  readonly at: Position;
+}
+
+/** Adds a warning about the part at a path below the one that is looked at. */
+export type Warn = (code: WarningCode, path: readonly (string | number)[], text: string) => void;

@@ -1,0 +1,175 @@
+// What a policy needs from others, and what others get from it: labels that its limiters are keyed by, metrics and
+// flux meters that its queries read. A limiter whose key no flow has limits nothing, and a circuit whose query has
+// no values decides nothing; both are silent, so they become warnings once all policies in force are known.
+
+import { nearest } from "#base/spelling.ts";
+import { queriesOf } from "#circuit/queries.ts";
+import { isRequestLabel } from "#flow/label.ts";
+import { NAME_LABEL, type Selector, walk } from "#promql/syntax/ast.ts";
+import { parse } from "#promql/syntax/parse.ts";
+import { pathOf } from "./compile/port-warnings.ts";
+import type { CompiledPolicy, Need, Supply } from "./compiled.ts";
+import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
+import type { Warning } from "./document/warning.ts";
+import type { Message, Type } from "./language/field.ts";
+import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
+
+export function supplyOf({ resources }: Policy): Supply {
+  const flow = resources?.flow_control;
+  const labels = (flow?.classifiers ?? []).flatMap(({ rules, rego }) => [
+    ...rules.keys(),
+    ...(rego?.labels.keys() ?? []),
+  ]);
+  return { labels, fluxMeters: [...(flow?.flux_meters.keys() ?? [])] };
+}
+
+/** `root` is the tree of the whole text, and `path` the place of the policy in it. */
+export function needsOf(
+  document: Policy,
+  circuit: CompiledPolicy["circuit"],
+  { root, path }: { readonly root: Tree; readonly path: Path },
+): readonly Need[] {
+  const need = (kind: Need["kind"], name: string, inner: Path): Need => {
+    const where = [...path, ...inner];
+    return { kind, name, at: locate(root, where), path: formatPath(where) };
+  };
+  const labels = labelKeys(document)
+    .filter(({ name }) => !isRequestLabel(name))
+    .map(({ name, path: inner }) => need("label", name, inner));
+  const queries = queriesOf(circuit).flatMap(({ componentId, query }) => {
+    const inner = componentPath(document, componentId);
+    const { metrics, fluxMeters } = selected(query);
+    return [
+      ...metrics.map((name) => need("metric", name, inner)),
+      ...fluxMeters.map((name) => need("flux_meter", name, inner)),
+    ];
+  });
+  return [...labels, ...queries];
+}
+
+/** What exists besides what the policies of a set define. */
+export interface Surroundings {
+  /** Tells which metrics whoever answers queries has; where it is undefined, every metric may exist. */
+  readonly knowsMetric?: ((name: string) => boolean) | undefined;
+  /** Labels that callers are known to send. */
+  readonly labels?: readonly string[];
+}
+
+/** Warnings about what no policy of the set and nothing else defines, by policy name; most policies have none. */
+export function unmetNeeds(
+  policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
+  { knowsMetric = () => true, labels: sent = [] }: Surroundings = {},
+): ReadonlyMap<string, readonly Warning[]> {
+  const labels = new Set([...sent, ...policies.flatMap(({ supply }) => supply.labels)]);
+  const meters = new Set(policies.flatMap(({ supply }) => supply.fluxMeters));
+  const warningOf = ({ kind, name, at, path }: Need): readonly Warning[] => {
+    switch (kind) {
+      case "label":
+        return labels.has(name)
+          ? []
+          : [{ code: "unknown_label", at, path, text: unknownLabel(name, labels) }];
+      case "metric": {
+        const text = `a query reads ${name}, which Sluice does not measure: it has no values`;
+        return knowsMetric(name) ? [] : [{ code: "unknown_metric", at, path, text }];
+      }
+      case "flux_meter": {
+        const text = `a query reads the flux meter ${name}, which no policy defines${hint(name, meters)}`;
+        return meters.has(name) ? [] : [{ code: "unknown_flux_meter", at, path, text }];
+      }
+    }
+  };
+  const unmet = new Map<string, readonly Warning[]>();
+  for (const { name, needs } of policies) {
+    const warnings = needs.flatMap(warningOf);
+    if (warnings.length > 0) unmet.set(name, warnings);
+  }
+  return unmet;
+}
+
+const HEADER = /^http\.request\.header\./;
+
+/** Says what would make the label, as far as its name tells. */
+function unknownLabel(name: string, classifierLabels: ReadonlySet<string>): string {
+  const what = `no request attribute, header or classifier makes the label ${name}`;
+  if (!HEADER.test(name)) {
+    const only = "only a caller that sends it with its checks, such as an SDK, or baggage can";
+    return `${what}${hint(name, classifierLabels)}; ${only}`;
+  }
+  const spelled = name.toLowerCase().replaceAll("-", "_");
+  return `${what}; labels of headers are lower case and have _ for -: ${spelled}`;
+}
+
+function hint(name: string, known: ReadonlySet<string>): string {
+  // Long lists would make the comparison slow, and a suggestion is only a help.
+  const near = known.size > 200 ? undefined : nearest(name, [...known]);
+  return near === undefined ? "" : `; did you mean ${near}?`;
+}
+
+interface LabelKey {
+  readonly name: string;
+  readonly path: Path;
+}
+
+/** The labels that limiters and schedulers are keyed by. */
+function labelKeys(document: Policy): readonly LabelKey[] {
+  const found: LabelKey[] = [];
+  const visit = ({ fields }: Message, value: unknown, path: Path): void => {
+    const members = value as Readonly<Record<string, unknown>>;
+    for (const [name, { type, labelKey }] of Object.entries(fields)) {
+      const own = members[name];
+      if (labelKey && typeof own === "string" && own !== "") {
+        found.push({ name: own, path: [...path, name] });
+      } else visitType(type, own, [...path, name]);
+    }
+  };
+  const visitType = (type: Type, value: unknown, path: Path): void => {
+    if (value === undefined) return;
+    if (type.kind === "message") visit(type.of(), value, path);
+    if (type.kind !== "list" && type.kind !== "map") return;
+    // Arrays and maps both have entries.
+    for (const [key, item] of (value as ReadonlyMap<string, unknown>).entries()) {
+      visitType(type.of.type, item, [...path, key]);
+    }
+  };
+  visit(policyTable, document, []);
+  return found;
+}
+
+/** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */
+function selected(query: string): {
+  readonly metrics: readonly string[];
+  readonly fluxMeters: readonly string[];
+} {
+  const metrics = new Set<string>();
+  const fluxMeters = new Set<string>();
+  for (const { name, matchers } of selectorsOf(query)) {
+    const exactly = (label: string) =>
+      matchers.find((matcher) => matcher.name === label && matcher.op === "=")?.value;
+    metrics.add(name === "" ? (exactly(NAME_LABEL) ?? "") : name);
+    fluxMeters.add(exactly("flux_meter_name") ?? "");
+  }
+  metrics.delete("");
+  fluxMeters.delete("");
+  return { metrics: [...metrics], fluxMeters: [...fluxMeters] };
+}
+
+function selectorsOf(query: string): readonly Selector[] {
+  try {
+    return [...walk(parse(query))].filter((node) => node.kind === "selector");
+  } catch {
+    return [];
+  }
+}
+
+/** Place of a component in its policy. A component inside a composite has the place of the composite. */
+function componentPath({ circuit }: Policy, id: string): Path {
+  const steps: string[] = [];
+  let components: readonly Component[] = circuit?.components ?? [];
+  for (const step of id.split(".").slice(1)) {
+    const component = components[Number(step)];
+    if (component === undefined) break;
+    steps.push(step);
+    components = component.nested_circuit?.components ?? [];
+  }
+  return pathOf(["root", ...steps].join("."));
+}

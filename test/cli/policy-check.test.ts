@@ -1,0 +1,103 @@
+// `policy check` as authors and CI use it: what is a warning, what `--strict` makes of it, and the last line.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { runCommand } from "../kit/command.ts";
+import { folderOf } from "../kit/folder.ts";
+import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
+
+const PLAIN = circuit(rateLimiter(CONSTANT_PORTS));
+const BY_USER = circuit(
+  rateLimiter(CONSTANT_PORTS, "parameters: {interval: 1s, limit_by_label_key: user}"),
+);
+const REGO = `resources:
+  flow_control:
+    classifiers:
+      - ${SELECTORS}
+        rego: {labels: {user: {}}, module: "package a\\nuser := input.x"}
+`;
+
+function asking(query: string): string {
+  return circuit(
+    `query: {promql: {query_string: '${query}', evaluation_interval: 1s, out_ports: {output: {signal_name: A}}}}`,
+  );
+}
+
+async function check(t: TestContext, text: string, ...flags: readonly string[]) {
+  const file = join(folderOf(t, { "p.yaml": text }), "p.yaml");
+  const { code, out, err } = await runCommand(["policy", "check", ...flags, file]);
+  return { code, text: out + err, last: (out + err).trimEnd().split("\n").at(-1) };
+}
+
+describe("policy check", () => {
+  it("says in its last line that all is well, with and without --strict", async (t) => {
+    for (const flags of [[], ["--strict"]]) {
+      const { code, last } = await check(t, PLAIN, ...flags);
+      assert.deepEqual([code, last], [0, "valid: 1 policy"]);
+    }
+  });
+
+  it("warns of a limit key that nothing makes, which --strict refuses and --label declares", async (t) => {
+    const { code, text, last } = await check(t, BY_USER);
+    assert.equal(code, 0);
+    assert.match(
+      text,
+      /p\.yaml:3:\d+: .*limit_by_label_key: .* label user; .*\(warning unknown_label\)/,
+    );
+    assert.equal(last, "valid: 1 policy; 1 warning");
+    assert.equal((await check(t, BY_USER, "--strict")).code, 1);
+    assert.equal((await check(t, BY_USER, "--strict", "--label", "user")).code, 0);
+  });
+
+  it("says in its last line which parts agents do not act on; --strict refuses them", async (t) => {
+    const { code, last } = await check(t, REGO);
+    assert.deepEqual(
+      [code, last],
+      [0, "valid: 1 policy; agents of this version do not act on 1 part"],
+    );
+    assert.equal((await check(t, REGO, "--strict")).code, 1);
+  });
+
+  it("tells without --queries what needs a Prometheus server", async (t) => {
+    for (const query of ["predict_linear(sluice_policies[1m], 1)", "my_service_latency"]) {
+      const { code, text } = await check(t, asking(query));
+      assert.equal(code, 0);
+      assert.match(text, /without a Prometheus server .*\(warning needs_prometheus\)/, query);
+      assert.equal((await check(t, asking(query), "--queries", "prometheus", "--strict")).code, 0);
+    }
+    const refused = await check(
+      t,
+      asking("predict_linear(sluice_policies[1m], 1)"),
+      "--queries",
+      "own",
+    );
+    assert.equal(refused.code, 1);
+    const unknown = await check(t, asking("my_service_latency"), "--queries", "own");
+    assert.match(unknown.text, /\(warning unknown_metric\)/);
+  });
+
+  it("reports codes in JSON, and `ok` as the exit code means it", async (t) => {
+    for (const [flags, ok] of [
+      [["--json"], true],
+      [["--json", "--strict"], false],
+    ] as const) {
+      const { code, text } = await check(t, BY_USER, ...flags);
+      const report = JSON.parse(text);
+      assert.deepEqual([report.ok, code], [ok, ok ? 0 : 1]);
+      assert.equal(report.warnings[0].code, "unknown_label");
+    }
+  });
+
+  it("colours for a terminal only, and never against NO_COLOR", async (t) => {
+    const file = join(folderOf(t, { "p.yaml": BY_USER }), "p.yaml");
+    const run = (env: Record<string, string>, out: boolean) =>
+      runCommand(["policy", "check", file], { env, isTty: { out, err: out } });
+    const ESCAPE = String.fromCharCode(27);
+    assert.ok((await run({}, true)).out.includes(ESCAPE));
+    assert.ok((await run({ NO_COLOR: "" }, true)).out.includes(ESCAPE));
+    assert.ok(!(await run({}, false)).out.includes(ESCAPE));
+    assert.ok(!(await run({ NO_COLOR: "1" }, true)).out.includes(ESCAPE));
+    assert.ok(!(await run({ TERM: "dumb" }, true)).out.includes(ESCAPE));
+  });
+});

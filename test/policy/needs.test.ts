@@ -1,0 +1,134 @@
+// What a policy needs from others: the labels of its limiters, the metrics and flux meters of its queries.
+
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { ATTRIBUTE_NAMES } from "#api/labels/attributes.ts";
+import { HEADER_PREFIX, isRequestLabel } from "#flow/label.ts";
+import type { CompiledPolicy } from "#policy/compiled.ts";
+import { type Surroundings, unmetNeeds } from "#policy/needs.ts";
+import { CONSTANT_PORTS, circuit, compiled, judged, rateLimiter, SELECTORS } from "./kit.ts";
+
+function limitedBy(label: string): string {
+  const parameters = `parameters: {interval: 1s, limit_by_label_key: "${label}"}`;
+  return circuit(rateLimiter(CONSTANT_PORTS, parameters));
+}
+
+function asking(query: string): string {
+  return circuit(
+    `query: {promql: {query_string: '${query}', evaluation_interval: 1s, out_ports: {output: {signal_name: A}}}}`,
+  );
+}
+
+function warned(policies: readonly CompiledPolicy[], around: Surroundings = {}) {
+  return [...unmetNeeds(policies, around)].flatMap(([policy, warnings]) =>
+    warnings.map(({ code, path, text }) => ({ policy, code, path, text })),
+  );
+}
+
+describe("the label that a limit is keyed by", () => {
+  for (const label of ["", "http.method", "aperture.source_fqdns", `${HEADER_PREFIX}x_user`]) {
+    test(`"${label}" is made by the request`, () => {
+      assert.deepEqual(warned([compiled(limitedBy(label))]), []);
+    });
+  }
+
+  test("with - or capitals it is the label of no header: the warning spells the right one", () => {
+    const [warning] = warned([compiled(limitedBy(`${HEADER_PREFIX}X-User`))]);
+    assert.equal(warning?.code, "unknown_label");
+    assert.match(
+      warning?.text ?? "",
+      /http\.request\.header\.X-User; .*: http\.request\.header\.x_user$/,
+    );
+    assert.equal(
+      warning?.path,
+      "circuit.components[0].flow_control.rate_limiter.parameters.limit_by_label_key",
+    );
+  });
+
+  test("a classifier of any policy of the set may make it", () => {
+    const maker = (label: string) =>
+      compiled(
+        `resources: {flow_control: {classifiers: [{${SELECTORS}, rules: {${label}: {extractor: {from: request.http.host}}}}]}}`,
+        "maker",
+      );
+    const user = compiled(limitedBy("user"));
+    assert.deepEqual(warned([user, maker("user")]), []);
+    const [warning, ...more] = warned([maker("usr"), user]);
+    assert.deepEqual(more, []);
+    assert.equal(warning?.policy, "p");
+    assert.match(warning?.text ?? "", /makes the label user; did you mean usr\?; only a caller/);
+    assert.deepEqual(warned([user], { labels: ["user"] }), []);
+  });
+
+  test("keys of samplers, tokens and schedulers count too", () => {
+    const sampler = `flow_control: {sampler: {parameters: {${SELECTORS}, session_label_key: session}}}`;
+    const tokens = rateLimiter(
+      CONSTANT_PORTS,
+      "parameters: {interval: 1s}, request_parameters: {tokens_label_key: cost}",
+    );
+    const codes = warned([compiled(circuit(sampler, tokens))]).map(({ path }) => path);
+    assert.deepEqual(
+      codes.map((path) => path.split(".").at(-1)),
+      ["session_label_key", "tokens_label_key"],
+    );
+  });
+
+  test("the known labels are those that the API reads from requests", () => {
+    for (const name of ATTRIBUTE_NAMES.proxy) assert.ok(isRequestLabel(name), name);
+    assert.ok(!isRequestLabel("http.status_code"));
+    assert.ok(!isRequestLabel("user"));
+    for (const header of ["X-User", "x-user", "traceparent"]) {
+      assert.ok(isRequestLabel(HEADER_PREFIX + header.toLowerCase().replaceAll("-", "_")), header);
+    }
+  });
+});
+
+describe("what a query reads", () => {
+  test("a flux meter that no policy defines", () => {
+    const policy = compiled(asking('sum(flux_meter_sum{flux_meter_name="latency"})'));
+    const [warning] = warned([policy]);
+    assert.equal(warning?.code, "unknown_flux_meter");
+    assert.equal(warning?.path, "circuit.components[0]");
+    const meter = compiled(
+      `resources: {flow_control: {flux_meters: {latency: {${SELECTORS}}}}}`,
+      "meter",
+    );
+    assert.deepEqual(warned([policy, meter]), []);
+  });
+
+  test("a metric, where it is known who answers", () => {
+    const policy = compiled(asking("rate(up[1m]) + down"));
+    assert.deepEqual(warned([policy]), []);
+    const found = warned([policy], { knowsMetric: (name) => name === "up" });
+    assert.deepEqual(
+      found.map(({ code, text }) => [code, text.split(",")[0]]),
+      [["unknown_metric", "a query reads down"]],
+    );
+  });
+});
+
+describe("path templates", () => {
+  const codes = (template: string) =>
+    judged(
+      `resources: {flow_control: {classifiers: [{${SELECTORS}, rules: {t: {extractor: {path_templates: {template_values: {"${template}": x}}}}}}]}}`,
+    ).warnings.map(({ of }) => [of.code, of.text]);
+
+  test("segments that only look like parameters or wildcards are warned of", () => {
+    for (const [template, wanted] of [
+      ["/users/:id", /":id" only matches this very text; a parameter is written \{id\}/],
+      ["/files/**", /"\*\*" only .*; a wildcard is \* alone/],
+      ["/files/a*", /"a\*" only/],
+      ["/files/{id}.json", /"\{id\}\.json" only .*whole segment/],
+    ] as const) {
+      const [[code, text] = [], ...more] = codes(template);
+      assert.deepEqual([code, more], ["literal_path", []], template);
+      assert.match(text ?? "", wanted);
+    }
+  });
+
+  test("parameters, the wildcard and plain text are not", () => {
+    for (const template of ["/users/{id}", "/static/*", "/a:b/c", "/"]) {
+      assert.deepEqual(codes(template), [], template);
+    }
+  });
+});
