@@ -91,6 +91,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "grpc-js": ["transport", "grpc"],
       http: ["transport", "h2"],
       tls: ["transport"],
+      administration: ["tls"],
       listen: ["transport", "h2"],
     },
   },

@@ -25,21 +25,25 @@ export function grpcServices(
     {
       name: AUTHORIZATION_SERVICE,
       methods: { Check: unary(extAuthz(context)) },
+      access: "data",
       healthNames: [],
     },
     {
       name: CHECK_HTTP_SERVICE,
       methods: { CheckHTTP: unary(checkHttpBinary(context)) },
+      access: "data",
       healthNames: ["aperture.flowcontrol.v1.FlowControlServiceHTTP"],
     },
     {
       name: CHECK_SERVICE,
       methods: { Check: unary(checkBinary(context)), FlowEnd: unary(flowEndBinary(context)) },
+      access: "data",
       healthNames: ["aperture.flowcontrol.v1.FlowControlService"],
     },
     {
       name: LOGS_SERVICE,
       methods: { Export: unary(exportLogs(logRecords)) },
+      access: "data",
       healthNames: [],
     },
   ];
@@ -52,7 +56,7 @@ export interface JsonHandlers {
   readonly flowEnd: HttpHandler;
 }
 
-/** The route table. Every route changes state: a check takes tokens and slots, FlowEnd returns slots. */
+/** The route table. */
 export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonly Route[] {
   return [
     {
@@ -60,7 +64,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       path: "/v1/flowcontrol/checkhttp",
       about: "May this HTTP request pass? Body: CheckHTTPRequest",
       handle: checkHttp,
-      revealing: true,
+      access: "data",
       body: "json",
     },
     {
@@ -68,7 +72,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       path: "/v1/flowcontrol/check",
       about: "May this flow pass? Body: CheckRequest",
       handle: check,
-      revealing: true,
+      access: "data",
       body: "json",
     },
     {
@@ -76,7 +80,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       path: "/v1/flowcontrol/flowend",
       about: "Ends flows that hold concurrency slots. Body: FlowEndRequest",
       handle: flowEnd,
-      revealing: true,
+      access: "data",
       body: "json",
     },
   ];

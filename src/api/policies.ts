@@ -182,7 +182,7 @@ export function policyRoutes(policies: PolicyOperations): readonly Route[] {
       return jsonReply(JSON.stringify(await run(policies, request, call)));
     };
     const costly = method === "GET";
-    return { method, path, about, handle, revealing: true, costly, ...bodyOf(method) };
+    return { method, path, about, handle, access: "administration", costly, ...bodyOf(method) };
   });
   return [...routes, ...ownRoutes(policies)];
 }
@@ -201,7 +201,7 @@ function ownRoutes(policies: PolicyOperations): readonly Route[] {
       path: "/v1/policies/{name}/validate",
       about:
         "Validates a policy without storing it. The reply lists every fault with its position. Body: UpsertPolicyRequest",
-      revealing: true,
+      access: "administration",
       body: "json",
       maxBody: MOST_BYTES,
       async handle({ body, params }) {
@@ -215,7 +215,7 @@ function ownRoutes(policies: PolicyOperations): readonly Route[] {
       path: "/v1/policies/{name}/graph",
       about:
         "Draws the running circuit. `?format=` mermaid, dot or json; `?depth=` number of composite levels to open, or all.",
-      revealing: true,
+      access: "administration",
       costly: true,
       handle({ params, query }) {
         const depth = depthOf(query.get("depth") ?? "0");
@@ -237,5 +237,10 @@ export function policyGrpcService(policies: PolicyOperations): GrpcService {
     };
     return [rpc, { kind: "unary", handle }] as const;
   });
-  return { name: POLICY_SERVICE, methods: Object.fromEntries(methods), healthNames: [] };
+  return {
+    name: POLICY_SERVICE,
+    access: "administration",
+    methods: Object.fromEntries(methods),
+    healthNames: [],
+  };
 }

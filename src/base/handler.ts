@@ -45,9 +45,26 @@ export type Method =
       readonly handle: StreamHandler;
     };
 
+/**
+ * Who may use a route or a service.
+ *
+ * - `open`: everyone who reaches the port, such as probes and metrics collectors.
+ * - `data`: callers that have flows judged or report about them. They need no credential, but the log warns where other
+ *   machines reach them without TLS.
+ * - `administration`: those who may see and change what the process does. `serve/administration.ts` judges them.
+ */
+export type Access = "open" | "data" | "administration";
+
+/** Whether only administration may use it, as is the case where nothing else is stated. */
+export function isAdministration({ access }: { readonly access?: Access }): boolean {
+  return access === undefined || access === "administration";
+}
+
 /** A gRPC service under its full name. Handlers throw `Fault`; anything else becomes INTERNAL. */
 export interface GrpcService {
   readonly name: string;
+  /** Left out, it is administration. */
+  readonly access?: Access;
   readonly methods: Readonly<Record<string, Method>>;
   /** Other names under which health reports the service. */
   readonly healthNames: readonly string[];
@@ -81,8 +98,10 @@ export interface Route {
   readonly handle: HttpHandler;
   /** May outlive `write_timeout`. */
   readonly stream?: boolean;
-  /** Shows or changes state: the log warns when such a route is exposed without TLS. */
-  readonly revealing?: boolean;
+  /** Left out, it is administration. */
+  readonly access?: Access;
+  /** Throws a Fault to refuse a request because of its header section, before its body is read. */
+  readonly admit?: (call: Call) => void;
   /**
    * Costs as much as hundreds of checks: each turn of the event loop starts at most one such request, and at most
    * 100 wait.

@@ -1,17 +1,20 @@
 // The ports of a process: the main port, which carries the services of its parts and the routes that show the process
-// itself, and the debug port, which carries `/metrics` for metrics collectors.
+// itself; where it is configured, a port of its own for administration; and the debug port, which carries `/metrics` for
+// metrics collectors.
 
 import { Fault } from "#base/fault.ts";
-import type { GrpcService, Route } from "#base/handler.ts";
-import type { Log } from "#base/log.ts";
+import { type GrpcService, isAdministration, type Route } from "#base/handler.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
+import { NO_GUARD, openAdministration } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
+import type { PortSettings } from "#serve/settings.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
 import type { ProcessSettings, SluiceProcess } from "./process.ts";
+import { logReach } from "./reach.ts";
 
-/** The routes and services of a part of the process, such as its agent, on the main port. */
+/** The routes and services of a part of the process, such as its agent. */
 export interface ProcessPart {
   readonly routes: readonly Route[];
   readonly services: readonly GrpcService[];
@@ -19,26 +22,31 @@ export interface ProcessPart {
 
 export interface Ports {
   readonly main: Port;
+  /** Undefined where the main port serves administration, or none does. */
+  readonly administration: Port | undefined;
   /** Address of the debug port; undefined where there is none. */
   readonly debugAddress: string | undefined;
 }
 
-/** Opens both ports. From now on the process is ready and accepts calls. */
+/** Opens all ports. From now on the process is ready and accepts calls. */
 export async function openPorts(
   process: SluiceProcess,
   parts: readonly ProcessPart[],
 ): Promise<Ports> {
   const { health, scope } = process;
-  // The debug port opens first and closes last, so that metrics can be read while the main port drains.
+  // The debug port and administration open first and close last, so that they can be asked while the main port drains.
   const debug = await openDebugPort(process);
   if (debug !== undefined) scope.add("debug port", () => debug.cut());
-  const main = await openMainPort(process, parts);
+  const whole = await served(process, parts);
+  const administration = await openAdministrationPort(process, whole);
+  if (administration !== undefined) scope.add("administration", () => administration.cut());
+  const main = await openMainPort(process, whole);
   scope.add("port", (speed) => {
     health.enter("stopping");
     return speed === "cut" ? main.cut() : main.drain();
   });
   health.enter("running");
-  return { main, debugAddress: debug?.address };
+  return { main, administration, debugAddress: debug?.address };
 }
 
 /** The routes that show the process itself: health, status, info and metrics. */
@@ -57,20 +65,72 @@ export function processRoutes({
   ];
 }
 
-async function openMainPort(process: SluiceProcess, parts: readonly ProcessPart[]): Promise<Port> {
-  const { service, settings, argv, clock, scope, serverMetrics } = process;
-  const log = process.log.child("port");
+/** Everything that the process serves. */
+async function served(process: SluiceProcess, parts: readonly ProcessPart[]): Promise<ProcessPart> {
+  const { service, settings, argv, clock, scope } = process;
   const profiling = profiles(settings.profilers, { service, argv, clock });
   scope.add("processor profile", await profiling.start());
-  const services = parts.flatMap((part) => part.services);
-  const port = await openPort({
-    settings: settings.server,
-    services,
+  return {
     routes: [
       ...parts.flatMap((part) => part.routes),
       ...processRoutes(process),
       ...profiling.routes,
     ],
+    services: parts.flatMap((part) => part.services),
+  };
+}
+
+function filtered({ routes, services }: ProcessPart, keep: typeof isAdministration): ProcessPart {
+  return { routes: routes.filter(keep), services: services.filter(keep) };
+}
+
+async function openMainPort(process: SluiceProcess, whole: ProcessPart): Promise<Port> {
+  const { server } = process.settings;
+  const { enabled, addr } = server.administration;
+  if (enabled && addr === "") return openGuarded(process, "server.listener.addr", server, whole);
+  const settings = { ...server, grpc: { ...server.grpc, enable_reflection: false } };
+  const open = filtered(whole, (served) => !isAdministration(served));
+  return openGuarded(process, "server.listener.addr", settings, open);
+}
+
+/** Opens `server.administration.addr`, if there is one. */
+async function openAdministrationPort(
+  process: SluiceProcess,
+  whole: ProcessPart,
+): Promise<Port | undefined> {
+  const { server } = process.settings;
+  const { enabled, addr } = server.administration;
+  if (!enabled || addr === "") return undefined;
+  const settings = {
+    ...server,
+    listener: { ...server.listener, addr },
+    tls: { ...server.tls, enabled: server.tls.enabled && !addr.startsWith("unix:") },
+  };
+  const administration = filtered(whole, isAdministration);
+  try {
+    return await openGuarded(process, "server.administration.addr", settings, administration);
+  } catch (thrown) {
+    throw named(Fault.from(thrown), "server.administration.addr");
+  }
+}
+
+/** Opens a port whose address has this key. */
+async function openGuarded(
+  process: SluiceProcess,
+  key: string,
+  settings: PortSettings & Pick<ProcessSettings["server"], "administration">,
+  { routes, services }: ProcessPart,
+): Promise<Port> {
+  const { clock, scope, serverMetrics } = process;
+  const log = process.log.child(key === "server.listener.addr" ? "port" : "administration");
+  const { listener, tls, administration } = settings;
+  const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
+  scope.add("token", guard.close);
+  const port = await openPort({
+    settings,
+    services,
+    routes,
+    guard,
     clock,
     log,
     meter: serverMetrics,
@@ -79,32 +139,12 @@ async function openMainPort(process: SluiceProcess, parts: readonly ProcessPart[
       return loadDescriptors(names);
     },
   });
-  const names = services.map(({ name }) => name.slice(name.lastIndexOf(".") + 1));
-  if (settings.server.grpc.enable_reflection) names.push("server reflection");
-  warnIfExposed(port, names, "bind server.listener.addr to loopback or turn server.tls on", log);
+  if (port.remote) {
+    const { requirement } = guard;
+    logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
+  }
   log.info({ address: port.address }, `listening on ${port.address}`);
   return port;
-}
-
-/**
- * Warns when other machines reach the port without TLS, and names what they reach: the first segments of the paths of
- * revealing routes, and the gRPC services by the last part of their names.
- */
-function warnIfExposed(
-  { exposed, address }: Port,
-  grpc: readonly string[],
-  remedy: string,
-  log: Log,
-): void {
-  if (exposed.length === 0) return;
-  const routes = [...new Set(exposed.map(({ path }) => firstSegments(path)))];
-  const what = "other machines reach this port without TLS, and these routes show or change state";
-  log.warn({ address, routes, ...(grpc.length > 0 && { grpc }) }, `${what}; ${remedy}`);
-}
-
-/** `/v1/policies` of `/v1/policies/{name}/graph`. */
-function firstSegments(path: string): string {
-  return path.split("/", 3).join("/");
 }
 
 /**
@@ -117,6 +157,7 @@ async function openDebugPort(process: SluiceProcess): Promise<Port | undefined> 
   const log = process.log.child("debug-port");
   if (port === 0) return undefined;
   try {
+    const routes = [metricsRoute(metrics)];
     const opened = await openPort({
       settings: {
         ...settings.server,
@@ -124,16 +165,21 @@ async function openDebugPort(process: SluiceProcess): Promise<Port | undefined> 
         grpc: { ...settings.server.grpc, enable_reflection: false },
       },
       services: [],
-      routes: [metricsRoute(metrics)],
+      routes,
+      guard: NO_GUARD,
       clock,
       log,
       meter: serverMetrics,
     });
-    const remedy = "bind server.listener.addr to loopback, turn server.tls on, or set it to 0";
-    warnIfExposed(opened, [], `otel.ports.debug_port: ${remedy}`, log);
+    if (opened.remote) {
+      const served = { routes, services: [], requirement: "refused" } as const;
+      const { address } = opened;
+      const tls = settings.server.tls.enabled;
+      logReach({ key: "server.listener.addr", address, tls, ...served }, log);
+    }
     return opened;
   } catch (thrown) {
-    const fault = namingDebugPort(Fault.from(thrown));
+    const fault = named(Fault.from(thrown), "otel.ports.debug_port");
     if (debugPortRequired) throw fault;
     log.warn({ port }, `no debug port: ${fault.message}`);
     return undefined;
@@ -141,10 +187,10 @@ async function openDebugPort(process: SluiceProcess): Promise<Port | undefined> 
 }
 
 /** `openPort` names `server.listener.addr` as the source of its address; here it is another key. */
-function namingDebugPort(fault: Fault): Fault {
+function named(fault: Fault, key: string): Fault {
   const { code, message, cause } = fault;
-  const named = message.replace("server.listener.addr", "otel.ports.debug_port");
-  return named === message ? fault : new Fault(code, named, { cause });
+  const other = message.replace("server.listener.addr", key);
+  return other === message ? fault : new Fault(code, other, { cause });
 }
 
 /** The interface of the main port; loopback where that is a Unix socket, which only this machine reaches. */

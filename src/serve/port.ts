@@ -8,6 +8,7 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
+import type { Guard } from "./administration.ts";
 import { grpcRequestHandler } from "./grpc/request-handler.ts";
 import type { RequestHandler } from "./h2/exchange.ts";
 import { h2Transport } from "./h2/transport.ts";
@@ -35,6 +36,8 @@ export interface PortOptions {
   readonly settings: PortSettings;
   readonly services: readonly GrpcService[];
   readonly routes: readonly Route[];
+  /** Asked before routes and services of administration, those of the port itself included. */
+  readonly guard: Guard;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter?: ServerMeter;
@@ -49,8 +52,8 @@ export interface Port {
   readonly address: string;
   /** `service` is the full name of a service, or "" for the process. */
   readonly health: { set(service: string, serving: boolean): void };
-  /** Routes that show or change state and that other machines can reach without TLS. */
-  readonly exposed: readonly Route[];
+  /** Other machines can connect. */
+  readonly remote: boolean;
   /**
    * Stops in order: report NOT_SERVING, keep accepting for a while, then finish the calls in progress within the
    * grace time.
@@ -66,8 +69,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const binding = await readAddress(settings.listener);
   const health = healthService(options.services);
   const described = [...options.services, health.service];
-  const services = [...described, ...reflection(options, described)];
-  const routes = withFrontPage(options.routes, services);
+  const services = [...described, ...reflection(options, described)].map(options.guard.service);
+  const routes = withFrontPage(options.routes, services).map(options.guard.route);
   const http1 = httpTransport({ routes, settings: settings.http, clock, log, meter });
   const http2Transports = await createHttp2Transports(
     options,
@@ -112,12 +115,11 @@ export async function openPort(options: PortOptions): Promise<Port> {
   }
   listener.on("error", (error) => log.error({ error }, "listener failed"));
   const bound = listener.address();
-  const guarded = isLocal(bound) || settings.tls.enabled;
   const shutdown = new Shutdown({ listener, acceptor: acceptor, health, transports, release });
   return {
     address: showAddress(bound),
     health,
-    exposed: guarded ? [] : options.routes.filter(({ revealing }) => revealing === true),
+    remote: !isLocal(bound),
     drain: () => shutdown.drain(settings.drain, clock, log),
     cut: () => shutdown.cut(),
   };

@@ -53,6 +53,18 @@ export interface TlsSettings {
   readonly allowed_cn: string;
 }
 
+/** Who may see and change what the process does. */
+export interface AdministrationSettings {
+  /** The token that callers send as `authorization: Bearer`; "" = none. */
+  readonly token: string;
+  /** A file with the token; "" = none. */
+  readonly token_path: string;
+  /** Names of this server in requests over HTTP, besides IP addresses and loopback names. */
+  readonly allowed_hosts: readonly string[];
+  /** Needs no credential, even where other machines reach the listener. */
+  readonly insecure: boolean;
+}
+
 export interface DrainSettings {
   /** Milliseconds during which calls are still accepted while health already reports NOT_SERVING. */
   readonly accept_for: number;

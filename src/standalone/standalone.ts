@@ -29,7 +29,24 @@ export function loadStandalone(sources: ConfigSources): StandaloneConfig {
   const agent = attempt(() => loadConfig("agent", sources));
   const controller = attempt(() => loadConfig("controller", sources));
   if (agent === undefined || controller === undefined) throw ConfigFault.join(faults);
-  return { agent, controller };
+  return { agent: onLoopback(agent), controller };
+}
+
+/** Where standalone listens unless an address is configured. */
+const LOOPBACK = "127.0.0.1:8080";
+
+/** Without a configured address, whoever tries Sluice does not open it to other machines. */
+function onLoopback(loaded: Loaded<"agent">): Loaded<"agent"> {
+  const { config, origins, notes } = loaded;
+  if (origins.get("server.listener.addr")?.source !== "default") return loaded;
+  const { server } = config;
+  const listener = Object.freeze({ ...server.listener, addr: LOOPBACK });
+  const message = `no address is configured: only this machine can connect (${LOOPBACK}); server.listener.addr names another address`;
+  return {
+    ...loaded,
+    config: Object.freeze({ ...config, server: Object.freeze({ ...server, listener }) }),
+    notes: [...notes, { level: "info", path: "server.listener.addr", where: "default", message }],
+  };
 }
 
 export interface StandaloneOptions extends Omit<ProcessOptions, "configs" | "store"> {

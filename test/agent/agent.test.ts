@@ -2,7 +2,9 @@
 // it cannot use.
 
 import assert from "node:assert/strict";
+import { request } from "node:http";
 import { createServer } from "node:net";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { startAgent } from "#agent/agent.ts";
 import { seededChance } from "#base/chance.ts";
@@ -14,6 +16,7 @@ import type { Store } from "#store/store.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
+import { folderOf } from "../kit/folder.ts";
 import { processContext } from "../kit/process-context.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
@@ -81,22 +84,121 @@ async function publish(store: Store, stored: ReadonlyMap<string, Uint8Array>): P
 const warnings = ({ lines }: { readonly lines: readonly LogLine[] }) =>
   lines.filter(({ level }) => level === "warn");
 
-test("routes that other machines reach without TLS are named in one warning at start; on loopback there is none", async (t) => {
+test("what other machines can use without TLS is named in one warning at start; on loopback there is none", async (t) => {
   const open = await agentOn(t, { SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0" });
-  const warning = open.lines.find(({ level }) => level === "warn");
-  assert.match(warning?.message ?? "", /without TLS/);
-  assert.deepEqual(warning?.fields, {
+  const [warning, ...rest] = warnings(open);
+  assert.deepEqual(rest, []);
+  assert.match(warning?.message ?? "", /without TLS.*; bind server\.listener\.addr to loopback/);
+  const { routes, ...fields } = warning?.fields ?? {};
+  assert.deepEqual(routes, [
+    ...["/v1/flowcontrol/checkhttp", "/v1/flowcontrol/check", "/v1/flowcontrol/flowend"],
+    ...["/healthz", "/v1/status/system/liveness", "/v1/status/system/readiness", "/metrics"],
+  ]);
+  assert.deepEqual(fields, {
     address: open.ports.main.address,
-    routes: ["/v1/flowcontrol", "/v1/status", "/v1/info", "/metrics", "/debug/pprof"],
-    grpc: ["Authorization", "FlowControlServiceHTTP", "FlowControlService", "LogsService"],
+    grpc: [
+      "envoy.service.auth.v3.Authorization",
+      "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP",
+      "aperture.flowcontrol.check.v1.FlowControlService",
+      "opentelemetry.proto.collector.logs.v1.LogsService",
+    ],
   });
-  const reflecting = await agentOn(t, {
-    SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
-    SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
-  });
-  assert.match(JSON.stringify(warnings(reflecting)), /"server reflection"/);
   const local = await agentOn(t);
   assert.deepEqual(warnings(local), []);
+});
+
+test("the log says what administration requires of other machines", async (t) => {
+  const about = (lines: readonly LogLine[]) =>
+    lines.find(({ message }) => message.includes("administration")) ?? assert.fail();
+  const addr = { SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0" };
+  const refused = about((await agentOn(t, addr)).lines);
+  assert.equal(refused.level, "info");
+  assert.match(
+    refused.message,
+    /is refused .* server\.administration\.token or client certificates/,
+  );
+
+  const insecure = { ...addr, SVC_AGENT_SERVER_ADMINISTRATION_INSECURE: "true" };
+  const open = about((await agentOn(t, insecure)).lines);
+  assert.equal(open.level, "warn");
+  assert.match(
+    open.message,
+    /without a credential, because server\.administration\.insecure is true/,
+  );
+  assert.deepEqual(open.fields["routes"], ["/v1/status", "/v1/info", "/debug/pprof"]);
+
+  const token = "correct-horse-battery-staple";
+  const guarded = await agentOn(t, { ...addr, SVC_AGENT_SERVER_ADMINISTRATION_TOKEN: token });
+  assert.match(about(guarded.lines).message, /the token .* unencrypted; turn server\.tls on/);
+  assert.equal(JSON.stringify(guarded.lines).includes(token), false);
+});
+
+/** The status of a route of administration, one of the data plane, and two that are open. */
+async function statusesAt(address: string): Promise<readonly number[]> {
+  const status = async (method: string, path: string, body?: object) =>
+    (await call(address, method, path, body)).status;
+  return [
+    await status("GET", "/v1/status"),
+    await status("POST", "/v1/flowcontrol/checkhttp", { control_point: "shop" }),
+    await status("GET", "/v1/status/system/readiness"),
+    await status("GET", "/metrics"),
+  ];
+}
+
+test("administration can be switched off", async (t) => {
+  const { address } = await agentOn(t, {
+    SVC_AGENT_SERVER_ADMINISTRATION_ENABLED: "false",
+    SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
+  });
+  assert.deepEqual(await statusesAt(address), [404, 200, 200, 200]);
+  const unimplemented = await grpcClient(t, address).unary(
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    Buffer.of(),
+  );
+  assert.equal(unimplemented.code, 12);
+});
+
+test("administration can have an address of its own, which the main port then does not serve", async (t) => {
+  const path = join(folderOf(t), "administration.sock");
+  for (const addr of ["127.0.0.1:0", `unix:${path}`]) {
+    const { address, ports, lines } = await agentOn(t, {
+      SVC_AGENT_SERVER_LISTENER_ADDR: "0.0.0.0:0",
+      SVC_AGENT_SERVER_ADMINISTRATION_ADDR: addr,
+    });
+    assert.deepEqual(
+      await statusesAt(address.replace("0.0.0.0", "127.0.0.1")),
+      [404, 200, 200, 200],
+    );
+    const own = ports.administration?.address ?? "";
+    assert.ok(lines.some(({ message }) => message === `listening on ${own}`));
+    assert.equal(
+      lines.some(({ message }) => /administration is refused/.test(message)),
+      false,
+    );
+    if (addr.startsWith("unix:")) assert.equal(await unixStatus(path, "/v1/status"), 200);
+    else assert.deepEqual(await statusesAt(own), [200, 404, 200, 404]);
+  }
+});
+
+function unixStatus(socketPath: string, path: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    // A browser cannot reach the socket, so any host will do.
+    const headers = { host: "any.example" };
+    const outgoing = request({ socketPath, path, headers, agent: false }, (reply) => {
+      reply.resume();
+      resolve(reply.statusCode);
+    });
+    outgoing.on("error", reject);
+    outgoing.end();
+  });
+}
+
+test("an address of administration that cannot be used is named by its key", async (t) => {
+  const { address } = await agentOn(t);
+  await assert.rejects(
+    agentOn(t, { SVC_AGENT_SERVER_ADMINISTRATION_ADDR: address }),
+    /cannot listen on server\.administration\.addr: the address is in use/,
+  );
 });
 
 test("the debug port is named too when other machines reach it", async (t) => {
@@ -108,7 +210,7 @@ test("the debug port is named too when other machines reach it", async (t) => {
   const [warning, , ...rest] = warnings(open);
   assert.deepEqual(rest, []);
   assert.deepEqual(warning?.fields, { address: `0.0.0.0:${free}`, routes: ["/metrics"] });
-  assert.match(warning?.message ?? "", /otel\.ports\.debug_port/);
+  assert.match(warning?.message ?? "", /without TLS/);
 });
 
 test("the debug port carries /metrics and nothing else", async (t) => {

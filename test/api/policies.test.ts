@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
-import type { Call, HttpReply, Route } from "#base/handler.ts";
+import { type Call, type HttpReply, isAdministration, type Route } from "#base/handler.ts";
 import { encode, encodeJson } from "#wire/protobuf/messages.ts";
 
 const call = { peer: "192.0.2.7" } as Call;
@@ -210,7 +210,8 @@ test("requests that break a validation rule of their proto file never reach the 
   assert.deepEqual(asked, []);
 });
 
-test("every route is marked as revealing", () => {
+test("the service and every route of it are administration", () => {
   const { policies } = fakePolicies();
-  for (const { revealing, path } of policyRoutes(policies)) assert.equal(revealing, true, path);
+  for (const served of [...policyRoutes(policies), policyGrpcService(policies)])
+    assert.equal(isAdministration(served), true);
 });

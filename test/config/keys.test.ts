@@ -26,7 +26,7 @@ function at(tree: unknown, path: string): unknown {
 
 /** Keys that some value of needs another key beside it; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|send_batch_(max_)?size|crashreport\.dsn)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|administration\.token(_path)?|send_batch_(max_)?size|crashreport\.dsn)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;
@@ -225,6 +225,14 @@ const COMMON = {
   prometheus: { address: "", labels: [], http_client: HTTP_CLIENT },
   readiness: { scheduler: GROUP, service: JOB },
   server: {
+    administration: {
+      addr: "",
+      allowed_hosts: [],
+      enabled: true,
+      insecure: false,
+      token: "",
+      token_path: "",
+    },
     drain: { accept_for: 2_000, grace: 10_000 },
     grpc: {
       connection_timeout: 120_000,

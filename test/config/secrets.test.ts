@@ -32,6 +32,7 @@ test("the secret keys are these", () => {
       "etcd.password",
       "kubernetes_client.http_client.proxy_connect_header",
       "prometheus.http_client.proxy_connect_header",
+      "server.administration.token",
     ],
   );
 });

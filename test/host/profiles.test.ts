@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import type { HttpReply } from "#base/handler.ts";
+import { type HttpReply, isAdministration } from "#base/handler.ts";
 import { realClock } from "#host/life/clock.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { callRoute } from "../kit/clients/route.ts";
@@ -128,7 +128,7 @@ test("the plain routes and the index", async () => {
   assert.match(String((await ask("/goroutine")).body), /^\d+ \w+$/m);
   const index = String((await ask("")).body);
   for (const { path } of routes) assert.ok(path === "/debug/pprof" || index.includes(path), path);
-  for (const { revealing } of routes) assert.equal(revealing, true);
+  for (const route of routes) assert.equal(isAdministration(route), true, route.path);
   assert.deepEqual(stage({ register_http_routes: false }).routes, []);
 });
 

@@ -149,13 +149,14 @@ test("loads the gRPC library only where a listener may need it", () => {
   ];
   const script = `
     import { createRequire } from "node:module";
+    import { NO_GUARD } from "#serve/administration.ts";
     import { openPort } from "#serve/port.ts";
     import { memoryLog } from "./test/kit/sluice/log.ts";
     import { portSettings, realClock } from "./test/kit/sluice/port.ts";
     const loaded = [];
     for (const over of ${JSON.stringify(opened)}) {
       const settings = portSettings(over);
-      const port = await openPort({ settings, services: [], routes: [], clock: realClock, log: memoryLog() });
+      const port = await openPort({ settings, services: [], routes: [], guard: NO_GUARD, clock: realClock, log: memoryLog() });
       await port.cut();
       const files = Object.keys(createRequire(import.meta.url).cache);
       loaded.push(files.some((file) => file.includes("@grpc/grpc-js")));
@@ -362,15 +363,14 @@ test("closes connections beyond the limit and logs it once", async (t) => {
   assert.equal(await (await fetch(`http://${port.address}/hello`)).text(), "hello");
 });
 
-test("names revealing routes that remote peers can reach without TLS", async (t) => {
-  const routes = [hello, { ...hello, path: "/status", revealing: true }];
-  const local = await testPort(t, { routes });
-  assert.deepEqual(local.exposed, []);
-  const open = await testPort(t, { routes, settings: { listener: { addr: ":0" } } });
-  assert.deepEqual(
-    open.exposed.map(({ path }) => path),
-    ["/status"],
-  );
+test("says whether other machines can connect", async (t) => {
+  const reach = async (addr: string) =>
+    (await testPort(t, { routes: [hello], settings: { listener: { addr } } })).remote;
+  assert.equal(await reach("127.0.0.1:0"), false);
+  assert.equal(await reach("[::1]:0"), false);
+  assert.equal(await reach(`unix:${join(folder(t), "port.sock")}`), false);
+  assert.equal(await reach(":0"), true);
+  assert.equal(await reach("0.0.0.0:0"), true);
 });
 
 test("leaves nothing behind after cut()", async (t) => {

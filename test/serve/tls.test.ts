@@ -446,9 +446,3 @@ test("reloads files behind a swapped symlink, a new client CA included", async (
   await assert.rejects(ask(port, { ca: ca.cert, cert: old.cert, key: old.key }));
   assert.equal((await ask(port, { ca: ca.cert, cert: fresh.cert, key: fresh.key })).status, 200);
 });
-
-test("reports no exposed routes when TLS is on", async (t) => {
-  const given = setting(t);
-  const port = await withTls(t, given, {}, { listener: { addr: "0.0.0.0:0" } });
-  assert.deepEqual(port.exposed, []);
-});

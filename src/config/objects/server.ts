@@ -1,6 +1,13 @@
 // Keys of the main port: listener, gRPC, HTTP, JSON gateway, TLS, drain.
 
-import { anyText, fqdn, hostPort, listenAddress } from "../table/format.ts";
+import {
+  anyText,
+  fqdn,
+  hostname,
+  hostPort,
+  listenAddress,
+  optionalListenAddress,
+} from "../table/format.ts";
 import {
   bool,
   choice,
@@ -9,6 +16,7 @@ import {
   number,
   object,
   string,
+  strings,
   table,
   type Violation,
 } from "../table/row.ts";
@@ -16,7 +24,11 @@ import {
 const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
 
 const listenerConfig = table("ListenerConfig", "Where the process listens.", {
-  addr: string(":8080", listenAddress, "Address of the port that serves everything."),
+  addr: string(
+    ":8080",
+    listenAddress,
+    "Address of the port that serves everything. Without a value, `sluice standalone` listens on 127.0.0.1:8080, which only this machine can reach.",
+  ),
   keep_alive: duration(
     "180s",
     "Interval of TCP keep-alive probes. 0 means the default of the system, negative turns them off.",
@@ -146,7 +158,50 @@ const drainConfig = table("DrainConfig", "How the process stops.", {
   }),
 });
 
+function tokenIsGivenOnce(settings: {
+  readonly token: string;
+  readonly token_path: string;
+}): readonly Violation[] {
+  if (settings.token === "" || settings.token_path === "") return [];
+  return [{ key: "token_path", wanted: "a token or the path of one", got: "both" }];
+}
+
+const administrationConfig = table(
+  "AdministrationConfig",
+  "Administration is everything that shows or changes what the process does: policies, dynamic configuration, decisions, status, profiles, server reflection. Checks and telemetry (the data plane), probes and /metrics are not part of it.",
+  {
+    addr: string(
+      "",
+      optionalListenAddress,
+      "Listen on this address for administration, which the main port then does not serve. A Unix socket is served without TLS. Empty means the main port.",
+      { own: true },
+    ),
+    allowed_hosts: strings(
+      hostname,
+      "Names of this server that requests over HTTP may have in `host`, besides IP addresses and loopback names. Not judged where a token or a client certificate is required.",
+      { own: true },
+    ),
+    enabled: bool(true, "Serve administration.", { own: true }),
+    insecure: bool(
+      false,
+      "Serve administration without a credential even where other machines can reach it. Has no effect where a token or a client certificate is required.",
+      { own: true },
+    ),
+    token: string(
+      "",
+      anyText,
+      "Token that callers of administration must send as `authorization: Bearer TOKEN`, at least 16 characters. Without a token, client certificates (tls.client_ca_file) are a credential too; without either, only addresses that are on loopback or a Unix socket serve administration.",
+      { own: true, secret: true },
+    ),
+    token_path: string("", anyText, "File with the token. It is read again when it changes.", {
+      own: true,
+    }),
+  },
+  tokenIsGivenOnce,
+);
+
 export const serverConfig = table("", "", {
+  administration: object(administrationConfig),
   drain: object(drainConfig),
   grpc: object(grpcServerConfig),
   grpc_gateway: object(grpcGatewayConfig),

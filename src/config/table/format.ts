@@ -107,6 +107,20 @@ export const listenAddress: TextFormat = {
   ],
 };
 
+export const optionalListenAddress: TextFormat = {
+  wanted: `empty, ${listenAddress.wanted}`,
+  accepts: (text) => text === "" || listenAddress.accepts(text),
+  good: ["", ...listenAddress.good],
+  bad: listenAddress.bad.filter((text) => text !== ""),
+};
+
+export const hostname: TextFormat = {
+  wanted: "a host name without a port",
+  accepts: (text) => !DIGITS_AND_DOTS.test(text) && isHostname(text),
+  good: ["sluice", "sluice.example.com"],
+  bad: ["", "sluice:8080", "a b", "http://a", "10.0.0.1", "*.example.com"],
+};
+
 export const bindAddress: TextFormat = {
   wanted: "host:port, :port or [IPv6%zone]:port (port 0 picks a free one)",
   accepts: (text) => isHostPort(text, 0),

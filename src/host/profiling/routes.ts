@@ -106,7 +106,7 @@ const symbol = { handle: () => text("num_symbols: 0\n") } as const;
 
 function row(name: string, about: string, rest: Pick<Route, "handle" | "stream">): Route {
   const path = name === "" ? "/debug/pprof" : `/debug/pprof/${name}`;
-  return { method: "GET", path, about, revealing: true, ...rest };
+  return { method: "GET", path, about, access: "administration", ...rest };
 }
 
 /** The parameter `seconds` in milliseconds, or undefined when there is none. */

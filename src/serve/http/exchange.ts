@@ -115,6 +115,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       const timeout = this.headers["grpc-timeout"];
       if (timeout !== undefined) this.#deadline = this.#started + requireTimeout(timeout);
       const { route } = this.#match;
+      route.admit?.(this);
       if (acceptsBody(route)) {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;

@@ -20,5 +20,12 @@ export function frontPage(routes: readonly Route[], services: readonly GrpcServi
     headers: { "content-type": "text/plain; charset=utf-8" },
     body: lines.join("\n"),
   };
-  return { method: "GET", path: "/", about: "This page", body: "none", handle: () => reply };
+  return {
+    method: "GET",
+    path: "/",
+    about: "This page",
+    access: "open",
+    body: "none",
+    handle: () => reply,
+  };
 }

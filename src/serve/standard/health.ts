@@ -61,6 +61,7 @@ export function healthService(services: readonly GrpcService[]): HealthService {
   return {
     service: {
       name: "grpc.health.v1.Health",
+      access: "open",
       healthNames: [],
       methods: {
         Check: {

@@ -40,7 +40,7 @@ export function reflectionOf(
   const methods = {
     ServerReflectionInfo: { kind: "stream", client: true, server: true, handle },
   } as const;
-  return VERSIONS.map((name) => ({ name, healthNames: [], methods }));
+  return VERSIONS.map((name) => ({ name, access: "administration", healthNames: [], methods }));
 }
 
 interface ReflectionQuery {

@@ -150,7 +150,7 @@ export function metricsRoute(metrics: Metrics): Route {
     method: "GET",
     path: "/metrics",
     about: "Metrics as Prometheus text or OpenMetrics, whichever `accept` prefers.",
-    revealing: true,
+    access: "open",
     costly: true,
     async handle({ headers }) {
       const page = await metrics.scrape(String(headers["accept"] ?? ""));

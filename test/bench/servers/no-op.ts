@@ -17,8 +17,9 @@ await serve(address, Number(size));
 
 /** Sluice's port with its own transport, and a handler that returns constant bytes. */
 async function serveOwn(target: string, bytes: number): Promise<void> {
-  const [{ openPort }, { realClock }] = await Promise.all([
+  const [{ openPort }, { NO_GUARD }, { realClock }] = await Promise.all([
     import("#serve/port.ts"),
+    import("#serve/administration.ts"),
     import("#host/life/clock.ts"),
   ]);
   const reply = Buffer.alloc(bytes, 1);
@@ -31,6 +32,7 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
       },
     ],
     routes: [],
+    guard: NO_GUARD,
     clock: realClock(),
     log: silentLog(),
     settings: {

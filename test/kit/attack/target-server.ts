@@ -7,6 +7,7 @@ import { setTimeout as after } from "node:timers/promises";
 import type { Code } from "#base/fault.ts";
 import type { Call, GrpcService, Route, Stream } from "#base/handler.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
+import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { type Overrides, portSettings, realClock } from "../sluice/port.ts";
@@ -186,6 +187,7 @@ const routes: readonly Route[] = [
 const { settings, maxConnections } = JSON.parse(argv[2] ?? "{}") as TargetOptions;
 const log = memoryLog();
 const port = await openPort({
+  guard: NO_GUARD,
   services: [service],
   routes,
   clock: realClock,

@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Code } from "#base/fault.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { realClock as hostClock } from "#host/life/clock.ts";
+import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
@@ -82,6 +83,7 @@ export async function testPort(
   const port = await openPort({
     services: [],
     routes: [],
+    guard: NO_GUARD,
     clock: realClock,
     log,
     ...options,

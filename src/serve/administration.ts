@@ -1,0 +1,143 @@
+// Administration: who may use the routes and services that show and change what the process does. Decided once for each
+// listener, then asked for each request before its body is read.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import {
+  type Call,
+  type GrpcService,
+  isAdministration,
+  type Method,
+  type Route,
+  type StreamHandler,
+  type UnaryHandler,
+} from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import {
+  hostName,
+  refuseCrossOrigin,
+  requireJsonType,
+  requireKnownHost,
+} from "./administration/browser.ts";
+import { openToken, type Token } from "./administration/token.ts";
+import { isLocalBinding, readAddress } from "./listen/address.ts";
+import type { AdministrationSettings, PortSettings } from "./settings.ts";
+
+/**
+ * What callers of administration need on a listener.
+ *
+ * - `token`: the configured token, whoever they are.
+ * - `certificate`: the client certificate that the listener requires of everyone.
+ * - `local`: nothing, since only this machine reaches the listener.
+ * - `insecure`: nothing, although other machines reach the listener.
+ * - `refused`: nothing helps, since other machines reach the listener and no credential is configured.
+ */
+export type Requirement = "token" | "certificate" | "local" | "insecure" | "refused";
+
+/** Puts its question before routes and services of administration, and leaves all others as they are. */
+export interface Guard {
+  route(route: Route): Route;
+  service(service: GrpcService): GrpcService;
+}
+
+/** For ports that only tests and benches open. */
+export const NO_GUARD: Guard = { route: (route) => route, service: (service) => service };
+
+export interface Administration extends Guard {
+  readonly requirement: Requirement;
+  close(): void;
+}
+
+export interface AdministrationOptions extends Pick<PortSettings, "listener" | "tls"> {
+  readonly settings: AdministrationSettings;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Throws a Fault INVALID_ARGUMENT if the configured token cannot be used. */
+export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
+  const { settings, listener, tls, clock, log } = options;
+  const { allowed_hosts, insecure } = settings;
+  const binding = await readAddress(listener);
+  const token = await openToken(settings, clock, log);
+  const requirement =
+    token !== undefined
+      ? "token"
+      : tls.enabled && tls.client_ca_file !== ""
+        ? "certificate"
+        : isLocalBinding(binding)
+          ? "local"
+          : insecure
+            ? "insecure"
+            : "refused";
+  // No page knows a token, passes a certificate off as its own or connects to a Unix socket.
+  const anyHost = requirement === "token" || requirement === "certificate";
+  const hosts =
+    anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
+  const admit = (call: Call): void => {
+    if (requirement === "refused") throw noCredential();
+    if (token !== undefined) requireToken(call, token);
+    refuseCrossOrigin(call);
+    if (hosts !== undefined) requireKnownHost(call, hosts);
+  };
+  return {
+    requirement,
+    route: (route) => (isAdministration(route) ? guardedRoute(route, admit) : route),
+    service: (service) => (isAdministration(service) ? guardedService(service, admit) : service),
+    close: () => token?.close(),
+  };
+}
+
+type Admit = (call: Call) => void;
+
+function guardedRoute(route: Route, admit: Admit): Route {
+  const typed = (call: Call): void => {
+    admit(call);
+    requireJsonType(call);
+  };
+  return { ...route, admit: route.body === "json" ? typed : admit };
+}
+
+function guardedService(service: GrpcService, admit: Admit): GrpcService {
+  const methods = Object.entries(service.methods).map(([name, method]) => [
+    name,
+    guardedMethod(method, admit),
+  ]);
+  return { ...service, methods: Object.fromEntries(methods) };
+}
+
+function guardedMethod(method: Method, admit: Admit): Method {
+  if (method.kind === "unary") {
+    const unary: UnaryHandler = (message, call) => {
+      admit(call);
+      return method.handle(message, call);
+    };
+    return { ...method, handle: unary };
+  }
+  const stream: StreamHandler = async (messages, call) => {
+    admit(call);
+    return method.handle(messages, call);
+  };
+  return { ...method, handle: stream };
+}
+
+/** The scheme is case-insensitive (RFC 9110 §11.1). */
+const BEARER = /^bearer +(\S+) *$/i;
+
+function requireToken(call: Call, token: Token): void {
+  const given = call.header("authorization");
+  const [, presented] = BEARER.exec(given ?? "") ?? [];
+  if (presented !== undefined && token.matches(presented)) return;
+  const why =
+    given === undefined
+      ? "administration needs a token: authorization: Bearer TOKEN"
+      : "this is not the token of administration";
+  throw new Fault("UNAUTHENTICATED", why, { headers: { "www-authenticate": "Bearer" } });
+}
+
+function noCredential(): Fault {
+  return new Fault(
+    "PERMISSION_DENIED",
+    "administration is refused here: other machines reach this address, and neither a token (server.administration.token) nor client certificates (server.tls.client_ca_file) are configured",
+  );
+}

@@ -1,0 +1,53 @@
+// Refuses requests of administration that a page in somebody's browser may have sent. A browser on a machine that
+// reaches the port carries requests of any page: directly to the port, or to a name of the page that its author lets
+// resolve to the port's address (DNS rebinding).
+
+import { isIP } from "node:net";
+import { Fault } from "#base/fault.ts";
+import type { Call } from "#base/handler.ts";
+
+type Headers = Pick<Call, "header">;
+
+const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
+const LOOPBACK_NAME = /^(?:.+\.)?localhost$/;
+
+/** Throws PERMISSION_DENIED if the request comes from a page of another origin, even of another port of this machine. */
+export function refuseCrossOrigin(call: Headers): void {
+  const site = call.header("sec-fetch-site");
+  const origin = call.header("origin");
+  const own =
+    (site === undefined || site === "same-origin" || site === "none") &&
+    (origin === undefined || isOrigin(origin, call.header("host")));
+  if (!own) {
+    throw new Fault("PERMISSION_DENIED", "administration is refused to pages of other origins");
+  }
+}
+
+function isOrigin(origin: string, host = ""): boolean {
+  const start = origin.indexOf("://");
+  return start !== -1 && origin.slice(start + 3).toLowerCase() === host.toLowerCase();
+}
+
+/**
+ * Throws PERMISSION_DENIED unless the request names an IP address, a loopback name or an allowed host. A page that uses DNS
+ * rebinding sends its own name, and never an address. Callers that send no host are not browsers.
+ */
+export function requireKnownHost(call: Headers, allowed: ReadonlySet<string>): void {
+  const name = hostName(call.header("host") ?? "");
+  if (name === "" || isIP(name) !== 0 || LOOPBACK_NAME.test(name) || allowed.has(name)) return;
+  const remedy = "server.administration.allowed_hosts lists the names of this server";
+  throw new Fault("PERMISSION_DENIED", `administration is refused under this host; ${remedy}`);
+}
+
+/** Lower case, without the port, the brackets of an IPv6 address and a dot at the end. */
+export function hostName(host: string): string {
+  const [, bracketed, bare = ""] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [];
+  // What is not a host and a port stays whole and is known nowhere.
+  return (bracketed ?? (bare || host)).toLowerCase().replace(/\.$/, "");
+}
+
+/** Throws 415. A page cannot send this type to another origin without asking first, which is never granted. */
+export function requireJsonType(call: Headers): void {
+  if (JSON_TYPE.test(call.header("content-type") ?? "")) return;
+  throw new Fault("INVALID_ARGUMENT", "content-type must be application/json", { http: 415 });
+}
