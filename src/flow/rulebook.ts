@@ -154,6 +154,7 @@ export class Rulebook {
       carried.set(name, state);
       byRule.set(rule, state);
     }
+    for (const [name, state] of this.#states) if (!carried.has(name)) state.close();
     this.#states = carried;
     return byRule;
   }

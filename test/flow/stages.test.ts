@@ -262,10 +262,15 @@ describe("a row of the table of kinds", () => {
 
   class CacheState {
     asked = 0;
+    close() {}
   }
 
   class ShadowState {
     seen = 0;
+    closed = 0;
+    close() {
+      this.closed++;
+    }
   }
 
   /** The table with the rate limiter's row replaced, and a stage for it before all others. */
@@ -281,7 +286,8 @@ describe("a row of the table of kinds", () => {
     assert.deepEqual(apply("h1"), []);
     const controller = createFlowController(book, context);
     const ask = (user: string) => settled(controller.judge(flowOf({ claims: { user } })));
-    return { ask, apply };
+    const remove = () => book.apply({ rules: new Map([["r", undefined]]), numbers: new Map() });
+    return { ask, apply, remove };
   }
 
   it("adds a lookup: selected by rules, with state that outlives plans", () => {
@@ -307,9 +313,9 @@ describe("a row of the table of kinds", () => {
     assert.equal(ask("bob").hit, undefined);
   });
 
-  it("adds a shadow", () => {
+  it("adds a shadow, whose state is closed with the last rule that uses it", () => {
     const states: ShadowState[] = [];
-    const { ask } = controllerOf(
+    const { ask, apply, remove } = controllerOf(
       tableWith({
         stage: TRIAL,
         meaning: () => [],
@@ -321,6 +327,11 @@ describe("a row of the table of kinds", () => {
       }),
     );
     for (const user of ["ann", "bob", "ann"]) assert.equal(ask(user).accepted, true);
-    assert.equal(states.at(-1)?.seen, 2);
+    const state = states.at(-1);
+    assert.equal(state?.seen, 2);
+    apply("h2");
+    assert.equal(state.closed, 0);
+    remove();
+    assert.equal(state.closed, 1);
   });
 });

@@ -30,6 +30,10 @@ export class ConcurrencyState {
   constructor(context: LocalSlotsContext) {
     this.slots = new LocalSlots(context);
   }
+
+  close(): void {
+    // Nothing is kept elsewhere.
+  }
 }
 
 export class ConcurrencyLimiter implements Limiter {

@@ -15,26 +15,36 @@ import type {
 import { RAMP_STAGE, RATE_STAGE, SAMPLE_STAGE, STAGES, type Stage } from "../stages.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "./concurrency-limiter.ts";
 import { KeyHash } from "./counters/key-hash.ts";
+import { bucketTables } from "./counters/local-buckets.ts";
+import type { SharedTables } from "./counters/shared-tables.ts";
 import { RateLimiter, RateState } from "./rate-limiter.ts";
 import { Sampler, SamplerState } from "./sampler.ts";
 
 /** Buckets, slots or a share, and the numbers decided last. Carried from plan to plan by `stateIdentity`. */
-export type LimiterState = object;
+export interface LimiterState {
+  /** Called once, when no plan in force uses the state any more. Checks that began before may still ask it. */
+  close(): void;
+}
 
 /** Dependencies that all limiters of one rulebook share. */
 export interface SharedContext extends LimiterContext {
   /** Hashes keys for all limiters, so that a key which many of them are asked about is hashed once. */
   readonly keyHash: KeyHash;
+  readonly bucketTables: SharedTables;
 }
 
 export interface KindRow<Rule, State extends LimiterState> {
   readonly stage: Stage;
   /** Names what one number of the state counts. Rules with equal meanings may share state; durations only scale it. */
   meaning(rule: Rule): readonly (string | boolean)[];
-  /** Fresh state: open until numbers arrive, except on a ramp. */
+  /**
+   * Fresh state: open until numbers arrive, except on a ramp. Limiters of one `group` are always asked together and
+   * are keyed by the same label.
+   */
   readonly State: new (
     context: SharedContext,
     rule: Rule,
+    group: string,
   ) => State;
   /** A component for one plan, over state that may have served earlier plans. */
   bind(
@@ -95,7 +105,8 @@ function kindOf(rule: LimiterRule): LimiterKind {
 }
 
 export function shareContext(context: LimiterContext): SharedContext {
-  return { ...context, keyHash: KeyHash.seeded(context.chance) };
+  const { chance, maxKeys } = context;
+  return { ...context, keyHash: KeyHash.seeded(chance), bucketTables: bucketTables(maxKeys) };
 }
 
 /**
@@ -105,8 +116,18 @@ export function shareContext(context: LimiterContext): SharedContext {
  */
 export function stateIdentity(rule: LimiterRule, { rows }: KindTable = LIMITER_KINDS): string {
   const kind = kindOf(rule);
-  const selectors = rule.selectors.map(canonicalJson).sort();
-  return canonicalJson([rule.policyName, kind, rows[kind].meaning(rule as never), selectors]);
+  const meaning = rows[kind].meaning(rule as never);
+  return canonicalJson([rule.policyName, kind, meaning, selectorsOf(rule)]);
+}
+
+/** Text that is equal for rules of one kind that apply to the same flows and read their key from the same label. */
+function groupOf(rule: LimiterRule): string {
+  const key = "limitByLabelKey" in rule ? rule.limitByLabelKey : "";
+  return canonicalJson([key, selectorsOf(rule)]);
+}
+
+function selectorsOf({ selectors }: LimiterRule): readonly string[] {
+  return selectors.map(canonicalJson).sort();
 }
 
 export function newState(
@@ -115,7 +136,7 @@ export function newState(
   { rows }: KindTable = LIMITER_KINDS,
 ): LimiterState {
   const { State } = rows[kindOf(rule)];
-  return new State(context, rule as never);
+  return new State(context, rule as never, groupOf(rule));
 }
 
 /** Binds a rule to its state for one plan. Throws INTERNAL when the state is that of another kind. */
@@ -128,8 +149,9 @@ export function bindRule(
 ): StageMember {
   const kind = kindOf(rule);
   const row = rows[kind];
+  const { name } = state.constructor;
   if (!(state instanceof row.State)) {
-    throw new Fault("INTERNAL", `${state.constructor.name} was offered to a ${kind}`);
+    throw new Fault("INTERNAL", `${name} was offered to a ${kind}`);
   }
   const { policyName, policyHash, componentId, deniedStatus, onFailure } = rule;
   const component = { policyName, policyHash, componentId, kind, deniedStatus, onFailure };

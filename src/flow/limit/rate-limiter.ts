@@ -32,8 +32,13 @@ export class RateState {
   open = true;
   numbers: RateNumbers | undefined;
 
-  constructor(context: LocalBucketsContext) {
-    this.buckets = new LocalBuckets(context);
+  /** Limiters of one group are always asked together and keyed by the same label. */
+  constructor(context: LocalBucketsContext, _rule: unknown, group: string) {
+    this.buckets = new LocalBuckets(context, group);
+  }
+
+  close(): void {
+    this.buckets.close();
   }
 }
 

@@ -18,6 +18,10 @@ export class SamplerState {
   constructor(_context: unknown, { rampMode }: Pick<SamplerRule, "rampMode">) {
     this.percentage = rampMode ? 0 : 100;
   }
+
+  close(): void {
+    // Nothing is kept elsewhere.
+  }
 }
 
 export class Sampler implements Limiter {

@@ -423,7 +423,8 @@ function remotely(onFailure: Component["onFailure"], engine: CounterEngine<Bucke
   const rule = rateRule({ onFailure });
   const component = new Bench(rule).limiter.component;
   const slots = new LabelSlots();
-  const limiter = new RateLimiter(component, rule, slots, new RateState(context), context, engine);
+  const state = new RateState(context, rule, "");
+  const limiter = new RateLimiter(component, rule, slots, state, context, engine);
   limiter.decide(rate(1, 0));
   return {
     context,

@@ -1,45 +1,65 @@
 // One open-addressed piece of a key table: rows of words and doubles in one buffer, found by linear probing.
 // The first two words of a row are the key's hash; a first word of 0 marks an empty row.
 
-/** Rows of the largest segment. Rebuilding one takes about 50 microseconds, which bounds the longest insert. */
+/** Words of a row that hold its key's hash. */
+const HASH_WORDS = 2;
+/** Rows of the largest segment, and bytes of a segment. Rebuilding one takes about 50 microseconds, which bounds the longest insert. */
 export const MAX_ROWS = 1024;
+const MAX_BYTES = 32 * 1024;
 const MIN_ROWS = 8;
 /** Filled part at which a segment is rebuilt. */
 const LOAD = 0.8;
 /** Room that a rebuild leaves, so that it is paid for by the inserts before the next one. */
 const ROOM = 1.25;
 
-/** Number of words in a row, the two of the hash included, and number of doubles. */
-export interface RowShape {
+/** Number of words and of doubles that a column has in each row. */
+export interface ColumnShape {
   readonly words: number;
   readonly doubles: number;
 }
 
 /**
- * Where the numbers of a row are. Words and doubles of one row lie beside each other, so that a lookup touches
- * one cache line: words first, padded to a whole double where there are doubles.
+ * Where the numbers of a row are. All numbers of one row lie beside each other, so that a lookup touches few cache
+ * lines: the hash, the words of each column, padded to a whole double where there are doubles, the doubles of each.
  */
-export class RowLayout {
+export class RowLayout<Column> {
+  readonly shape: ColumnShape;
+  readonly columns: readonly Column[];
   /** Words from one row to the next. */
   readonly wordStride: number;
   /** Doubles from one row to the next; 0 where rows have none. */
   readonly doubleStride: number;
-  /** Doubles that a row's words take up: the first double of a row is behind them. */
+  /** Words in front of the first column's, and doubles in front of the first column's. */
+  readonly wordOffset = HASH_WORDS;
   readonly doubleOffset: number;
+  /** Rows of the largest segment. */
+  readonly maxRows: number;
 
-  constructor({ words, doubles }: RowShape) {
+  constructor(shape: ColumnShape, columns: readonly Column[]) {
+    const words = HASH_WORDS + shape.words * columns.length;
+    const doubles = shape.doubles * columns.length;
+    this.shape = shape;
+    this.columns = columns;
     this.doubleOffset = doubles === 0 ? 0 : Math.ceil(words / 2);
     this.doubleStride = doubles === 0 ? 0 : this.doubleOffset + doubles;
     this.wordStride = doubles === 0 ? words : this.doubleStride * 2;
+    const bytes = this.wordStride * Uint32Array.BYTES_PER_ELEMENT;
+    this.maxRows = Math.min(MAX_ROWS, Math.floor(MAX_BYTES / bytes));
+  }
+
+  /** Places of this layout's columns in another one; -1 for those that it lacks. */
+  placesIn(other: RowLayout<Column>): readonly number[] {
+    return this.columns.map((column) => other.columns.indexOf(column));
   }
 }
 
-/** Number of rows that hold so many keys with room for more; above MAX_ROWS the keys need two segments. */
+/** Number of rows that hold so many keys with room for more. */
 export function rowsFor(keys: number): number {
   return Math.max(MIN_ROWS, Math.ceil((keys * ROOM) / LOAD));
 }
 
-export class KeySegment {
+export class KeySegment<Column> {
+  readonly layout: RowLayout<Column>;
   readonly rows: number;
   /** Number of hash bits that all keys in here share. */
   readonly depth: number;
@@ -51,7 +71,8 @@ export class KeySegment {
   place = 0;
   readonly #stride: number;
 
-  constructor(layout: RowLayout, rows: number, depth: number) {
+  constructor(layout: RowLayout<Column>, rows: number, depth: number) {
+    this.layout = layout;
     this.rows = rows;
     this.depth = depth;
     this.#stride = layout.wordStride;
@@ -89,14 +110,48 @@ export class KeySegment {
     this.count++;
   }
 
-  /** Copies a row of another segment of the same layout. */
-  adopt(from: KeySegment, row: number): void {
-    const source = row * this.#stride;
-    const to = this.seek(from.words[source] ?? 0, from.words[source + 1] ?? 0) * this.#stride;
-    for (let word = 0; word < this.#stride; word++) {
-      this.words[to + word] = from.words[source + word] ?? 0;
+  /** Copies a row of another segment; `places` are those of this layout's columns in the other one. */
+  adopt(from: KeySegment<Column>, row: number, places: readonly number[]): void {
+    const source = row * from.#stride;
+    const lo = from.words[source] ?? 0;
+    const hi = from.words[source + 1] ?? 0;
+    const found = this.seek(lo, hi);
+    this.claim(found, lo, hi);
+    const to = found * this.#stride;
+    if (from.layout === this.layout) {
+      for (let word = HASH_WORDS; word < this.#stride; word++) {
+        this.words[to + word] = from.words[source + word] ?? 0;
+      }
+      return;
     }
-    this.count++;
+    for (let at = 0; at < places.length; at++) {
+      const place = places[at] ?? -1;
+      if (place >= 0) this.#copyColumn(found, at, from, row, place);
+    }
+  }
+
+  #copyColumn(to: number, at: number, from: KeySegment<Column>, row: number, place: number): void {
+    const { words, doubles } = this.layout.shape;
+    const w = this.wordAt(to, at);
+    const fromW = from.wordAt(row, place);
+    for (let word = 0; word < words; word++) this.words[w + word] = from.words[fromW + word] ?? 0;
+    const d = this.doubleAt(to, at);
+    const fromD = from.doubleAt(row, place);
+    for (let double = 0; double < doubles; double++) {
+      this.doubles[d + double] = from.doubles[fromD + double] ?? 0;
+    }
+  }
+
+  /** Index of the first word of a column in a row. */
+  wordAt(row: number, column: number): number {
+    const { wordStride, wordOffset, shape } = this.layout;
+    return row * wordStride + wordOffset + column * shape.words;
+  }
+
+  /** Index of the first double of a column in a row. */
+  doubleAt(row: number, column: number): number {
+    const { doubleStride, doubleOffset, shape } = this.layout;
+    return row * doubleStride + doubleOffset + column * shape.doubles;
   }
 
   /** Empties a row and closes the gap, so that probing never meets a hole before its key. */

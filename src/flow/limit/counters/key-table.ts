@@ -1,16 +1,42 @@
 // Keyed storage: numbers by the hash of a key, in segments that split when they are full (extendible
-// hashing), so that no insert moves more than one segment. Bounded: a full table forgets only keys whose
-// loss changes no answer, and looks at a few of them per insert.
+// hashing), so that no insert moves more than one segment. Several limiters can share a table: each has a column,
+// and a key that they all count is looked up once. Bounded: a full table forgets only keys whose loss changes no
+// answer, and looks at a few of them per insert.
 
-import { KeySegment, MAX_ROWS, type RowLayout, rowsFor } from "./key-segment.ts";
+import { type ColumnShape, KeySegment, RowLayout, rowsFor } from "./key-segment.ts";
 
-/** Decides which keys may be forgotten. Rows are given by their arrays and offsets. */
+/** Decides which of its keys a column's owner can forget. Numbers are given by their arrays and offsets. */
 export interface EvictionPolicy {
-  /** Whether a fresh key would now get the same answers as this one. Changes nothing. */
-  spent(doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean;
+  /**
+   * Whether a fresh key would get the same answers as this one at the time `now`. Changes nothing. Numbers that were
+   * never written are 0.
+   */
+  spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean;
   /** Called before the row is forgotten. */
   forget(doubles: Float64Array, d: number, words: Uint32Array, w: number): void;
 }
+
+/** One limiter's numbers in all rows of a table. */
+export interface Column {
+  readonly table: KeyTable;
+  /** Index among the columns of a row. It changes when others leave. */
+  readonly place: number;
+}
+
+class OwnedColumn implements Column {
+  readonly table: KeyTable;
+  /** Undefined once it left. Segments that have not been looked at since still have its numbers. */
+  owner: EvictionPolicy | undefined;
+  place = 0;
+
+  constructor(table: KeyTable, owner: EvictionPolicy) {
+    this.table = table;
+    this.owner = owner;
+  }
+}
+
+type Layout = RowLayout<OwnedColumn>;
+type Segment = KeySegment<OwnedColumn>;
 
 /** Rows examined when a full table needs room: bounds the cost of one insert under attack. */
 const LOOKS = 16;
@@ -20,73 +46,100 @@ const NO_WORDS = new Uint32Array(0);
 
 export class KeyTable {
   count = 0;
-  /** Row of the last successful `find` or `insert`, until the next insert or removal. */
+  /** The row of the last successful `find` or `insert`: its arrays, and the offsets of its first column. */
   doubles: Float64Array = NO_DOUBLES;
   words: Uint32Array = NO_WORDS;
   d = 0;
   w = 0;
-  readonly #layout: RowLayout;
+  /** The key of that row; `#lo` is 0 when the row may have moved since. */
+  #lo = 0;
+  #hi = 0;
+  /** A segment adopts a new layout when a key in it is looked up. */
+  #layout: Layout;
   readonly #maxKeys: number;
-  readonly #eviction: EvictionPolicy;
   /** By the top `#depth` bits of the high word. Empty until there is a key. */
-  #directory: KeySegment[] = [];
+  #directory: Segment[] = [];
   #depth = 0;
-  readonly #segments: KeySegment[] = [];
+  readonly #segments: Segment[] = [];
   /** Where the search for spent keys goes on. */
   #nextSegment = 0;
   #nextRow = 0;
 
-  constructor(layout: RowLayout, maxKeys: number, eviction: EvictionPolicy) {
-    this.#layout = layout;
+  constructor(shape: ColumnShape, maxKeys: number) {
+    this.#layout = new RowLayout(shape, []);
     this.#maxKeys = maxKeys;
-    this.#eviction = eviction;
   }
 
+  /** Number of columns. */
+  get width(): number {
+    return this.#layout.columns.length;
+  }
+
+  /** Adds a column, whose numbers are 0 in all rows. */
+  join(owner: EvictionPolicy): Column {
+    const column = new OwnedColumn(this, owner);
+    this.#arrange([...this.#layout.columns, column]);
+    return column;
+  }
+
+  /** Removes a column. Rows that only it used are spent. */
+  leave(left: Column): void {
+    for (const column of this.#layout.columns) if (column === left) column.owner = undefined;
+    this.#arrange(this.#layout.columns.filter(({ owner }) => owner !== undefined));
+  }
+
+  #arrange(columns: readonly OwnedColumn[]): void {
+    for (const [place, column] of columns.entries()) column.place = place;
+    this.#layout = new RowLayout(this.#layout.shape, columns);
+    this.#lo = 0;
+  }
+
+  /** Free when it is the key of the last `find` or `insert`, as in a check that asks all owners of columns. */
   find(lo: number, hi: number): boolean {
-    const segment = this.#directory[this.#index(hi)];
+    if (lo === this.#lo && hi === this.#hi) return true;
+    const segment = this.#segmentOf(hi);
     if (segment === undefined) return false;
     const row = segment.seek(lo, hi);
     if (!segment.holds(row)) return false;
-    this.#point(segment, row);
+    this.#point(segment, row, lo, hi);
     return true;
   }
 
   /** Adds an absent key with all its numbers 0. False when the table is full and no key may be forgotten. */
-  insert(lo: number, hi: number): boolean {
-    if (this.count >= this.#maxKeys && !this.evict()) return false;
-    let segment = this.#directory[this.#index(hi)] ?? this.#first();
+  insert(lo: number, hi: number, now: number): boolean {
+    if (this.count >= this.#maxKeys && !this.evict(now)) return false;
+    let segment = this.#segmentOf(hi) ?? this.#first();
     while (segment.full) {
-      this.#rebuild(segment, hi);
-      segment = this.#directory[this.#index(hi)] ?? segment;
+      this.#rebuild(segment, hi, now);
+      segment = this.#segmentOf(hi) ?? segment;
     }
     const row = segment.seek(lo, hi);
     segment.claim(row, lo, hi);
     this.count++;
-    this.#point(segment, row);
+    this.#point(segment, row, lo, hi);
     return true;
   }
 
-  /** Removes a key if it is there, without asking the eviction policy. */
+  /** Removes a key if it is there, without asking the owners of columns. */
   remove(lo: number, hi: number): void {
-    const segment = this.#directory[this.#index(hi)];
+    const segment = this.#segmentOf(hi);
     const row = segment?.seek(lo, hi) ?? 0;
     if (segment === undefined || !segment.holds(row)) return;
-    segment.remove(row);
-    this.count--;
+    this.#remove(segment, row);
   }
 
   /** Whether an insert would succeed now. Changes nothing. */
-  hasRoom(): boolean {
-    return this.count < this.#maxKeys || this.#spentAhead(false);
+  hasRoom(now: number): boolean {
+    return this.count < this.#maxKeys || this.#spentAhead(now, false);
   }
 
   /** Forgets one spent key among the next few; false when none of them is spent. */
-  evict(): boolean {
-    return this.#spentAhead(true);
+  evict(now: number): boolean {
+    return this.#spentAhead(now, true);
   }
 
   /** Looks for a spent row among the next few; with `take` it is forgotten and the position moves on. */
-  #spentAhead(take: boolean): boolean {
+  #spentAhead(now: number, take: boolean): boolean {
     let index = this.#nextSegment;
     let row = this.#nextRow;
     for (let look = 0; look < LOOKS; look++) {
@@ -96,11 +149,10 @@ export class KeyTable {
         row = 0;
         continue;
       }
-      if (segment.holds(row) && this.#spent(segment, row)) {
+      if (segment.holds(row) && spent(segment, row, now)) {
         if (!take) return true;
-        this.#forget(segment, row);
-        segment.remove(row);
-        this.count--;
+        forget(segment, row);
+        this.#remove(segment, row);
         this.#nextSegment = index;
         this.#nextRow = row;
         return true;
@@ -114,47 +166,56 @@ export class KeyTable {
     return false;
   }
 
+  #remove(segment: Segment, row: number): void {
+    segment.remove(row);
+    this.count--;
+    this.#lo = 0;
+  }
+
+  /** The segment of a key, in the layout of now. */
+  #segmentOf(hi: number): Segment | undefined {
+    const segment = this.#directory[this.#index(hi)];
+    if (segment === undefined || segment.layout === this.#layout) return segment;
+    const renewed = new KeySegment(this.#layout, segment.rows, segment.depth);
+    moveRows(segment, renewed, renewed, 0);
+    this.#replace(segment, renewed, renewed, hi);
+    return renewed;
+  }
+
   /** Replaces a full segment by one without its spent keys, resized for the rest, or by two. */
-  #rebuild(full: KeySegment, hi: number): void {
-    const { wordStride } = this.#layout;
+  #rebuild(full: Segment, hi: number, now: number): void {
+    const { wordStride, maxRows } = full.layout;
     let kept = 0;
     for (let row = 0; row < full.rows; row++) {
       if (!full.holds(row)) continue;
-      if (this.#spent(full, row)) {
-        this.#forget(full, row);
+      if (spent(full, row, now)) {
+        forget(full, row);
         full.words[row * wordStride] = 0; // the segment is discarded: no gap to close
         this.count--;
       } else kept++;
     }
     const rows = rowsFor(kept);
-    if (rows > MAX_ROWS) {
-      this.#split(full, hi);
+    if (rows > maxRows) {
+      this.#split(full, kept, hi);
       return;
     }
-    const renewed = new KeySegment(this.#layout, rows, full.depth);
-    for (let row = 0; row < full.rows; row++) if (full.holds(row)) renewed.adopt(full, row);
+    const renewed = new KeySegment(full.layout, rows, full.depth);
+    moveRows(full, renewed, renewed, 0);
     this.#replace(full, renewed, renewed, hi);
   }
 
-  #split(full: KeySegment, hi: number): void {
-    const { wordStride } = this.#layout;
+  #split(full: Segment, kept: number, hi: number): void {
+    const { layout } = full;
     const depth = full.depth + 1;
     if (depth > this.#depth) this.#deepen();
     const bit = 2 ** (32 - depth);
     let ones = 0;
-    let kept = 0;
     for (let row = 0; row < full.rows; row++) {
-      if (!full.holds(row)) continue;
-      kept++;
-      if (((full.words[row * wordStride + 1] ?? 0) & bit) !== 0) ones++;
+      if (full.holds(row) && ((full.words[row * layout.wordStride + 1] ?? 0) & bit) !== 0) ones++;
     }
-    const zero = new KeySegment(this.#layout, rowsFor(kept - ones), depth);
-    const one = new KeySegment(this.#layout, rowsFor(ones), depth);
-    for (let row = 0; row < full.rows; row++) {
-      if (!full.holds(row)) continue;
-      const side = ((full.words[row * wordStride + 1] ?? 0) & bit) !== 0 ? one : zero;
-      side.adopt(full, row);
-    }
+    const zero = new KeySegment(layout, rowsFor(kept - ones), depth);
+    const one = new KeySegment(layout, rowsFor(ones), depth);
+    moveRows(full, zero, one, bit);
     this.#replace(full, zero, one, hi);
   }
 
@@ -167,7 +228,7 @@ export class KeyTable {
   }
 
   /** Puts one or two segments where `old` was; `hi` is the high word of any key that belongs there. */
-  #replace(old: KeySegment, zero: KeySegment, one: KeySegment, hi: number): void {
+  #replace(old: Segment, zero: Segment, one: Segment, hi: number): void {
     zero.place = old.place;
     this.#segments[old.place] = zero;
     if (one !== zero) one.place = this.#segments.push(one) - 1;
@@ -176,9 +237,10 @@ export class KeyTable {
     for (let index = 0; index < width; index++) {
       this.#directory[first + index] = index >= width / 2 ? one : zero;
     }
+    this.#lo = 0;
   }
 
-  #first(): KeySegment {
+  #first(): Segment {
     const segment = new KeySegment(this.#layout, rowsFor(0), 0);
     this.#segments.push(segment);
     this.#directory = [segment];
@@ -189,22 +251,44 @@ export class KeyTable {
     return this.#depth === 0 ? 0 : hi >>> (32 - this.#depth);
   }
 
-  #point(segment: KeySegment, row: number): void {
+  #point(segment: Segment, row: number, lo: number, hi: number): void {
+    const { doubleStride, doubleOffset, wordStride, wordOffset } = this.#layout;
     this.doubles = segment.doubles;
     this.words = segment.words;
-    this.d = row * this.#layout.doubleStride + this.#layout.doubleOffset;
-    this.w = row * this.#layout.wordStride;
+    this.d = row * doubleStride + doubleOffset;
+    this.w = row * wordStride + wordOffset;
+    this.#lo = lo;
+    this.#hi = hi;
   }
+}
 
-  #spent(segment: KeySegment, row: number): boolean {
-    const { doubleStride, doubleOffset, wordStride } = this.#layout;
-    const d = row * doubleStride + doubleOffset;
-    return this.#eviction.spent(segment.doubles, d, segment.words, row * wordStride);
+/** Copies all rows of a segment to one of two others, by one bit of their high word. */
+function moveRows(from: Segment, zero: Segment, one: Segment, bit: number): void {
+  const places = zero.layout.placesIn(from.layout);
+  const { wordStride } = from.layout;
+  for (let row = 0; row < from.rows; row++) {
+    if (!from.holds(row)) continue;
+    const side = ((from.words[row * wordStride + 1] ?? 0) & bit) !== 0 ? one : zero;
+    side.adopt(from, row, places);
   }
+}
 
-  #forget(segment: KeySegment, row: number): void {
-    const { doubleStride, doubleOffset, wordStride } = this.#layout;
-    const d = row * doubleStride + doubleOffset;
-    this.#eviction.forget(segment.doubles, d, segment.words, row * wordStride);
+/** Whether no column needs the row. The segment may have an old layout, with columns that have left. */
+function spent(segment: Segment, row: number, now: number): boolean {
+  const { columns } = segment.layout;
+  const { doubles, words } = segment;
+  for (let at = 0; at < columns.length; at++) {
+    const owner = columns[at]?.owner;
+    if (owner === undefined) continue;
+    const d = segment.doubleAt(row, at);
+    if (!owner.spent(now, doubles, d, words, segment.wordAt(row, at))) return false;
+  }
+  return true;
+}
+
+function forget(segment: Segment, row: number): void {
+  const { doubles, words } = segment;
+  for (const [at, { owner }] of segment.layout.columns.entries()) {
+    owner?.forget(doubles, segment.doubleAt(row, at), words, segment.wordAt(row, at));
   }
 }

@@ -1,13 +1,13 @@
-// Token buckets counted in process. A key costs as little memory as possible, and is stored only while its
-// bucket is not full.
+// Token buckets counted in process. A key costs as little memory as possible, and is stored only while one of its
+// buckets is not full.
 
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
 import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
 import type { KeyHash } from "./key-hash.ts";
-import { RowLayout } from "./key-segment.ts";
-import { type EvictionPolicy, KeyTable } from "./key-table.ts";
+import type { Column, EvictionPolicy } from "./key-table.ts";
 import { RefillHistory } from "./refill-history.ts";
+import { SharedTables } from "./shared-tables.ts";
 import { type BucketParams, delayedMark, filled, markAt, waitFor } from "./token-bucket.ts";
 
 export interface LocalBucketsContext {
@@ -15,6 +15,8 @@ export interface LocalBucketsContext {
   readonly observer: Observer;
   readonly keyHash: KeyHash;
   readonly maxKeys: number;
+  /** Where limiters that are always asked together keep their buckets. */
+  readonly bucketTables: SharedTables;
 }
 
 /** Id of tokens out of the bucket that keys share when the table is full. */
@@ -23,20 +25,28 @@ const OVERFLOW = "overflow";
 /** Unit of "last seen": a word holds 13 years of them. */
 const SEEN_MS = 100;
 
-/** Row: hash lo, hi, last seen; available, mark. 32 bytes with padding. */
-const LAYOUT = Object.freeze(new RowLayout({ words: 3, doubles: 2 }));
+/** A bucket in a row: when it was last seen, or 0 for one that is full; available, mark. A row with one has 32 bytes. */
+const SHAPE = { words: 1, doubles: 2 } as const;
+
+export function bucketTables(maxKeys: number): SharedTables {
+  return new SharedTables(SHAPE, maxKeys);
+}
 
 export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   readonly #clock: Clock;
   readonly #observer: Observer;
   readonly #hash: KeyHash;
-  readonly #table: KeyTable;
+  readonly #maxKeys: number;
+  readonly #group: string;
+  #tables: SharedTables;
+  /** Taken with the first key: limiters without keys, and rules that are only tried, need none. */
+  #column: Column | undefined;
   readonly #refill = new RefillHistory();
   readonly #answer = new ReusedAnswer();
   readonly #created: number;
   #params: BucketParams | undefined;
   #now = 0;
-  /** `#now` in the unit of "last seen". */
+  /** `#now` in the unit of "last seen", from 1 on. */
   #seen = 0;
 
   /** The bucket without a key, which is also the one that overflowing keys share. Full until it is used. */
@@ -49,17 +59,28 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   #available = 0;
   #mark = 0;
 
-  constructor({ clock, observer, keyHash, maxKeys }: LocalBucketsContext) {
-    this.#clock = clock;
-    this.#observer = observer;
-    this.#hash = keyHash;
-    this.#table = new KeyTable(LAYOUT, maxKeys, this);
-    this.#created = clock.now();
+  /** Limiters of one group are always asked together and about the same key. */
+  constructor(context: LocalBucketsContext, group: string) {
+    this.#clock = context.clock;
+    this.#observer = context.observer;
+    this.#hash = context.keyHash;
+    this.#maxKeys = context.maxKeys;
+    this.#tables = context.bucketTables;
+    this.#group = group;
+    this.#created = this.#clock.now();
     this.#now = this.#created;
   }
 
+  /** Number of keys for which this limiter or another of its group has a bucket. */
   get keys(): number {
-    return this.#table.count;
+    return this.#column?.table.count ?? 0;
+  }
+
+  /** Forgets all buckets. A check that began before may still ask, and then counts in buckets that nobody shares. */
+  close(): void {
+    if (this.#column !== undefined) this.#tables.leave(this.#group, this.#column);
+    this.#column = undefined;
+    this.#tables = bucketTables(this.#maxKeys);
   }
 
   /** Makes new numbers count from now on, also in buckets that have not been used for a while. */
@@ -71,8 +92,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#begin(params, now);
     if (value === undefined) this.#openShared(params);
-    else if (!this.#openKey(value, params) && want > 0 && !this.#table.hasRoom()) {
-      this.#openShared(params);
+    else if (this.#openKey(value, params) === "absent" && want > 0) {
+      if (!this.#joined().table.hasRoom(now)) this.#openShared(params);
     }
     return this.#takeOpen(want, params, "");
   }
@@ -80,15 +101,11 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#begin(params, now);
     if (value === undefined) return this.#takeShared(want, params, "");
-    const known = this.#openKey(value, params);
+    const found = this.#openKey(value, params);
     const answer = this.#takeOpen(want, params, "");
-    if (known) {
-      this.#store();
-      return answer;
-    }
     // A fresh bucket from which nothing was taken is full, and full buckets are not stored.
-    if (answer.outcome === "refused" || want === 0) return answer;
-    if (this.#table.insert(this.#hash.lo, this.#hash.hi)) {
+    if (found !== "used" && (answer.outcome === "refused" || want === 0)) return answer;
+    if (found !== "absent" || this.#insert(now)) {
       this.#store();
       return answer;
     }
@@ -105,18 +122,20 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
       return true;
     }
     // A key that is not stored any more was full or idle for too long: there is nothing to add to.
-    if (!this.#openKey(value, params)) return false;
+    if (this.#openKey(value, params) !== "used") return false;
     this.#available = Math.min(params.capacity, this.#available + amount);
     this.#store();
     return true;
   }
 
-  spent(doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean {
+  spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean {
+    const seen = words[w] ?? 0;
+    if (seen === 0) return true;
     const params = this.#params;
     if (params === undefined) return false;
-    if (this.#idle(words[w + 2] ?? 0, params)) return true;
+    if (this.#idle(seen, params, this.#seenAt(now))) return true;
     const mark = doubles[d + 1] ?? 0;
-    const next = markAt(mark, this.#now, params);
+    const next = markAt(mark, now, params);
     return filled(doubles[d] ?? 0, mark, next, params, this.#refill) >= params.capacity;
   }
 
@@ -126,31 +145,48 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
 
   #begin(params: BucketParams, now: number): void {
     this.#now = now;
-    this.#seen = Math.floor((now - this.#created) / SEEN_MS);
+    this.#seen = this.#seenAt(now);
     if (params !== this.#params) this.adopt(params);
   }
 
-  /** Opens the bucket of a key; false when none is stored and a full one is opened. */
-  #openKey(value: string, params: BucketParams): boolean {
+  /** Never 0, which marks buckets that were not used. */
+  #seenAt(now: number): number {
+    return Math.floor((now - this.#created) / SEEN_MS) + 1;
+  }
+
+  #joined(): Column {
+    this.#column ??= this.#tables.join(this.#group, this);
+    return this.#column;
+  }
+
+  /** Adds a row for the key that was opened. */
+  #insert(now: number): boolean {
+    return this.#joined().table.insert(this.#hash.lo, this.#hash.hi, now);
+  }
+
+  /** Opens the bucket of a key: one that is stored, or a full one where none is, with or without a row for it. */
+  #openKey(value: string, params: BucketParams): "used" | "fresh" | "absent" {
     this.#hash.of(value);
-    const table = this.#table;
+    const { table, place } = this.#joined();
     if (!table.find(this.#hash.lo, this.#hash.hi)) {
       this.#openFull(params);
-      return false;
+      return "absent";
     }
-    if (this.#idle(table.words[table.w + 2] ?? 0, params)) {
+    const seen = table.words[table.w + place] ?? 0;
+    if (seen === 0 || this.#idle(seen, params, this.#seen)) {
       this.#openFull(params);
-      return true;
+      return seen === 0 ? "fresh" : "used";
     }
-    const { doubles, d } = table;
-    this.#available = doubles[d] ?? 0;
-    this.#mark = doubles[d + 1] ?? 0;
+    const { doubles } = table;
+    const at = table.d + 2 * place;
+    this.#available = doubles[at] ?? 0;
+    this.#mark = doubles[at + 1] ?? 0;
     this.#fill(params);
-    return true;
+    return "used";
   }
 
   #openShared(params: BucketParams): void {
-    if (!this.#sharedUsed || this.#idle(this.#sharedSeen, params)) {
+    if (!this.#sharedUsed || this.#idle(this.#sharedSeen, params, this.#seen)) {
       this.#openFull(params);
       return;
     }
@@ -197,10 +233,11 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   }
 
   #store(): void {
-    const table = this.#table;
-    table.doubles[table.d] = this.#available;
-    table.doubles[table.d + 1] = this.#mark;
-    table.words[table.w + 2] = this.#seen;
+    const { table, place } = this.#joined();
+    const at = table.d + 2 * place;
+    table.doubles[at] = this.#available;
+    table.doubles[at + 1] = this.#mark;
+    table.words[table.w + place] = this.#seen;
   }
 
   #storeShared(): void {
@@ -211,7 +248,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   }
 
   /** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
-  #idle(seen: number, params: BucketParams): boolean {
-    return params.maxIdleMs > 0 && (this.#seen - seen - 1) * SEEN_MS > params.maxIdleMs;
+  #idle(seen: number, { maxIdleMs }: BucketParams, now: number): boolean {
+    return maxIdleMs > 0 && (now - seen - 1) * SEEN_MS > maxIdleMs;
   }
 }

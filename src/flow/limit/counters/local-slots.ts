@@ -6,7 +6,6 @@ import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
 import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
 import { KeyHash } from "./key-hash.ts";
-import { RowLayout } from "./key-segment.ts";
 import { type EvictionPolicy, KeyTable } from "./key-table.ts";
 import { NONE, SlotPool } from "./slot-pool.ts";
 
@@ -25,8 +24,8 @@ export interface SlotParams {
   readonly maxInflightMs: number;
 }
 
-/** Row: hash lo, hi, first slot. 12 bytes. A key is stored while it has a slot. */
-const LAYOUT = Object.freeze(new RowLayout({ words: 3, doubles: 0 }));
+/** The first slot of a key. With the key's hash that is a row of 12 bytes. A key is stored while it has a slot. */
+const SHAPE = { words: 1, doubles: 0 } as const;
 
 /** A limiter has twice as many slots as keys, and at least this many. */
 const MIN_SLOTS = 65_536;
@@ -65,7 +64,8 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     this.#hash = keyHash;
     this.#idHash = KeyHash.seeded(chance);
     this.#maxSlots = Math.max(MIN_SLOTS, 2 * maxKeys);
-    this.#table = new KeyTable(LAYOUT, maxKeys, this);
+    this.#table = new KeyTable(SHAPE, maxKeys);
+    this.#table.join(this);
   }
 
   get keys(): number {
@@ -80,7 +80,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
     this.#begin(params, now);
     this.#open(value);
-    if (this.#where === "fresh" && !this.#table.hasRoom()) this.#open(undefined);
+    if (this.#where === "fresh" && !this.#table.hasRoom(now)) this.#open(undefined);
     let slot = this.#first;
     let sum = this.#pool.sum(slot);
     while (slot !== NONE && this.#expired(slot)) {
@@ -98,7 +98,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     const id = uuid(this.#chance);
     let sum = this.#pool.sum(this.#first);
     if (!fits(sum, want, params) || !this.#hasSlot()) return this.#report(false, sum, params, id);
-    if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi)) {
+    if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi, now)) {
       this.#observer.anomaly("keys_overflow");
       this.#open(undefined);
       this.#expire();
@@ -123,13 +123,13 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return !late;
   }
 
-  spent(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
-    const first = words[w + 2] ?? NONE;
+  spent(_now: number, _doubles: Float64Array, _d: number, words: Uint32Array, w: number): boolean {
+    const first = words[w] ?? NONE;
     return first === NONE || this.#expired(this.#pool.last(first));
   }
 
   forget(_doubles: Float64Array, _d: number, words: Uint32Array, w: number): void {
-    let first = words[w + 2] ?? NONE;
+    let first = words[w] ?? NONE;
     while (first !== NONE) first = this.#pool.free(first, first);
   }
 
@@ -153,7 +153,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     const table = this.#table;
     const known = table.find(this.#lo, this.#hi);
     this.#where = known ? "row" : "fresh";
-    this.#first = known ? (table.words[table.w + 2] ?? NONE) : NONE;
+    this.#first = known ? (table.words[table.w] ?? NONE) : NONE;
   }
 
   /** Stores which slot is the first now. */
@@ -167,14 +167,14 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
       // Eviction may have moved the row since it was opened.
       const table = this.#table;
       if (!table.find(this.#lo, this.#hi)) return;
-      table.words[table.w + 2] = this.#first;
+      table.words[table.w] = this.#first;
     }
   }
 
   /** Whether one more slot may be held. Without one the flow is refused: it could not be counted. */
   #hasSlot(): boolean {
     if (this.#pool.count < this.#maxSlots) return true;
-    if (this.#table.evict() && this.#pool.count < this.#maxSlots) return true;
+    if (this.#table.evict(this.#now) && this.#pool.count < this.#maxSlots) return true;
     this.#observer.anomaly("keys_overflow");
     return false;
   }

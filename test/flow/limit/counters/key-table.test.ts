@@ -1,22 +1,30 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { MAX_ROWS, RowLayout } from "#flow/limit/counters/key-segment.ts";
-import { type EvictionPolicy, KeyTable } from "#flow/limit/counters/key-table.ts";
+import { MAX_ROWS } from "#flow/limit/counters/key-segment.ts";
+import { type Column, type EvictionPolicy, KeyTable } from "#flow/limit/counters/key-table.ts";
 
-const LAYOUT = new RowLayout({ words: 3, doubles: 1 });
+const SHAPE = { words: 1, doubles: 1 };
+/** No policy of these tests looks at the clock. */
+const NOW = 0;
 
 /** Forgets keys whose number is 0. */
 const ZEROES: EvictionPolicy = {
-  spent: (doubles, d) => doubles[d] === 0,
+  spent: (_now, doubles, d) => doubles[d] === 0,
   forget: () => undefined,
 };
 
-function put(table: KeyTable, lo: number, hi: number, value: number): boolean {
-  if (!table.find(lo, hi) && !table.insert(lo, hi)) return false;
-  table.doubles[table.d] = value;
-  table.words[table.w + 2] = value;
+function tableWith(maxKeys: number, owner = ZEROES): KeyTable {
+  const table = new KeyTable(SHAPE, maxKeys);
+  table.join(owner);
+  return table;
+}
+
+function put(table: KeyTable, lo: number, hi: number, value: number, column = 0): boolean {
+  if (!table.find(lo, hi) && !table.insert(lo, hi, NOW)) return false;
+  table.doubles[table.d + column] = value;
+  table.words[table.w + column] = value;
   return true;
 }
 
@@ -34,7 +42,7 @@ test("against a map: finds, inserts, removals, growth", () => {
         maxLength: 300,
       }),
       (steps) => {
-        const table = new KeyTable(LAYOUT, 1e6, ZEROES);
+        const table = tableWith(1e6);
         const model = new Map<string, number>();
         for (const [what, lo, hi, n] of steps) {
           const value = 1 + (n % 1_000_000);
@@ -51,7 +59,7 @@ test("against a map: finds, inserts, removals, growth", () => {
           const [lo = 0, hi = 0] = key.split(",").map(Number);
           assert.ok(table.find(lo, hi), key);
           assert.equal(table.doubles[table.d], value);
-          assert.equal(table.words[table.w + 2], value);
+          assert.equal(table.words[table.w], value);
         }
       },
     ),
@@ -60,7 +68,7 @@ test("against a map: finds, inserts, removals, growth", () => {
 });
 
 test("a hundred thousand keys through splits and removals", () => {
-  const table = new KeyTable(LAYOUT, 1e6, ZEROES);
+  const table = tableWith(1e6);
   const chance = seededChance(5);
   const word = () => 1 + Math.floor(chance() * 4294967295);
   const keys = Array.from({ length: 100_000 }, (_, index) => [word(), word(), index + 1] as const);
@@ -75,13 +83,13 @@ test("a hundred thousand keys through splits and removals", () => {
 });
 
 test("full: a spent key is evicted, any other never", () => {
-  const table = new KeyTable(LAYOUT, 200, ZEROES);
+  const table = tableWith(200);
   const chance = seededChance(6);
   const word = () => 1 + Math.floor(chance() * 4294967295);
   const kept = Array.from({ length: 150 }, () => [word(), word()] as const);
   for (const [lo, hi] of kept) assert.ok(put(table, lo, hi, 1));
   for (let more = 0; more < 10_000; more++) {
-    const before = table.hasRoom();
+    const before = table.hasRoom(NOW);
     assert.equal(put(table, word(), word(), 0), before, "hasRoom predicts what an insert does");
   }
   assert.ok(table.count <= 200);
@@ -89,12 +97,12 @@ test("full: a spent key is evicted, any other never", () => {
   for (let more = 0; more < 1_000; more++) put(table, word(), word(), 1);
   assert.equal(table.count, 200);
   assert.equal(put(table, word(), word(), 1), false);
-  assert.equal(table.hasRoom(), false);
+  assert.equal(table.hasRoom(NOW), false);
   for (const [lo, hi] of kept) assert.ok(table.find(lo, hi));
 });
 
 test("spent keys are evicted before a segment grows", () => {
-  const table = new KeyTable(LAYOUT, 1e6, ZEROES);
+  const table = tableWith(1e6);
   const chance = seededChance(7);
   const word = () => 1 + Math.floor(chance() * 4294967295);
   for (let key = 0; key < 100_000; key++) put(table, word(), word(), 0);
@@ -110,7 +118,7 @@ test("no insert touches more than one segment, however many keys there are", () 
     },
     forget: () => undefined,
   };
-  const table = new KeyTable(LAYOUT, 250_000, counting);
+  const table = tableWith(250_000, counting);
   const chance = seededChance(8);
   const word = () => 1 + Math.floor(chance() * 4294967295);
   let most = 0;
@@ -124,4 +132,102 @@ test("no insert touches more than one segment, however many keys there are", () 
   assert.equal(table.count, 250_000);
   assert.ok(most > 16 && most <= MAX_ROWS, `${most} rows in one insert`);
   assert.ok(total < 20 * 300_000, `${total / 300_000} rows per insert`);
+});
+
+describe("shared by several columns", () => {
+  const step = fc.oneof(
+    { weight: 1, arbitrary: fc.constant({ kind: "join" } as const) },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant("leave"), column: fc.nat() } as const) },
+    {
+      weight: 1,
+      arbitrary: fc.record({ kind: fc.constant("remove"), lo: WORD, hi: WORD } as const),
+    },
+    {
+      weight: 30,
+      arbitrary: fc.record({
+        kind: fc.constant("put"),
+        column: fc.nat(),
+        lo: WORD,
+        hi: WORD,
+        // 0 makes the number spent again.
+        value: fc.integer({ min: 0, max: 3 }),
+      } as const),
+    },
+  );
+
+  it("against a map for each column: columns come and go, and only spent keys are forgotten", () => {
+    let refused = 0;
+    fc.assert(
+      fc.property(
+        fc.array(step, { maxLength: 400, size: "max" }),
+        fc.constantFrom(10, 60, 1e6),
+        (steps, maxKeys) => {
+          const table = new KeyTable(SHAPE, maxKeys);
+          const model = new Map<Column, Map<string, number>>();
+          for (let columns = 0; columns < 2; columns++) model.set(table.join(ZEROES), new Map());
+          const columnAt = (index: number) => [...model.keys()][index % Math.max(1, model.size)];
+          for (const one of steps) {
+            if (one.kind === "join" && model.size < 6) model.set(table.join(ZEROES), new Map());
+            else if (one.kind === "leave") {
+              const column = columnAt(one.column);
+              if (column !== undefined) table.leave(column);
+              if (column !== undefined) model.delete(column);
+            } else if (one.kind === "remove") {
+              table.remove(one.lo, one.hi);
+              for (const keys of model.values()) keys.delete(`${one.lo},${one.hi}`);
+            } else if (one.kind === "put") {
+              const column = columnAt(one.column);
+              if (column === undefined) continue;
+              if (put(table, one.lo, one.hi, one.value, column.place))
+                model.get(column)?.set(`${one.lo},${one.hi}`, one.value);
+              else refused++;
+            }
+          }
+          assert.equal(table.width, model.size);
+          assert.ok(table.count <= maxKeys, `${table.count} keys of ${maxKeys}`);
+          const all = new Set([...model.values()].flatMap((keys) => [...keys.keys()]));
+          for (const key of all) {
+            const [lo = 0, hi = 0] = key.split(",").map(Number);
+            const there = table.find(lo, hi);
+            for (const [{ place }, keys] of model) {
+              const value = keys.get(key) ?? 0;
+              assert.ok(there || value === 0, `${key} is forgotten but holds ${value}`);
+              if (!there) continue;
+              assert.equal(table.doubles[table.d + place], value);
+              assert.equal(table.words[table.w + place], value);
+            }
+          }
+        },
+      ),
+      { numRuns: 500 },
+    );
+    assert.ok(refused > 0, "some tables were full");
+  });
+
+  it("keeps its numbers when ten columns join at once, however many keys there are", () => {
+    const table = tableWith(1e6);
+    const chance = seededChance(9);
+    const word = () => 1 + Math.floor(chance() * 4294967295);
+    const keys = Array.from({ length: 50_000 }, (_, at) => [word(), word(), at + 1] as const);
+    for (const [lo, hi, value] of keys) put(table, lo, hi, value);
+    const columns = Array.from({ length: 10 }, () => table.join(ZEROES));
+    for (const [lo, hi, value] of keys) put(table, lo, hi, value + 7, columns[6]?.place);
+    for (const column of columns) if (column !== columns[6]) table.leave(column);
+    assert.equal(table.width, 2);
+    assert.equal(table.count, keys.length);
+    for (const [lo, hi, value] of keys) {
+      assert.ok(table.find(lo, hi));
+      assert.deepEqual([...table.doubles.slice(table.d, table.d + 2)], [value, value + 7]);
+    }
+  });
+
+  it("forgets what only columns held that have left", () => {
+    const table = tableWith(100);
+    const column = table.join(ZEROES);
+    for (let key = 1; key <= 100; key++) assert.ok(put(table, key, key, 1, column.place));
+    assert.equal(table.hasRoom(NOW), false);
+    table.leave(column);
+    for (let key = 1; key <= 100; key++) assert.ok(put(table, 1_000 + key, key, 1));
+    assert.ok(table.count <= 100);
+  });
 });
