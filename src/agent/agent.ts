@@ -3,6 +3,7 @@
 
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
+import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
@@ -35,6 +36,7 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
   });
+  process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters]));
   const controller = createFlowController(book, context);
   const accessLog = new AccessLog(fluxMeters, (slots) => void controller.end(slots));
   metrics.add(accessLog);
@@ -44,6 +46,22 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
     services: grpcServices(checkContext, accessLog),
     routes: (await forwardingRoutes(process, config.server)) ?? httpRoutes(checkContext),
   };
+}
+
+/** Half of the ten minutes after which no series is left of what nobody has used for that long. */
+const SWEEP_MS = 300_000;
+
+/** Returns the function that ends it. */
+function sweepRegularly(clock: Clock, swept: readonly { sweep(): void }[]): () => Promise<void> {
+  let disarm: () => void;
+  const arm = () => {
+    disarm = clock.alarm(SWEEP_MS, () => {
+      for (const each of swept) each.sweep();
+      arm();
+    });
+  };
+  arm();
+  return async () => disarm();
 }
 
 /** `planChanged` is called synchronously when another plan comes into force; new numbers alone change no plan. */

@@ -159,7 +159,7 @@ function assemble(options: ControllerOptions) {
     compile: compileOne,
     log,
   });
-  const removeMetrics = [metrics, alerts].map((source) => meters.add(source));
+  const removeMetrics = [metrics, alerts, backend.metrics].map((source) => meters.add(source));
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
     endLiveness();

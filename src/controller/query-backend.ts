@@ -9,6 +9,7 @@ import { PrometheusClient } from "#prometheus/client.ts";
 import { LocalQueryEngine } from "#promql/local-engine.ts";
 import type { Dialect, QueryEngine, Sample } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
 import type { ControllerSettings } from "./settings.ts";
 
 export interface QueryBackend {
@@ -18,6 +19,8 @@ export interface QueryBackend {
   setQueries(queries: readonly string[]): void;
   /** Metrics in a query that do not exist, so that it will never have a value. */
   unknownMetrics(query: string): readonly string[];
+  /** Counts samples that are kept and lost. */
+  readonly metrics: MetricSource;
   close(): Promise<void>;
 }
 
@@ -57,6 +60,7 @@ function serverBackend({ settings, env, clock, log }: QueryBackendOptions): Quer
     engine,
     setQueries: () => undefined,
     unknownMetrics: () => [],
+    metrics: { collect: () => undefined },
     close: () => http.close(),
   };
 }
@@ -78,7 +82,7 @@ function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBacken
     if (samples.dropped > 0 && dropped === 0) {
       log.warn(
         {},
-        "queries need more samples of this process's metrics than are kept: their results are incomplete",
+        "queries need more samples of this process's metrics than there is room for: those that do have no result",
       );
     }
     dropped = samples.dropped;
@@ -110,6 +114,12 @@ function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBacken
       if (hasQueries && disarm === undefined) run(clock.now());
     },
     unknownMetrics: (query) => samples.metricNames(query).filter((name) => !metrics.knows(name)),
+    metrics: {
+      collect(to) {
+        to.number("sluice_query_samples_series", [], samples.series);
+        to.number("sluice_query_samples_lost_total", [], samples.dropped);
+      },
+    },
     async close() {
       hasQueries = false;
       disarm?.();

@@ -1,6 +1,7 @@
 // Answers the queries of circuits without a Prometheus server: evaluates them over samples of Sluice's own
 // metrics.
 
+import { Fault } from "#base/fault.ts";
 import { compileQuery, type Query } from "./evaluate.ts";
 import type { QueryEngine, Result } from "./result.ts";
 import type { SampleStore } from "./samples.ts";
@@ -23,6 +24,13 @@ export class LocalQueryEngine implements QueryEngine {
 
   async query(text: string, at: number, signal: AbortSignal): Promise<Result> {
     signal.throwIfAborted();
+    // A wrong number is worse than none: without one, the policy says what happens.
+    if (this.#samples.isIncomplete(text, at)) {
+      throw new Fault(
+        "FAILED_PRECONDITION",
+        "samples that it needs were lost: it selects more series, or a longer range of them, than there is room for",
+      );
+    }
     return this.#compile(text)(at, this.#samples);
   }
 

@@ -1,6 +1,8 @@
 // Keeps samples of Sluice's own metrics, so that queries can be answered without a Prometheus server: only of
-// series that loaded queries select, only as far back as these look, and never more than a fixed number.
+// series that loaded queries select, only as far back as these look, and never more than a fixed number, which is
+// divided among the queries.
 
+import { Budget } from "./evaluate/budget.ts";
 import { inOrder, keyOf } from "./evaluate/labels.ts";
 import { type CompiledSelector, compileSelector } from "./evaluate/selector.ts";
 import { Series } from "./evaluate/series.ts";
@@ -26,24 +28,34 @@ interface Selection {
   readonly keepMs: number;
 }
 
+interface LoadedQuery {
+  readonly selections: readonly Selection[];
+  /** Time of the last scrape of which there was no room for a sample that it selects, Unix ms. */
+  lostAt: number;
+}
+
 export class SampleStore {
   readonly #limits: SampleLimits;
-  /** The selectors of each query, by its text: every query is parsed once. */
-  #queries = new Map<string, readonly Selection[]>();
-  #selections: readonly Selection[] = [];
+  /** By text: every query is parsed once. */
+  #queries = new Map<string, LoadedQuery>();
   readonly #names = new Map<string, boolean>();
   #scrape = 0;
   #last = Number.NEGATIVE_INFINITY;
   readonly #series = new Map<string, Series>();
   readonly #byName = new Map<string, Set<Series>>();
+  readonly #owners = new Map<Series, LoadedQuery>();
   /** Series by label object, since scrapes tend to reuse the objects; null when no query selects it. */
   #byLabels = new WeakMap<Labels, Series | null>();
-  #allocated = 0;
+  /** A series counts for the first query that selects it. */
+  readonly #seriesBudget: Budget<LoadedQuery>;
+  readonly #sampleBudget: Budget<LoadedQuery>;
   #dropped = 0;
   #restarts = 0;
 
   constructor(limits: Partial<SampleLimits> = {}) {
     this.#limits = { ...LIMITS, ...limits };
+    this.#seriesBudget = new Budget(this.#limits.series);
+    this.#sampleBudget = new Budget(this.#limits.samples);
   }
 
   /** Number of samples lost to the limits. */
@@ -62,38 +74,55 @@ export class SampleStore {
 
   /** Number of samples that memory is allocated for. */
   get capacity(): number {
-    return this.#allocated;
+    return this.#sampleBudget.used;
   }
 
   /** Keeps samples for these queries only, from now on. Queries that cannot be parsed select nothing. */
   setQueries(queries: readonly string[]): void {
-    this.#queries = new Map(queries.map((text) => [text, this.#selectionsOf(text)]));
-    this.#selections = [...this.#queries.values()].flat();
+    this.#queries = new Map(queries.map((text) => [text, this.#queryOf(text)]));
     this.#names.clear();
     this.#byLabels = new WeakMap();
+    this.#seriesBudget.divide(this.#queries.size);
+    this.#sampleBudget.divide(this.#queries.size);
     for (const series of this.#series.values()) {
-      const keepMs = this.#keepMs(series.labels);
-      if (keepMs === undefined) {
-        this.#remove(series);
+      const fit = this.#fitOf(series.labels);
+      if (fit === undefined) {
+        this.#forget(series);
         continue;
       }
-      series.keepMs = keepMs;
-      series.forget(this.#last - keepMs - LATE_MS);
-      this.#allocated -= series.capacity;
+      series.keepMs = fit.keepMs;
+      series.forget(this.#last - fit.keepMs - LATE_MS);
       series.shrink();
-      this.#allocated += series.capacity;
+      this.#owners.set(series, fit.owner);
+      this.#seriesBudget.add(fit.owner, 1);
+      this.#sampleBudget.add(fit.owner, series.capacity);
     }
+  }
+
+  /**
+   * Whether samples that a query looks at were lost to the limits, so that its result would be wrong without a sign
+   * of it.
+   */
+  isIncomplete(query: string, at: number): boolean {
+    const known = this.#queries.get(query);
+    if (known === undefined || known.lostAt === Number.NEGATIVE_INFINITY) return false;
+    const keepMs = Math.max(0, ...known.selections.map((selection) => selection.keepMs));
+    return at - known.lostAt <= keepMs + LATE_MS;
   }
 
   /** The metrics that a query selects by name; none if it cannot be parsed. The next `setQueries` should include it. */
   metricNames(query: string): readonly string[] {
-    const names = this.#selectionsOf(query).map(({ selected }) => selected.name ?? "");
+    const { selections } = this.#queryOf(query);
+    const names = selections.map(({ selected }) => selected.name ?? "");
     return [...new Set(names)].filter((name) => name !== "");
   }
 
-  #selectionsOf(query: string): readonly Selection[] {
-    const known = this.#queries.get(query) ?? selectionsOf(query);
-    this.#queries.set(query, known);
+  #queryOf(text: string): LoadedQuery {
+    const known = this.#queries.get(text) ?? {
+      selections: selectionsOf(text),
+      lostAt: Number.NEGATIVE_INFINITY,
+    };
+    this.#queries.set(text, known);
     return known;
   }
 
@@ -101,7 +130,9 @@ export class SampleStore {
   needs(name: string): boolean {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
-    const needed = this.#selections.some(({ selected }) => selected.fitsName(name));
+    const needed = [...this.#queries.values()].some(({ selections }) =>
+      selections.some(({ selected }) => selected.fitsName(name)),
+    );
     // Metric names come from code, but the cache is bounded all the same.
     if (this.#names.size < this.#limits.series) this.#names.set(name, needed);
     return needed;
@@ -117,7 +148,7 @@ export class SampleStore {
     const late = at <= this.#last;
     this.#scrape += 1;
     for (const { labels, value } of samples) {
-      const series = this.#find(labels);
+      const series = this.#find(labels, at);
       if (series === undefined) continue;
       if (!late && series.last < at) this.#add(series, at, value);
       series.scrape = this.#scrape;
@@ -144,26 +175,27 @@ export class SampleStore {
     this.#restarts += 1;
   }
 
-  #find(labels: Labels): Series | undefined {
+  #find(labels: Labels, at: number): Series | undefined {
     const known = this.#byLabels.get(labels);
     if (known === null) return undefined;
     if (known !== undefined && !known.forgotten) return known;
     if (!this.needs(labels[NAME_LABEL] ?? "")) return undefined;
     const ordered = inOrder(labels);
     const key = keyOf(ordered);
-    const series = this.#series.get(key) ?? this.#create(key, ordered);
+    const series = this.#series.get(key) ?? this.#create(key, ordered, at);
     if (series !== "full") this.#byLabels.set(labels, series ?? null);
     return series === "full" ? undefined : series;
   }
 
-  #create(key: string, labels: Labels): Series | "full" | undefined {
-    const keepMs = this.#keepMs(labels);
-    if (keepMs === undefined) return undefined;
-    if (this.#series.size >= this.#limits.series) {
-      this.#dropped += 1;
+  #create(key: string, labels: Labels, at: number): Series | "full" | undefined {
+    const fit = this.#fitOf(labels);
+    if (fit === undefined) return undefined;
+    if (!this.#seriesBudget.take(fit.owner, 1)) {
+      this.#lose(1, labels, at);
       return "full";
     }
-    const series = new Series(labels, keepMs);
+    const series = new Series(labels, fit.keepMs);
+    this.#owners.set(series, fit.owner);
     this.#series.set(key, series);
     const name = labels[NAME_LABEL] ?? "";
     const namesakes = this.#byName.get(name) ?? new Set();
@@ -173,29 +205,51 @@ export class SampleStore {
 
   #add(series: Series, at: number, value: number | undefined): void {
     series.forget(at - series.keepMs - LATE_MS);
-    this.#dropped += series.add(at, value, (samples) => {
-      if (this.#allocated + samples > this.#limits.samples) return false;
-      this.#allocated += samples;
-      return true;
-    });
+    const owner = this.#owners.get(series);
+    if (owner === undefined) return;
+    const lost = series.add(at, value, (samples) => this.#sampleBudget.take(owner, samples));
+    if (lost > 0) this.#lose(lost, series.labels, at);
+  }
+
+  /** There was no room for samples with these labels. */
+  #lose(samples: number, labels: Labels, at: number): void {
+    this.#dropped += samples;
+    for (const query of this.#queries.values()) {
+      if (query.selections.some(({ selected }) => selected.fits(labels))) query.lostAt = at;
+    }
   }
 
   #remove(series: Series): void {
+    const owner = this.#owners.get(series);
+    if (owner !== undefined) {
+      this.#seriesBudget.add(owner, -1);
+      this.#sampleBudget.add(owner, -series.capacity);
+    }
+    this.#forget(series);
+  }
+
+  #forget(series: Series): void {
     const name = series.labels[NAME_LABEL] ?? "";
     const namesakes = this.#byName.get(name);
     namesakes?.delete(series);
     if (namesakes?.size === 0) this.#byName.delete(name);
     this.#series.delete(keyOf(series.labels));
-    this.#allocated -= series.capacity;
+    this.#owners.delete(series);
     series.forgotten = true;
   }
 
-  #keepMs(labels: Labels): number | undefined {
-    let longest: number | undefined;
-    for (const { selected, keepMs } of this.#selections) {
-      if (keepMs > (longest ?? -1) && selected.fits(labels)) longest = keepMs;
+  /** The first query that selects a series, and how far back the queries that select it look. */
+  #fitOf(labels: Labels): { readonly owner: LoadedQuery; readonly keepMs: number } | undefined {
+    let owner: LoadedQuery | undefined;
+    let longest = -1;
+    for (const query of this.#queries.values()) {
+      for (const { selected, keepMs } of query.selections) {
+        if (keepMs <= longest || !selected.fits(labels)) continue;
+        longest = keepMs;
+        owner ??= query;
+      }
     }
-    return longest;
+    return owner === undefined ? undefined : { owner, keepMs: longest };
   }
 }
 

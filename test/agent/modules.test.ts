@@ -78,6 +78,7 @@ const SCRIPT = `
       argv: [], env, clock: realClock(), scope,
       stopping: new AbortController().signal,
       useLog: () => undefined,
+      onReload: () => undefined,
       fail: (message) => { throw new Error(message); },
     },
   });

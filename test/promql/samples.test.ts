@@ -241,3 +241,66 @@ test("the cache of compiled queries is bounded", async () => {
   }
   assert.deepEqual(await measure.query("1", S, signal), { kind: "scalar", value: 1 });
 });
+
+test("half of the room is divided among the queries: one of them cannot use up all of it", () => {
+  const store = new SampleStore({ series: 40, samples: 4_000 });
+  store.setQueries(["sum(a)", "sum(b)"]);
+  const flood = Array.from({ length: 200 }, (_, x) => sample("a", 1, { x: String(x) }));
+  store.addScrape(S, flood);
+  assert.equal(store.series, 30, "its part and the common half");
+  const others = Array.from({ length: 11 }, (_, x) => sample("b", 1, { x: String(x) }));
+  store.addScrape(2 * S, [...flood, ...others]);
+  assert.equal(store.series, 40);
+  assert.equal(numberOf(store, "sum(b)", 2 * S), 10);
+  store.addScrape(3 * S, []);
+  store.addScrape(30 * S, []);
+  store.addScrape(31 * S, others);
+  assert.equal(numberOf(store, "sum(b)", 31 * S), 11, "what ended gives its room back");
+});
+
+test("the room for samples is divided in the same way", () => {
+  const store = new SampleStore({ series: 40, samples: 64 });
+  store.setQueries(["count_over_time(a[1h])", "count_over_time(b[1h])"]);
+  for (let second = 1; second <= 100; second++) {
+    const scrape = [sample("a", 1)];
+    if (second > 50) scrape.push(sample("b", 1));
+    store.addScrape(second * S, scrape);
+  }
+  assert.ok(store.capacity <= 64);
+  const kept = numberOf(store, "count_over_time(b[1h])", 100 * S) ?? 0;
+  assert.ok(kept >= 12, `${kept}`);
+});
+
+test("a query whose samples were lost has no result until its range is complete again; others have theirs", async () => {
+  const store = new SampleStore({ series: 4, samples: 4_000 });
+  const engine = new LocalQueryEngine(store);
+  const { signal } = new AbortController();
+  const [lossy, fine] = ["sum(max_over_time(a[1m]))", "sum(b)"];
+  store.setQueries([lossy, fine]);
+  const few = [sample("a", 1), sample("b", 7)];
+  const flood = Array.from({ length: 9 }, (_, x) => sample("a", 1, { x: String(x) }));
+  store.addScrape(S, few);
+  assert.deepEqual(await engine.query(lossy, S, signal), {
+    kind: "vector",
+    samples: [{ labels: Object.create(null), value: 1 }],
+  });
+  store.addScrape(2 * S, [...few, ...flood]);
+  for (let second = 3; second <= 80; second++) store.addScrape(second * S, few);
+  for (const [at, lost] of [
+    [2, true],
+    [60, true],
+    [72, true],
+    [73, false],
+  ] as const) {
+    const asked = engine.query(lossy, at * S, signal);
+    if (lost) await assert.rejects(asked, { code: "FAILED_PRECONDITION", message: /were lost/ });
+    else await asked;
+    assert.equal((await engine.query(fine, at * S, signal)).kind, "vector");
+  }
+  store.setQueries([lossy, fine, "c"]);
+  await assert.rejects(
+    engine.query(lossy, 60 * S, signal),
+    /were lost/,
+    "other queries change nothing",
+  );
+});

@@ -48,6 +48,8 @@ interface ControlPointRow {
   accepted: number;
   rejected: number;
   ended: number;
+  /** The sum of the three at the last sweep. */
+  swept: number;
   /** By number of RejectReason. */
   readonly reasons: Float64Array;
 }
@@ -127,6 +129,22 @@ export class FlowMetrics implements Observer, MetricSource {
     this.#components.keep(components);
     this.#classifiers.keep(classifiers);
     this.#named = new Set(controlPoints);
+    this.#countOwn();
+  }
+
+  /** Removes the series of control points that nobody has used since the sweep before and that no policy names. */
+  sweep(): void {
+    for (const [name, row] of this.#controlPoints) {
+      const total = row.accepted + row.rejected + row.ended;
+      if (total === row.swept && !this.#named.has(name)) this.#controlPoints.delete(name);
+      row.swept = total;
+    }
+    this.#countOwn();
+  }
+
+  #countOwn(): void {
+    this.#own = 0;
+    for (const name of this.#controlPoints.keys()) if (!this.#named.has(name)) this.#own++;
   }
 
   collect(to: MetricSink): void {
@@ -221,7 +239,7 @@ class Rows<T extends Name, Name extends object, Row extends { readonly name: Nam
 const REMOVED = Symbol("removed");
 
 function controlPointRow(): ControlPointRow {
-  return { accepted: 0, rejected: 0, ended: 0, reasons: new Float64Array(8) };
+  return { accepted: 0, rejected: 0, ended: 0, swept: 0, reasons: new Float64Array(8) };
 }
 
 /** A sampler and a load ramp have the same metric, so they also share a key. */

@@ -1,6 +1,7 @@
 // Flux meters: histograms that policies define, filled from the records of flows that have ended. Circuits read
 // them as measurements.
 
+import { STATUS_CODES as HTTP_STATUS_CODES } from "node:http";
 import type { FluxMeterRule } from "#flow/rules.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 import { boundsOf } from "./flux-meter-buckets.ts";
@@ -16,14 +17,27 @@ export interface MeasuredFlow {
   number(attribute: string): number | undefined;
 }
 
-/** Records come over the network: their content must not decide how much memory is used. */
-const MAX_SERIES = 500;
-/** For all series of one meter together: readers have a bound for all meters. */
+/**
+ * Samples of all meters together, divided among them in equal parts. Records come over the network: whoever invents
+ * them must not use up the store that queries are answered from, which has room for twice as many.
+ */
 const MAX_SAMPLES = 10_000;
-const LONGEST_LABEL = 64;
-const OTHER = "_other";
-/** Empty, 0 (the proxy's value for a flow without a response), or a status code. */
-const STATUS_CODE = /^(?:0|[1-9]\d\d)?$/;
+/** Stands for all values that are not known. */
+const OTHER = "other";
+/** The values of `flow_status` besides `other`. */
+const STATUSES: ReadonlySet<string> = new Set(["OK", "Error"]);
+/**
+ * The values of `http_status_code` besides `other`: none, 0 (the proxy's value for a flow without a response), the
+ * codes of IANA's registry, and 499, which proxies log for a client that closed its connection.
+ */
+const STATUS_CODES: ReadonlySet<string> = new Set([
+  ...["", "0", "499"],
+  ...Object.keys(HTTP_STATUS_CODES),
+]);
+/** Series for known codes that a meter can always have, however many meters there are. */
+const LEAST_SERIES = 4;
+/** Series of a meter for `other` codes: one for each decision and status. They are never refused. */
+const OTHER_SERIES = 2 * (STATUSES.size + 1);
 /** No duration and no length exceeds it, and it keeps sums finite and exact. */
 const MAX_VALUE = 1e15;
 
@@ -34,19 +48,21 @@ interface Series {
   sum: number;
   /** Number of flows whose attribute was missing or no number. */
   invalid: number;
+  /** A flow was counted since the last sweep. */
+  used: boolean;
 }
 
 interface Meter {
   readonly rule: Pick<FluxMeterRule, "name" | "policyName" | "attributeKey">;
   readonly bounds: readonly number[];
   readonly series: Map<string, Series>;
-  /** Number of series with labels of their own; those of `_other` come on top. */
-  readonly mostSeries: number;
 }
 
 export class FluxMeters implements MetricSource {
   #meters: ReadonlyMap<string, Meter> = new Map();
   #byName: ReadonlyMap<string, Meter> = new Map();
+  /** Samples that each meter may have. */
+  #share = MAX_SAMPLES;
 
   /**
    * Call in the turn in which new rules come into force. A meter that counts the same attribute into the same buckets
@@ -66,6 +82,22 @@ export class FluxMeters implements MetricSource {
     }
     this.#meters = meters;
     this.#byName = byName;
+    this.#share = Math.floor(MAX_SAMPLES / Math.max(1, byName.size));
+  }
+
+  /**
+   * Removes the series without a flow since the sweep before, unless it is the last one of its meter with this
+   * decision and status: a query for those then still sees that nothing happens.
+   */
+  sweep(): void {
+    for (const { series } of this.#byName.values()) {
+      const used = [...series.values()].filter((each) => each.used);
+      for (const [key, { labels, used: kept }] of series) {
+        const sister = used.some((each) => sameOutcome(each.labels, labels));
+        if (!kept && sister) series.delete(key);
+      }
+      for (const each of series.values()) each.used = false;
+    }
   }
 
   /** Counts a flow in the meters that its check matched. Meters that no longer exist are skipped. */
@@ -73,7 +105,8 @@ export class FluxMeters implements MetricSource {
     for (const name of names) {
       const meter = this.#byName.get(name);
       if (meter === undefined) continue;
-      const series = seriesOf(meter, flow);
+      const series = seriesOf(meter, flow, this.#share);
+      series.used = true;
       const value = flow.number(meter.rule.attributeKey);
       if (value === undefined || !(Math.abs(value) <= MAX_VALUE)) series.invalid++;
       else {
@@ -98,32 +131,37 @@ export class FluxMeters implements MetricSource {
 }
 
 function meterOf(rule: FluxMeterRule): Meter {
-  const bounds = boundsOf(rule.buckets);
-  // Buckets, +Inf, sum, count, and the flows without a number.
-  const samples = bounds.length + 4;
-  // Accepted and rejected flows each have an `_other`.
-  const mostSeries = Math.min(MAX_SERIES, Math.floor(MAX_SAMPLES / samples)) - 2;
-  return { rule, bounds, series: new Map(), mostSeries };
+  return { rule, bounds: boundsOf(rule.buckets), series: new Map() };
 }
 
-function seriesOf({ bounds, series, mostSeries }: Meter, flow: MeasuredFlow): Series {
+/** `share`: the number of samples that the meter may have. */
+function seriesOf(meter: Meter, flow: MeasuredFlow, share: number): Series {
   const decision = flow.accepted ? "DECISION_TYPE_ACCEPTED" : "DECISION_TYPE_REJECTED";
-  const statusCode = STATUS_CODE.test(flow.statusCode) ? flow.statusCode : OTHER;
-  let labels = [decision, statusCode, bounded(flow.status)];
-  let key = JSON.stringify(labels);
-  if (!series.has(key) && series.size >= mostSeries) {
-    labels = [decision, OTHER, OTHER];
-    key = JSON.stringify(labels);
-  }
-  const known = series.get(key);
+  const status = STATUSES.has(flow.status) ? flow.status : OTHER;
+  const statusCode = STATUS_CODES.has(flow.statusCode) ? flow.statusCode : OTHER;
+  const key = `${decision} ${statusCode} ${status}`;
+  const known = meter.series.get(key);
   if (known !== undefined) return known;
-  const added = { labels, counts: new Float64Array(bounds.length + 1), sum: 0, invalid: 0 };
-  series.set(key, added);
+  if (statusCode !== OTHER && meter.series.size >= mostSeries(meter, share)) {
+    return seriesOf(meter, { ...flow, statusCode: OTHER }, share);
+  }
+  const counts = new Float64Array(meter.bounds.length + 1);
+  const labels = [decision, statusCode, status];
+  const added = { labels, counts, sum: 0, invalid: 0, used: false };
+  meter.series.set(key, added);
   return added;
 }
 
-function bounded(text: string): string {
-  return text.length > LONGEST_LABEL ? OTHER : text.toWellFormed();
+/** Number of series for known codes. */
+function mostSeries({ bounds }: Meter, share: number): number {
+  // Buckets, +Inf, sum, count, and the flows without a number.
+  const samples = bounds.length + 4;
+  return Math.max(LEAST_SERIES, Math.floor(share / samples) - OTHER_SERIES);
+}
+
+/** Same decision and status, which are the first and last label. */
+function sameOutcome(one: readonly string[], other: readonly string[]): boolean {
+  return one[0] === other[0] && one[2] === other[2];
 }
 
 /** Index of the first bound that is at least the value; the number of bounds when there is none. */

@@ -163,6 +163,18 @@ export const METRICS = {
     labels: [],
     about: "Duration of each attempt at a query in milliseconds, successful or not.",
   },
+  sluice_query_samples_series: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Series of this process whose samples are kept, because queries select them. Only where no Prometheus server is configured.",
+  },
+  sluice_query_samples_lost_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Samples of this process for which there was no room. The queries that need them have no result until their range is complete again.",
+  },
   sluice_controller_commits_total: {
     type: "counter",
     labels: ["result"],

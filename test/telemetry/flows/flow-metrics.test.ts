@@ -115,6 +115,31 @@ test("invented control points share one series; those of policies keep their own
   await scrape();
 });
 
+test("a sweep removes control points that nobody uses and no policy names, and makes room for others", () => {
+  const { flows, read } = meter(2);
+  const name = "flowcontrol_requests_total";
+  const shown = (...points: readonly string[]) =>
+    points.filter((control_point) => read(name, { control_point }) !== undefined);
+  const decided = (...points: readonly string[]) => {
+    for (const point of points) flows.decided(aFlow(point), aVerdict());
+  };
+  flows.keep({ components: [], classifiers: [], controlPoints: ["named"] });
+  decided("named", "used", "idle", "too-many");
+  assert.deepEqual(shown("named", "used", "idle", "too-many"), ["named", "used", "idle"]);
+  flows.sweep();
+  decided("used");
+  flows.sweep();
+  assert.deepEqual(shown("named", "used", "idle"), ["named", "used"]);
+  decided("too-many");
+  assert.deepEqual(shown("too-many"), ["too-many"], "there is room again");
+  flows.keep({ components: [], classifiers: [], controlPoints: [] });
+  flows.ended("named");
+  flows.sweep();
+  assert.deepEqual(shown("named"), ["named"], "it was used");
+  flows.sweep();
+  assert.deepEqual(shown("named", "used", "too-many"), []);
+});
+
 test("over-long control points and those that are no text never become labels", async () => {
   const { flows, read, scrape } = meter();
   for (const odd of ["x".repeat(257), "\ud800", "\udfff"]) flows.decided(aFlow(odd), aVerdict());

@@ -116,42 +116,59 @@ test("of two policies with one meter name the first counts", () => {
   assert.equal(count({ policy_name: "second" }), undefined);
 });
 
-test("invented statuses fill 500 series at most, and no flow is lost", () => {
+test("invented codes and statuses make no series of their own, and no flow is lost", () => {
   const { meters, metrics, count } = setup();
   meters.keep([aFluxMeter()]);
-  for (let at = 0; at < 2_000; at++) meters.observe(["m"], flow(1, { status: `s${at}` }));
-  meters.observe(["m"], flow(1, { status: "late", accepted: false }));
-  const series = [...metrics.samples((name) => name === "flux_meter_count")];
-  assert.equal(series.length, 500);
-  assert.equal(count(), 2_001);
-  const other = { flow_status: "_other", http_status_code: "_other" };
-  assert.equal(count({ ...other, decision_type: "DECISION_TYPE_ACCEPTED" }), 1_502);
+  for (let at = 0; at < 2_000; at++) {
+    meters.observe(["m"], flow(1, { status: `s${at}`, statusCode: "503" }));
+    meters.observe(["m"], flow(1, { statusCode: String(at) }));
+  }
+  meters.observe(["m"], flow(1, { status: "late", statusCode: "x", accepted: false }));
+  assert.equal(count(), 4_001);
+  assert.equal(count({ flow_status: "other", http_status_code: "503" }), 2_000);
+  const other = { flow_status: "other", http_status_code: "other" };
   assert.equal(count({ ...other, decision_type: "DECISION_TYPE_REJECTED" }), 1);
+  const codes = new Set<string | undefined>();
+  for (const { labels } of metrics.samples((name) => name === "flux_meter_count"))
+    codes.add(labels["http_status_code"]);
+  assert.ok(codes.size < 70, `${codes.size} codes`);
 });
 
-test("all series of a meter have 10 000 samples at most, however many buckets it has", () => {
-  for (const [buckets, most] of [
-    [1_000, 9],
-    [96, 100],
+test("the room for samples is divided among the meters, and statuses stay apart where it is used up", () => {
+  for (const [buckets, number, most] of [
+    [1_000, 1, 10],
+    [96, 1, 100],
+    [12, 1, 420],
+    [12, 4, 156],
+    [12, 300, 10],
   ] as const) {
     const { meters, metrics, count } = setup();
-    meters.keep([aFluxMeter({ buckets: { kind: "linear", start: 1, width: 1, count: buckets } })]);
-    for (let at = 0; at < 900; at++)
-      for (const value of [5, undefined])
-        for (const accepted of [true, false])
-          meters.observe(["m"], flow(value, { statusCode: String(100 + at), accepted }));
-    assert.equal(count(), 1_800, "no flow is lost");
-    const samples = [...metrics.samples(() => true)];
-    assert.ok(samples.length <= 10_000, `${samples.length}`);
-    assert.equal(samples.length, most * (buckets + 4));
+    const names = Array.from({ length: number }, (_, at) => `m${at}`);
+    const each = { kind: "linear", start: 1, width: 1, count: buckets } as const;
+    meters.keep(names.map((name) => aFluxMeter({ name, buckets: each })));
+    let flows = 0;
+    for (let code = 100; code < 600; code++)
+      for (const status of ["OK", "Error", "Late"])
+        for (const accepted of [true, false]) {
+          meters.observe(["m0"], flow(5, { statusCode: String(code), status, accepted }));
+          flows++;
+        }
+    assert.equal(count(), flows, "no flow is lost");
+    assert.equal(count({ flow_status: "OK" }), flows / 3, "statuses stay apart");
+    assert.equal(count({ decision_type: "DECISION_TYPE_ACCEPTED" }), flows / 2);
+    const series = [...metrics.samples((name) => name === "flux_meter_count")].length;
+    assert.ok(
+      series <= most,
+      `${series} of ${most} series with ${buckets} buckets, ${number} meters`,
+    );
   }
 });
 
-test("a status code is none, 0 or three digits; every other one is _other", () => {
+test("a status code is none, 0 or a known one; every other one is other", () => {
   for (const [statusCode, wanted] of [
-    ...["", "0", "100", "404", "599"].map((code) => [code, code] as const),
-    ...["00", "1", "20", "2000", "099", "2xx", "200\n", " 200", "-", "7".repeat(65)].map(
-      (code) => [code, "_other"] as const,
+    ...["", "0", "100", "404", "499", "511"].map((code) => [code, code] as const),
+    ...["599", "00", "1", "20", "2000", "099", "2xx", "200\n", " 200", "-", "7".repeat(65)].map(
+      (code) => [code, "other"] as const,
     ),
   ]) {
     const { meters, count } = setup();
@@ -161,13 +178,25 @@ test("a status code is none, 0 or three digits; every other one is _other", () =
   }
 });
 
-test("a flow's status is a label of at most 64 characters", () => {
+test("a sweep removes series without flows, but not the last one of a decision and status", () => {
   const { meters, count } = setup();
   meters.keep([aFluxMeter()]);
-  meters.observe(["m"], flow(1, { status: "x".repeat(64) }));
-  meters.observe(["m"], flow(1, { status: "x".repeat(65) }));
-  assert.equal(count({ flow_status: "x".repeat(64) }), 1);
-  assert.equal(count({ flow_status: "_other", http_status_code: "200" }), 1);
+  const codes = (...used: readonly string[]) => {
+    for (const statusCode of used) meters.observe(["m"], flow(1, { statusCode }));
+  };
+  const shownCodes = () =>
+    ["200", "201", "204"].filter((http_status_code) => count({ http_status_code }) !== undefined);
+  codes("200", "201", "204");
+  meters.observe(["m"], flow(1, { status: "Error", statusCode: "503" }));
+  meters.sweep();
+  assert.deepEqual(shownCodes(), ["200", "201", "204"], "all were used");
+  codes("201");
+  meters.sweep();
+  assert.deepEqual(shownCodes(), ["201"]);
+  assert.equal(count({ http_status_code: "503" }), 1, "the last with this status");
+  meters.sweep();
+  meters.sweep();
+  assert.deepEqual(shownCodes(), ["201"]);
 });
 
 test("values beyond 1e15 are none, so that sums stay finite", () => {
