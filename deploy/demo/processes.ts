@@ -87,7 +87,7 @@ export class DemoProcesses {
     const [script = "", ...flags] = service;
     const port = String(this.port("service"));
     await this.spawn("service", process.execPath, [script, port, ...flags], / on 127/);
-    const sluice = ["src/cli/sluice.ts", "standalone", "--policies", policies];
+    const sluice = ["src/cli/sluice.js", "standalone", "--policies", policies];
     await this.spawn("Sluice", process.execPath, sluice, /listening on/, {
       SVC_AGENT_SERVER_LISTENER_ADDR: `127.0.0.1:${this.port("Sluice")}`,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",

@@ -1,9 +1,14 @@
 #!/usr/bin/env node
-// The entry of the installed command `sluice`. It is plain JavaScript, so that a Node too old for TypeScript can run it
-// and name the version that is needed; the versions are those of `engines` in package.json.
+// The entry of the command `sluice`. It is plain JavaScript for two reasons: a Node too old for TypeScript can run it
+// and name the version that is needed, and the cache of compiled modules is on before the first TypeScript file is read.
+
+import module from "node:module";
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 if (major >= 26 || (major === 24 && minor >= 15)) {
+  // With a filled cache, Node does not load its TypeScript compiler, which takes some 20 MB and a tenth of a second.
+  // Without one, or on a read-only disk, Sluice works all the same.
+  module.enableCompileCache();
   const { main } = await import("./sluice.ts");
   await main();
 } else {

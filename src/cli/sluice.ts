@@ -1,14 +1,9 @@
-#!/usr/bin/env node
 // The command `sluice`. Each subcommand is a row of a table; its module is loaded only when the subcommand runs.
 
-import { enableCompileCache } from "node:module";
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/spelling.ts";
 import { EXIT, exitCode } from "#host/life/run.ts";
 import type { Command, Terminal } from "./command.ts";
-
-// Keeps compiled code between starts. On a read-only disk this has no effect except a slower start.
-enableCompileCache();
 
 interface Row {
   readonly usage: string;
@@ -246,5 +241,3 @@ export async function main(): Promise<void> {
     isTty: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   });
 }
-
-if (import.meta.main) await main();

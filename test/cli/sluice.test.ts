@@ -1,6 +1,7 @@
 // The command line as people use it: what is printed on which stream, and the exit codes.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import {
   accessSync,
@@ -20,7 +21,7 @@ import { folderOf } from "../kit/folder.ts";
 import { child } from "../kit/servers/child.ts";
 import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 
-const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.ts");
+const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.js");
 
 /** Port of another server on this machine; of one that is gone again where it is wanted `closed`. */
 async function listening(t: TestContext, answer: RequestListener, state = "open"): Promise<number> {
@@ -47,7 +48,22 @@ const LIMITED = `circuit:
           parameters: { interval: 60s, limit_by_label_key: http.request.header.x_user }
 `;
 
+/** Prints which of Node's own modules a process loaded. */
+const LOADED =
+  "data:text/javascript,process.on('exit',()=>console.log(process.moduleLoadList.join()))";
+
 describe("sluice", () => {
+  it("runs from the second start on without Node's TypeScript compiler, which takes 20 MB", (t) => {
+    const NODE_COMPILE_CACHE = folderOf(t, {});
+    const [first, second] = [0, 1].map(() => {
+      const args = ["--import", LOADED, SLUICE, "version"];
+      return execFileSync(process.execPath, args, { env: { ...process.env, NODE_COMPILE_CACHE } });
+    });
+    const compiler = "NativeModule internal/deps/amaro/dist/index";
+    assert.ok(String(first).includes(compiler));
+    assert.ok(!String(second).includes(compiler));
+  });
+
   it("without a command, or asked for help, lists the commands", async () => {
     const again = [
       ["help", "help"],

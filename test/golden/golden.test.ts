@@ -24,7 +24,7 @@ before(async () => {
   }
   const sluice = spawn(
     process.execPath,
-    ["src/cli/sluice.ts", "standalone", "--policies", policies],
+    ["src/cli/sluice.js", "standalone", "--policies", policies],
     {
       cwd: ROOT,
       env: {

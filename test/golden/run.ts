@@ -87,7 +87,7 @@ async function withSluice<T>(
   fill(policies);
   const sluice = spawn(
     process.execPath,
-    ["src/cli/sluice.ts", "standalone", "--policies", policies],
+    ["src/cli/sluice.js", "standalone", "--policies", policies],
     {
       cwd: join(OWN, "../.."),
       env: {

@@ -80,7 +80,11 @@ export async function idleMemory({ folders }: ServerPool): Promise<void> {
   if (pid === undefined) throw new Error("the bare Node has no process");
   const besides = `private ${megabytes(privateBytes(pid))}, resident ${megabytes(residentBytes(pid))}`;
   const result = `${megabytes(sluice.private())} private, ${megabytes(sluice.resident())} resident`;
-  printRow("idle memory after one check", "", `${result}  (a bare Node: ${besides})`);
+  printRow(
+    "idle memory after one check",
+    "≤ 55 MB, ≤ 110 MB",
+    `${result}  (a bare Node: ${besides})`,
+  );
   bare.kill("SIGKILL");
   await sluice.stop();
 }

@@ -39,9 +39,11 @@ export function sluiceCommand({ target, policies, transport = "own", tree: given
   const hasTransports = existsSync(join(tree, "src/serve/h2"));
   if (!hasTransports && transport === "own")
     process.stderr.write(`${tree} has no transport of its own\n`);
+  const command = npmCommand(tree);
+  const entry = command.find((word) => word.startsWith("src/")) ?? "";
   return {
-    flags: runtimeFlags(tree),
-    args: [join(tree, "src/cli/sluice.ts"), "standalone", "--policies", policies],
+    flags: command.filter((word) => word.startsWith("--")),
+    args: [join(tree, entry), "standalone", "--policies", policies],
     env: {
       SVC_AGENT_SERVER_LISTENER_ADDR: target,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
@@ -51,12 +53,10 @@ export function sluiceCommand({ target, policies, transport = "own", tree: given
   };
 }
 
-/** The flags with which the checkout's own npm script starts Node. */
-function runtimeFlags(tree: string): readonly string[] {
+/** The words of the checkout's own npm script, which starts Node with its flags and the entry of the command. */
+function npmCommand(tree: string): readonly string[] {
   const { scripts } = JSON.parse(readFileSync(join(tree, "package.json"), "utf8"));
-  return String(scripts.sluice)
-    .split(" ")
-    .filter((word) => word.startsWith("--"));
+  return String(scripts.sluice).split(" ");
 }
 
 /** Starts Sluice with the probe loaded, which adds about a megabyte to its memory. */

@@ -14,7 +14,7 @@ import { processContext } from "../process-context.ts";
 import { type Child, child } from "../servers/child.ts";
 import { configOf } from "./config.ts";
 
-const SLUICE = join(import.meta.dirname, "../../../src/cli/sluice.ts");
+const SLUICE = join(import.meta.dirname, "../../../src/cli/sluice.js");
 
 type Env = Readonly<Record<string, string>>;
 
