@@ -16,7 +16,7 @@ node_modules/.package-lock.json: package-lock.json
 node: node_modules/.package-lock.json
 	@$(NODE) src/cli/sluice.js version >/dev/null
 
-run: node ## Start Sluice alone with the sample policies on :8080
+run: node ## Start Sluice alone with the sample policies on 127.0.0.1:8080
 	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec node --disable-sigusr1 src/cli/sluice.js standalone --policies deploy/policies
 
 demo: node ## A real Envoy, a demo service behind it, and traffic; shows accepts and refusals live
@@ -28,7 +28,7 @@ demo-loop: node ## An overload, without and with a policy that finds the right r
 	$(NODE) deploy/demo/loop.ts
 
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
-	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus go
+	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus chromium go
 	npm test -s
 
 check: node ## Check format, lint rules, types and generated code

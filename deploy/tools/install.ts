@@ -59,6 +59,11 @@ export function prometheus(): string {
   return debian("prometheus", "prometheus");
 }
 
+/** Tests attack Sluice from pages in a real browser. */
+export function chromium(): string {
+  return debian("chromium", "chromium");
+}
+
 /** Tests read profiles with `go tool pprof`, as users do. */
 export function go(): string {
   return debian("go", "golang-go");
@@ -66,7 +71,8 @@ export function go(): string {
 
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const tools = { envoy, grpcio, "go-tools": goTools, h2load, curl, openssl, prometheus, go };
+  const fromDebian = { h2load, curl, openssl, prometheus, chromium, go };
+  const tools = { envoy, grpcio, "go-tools": goTools, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }
