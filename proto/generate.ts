@@ -66,6 +66,8 @@ function descriptors(out: string): void {
     "--path",
     "proto/grpc",
     "--path",
+    "proto/opentelemetry",
+    "--path",
     ENVOY,
   ]);
 }

@@ -134,9 +134,9 @@ async function openGuarded(
     clock,
     log,
     meter: serverMetrics,
-    descriptors: async (names) => {
+    descriptors: async (served) => {
       const { loadDescriptors } = await import("#wire/protobuf/descriptors.ts");
-      return loadDescriptors(names);
+      return loadDescriptors(served);
     },
   });
   if (port.remote) {

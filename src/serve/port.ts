@@ -42,7 +42,7 @@ export interface PortOptions {
   readonly log: Log;
   readonly meter?: ServerMeter;
   /** Loads the descriptors of these services; called at the first question. Needed for reflection. */
-  readonly descriptors?: (services: readonly string[]) => Promise<Descriptors>;
+  readonly descriptors?: (services: readonly GrpcService[]) => Promise<Descriptors>;
   /** Most connections open at once; further ones are closed. */
   readonly maxConnections?: number;
 }
@@ -161,10 +161,7 @@ function reflection(
   if (descriptors === undefined) {
     throw new Fault("INTERNAL", "grpc.enable_reflection needs descriptors");
   }
-  return reflectionOf(
-    served.map(({ name }) => name),
-    descriptors,
-  );
+  return reflectionOf(served, descriptors);
 }
 
 function withFrontPage(

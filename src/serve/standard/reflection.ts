@@ -27,20 +27,23 @@ const VERSIONS: readonly string[] = [
 
 /** Both versions of the service; they also describe themselves. `load` is called once. */
 export function reflectionOf(
-  served: readonly string[],
-  load: (names: readonly string[]) => Promise<Descriptors>,
+  served: readonly GrpcService[],
+  load: (services: readonly GrpcService[]) => Promise<Descriptors>,
 ): readonly GrpcService[] {
-  const names = [...served, ...VERSIONS];
   let loading: Promise<Descriptors> | undefined;
   const handle: StreamHandler = async ({ messages, send }) => {
-    loading ??= load(names);
+    loading ??= load([...served, ...own]);
     const known = await loading;
     for await (const message of messages) await send(respond(message, names, known));
   };
   const methods = {
     ServerReflectionInfo: { kind: "stream", client: true, server: true, handle },
   } as const;
-  return VERSIONS.map((name) => ({ name, access: "administration", healthNames: [], methods }));
+  const own = VERSIONS.map(
+    (name): GrpcService => ({ name, access: "administration", healthNames: [], methods }),
+  );
+  const names = [...served, ...own].map(({ name }) => name);
+  return own;
 }
 
 interface ReflectionQuery {

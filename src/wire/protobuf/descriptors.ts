@@ -3,6 +3,12 @@
 
 import type { AnyDesc, DescFile, DescMessage, Registry } from "@bufbuild/protobuf";
 
+/** A service, and the methods of it that answer, as the keys of a record. */
+export interface ServedService {
+  readonly name: string;
+  readonly methods: Readonly<Record<string, unknown>>;
+}
+
 /** The data of a reflection service. Files are serialized: the requested one first, then all that it imports. */
 export interface Descriptors {
   /** All requested service names, even those without a descriptor. */
@@ -38,29 +44,54 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "grpc.reflection.v1alpha.ServerReflection": async () =>
     (await import("./gen/grpc/reflection/v1alpha/reflection_pb.ts"))
       .file_grpc_reflection_v1alpha_reflection,
+  "opentelemetry.proto.collector.logs.v1.LogsService": async () =>
+    (await import("./gen/opentelemetry/proto/collector/logs/v1/logs_service_pb.ts"))
+      .file_opentelemetry_proto_collector_logs_v1_logs_service,
 };
 
 /** Full names of all services that have a description. */
 export const DESCRIBED_SERVICES: readonly string[] = Object.keys(SERVICES);
 
-/** Loads the descriptors of these services. A service without a descriptor is listed but has no file. */
-export async function loadDescriptors(serviceNames: readonly string[]): Promise<Descriptors> {
+/**
+ * Loads the descriptors of these services without methods and services that do not answer. A service without a descriptor
+ * is listed but has no file.
+ */
+export async function loadDescriptors(served: readonly ServedService[]): Promise<Descriptors> {
   const [{ toBinary }, { nestedTypes }, { FileDescriptorProtoSchema }] = await Promise.all([
     import("@bufbuild/protobuf"),
     import("@bufbuild/protobuf/reflect"),
     import("@bufbuild/protobuf/wkt"),
   ]);
-  const names = [...serviceNames];
+  const names = served.map(({ name }) => name);
+  const methods = new Set(
+    served.flatMap((service) =>
+      Object.keys(service.methods).map((name) => `${service.name}.${name}`),
+    ),
+  );
+  const answers = (service: string, method: string) => methods.has(`${service}.${method}`);
   const files = new Map<string, DescFile>();
   for (const file of await load(names))
     for (const each of [file, ...importsOf(file)]) files.set(pathOf(each), each);
   const symbols = new Map<string, DescFile>();
   for (const file of files.values())
-    for (const desc of nestedTypes(file))
-      for (const name of symbolsOf(desc)) symbols.set(name, file);
+    for (const desc of nestedTypes(file)) {
+      const service = desc.kind === "service" ? desc.typeName : undefined;
+      if (service !== undefined && !names.includes(service)) continue;
+      for (const name of symbolsOf(desc))
+        if (service === undefined || name === service || methods.has(name)) symbols.set(name, file);
+    }
+  const encode = ({ proto }: DescFile): Uint8Array => {
+    const of = (name: string) => (proto.package === "" ? name : `${proto.package}.${name}`);
+    const service = proto.service
+      .filter(({ name }) => names.includes(of(name)))
+      .map((each) => ({
+        ...each,
+        method: each.method.filter(({ name }) => answers(of(each.name), name)),
+      }));
+    return toBinary(FileDescriptorProtoSchema, { ...proto, service });
+  };
   const serialized = (file: DescFile | undefined): Uint8Array[] | undefined =>
-    file &&
-    [file, ...importsOf(file)].map((each) => toBinary(FileDescriptorProtoSchema, each.proto));
+    file && [file, ...importsOf(file)].map(encode);
   return {
     services: () => names,
     fileContainingSymbol: (name) => serialized(symbols.get(name)),

@@ -10,13 +10,23 @@ import {
   loadDescriptors,
   loadRegistry,
   messageOf,
+  type ServedService,
 } from "#wire/protobuf/descriptors.ts";
 
 const CHECK_HTTP = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
 const ENVOY = "envoy.service.auth.v3.Authorization";
 
+/** The services with all methods that are declared. */
+async function whole(names: readonly string[]): Promise<readonly ServedService[]> {
+  const registry = await loadRegistry(names);
+  return names.map((name) => {
+    const declared = registry.getService(name)?.methods ?? [];
+    return { name, methods: Object.fromEntries(declared.map((method) => [method.name, true])) };
+  });
+}
+
 test("the descriptor file of each service is complete: all its types resolve without other files", async () => {
-  const descriptors = await loadDescriptors(DESCRIBED_SERVICES);
+  const descriptors = await loadDescriptors(await whole(DESCRIBED_SERVICES));
   assert.ok(DESCRIBED_SERVICES.length >= 9);
   for (const name of DESCRIBED_SERVICES) {
     const bytes = descriptors.fileContainingSymbol(name);
@@ -55,7 +65,7 @@ test("every described service is declared in the proto files", async () => {
 });
 
 test("symbols of every kind are found, and unknown ones are not", async () => {
-  const descriptors = await loadDescriptors([CHECK_HTTP, ENVOY, "not.a.Service"]);
+  const descriptors = await loadDescriptors(await whole([CHECK_HTTP, ENVOY, "not.a.Service"]));
   const fileOf = (symbol: string): string | undefined => {
     const [bytes] = descriptors.fileContainingSymbol(symbol) ?? [];
     return bytes && fromBinary(FileDescriptorProtoSchema, bytes).name;
@@ -81,6 +91,21 @@ test("symbols of every kind are found, and unknown ones are not", async () => {
   assert.deepEqual(descriptors.services(), [CHECK_HTTP, ENVOY, "not.a.Service"]);
   assert.ok((descriptors.fileByName(path)?.length ?? 0) > 5);
   assert.equal(descriptors.fileByName("no.proto"), undefined);
+});
+
+test("methods that do not answer are neither described nor found", async () => {
+  const name = "aperture.flowcontrol.check.v1.FlowControlService";
+  const descriptors = await loadDescriptors([{ name, methods: { Check: true, FlowEnd: true } }]);
+  const [bytes] = descriptors.fileContainingSymbol(`${name}.FlowEnd`) ?? [];
+  assert.ok(bytes);
+  const { service } = fromBinary(FileDescriptorProtoSchema, bytes);
+  assert.deepEqual(
+    service.map(({ method }) => method.map((each) => each.name)),
+    [["Check", "FlowEnd"]],
+  );
+  assert.equal(descriptors.fileContainingSymbol(`${name}.CacheLookup`), undefined);
+  const unserved = await loadDescriptors([{ name: CHECK_HTTP, methods: { CheckHTTP: true } }]);
+  assert.equal(unserved.fileContainingSymbol(name), undefined);
 });
 
 test("messages are found by name, also those of imported files", async () => {
