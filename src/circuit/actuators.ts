@@ -40,6 +40,33 @@ export function actuatorsOf(plan: CircuitPlan | undefined): readonly Actuator[] 
   return actuators.slice();
 }
 
+/** The signals that a decision or an alert depends on, however indirectly. What others say changes nothing outside. */
+export function signalsWithEffect({ leaves }: CircuitPlan): ReadonlySet<number> {
+  const writers = writersOf(leaves);
+  const found = new Set<number>();
+  const open = leaves.filter(({ kind }) => ACTUATORS[kind] !== undefined || kind === "alerter");
+  for (let leaf = open.pop(); leaf !== undefined; leaf = open.pop()) {
+    for (const wire of Object.values(leaf.inputs).flat()) {
+      if (wire.kind !== "signal" || found.has(wire.signal)) continue;
+      found.add(wire.signal);
+      const writer = writers.get(wire.signal);
+      if (writer !== undefined) open.push(writer);
+    }
+  }
+  return found;
+}
+
+/** The component that writes each signal. */
+export function writersOf(leaves: readonly Leaf[]): ReadonlyMap<number, Leaf> {
+  const writers = new Map<number, Leaf>();
+  for (const leaf of leaves) {
+    for (const signal of Object.values(leaf.outputs)) {
+      if (signal !== undefined) writers.set(signal, leaf);
+    }
+  }
+  return writers;
+}
+
 /**
  * Decisions that stay in force after a plan was replaced, until their components make new ones: those of the
  * component with the same identity, or else of the component of the same kind with the same id.

@@ -16,7 +16,7 @@ import type { Store } from "#store/store.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
-import type { MetricSource } from "#telemetry/metrics/table.ts";
+import type { MetricName, MetricSource } from "#telemetry/metrics/table.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
@@ -31,6 +31,8 @@ import { type LocalMetrics, openQueryBackend, type QueryBackend } from "./query-
 import { ScaleReports } from "./scale-reports.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { StoreFollower } from "./store-follower.ts";
+import type { CheckCount } from "./warnings/control-point-watch.ts";
+import { PolicyWarnings } from "./warnings/policy-warnings.ts";
 
 /** The metrics of the process: queries read them where no server is configured, and circuits add their own. */
 export interface ProcessMetrics extends LocalMetrics {
@@ -51,6 +53,8 @@ export interface ControllerOptions {
   readonly status: StatusNode;
   readonly counts: PolicyCounts;
   readonly meters: ProcessMetrics;
+  /** Whether an agent runs in this process, so that its metrics tell which control points checks name. */
+  readonly agentIsHere?: boolean;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
@@ -111,6 +115,7 @@ async function start(parts: Parts): Promise<Controller> {
 
 function assemble(options: ControllerOptions) {
   const { settings, directory, store, clock, env, log, status, counts, meters, fail } = options;
+  const { agentIsHere = false } = options;
   const policiesStatus = status.at("system", "policies");
   const metrics = new CircuitMetrics();
   const backend = openQueryBackend({ settings, metrics: meters, env, clock, log });
@@ -136,18 +141,25 @@ function assemble(options: ControllerOptions) {
   const active: ActivePolicies = new ActivePolicies({
     context: { clock, outbox, queries, alerts, metrics, log },
     sources,
-    loaded: (loop) => {
-      reports.deliverTo(loop);
-      warnOfUnknownMetrics(loop, backend, log);
-    },
+    loaded: (loop) => reports.deliverTo(loop),
     failed,
-    changed: (loops) => backend.setQueries([...loops.values()].flatMap(queriesIn)),
+    changed: (loops) => {
+      backend.setQueries([...loops.values()].flatMap(queriesIn));
+      warnings.examine();
+    },
   });
-  showPolicies(
-    policiesStatus,
-    () => active.loops,
-    () => clock.wall(),
-  );
+  const warnings = new PolicyWarnings({
+    loops: () => active.loops,
+    clock,
+    log,
+    knowsMetric: backend.knowsMetric,
+    checks: agentIsHere ? () => checksIn(meters) : undefined,
+  });
+  showPolicies(policiesStatus, {
+    loops: () => active.loops,
+    warnings: (name) => warnings.of(name),
+    wall: () => clock.wall(),
+  });
   const reports = new ScaleReports({ loops: () => active.loops, failed });
   const follower = new StoreFollower({ store, api, reports, active, failed: fail });
   const policies = new PolicyService({
@@ -159,10 +171,13 @@ function assemble(options: ControllerOptions) {
     compile: compileOne,
     log,
   });
-  const removeMetrics = [metrics, alerts, backend.metrics].map((source) => meters.add(source));
+  const removeMetrics = [metrics, alerts, warnings, backend.metrics].map((source) =>
+    meters.add(source),
+  );
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
     endLiveness();
+    warnings.close();
     active.stop();
     queries.close();
     await Promise.all([compiler.close(), backend.close(), alerts.close(), outbox.close()]);
@@ -214,11 +229,12 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
   });
 }
 
-function warnOfUnknownMetrics(loop: PolicyLoop, backend: QueryBackend, log: Log): void {
-  const names = new Set(queriesIn(loop).flatMap((query) => backend.unknownMetrics(query)));
-  for (const metric of names) {
-    const fields = { policy: loop.version.policy.name, metric };
-    log.warn(fields, `a query reads ${metric}, which Sluice does not measure: it has no values`);
+/** The counts of checks that the agent of this process keeps. */
+function* checksIn(meters: LocalMetrics): Generator<CheckCount> {
+  const name = "flowcontrol_requests_total" satisfies MetricName;
+  for (const { labels, value: count } of meters.samples((each) => each === name)) {
+    const { agent_group: agentGroup = "", control_point: controlPoint = "" } = labels;
+    yield { agentGroup, controlPoint, count };
   }
 }
 

@@ -22,11 +22,12 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   ]);
 }
 
-/** Starts the controller in a process that may have other parts. */
+/** Starts the controller in a process that may have other parts, an agent among them. */
 export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
   directory: string,
+  { agentIsHere = false } = {},
 ): Promise<Controller> {
   const { store, clock, chance, env, log, health, metrics, scope, fail } = process;
   const counts = new PolicyMetrics();
@@ -42,6 +43,7 @@ export async function startControllerPart(
     status: health.root,
     counts,
     meters: metrics,
+    agentIsHere,
     fail,
   });
   scope.add("controller", controller.stop);

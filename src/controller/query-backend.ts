@@ -17,8 +17,8 @@ export interface QueryBackend {
   readonly engine: QueryEngine;
   /** Takes the queries of all circuits. Call it whenever they change. */
   setQueries(queries: readonly string[]): void;
-  /** Metrics in a query that do not exist, so that it will never have a value. */
-  unknownMetrics(query: string): readonly string[];
+  /** Tells which metrics exist, with or without a value yet; undefined where a server may have any. */
+  readonly knowsMetric: ((name: string) => boolean) | undefined;
   /** Counts samples that are kept and lost. */
   readonly metrics: MetricSource;
   close(): Promise<void>;
@@ -59,7 +59,7 @@ function serverBackend({ settings, env, clock, log }: QueryBackendOptions): Quer
     dialect: "prometheus",
     engine,
     setQueries: () => undefined,
-    unknownMetrics: () => [],
+    knowsMetric: undefined,
     metrics: { collect: () => undefined },
     close: () => http.close(),
   };
@@ -113,7 +113,7 @@ function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBacken
       hasQueries = queries.length > 0;
       if (hasQueries && disarm === undefined) run(clock.now());
     },
-    unknownMetrics: (query) => samples.metricNames(query).filter((name) => !metrics.knows(name)),
+    knowsMetric: (name) => metrics.knows(name),
     metrics: {
       collect(to) {
         to.number("sluice_query_samples_series", [], samples.series);

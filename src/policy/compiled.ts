@@ -41,10 +41,12 @@ export interface AgentConfig {
   readonly message: JsonObject;
 }
 
-/** A name that something else must define. */
+/** A name that something else must define or use. */
 export interface Need {
-  readonly kind: "label" | "metric" | "flux_meter";
+  readonly kind: "label" | "metric" | "flux_meter" | "control_point";
   readonly name: string;
+  /** Of a control point only. */
+  readonly agentGroup?: string;
   readonly at: Position;
   readonly path: string;
 }

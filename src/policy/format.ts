@@ -15,9 +15,9 @@ export function warningLine({ source, of }: Sourced<Warning>): string {
   return printable(`${place(source, of.at)}${inPath(of.path)}: ${of.text}`);
 }
 
-/** `path: text`, for a warning about a policy that runs. */
-export function runningWarningLine({ path, text }: PolicyWarning): string {
-  return printable(path === "" ? text : `${path}: ${text}`);
+/** `path: text: why`, for a warning about a policy that runs. */
+export function runningWarningLine({ path, text, why = "" }: PolicyWarning): string {
+  return printable([path, text, why].filter((part) => part !== "").join(": "));
 }
 
 /** Replaces control and invisible characters by their escapes, so that a line stays one harmless line. */

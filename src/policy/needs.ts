@@ -1,11 +1,12 @@
 // What a policy needs from others, and what others get from it: labels that its limiters are keyed by, metrics and
-// flux meters that its queries read. A limiter whose key no flow has limits nothing, and a circuit whose query has
-// no values decides nothing; both are silent, so they become warnings once all policies in force are known.
+// flux meters that its queries read, checks at the control points that it selects. A limiter whose key no flow has
+// limits nothing, and a circuit whose query has no values decides nothing; all of this is silent, so it becomes a
+// warning once it is known what the policies in force define together.
 
 import { nearest } from "#base/spelling.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { isRequestLabel } from "#flow/label.ts";
-import { NAME_LABEL, type Selector, walk } from "#promql/syntax/ast.ts";
+import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax/ast.ts";
 import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
 import type { CompiledPolicy, Need, Supply } from "./compiled.ts";
@@ -13,6 +14,7 @@ import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
 import type { Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
+import { type Selector, selector as selectorTable } from "./language/selector.ts";
 
 export function supplyOf({ resources }: Policy): Supply {
   const flow = resources?.flow_control;
@@ -33,9 +35,14 @@ export function needsOf(
     const where = [...path, ...inner];
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
-  const labels = labelKeys(document)
+  const { labelKeys, selectors } = mentions(document);
+  const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
     .map(({ name, path: inner }) => need("label", name, inner));
+  const controlPoints = [...selectors.values()].map(({ value, path: inner }) => ({
+    ...need("control_point", value.control_point, [...inner, "control_point"]),
+    agentGroup: value.agent_group,
+  }));
   const queries = queriesOf(circuit).flatMap(({ componentId, query }) => {
     const inner = componentPath(document, componentId);
     const { metrics, fluxMeters } = selected(query);
@@ -44,7 +51,7 @@ export function needsOf(
       ...fluxMeters.map((name) => need("flux_meter", name, inner)),
     ];
   });
-  return [...labels, ...queries];
+  return [...labels, ...queries, ...controlPoints];
 }
 
 /** What exists besides what the policies of a set define. */
@@ -53,16 +60,18 @@ export interface Surroundings {
   readonly knowsMetric?: ((name: string) => boolean) | undefined;
   /** Labels that callers are known to send. */
   readonly labels?: readonly string[];
+  /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
+  readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
 }
 
 /** Warnings about what no policy of the set and nothing else defines, by policy name; most policies have none. */
 export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
-  { knowsMetric = () => true, labels: sent = [] }: Surroundings = {},
+  { knowsMetric = () => true, labels: sent = [], isUnused = () => false }: Surroundings = {},
 ): ReadonlyMap<string, readonly Warning[]> {
   const labels = new Set([...sent, ...policies.flatMap(({ supply }) => supply.labels)]);
   const meters = new Set(policies.flatMap(({ supply }) => supply.fluxMeters));
-  const warningOf = ({ kind, name, at, path }: Need): readonly Warning[] => {
+  const warningOf = ({ kind, name, agentGroup = "", at, path }: Need): readonly Warning[] => {
     switch (kind) {
       case "label":
         return labels.has(name)
@@ -75,6 +84,11 @@ export function unmetNeeds(
       case "flux_meter": {
         const text = `a query reads the flux meter ${name}, which no policy defines${hint(name, meters)}`;
         return meters.has(name) ? [] : [{ code: "unknown_flux_meter", at, path, text }];
+      }
+      case "control_point": {
+        const of = agentGroup === "default" ? "" : ` of the agent group ${agentGroup}`;
+        const text = `no check has named the control point ${name}${of} for ten minutes`;
+        return isUnused(agentGroup, name) ? [{ code: "unused_control_point", at, path, text }] : [];
       }
     }
   };
@@ -105,20 +119,29 @@ function hint(name: string, known: ReadonlySet<string>): string {
   return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
-interface LabelKey {
-  readonly name: string;
-  readonly path: Path;
+/** The parts of a document that name something outside it. */
+interface Mentions {
+  /** The labels that limiters and schedulers are keyed by. */
+  readonly labelKeys: readonly { readonly name: string; readonly path: Path }[];
+  /** The first selector of each agent group and control point. */
+  readonly selectors: ReadonlyMap<string, { readonly value: Selector; readonly path: Path }>;
 }
 
-/** The labels that limiters and schedulers are keyed by. */
-function labelKeys(document: Policy): readonly LabelKey[] {
-  const found: LabelKey[] = [];
-  const visit = ({ fields }: Message, value: unknown, path: Path): void => {
+function mentions(document: Policy): Mentions {
+  const labelKeys: { name: string; path: Path }[] = [];
+  const selectors = new Map<string, { value: Selector; path: Path }>();
+  const visit = (message: Message, value: unknown, path: Path): void => {
+    if (message === selectorTable) {
+      const own = value as Selector;
+      const key = JSON.stringify([own.agent_group, own.control_point]);
+      if (!selectors.has(key)) selectors.set(key, { value: own, path });
+      return;
+    }
     const members = value as Readonly<Record<string, unknown>>;
-    for (const [name, { type, labelKey }] of Object.entries(fields)) {
+    for (const [name, { type, labelKey }] of Object.entries(message.fields)) {
       const own = members[name];
       if (labelKey && typeof own === "string" && own !== "") {
-        found.push({ name: own, path: [...path, name] });
+        labelKeys.push({ name: own, path: [...path, name] });
       } else visitType(type, own, [...path, name]);
     }
   };
@@ -132,7 +155,7 @@ function labelKeys(document: Policy): readonly LabelKey[] {
     }
   };
   visit(policyTable, document, []);
-  return found;
+  return { labelKeys, selectors };
 }
 
 /** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */
@@ -153,7 +176,7 @@ function selected(query: string): {
   return { metrics: [...metrics], fluxMeters: [...fluxMeters] };
 }
 
-function selectorsOf(query: string): readonly Selector[] {
+function selectorsOf(query: string): readonly QuerySelector[] {
   try {
     return [...walk(parse(query))].filter((node) => node.kind === "selector");
   } catch {

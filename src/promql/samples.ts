@@ -110,13 +110,6 @@ export class SampleStore {
     return at - known.lostAt <= keepMs + LATE_MS;
   }
 
-  /** The metrics that a query selects by name; none if it cannot be parsed. The next `setQueries` should include it. */
-  metricNames(query: string): readonly string[] {
-    const { selections } = this.#queryOf(query);
-    const names = selections.map(({ selected }) => selected.name ?? "");
-    return [...new Set(names)].filter((name) => name !== "");
-  }
-
   #queryOf(text: string): LoadedQuery {
     const known = this.#queries.get(text) ?? {
       selections: selectionsOf(text),

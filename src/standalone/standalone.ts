@@ -62,7 +62,9 @@ export async function startStandalone(
   const { config, policies } = options;
   const configs = [config.agent, config.controller] as const;
   const process = startProcess({ ...options, configs, store: memoryStore() });
-  const controller = await startControllerPart(process, config.controller.config, policies);
+  const controller = await startControllerPart(process, config.controller.config, policies, {
+    agentIsHere: true,
+  });
   const agent = await startAgent(process, config.agent.config);
   return { ...(await openPorts(process, [agent, controller])), agent };
 }

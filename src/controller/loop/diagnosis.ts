@@ -4,12 +4,19 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { type Actuator, describeActuator, failsOpen } from "#circuit/actuators.ts";
+import {
+  type Actuator,
+  describeActuator,
+  failsOpen,
+  signalsWithEffect,
+  writersOf,
+} from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { QueryAnswer } from "#circuit/component.ts";
 import type { CircuitPlan, Kind, Leaf, Wire } from "#circuit/plan.ts";
 import { queryOf } from "#circuit/queries.ts";
 import type { CircuitRunner } from "#circuit/runner.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
 import { ComponentNotifier } from "./component-notifier.ts";
 import { listed } from "./log-list.ts";
 
@@ -34,6 +41,10 @@ type FailedAnswer = Extract<QueryAnswer, { readonly kind: "failed" }>;
 
 const NO_FAULTS: ReadonlyMap<string, ComponentFaults> = new Map();
 
+/** A signal that is invalid for this long, and for this many ticks, had time to become valid. */
+const NEVER_VALID_MS = 60_000;
+const NEVER_VALID_TICKS = 10;
+
 /** Length of a query in a log line, in UTF-16 units. */
 const LONGEST_QUERY = 100;
 
@@ -49,6 +60,11 @@ export class Diagnosis {
   readonly #unanswered = new Map<string, FailedAnswer>();
   /** Components that ask queries. */
   #asking: readonly Leaf[] = [];
+  /** Signals with an effect that had no valid value since the version was loaded: few after the first ticks. */
+  #neverValid = new Set<number>();
+  readonly #clock: Clock;
+  /** On the monotonic clock. */
+  #loadedAt = 0;
 
   constructor(
     policy: string,
@@ -58,6 +74,7 @@ export class Diagnosis {
     this.#policy = policy;
     this.#runner = runner;
     this.#log = log;
+    this.#clock = clock;
     this.#unansweredNotifier = new ComponentNotifier(clock);
     this.#failOpenNotifier = new ComponentNotifier(clock);
   }
@@ -70,6 +87,8 @@ export class Diagnosis {
   /** A new version runs: faults count from zero, conditions of components that stay go on. */
   restart(plan: CircuitPlan | undefined): void {
     this.#faults = undefined;
+    this.#neverValid = new Set(plan && signalsWithEffect(plan));
+    this.#loadedAt = this.#clock.now();
     this.#asking = plan?.leaves.filter((leaf) => queryOf(leaf) !== "").slice() ?? [];
     const asking = new Set(this.#asking.map(leafIdentity));
     for (const identity of this.#unanswered.keys()) {
@@ -106,6 +125,9 @@ export class Diagnosis {
   report(): void {
     const { circuit } = this.#runner;
     if (circuit === undefined) return;
+    for (const signal of this.#neverValid) {
+      if (!Number.isNaN(circuit.reading(signal))) this.#neverValid.delete(signal);
+    }
     // Most ticks find no query unanswered and skip the list of components.
     if (this.#unanswered.size > 0 || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
@@ -125,15 +147,47 @@ export class Diagnosis {
     const { circuit } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
     const { plan } = circuit;
-    const writers = new Map<number, Leaf>();
-    for (const leaf of plan.leaves) {
-      for (const signal of Object.values(leaf.outputs)) {
-        if (signal !== undefined) writers.set(signal, leaf);
-      }
-    }
+    const writers = writersOf(plan.leaves);
     for (const [at, signal] of plan.signals.entries()) {
       if (!Number.isNaN(circuit.reading(at))) continue;
       yield { ...signal, why: this.#whyInvalid(circuit, writers.get(at)) };
+    }
+  }
+
+  /** What does not work now. Computed on demand. */
+  *warnings(): Generator<PolicyWarning> {
+    const { circuit } = this.#runner;
+    for (const limiter of this.failingOpen()) {
+      yield { code: "fails_open", path: "circuit", text: `fails open: ${limiter}` };
+    }
+    for (const [id, { kind, tick, message }] of this.faults) {
+      if (tick !== circuit?.ticks) continue;
+      yield {
+        code: "failed_component",
+        path: "circuit",
+        text: `${kind} ${id} failed`,
+        why: message,
+      };
+    }
+    yield* this.#neverValidWarnings();
+  }
+
+  /**
+   * Signals without a valid value since the version was loaded, once it had time for one. Of a chain of signals only the
+   * first is named: the others follow from it.
+   */
+  *#neverValidWarnings(): Generator<PolicyWarning> {
+    const { circuit } = this.#runner;
+    if (circuit === undefined || circuit.ticks < NEVER_VALID_TICKS) return;
+    if (this.#neverValid.size === 0 || this.#clock.now() - this.#loadedAt < NEVER_VALID_MS) return;
+    const writers = writersOf(circuit.plan.leaves);
+    for (const signal of this.#neverValid) {
+      const writer = writers.get(signal);
+      const name = circuit.plan.signals[signal];
+      if (name === undefined || (writer !== undefined && !isFirst(circuit, writer))) continue;
+      const why = this.#whyInvalid(circuit, writer);
+      const text = `the signal ${name.name} of circuit ${name.circuit} has never been valid`;
+      yield { code: "invalid_signal", path: "circuit", text, why };
     }
   }
 
@@ -184,6 +238,16 @@ export class Diagnosis {
       this.#log.info({ policy }, `limiters of ${policy} have valid signals again: ${each}`);
     }
   }
+}
+
+/** Whether a component without a valid output has no invalid input that explains it. */
+function isFirst(circuit: Circuit, { kind, inputs }: Leaf): boolean {
+  const wires = Object.values(inputs).flat();
+  // Nothing is connected to an optional port, or the author wrote down that the value is invalid.
+  if (kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"))) {
+    return false;
+  }
+  return !wires.some((wire) => isInvalid(circuit, wire));
 }
 
 /** Names the inputs that explain why a component gives no valid number: ` (invalid: lhs)`. */

@@ -2,6 +2,7 @@
 // takes no memory for its nodes.
 
 import { type StatusMessage, type StatusNode, timestamp } from "#host/status/status.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
 import { decisionJson } from "#sync/publish/decision.ts";
 import { listed } from "../loop/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
@@ -9,26 +10,35 @@ import type { PolicyLoop } from "../loop/policy-loop.ts";
 const STRUCT = "type.googleapis.com/google.protobuf.Struct";
 const SIGNALS = "type.googleapis.com/aperture.policy.monitoring.v1.SignalMetricsInfo";
 
+/** What the status is computed from. */
+interface Shown {
+  readonly loops: () => ReadonlyMap<string, PolicyLoop>;
+  /** The warnings about a policy. */
+  readonly warnings: (name: string) => readonly PolicyWarning[];
+  readonly wall: () => number;
+}
+
 /** Shows every policy as `key:<name>` below `policies`, the node of all policies. */
-export function showPolicies(
-  policies: StatusNode,
-  loops: () => ReadonlyMap<string, PolicyLoop>,
-  wall: () => number,
-): void {
+export function showPolicies(policies: StatusNode, shown: Shown): void {
+  const { loops } = shown;
   policies.childrenWith("key", {
     names: () => loops().keys(),
     fill: (name, node) => {
       const loop = loops().get(name);
-      if (loop !== undefined) fill(node, loop, wall);
+      if (loop !== undefined) fill(node, loop, shown);
       return loop !== undefined;
     },
   });
 }
 
-function fill(node: StatusNode, loop: PolicyLoop, wall: () => number): void {
+function fill(node: StatusNode, loop: PolicyLoop, { wall, warnings }: Shown): void {
   const { name, hash } = loop.version.policy;
   const at = loop.lastTick?.at ?? wall();
-  node.reportWith(() => ({ message: policyMessage(loop), error: errorOf(loop), at }));
+  node.reportWith(() => ({
+    message: policyMessage(loop, warnings(name)),
+    error: errorOf(loop),
+    at,
+  }));
   node.at("system", "fx_runner").ok("policy runner started", loop.loadedAt);
   const signals = node.at("circuit", "circuit_signals").at("policy", `${name}-${hash}`);
   signals.reportWith(() => ({ message: signalsMessage(loop), error: undefined, at }));
@@ -55,7 +65,7 @@ function named(what: string, each: readonly string[]): string {
   return each.length === 0 ? "" : `${what}${listed(each, (one) => one, MOST_NAMED)}`;
 }
 
-function policyMessage(loop: PolicyLoop): StatusMessage {
+function policyMessage(loop: PolicyLoop, warnings: readonly PolicyWarning[]): StatusMessage {
   const { version, lastTick, diagnosis } = loop;
   const { name, hash, circuit } = version.policy;
   const value = {
@@ -72,6 +82,7 @@ function policyMessage(loop: PolicyLoop): StatusMessage {
             late_ms: Math.round(lastTick.lateMs * 1_000) / 1_000,
             skipped: loop.skipped,
           },
+    warnings: warnings.map(({ code, path, text, why = "" }) => ({ code, path, text, why })),
     invalid_signals: [...diagnosis.invalidSignals()].map((signal) => ({
       sub_circuit_id: signal.circuit,
       signal_name: signal.name,

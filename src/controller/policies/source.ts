@@ -13,11 +13,25 @@ interface OriginRow {
   readonly wrapperSource: WrapperSource;
   /** Whether its policies are changed and removed over the API. */
   readonly changedOverApi: boolean;
+  /** Whether the source itself logs the warnings of its documents, with their places. */
+  readonly logsWarnings: boolean;
 }
 
 export const POLICY_ORIGINS = {
-  file: { owner: "a file", came: "from a file", wrapperSource: "UNKNOWN", changedOverApi: false },
-  api: { owner: "the API", came: "over the API", wrapperSource: "ETCD", changedOverApi: true },
+  file: {
+    owner: "a file",
+    came: "from a file",
+    wrapperSource: "UNKNOWN",
+    changedOverApi: false,
+    logsWarnings: true,
+  },
+  api: {
+    owner: "the API",
+    came: "over the API",
+    wrapperSource: "ETCD",
+    changedOverApi: true,
+    logsWarnings: false,
+  },
 } as const satisfies Readonly<Record<string, OriginRow>>;
 
 export type PolicyOrigin = keyof typeof POLICY_ORIGINS;

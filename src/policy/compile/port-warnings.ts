@@ -1,6 +1,7 @@
 // Warnings about numbers at the ports of limiters that are allowed but rarely meant. They are known before
 // anything runs where the port reads a constant, or a variable that dynamic configuration cannot override.
 
+import { writersOf } from "#circuit/actuators.ts";
 import { ACTUATORS } from "#circuit/decision.ts";
 import { type CircuitPlan, constantOf, type Leaf, type Wire } from "#circuit/plan.ts";
 
@@ -12,11 +13,7 @@ export interface PortWarning {
 }
 
 export function portWarnings(plan: CircuitPlan): readonly PortWarning[] {
-  const writers = new Map<number, Leaf>();
-  for (const leaf of plan.leaves) {
-    for (const signal of Object.values(leaf.outputs))
-      if (signal !== undefined) writers.set(signal, leaf);
-  }
+  const writers = writersOf(plan.leaves);
   return plan.leaves.flatMap((leaf) =>
     (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
       const value = fixed(leaf.inputs[port]?.[0], writers);

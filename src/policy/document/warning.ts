@@ -29,8 +29,10 @@ export interface PolicyWarning {
   readonly code: WarningCode;
   /** Path of the part as text, such as `circuit.components[2]`; "" is the whole document. */
   readonly path: string;
-  /** A plain sentence without a full stop. */
+  /** A plain sentence without a full stop. It stays the same as long as the warning holds. */
   readonly text: string;
+  /** Why it is so, as far as is known; may change while the warning holds. */
+  readonly why?: string;
 }
 
 /** A warning about a text. */

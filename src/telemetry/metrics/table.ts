@@ -106,6 +106,12 @@ export const METRICS = {
     labels: ["result"],
     about: "Reads of the policy directory after a change: success or failure.",
   },
+  sluice_policy_warnings: {
+    type: "gauge",
+    labels: ["policy_name", "code"],
+    about:
+      "Warnings about a policy in force: parts of it that do not do what the document says. The status of the policy has them in words.",
+  },
   signal_reading: {
     type: "summary",
     labels: SIGNAL,

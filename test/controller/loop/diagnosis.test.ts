@@ -51,11 +51,11 @@ function loopOf(text: string, dynamicConfig?: JsonObject) {
   });
   loop.load(version);
   const status = new StatusNode(clock);
-  showPolicies(
-    status,
-    () => new Map([["p", loop]]),
-    () => clock.wall(),
-  );
+  showPolicies(status, {
+    loops: () => new Map([["p", loop]]),
+    warnings: () => [...loop.diagnosis.warnings()],
+    wall: () => clock.wall(),
+  });
   return {
     ...{ loop, clock, logged },
     trouble: () => status.find("key/p")?.firstError(),

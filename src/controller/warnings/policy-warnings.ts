@@ -1,0 +1,126 @@
+// What the policies in force cannot do although they say so: what their documents show, what no other policy and
+// nothing else defines, control points that no check names, signals that never had a value, limiters that fail
+// open. One list feeds the log, the status of each policy and a metric.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { PolicyWarning } from "#policy/document/warning.ts";
+import { runningWarningLine } from "#policy/format.ts";
+import { unmetNeeds } from "#policy/needs.ts";
+import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
+import { listed } from "../loop/log-list.ts";
+import type { PolicyLoop } from "../loop/policy-loop.ts";
+import { POLICY_ORIGINS } from "../policies/source.ts";
+import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
+
+export interface PolicyWarningsOptions {
+  readonly loops: () => ReadonlyMap<string, PolicyLoop>;
+  readonly clock: Clock;
+  readonly log: Pick<Log, "info" | "warn">;
+  /** Tells which metrics whoever answers queries has; undefined where a server answers, which may have any. */
+  readonly knowsMetric: ((name: string) => boolean) | undefined;
+  /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
+  readonly checks: (() => Iterable<CheckCount>) | undefined;
+}
+
+/** Milliseconds between two examinations. */
+const EXAMINE_MS = 30_000;
+
+/** Most lines that one examination logs. */
+const MOST_LINES = 20;
+
+const NONE: readonly PolicyWarning[] = [];
+
+export class PolicyWarnings implements MetricSource {
+  readonly #options: PolicyWarningsOptions;
+  readonly #watch: ControlPointWatch | undefined;
+  /** By policy name, as of the last examination. */
+  #unmet: ReadonlyMap<string, readonly PolicyWarning[]> = new Map();
+  /** Warnings that were logged and still hold, by their lines without the reasons. */
+  #logged: ReadonlySet<string> = new Set();
+  #disarm: () => void;
+
+  constructor(options: PolicyWarningsOptions) {
+    this.#options = options;
+    const { clock, checks } = options;
+    this.#watch = checks && new ControlPointWatch(clock, checks);
+    this.#disarm = clock.alarm(EXAMINE_MS, this.#examineAgain);
+  }
+
+  close(): void {
+    this.#disarm();
+  }
+
+  /** All warnings about a policy that hold now. */
+  of(name: string): readonly PolicyWarning[] {
+    const loop = this.#options.loops().get(name);
+    return loop === undefined ? NONE : [...loop.version.policy.warnings, ...this.#running(loop)];
+  }
+
+  /** Examines the policies. Call it whenever other policies or versions come into force. */
+  examine(): void {
+    const loops = [...this.#options.loops().values()];
+    const policies = loops.map(({ version }) => version.policy);
+    const watch = this.#watch;
+    watch?.observe(policies);
+    this.#unmet = unmetNeeds(policies, {
+      knowsMetric: this.#options.knowsMetric,
+      isUnused: watch && ((group, point) => watch.isUnused(group, point)),
+    });
+    this.#report(loops);
+  }
+
+  collect(to: MetricSink): void {
+    if (!to.wants("sluice_policy_warnings")) return;
+    for (const name of this.#options.loops().keys()) {
+      const counts = new Map<string, number>();
+      for (const { code } of this.of(name)) counts.set(code, (counts.get(code) ?? 0) + 1);
+      for (const [code, count] of counts) to.number("sluice_policy_warnings", [name, code], count);
+    }
+  }
+
+  readonly #examineAgain = (): void => {
+    this.examine();
+    this.#disarm = this.#options.clock.alarm(EXAMINE_MS, this.#examineAgain);
+  };
+
+  /** The warnings that the document alone does not show. */
+  #running({ version, diagnosis }: PolicyLoop): readonly PolicyWarning[] {
+    const unmet = this.#unmet.get(version.policy.name) ?? NONE;
+    return [...unmet, ...diagnosis.warnings()];
+  }
+
+  /** Logs each warning once when it begins and once when it ends, in one line for all policies that share it. */
+  #report(loops: readonly PolicyLoop[]): void {
+    const shared = new Map<string, { readonly line: string; readonly names: Set<string> }>();
+    for (const loop of loops) {
+      for (const { why, ...warning } of this.#toLog(loop)) {
+        const key = runningWarningLine(warning);
+        const line = why === undefined ? key : runningWarningLine({ ...warning, why });
+        const own = shared.get(key) ?? { line, names: new Set() };
+        shared.set(key, own);
+        own.names.add(loop.version.policy.name);
+      }
+    }
+    const { log } = this.#options;
+    const begun = [...shared].filter(([key]) => !this.#logged.has(key));
+    const ended = [...this.#logged].filter((key) => !shared.has(key));
+    for (const [, { line, names }] of begun.slice(0, MOST_LINES)) {
+      const which = names.size === 1 ? "policy" : "policies";
+      log.warn({ policies: names.size }, `${which} ${listed([...names], (name) => name)}: ${line}`);
+    }
+    for (const key of ended.slice(0, MOST_LINES)) log.info({}, `no longer so: ${key}`);
+    const more = begun.length - MOST_LINES;
+    if (more > 0) log.warn({}, `and ${more} more warnings, which the status of policies lists`);
+    this.#logged = new Set(shared.keys());
+  }
+
+  /** What others log is left out: warnings of files, with their lines, and conditions that the loop reports. */
+  #toLog(loop: PolicyLoop): readonly PolicyWarning[] {
+    const { policy, origin } = loop.version;
+    const own = POLICY_ORIGINS[origin].logsWarnings ? NONE : policy.warnings;
+    return [...own, ...this.#running(loop)].filter(({ code }) => !LOGGED_BY_LOOP.has(code));
+  }
+}
+
+const LOGGED_BY_LOOP: ReadonlySet<string> = new Set(["fails_open", "failed_component"]);

@@ -1,0 +1,152 @@
+// Warnings about policies that run: what the log, the status of the policy and the metric say.
+
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
+import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
+import { type Bench, bench } from "./kit.ts";
+
+interface Shown {
+  readonly code: string;
+  readonly path: string;
+  readonly text: string;
+  readonly why: string;
+}
+
+function shownOf({ status }: Bench, policy: string): readonly Shown[] {
+  const node = status.find(`system/policies/key/${policy}`);
+  const view = node?.view() as
+    | { status: { message: { value: { warnings: Shown[] } } } }
+    | undefined;
+  return view?.status.message.value.warnings ?? [];
+}
+
+function codesOf(of: Bench, policy: string): readonly string[] {
+  return shownOf(of, policy).map(({ code }) => code);
+}
+
+function countOf({ metrics }: Bench, policy: string, code: string): number {
+  return metrics.read("sluice_policy_warnings", { policy_name: policy, code }) ?? 0;
+}
+
+const byLabel = (label: string) =>
+  circuit(rateLimiter(CONSTANT_PORTS, `parameters: {interval: 1s, limit_by_label_key: ${label}}`));
+const classifying = (label: string) =>
+  `resources: {flow_control: {classifiers: [{${SELECTORS}, rules: {${label}: {extractor: {from: request.http.host}}}}]}}\n`;
+
+/** A rate limiter whose capacity is the answer to a query. */
+function measuring(query: string): string {
+  const ports = "bucket_capacity: {signal_name: A}, fill_amount: {constant_signal: {value: 1}}";
+  return circuit(
+    `query: {promql: {query_string: '${query}', evaluation_interval: 1s, out_ports: {output: {signal_name: A}}}}`,
+    rateLimiter(ports),
+  );
+}
+
+/** The checks that an agent counts. */
+class Checks implements MetricSource {
+  readonly counts = new Map<string, number>();
+
+  collect(to: Parameters<MetricSource["collect"]>[0]): void {
+    for (const [point, count] of this.counts)
+      to.number("flowcontrol_requests_total", [point, "default"], count);
+  }
+}
+
+async function started(t: TestContext, files: Readonly<Record<string, string>>) {
+  const of = await bench(t, { files, agentIsHere: true });
+  const checks = new Checks();
+  of.metrics.add(checks);
+  return { of, checks, logged: (part: string) => of.logged.filter((line) => line.includes(part)) };
+}
+
+describe("warnings about running policies", () => {
+  it("a label that nothing makes, until another policy makes it", async (t) => {
+    const { of, logged } = await started(t, { "p.yaml": byLabel("user") });
+    assert.deepEqual(codesOf(of, "p"), ["unknown_label"]);
+    assert.equal(countOf(of, "p", "unknown_label"), 1);
+    assert.equal(logged("policy p: circuit.components[0]").length, 1);
+    of.clock.advance(300_000);
+    assert.equal(logged("the label user").length, 1);
+    of.write("q.yaml", classifying("user"));
+    await of.when("the classifier is in force", () => codesOf(of, "p").length === 0);
+    assert.equal(countOf(of, "p", "unknown_label"), 0);
+    assert.equal(logged("no longer so: circuit.components[0]").length, 1);
+  });
+
+  it("a metric that nothing measures, and a flux meter that no policy defines", async (t) => {
+    const { of, logged } = await started(t, {
+      "p.yaml": measuring("my_latency"),
+      "q.yaml": measuring('sum(flux_meter_sum{flux_meter_name="m"})'),
+    });
+    assert.ok(codesOf(of, "p").includes("unknown_metric"));
+    assert.ok(codesOf(of, "q").includes("unknown_flux_meter"));
+    assert.equal(logged("a query reads my_latency, which Sluice does not measure").length, 1);
+    assert.equal(logged("a query reads the flux meter m, which no policy defines").length, 1);
+  });
+
+  it("parts that agents do not act on", async (t) => {
+    const rego = 'rego: {labels: {a: {}}, module: "package p\\na := 1"}';
+    const { of } = await started(t, {
+      "p.yaml": `resources: {flow_control: {classifiers: [{${SELECTORS}, ${rego}}]}}\n`,
+    });
+    const [shown] = shownOf(of, "p");
+    assert.equal(shown?.code, "not_run");
+    assert.equal(shown.path, "resources.flow_control.classifiers[0].rego");
+    assert.equal(countOf(of, "p", "not_run"), 1);
+  });
+
+  it("a control point that no check has named for ten minutes, in one line for all its policies", async (t) => {
+    const limited = circuit(rateLimiter(CONSTANT_PORTS));
+    const { of, checks, logged } = await started(t, { "a.yaml": limited, "b.yaml": limited });
+    of.clock.advance(570_000);
+    assert.deepEqual(codesOf(of, "a"), []);
+    of.clock.advance(60_000);
+    assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
+    assert.equal(countOf(of, "b", "unused_control_point"), 1);
+    assert.deepEqual(
+      logged("no check has named").map((line) => line.replace(/: circuit.*?: /, ": ")),
+      ["policies a; b: no check has named the control point ingress for ten minutes"],
+    );
+    checks.counts.set("ingress", 1);
+    of.clock.advance(30_000);
+    assert.deepEqual(codesOf(of, "a"), []);
+    assert.equal(logged("no longer so:").length, 1);
+    // The last check is ten minutes ago again.
+    of.clock.advance(630_000);
+    assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
+  });
+
+  it("checks at other control points do not count, and without an agent here nothing is known", async (t) => {
+    const limited = circuit(rateLimiter(CONSTANT_PORTS));
+    const { of, checks } = await started(t, { "a.yaml": limited });
+    for (let minute = 0; minute < 12; minute++) {
+      checks.counts.set("egress", minute);
+      of.clock.advance(60_000);
+    }
+    assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
+    const alone = await bench(t, { files: { "a.yaml": limited } });
+    alone.clock.advance(1_200_000);
+    assert.deepEqual(codesOf(alone, "a"), []);
+  });
+
+  it("a signal that has never been valid, with its reason; signals that follow from it are not named", async (t) => {
+    const { of, logged } = await started(t, {
+      "p.yaml": measuring('sluice_circuit_ticks_total{policy_name="none"}'),
+    });
+    of.clock.advance(50_000);
+    assert.ok(!codesOf(of, "p").includes("invalid_signal"));
+    for (let second = 0; second < 60; second++) {
+      of.clock.advance(1_000);
+      await of.turn();
+    }
+    const shown = shownOf(of, "p").filter(({ code }) => code === "invalid_signal");
+    assert.deepEqual(
+      shown.map(({ text }) => text),
+      ["the signal A of circuit root has never been valid"],
+    );
+    assert.match(shown[0]?.why ?? "", /^query of root\.0: /);
+    assert.equal(logged("the signal A of circuit root has never been valid: query of").length, 1);
+    assert.equal(countOf(of, "p", "fails_open"), 1);
+  });
+});
