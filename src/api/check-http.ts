@@ -98,10 +98,11 @@ export function checkHttpJson(context: OperationContext): HttpHandler {
     const judged = context.flowController.judge(check);
     if (judged instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(judged, call.signal(), (verdict) =>
+      return replyWhenSettled(judged, call, (verdict) =>
         jsonReply(check.reply(verdict, call, false)),
       );
     }
+    if (judged.held !== undefined) call.releaseIfUndelivered(judged.held);
     const reply = jsonReply(check.reply(judged, call, call.copiesReply === true));
     check.http.releaseBytes();
     spare = check;

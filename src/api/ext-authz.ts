@@ -17,10 +17,9 @@ export function extAuthz(context: OperationContext): UnaryHandler {
     const judged = context.flowController.judge(check);
     if (judged instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(judged, call.signal(), (verdict) =>
-        check.reply(verdict, call, false),
-      );
+      return replyWhenSettled(judged, call, (verdict) => check.reply(verdict, call, false));
     }
+    if (judged.held !== undefined) call.releaseIfUndelivered(judged.held);
     const reply = check.reply(judged, call, call.copiesReply === true);
     check.http.releaseBytes();
     spare = check;

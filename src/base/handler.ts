@@ -1,6 +1,14 @@
 // Calls, services and HTTP routes as their handlers see them. Handlers are written once against these shapes and do
 // not know which transport, TLS setting or protocol version a call came over.
 
+/** What a reply leaves taken until its caller gives it back, which only a caller that got the reply can do. */
+export interface Held {
+  /** Bytes of memory that this occupies, about. */
+  readonly size: number;
+  /** Gives it back. Called once, when the reply did not reach its caller. */
+  release(): void;
+}
+
 /** One call in progress, gRPC or HTTP. */
 export interface Call {
   /** `/package.Service/Method`, or the pattern of the HTTP route. */
@@ -18,6 +26,11 @@ export interface Call {
   readonly copiesReply?: boolean;
   /** Aborted when the caller goes away or the deadline passes. Created on first use: most checks never need it. */
   signal(): AbortSignal;
+  /**
+   * Releases `held` unless the handler's reply reaches the caller: the caller resets the call or disconnects before it
+   * has taken the reply, or its deadline passes before the reply is sent. At most once for each call.
+   */
+  releaseIfUndelivered(held: Held): void;
   /** Sets a reply header (gRPC: initial metadata). Lower case; `-bin` values are given in base64. */
   reply(name: string, value: string): void;
   /** Sets a field of the trailing metadata, or a reply header for HTTP routes, which have no trailers. Lower case. */

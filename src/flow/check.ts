@@ -4,6 +4,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Held } from "#base/handler.ts";
 import { RequestReader } from "./classify/extract.ts";
 import {
   type ClassifierInfo,
@@ -19,6 +20,7 @@ import {
 import { Labels } from "./label.ts";
 import { PendingAnswers } from "./limit/pending-answers.ts";
 import type { Observer } from "./observer.ts";
+import { heldSlots } from "./plan/held-slots.ts";
 import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
 import { applies, type Candidate } from "./plan/selection.ts";
 import type { Limiter, Lookup, Shadow } from "./plan/stage-member.ts";
@@ -59,6 +61,7 @@ class Judgement implements Verdict {
   hit: LookupHit | undefined;
   classifiers = NO_CLASSIFIERS;
   fluxMeters = NO_METERS;
+  held: Held | undefined;
   readonly labels: Labels;
   readonly start: number;
   end = 0;
@@ -285,7 +288,10 @@ class Judgement implements Verdict {
 
   /** All or none: a refusal gives back everything that any stage took, before the reply leaves. */
   #settle(accepted: boolean, reason: RejectReason, deniedStatus: number, waitMs: number): Verdict {
+    const { slotLimiters } = this.#plan;
     if (!accepted) this.#giveBack();
+    else if (slotLimiters.size > 0)
+      this.held = heldSlots(this.decisions, slotLimiters, this.#context.observer);
     this.accepted = accepted;
     this.reason = reason;
     this.deniedStatus = deniedStatus;

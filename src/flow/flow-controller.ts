@@ -3,7 +3,7 @@
 import { type JudgementContext, judge } from "./check.ts";
 import type { Flow, Pending, SlotRef, SlotReturn, Verdict } from "./flow.ts";
 import type { Observer } from "./observer.ts";
-import type { Limiter } from "./plan/stage-member.ts";
+import { holdsSlots } from "./plan/stage-member.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
@@ -22,12 +22,10 @@ export function createFlowController(book: Rulebook, context: JudgementContext):
   };
 }
 
-type SlotLimiter = Limiter & { end: NonNullable<Limiter["end"]> };
-
 /** Ends one slot. Never throws: errors are part of the result. */
 function endSlot(book: Rulebook, ref: SlotRef): SlotReturn {
   const { policyName, componentId, label, requestId } = ref;
-  const all = book.members(policyName).filter((member): member is SlotLimiter => "end" in member);
+  const all = book.members(policyName).filter(holdsSlots);
   const named = all.filter(({ component }) => component.componentId === componentId);
   // Inserting a component renumbers those after it. Slot ids are unique, so every component of the policy is tried.
   const candidates = [...named, ...all.filter((limiter) => !named.includes(limiter))];

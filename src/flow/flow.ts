@@ -1,6 +1,7 @@
 // The glossary of one check: what asks to pass (Flow), the answer (Verdict), the decision of
 // each limiter (Decision), and an answer that is not there yet (Pending). Enum numbers are those of the wire format.
 
+import type { Held } from "#base/handler.ts";
 import type { LabelSource, Labels } from "./label.ts";
 import type { DecisionDetail, FailureMode, LimiterKind } from "./rules.ts";
 
@@ -160,6 +161,8 @@ export interface Verdict {
   readonly fluxMeters: readonly string[];
   /** The final labels, classifier labels included. */
   readonly labels: Labels;
+  /** The slots that the flow holds until it is ended, for a caller that never learns of them; undefined without any. */
+  readonly held: Held | undefined;
   /** Unix ms. */
   readonly start: number;
   readonly end: number;

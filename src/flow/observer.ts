@@ -13,6 +13,7 @@ export const ANOMALIES = [
   "undecided", // a limiter could not decide; its failure mode was applied
   "late", // the caller's budget ended first
   "abandoned", // the caller left while its check waited: no decision was made
+  "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
   "keys_overflow", // a limiter is full: the key shares the overflow bucket
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];

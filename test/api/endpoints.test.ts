@@ -175,6 +175,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     waitMs: 0,
     decisions: [],
     hit: undefined,
+    held: undefined,
     classifiers: [],
     fluxMeters: [],
     labels: new Labels([], flow.labels),

@@ -4,21 +4,32 @@
 import type { Call } from "#base/handler.ts";
 import { Pending, type Verdict } from "#flow/flow.ts";
 
-/** Replies with `reply(verdict)`. The caller's signal is only requested for a pending verdict, because it is costly. */
+/**
+ * Replies with `reply(verdict)`. If the reply does not reach the caller, the slots of the flow are released. The caller's
+ * signal is only requested for a pending verdict, because it is costly.
+ */
 export function replyTo<Reply>(
   judged: Verdict | Pending<Verdict>,
   call: Call,
   reply: (verdict: Verdict) => Reply,
 ): Reply | Promise<Reply> {
-  return judged instanceof Pending ? replyWhenSettled(judged, call.signal(), reply) : reply(judged);
+  return judged instanceof Pending
+    ? replyWhenSettled(judged, call, reply)
+    : replyNow(judged, call, reply);
 }
 
-/** Resolves with `reply(verdict)` once the verdict is settled; cancels the pending check when `signal` aborts. */
+function replyNow<Reply>(verdict: Verdict, call: Call, reply: (verdict: Verdict) => Reply): Reply {
+  if (verdict.held !== undefined) call.releaseIfUndelivered(verdict.held);
+  return reply(verdict);
+}
+
+/** Resolves with `reply(verdict)` once the verdict is settled; cancels the pending check when the caller leaves. */
 export function replyWhenSettled<Reply>(
   pending: Pending<Verdict>,
-  signal: AbortSignal,
+  call: Call,
   reply: (verdict: Verdict) => Reply,
 ): Promise<Reply> {
+  const signal = call.signal();
   return new Promise((resolve, reject) => {
     const cancel = () => pending.cancel();
     signal.addEventListener("abort", cancel, { once: true });
@@ -29,7 +40,7 @@ export function replyWhenSettled<Reply>(
     pending.whenSettled((verdict) => {
       signal.removeEventListener("abort", cancel);
       try {
-        resolve(reply(verdict));
+        resolve(replyNow(verdict, call, reply));
       } catch (thrown) {
         reject(thrown);
       }

@@ -2,13 +2,21 @@
 // whose rules did not change keep their compiled form, so an edit costs only what it touches.
 
 import { type Classifier, compileClassifier } from "../classify/classifier.ts";
+import type { Component } from "../flow.ts";
 import { type LabelKey, LabelSlots } from "../label.ts";
 import type { KindTable } from "../limit/kinds.ts";
 import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
 import { compareRules } from "./rule-order.ts";
 import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
-import type { Limiter, Lookup, Shadow, StageMember } from "./stage-member.ts";
+import {
+  holdsSlots,
+  type Limiter,
+  type Lookup,
+  type Shadow,
+  type SlotLimiter,
+  type StageMember,
+} from "./stage-member.ts";
 
 /** One stage with its members, in component order. Only the list of the stage's own kind has any. */
 export interface Step {
@@ -24,6 +32,8 @@ export interface ServicePlan {
   readonly meters: readonly Candidate<string>[];
   /** The stages that have something to do, in order. */
   readonly steps: readonly Step[];
+  /** The limiters whose slots a flow holds until it ends. */
+  readonly slotLimiters: ReadonlyMap<Component, SlotLimiter>;
 }
 
 export interface ControlPointPlan {
@@ -73,7 +83,8 @@ export function compilePlan(
 }
 
 function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
-  const none: ServicePlan = { classifiers: [], meters: [], steps: stepsOf(stages, [], new Set()) };
+  const steps = stepsOf(stages, [], new Set());
+  const none: ServicePlan = { classifiers: [], meters: [], steps, slotLimiters: new Map() };
   return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
 }
 
@@ -106,12 +117,15 @@ function compileControlPoint(
       members.push({ ...selected(member, rule), stage });
     }
   }
-  const planFor = (services: ReadonlySet<string>): ServicePlan =>
-    Object.freeze({
+  const planFor = (services: ReadonlySet<string>): ServicePlan => {
+    const steps = stepsOf(stages, members, services);
+    return Object.freeze({
       classifiers: candidates(classifiers, services),
       meters: candidates(meters, services),
-      steps: stepsOf(stages, members, services),
+      steps,
+      slotLimiters: slotLimitersOf(steps),
     });
+  };
   const named = namedServices([...classifiers, ...meters, ...members]);
   return Object.freeze({
     keys: slots.keys,
@@ -135,6 +149,11 @@ function stepsOf(
     const needed = stage.kind === "limit" && stage.rampModeNeedsLimiter;
     return members.length > 0 || needed ? [stepOf(stage, members)] : [];
   });
+}
+
+function slotLimitersOf(steps: readonly Step[]): ReadonlyMap<Component, SlotLimiter> {
+  const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
+  return new Map(limiters.filter(holdsSlots).map((limiter) => [limiter.component, limiter]));
 }
 
 /** The row of a kind names a stage and binds a member for it, so both are of one kind. */

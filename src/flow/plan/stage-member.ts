@@ -23,6 +23,13 @@ export interface Limiter {
   decide(numbers: LimiterNumbers | undefined): void;
 }
 
+/** A limiter whose grants are slots, which a flow holds until it ends. */
+export type SlotLimiter = Limiter & Required<Pick<Limiter, "end">>;
+
+export function holdsSlots(member: StageMember): member is SlotLimiter {
+  return "end" in member;
+}
+
 /** May end a check early with an answer it has. Belongs to a stage of kind `lookup`. */
 export interface Lookup {
   readonly component: Component;

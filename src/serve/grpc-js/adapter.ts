@@ -76,7 +76,7 @@ class CallProgress {
 
   /** Counts what the caller saw: a call that was abandoned meanwhile counts as that. */
   #count(code: Code): void {
-    this.call.end();
+    this.call.end(code === "OK" && !this.call.cancelled);
     const { meter, clock } = this.#context;
     if (meter === undefined) return;
     const now = clock.now();

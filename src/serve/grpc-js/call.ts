@@ -2,7 +2,7 @@
 
 import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
-import type { Call } from "#base/handler.ts";
+import type { Call, Held } from "#base/handler.ts";
 import { isBinary, sendable } from "../grpc/metadata.ts";
 import { plainAddress } from "../transport/peer-address.ts";
 
@@ -24,6 +24,7 @@ export class GrpcCall implements Call {
   #sent = false;
   #ended = false;
   #controller: AbortController | undefined;
+  #held: Held | undefined;
 
   constructor(method: string, libraryCall: LibraryCall, clock: Clock) {
     this.method = method;
@@ -65,6 +66,11 @@ export class GrpcCall implements Call {
     return this.#controller.signal;
   }
 
+  /** The library does not tell whether a reply that was sent was also taken. */
+  releaseIfUndelivered(held: Held): void {
+    this.#held = held;
+  }
+
   reply(name: string, value: string): void {
     this.#replies ??= new Metadata();
     setField(this.#replies, name, value);
@@ -97,9 +103,11 @@ export class GrpcCall implements Call {
     return this.#replies;
   }
 
-  /** From here on nothing aborts this call. */
-  end(): void {
+  /** From here on nothing aborts this call. `delivered`: a reply is sent to a caller that has not left. */
+  end(delivered: boolean): void {
     this.#ended = true;
+    if (!delivered) this.#held?.release();
+    this.#held = undefined;
   }
 }
 

@@ -3,7 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
-import type { Call } from "#base/handler.ts";
+import type { Call, Held } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { ServerMeter } from "#base/server-meter.ts";
 import type { RequestStream } from "../h2/exchange.ts";
@@ -52,6 +52,8 @@ export abstract class RunningCall implements Call, MessageOwner {
   #replyHeadSent = false;
   #replyFields: string[] | undefined;
   #trailers: string[] | undefined;
+  /** Released unless the reply reaches the caller. */
+  #held: Held | undefined;
   #controller: AbortController | undefined;
   #cancelAlarm: (() => void) | undefined;
 
@@ -86,6 +88,11 @@ export abstract class RunningCall implements Call, MessageOwner {
       if (this.#cancelStatus !== undefined) this.#controller.abort();
     }
     return this.#controller.signal;
+  }
+
+  releaseIfUndelivered(held: Held): void {
+    if (this.#ended) held.release();
+    else this.#held = held;
   }
 
   reply(name: string, value: string): void {
@@ -168,6 +175,7 @@ export abstract class RunningCall implements Call, MessageOwner {
       this.refuse(REPLY_TOO_LONG);
       return;
     }
+    if (this.#held !== undefined && !this.#entrust(this.#held)) return;
     const { context, stream } = this;
     context.meter?.grpcSent(this.row.metered);
     this.#end("OK");
@@ -181,6 +189,17 @@ export abstract class RunningCall implements Call, MessageOwner {
     stream.write(prefix, false);
     stream.write(message, false);
     stream.headers([...trailers.fields, ...this.#trailers], true);
+  }
+
+  /** Leaves it to the stream to release what the reply holds. A caller whose deadline has passed takes no reply. */
+  #entrust(held: Held): boolean {
+    if (this.deadlinePassed()) {
+      this.refuse(DEADLINE_PASSED);
+      return false;
+    }
+    this.#held = undefined;
+    this.stream.releaseIfUndelivered(held);
+    return true;
   }
 
   /** Sends one of several messages. Returns false if there is no room for more; throws if it is too long. */
@@ -224,6 +243,7 @@ export abstract class RunningCall implements Call, MessageOwner {
 
   #end(code: Code): void {
     this.#ended = true;
+    this.#held?.release();
     this.#cancelAlarm?.();
     const { meter, clock } = this.context;
     meter?.grpcHandled(this.row.metered, code, clock.now() - this.#started);

@@ -2,6 +2,7 @@
 // windows and field blocks; what a request means is up to its Exchange.
 
 import type { Duplex } from "node:stream";
+import type { Held } from "#base/handler.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import type { FixedBlock } from "./fixed-block.ts";
 
@@ -88,6 +89,11 @@ export interface RequestStream {
    * buffers them, returns false and calls `drained` later.
    */
   write(bytes: Uint8Array, last: boolean): boolean;
+  /**
+   * Releases `held` unless the peer takes the reply, which is sent next: not if the stream or its connection ends before
+   * the reply is complete, nor if the peer resets the stream or closes the connection before it has confirmed the reply.
+   */
+  releaseIfUndelivered(held: Held): void;
   /** Resets the stream with an error code of RFC 9113 §7. */
   reset(code: number): void;
   /**

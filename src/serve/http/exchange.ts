@@ -3,7 +3,7 @@
 // read the request and send the reply.
 
 import { Fault } from "#base/fault.ts";
-import type { Call, HttpReply, HttpRequest, Route } from "#base/handler.ts";
+import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import { requireTimeout } from "../transport/grpc-timeout.ts";
@@ -41,6 +41,8 @@ export interface HttpContext extends TransportContext {
   readonly costlyQueue: CostlyQueue;
   /** Bytes of replies that peers have not read yet. */
   unsentBytes: number;
+  /** Bytes of what HTTP/1.1 replies hold that their callers have not confirmed. */
+  unconfirmedBytes: number;
 }
 
 export abstract class HttpExchange implements Call, ReceivedHead {
@@ -52,6 +54,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   #receivingBody = false;
   #body: BodyBuffer | undefined;
   #replyFields: string[] | undefined;
+  /** Released unless the reply reaches the caller. */
+  #held: Held | undefined;
   #controller: AbortController | undefined;
   #cancelDeadline: (() => void) | undefined;
   #cancelWriteTimeout: (() => void) | undefined;
@@ -96,6 +100,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     body: Uint8Array | string,
     length: number,
   ): boolean;
+  /** Releases `held` unless the caller takes the reply, which is sent next. */
+  protected abstract releaseUnlessTaken(held: Held): void;
   /** Called before `sendReply` if the request failed before it was complete: the rest of it is not wanted. */
   protected abstract discardRest(): void;
   /** Aborts a reply that has begun. */
@@ -161,6 +167,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       const route = this.#match?.route.path ?? "";
       this.context.log.error({ route, error: fault.cause ?? fault }, "request failed");
     }
+    this.#release();
     if (this.answered) return;
     this.discardRest();
     // A refusal does not carry the headers that the call set for its reply.
@@ -171,6 +178,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   protected finished(whole: boolean): void {
     if (this.#finished) return;
     this.#finished = true;
+    this.#release();
     this.context.unsentBytes -= this.#unsentBytes;
     this.#receivingBody = false;
     this.#body = undefined;
@@ -208,6 +216,11 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       if (this.#finished) this.#controller.abort();
     }
     return this.#controller.signal;
+  }
+
+  releaseIfUndelivered(held: Held): void {
+    if (this.answered) held.release();
+    else this.#held = held;
   }
 
   reply(name: string, value: string): void {
@@ -269,16 +282,28 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   }
 
   #reply(reply: HttpReply): void {
-    if (!this.answered) this.#send(reply, this.#replyFields);
+    // A caller whose deadline has passed takes no reply.
+    if (this.#held !== undefined && this.#remainingMs() <= 0) this.#deadlinePassed();
+    else if (!this.answered) this.#send(reply, this.#replyFields);
+    else this.#release();
+  }
+
+  /** Nothing that the handler replied reaches the caller. */
+  #release(): void {
+    this.#held?.release();
+    this.#held = undefined;
   }
 
   #send({ status, headers, body }: HttpReply, more: readonly string[] | undefined): void {
     const length = Buffer.byteLength(body);
     const { context } = this;
     if (length > SMALL_REPLY && context.unsentBytes + length > MAX_UNSENT) {
+      this.#release();
       this.#send(faultReply(tooMuchUnsent()), undefined);
       return;
     }
+    if (this.#held !== undefined) this.releaseUnlessTaken(this.#held);
+    this.#held = undefined;
     const fields = replyFields(headers, more, length);
     this.#status = status;
     let out: boolean;

@@ -53,6 +53,7 @@ class NodeTransport implements HttpTransport {
       draining: false,
       costlyQueue: new CostlyQueue(),
       unsentBytes: 0,
+      unconfirmedBytes: 0,
     };
     this.handleRequest = http2RequestHandler(this.#context);
     this.#server = createServer(serverOptions(settings));
@@ -114,6 +115,7 @@ class NodeTransport implements HttpTransport {
       open: new Set<Http1Exchange>(),
       running: 0,
       refused: false,
+      unconfirmed: undefined,
     };
     this.#pipelines.set(socket, pipeline);
     socket.once("close", () => this.#pipelines.delete(socket));

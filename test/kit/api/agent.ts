@@ -16,7 +16,7 @@ import {
   httpRoutes,
 } from "#api/endpoints.ts";
 import { seededChance } from "#base/chance.ts";
-import type { Call, GrpcService, HttpReply, Route } from "#base/handler.ts";
+import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
@@ -54,6 +54,8 @@ export const common = {
 
 export interface FakeCall extends Call {
   readonly replied: Map<string, string>;
+  /** What the reply leaves taken. */
+  readonly held: Held[];
   /** How many wait for the caller to leave. */
   readonly listeners: number;
   leave(): void;
@@ -65,16 +67,19 @@ export function callOf(
 ): FakeCall {
   const leaving = new AbortController();
   const replied = new Map<string, string>();
+  const held: Held[] = [];
   return {
     method: "",
     deadline: Number.POSITIVE_INFINITY,
     peer: "127.0.0.1",
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     signal: () => leaving.signal,
+    releaseIfUndelivered: (taken) => void held.push(taken),
     reply: (name, value) => void replied.set(name, value),
     trailer: (name, value) => void replied.set(name, value),
     ...over,
     replied,
+    held,
     get listeners() {
       return getEventListeners(leaving.signal, "abort").length;
     },

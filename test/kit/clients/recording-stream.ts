@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
+import type { Held } from "#base/handler.ts";
 import type { RequestHead, RequestStream } from "#serve/h2/exchange.ts";
 import type { FixedBlock } from "#serve/h2/fixed-block.ts";
 
@@ -29,6 +30,8 @@ export class RecordingStream implements RequestStream {
   readonly blocks: (readonly string[])[] = [];
   /** Error codes of the RST_STREAM frames sent. */
   readonly resets: number[] = [];
+  /** What replies leave taken until the peer confirms them. */
+  readonly unconfirmed: Held[] = [];
   localClosed = false;
   held = 0;
   credited = 0;
@@ -87,6 +90,10 @@ export class RecordingStream implements RequestStream {
     this.#window -= bytes.length;
     if (last) this.#close();
     return this.#window >= 0;
+  }
+
+  releaseIfUndelivered(held: Held): void {
+    this.unconfirmed.push(held);
   }
 
   /** The peer sends WINDOW_UPDATE. */

@@ -5,7 +5,7 @@ import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#
 import type { LabelSource } from "#flow/label.ts";
 import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import type { Plan, Step } from "#flow/plan/plan.ts";
-import type { Limiter, Lookup, Shadow } from "#flow/plan/stage-member.ts";
+import { holdsSlots, type Limiter, type Lookup, type Shadow } from "#flow/plan/stage-member.ts";
 import type { LimiterKind } from "#flow/rules.ts";
 import type { Stage } from "#flow/stages.ts";
 
@@ -89,7 +89,9 @@ export function stepOf(
 
 /** A plan that takes every flow through these steps. */
 export function planOfSteps(steps: readonly Step[]): Plan {
-  const services = { classifiers: [], meters: [], steps };
+  const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
+  const slotLimiters = new Map(limiters.filter(holdsSlots).map((item) => [item.component, item]));
+  const services = { classifiers: [], meters: [], steps, slotLimiters };
   const here = { keys: [], rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
 }

@@ -671,3 +671,51 @@ test("measures times by the port's clock", async () => {
   await turns();
   assert.equal(counted.handled[0]?.ms, 12.5);
 });
+
+test("what a reply leaves taken belongs to the stream once the reply is sent, and is released otherwise", async () => {
+  const taken = () => {
+    const held = { size: 100, released: 0, release: () => void held.released++ };
+    return held;
+  };
+  const own = waiting();
+  const answer = taken();
+  const fails = taken();
+  const { call, clock, codes } = serveMethods({
+    Answer: unary((bytes, call) => {
+      call.releaseIfUndelivered(answer);
+      return bytes;
+    }),
+    Fail: unary((_, call) => {
+      call.releaseIfUndelivered(fails);
+      throw new Fault("INTERNAL", "no reply");
+    }),
+    Late: unary((bytes, call) => {
+      call.releaseIfUndelivered(fails);
+      clock.advance(20);
+      return bytes;
+    }),
+    Wait: own.method,
+  });
+  const answered = call("Answer");
+  answered.send(framed(message), true);
+  assert.deepEqual([answered.stream.unconfirmed, answer.released], [[answer], 0]);
+
+  const failed = call("Fail");
+  failed.send(framed(message), true);
+  assert.deepEqual([failed.stream.unconfirmed, fails.released], [[], 1]);
+
+  // The deadline passes while the handler works: its caller takes no reply.
+  const late = call("Late", ["grpc-timeout", "10m"]);
+  late.send(framed(message), true);
+  assert.deepEqual([late.stream.unconfirmed, fails.released], [[], 2]);
+  assert.deepEqual(codes(), ["OK", "INTERNAL", "DEADLINE_EXCEEDED"]);
+
+  // The caller has left before the handler takes anything.
+  const left = call("Wait");
+  left.send(framed(message), true);
+  left.cancel();
+  own.first().call.releaseIfUndelivered(fails);
+  assert.equal(fails.released, 3);
+  own.first().resolve(message);
+  await turns();
+});

@@ -2,6 +2,7 @@
 // receiver handles incoming frames, and streams send their own replies.
 
 import type { Duplex } from "node:stream";
+import type { Held } from "#base/handler.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
@@ -20,6 +21,7 @@ import {
 } from "../limits.ts";
 import type { H2Stream, StreamEnd } from "../streams/stream.ts";
 import { StreamTable } from "../streams/stream-table.ts";
+import { UnconfirmedReplies } from "../streams/unconfirmed-replies.ts";
 import { RateBudget } from "./rate-budget.ts";
 import type { ReceiveContext } from "./receive-context.ts";
 import { FrameReceiver } from "./receiver.ts";
@@ -45,9 +47,10 @@ export interface ConnectionContext {
   internalError(thrown: unknown): void;
 }
 
-/** Payloads of our PING frames: a keep-alive check, and the one between the two GOAWAY frames. */
+/** Payloads of our PING frames: a keep-alive check, the one between the two GOAWAY frames, and one after replies. */
 const KEEPALIVE_PING = 1;
 const GOAWAY_PING = 2;
+const REPLY_PING = 3;
 
 export type PeerSocket = Duplex & { readonly remoteAddress?: string | undefined };
 
@@ -69,6 +72,8 @@ export class Connection implements ReceiveContext {
   readonly #context: ConnectionContext;
   readonly #receiver: FrameReceiver;
   readonly #reader: FrameReader;
+  /** Created with the first reply that leaves something taken. */
+  #unconfirmed: UnconfirmedReplies | undefined;
   #reserved = 0;
   #reading = false;
   #pingOutstanding = false;
@@ -146,6 +151,7 @@ export class Connection implements ReceiveContext {
   }
 
   #flushAndFinish(): void {
+    if (this.#unconfirmed?.takePing() === true && this.open) this.frames.ping(REPLY_PING);
     if (this.output.endTurn()) this.streams.resumeBlocked(this);
     if (!this.streams.empty) return;
     if (this.#peerGoingAway) {
@@ -156,6 +162,7 @@ export class Connection implements ReceiveContext {
     // Includes what the last stream has just written.
     this.output.flush();
     this.#state = "closed";
+    this.#unconfirmed?.confirmAll();
     this.#context.finished(this, false);
   }
 
@@ -196,6 +203,7 @@ export class Connection implements ReceiveContext {
     this.#reader.discard();
     this.#receiver.socketClosed();
     this.streams.closeAll();
+    this.#unconfirmed?.lost();
   }
 
   // StreamContext and ReceiveContext
@@ -206,7 +214,12 @@ export class Connection implements ReceiveContext {
 
   pingAcknowledged(payload: number): void {
     if (payload === KEEPALIVE_PING) this.#pingOutstanding = false;
+    else if (payload === REPLY_PING) this.#unconfirmed?.acknowledged();
     else if (payload === GOAWAY_PING && this.#state === "announced") this.completeGoAway();
+  }
+
+  replyRejected(id: number): void {
+    this.#unconfirmed?.reset(id);
   }
 
   goAwayReceived(): void {
@@ -248,7 +261,17 @@ export class Connection implements ReceiveContext {
     if (!answered || stream.remoteClosed) streams.recordClosed(stream.id, how === "reset");
     else if (!streams.addEarlyReply(stream, this.sweep)) this.#stopSending(stream.id);
     if (answered) this.budget.callAnswered();
+    if (stream.held !== undefined) this.#settle(stream.id, stream.held, answered);
     this.#scheduleFlush();
+  }
+
+  #settle(id: number, held: Held, answered: boolean): void {
+    if (!answered) {
+      held.release();
+      return;
+    }
+    this.#unconfirmed ??= new UnconfirmedReplies(this);
+    this.#unconfirmed.add(id, held);
   }
 
   /** Resets streams that were answered before that sweep and whose requests are still being sent. */

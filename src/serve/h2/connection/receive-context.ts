@@ -15,6 +15,8 @@ export interface ReceiveContext extends StreamContext {
   readonly lastStreamId: number;
   /** The peer acknowledged a PING with this payload. */
   pingAcknowledged(payload: number): void;
+  /** The peer has reset a stream that was answered completely. */
+  replyRejected(id: number): void;
   /** The peer announced that it will make no more calls. */
   goAwayReceived(): void;
 }

@@ -148,7 +148,7 @@ export class FrameReceiver implements FrameSink {
         this.#blocks.continuation(flags, id, bytes, start, end);
         return;
       case FRAME_TYPE.rstStream:
-        this.#reset(id, end - start);
+        this.#reset(id, bytes, start, end);
         return;
       case FRAME_TYPE.pushPromise:
         throw protocolError("PUSH_PROMISE from a client");
@@ -238,8 +238,8 @@ export class FrameReceiver implements FrameSink {
     }
   }
 
-  #reset(id: number, length: number): void {
-    if (length !== PAYLOAD_LENGTH.rstStream)
+  #reset(id: number, bytes: Buffer, start: number, end: number): void {
+    if (end - start !== PAYLOAD_LENGTH.rstStream)
       throw frameSizeError("a RST_STREAM frame must have 4 bytes");
     const { streams, budget } = this.#connection;
     if (streams.isIdle(id)) throw protocolError("RST_STREAM on an idle stream");
@@ -247,6 +247,7 @@ export class FrameReceiver implements FrameSink {
     if (stream === undefined) {
       // The peer now knows that the stream has ended, whatever we sent.
       if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) streams.recordRemoteClosed(id);
+      if (bytes.readUInt32BE(start) !== ERROR_CODE.noError) this.#connection.replyRejected(id);
       budget.controlFrame();
     } else {
       stream.closeSilently();

@@ -2,6 +2,7 @@
 // do not.
 
 import type { Duplex } from "node:stream";
+import type { Held } from "#base/handler.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import type { Exchange, RequestStream } from "../exchange.ts";
 import type { FixedBlock } from "../fixed-block.ts";
@@ -61,6 +62,8 @@ export class H2Stream implements RequestStream {
   remainingLength: number;
   /** The peer has ended its half: the request is complete. */
   remoteClosed = false;
+  /** Released unless the peer takes the reply. */
+  held: Held | undefined;
   /** Number of sweeps for which a reply has waited to be read completely. */
   blockedSweeps = 0;
   readonly #connection: StreamContext;
@@ -190,6 +193,11 @@ export class H2Stream implements RequestStream {
     if (last === undefined) this.exchange?.drained();
     else if (last.length === 0) this.#finish();
     else this.headers(last, true);
+  }
+
+  releaseIfUndelivered(held: Held): void {
+    if (this.#localClosed) held.release();
+    else this.held = held;
   }
 
   reset(code: number): void {

@@ -2,12 +2,13 @@
 
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { Fault } from "#base/fault.ts";
-import type { HttpRequest } from "#base/handler.ts";
+import type { Held, HttpRequest } from "#base/handler.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS, MAX_FIELDS } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
 import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
 import { linger } from "../reply.ts";
+import { UnconfirmedReplies } from "./unconfirmed-replies.ts";
 
 /** The requests of one connection. */
 export interface Pipeline {
@@ -18,6 +19,8 @@ export interface Pipeline {
   refused: boolean;
   /** Requests that are not finished: their replies are sent in order. */
   readonly open: Set<Http1Exchange>;
+  /** Created with the first reply that leaves something taken. */
+  unconfirmed: UnconfirmedReplies | undefined;
 }
 
 export class Http1Exchange extends HttpExchange {
@@ -43,6 +46,7 @@ export class Http1Exchange extends HttpExchange {
     this.#pipeline = pipeline;
     pipeline.newest = this;
     pipeline.open.add(this);
+    pipeline.unconfirmed?.requestArrived();
     this.#bytesReadAtEnd = request.socket.bytesRead;
     // Node's server discards what it has read after a request to upgrade, which we never do: it is not known where
     // the next request would begin.
@@ -175,6 +179,12 @@ export class Http1Exchange extends HttpExchange {
     if (response.socket !== null && response.socket.writableLength === 0) return true;
     this.#await();
     return false;
+  }
+
+  protected releaseUnlessTaken(held: Held): void {
+    const pipeline = this.#pipeline;
+    pipeline.unconfirmed ??= new UnconfirmedReplies(this.#request.socket, this.context);
+    pipeline.unconfirmed.add(held);
   }
 
   protected discardRest(): void {

@@ -4,10 +4,11 @@
 
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
-import type { HttpRequest } from "#base/handler.ts";
+import type { Held, HttpRequest } from "#base/handler.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { type FastRequest, readFastRequest } from "./fast-request.ts";
+import { UnconfirmedReplies } from "./unconfirmed-replies.ts";
 
 /** Bytes of further requests that are read while a reply is pending. */
 const MAX_READ_AHEAD = 64 * 1_024;
@@ -69,10 +70,15 @@ class FastConnection {
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
   #closing = false;
+  #unconfirmed: UnconfirmedReplies | undefined;
   readonly #read = (chunk: Buffer) => this.#receive(chunk);
   readonly #written = () => this.#exchange?.written();
   /** As in Node's server: a caller that closes its half does not get replies that are not ready yet. */
-  readonly #end = () => this.socket.destroySoon();
+  readonly #end = () => {
+    const close = () => this.socket.destroySoon();
+    if (this.#unconfirmed === undefined) close();
+    else this.#unconfirmed.whenEnded(close);
+  };
   readonly #idleTimeout = () => this.closeIfIdle();
   readonly #closed = () => {
     this.fastPath.remove(this);
@@ -102,6 +108,12 @@ class FastConnection {
     return this.socket.writableLength === 0;
   }
 
+  /** Releases `held` unless the caller takes the reply that is sent next. */
+  releaseUnlessTaken(held: Held): void {
+    this.#unconfirmed ??= new UnconfirmedReplies(this.socket, this.fastPath.context);
+    this.#unconfirmed.add(held);
+  }
+
   /** Takes no further request after the current one. */
   close(): void {
     this.#closing = true;
@@ -127,6 +139,7 @@ class FastConnection {
       if (this.#rest.length > MAX_READ_AHEAD) this.socket.pause();
       return;
     }
+    this.#unconfirmed?.requestArrived();
     const { context, maxHeadBytes } = this.fastPath;
     const request = context.closeAfterReply ? undefined : readFastRequest(chunk, maxHeadBytes);
     if (request === undefined) {
@@ -223,6 +236,10 @@ class FastExchange extends HttpExchange {
     if (typeof body === "string") bytes.write(body, head.length);
     else bytes.set(body, head.length);
     return connection.send(bytes);
+  }
+
+  protected releaseUnlessTaken(held: Held): void {
+    this.#connection.releaseUnlessTaken(held);
   }
 
   protected discardRest(): void {}

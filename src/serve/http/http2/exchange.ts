@@ -2,7 +2,7 @@
 
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Fault } from "#base/fault.ts";
-import type { HttpRequest } from "#base/handler.ts";
+import type { Held, HttpRequest } from "#base/handler.ts";
 import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
 import { ERROR_CODE } from "../../h2/frames/format.ts";
 import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
@@ -132,6 +132,10 @@ class Http2Exchange extends HttpExchange implements Exchange {
     this.#long = bytes.length > PART_SIZE;
     this.#replyCost = Math.min(bytes.length, MAX_BUFFERED_PER_REPLY);
     return this.#send();
+  }
+
+  protected releaseUnlessTaken(held: Held): void {
+    this.#stream.releaseIfUndelivered(held);
   }
 
   protected discardRest(): void {}

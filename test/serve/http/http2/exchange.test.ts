@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Duplex } from "node:stream";
 import { test } from "node:test";
-import type { Call, HttpReply, HttpRequest, Route } from "#base/handler.ts";
+import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import type { Exchange, RequestHead, RequestStream } from "#serve/h2/exchange.ts";
 import type { FixedBlock } from "#serve/h2/fixed-block.ts";
 import { MAX_BUFFERED_PER_REPLY } from "#serve/http/http2/exchange.ts";
@@ -17,6 +17,7 @@ class FakeStream implements RequestStream {
   readonly socket = new Duplex();
   readonly blocks: (readonly string[])[] = [];
   readonly told: string[] = [];
+  readonly unconfirmed: Held[] = [];
   body = "";
   /** Send window: bytes that the peer accepts now. */
   window = Number.POSITIVE_INFINITY;
@@ -49,6 +50,10 @@ class FakeStream implements RequestStream {
     if (this.window < 0) return false;
     this.ended = last;
     return true;
+  }
+
+  releaseIfUndelivered(held: Held): void {
+    this.unconfirmed.push(held);
   }
 
   reset(code: number): void {
