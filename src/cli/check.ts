@@ -39,13 +39,20 @@ interface LimiterDecision {
   };
 }
 
+interface ClassifierInfo {
+  readonly policy_name: string;
+  readonly error: string;
+  /** Why the source of a label could not be read. */
+  readonly unreadable?: string;
+}
+
 interface Reply {
   readonly denied_response?: { readonly status: number; readonly headers: Record<string, string> };
   readonly check_response: {
     readonly decision_type: string;
     readonly reject_reason: string;
     readonly limiter_decisions: readonly LimiterDecision[];
-    readonly classifier_infos: readonly { policy_name: string; error: string }[];
+    readonly classifier_infos: readonly ClassifierInfo[];
     readonly telemetry_flow_labels: Readonly<Record<string, string>>;
   };
 }
@@ -210,9 +217,9 @@ function replyText({ check_response: response, denied_response: denied }: Reply)
   const retry = denied?.headers["retry-after"];
   const refusal = `rejected: ${reason}, HTTP ${denied?.status}${retry ? `, retry after ${retry} s` : ""}`;
   const lines = [accepted ? "accepted" : refusal];
-  for (const { policy_name, error } of response.classifier_infos) {
-    const text = error === "ERROR_NONE" ? "no error" : error.replace("ERROR_", "");
-    lines.push(`  classifier of ${policy_name}: ${text}`);
+  for (const { policy_name, error, unreadable = "" } of response.classifier_infos) {
+    const fault = unreadable || error.replace("ERROR_", "");
+    lines.push(`  classifier of ${policy_name}: ${fault === "NONE" ? "no error" : fault}`);
   }
   for (const decision of response.limiter_decisions) lines.push(`  ${limiterText(decision)}`);
   if (response.limiter_decisions.length === 0) lines.push("  no limiter applies to this request");

@@ -104,9 +104,12 @@ class Judgement implements Verdict {
     const { http } = this.#flow;
     if (http === undefined) return;
     const request = new RequestReader(http);
-    this.classifiers = matching(this.#plan.classifiers, this.labels).map((classifier) =>
-      classifier.run(request, this.labels),
-    );
+    const { observer } = this.#context;
+    this.classifiers = matching(this.#plan.classifiers, this.labels).map((classifier) => {
+      const info = classifier.run(request, this.labels);
+      if (info.unreadable !== undefined) observer.anomaly("label_unreadable");
+      return info;
+    });
   }
 
   /** Asks step after step until one refuses, one has the answer, one has to wait, or all have granted. */

@@ -27,8 +27,13 @@ export interface HttpAttributes {
   readonly size: number;
   /** The proxy's id of the request; empty for other callers. */
   readonly id: string;
-  /** Value of a header by its name as received; repeated headers are joined with `,`. */
+  /** Value of a header by its name in lower case, however it was received; repeated headers are joined with `,`. */
   header(name: string): string | undefined;
+  /**
+   * A value of the proxy's dynamic metadata by its namespace and keys, joined by dots: text as it is, anything else as
+   * JSON. Undefined where there is none.
+   */
+  metadata(names: string): string | undefined;
   readonly source: Endpoint | undefined;
   readonly destination: Endpoint | undefined;
 }
@@ -133,6 +138,8 @@ export interface ClassifierInfo {
   readonly policyHash: string;
   readonly classifierIndex: number;
   readonly error: ClassifierError;
+  /** Why the source of one of its labels could not be read; undefined if all could. */
+  readonly unreadable: string | undefined;
 }
 
 export const ClassifierError = {

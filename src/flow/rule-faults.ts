@@ -4,7 +4,6 @@
 import { Fault } from "#base/fault.ts";
 import { compileExtractor } from "./classify/extract.ts";
 import { labelNameFaults } from "./classify/name.ts";
-import { foreignWildcards } from "./classify/template.ts";
 import { compileRegex } from "./plan/regex.ts";
 import type { ExpressionRule, LabelRule, MatcherRule } from "./rules.ts";
 
@@ -34,17 +33,6 @@ export function labelRuleFaults(rule: LabelRule): string[] {
     faults.push(`label "${rule.label}": ${Fault.from(thrown).message}`);
   }
   return faults;
-}
-
-/** Parts of a rule that compile and yet hardly mean what their author wants, as one message each. */
-export function labelRuleWarnings({ extractor }: LabelRule): string[] {
-  if (extractor.kind !== "path_templates") return [];
-  return Object.keys(extractor.templates).flatMap((template) =>
-    foreignWildcards(template).map(
-      (segment) =>
-        `path template "${template}": "${segment}" is taken literally; "{name}" stands for one segment, and a final "*" for the rest`,
-    ),
-  );
 }
 
 function addExpressionFaults(rule: ExpressionRule, faults: string[]): void {

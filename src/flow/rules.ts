@@ -74,16 +74,32 @@ export interface SamplerRule extends ComponentRule {
 
 export type LimiterRule = RateLimiterRule | ConcurrencyLimiterRule | SamplerRule;
 
+/** Number of bits of a whole address. */
+export const WHOLE_IPV4 = 32;
+export const WHOLE_IPV6 = 128;
+
+/** One end of the connection, as text. */
+export interface AddressRule {
+  readonly from: string;
+  /** Whether the port follows the address; only for whole addresses. */
+  readonly port: boolean;
+  /** Number of bits that are kept. */
+  readonly ipv4Prefix: number;
+  readonly ipv6Prefix: number;
+}
+
 export type ExtractorRule =
   | { readonly kind: "from"; readonly from: string }
   | { readonly kind: "json"; readonly from: string; readonly pointer: string }
-  | { readonly kind: "address"; readonly from: string }
+  | ({ readonly kind: "address" } & AddressRule)
   | { readonly kind: "jwt"; readonly from: string; readonly pointer: string }
   | { readonly kind: "path_templates"; readonly templates: Readonly<Record<string, string>> };
 
 export interface LabelRule {
   readonly label: string;
   readonly telemetry: boolean;
+  /** Value of the label where its source cannot be read; "" leaves the flow without the label. */
+  readonly unreadableValue: string;
   readonly extractor: ExtractorRule;
 }
 

@@ -367,7 +367,7 @@ function patternCost(regex: string): number {
 
 function labelFaults(label: string): string {
   const extractor = { kind: "from", from: "request.http.host" } as const;
-  return labelRuleFaults({ label, telemetry: true, extractor }).join("; ");
+  return labelRuleFaults({ label, telemetry: true, unreadableValue: "", extractor }).join("; ");
 }
 
 /** The name that `key` spells in another case style (`constantOutput` for `constant_output`). */

@@ -336,6 +336,7 @@ describe("classifiers' labels", () => {
   const rule = (label: string, from: string, telemetry = true): LabelRule => ({
     label,
     telemetry,
+    unreadableValue: "",
     extractor: { kind: "from", from },
   });
   const classifier: Rule = {

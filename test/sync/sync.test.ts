@@ -13,6 +13,7 @@ import { configEntries } from "#sync/publish/policy.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
 
+const ADDRESS = { kind: "address", from: "source.address" } as const;
 const selector: SelectorRule = {
   controlPoint: "ingress",
   agentGroup: "default",
@@ -85,21 +86,36 @@ const rules: readonly Rule[] = [
     index: 3,
     selectors: [selector, plain],
     rules: [
-      { label: "a", telemetry: true, extractor: { kind: "from", from: "request.http.path" } },
+      {
+        label: "a",
+        telemetry: true,
+        unreadableValue: "",
+        extractor: { kind: "from", from: "request.http.path" },
+      },
       {
         label: "b",
         telemetry: false,
+        unreadableValue: "none",
         extractor: { kind: "json", from: "request.http.body", pointer: "/x" },
       },
-      { label: "c", telemetry: true, extractor: { kind: "address", from: "source.address" } },
+      {
+        ...{ label: "c", telemetry: true, unreadableValue: "" },
+        extractor: { ...ADDRESS, port: true, ipv4Prefix: 32, ipv6Prefix: 128 },
+      },
+      {
+        ...{ label: "c2", telemetry: true, unreadableValue: "" },
+        extractor: { ...ADDRESS, port: false, ipv4Prefix: 24, ipv6Prefix: 64 },
+      },
       {
         label: "d",
         telemetry: true,
+        unreadableValue: "",
         extractor: { kind: "jwt", from: "request.http.bearer", pointer: "" },
       },
       {
         label: "e",
         telemetry: true,
+        unreadableValue: "",
         extractor: { kind: "path_templates", templates: { "/a/*": "a" } },
       },
     ],
@@ -198,8 +214,17 @@ const configs: readonly AgentConfig[] = [
       selectors,
       rules: {
         a: { telemetry: true, extractor: { from: "request.http.path" } },
-        b: { telemetry: false, extractor: { json: { from: "request.http.body", pointer: "/x" } } },
+        b: {
+          ...{ telemetry: false, unreadable_value: "none" },
+          extractor: { json: { from: "request.http.body", pointer: "/x" } },
+        },
         c: { telemetry: true, extractor: { address: { from: "source.address" } } },
+        c2: {
+          telemetry: true,
+          extractor: {
+            address: { from: "source.address", port: false, ipv4_prefix: 24, ipv6_prefix: 64 },
+          },
+        },
         d: { telemetry: true, extractor: { jwt: { from: "request.http.bearer" } } },
         e: {
           telemetry: true,

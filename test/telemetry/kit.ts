@@ -26,7 +26,14 @@ export function aDecision(changed: Partial<Decision> = {}): Decision {
 }
 
 export function aClassifier(changed: Partial<ClassifierInfo> = {}): ClassifierInfo {
-  return { policyName: "p", policyHash: "h", classifierIndex: 0, error: 0, ...changed };
+  return {
+    policyName: "p",
+    policyHash: "h",
+    classifierIndex: 0,
+    error: 0,
+    unreadable: undefined,
+    ...changed,
+  };
 }
 
 export function aFlow(controlPoint = "ingress"): Flow {

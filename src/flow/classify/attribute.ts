@@ -1,21 +1,33 @@
 // Attribute paths: the names of the parts of a request that classifiers read.
 
 import { Fault } from "#base/fault.ts";
+import { canonicalAddress, networkOf } from "#base/net/ip-address.ts";
 import type { Endpoint, HttpAttributes } from "../flow.ts";
+import { type AddressRule, WHOLE_IPV4, WHOLE_IPV6 } from "../rules.ts";
+import { CUT, type Unreadable } from "./unreadable.ts";
 
 /** Reads one attribute; undefined where the request does not have it. */
-export type Read = (http: HttpAttributes) => string | undefined;
+export type Read = (http: HttpAttributes) => string | Unreadable | undefined;
 
-const BEARER = "Bearer ";
+/** The name of an authentication scheme has no case, and any number of spaces follows it (RFC 9110 §11.4). */
+const BEARER = /^bearer +/i;
 
 function bearer(http: HttpAttributes): string | undefined {
   const value = http.header("authorization");
-  return value?.startsWith(BEARER) ? value.slice(BEARER.length) : undefined;
+  const scheme = value === undefined ? null : BEARER.exec(value);
+  return scheme === null ? undefined : value?.slice(scheme[0].length);
+}
+
+/** Envoy's header for bodies: whether it sent only their beginning. It replaces what a client sends under this name. */
+const PARTIAL_BODY = "x-envoy-auth-partial-body";
+
+function body(http: HttpAttributes): string | Unreadable {
+  return http.header(PARTIAL_BODY) === "true" ? CUT : http.body;
 }
 
 /** Sockets without an IP address (pipes) have neither address nor port. */
 function addressOf(end: Endpoint | undefined): string | undefined {
-  return end === undefined || end.address === "" ? undefined : end.address;
+  return end === undefined || end.address === "" ? undefined : canonicalAddress(end.address);
 }
 
 function portOf(end: Endpoint | undefined): string | undefined {
@@ -28,7 +40,7 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
   ["request.http.host", (http) => http.host],
   ["request.http.scheme", (http) => http.scheme],
   ["request.http.protocol", (http) => http.protocol],
-  ["request.http.body", (http) => http.body],
+  ["request.http.body", body],
   ["request.http.size", (http) => (http.size < 0 ? undefined : String(http.size))],
   // Only a proxy gives its requests an id; for other callers the attribute is absent, not empty.
   ["request.http.id", (http) => (http.id === "" ? undefined : http.id)],
@@ -44,35 +56,59 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
 ]);
 
 const HEADERS = "request.http.headers.";
-const FILTER_METADATA = /^metadataContext\.filterMetadata(?:\.[^.]+)+$/;
+const FILTER_METADATA = "metadataContext.filterMetadata.";
 
 /** Throws a Fault when the path names nothing that a request can have. */
 export function compileAttribute(path: string): Read {
   const scalar = SCALARS.get(path);
   if (scalar !== undefined) return scalar;
   if (path.startsWith(HEADERS)) {
-    const name = path.slice(HEADERS.length);
+    const name = path.slice(HEADERS.length).toLowerCase();
     if (name !== "" && !name.includes(".")) return (http) => http.header(name);
     throw unknown(path, "one header name without dots is wanted");
   }
-  // Accepted because documents use it, but no caller sends it.
-  if (FILTER_METADATA.test(path)) return () => undefined;
-  throw unknown(path, `wanted ${[...SCALARS.keys()].join(", ")} or ${HEADERS}<name>`);
+  if (path.startsWith(FILTER_METADATA)) {
+    const names = path.slice(FILTER_METADATA.length);
+    if (names.split(".").every((name) => name !== "")) return (http) => http.metadata(names);
+    throw unknown(path, "a namespace and keys, joined by dots, are wanted");
+  }
+  const wanted = [...SCALARS.keys(), `${HEADERS}<name>`, `${FILTER_METADATA}<namespace>.<key>`];
+  throw unknown(path, `wanted one of ${wanted.join(", ")}`);
 }
 
-/** Reads one end of the connection as `<ip>:<port>`. Throws a Fault for any other path. */
-export function compileAddress(path: string): Read {
-  if (path === "source.address") return (http) => joined(http.source);
-  if (path === "destination.address") return (http) => joined(http.destination);
-  throw unknown(path, "wanted source.address or destination.address");
+/**
+ * Reads one end of the connection as `<ip>:<port>`, or only its address or network. Throws a Fault for any other path,
+ * and for prefixes that are none.
+ */
+export function compileAddress({ from, port, ipv4Prefix, ipv6Prefix }: AddressRule): Read {
+  const end = ENDS.get(from);
+  if (end === undefined) throw unknown(from, `wanted ${[...ENDS.keys()].join(" or ")}`);
+  requirePrefix("ipv4_prefix", ipv4Prefix, WHOLE_IPV4);
+  requirePrefix("ipv6_prefix", ipv6Prefix, WHOLE_IPV6);
+  const whole = ipv4Prefix === WHOLE_IPV4 && ipv6Prefix === WHOLE_IPV6;
+  if (port && whole) return (http) => joined(end(http));
+  if (port) throw new Fault("INVALID_ARGUMENT", "a prefix needs port: false");
+  if (whole) return (http) => addressOf(end(http));
+  return (http) => {
+    const address = addressOf(end(http));
+    return address === undefined ? undefined : networkOf(address, ipv4Prefix, ipv6Prefix);
+  };
+}
+
+const ENDS: ReadonlyMap<string, (http: HttpAttributes) => Endpoint | undefined> = new Map([
+  ["source.address", (http: HttpAttributes) => http.source],
+  ["destination.address", (http: HttpAttributes) => http.destination],
+]);
+
+function requirePrefix(name: string, bits: number, most: number): void {
+  if (Number.isInteger(bits) && bits >= 1 && bits <= most) return;
+  throw new Fault("INVALID_ARGUMENT", `${name} must be from 1 to ${most}, got ${bits}`);
 }
 
 function joined(end: Endpoint | undefined): string | undefined {
   const address = addressOf(end);
   if (end === undefined || address === undefined) return undefined;
-  return address.includes(":") && !address.startsWith("[")
-    ? `[${address}]:${end.port}`
-    : `${address}:${end.port}`;
+  return address.includes(":") ? `[${address}]:${end.port}` : `${address}:${end.port}`;
 }
 
 function unknown(path: string, wanted: string): Fault {

@@ -1,5 +1,5 @@
-// Classifiers: labels extracted from the request before any limiter sees it. Extractors are compiled when a
-// plan arrives; a run sets either all labels of its classifier or, on an error, none.
+// Classifiers: labels extracted from the request before any limiter sees it. Extractors are compiled when a plan
+// arrives. A value that cannot be read costs the flow its own label only, and the rule says what then.
 
 import { Fault } from "#base/fault.ts";
 import { ClassifierError, type ClassifierInfo } from "../flow.ts";
@@ -8,6 +8,7 @@ import { labelRuleFaults } from "../rule-faults.ts";
 import type { ClassifierRule } from "../rules.ts";
 import { compileExtractor, type Extract, type RequestReader } from "./extract.ts";
 import { sanitise } from "./sanitise.ts";
+import { isUnreadable, type Unreadable } from "./unreadable.ts";
 
 export interface Classifier {
   /** The report of a run in which no rule fails. */
@@ -19,6 +20,8 @@ export interface Classifier {
 interface LabelExtractor {
   readonly slot: number;
   readonly telemetry: boolean;
+  /** Value of the label where its source cannot be read. */
+  readonly otherwise: string | undefined;
   readonly extract: Extract;
 }
 
@@ -27,40 +30,69 @@ export function compileClassifier(rule: ClassifierRule, slots: LabelSlots): Clas
   const faults = rule.rules.flatMap(labelRuleFaults);
   if (faults.length > 0) throw new Fault("INVALID_ARGUMENT", faults.join("; "));
   const extractors = rule.rules.map(
-    ({ label, telemetry, extractor }): LabelExtractor => ({
+    ({ label, telemetry, unreadableValue, extractor }): LabelExtractor => ({
       slot: slots.of(label),
       telemetry,
+      otherwise: unreadableValue === "" ? undefined : unreadableValue,
       extract: compileExtractor(extractor),
     }),
   );
-  const failed = infoOf(rule, ClassifierError.evalFailed);
-  const info = rule.partial === true ? failed : infoOf(rule, ClassifierError.none);
+  const failed = infoOf(rule, ClassifierError.evalFailed, undefined);
+  const info = rule.partial === true ? failed : infoOf(rule, ClassifierError.none, undefined);
+  // Writers keep the encoded form of a report, so each reason has one object.
+  const unreadable = new Map<string, ClassifierInfo>();
+  const unreadableInfo = ({ reason }: Unreadable): ClassifierInfo => {
+    const known = unreadable.get(reason) ?? infoOf(rule, info.error, reason);
+    unreadable.set(reason, known);
+    return known;
+  };
   return {
     info,
-    run: (request, labels) => (setLabels(extractors, request, labels) ? info : failed),
+    run(request, labels) {
+      const values = extractAll(extractors, request);
+      if (values === undefined) return failed;
+      const first = setLabels(extractors, values, labels);
+      return first === undefined ? info : unreadableInfo(first);
+    },
   };
 }
 
-function infoOf(rule: ClassifierRule, error: ClassifierError): ClassifierInfo {
+function infoOf(
+  rule: ClassifierRule,
+  error: ClassifierError,
+  unreadable: string | undefined,
+): ClassifierInfo {
   const { policyName, policyHash, index } = rule;
-  return Object.freeze({ policyName, policyHash, classifierIndex: index, error });
+  return Object.freeze({ policyName, policyHash, classifierIndex: index, error, unreadable });
 }
 
-/** Extracts every value before it sets any label. False, and no label set, when an extractor throws. */
-function setLabels(
+type Extracted = string | Unreadable | undefined;
+
+/** Extracts every value before a label is set; undefined when an extractor throws. */
+function extractAll(
   extractors: readonly LabelExtractor[],
   request: RequestReader,
-  labels: Labels,
-): boolean {
-  let values: (string | undefined)[];
+): readonly Extracted[] | undefined {
   try {
-    values = extractors.map(({ extract }) => extract(request));
+    return extractors.map(({ extract }) => extract(request));
   } catch {
-    return false;
+    return undefined;
   }
-  for (const [index, { slot, telemetry }] of extractors.entries()) {
-    const value = values[index];
+}
+
+/** Sets the labels that have a value; returns the first value that could not be read. */
+function setLabels(
+  extractors: readonly LabelExtractor[],
+  values: readonly Extracted[],
+  labels: Labels,
+): Unreadable | undefined {
+  let first: Unreadable | undefined;
+  for (const [index, { slot, telemetry, otherwise }] of extractors.entries()) {
+    const extracted = values[index];
+    const unreadable = isUnreadable(extracted);
+    if (unreadable) first ??= extracted;
+    const value = unreadable ? otherwise : extracted;
     if (value !== undefined) labels.set(slot, sanitise(value), telemetry);
   }
-  return true;
+  return first;
 }

@@ -1,4 +1,5 @@
-// Extractors: each reads one text from a request, or undefined where the request has none.
+// Extractors: each reads one text from a request: undefined where the request has none, Unreadable where it has one
+// that cannot be read.
 
 import type { HttpAttributes } from "../flow.ts";
 import type { ExtractorRule } from "../rules.ts";
@@ -7,23 +8,28 @@ import { type Json, parseJson } from "./json.ts";
 import { parsePointer } from "./pointer.ts";
 import { compileTemplates } from "./template.ts";
 import { tokenPayload } from "./token.ts";
+import { isUnreadable, type Unreadable } from "./unreadable.ts";
 
-export type Extract = (request: RequestReader) => string | undefined;
+export type Extract = (request: RequestReader) => string | Unreadable | undefined;
 
 /** Reads one request for all classifiers of a check: a document that several labels need is parsed once. */
 export class RequestReader {
   readonly http: HttpAttributes;
-  readonly #documents = new Map<string, Json | undefined>();
+  readonly #documents = new Map<string, Json | Unreadable | undefined>();
 
   constructor(http: HttpAttributes) {
     this.http = http;
   }
 
-  /** The JSON document in `text`, parsed once per `name`; undefined when `text` is absent or not JSON. */
-  document(name: string, text: () => string | undefined): Json | undefined {
+  /** The JSON document in `text`, parsed once per `name`; undefined when `text` is absent or empty. */
+  document(
+    name: string,
+    text: () => string | Unreadable | undefined,
+  ): Json | Unreadable | undefined {
     if (this.#documents.has(name)) return this.#documents.get(name);
     const source = text();
-    const document = source === undefined ? undefined : parseJson(source);
+    const unparsed = typeof source === "string" && source !== "";
+    const document = unparsed ? parseJson(source) : source || undefined;
     this.#documents.set(name, document);
     return document;
   }
@@ -35,7 +41,7 @@ export function compileExtractor(rule: ExtractorRule): Extract {
     case "from":
       return attribute(compileAttribute(rule.from));
     case "address":
-      return attribute(compileAddress(rule.from));
+      return attribute(compileAddress(rule));
     case "json": {
       const read = compileAttribute(rule.from);
       return jsonMember(`json ${rule.from}`, read, rule.pointer);
@@ -44,7 +50,7 @@ export function compileExtractor(rule: ExtractorRule): Extract {
       const read = compileAttribute(rule.from);
       const payload: Read = (http) => {
         const token = read(http);
-        return token === undefined ? undefined : tokenPayload(token);
+        return typeof token === "string" && token !== "" ? tokenPayload(token) : token || undefined;
       };
       return jsonMember(`jwt ${rule.from}`, payload, rule.pointer);
     }
@@ -61,5 +67,8 @@ function attribute(read: Read): Extract {
 
 function jsonMember(name: string, read: Read, pointer: string): Extract {
   const segments = parsePointer(pointer);
-  return (request) => request.document(name, () => read(request.http))?.text(segments);
+  return (request) => {
+    const document = request.document(name, () => read(request.http));
+    return isUnreadable(document) ? document : document?.text(segments);
+  };
 }

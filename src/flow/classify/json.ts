@@ -3,8 +3,8 @@
 // outside is looked up in an object, and a bug of V8 14.6, which confuses the name `x"` with an earlier `x\`, has
 // no effect. Size and depth are bounded, and no walk recurses.
 
-import { Fault } from "#base/fault.ts";
 import type { Segment } from "./pointer.ts";
+import { MALFORMED, TOO_LARGE, type Unreadable } from "./unreadable.ts";
 
 /** In characters; as large as the largest body that `api` accepts. */
 const MAX_LENGTH = 1 << 20;
@@ -15,15 +15,18 @@ export interface Json {
   text(pointer: readonly Segment[]): string | undefined;
 }
 
-/** Undefined when the text is not JSON. Throws a Fault with OUT_OF_RANGE when it is too large or too deep. */
-export function parseJson(source: string): Json | undefined {
-  if (source.length > MAX_LENGTH) throw new Fault("OUT_OF_RANGE", "JSON document too long");
+const BYTE_ORDER_MARK = "\ufeff";
+
+/** Parses a text, behind a byte-order mark or not (RFC 8259 §8.1 lets parsers ignore it). */
+export function parseJson(text: string): Json | Unreadable {
+  if (text.length > MAX_LENGTH) return TOO_LARGE;
+  const source = text.startsWith(BYTE_ORDER_MARK) ? text.slice(1) : text;
   try {
     JSON.parse(source);
   } catch {
-    return undefined;
+    return MALFORMED;
   }
-  if (deeperThan(source, MAX_DEPTH)) throw new Fault("OUT_OF_RANGE", "JSON document too deep");
+  if (deeperThan(source, MAX_DEPTH)) return TOO_LARGE;
   return { text: (pointer) => textAt(source, locate(source, pointer)) };
 }
 

@@ -76,21 +76,6 @@ function isParameter(segment: string): boolean {
   return segment.startsWith("{") && segment.endsWith("}");
 }
 
-/** `:id`, `<id>` or `[id]`, braces around a part of a segment, or a star within one. */
-const FOREIGN_WILDCARD = /^:|^<.*>$|^\[.*\]$|[{}*]/;
-
-/**
- * Segments that a template takes literally although they look like wildcards of another router's language: `:id`,
- * `<id>`, `[id]`, `**`, or a `*`, `{` or `}` beside other characters.
- */
-export function foreignWildcards(template: string): readonly string[] {
-  return template
-    .split("/")
-    .filter(
-      (segment) => segment !== "*" && !isParameter(segment) && FOREIGN_WILDCARD.test(segment),
-    );
-}
-
 /** The same text for templates that match the same paths. */
 function shapeOf({ segments, open }: Template): string {
   const texts = segments.map((segment) => (segment === PARAMETER ? "{}" : segment));

@@ -1,7 +1,7 @@
 // Resources: what agents classify and measure, independently of the circuit.
 
 import { labelRuleFaults } from "#flow/rule-faults.ts";
-import type { ExtractorRule } from "#flow/rules.ts";
+import { type ExtractorRule, WHOLE_IPV4, WHOLE_IPV6 } from "#flow/rules.ts";
 import type { Refuse } from "../document/finding.ts";
 import {
   about,
@@ -13,6 +13,7 @@ import {
   int32,
   list,
   map,
+  maybe,
   message,
   number,
   object,
@@ -20,6 +21,7 @@ import {
   published,
   required,
   text,
+  uint32,
   type ValueOf,
 } from "./field.ts";
 import { literalSegments } from "./literal-segments.ts";
@@ -112,6 +114,22 @@ export type FluxMeter = ValueOf<typeof fluxMeter>;
 
 const from = () => about("Request attribute to read.", required(text()));
 
+const addressExtractor = message("AddressExtractor", {
+  from: from(),
+  port: about(
+    "Appends the port, as in `192.0.2.1:443`; true where it is absent. Every connection has another port, so the label of a limiter that counts clients needs `false`.",
+    maybe(flag()),
+  ),
+  ipv4_prefix: about(
+    "Number of bits of IPv4 addresses that are kept: 24 gives `192.0.2.0` for `192.0.2.77`. Needs `port: false`. Absent keeps all.",
+    maybe(uint32({ min: 1, max: WHOLE_IPV4 })),
+  ),
+  ipv6_prefix: about(
+    "Number of bits of IPv6 addresses that are kept: one customer usually has all addresses of a prefix of 64 bits or fewer. Needs `port: false`. Absent keeps all.",
+    maybe(uint32({ min: 1, max: WHOLE_IPV6 })),
+  ),
+});
+
 const extractor = message(
   "Extractor",
   {
@@ -131,7 +149,7 @@ const extractor = message(
     ),
     address: about(
       "An address as text, `source.address` or `destination.address`.",
-      arm("variant", message("AddressExtractor", { from: from() })),
+      arm("variant", addressExtractor),
     ),
     jwt: about(
       "A claim of a JSON Web Token. The signature is not verified.",
@@ -171,7 +189,8 @@ const extractor = message(
   {
     oneOf: { variant: "extractor" },
     check(value, refuse) {
-      const label = { label: "label", telemetry: true, extractor: extractorRule(value) };
+      const kept = { telemetry: true, unreadableValue: "" };
+      const label = { label: "label", ...kept, extractor: extractorRule(value) };
       for (const reason of labelRuleFaults(label)) {
         refuse([], "an extractor that agents can run", reason.replace(/^label "label": /, ""));
       }
@@ -183,15 +202,18 @@ const extractor = message(
 function extractorRule(value: {
   readonly from: string | undefined;
   readonly json: { readonly from: string; readonly pointer: string } | undefined;
-  readonly address: { readonly from: string } | undefined;
+  readonly address: ValueOf<typeof addressExtractor> | undefined;
   readonly jwt: { readonly from: string; readonly json_pointer: string } | undefined;
   readonly path_templates: { readonly template_values: ReadonlyMap<string, string> } | undefined;
 }): ExtractorRule {
-  const { from = "", json, address, jwt, path_templates } = value;
+  const { from: attribute = "", json, address, jwt, path_templates } = value;
   if (json !== undefined) return { kind: "json", ...json };
-  if (address !== undefined) return { kind: "address", ...address };
+  if (address !== undefined) {
+    const { from, port = true, ipv4_prefix = WHOLE_IPV4, ipv6_prefix = WHOLE_IPV6 } = address;
+    return { kind: "address", from, port, ipv4Prefix: ipv4_prefix, ipv6Prefix: ipv6_prefix };
+  }
   if (jwt !== undefined) return { kind: "jwt", from: jwt.from, pointer: jwt.json_pointer };
-  if (path_templates === undefined) return { kind: "from", from };
+  if (path_templates === undefined) return { kind: "from", from: attribute };
   return {
     kind: "path_templates",
     templates: Object.fromEntries(path_templates.template_values),
@@ -203,6 +225,10 @@ const telemetry = () => about("Includes the label in telemetry.", flag(true));
 const rule = message("Rule", {
   extractor: about("Source of the label's value.", required(part(extractor))),
   telemetry: telemetry(),
+  unreadable_value: about(
+    "Value of the label where its source cannot be read: the proxy sent only the beginning of the body, or the text is no JSON document or token. Empty leaves such a flow without the label.",
+    text(),
+  ),
 });
 
 const labelName = text({ labelName: true });

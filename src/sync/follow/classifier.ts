@@ -1,7 +1,7 @@
 // Classifiers, read from wrapper messages.
 
 import { Fault } from "#base/fault.ts";
-import type { ClassifierRule, ExtractorRule } from "#flow/rules.ts";
+import { type ClassifierRule, type ExtractorRule, WHOLE_IPV4, WHOLE_IPV6 } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode } from "#wire/protobuf/messages.ts";
 import { classifierName } from "../keys.ts";
@@ -22,10 +22,11 @@ export const classifier: FollowedKind = {
       policyHash: attributes.policyHash,
       index: Number(attributes.classifierIndex),
       selectors: message.selectors.map(selectorRule),
-      rules: Object.entries(message.rules).map(([label, { telemetry, extractor }]) => ({
+      rules: Object.entries(message.rules).map(([label, rule]) => ({
         label,
-        telemetry,
-        extractor: extractorRule(extractor ?? {}),
+        telemetry: rule.telemetry,
+        unreadableValue: rule.unreadableValue,
+        extractor: extractorRule(rule.extractor ?? {}),
       })),
       ...(partial ? { partial } : {}),
     };
@@ -38,7 +39,15 @@ function extractorRule(message: Decoded<"aperture.policy.language.v1.Extractor">
   const { from, json, address, jwt, pathTemplates } = message;
   if (from !== undefined) return { kind: "from", from };
   if (json) return { kind: "json", ...json };
-  if (address) return { kind: "address", from: address.from };
+  if (address) {
+    return {
+      kind: "address",
+      from: address.from,
+      port: address.port ?? true,
+      ipv4Prefix: address.ipv4Prefix || WHOLE_IPV4,
+      ipv6Prefix: address.ipv6Prefix || WHOLE_IPV6,
+    };
+  }
   if (jwt) return { kind: "jwt", from: jwt.from, pointer: jwt.jsonPointer };
   if (pathTemplates) return { kind: "path_templates", templates: pathTemplates.templateValues };
   throw new Fault("INVALID_ARGUMENT", "extractor: wanted one of its variants, got none");

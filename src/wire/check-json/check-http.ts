@@ -6,7 +6,7 @@ import {
   type HeaderList,
   type HeaderName,
   type HeaderNames,
-  headerAsReceived,
+  headerByName,
 } from "../check/headers.ts";
 import { isPort, type SocketAddress } from "../check/request.ts";
 import { JsonScanner, memberNames } from "../json/scanner.ts";
@@ -138,9 +138,14 @@ export class JsonCheckHttp implements HeaderList {
     return this.#slice(start, this.#values[index * 2 + 1] ?? 0);
   }
 
-  /** Value of a header, by its name as received. */
+  /** Value of a header, by its name in lower case. */
   header(name: string): string | undefined {
-    return headerAsReceived(this, name);
+    return headerByName(this, name);
+  }
+
+  /** Only proxies send metadata. */
+  metadata(): undefined {
+    return undefined;
   }
 
   /** Copies the bytes, so that the request can be read after the handler has returned. */

@@ -296,11 +296,13 @@ export class JsonAnswerWriter {
   #classifier(classifier: ReportedClassifier): Buffer {
     const known = this.#classifiers.get(classifier);
     if (known !== undefined) return known;
+    const { unreadable: why } = classifier;
+    const unreadable = why === undefined ? "" : `,"unreadable":${text(why)}`;
     const made = fragment(
       `{"policy_name":${text(classifier.policyName)},` +
         `"policy_hash":${text(classifier.policyHash)},` +
         `"classifier_index":"${classifier.classifierIndex}",` +
-        `"error":${enumJson(CLASSIFIER_ERRORS[classifier.error], classifier.error)}}`,
+        `"error":${enumJson(CLASSIFIER_ERRORS[classifier.error], classifier.error)}${unreadable}}`,
     );
     this.#classifiers.set(classifier, made);
     return made;

@@ -45,6 +45,7 @@ function readAttributes(
       readPeer(reader, reader.sub(end), request.parts.destination);
     } else if (field === 4) readRequest(reader, reader.sub(end), request, names);
     else if (field === 10) readExtension(reader, reader.sub(end), request);
+    else if (field === 11) reader.span(end, request.parts.metadata);
     else reader.skip(field, end);
   }
 }

@@ -3,11 +3,12 @@
 
 import { Fault } from "#base/fault.ts";
 import { ByteSpan, headerText, ProtoReader, ShortTextDecoder } from "../protobuf/reader.ts";
+import { metadataText } from "./ext-authz/metadata.ts";
 import {
   type HeaderList,
   type HeaderName,
   type HeaderNames,
-  headerAsReceived,
+  headerByName,
   MAX_HEADERS,
   tooManyHeaders,
 } from "./headers.ts";
@@ -38,6 +39,7 @@ class Parts {
   readonly body = new ByteSpan();
   readonly rawBody = new ByteSpan();
   readonly controlPoint = new ByteSpan();
+  readonly metadata = new ByteSpan();
   readonly source = new SocketSpan();
   readonly destination = new SocketSpan();
   /** Offset of the varint; -1 when it is absent. */
@@ -53,6 +55,7 @@ class Parts {
     this.body.clear();
     this.rawBody.clear();
     this.controlPoint.clear();
+    this.metadata.clear();
     this.source.clear();
     this.destination.clear();
     this.size = -1;
@@ -150,9 +153,15 @@ export class AuthRequest implements HeaderList {
     return this.#decoder.text(this.bytes, start, end);
   }
 
-  /** Value of a header, by its name as received. */
+  /** Value of a header, by its name in lower case. */
   header(name: string): string | undefined {
-    return headerAsReceived(this, name);
+    return headerByName(this, name);
+  }
+
+  /** A value of `metadata_context.filter_metadata`, by its namespace and keys. */
+  metadata(names: string): string | undefined {
+    const { start, end } = this.parts.metadata;
+    return start === end ? undefined : metadataText(this.bytes, start, end, names);
   }
 
   /** Copies the bytes, so that the request can be read after the handler has returned. */

@@ -186,11 +186,6 @@ function joined(list: HeaderList, matches: (name: HeaderName) => boolean): strin
   return found;
 }
 
-/** Value by the name as received; case matters. */
-export function headerAsReceived(list: HeaderList, raw: string): string | undefined {
-  return joined(list, (name) => name.raw === raw);
-}
-
 /** Value by the name in lower case; the case in which it came does not matter. */
 export function headerByName(list: HeaderList, lower: string): string | undefined {
   return joined(list, (name) => name.lower === lower);

@@ -7,7 +7,7 @@ import {
   type HeaderList,
   type HeaderName,
   type HeaderNames,
-  headerAsReceived,
+  headerByName,
   MAX_HEADERS,
   NO_HEADERS,
   tooManyHeaders,
@@ -48,9 +48,14 @@ export class DescribedRequest {
     return Number(this.sizeText);
   }
 
-  /** Value of a header by its name as received. */
+  /** Value of a header by its name in lower case. */
   header(name: string): string | undefined {
-    return headerAsReceived(this.headers, name);
+    return headerByName(this.headers, name);
+  }
+
+  /** Only proxies send metadata. */
+  metadata(): undefined {
+    return undefined;
   }
 }
 

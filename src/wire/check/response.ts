@@ -87,6 +87,8 @@ export interface ReportedClassifier {
   readonly policyHash: string;
   readonly classifierIndex: number;
   readonly error: number;
+  /** Why the source of a label could not be read; undefined if all could. */
+  readonly unreadable: string | undefined;
 }
 
 export interface CacheAnswer {
@@ -135,6 +137,8 @@ const EXPECT_END = 16 << 3;
 
 /** Sluice's own field `failure_mode` of LimiterDecision. */
 const FAILURE_MODE = (2000 << 3) | 2;
+/** Sluice's own field `unreadable` of ClassifierInfo. */
+const UNREADABLE = (2000 << 3) | 2;
 
 /**
  * Start of a LimiterDecision up to the value that ends its label, for decisions that pass. It contains the lengths
@@ -290,6 +294,7 @@ export class CheckResponseWriter {
       out.int64(classifier.classifierIndex);
     }
     out.uint32Field(0x28, classifier.error);
+    if (classifier.unreadable !== undefined) out.textField(UNREADABLE, classifier.unreadable);
     out.close(start);
     const encoded = new Fragment(out.copy());
     this.#classifiers.set(classifier, encoded);

@@ -1,33 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceLookup } from "#api/context.ts";
-import { canonicalAddress } from "#api/labels/services.ts";
 import { agentOf, callOf, embedded, endpointsOf } from "../../kit/api/agent.ts";
-
-describe("addresses", () => {
-  it("have one spelling each", () => {
-    const cases = [
-      ["10.0.0.1", "10.0.0.1"],
-      ["::ffff:10.0.0.1", "10.0.0.1"],
-      ["::FFFF:0a00:0001", "10.0.0.1"],
-      ["0:0:0:0:0:ffff:10.0.0.1", "10.0.0.1"],
-      ["[::ffff:10.0.0.1]", "10.0.0.1"],
-      ["2001:DB8:0:0:0:0:0:1", "2001:db8::1"],
-      ["2001:db8::0001", "2001:db8::1"],
-      ["[2001:db8::1]", "2001:db8::1"],
-      ["fe80::1%eth0", "fe80::1"],
-      ["::", "::"],
-      ["::1", "::1"],
-      // Not addresses: they stay as they are.
-      ["010.0.0.1", "010.0.0.1"],
-      ["10.0.0.1:80", "10.0.0.1:80"],
-      ["backend.local", "backend.local"],
-      ["::ffff:10.0.0.256", "::ffff:10.0.0.256"],
-      ["", ""],
-    ] as const;
-    for (const [given, wanted] of cases) assert.equal(canonicalAddress(given), wanted, given);
-  });
-});
 
 const KNOWN: Readonly<Record<string, readonly string[]>> = {
   "10.0.0.1": ["front"],

@@ -7,7 +7,7 @@ import type { HttpAttributes } from "#flow/flow.ts";
 import { ClassifierError } from "#flow/flow.ts";
 import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
 import { labelRuleFaults } from "#flow/rule-faults.ts";
-import type { ClassifierRule, ExtractorRule, LabelRule } from "#flow/rules.ts";
+import type { AddressRule, ClassifierRule, ExtractorRule, LabelRule } from "#flow/rules.ts";
 
 const NO_LABELS: LabelSource = {
   get: () => undefined,
@@ -24,13 +24,14 @@ function requestOf({ headers = {}, ...given }: Request): HttpAttributes {
     ...{ method: "", path: "", host: "", scheme: "", protocol: "", body: "", id: "", size: -1 },
     ...{ source: undefined, destination: undefined },
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    metadata: () => undefined,
     ...given,
   };
 }
 
 function classifierOf(extractors: Readonly<Record<string, ExtractorRule>>): ClassifierRule {
   const rules = Object.entries(extractors).map(
-    ([label, extractor]): LabelRule => ({ label, telemetry: true, extractor }),
+    ([label, extractor]): LabelRule => ({ label, telemetry: true, unreadableValue: "", extractor }),
   );
   const identity = { policyName: "p", policyHash: "h", index: 3 } as const;
   return { kind: "classifier", ...identity, selectors: [], rules };
@@ -45,6 +46,11 @@ function run(rule: ClassifierRule, http: HttpAttributes) {
     [...labels.classifierLabels()].map(({ name, value }) => [name, value]),
   );
   return { classifier, info, made };
+}
+
+function addressOf(end: string, changed: Partial<Omit<AddressRule, "from">> = {}): ExtractorRule {
+  const whole = { port: true, ipv4Prefix: 32, ipv6Prefix: 128 };
+  return { kind: "address", from: end, ...whole, ...changed };
 }
 
 function from(path: string): ExtractorRule {
@@ -86,23 +92,59 @@ test("empty attributes give empty labels; a missing id, size or header gives non
   assert.equal(info, classifier.info);
 });
 
-test("the bearer token needs header `authorization` and exactly `Bearer `", () => {
+test("the bearer token is behind the scheme Bearer, in any case", () => {
   const bearer = classifierOf({ t: from("request.http.bearer") });
-  const of = (headers: Readonly<Record<string, string>>) =>
-    run(bearer, requestOf({ headers })).made;
-  assert.deepEqual(of({ authorization: "Bearer " }), { t: "" });
-  assert.deepEqual(of({ authorization: "Bearer a b" }), { t: "a-b" });
-  for (const text of ["bearer tok", "Basic abc", "Bearer", " Bearer x"]) {
-    assert.deepEqual(of({ authorization: text }), {}, text);
+  const of = (authorization: string) => run(bearer, requestOf({ headers: { authorization } })).made;
+  assert.deepEqual(of("Bearer "), { t: "" });
+  assert.deepEqual(of("Bearer a b"), { t: "a-b" });
+  for (const scheme of ["Bearer", "bearer", "BEARER", "bEARER", "Bearer  "]) {
+    assert.deepEqual(of(`${scheme} tok`), { t: "tok" }, scheme);
   }
-  assert.deepEqual(of({ Authorization: "Bearer tok" }), {});
+  for (const text of ["Basic abc", "Bearer", " Bearer x", "Bearerx tok", "Bearer\ttok"]) {
+    assert.deepEqual(of(text), {}, text);
+  }
+});
+
+test("a rule names a header in any case", () => {
+  const rule = classifierOf({ user: from("request.http.headers.X-User") });
+  assert.deepEqual(run(rule, requestOf({ headers: { "x-user": "ann" } })).made, { user: "ann" });
+});
+
+test("a value of the proxy's metadata is asked for by its names", () => {
+  const rule = classifierOf({ tenant: from("metadataContext.filterMetadata.a.b.tenant") });
+  const http = { ...requestOf({}), metadata: (names: string) => `<${names}>` };
+  assert.deepEqual(run(rule, http).made, { tenant: "<a.b.tenant>" });
+});
+
+test("an address has one spelling, and may go without its port or be cut to its network", () => {
+  const rule = classifierOf({
+    whole: addressOf("source.address"),
+    ip: addressOf("source.address", { port: false }),
+    net: addressOf("source.address", { port: false, ipv4Prefix: 24, ipv6Prefix: 64 }),
+    part: from("source.socketAddress.address"),
+  });
+  const of = (address: string) => run(rule, requestOf({ source: { address, port: 443 } })).made;
+  assert.deepEqual(of("192.0.2.77"), {
+    ...{ whole: "192.0.2.77:443", ip: "192.0.2.77", net: "192.0.2.0", part: "192.0.2.77" },
+  });
+  assert.deepEqual(of("::ffff:192.0.2.77"), of("192.0.2.77"));
+  const v6 = "2001:db8:1:2::ab";
+  assert.deepEqual(of("2001:DB8:1:2:0:0:0:ab%eth0"), {
+    ...{ whole: `[${v6}]:443`, ip: v6, net: "2001:db8:1:2::", part: v6 },
+  });
+  assert.deepEqual(of(""), {});
+  assert.deepEqual(of("gateway"), {
+    ...{ whole: "gateway:443", ip: "gateway", net: "gateway", part: "gateway" },
+  });
 });
 
 test("addresses, in both spellings of their parts", () => {
   const rule = classifierOf({
-    src: { kind: "address", from: "source.address" },
-    dst: { kind: "address", from: "destination.address" },
+    src: addressOf("source.address"),
+    dst: addressOf("destination.address"),
     src_ip: from("source.address.socketAddress.address"),
+    src_ip2: from("source.socketAddress.address"),
+    src_port2: from("source.socketAddress.port"),
     src_port: from("source.address.socketAddress.portValue"),
     dst_ip: from("destination.socketAddress.address"),
     dst_port: from("destination.socketAddress.port"),
@@ -113,6 +155,7 @@ test("addresses, in both spellings of their parts", () => {
   });
   assert.deepEqual(run(rule, http).made, {
     ...{ src: "10.1.1.1:1234", src_ip: "10.1.1.1", src_port: "1234" },
+    ...{ src_ip2: "10.1.1.1", src_port2: "1234" },
     ...{ dst: "[2001:db8::1]:80", dst_ip: "2001:db8::1", dst_port: "80" },
   });
   assert.deepEqual(run(rule, requestOf({})).made, {});
@@ -202,6 +245,7 @@ test("labels carry the telemetry flag of their rule, and their origin is the cla
   const hidden: LabelRule = {
     label: "hidden",
     telemetry: false,
+    unreadableValue: "",
     extractor: from("request.http.host"),
   };
   const classifier = compileClassifier({ ...rest, rules: [...rules, hidden] }, slots);
@@ -217,28 +261,79 @@ test("labels carry the telemetry flag of their rule, and their origin is the cla
   assert.equal(labels.origin(slots.of("hidden")), "classifier");
 });
 
-test("when one extractor fails, its classifier sets no label", () => {
-  const rule = classifierOf({
-    method: from("request.http.method"),
-    value: { kind: "json", from: "request.http.body", pointer: "/v" },
-  });
-  const attacks = [
-    `${"[".repeat(65)}${"]".repeat(65)}`,
-    `${'{"v":'.repeat(5000)}1${"}".repeat(5000)}`,
-    `"${"x".repeat(1 << 20)}"`,
+const BODY_USER = classifierOf({
+  method: from("request.http.method"),
+  user: { kind: "json", from: "request.http.body", pointer: "/user" },
+});
+
+/** The same rule with a value for what cannot be read. */
+function withUnreadableValue(rule: ClassifierRule, unreadableValue: string): ClassifierRule {
+  return { ...rule, rules: rule.rules.map((each) => ({ ...each, unreadableValue })) };
+}
+
+test("a value that cannot be read costs its own label only, and the report says why", () => {
+  const cut = { "x-envoy-auth-partial-body": "true" };
+  const cases: readonly [string, Request][] = [
+    ["too_large", { body: `${"[".repeat(65)}${"]".repeat(65)}` }],
+    ["too_large", { body: `${'{"v":'.repeat(5000)}1${"}".repeat(5000)}` }],
+    ["too_large", { body: `"${"x".repeat(1 << 20)}"` }],
+    ["malformed", { body: '{"user":"ann"' }],
+    ["malformed", { body: "user=ann" }],
+    ["body_cut", { body: '{"user":"ann"', headers: cut }],
+    ["body_cut", { body: '{"user":"ann"}', headers: cut }],
+    ["body_cut", { body: "", headers: cut }],
   ];
-  for (const body of attacks) {
-    const { info, made, classifier } = run(rule, requestOf({ method: "GET", body }));
-    assert.deepEqual(made, {});
-    assert.deepEqual(info, { ...classifier.info, error: ClassifierError.evalFailed });
+  for (const [reason, request] of cases) {
+    const http = requestOf({ method: "POST", ...request });
+    const { info, made, classifier } = run(BODY_USER, http);
+    assert.deepEqual(made, { method: "POST" }, reason);
+    assert.deepEqual(info, { ...classifier.info, unreadable: reason });
+    const stated = run(withUnreadableValue(BODY_USER, "unreadable"), http);
+    assert.deepEqual(stated.made, { method: "POST", user: "unreadable" });
+    assert.equal(stated.info.unreadable, reason);
   }
+});
+
+test("a token or a whole body that cannot be read is reported, too", () => {
+  const jwt = classifierOf({ t: { kind: "jwt", from: "request.http.bearer", pointer: "/sub" } });
+  const token = requestOf({ headers: { authorization: "bearer no-token" } });
+  assert.equal(run(jwt, token).info.unreadable, "malformed");
+  assert.deepEqual(run(withUnreadableValue(jwt, "x"), token).made, { t: "x" });
+  const whole = classifierOf({ b: from("request.http.body") });
+  const cut = requestOf({ body: "abc", headers: { "x-envoy-auth-partial-body": "true" } });
+  assert.equal(run(whole, cut).info.unreadable, "body_cut");
+  assert.deepEqual(run(whole, cut).made, {});
+});
+
+test("what a request does not have is not unreadable", () => {
+  const rule = withUnreadableValue(BODY_USER, "unreadable");
+  for (const body of ["", "{}", '{"name":"ann"}', "[]"]) {
+    const { info, made, classifier } = run(rule, requestOf({ method: "GET", body }));
+    assert.deepEqual(made, { method: "GET" }, body);
+    assert.equal(info, classifier.info);
+  }
+  const whole = { "x-envoy-auth-partial-body": "false" };
+  const { made } = run(rule, requestOf({ body: '{"user":"ann"}', headers: whole }));
+  assert.equal(made["user"], "ann");
+});
+
+test("JSON behind a byte-order mark is read", () => {
+  const http = requestOf({ method: "POST", body: '\ufeff{"user":"ann"}' });
+  const { made, info, classifier } = run(BODY_USER, http);
+  assert.deepEqual(made, { method: "POST", user: "ann" });
+  assert.equal(info, classifier.info);
+});
+
+test("when an extractor throws, its classifier sets no label", () => {
   const http: HttpAttributes = {
     ...requestOf({ method: "GET" }),
     get body(): string {
       throw new Error("cannot be read");
     },
   };
-  assert.equal(run(rule, http).info.error, ClassifierError.evalFailed);
+  const { made, info } = run(BODY_USER, http);
+  assert.deepEqual(made, {});
+  assert.equal(info.error, ClassifierError.evalFailed);
 });
 
 test("a classifier with a part that is not run sets its labels and reports an error every time", () => {
@@ -257,9 +352,10 @@ test("infos identify the classifier and stay the same objects", () => {
   const deep = `${"[".repeat(99)}${"]".repeat(99)}`;
   assert.deepEqual(classifier.info, {
     ...{ policyName: "p", policyHash: "h", classifierIndex: 3, error: ClassifierError.none },
+    unreadable: undefined,
   });
   assert.equal(runOver("1"), classifier.info);
-  assert.equal(runOver(deep).error, ClassifierError.evalFailed);
+  assert.equal(runOver(deep).unreadable, "too_large");
   assert.equal(runOver(deep), runOver(deep));
 });
 
@@ -281,18 +377,22 @@ test("a rule that does not compile is refused, and the message names the item", 
     ["a", from("request.http.headers.x.y"), '"request.http.headers.x.y"'],
     ["a", from("request.http.headers."), '"request.http.headers."'],
     ["a", from("metadataContext.filterMetadata"), '"metadataContext.filterMetadata"'],
+    ["a", from("metadataContext.filterMetadata.a..b"), '"metadataContext.filterMetadata.a..b"'],
+    ["a", addressOf("source.address", { ipv4Prefix: 24 }), "port: false"],
+    ["a", addressOf("source.address", { port: false, ipv4Prefix: 33 }), "ipv4_prefix"],
+    ["a", addressOf("source.address", { port: false, ipv6Prefix: 0 }), "ipv6_prefix"],
     ["a", from("constructor"), '"constructor"'],
     ["a", from(""), '""'],
-    ["a", { kind: "address", from: "source" }, '"source"'],
+    ["a", addressOf("source"), '"source"'],
     ["a", json("user"), '"user"'],
     ["a", json("/a~2"), '"/a~2"'],
     ["a", { kind: "jwt", from: "request.http.bearer", pointer: "sub" }, '"sub"'],
     ["a", { kind: "json", from: "request.http.nobody", pointer: "" }, '"request.http.nobody"'],
-    ["a", shape("/{id}/static"), '"/{id}/static"'],
+    ["a", shape("/*/static"), '"/*/static"'],
     ["a", shape("/a/*/b"), '"/a/*/b"'],
   ];
   for (const [label, extractor, named] of cases) {
-    const rule: LabelRule = { label, telemetry: true, extractor };
+    const rule: LabelRule = { label, telemetry: true, unreadableValue: "", extractor };
     const faults = labelRuleFaults(rule);
     assert.equal(faults.length, 1, named);
     assert.ok(faults[0]?.includes(named), `${faults[0]} names ${named}`);
@@ -305,7 +405,12 @@ test("a rule that does not compile is refused, and the message names the item", 
     );
   }
   assert.deepEqual(
-    labelRuleFaults({ label: "_a1", telemetry: true, extractor: json("/~0/01/~1") }),
+    labelRuleFaults({
+      label: "_a1",
+      telemetry: true,
+      unreadableValue: "",
+      extractor: json("/~0/01/~1"),
+    }),
     [],
   );
 });

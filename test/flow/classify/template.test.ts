@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { compileTemplates, foreignWildcards } from "#flow/classify/template.ts";
-import { labelRuleWarnings } from "#flow/rule-faults.ts";
+import { compileTemplates } from "#flow/classify/template.ts";
 
 function same(...texts: string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(texts.map((text) => [text, text]));
@@ -104,20 +103,6 @@ test("of templates with as many static segments the one whose static segments co
   assert.equal(more("/users"), "/*");
 });
 
-test("a wildcard of another router's language is told apart from a template's own", () => {
-  assert.deepEqual(foreignWildcards("/users/{id}/orders/*"), []);
-  assert.deepEqual(foreignWildcards("/"), []);
-  assert.deepEqual(foreignWildcards("/a:b/c-d/e.f"), []);
-  assert.deepEqual(foreignWildcards("/a/:id/**"), [":id", "**"]);
-  assert.deepEqual(foreignWildcards("/a/v*/<id>/[id]/{id}.json/x{y}"), [
-    "v*",
-    "<id>",
-    "[id]",
-    "{id}.json",
-    "x{y}",
-  ]);
-});
-
 /** Tries every template and ranks those that fit. */
 function naive(templates: readonly string[], path: string): string | undefined {
   const split = (text: string) => text.split("/").filter((segment) => segment !== "");
@@ -165,11 +150,4 @@ test("any path finds the same template as trying all of them", () => {
     ),
     { numRuns: 2000 },
   );
-});
-
-test("the warnings of a label rule name the template and the segment", () => {
-  const extractor = { kind: "path_templates", templates: same("/a/:id", "/b/{id}") } as const;
-  const warnings = labelRuleWarnings({ label: "route", telemetry: true, extractor });
-  assert.equal(warnings.length, 1);
-  assert.match(warnings[0] ?? "", /"\/a\/:id": ":id" is taken literally/);
 });

@@ -141,7 +141,14 @@ describe("a check", () => {
       policyHash: "h",
       index,
       selectors,
-      rules: [{ label, telemetry: true, extractor: { kind: "from", from: "request.http.method" } }],
+      rules: [
+        {
+          label,
+          telemetry: true,
+          unreadableValue: "",
+          extractor: { kind: "from", from: "request.http.method" },
+        },
+      ],
     });
     const made = { ...EVERYTHING, labels: { verb: "GET" } };
     const ask = agent([
@@ -159,6 +166,7 @@ describe("a check", () => {
       size: 0,
       id: "",
       header: () => undefined,
+      metadata: () => undefined,
       source: undefined,
       destination: undefined,
     };

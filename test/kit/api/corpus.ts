@@ -95,7 +95,7 @@ export const RULES: readonly (readonly [Rule, LimiterNumbers?])[] = [
       ...{ policyName: "q", policyHash: "h2", index: 0, selectors: other.selectors },
       rules: [
         {
-          ...{ label: "kind", telemetry: true },
+          ...{ label: "kind", telemetry: true, unreadableValue: "" },
           extractor: { kind: "from", from: "request.http.headers.x-kind" },
         },
       ],

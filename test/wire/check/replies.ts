@@ -40,6 +40,7 @@ const classifiers = fc.sample(
     policyHash: text,
     classifierIndex: fc.nat(),
     error: fc.nat({ max: 5 }),
+    unreadable: fc.constantFrom(undefined, "malformed"),
   }),
   { numRuns: 6, seed: 4 },
 );
