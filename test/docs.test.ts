@@ -1,7 +1,7 @@
 // The generated pages in `docs/` are up to date.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { PAGES } from "./tools/docs.ts";
@@ -11,3 +11,10 @@ for (const [file, text] of Object.entries(PAGES)) {
     assert.equal(readFileSync(join(import.meta.dirname, "../docs", file), "utf8"), text());
   });
 }
+
+test("docs/security.md names tests that exist", () => {
+  const page = readFileSync(join(import.meta.dirname, "../docs/security.md"), "utf8");
+  const named = [...page.matchAll(/`(test\/[^`]+)`/g)].map(([, path = ""]) => path);
+  assert.ok(named.length > 0);
+  for (const path of named) assert.ok(existsSync(join(import.meta.dirname, "..", path)), path);
+});

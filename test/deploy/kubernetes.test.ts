@@ -186,6 +186,7 @@ test("the process runs without privileges and without a writable directory, and 
       ...env,
       // As in the pod, except the ports, which may be in use here.
       SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+      SVC_AGENT_SERVER_ADMINISTRATION_ADDR: "127.0.0.1:0",
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
       ...{ HOME: closed, TMPDIR: closed },
     },
@@ -198,7 +199,7 @@ test("the process runs without privileges and without a writable directory, and 
     const path = probe?.httpGet?.path ?? "";
     await until(`200 from ${path}`, async () => (await get(path)).status === 200);
   }
-  assert.equal((await get("/v1/status/system/nothing")).status, 404);
+  assert.equal((await get("/v1/status")).status, 404, "administration is elsewhere");
   const check = await fetch(`http://${address}/v1/flowcontrol/checkhttp`, {
     method: "POST",
     headers: { "content-type": "application/json" },
