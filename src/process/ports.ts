@@ -122,7 +122,8 @@ async function openGuarded(
   { routes, services }: ProcessPart,
 ): Promise<Port> {
   const { clock, scope, serverMetrics } = process;
-  const log = process.log.child(key === "server.listener.addr" ? "port" : "administration");
+  const main = key === "server.listener.addr";
+  const log = process.log.child(main ? "port" : "administration");
   const { listener, tls, administration } = settings;
   const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
   scope.add("token", guard.close);
@@ -143,7 +144,8 @@ async function openGuarded(
     const { requirement } = guard;
     logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
   }
-  log.info({ address: port.address }, `listening on ${port.address}`);
+  const { address } = port;
+  log.info({ address }, main ? `listening on ${address}` : `administration listens on ${address}`);
   return port;
 }
 

@@ -170,7 +170,7 @@ test("administration can have an address of its own, which the main port then do
       [404, 200, 200, 200],
     );
     const own = ports.administration?.address ?? "";
-    assert.ok(lines.some(({ message }) => message === `listening on ${own}`));
+    assert.ok(lines.some(({ message }) => message === `administration listens on ${own}`));
     assert.equal(
       lines.some(({ message }) => /administration is refused/.test(message)),
       false,
