@@ -2,7 +2,7 @@
 // whether one fails open because a signal that it needs is invalid.
 
 import type { Circuit } from "./circuit.ts";
-import { ACTUATORS, type CircuitDecision, type DecisionKind } from "./decision.ts";
+import { ACTUATORS, type CircuitDecision, type DecisionKind, type StandIn } from "./decision.ts";
 import type { CircuitPlan, Leaf } from "./plan.ts";
 
 /** One component of a plan that makes decisions. */
@@ -86,6 +86,11 @@ export function carryOver(
   return carried;
 }
 
+/** The failure mode that made a decision; undefined for a decision from valid signals. */
+export function standInOf(decision: CircuitDecision | undefined): StandIn | undefined {
+  return decision !== undefined && "failure" in decision ? decision.failure : undefined;
+}
+
 /** Whether the component accepts everything because a signal that it needs is invalid. */
 export function failsOpen(
   { leaf, key }: Actuator,
@@ -93,7 +98,9 @@ export function failsOpen(
   decisions: Decisions,
 ): boolean {
   const { failsClosed, lastFailsOpen } = ACTUATORS[leaf.kind] ?? {};
-  if (lastFailsOpen !== undefined) return lastFailsOpen(decisions.get(key));
+  const last = decisions.get(key);
+  if (lastFailsOpen !== undefined) return lastFailsOpen(last);
+  if (standInOf(last) === "last_known") return false;
   return failsClosed?.(leaf) !== true && invalidPorts(leaf, circuit).length > 0;
 }
 

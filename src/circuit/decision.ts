@@ -4,13 +4,21 @@
 import type { Kind, Leaf } from "./plan.ts";
 import type { Tick } from "./ticks.ts";
 
-export interface BucketNumbers {
+/** Marks numbers that a failure mode made, because a signal is invalid. */
+interface Made {
+  readonly failure?: StandIn;
+}
+
+/** `last_known` repeats the last valid numbers. */
+export type StandIn = "open" | "closed" | "last_known";
+
+export interface BucketNumbers extends Made {
   readonly bucketCapacity: number;
   readonly fillAmount: number;
   readonly passThrough: boolean;
 }
 
-export interface ConcurrencyNumbers {
+export interface ConcurrencyNumbers extends Made {
   readonly maxConcurrency: number;
   readonly passThrough: boolean;
 }
@@ -28,7 +36,7 @@ interface DecisionNumbers {
     /** Unix ms. */
     readonly validUntil: number;
   };
-  readonly sampler: {
+  readonly sampler: Made & {
     readonly acceptPercentage: number;
     readonly passThroughLabelValues: readonly string[];
   };
@@ -55,22 +63,30 @@ export type DecisionKindOf<Details> = {
 interface ActuatorKind {
   /** Kind of its decisions, which is also the kind of the configuration that agents have for it. */
   readonly decision: DecisionKind;
-  /** In-ports that must be valid: while one of them is not, the component fails open. */
+  /** In-ports that must be valid: while one of them is not, the component's failure mode decides. */
   readonly needs: readonly string[];
   /** The largest effective value of each needed port; larger values count as this one. */
   readonly max?: number;
-  /** Whether an invalid number makes it refuse everything instead of failing open. */
+  /** Whether an invalid number that was never valid makes it refuse everything instead of failing open. */
   readonly failsClosed?: (leaf: Leaf) => boolean;
   /** Whether its last decision fails open, for kinds that decide more rarely than once in every tick. */
   readonly lastFailsOpen?: (last: CircuitDecision | undefined) => boolean;
 }
 
+const BUCKET_NEEDS = ["bucket_capacity", "fill_amount"] as const;
+
+const failsClosed = ({ config }: Leaf) => "on_failure" in config && config.on_failure === "closed";
+
 /** The kinds of leaves that make decisions. */
 export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
-  rate_limiter: { decision: "rate_limiter", needs: ["bucket_capacity", "fill_amount"] },
-  quota_scheduler: { decision: "quota_scheduler", needs: ["bucket_capacity", "fill_amount"] },
-  concurrency_limiter: { decision: "concurrency_limiter", needs: ["max_concurrency"] },
-  concurrency_scheduler: { decision: "concurrency_scheduler", needs: ["max_concurrency"] },
+  rate_limiter: { decision: "rate_limiter", needs: BUCKET_NEEDS, failsClosed },
+  quota_scheduler: { decision: "quota_scheduler", needs: BUCKET_NEEDS, failsClosed },
+  concurrency_limiter: { decision: "concurrency_limiter", needs: ["max_concurrency"], failsClosed },
+  concurrency_scheduler: {
+    decision: "concurrency_scheduler",
+    needs: ["max_concurrency"],
+    failsClosed,
+  },
   load_actuator: {
     decision: "load_scheduler",
     needs: ["load_multiplier"],
@@ -80,7 +96,9 @@ export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
     decision: "sampler",
     needs: ["accept_percentage"],
     max: 100,
-    failsClosed: (leaf) => leaf.kind === "sampler" && leaf.config.ramp_mode,
+    failsClosed: (leaf) =>
+      failsClosed(leaf) ||
+      (leaf.kind === "sampler" && leaf.config.ramp_mode && leaf.config.on_failure !== "open"),
   },
   // Without a valid number it leaves the scale as it is.
   pod_scale_actuator: { decision: "pod_scaler", needs: [] },

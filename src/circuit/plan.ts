@@ -52,6 +52,15 @@ interface Actuating {
   readonly agent_groups: readonly string[];
 }
 
+/** Configuration of a component that lets flows pass or refuses them. */
+interface Limiting extends Actuating {
+  /** What it decides while a signal that it needs is invalid; absent for what its kind does then. */
+  readonly on_failure?: FailureMode | undefined;
+}
+
+/** The same modes as agents have; `local` is what the kind does. */
+export type FailureMode = "open" | "closed" | "local" | "last_known";
+
 /** Configuration of leaves by kind, with the field names of the language where it has them. */
 export interface Configs {
   readonly gradient_controller: {
@@ -135,11 +144,11 @@ export interface Configs {
   readonly promql: { readonly query_string: string; readonly evaluation_interval: number };
   /** Leaf of a load scheduler. `tokens_query` is "" unless the cost in tokens follows from latency. */
   readonly load_actuator: Actuating & { readonly tokens_query: string };
-  readonly rate_limiter: Actuating;
-  readonly quota_scheduler: Actuating;
-  readonly concurrency_limiter: Actuating;
-  readonly concurrency_scheduler: Actuating;
-  readonly sampler: Actuating & {
+  readonly rate_limiter: Limiting;
+  readonly quota_scheduler: Limiting;
+  readonly concurrency_limiter: Limiting;
+  readonly concurrency_scheduler: Limiting;
+  readonly sampler: Limiting & {
     readonly ramp_mode: boolean;
     readonly pass_through_label_values: readonly string[];
     readonly pass_through_label_values_config_key: string;

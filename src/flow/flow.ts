@@ -86,14 +86,25 @@ export interface Grant {
   readonly amount: number;
 }
 
+/** Labels that a flow lacks, as bits of a number. */
+export const Missing = {
+  nothing: 0,
+  /** The label that the limiter is keyed by: its `on_missing_label` answered, and nothing was taken. */
+  key: 1,
+  /** The same label, but the flow was judged under the default key. */
+  defaultKey: 2,
+  /** The label with the number of tokens: the flow counts as one token. */
+  tokens: 4,
+} as const;
+
 /** The decision of one limiter about one flow: a part common to all kinds, and the detail of its kind. */
 export interface Decision<Detail extends DecisionDetail = DecisionDetail> {
   readonly component: Component;
   readonly outcome: "granted" | "refused" | "undecided";
   /** True when this decision refuses the flow. */
   readonly dropped: boolean;
-  /** The flow lacks the label that the limiter is keyed by: accepted, nothing taken. */
-  readonly keyMissing: boolean;
+  /** Labels that the limiter reads and the flow lacks: a sum of numbers of `Missing`. */
+  readonly missing: number;
   /** Milliseconds until a retry may succeed; -1 when the component reports no wait at all. */
   readonly waitMs: number;
   /** Undefined when the flow took nothing that could be given back; otherwise the `id` of its grant. */

@@ -1,7 +1,7 @@
 // What a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
 // own arrays and do nothing else. Every counter about decisions counts here, once, when the decision is made.
 
-import type { Flow, Verdict } from "./flow.ts";
+import type { Component, Flow, Verdict } from "./flow.ts";
 
 /** Irregularities that are counted: input that was ignored, failure modes that answered, limits that were reached. */
 export const ANOMALIES = [
@@ -10,7 +10,6 @@ export const ANOMALIES = [
   "header_collision", // two headers map to one label; the one with dashes won
   "label_unreadable", // the source of a classifier's label could not be read: a body that was cut, or is no JSON
   "bad_label_number", // a label was not a finite decimal >= 0 within bounds
-  "missing_limit_label", // a limiter's key label was absent
   "undecided", // a limiter could not decide; its failure mode was applied
   "late", // the caller's budget ended first
   "abandoned", // the caller left while its check waited: no decision was made
@@ -26,13 +25,18 @@ export interface Observer {
   /** One lookup of a service by peer or socket address. */
   lookedUp(found: boolean): void;
   anomaly(what: Anomaly): void;
+  /** A limiter met a flow without a label that it reads: the one it is keyed by, or the number of tokens. */
+  missingLabel(component: Component, what: MissingLabel): void;
 }
+
+export type MissingLabel = "key" | "tokens";
 
 export const NO_OBSERVER: Observer = {
   decided: () => undefined,
   ended: () => undefined,
   lookedUp: () => undefined,
   anomaly: () => undefined,
+  missingLabel: () => undefined,
 };
 
 /** One observer that calls several in order. A single one is returned as it is, so that it costs nothing extra. */
@@ -51,6 +55,9 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     anomaly(what) {
       for (const observer of all) observer.anomaly(what);
+    },
+    missingLabel(component, what) {
+      for (const observer of all) observer.missingLabel(component, what);
     },
   };
 }

@@ -30,8 +30,26 @@ export interface SelectorRule {
   readonly matcher: MatcherRule;
 }
 
-/** The stand-in for a limiter that is undecided. Reported with the decision, never implied. */
-export type FailureMode = "open" | "closed" | "local" | "last_known";
+export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
+/** The stand-in for a limiter that cannot decide. Reported with the decision, never implied. */
+export type FailureMode = (typeof FAILURE_MODES)[number];
+
+/**
+ * The failure mode of a kind whose policy names none. Limiters without numbers let flows pass, and count in process
+ * where another count does not answer. A ramp is for features that are not trusted yet: it lets nothing pass.
+ */
+export function usualFailureMode(kind: LimiterKind): FailureMode {
+  if (kind === "sampler") return "open";
+  return kind === "ramp_sampler" ? "closed" : "local";
+}
+
+export const MISSING_LABEL_MODES = ["pass", "refuse", "default_key"] as const;
+/** What becomes of a flow that lacks the label by which a limiter tells flows apart. */
+export type MissingLabelMode = (typeof MISSING_LABEL_MODES)[number];
+
+export const SESSION_HASHES = ["mixed", "fnv1a"] as const;
+/** How samplers choose sessions. `fnv1a` chooses as the reference implementation does. */
+export type SessionHash = (typeof SESSION_HASHES)[number];
 
 interface ComponentRule {
   readonly policyName: string;
@@ -39,6 +57,7 @@ interface ComponentRule {
   readonly componentId: string;
   readonly selectors: readonly SelectorRule[];
   readonly onFailure: FailureMode;
+  readonly onMissingLabel: MissingLabelMode;
   /** HTTP status of a refusal; 0 when the policy sets none. */
   readonly deniedStatus: number;
 }
@@ -70,6 +89,7 @@ export interface SamplerRule extends ComponentRule {
   readonly kind: "sampler";
   readonly sessionLabelKey: string;
   readonly rampMode: boolean;
+  readonly hash: SessionHash;
 }
 
 export type LimiterRule = RateLimiterRule | ConcurrencyLimiterRule | SamplerRule;
@@ -151,6 +171,8 @@ interface ComponentNumbers {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
+  /** The failure mode that made these numbers, because a signal is invalid; absent for valid ones. */
+  readonly failure?: FailureMode | undefined;
 }
 
 export interface RateLimiterNumbers extends ComponentNumbers {

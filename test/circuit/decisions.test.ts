@@ -17,6 +17,7 @@ for (const kind of ["rate_limiter", "quota_scheduler"] as const) {
       fillAmount,
       passThrough,
     });
+    const open = { ...bucket(0, 0, true), failure: "open" };
     const zero = { bucket_capacity: 0, fill_amount: 0 };
     limiter.tick({ ...zero, pass_through: 0 });
     limiter.tick({ ...zero, pass_through: INVALID });
@@ -30,7 +31,7 @@ for (const kind of ["rate_limiter", "quota_scheduler"] as const) {
       bucket(0, 0),
       bucket(5, 2),
       bucket(5, 2, true),
-      bucket(0, 0, true),
+      open,
       bucket(5, 2),
     ]);
   });
@@ -48,9 +49,78 @@ for (const kind of ["concurrency_limiter", "concurrency_scheduler"] as const) {
       [0, false],
       [0, true],
     ].map(([maxConcurrency, passThrough]) => ({ ...SENT, kind, maxConcurrency, passThrough }));
-    assert.deepEqual(limiter.decisions, sent);
+    const failing = sent.map((each, at) => (at === 2 ? { ...each, failure: "open" } : each));
+    assert.deepEqual(limiter.decisions, failing);
   });
 }
+
+const INVALID_BY_MODE = {
+  open: [[0, true, "open"]],
+  closed: [[0, false, "closed"]],
+  local: [[0, true, "open"]],
+  last_known: [[7, false, "last_known"]],
+} as const;
+
+for (const mode of ["open", "closed", "local", "last_known"] as const) {
+  test(`on_failure ${mode}: what limiters decide while a signal is invalid`, () => {
+    const [wanted] = INVALID_BY_MODE[mode];
+    const [before] = mode === "last_known" ? INVALID_BY_MODE.local : INVALID_BY_MODE[mode];
+    const limiter = one("concurrency_limiter", { ...ABOUT, on_failure: mode });
+    for (const max_concurrency of [INVALID, 7, INVALID, INVALID, 7]) {
+      limiter.tick({ max_concurrency });
+    }
+    limiter.tick({ max_concurrency: INVALID, pass_through: 1 });
+    const sent = limiter.decisions.map((each) => {
+      assert.ok(each.kind === "concurrency_limiter");
+      return [each.maxConcurrency, each.passThrough, each.failure];
+    });
+    const valid = [7, false, undefined];
+    assert.deepEqual(sent, [before, valid, wanted, valid, [0, true, undefined]]);
+
+    const bucket = one("rate_limiter", { ...ABOUT, on_failure: mode });
+    for (const fill_amount of [INVALID, 3, INVALID, 3]) {
+      bucket.tick({ bucket_capacity: 7, fill_amount });
+    }
+    bucket.tick({ bucket_capacity: 7, fill_amount: INVALID, pass_through: 1 });
+    const numbers = bucket.decisions.map((each) => {
+      assert.ok(each.kind === "rate_limiter");
+      return [each.bucketCapacity, each.fillAmount, each.passThrough, each.failure];
+    });
+    const filled = (of: readonly (number | boolean | string)[]) => [
+      of[0],
+      mode === "last_known" && of[0] === 7 ? 3 : 0,
+      ...of.slice(1),
+    ];
+    const known = [7, 3, false, undefined];
+    assert.deepEqual(numbers, [
+      filled(before),
+      known,
+      filled(wanted),
+      known,
+      [0, 0, true, undefined],
+    ]);
+  });
+}
+
+test("on_failure of samplers: it comes before what ramp mode does", () => {
+  const labels = { pass_through_label_values: [], pass_through_label_values_config_key: "" };
+  for (const [ramp_mode, on_failure, wanted] of [
+    [false, "closed", [0, "closed"]],
+    [false, "local", [100, "open"]],
+    [false, "last_known", [30, "last_known"]],
+    [true, "open", [100, "open"]],
+    [true, "local", [0, "closed"]],
+    [true, "last_known", [30, "last_known"]],
+  ] as const) {
+    const sampler = one("sampler", { ...ABOUT, ...labels, ramp_mode, on_failure });
+    for (const accept_percentage of [30, INVALID, INVALID]) sampler.tick({ accept_percentage });
+    const sent = sampler.decisions.map((each) => {
+      assert.ok(each.kind === "sampler");
+      return [each.acceptPercentage, each.failure];
+    });
+    assert.deepEqual(sent, [[30, undefined], wanted], `${on_failure}, ramp mode ${ramp_mode}`);
+  }
+});
 
 test("sampler: decides on change; an invalid input accepts all, or none in ramp mode", () => {
   for (const [ramp_mode, fallback] of [

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { NO_OBSERVER, type Observer, observerOf } from "#flow/observer.ts";
+import { componentOf } from "../kit/sluice/flow.ts";
 
 function named(name: string, heard: string[]): Observer {
   return {
@@ -8,6 +9,7 @@ function named(name: string, heard: string[]): Observer {
     ended: (controlPoint) => heard.push(`${name} ended ${controlPoint}`),
     lookedUp: (found) => heard.push(`${name} looked up ${found}`),
     anomaly: (what) => heard.push(`${name} anomaly ${what}`),
+    missingLabel: ({ componentId }, what) => heard.push(`${name} ${componentId} lacks ${what}`),
   };
 }
 
@@ -23,6 +25,7 @@ test("several observers are called in order", () => {
   all.ended("here");
   all.lookedUp(true);
   all.anomaly("late");
+  all.missingLabel(componentOf(), "key");
   assert.deepEqual(heard, [
     "a ended here",
     "b ended here",
@@ -30,5 +33,7 @@ test("several observers are called in order", () => {
     "b looked up true",
     "a anomaly late",
     "b anomaly late",
+    "a root.0 lacks key",
+    "b root.0 lacks key",
   ]);
 });

@@ -28,6 +28,7 @@ const common = {
   policyHash: "h1",
   selectors: [here],
   onFailure: "local",
+  onMissingLabel: "pass",
   deniedStatus: 0,
 } as const;
 
@@ -62,7 +63,7 @@ function concurrency(
   };
 }
 function sampler(componentId: string, rampMode: boolean): SamplerRule {
-  return { ...common, kind: "sampler", componentId, sessionLabelKey: "", rampMode };
+  return { ...common, kind: "sampler", componentId, sessionLabelKey: "", rampMode, hash: "mixed" };
 }
 function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbers {
   const { policyName, policyHash, componentId } = rule;

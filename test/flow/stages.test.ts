@@ -250,6 +250,7 @@ describe("a row of the table of kinds", () => {
       },
     ],
     onFailure: "local",
+    onMissingLabel: "pass",
     deniedStatus: 0,
     limitByLabelKey: "",
     tokensLabelKey: "",

@@ -2,10 +2,20 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 /** The difference of each step of each case; undefined for a step that passes. */
 export type Report = ReadonlyMap<string, ReadonlyMap<number, string | undefined>>;
+
+/** Copies recorded policies, with the session hash of the reference: by default Sluice chooses other sessions. */
+export function copyPolicies(from: string, to: string): void {
+  for (const file of readdirSync(from)) {
+    const text = readFileSync(join(from, file), "utf8");
+    const hashed = text.replaceAll(/^( *)session_label_key: .*$/gm, "$&\n$1hash: fnv1a");
+    writeFileSync(join(to, file), hashed);
+  }
+}
 
 /** Replays the cases of a folder. The agent at `address` must have their policies. */
 export async function replayDataPlane(cases: string, address: string): Promise<Report> {

@@ -63,6 +63,8 @@ const NEXT_FILL =
   "data-plane §7.3: the wait ends at the fill that really comes, and that fill takes place";
 const CONTROL_POINT = "decision 13: an empty control point is INVALID_ARGUMENT in every API";
 const ONE_HEADER = "decision 9: Envoy gets one overwriting header with the merged value";
+const NAMES_LABEL =
+  "data-plane D-19: the reply says that the label with the number of tokens is missing";
 const ABSENT = "data-plane §7.5: an absent label differs from a label with an empty value";
 const ANY_CASE =
   "data-plane D-27: header names and authentication schemes are recognised in any case";
@@ -76,6 +78,7 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   },
   "cls-from": { 3: ANY_CASE, 4: ANY_CASE },
   "cls-json-pointer": { 18: UNREADABLE, 20: UNREADABLE },
+  "rl-denied-code": { 6: NAMES_LABEL, 7: NAMES_LABEL },
   "extauthz-baggage": { 2: ONE_HEADER, 3: ONE_HEADER, 4: ONE_HEADER },
   "extauthz-body-and-raw-body": {
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",

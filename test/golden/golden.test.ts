@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { replayDataPlane } from "./data-plane.ts";
+import { copyPolicies, replayDataPlane } from "./data-plane.ts";
 import { EXCEPTIONS, LEFT_OUT, NAMES } from "./exceptions.ts";
 
 const CASES = join(import.meta.dirname, "data-plane");
@@ -20,7 +20,7 @@ before(async () => {
   for (const name of readdirSync(CASES)) {
     const folder = join(CASES, name, "policies");
     if (!existsSync(folder)) continue;
-    for (const file of readdirSync(folder)) copyFileSync(join(folder, file), join(policies, file));
+    copyPolicies(folder, policies);
   }
   const sluice = spawn(
     process.execPath,

@@ -11,7 +11,7 @@ import { GrpcClient } from "#client/grpc.ts";
 import { enforceLabels } from "#promql/enforce-labels.ts";
 import { caller, OURS, replayControlApi } from "./control-api.ts";
 import { judgePolicy, judgeRefusal } from "./control-plane/judge.ts";
-import { replayDataPlane } from "./data-plane.ts";
+import { copyPolicies, replayDataPlane } from "./data-plane.ts";
 import { EXCEPTIONS, LEFT_OUT as WAITING } from "./exceptions.ts";
 
 type Judge = (path: string) => string | undefined;
@@ -153,7 +153,7 @@ async function checkCases(root: string): Promise<readonly Case[]> {
   const fill = (policies: string) => {
     for (const name of names) {
       const own = join(recorded, name, "policies");
-      if (existsSync(own)) cpSync(own, policies, { recursive: true });
+      if (existsSync(own)) copyPolicies(own, policies);
     }
   };
   const report = await withSluice(fill, (address) => replayDataPlane(cases, address));

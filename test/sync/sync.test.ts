@@ -49,7 +49,8 @@ const rules: readonly Rule[] = [
     ...component,
     kind: "rate_limiter",
     componentId: "root.0",
-    onFailure: "local",
+    onFailure: "last_known",
+    onMissingLabel: "refuse",
     deniedStatus: 503,
     limitByLabelKey: "user",
     tokensLabelKey: "cost",
@@ -64,6 +65,7 @@ const rules: readonly Rule[] = [
     kind: "concurrency_limiter",
     componentId: "root.1",
     onFailure: "local",
+    onMissingLabel: "pass",
     deniedStatus: 0,
     limitByLabelKey: "",
     tokensLabelKey: "",
@@ -74,10 +76,12 @@ const rules: readonly Rule[] = [
     ...component,
     kind: "sampler",
     componentId: "root.2",
-    onFailure: "local",
+    onFailure: "closed",
+    onMissingLabel: "default_key",
     deniedStatus: 403,
     sessionLabelKey: "session",
     rampMode: true,
+    hash: "fnv1a",
   },
   {
     kind: "classifier",
@@ -180,6 +184,8 @@ const configs: readonly AgentConfig[] = [
         delay_initial_fill: true,
         max_idle_time: "7200s",
         lazy_sync: { enabled: true, num_sync: 4 },
+        on_failure: "last_known",
+        on_missing_label: "refuse",
       },
       request_parameters: {
         tokens_label_key: "cost",
@@ -202,6 +208,7 @@ const configs: readonly AgentConfig[] = [
         selectors,
         session_label_key: "session",
         ramp_mode: true,
+        hash: "fnv1a",
         denied_response_status_code: "Forbidden",
       },
     },
@@ -257,6 +264,7 @@ const numbers: readonly LimiterNumbers[] = [
     bucketCapacity: 0,
     fillAmount: 0,
     passThrough: false,
+    failure: "closed",
   },
   {
     ...owner,
@@ -286,6 +294,7 @@ const decisions: readonly CircuitDecision[] = [
     bucketCapacity: 0,
     fillAmount: 0,
     passThrough: false,
+    failure: "closed",
   },
   {
     kind: "concurrency_limiter",
@@ -425,6 +434,44 @@ describe("a policy and its decisions in a store", () => {
         { matchExpressions: [requirement("old")], matchList: [requirement("new")] },
       ),
       { limitBy: "new", lazySyncs: 4, service, list: ["new"] },
+    );
+  });
+
+  it("without Sluice's own fields mean what is usual for their kind", () => {
+    const common = {
+      commonAttributes: { policyName: "p", policyHash: "h", componentId: "root.0" },
+    };
+    const read = (kind: string, bytes: Uint8Array) => {
+      const key = `/config/${kind}/agent_group-default-policy-p-component_id-root.0`;
+      const [rule] = readBatch("default", batchOf(new Map([[key, bytes]]))).rules.values();
+      assert.ok(rule !== undefined && "onFailure" in rule);
+      return [rule.onFailure, rule.onMissingLabel, "hash" in rule ? rule.hash : undefined];
+    };
+    const sampler = (rampMode: boolean) =>
+      encode("aperture.policy.sync.v1.SamplerWrapper", {
+        ...common,
+        sampler: { parameters: { rampMode, labelKey: "old" } },
+      });
+    const rate = encode("aperture.policy.sync.v1.RateLimiterWrapper", {
+      ...common,
+      rateLimiter: { parameters: {} },
+    });
+    assert.deepEqual(read("rate_limiter", rate), ["local", "pass", undefined]);
+    assert.deepEqual(read("sampler", sampler(false)), ["open", "default_key", "mixed"]);
+    assert.deepEqual(read("sampler", sampler(true)), ["closed", "default_key", "mixed"]);
+  });
+
+  it("with a mode that this version does not know are refused, not taken for another mode", () => {
+    const bytes = encode("aperture.policy.sync.v1.RateLimiterWrapper", {
+      commonAttributes: { policyName: "p", policyHash: "h", componentId: "root.0" },
+      rateLimiter: { parameters: { onFailure: "shut" } },
+    });
+    const key = "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0";
+    const { faults, rules } = readBatch("default", batchOf(new Map([[key, bytes]])));
+    assert.equal(rules.size, 0);
+    assert.equal(
+      faults.get(key)?.message,
+      'on_failure: wanted one of open, closed, local, last_known, got "shut"',
     );
   });
 

@@ -16,7 +16,7 @@ export function aDecision(changed: Partial<Decision> = {}): Decision {
     component: aComponent(),
     outcome: "granted",
     dropped: false,
-    keyMissing: false,
+    missing: 0,
     waitMs: -1,
     grantId: undefined,
     failure: undefined,

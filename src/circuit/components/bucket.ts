@@ -1,28 +1,49 @@
 // Decides the numbers of a token bucket, for rate limiters and quota schedulers. Sends them when they change and
-// always at the first tick. Fails open: while capacity or fill amount is invalid, every flow passes.
+// always at the first tick. While capacity or fill amount is invalid, `on_failure` decides; by default every flow passes.
 
 import { type ComponentFactory, read, truthy } from "../component.ts";
 import type { BucketNumbers, DecisionKindOf } from "../decision.ts";
+import { standIn } from "./stand-in.ts";
+
+const OPEN: BucketNumbers = { bucketCapacity: 0, fillAmount: 0, passThrough: true };
+const CLOSED: BucketNumbers = { bucketCapacity: 0, fillAmount: 0, passThrough: false };
 
 export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): ComponentFactory<K> {
   return (config, wires, context) => {
     const [capacity, fill] = [wires.in("bucket_capacity"), wires.in("fill_amount")];
     const pass = wires.in("pass_through");
-    const { component_id: componentId, agent_groups: agentGroups } = config;
-    let [lastCapacity, lastFill, lastPass] = [Number.NaN, Number.NaN, false];
+    const { component_id: componentId, agent_groups: agentGroups, on_failure } = config;
+    const state = context.state((): { valid: BucketNumbers | undefined } => ({ valid: undefined }));
+    let sent: BucketNumbers | undefined;
+
+    /** While the policy itself lets all flows pass, nothing has failed. */
+    const instead = (passThrough: boolean): BucketNumbers => {
+      if (passThrough) return OPEN;
+      const failure = standIn(on_failure, state.valid !== undefined, "open");
+      if (failure === "last_known" && state.valid !== undefined) return { ...state.valid, failure };
+      return { ...(failure === "closed" ? CLOSED : OPEN), failure };
+    };
+
     return {
       run: (readings) => {
-        let [bucketCapacity, fillAmount] = [read(readings, capacity), read(readings, fill)];
-        let passThrough = truthy(read(readings, pass));
-        if (Number.isNaN(bucketCapacity) || Number.isNaN(fillAmount)) {
-          [bucketCapacity, fillAmount, passThrough] = [0, 0, true];
-        }
-        // Before the first decision the last numbers are NaN, which equals nothing.
-        const same = bucketCapacity === lastCapacity && fillAmount === lastFill;
-        if (same && passThrough === lastPass) return;
-        [lastCapacity, lastFill, lastPass] = [bucketCapacity, fillAmount, passThrough];
-        context.decide({ kind, componentId, agentGroups, bucketCapacity, fillAmount, passThrough });
+        const [bucketCapacity, fillAmount] = [read(readings, capacity), read(readings, fill)];
+        const passThrough = truthy(read(readings, pass));
+        const valid = !Number.isNaN(bucketCapacity) && !Number.isNaN(fillAmount);
+        if (valid) state.valid = { bucketCapacity, fillAmount, passThrough: false };
+        const numbers = valid ? { bucketCapacity, fillAmount, passThrough } : instead(passThrough);
+        if (sent !== undefined && equal(numbers, sent)) return;
+        sent = numbers;
+        context.decide({ kind, componentId, agentGroups, ...numbers });
       },
     };
   };
+}
+
+function equal(left: BucketNumbers, right: BucketNumbers): boolean {
+  return (
+    left.bucketCapacity === right.bucketCapacity &&
+    left.fillAmount === right.fillAmount &&
+    left.passThrough === right.passThrough &&
+    left.failure === right.failure
+  );
 }

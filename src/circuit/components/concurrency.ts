@@ -1,27 +1,46 @@
 // Decides how many requests may be in flight, for concurrency limiters and schedulers. Sends the number when it
-// changes and always at the first tick. Fails open: while the number is invalid, every flow passes.
+// changes and always at the first tick. While it is invalid, `on_failure` decides; by default every flow passes.
 
 import { type ComponentFactory, read, truthy } from "../component.ts";
 import type { ConcurrencyNumbers, DecisionKindOf } from "../decision.ts";
+import { standIn } from "./stand-in.ts";
 
 export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
   kind: K,
 ): ComponentFactory<K> {
   return (config, wires, context) => {
     const [max, pass] = [wires.in("max_concurrency"), wires.in("pass_through")];
-    const { component_id: componentId, agent_groups: agentGroups } = config;
-    let [lastMax, lastPass] = [Number.NaN, false];
+    const { component_id: componentId, agent_groups: agentGroups, on_failure } = config;
+    const state = context.state(() => ({ valid: Number.NaN }));
+    let sent: ConcurrencyNumbers | undefined;
+
+    /** While the policy itself lets all flows pass, nothing has failed. */
+    const instead = (passThrough: boolean): ConcurrencyNumbers => {
+      if (passThrough) return { maxConcurrency: 0, passThrough };
+      const failure = standIn(on_failure, !Number.isNaN(state.valid), "open");
+      const maxConcurrency = failure === "last_known" ? state.valid : 0;
+      return { maxConcurrency, passThrough: failure === "open", failure };
+    };
+
     return {
       run: (readings) => {
-        const reading = read(readings, max);
-        const invalid = Number.isNaN(reading);
-        const maxConcurrency = invalid ? 0 : reading;
-        const passThrough = invalid || truthy(read(readings, pass));
-        // Before the first decision the last number is NaN, which equals nothing.
-        if (maxConcurrency === lastMax && passThrough === lastPass) return;
-        [lastMax, lastPass] = [maxConcurrency, passThrough];
-        context.decide({ kind, componentId, agentGroups, maxConcurrency, passThrough });
+        const maxConcurrency = read(readings, max);
+        const passThrough = truthy(read(readings, pass));
+        const valid = !Number.isNaN(maxConcurrency);
+        if (valid) state.valid = maxConcurrency;
+        const numbers = valid ? { maxConcurrency, passThrough } : instead(passThrough);
+        if (sent !== undefined && equal(numbers, sent)) return;
+        sent = numbers;
+        context.decide({ kind, componentId, agentGroups, ...numbers });
       },
     };
   };
+}
+
+function equal(left: ConcurrencyNumbers, right: ConcurrencyNumbers): boolean {
+  return (
+    left.maxConcurrency === right.maxConcurrency &&
+    left.passThrough === right.passThrough &&
+    left.failure === right.failure
+  );
 }

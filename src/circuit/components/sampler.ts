@@ -1,28 +1,40 @@
 // Decides what percentage samplers accept, when it or the pass-through label values change, and at the first tick.
-// While the input is invalid it is 100, or 0 in ramp mode. The label values are the policy's, or their
-// override in the dynamic configuration under pass_through_label_values_config_key. A sampler without any
-// in-ports, not even an unconnected one, never decides.
+// While the input is invalid, `on_failure` decides; by default it is 100, or 0 in ramp mode. The label values are the
+// policy's, or their override in the dynamic configuration under pass_through_label_values_config_key. A sampler
+// without any in-ports, not even an unconnected one, decides only when it has such values (control-plane D-6).
 
 import { type ComponentFactory, read } from "../component.ts";
+import type { StandIn } from "../decision.ts";
+import { standIn } from "./stand-in.ts";
 
 export const makeSampler: ComponentFactory<"sampler"> = (config, wires, context) => {
   const input = wires.in("accept_percentage");
   const hasNoPort = wires.all("accept_percentage").length === 0;
-  const fallback = config.ramp_mode ? 0 : 100;
+  const usual = config.ramp_mode ? "closed" : "open";
+  const state = context.state(() => ({ valid: Number.NaN }));
   let passing = config.pass_through_label_values;
   let sent = Number.NaN;
+  let sentFailure: StandIn | undefined;
+  let decides = !hasNoPort;
   return {
     run: (readings) => {
       const reading = read(readings, input);
-      const acceptPercentage = Number.isNaN(reading) ? fallback : reading;
-      if (hasNoPort || acceptPercentage === sent) return;
-      sent = acceptPercentage;
+      let failure: StandIn | undefined;
+      if (Number.isNaN(reading)) {
+        failure = standIn(config.on_failure, !Number.isNaN(state.valid), usual);
+      } else state.valid = reading;
+      const acceptPercentage = failure === "open" ? 100 : failure === "closed" ? 0 : state.valid;
+      if (acceptPercentage === sent && failure === sentFailure) return;
+      decides ||= passing.length > 0;
+      if (!decides) return;
+      [sent, sentFailure] = [acceptPercentage, failure];
       context.decide({
         kind: "sampler",
         componentId: config.component_id,
         agentGroups: config.agent_groups,
         acceptPercentage,
         passThroughLabelValues: passing,
+        ...(failure === undefined ? {} : { failure }),
       });
     },
     configure: (overrides) => {

@@ -6,9 +6,11 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import {
   type Actuator,
+  type Decisions,
   describeActuator,
   failsOpen,
   signalsWithEffect,
+  standInOf,
   writersOf,
 } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
@@ -54,6 +56,7 @@ export class Diagnosis {
   readonly #log: Pick<Log, "info" | "warn">;
   readonly #unansweredNotifier: ComponentNotifier;
   readonly #failOpenNotifier: ComponentNotifier;
+  readonly #standInNotifier: ComponentNotifier;
   /** By component id. */
   #faults: Map<string, ComponentFaults> | undefined;
   /** Last answers that gave no number, by the identity of the component that asked. */
@@ -77,6 +80,7 @@ export class Diagnosis {
     this.#clock = clock;
     this.#unansweredNotifier = new ComponentNotifier(clock);
     this.#failOpenNotifier = new ComponentNotifier(clock);
+    this.#standInNotifier = new ComponentNotifier(clock);
   }
 
   /** By component id. */
@@ -95,7 +99,9 @@ export class Diagnosis {
       if (!asking.has(identity)) this.#unanswered.delete(identity);
     }
     this.#unansweredNotifier.retain(asking);
-    this.#failOpenNotifier.retain(new Set(this.#runner.actuators.map(identityOf)));
+    const limiters = new Set(this.#runner.actuators.map(identityOf));
+    this.#failOpenNotifier.retain(limiters);
+    this.#standInNotifier.retain(limiters);
   }
 
   /** Notes the answer to a query. */
@@ -131,6 +137,7 @@ export class Diagnosis {
     // Most ticks find no query unanswered and skip the list of components.
     if (this.#unanswered.size > 0 || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
+    this.#reportStandingIn(circuit);
   }
 
   /** Limiters that accept everything because a signal that they need is invalid. Computed on demand. */
@@ -139,6 +146,16 @@ export class Diagnosis {
     if (circuit === undefined || circuit.ticks === 0) return;
     for (const actuator of actuators) {
       if (failsOpen(actuator, circuit, decisions)) yield describeActuator(actuator, circuit);
+    }
+  }
+
+  /** Limiters that refuse everything or go on with old numbers, as their `on_failure` says. Computed on demand. */
+  *standingIn(): Generator<string> {
+    const { circuit, actuators, decisions } = this.#runner;
+    if (circuit === undefined || circuit.ticks === 0) return;
+    for (const actuator of actuators) {
+      const mode = otherMode(actuator, decisions);
+      if (mode !== undefined) yield `${describeActuator(actuator, circuit)}: ${mode}`;
     }
   }
 
@@ -223,6 +240,25 @@ export class Diagnosis {
     }
   }
 
+  #reportStandingIn(circuit: Circuit): void {
+    const { actuators, decisions } = this.#runner;
+    const holds = (each: Actuator) => otherMode(each, decisions) !== undefined;
+    const { begun, ended } = this.#standInNotifier.changes(actuators, identityOf, holds);
+    const policy = this.#policy;
+    if (begun.length > 0) {
+      const each = listed(
+        begun,
+        (actuator) => `${describeActuator(actuator, circuit)}: ${otherMode(actuator, decisions)}`,
+      );
+      const what = `limiters of ${policy} decide by on_failure: required signals are invalid`;
+      this.#log.warn({ policy }, `${what}: ${each}`);
+    }
+    if (ended.length > 0) {
+      const each = listed(ended, ({ kind, componentId }) => `${kind} ${componentId}`);
+      this.#log.info({ policy }, `limiters of ${policy} decide by valid signals again: ${each}`);
+    }
+  }
+
   #reportFailingOpen(circuit: Circuit): void {
     const { actuators, decisions } = this.#runner;
     const holds = (each: Actuator) => failsOpen(each, circuit, decisions);
@@ -248,6 +284,13 @@ function isFirst(circuit: Circuit, { kind, inputs }: Leaf): boolean {
     return false;
   }
   return !wires.some((wire) => isInvalid(circuit, wire));
+}
+
+/** The failure mode other than `open` that the policy names and that made the last decision. */
+function otherMode({ leaf, key }: Actuator, decisions: Decisions): string | undefined {
+  const named = "on_failure" in leaf.config && leaf.config.on_failure !== undefined;
+  const mode = named ? standInOf(decisions.get(key)) : undefined;
+  return mode === "open" ? undefined : mode;
 }
 
 /** Names the inputs that explain why a component gives no valid number: ` (invalid: lhs)`. */

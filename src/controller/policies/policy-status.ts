@@ -51,6 +51,9 @@ function errorOf(loop: PolicyLoop): string | undefined {
   const errors = [
     named("components failed in the last tick: ", failuresOf(loop)),
     named("limiters fail open, required signals are invalid: ", [...loop.diagnosis.failingOpen()]),
+    named("limiters decide by on_failure, required signals are invalid: ", [
+      ...loop.diagnosis.standingIn(),
+    ]),
   ].filter((error) => error !== "");
   return errors.length === 0 ? undefined : errors.join("; ");
 }

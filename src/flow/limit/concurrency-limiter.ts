@@ -9,6 +9,7 @@ import { boundedSignal } from "./bounded-signal.ts";
 import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalSlots, type LocalSlotsContext, type SlotParams } from "./counters/local-slots.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import { type Gap, gapOf, type StandIn, standInOf } from "./stand-in.ts";
 
 const COUNTING: CountingKind<SlotDetail> = {
   detail: (label, value, { remaining, current }, consumed, requestId) => ({
@@ -22,9 +23,11 @@ const COUNTING: CountingKind<SlotDetail> = {
   grantsNothing: true,
 };
 
-/** Slots in flight and the last limit; undefined while the limiter is open. */
+/** Slots in flight and the last valid limit. */
 export class ConcurrencyState {
   readonly slots: LocalSlots;
+  /** Why the limit does not count now; undefined while it does. */
+  gap: Gap | undefined = "no_numbers";
   max: number | undefined;
 
   constructor(context: LocalSlotsContext) {
@@ -60,27 +63,45 @@ export class ConcurrencyLimiter implements Limiter {
   }
 
   peek(_flow: Flow, labels: Labels, now: number): Decision {
-    return this.#counting.peek(labels, now, this.#current());
+    const standIn = this.#standIn();
+    return this.#counting.peek(labels, now, this.#counted(standIn), standIn);
   }
 
   take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
-    return this.#counting.take(labels, now, this.#current());
+    if (this.#state.gap === undefined) {
+      return this.#counting.take(labels, now, this.#current(), undefined);
+    }
+    const standIn = this.#standIn();
+    return this.#counting.take(labels, now, this.#counted(standIn), standIn);
   }
 
   undo(grant: Grant): void {
     this.end(grant);
   }
 
-  /** While the limiter is open the slot is freed as well, but it is not reported as ended. */
+  /** While nothing is counted the slot is freed as well, but it is not reported as ended. */
   end(grant: Grant): boolean {
     const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params);
-    return ended && this.#state.max !== undefined;
+    return ended && this.#counted(this.#standIn()) !== undefined;
   }
 
-  /** An invalid signal opens the limiter, as missing numbers do. */
+  /** A limit that is not finite is no limit. */
   decide(numbers: ConcurrencyLimiterNumbers | undefined): void {
-    const given = numbers === undefined || numbers.passThrough ? undefined : numbers;
-    this.#state.max = boundedSignal(given?.maxConcurrency);
+    const state = this.#state;
+    const max = boundedSignal(numbers?.maxConcurrency);
+    state.gap = gapOf(max === undefined ? undefined : numbers);
+    if (max === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;
+    state.max = max;
+  }
+
+  #standIn(): StandIn | undefined {
+    const { gap, max } = this.#state;
+    return gap && standInOf(gap, this.component.onFailure, max !== undefined);
+  }
+
+  /** The parameters to count by; undefined while nothing is counted. */
+  #counted(standIn: StandIn | undefined): SlotParams | undefined {
+    return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
   }
 
   /** The state's limit with the parameters of this rule. The same object until the limit changes. */

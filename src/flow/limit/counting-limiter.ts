@@ -1,12 +1,13 @@
 // What rate limiters and concurrency limiters share: from labels to one request to a counter engine, and from
 // its answer to a Decision and a Grant.
 
-import { type Component, type Decision, type Grant, Pending } from "../flow.ts";
+import { type Component, type Decision, type Grant, Missing, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
-import type { FailureMode, TokenDetail } from "../rules.ts";
+import type { FailureMode, MissingLabelMode, TokenDetail } from "../rules.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "./counters/counter-engine.ts";
 import { LimiterInput, type LimiterInputRule } from "./limiter-input.ts";
+import type { StandIn } from "./stand-in.ts";
 
 /** Numbers of an answer that a detail reports. */
 interface Counts {
@@ -22,6 +23,10 @@ export type MakeDetail<Detail extends TokenDetail> = (
   consumed: number,
   id: string,
 ) => Detail;
+
+export interface CountingRule extends LimiterInputRule {
+  readonly onMissingLabel: MissingLabelMode;
+}
 
 /** The differences between the kinds. */
 export interface CountingKind<Detail extends TokenDetail> {
@@ -41,12 +46,13 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   readonly #engine: CounterEngine<Params>;
   readonly #local: LocalEngine<Params>;
   readonly #observer: Observer;
+  readonly #onMissingLabel: MissingLabelMode;
   readonly #detail: MakeDetail<Detail>;
   readonly #grantsNothing: boolean;
 
   constructor(
     component: Component,
-    rule: LimiterInputRule,
+    rule: CountingRule,
     slots: LabelSlots,
     observer: Observer,
     engines: { readonly engine: CounterEngine<Params>; readonly local: LocalEngine<Params> },
@@ -57,32 +63,65 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     this.#engine = engines.engine;
     this.#local = engines.local;
     this.#observer = observer;
+    this.#onMissingLabel = rule.onMissingLabel;
     this.#detail = kind.detail;
     this.#grantsNothing = kind.grantsNothing;
   }
 
-  /** `params` is undefined while the limiter is open: everything passes and nothing is counted. */
-  peek(labels: Labels, now: number, params: Params | undefined): Decision<Detail> {
+  /**
+   * `params` is undefined while nothing is counted. `standIn` says what answers instead, or that the numbers in
+   * `params` are no longer valid; it is undefined where they are.
+   */
+  peek(
+    labels: Labels,
+    now: number,
+    params: Params | undefined,
+    standIn: StandIn | undefined,
+  ): Decision<Detail> {
     const value = this.#input.value(labels);
-    if (value === undefined && this.#input.keyed) return this.#pass(undefined, "", true);
-    const label = this.#input.label(labels);
-    if (params === undefined) return this.#pass(value, label, false);
-    const want = this.#input.tokens(labels, true);
-    return this.#decision(this.#engine.peek(value, want, params, now), value, label, want, false);
+    const keyless = value === undefined && this.#input.keyed;
+    if (keyless && this.#onMissingLabel !== "default_key") return this.#keyMissing();
+    const label = this.#input.label(labels, value);
+    if (params === undefined) return this.#uncounted(value, label, standIn);
+    const tokens = this.#input.tokens(labels, true);
+    const want = Math.abs(tokens);
+    const answer = this.#engine.peek(value, want, params, now);
+    const { onFailure } = this.component;
+    if (answer.full && decidesAlone(onFailure)) return this.#undecided(value, label, onFailure);
+    const decision = this.#decision(answer, value, label, want, false);
+    return noted(decision, missingOf(keyless, tokens), standIn);
   }
 
-  take(labels: Labels, now: number, params: Params | undefined): Decision | Pending<Decision> {
+  take(
+    labels: Labels,
+    now: number,
+    params: Params | undefined,
+    standIn: StandIn | undefined,
+  ): Decision | Pending<Decision> {
     const value = this.#input.value(labels);
-    if (value === undefined && this.#input.keyed) {
-      this.#observer.anomaly("missing_limit_label");
-      return this.#pass(undefined, "", true);
+    const keyless = value === undefined && this.#input.keyed;
+    if (keyless) {
+      this.#observer.missingLabel(this.component, "key");
+      if (this.#onMissingLabel !== "default_key") return this.#keyMissing();
     }
-    const label = this.#input.label(labels);
-    if (params === undefined) return this.#pass(value, label, false);
-    const want = this.#input.tokens(labels, false);
+    const label = this.#input.label(labels, value);
+    if (params === undefined) {
+      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
+      return this.#uncounted(value, label, standIn);
+    }
+    const tokens = this.#input.tokens(labels, false);
+    if (tokens < 0) this.#observer.missingLabel(this.component, "tokens");
+    // Without the label a flow counts as one token.
+    const want = Math.abs(tokens);
     const taken = this.#engine.take(value, want, params, now);
-    if (taken instanceof Pending) return this.#later(taken, value, label, want, params, now);
-    return this.#settle(taken, value, label, want, params, now);
+    const decision =
+      taken instanceof Pending
+        ? this.#later(taken, value, label, want, params, now)
+        : this.#settle(taken, value, label, want, params, now);
+    const missing = missingOf(keyless, tokens);
+    return missing === Missing.nothing && standIn === undefined
+      ? decision
+      : whenNoted(decision, missing, standIn);
   }
 
   /** The decision once the engine has answered. Apart from `take`, where its closures would cost 100 bytes a call. */
@@ -120,21 +159,38 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     params: Params,
     now: number,
   ): Decision<Detail> {
+    const mode = this.component.onFailure;
+    if (taken.full && decidesAlone(mode)) {
+      if (taken.outcome === "granted") this.#engine.giveBack(value, want, taken.id, params);
+      return this.#undecided(value, label, mode);
+    }
     if (taken.outcome !== "undecided") return this.#decision(taken, value, label, want, true);
     this.#observer.anomaly("undecided");
-    const mode = this.component.onFailure;
-    if (mode === "open" || mode === "closed") return this.#undecided(value, label, mode);
+    if (decidesAlone(mode)) return this.#undecided(value, label, mode);
     const answer = this.#local.take(value, want, params, now);
     return this.#fromLocal(answer, value, label, want, mode);
   }
 
-  /** Passes without asking the engine: the flow lacks the key, or the limiter is open. */
-  #pass(value: string | undefined, label: string, keyMissing: boolean): Decision<Detail> {
+  /** The flow lacks the key, and has no default one: it passes or is refused without asking the engine. */
+  #keyMissing(): Decision<Detail> {
+    const decision = this.#pass(undefined, "", Missing.key);
+    if (this.#onMissingLabel === "pass") return decision;
+    return { ...decision, outcome: "refused", dropped: true };
+  }
+
+  /** The decision while there are no numbers to count by. */
+  #uncounted(value: string | undefined, label: string, standIn: StandIn | undefined) {
+    return standIn === "open" || standIn === "closed"
+      ? this.#undecided(value, label, standIn)
+      : this.#pass(value, label, Missing.nothing);
+  }
+
+  #pass(value: string | undefined, label: string, missing: number): Decision<Detail> {
     return {
       component: this.component,
       outcome: "granted",
       dropped: false,
-      keyMissing,
+      missing,
       waitMs: 0,
       grantId: undefined,
       failure: undefined,
@@ -154,7 +210,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       component: this.component,
       outcome: taken.outcome,
       dropped: taken.outcome === "refused",
-      keyMissing: false,
+      missing: Missing.nothing,
       waitMs: taken.waitMs,
       grantId: granted && real && this.#grants(want) ? taken.id : undefined,
       failure: undefined,
@@ -163,7 +219,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   }
 
   #undecided(value: string | undefined, label: string, mode: "open" | "closed"): Decision<Detail> {
-    const pass = this.#pass(value, label, false);
+    const pass = this.#pass(value, label, Missing.nothing);
     return { ...pass, outcome: "undecided", dropped: mode === "closed", failure: mode };
   }
 
@@ -190,4 +246,34 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   #grants(amount: number): boolean {
     return amount > 0 || this.#grantsNothing;
   }
+}
+
+/** Whether a mode answers without any count. */
+function decidesAlone(mode: FailureMode): mode is "open" | "closed" {
+  return mode === "open" || mode === "closed";
+}
+
+/** `tokens` as the limiter's input reads them: negative without their label. */
+function missingOf(keyless: boolean, tokens: number): number {
+  return (keyless ? Missing.defaultKey : 0) | (tokens < 0 ? Missing.tokens : 0);
+}
+
+/** A decision that says which labels were missing, and which failure mode made the numbers that it counted by. */
+function noted<D extends Decision>(decision: D, missing: number, standIn: StandIn | undefined): D {
+  const failure = standIn === "last_known" ? (decision.failure ?? standIn) : decision.failure;
+  return { ...decision, missing, failure };
+}
+
+function whenNoted(
+  decision: Decision | Pending<Decision>,
+  missing: number,
+  standIn: StandIn | undefined,
+): Decision | Pending<Decision> {
+  if (!(decision instanceof Pending)) return noted(decision, missing, standIn);
+  const later = new Pending<Decision>(() => decision.cancel());
+  decision.whenSettled(
+    (late) => later.settle(noted(late, missing, standIn)),
+    (thrown) => later.fail(thrown),
+  );
+  return later;
 }

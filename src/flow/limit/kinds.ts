@@ -38,8 +38,8 @@ export interface KindRow<Rule, State extends LimiterState> {
   /** Names what one number of the state counts. Rules with equal meanings may share state; durations only scale it. */
   meaning(rule: Rule): readonly (string | boolean)[];
   /**
-   * Fresh state: open until numbers arrive, except on a ramp. Limiters of one `group` are always asked together and
-   * are keyed by the same label.
+   * Fresh state without numbers: until they arrive, the failure mode of the rule answers. Limiters of one `group` are
+   * always asked together and are keyed by the same label.
    */
   readonly State: new (
     context: SharedContext,
@@ -60,8 +60,8 @@ const SAMPLER: KindRow<SamplerRule, SamplerState> = {
   stage: SAMPLE_STAGE,
   meaning: ({ sessionLabelKey }) => [sessionLabelKey],
   State: SamplerState,
-  bind: (component, rule, slots, state, { chance }) =>
-    new Sampler(component, rule, slots, state, chance),
+  bind: (component, rule, slots, state, context) =>
+    new Sampler(component, rule, slots, state, context),
 };
 
 const RATE_LIMITER: KindRow<RateLimiterRule, RateState> = {

@@ -35,25 +35,26 @@ export class LimiterInput {
     return this.#keySlot < 0 ? undefined : labels.get(this.#keySlot);
   }
 
-  /** The label as decisions report it, for a flow that has the key. */
-  label(labels: Labels): string {
-    return this.#keySlot < 0 ? DEFAULT : labels.prefixed(this.#keySlot, this.#prefix);
+  /** The label as decisions report it. A flow without the key has the default one. */
+  label(labels: Labels, value: string | undefined): string {
+    return value === undefined ? DEFAULT : labels.prefixed(this.#keySlot, this.#prefix);
   }
 
   /** Whether a reported label is one of this limiter's. */
   owns(label: string): boolean {
-    return this.keyed ? label.startsWith(this.#prefix) : label === DEFAULT;
+    return label === DEFAULT || (this.keyed && label.startsWith(this.#prefix));
   }
 
-  /** The value in a reported label that this limiter `owns`. */
+  /** The value in a reported label that this limiter `owns`; undefined for the default key. */
   valueOf(label: string): string | undefined {
-    return this.keyed ? label.slice(this.#prefix.length) : undefined;
+    return label === DEFAULT ? undefined : label.slice(this.#prefix.length);
   }
 
-  /** Tokens that the flow wants: 1 when the label is missing or no number, which is counted unless `peek`. */
+  /** Tokens that the flow wants: 1 when the label is no number, which is counted unless `peek`; -1 without the label. */
   tokens(labels: Labels, peek: boolean): number {
-    const text = this.#tokensSlot < 0 ? undefined : labels.get(this.#tokensSlot);
-    if (text === undefined) return 1;
+    if (this.#tokensSlot < 0) return 1;
+    const text = labels.get(this.#tokensSlot);
+    if (text === undefined) return -1;
     const tokens = labelNumber(text);
     if (tokens === undefined && !peek) this.#observer.anomaly("bad_label_number");
     return tokens ?? 1;

@@ -9,6 +9,7 @@ import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
 import type { BucketParams } from "./counters/token-bucket.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import { type Gap, gapOf, type StandIn, standInOf } from "./stand-in.ts";
 
 interface RateNumbers {
   readonly capacity: number;
@@ -26,10 +27,11 @@ const COUNTING: CountingKind<TokenDetail> = {
   grantsNothing: false,
 };
 
-/** Buckets and the last numbers. Open until there are numbers, and while they say so. */
+/** Buckets and the last valid numbers. */
 export class RateState {
   readonly buckets: LocalBuckets;
-  open = true;
+  /** Why the numbers do not count now; undefined while they do. */
+  gap: Gap | undefined = "no_numbers";
   numbers: RateNumbers | undefined;
 
   /** Limiters of one group are always asked together and keyed by the same label. */
@@ -66,29 +68,45 @@ export class RateLimiter implements Limiter {
   }
 
   peek(_flow: Flow, labels: Labels, now: number): Decision {
-    return this.#counting.peek(labels, now, this.#state.open ? undefined : this.#current());
+    const standIn = this.#standIn();
+    return this.#counting.peek(labels, now, this.#counted(standIn), standIn);
   }
 
   take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
-    return this.#counting.take(labels, now, this.#state.open ? undefined : this.#current());
+    if (this.#state.gap === undefined) {
+      return this.#counting.take(labels, now, this.#current(), undefined);
+    }
+    const standIn = this.#standIn();
+    return this.#counting.take(labels, now, this.#counted(standIn), standIn);
   }
 
-  /** Works while the limiter is open, too: what was taken before is back when it closes. */
+  /** Works while nothing is counted, too: what was taken before is back when counting goes on. */
   undo(grant: Grant): void {
     const params = this.#current();
     if (params !== undefined) this.#counting.giveBack(grant, params);
   }
 
-  /** Invalid signals open the limiter, as missing numbers do. */
+  /** Numbers that are not finite are no numbers. */
   decide(numbers: RateLimiterNumbers | undefined): void {
-    const given = numbers === undefined || numbers.passThrough ? undefined : numbers;
-    const capacity = boundedSignal(given?.bucketCapacity);
-    const amount = boundedSignal(given?.fillAmount);
-    this.#state.open = capacity === undefined || amount === undefined;
-    if (capacity === undefined || amount === undefined) return;
-    this.#state.numbers = { capacity, amount };
+    const state = this.#state;
+    const capacity = boundedSignal(numbers?.bucketCapacity);
+    const amount = boundedSignal(numbers?.fillAmount);
+    const known = capacity !== undefined && amount !== undefined;
+    state.gap = gapOf(known ? numbers : undefined);
+    if (!known || (state.gap !== undefined && state.gap !== "last_known")) return;
+    state.numbers = { capacity, amount };
     const params = this.#current();
-    if (params !== undefined) this.#state.buckets.adopt(params);
+    if (params !== undefined) state.buckets.adopt(params);
+  }
+
+  #standIn(): StandIn | undefined {
+    const { gap, numbers } = this.#state;
+    return gap && standInOf(gap, this.component.onFailure, numbers !== undefined);
+  }
+
+  /** The parameters to count by; undefined while nothing is counted. */
+  #counted(standIn: StandIn | undefined): BucketParams | undefined {
+    return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
   }
 
   /** The state's numbers with the parameters of this rule. The same object until the numbers change. */

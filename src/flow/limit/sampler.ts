@@ -2,22 +2,27 @@
 // ramp is a sampler whose share grows; without numbers it lets nothing pass.
 
 import type { Chance } from "#base/chance.ts";
-import type { Component, Decision, Flow } from "../flow.ts";
+import { type Component, type Decision, type Flow, Missing } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
-import type { Limiter } from "../plan/stage-member.ts";
-import type { LabelDetail, SamplerNumbers, SamplerRule } from "../rules.ts";
-import { fnv1a } from "./session-hash.ts";
+import type { Observer } from "../observer.ts";
+import type { Limiter, LimiterContext } from "../plan/stage-member.ts";
+import {
+  type FailureMode,
+  type LabelDetail,
+  type SamplerNumbers,
+  type SamplerRule,
+  usualFailureMode,
+} from "../rules.ts";
+import { fnv1a, mixedHash } from "./session-hash.ts";
 
 const NO_SESSIONS: ReadonlySet<string> = new Set();
 
-/** The share, and the sessions that pass in any case. */
+/** The last valid share, and the sessions that pass in any case. */
 export class SamplerState {
-  percentage: number;
+  /** Why the share does not count now; undefined while it does. */
+  gap: FailureMode | "no_numbers" | undefined = "no_numbers";
+  percentage: number | undefined;
   passing: ReadonlySet<string> = NO_SESSIONS;
-
-  constructor(_context: unknown, { rampMode }: Pick<SamplerRule, "rampMode">) {
-    this.percentage = rampMode ? 0 : 100;
-  }
 
   close(): void {
     // Nothing is kept elsewhere.
@@ -28,7 +33,9 @@ export class Sampler implements Limiter {
   readonly component: Component;
   readonly #state: SamplerState;
   readonly #chance: Chance;
-  readonly #rampMode: boolean;
+  readonly #observer: Observer;
+  readonly #rule: SamplerRule;
+  readonly #hash: (session: string) => number;
   readonly #sessionSlot: number;
   readonly #prefix: string;
 
@@ -37,56 +44,83 @@ export class Sampler implements Limiter {
     rule: SamplerRule,
     slots: LabelSlots,
     state: SamplerState,
-    chance: Chance,
+    { chance, observer }: Pick<LimiterContext, "chance" | "observer">,
   ) {
     this.component = component;
     this.#state = state;
     this.#chance = chance;
-    this.#rampMode = rule.rampMode;
+    this.#observer = observer;
+    this.#rule = rule;
+    this.#hash = rule.hash === "fnv1a" ? fnv1a : mixedHash;
     this.#sessionSlot = rule.sessionLabelKey === "" ? -1 : slots.of(rule.sessionLabelKey);
     this.#prefix = `${rule.sessionLabelKey}:`;
   }
 
   peek(_flow: Flow, labels: Labels): Decision {
-    return this.#decide(labels);
+    return this.#decide(labels, true);
   }
 
   take(_flow: Flow, labels: Labels): Decision {
-    return this.#decide(labels);
+    return this.#decide(labels, false);
   }
 
   undo(): void {
     // Nothing is taken.
   }
 
-  /** Without numbers, or with an invalid share: everything passes, or on a ramp nothing. */
+  /** A share that is not finite is no share. */
   decide(numbers: SamplerNumbers | undefined): void {
+    const state = this.#state;
     const share = numbers?.acceptPercentage ?? Number.NaN;
-    const open = this.#rampMode ? 0 : 100;
-    this.#state.percentage = Number.isFinite(share) ? Math.min(100, Math.max(0, share)) : open;
-    this.#state.passing = new Set(numbers?.passThroughLabelValues);
+    const known = Number.isFinite(share);
+    state.gap = known ? numbers?.failure : "no_numbers";
+    if (known && (state.gap === undefined || state.gap === "last_known"))
+      state.percentage = Math.min(100, Math.max(0, share));
+    state.passing = new Set(numbers?.passThroughLabelValues);
   }
 
-  #decide(labels: Labels): Decision<LabelDetail> {
+  #decide(labels: Labels, peek: boolean): Decision<LabelDetail> {
+    const { gap, percentage } = this.#state;
     const session = this.#sessionSlot < 0 ? undefined : labels.get(this.#sessionSlot);
-    const passes = this.#passes(session);
+    let missing: number = Missing.nothing;
+    let failure: FailureMode | undefined;
+    let share = percentage ?? 0;
+    if (gap !== undefined) {
+      failure = this.#standIn(gap);
+      if (failure !== "last_known") share = failure === "open" ? 100 : 0;
+    }
+    let passes = this.#passes(session, share);
+    if (session === undefined && this.#sessionSlot >= 0) {
+      const { onMissingLabel } = this.#rule;
+      if (!peek) this.#observer.missingLabel(this.component, "key");
+      missing = onMissingLabel === "default_key" ? Missing.defaultKey : Missing.key;
+      if (onMissingLabel !== "default_key") passes = onMissingLabel === "pass";
+    }
     const label = session === undefined ? this.#prefix : this.#prefix + session;
     return {
       component: this.component,
       outcome: passes ? "granted" : "refused",
       dropped: !passes,
-      keyMissing: false,
+      missing,
       waitMs: -1,
       grantId: undefined,
-      failure: undefined,
+      failure,
       detail: { label, value: session },
     };
   }
 
-  #passes(session: string | undefined): boolean {
-    const { percentage, passing } = this.#state;
+  /** A share that the controller's failure mode chose counts as it is. */
+  #standIn(gap: FailureMode | "no_numbers"): FailureMode {
+    if (gap !== "no_numbers") return gap;
+    const { onFailure, kind } = this.component;
+    const usual = usualFailureMode(kind);
+    if (onFailure === "local") return usual;
+    return onFailure === "last_known" && this.#state.percentage === undefined ? usual : onFailure;
+  }
+
+  #passes(session: string | undefined, percentage: number): boolean {
     if (session === undefined) return this.#chance() < percentage / 100;
-    if (passing.has(session)) return true;
-    return percentage > 0 && fnv1a(session) / 4294967295 <= percentage / 100;
+    if (this.#state.passing.has(session)) return true;
+    return percentage > 0 && this.#hash(session) / 4294967295 <= percentage / 100;
   }
 }

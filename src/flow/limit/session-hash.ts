@@ -28,3 +28,14 @@ export function fnv1a(text: string): number {
   }
   return hash >>> 0;
 }
+
+/**
+ * The same, with the bits mixed once more (the finalizer of MurmurHash3). FNV-1a alone leaves the high bits of short
+ * texts nearly equal, so that consecutive numbers pass or fail in runs.
+ */
+export function mixedHash(text: string): number {
+  let hash = fnv1a(text);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return (hash ^ (hash >>> 16)) >>> 0;
+}

@@ -106,6 +106,11 @@ export function text(rules: TextRules & { readonly default?: string } = {}): Fie
   return { type: { kind: "text", ...type }, default: value };
 }
 
+/** One of several words, without a default; the component decides what absence means. */
+export function choice<const T extends string>(oneOf: readonly T[]): Field<T | undefined> {
+  return { type: { kind: "text", oneOf } };
+}
+
 export function number(rules: Range & { readonly default?: number } = {}): Field<number> {
   const { default: value = 0, ...range } = rules;
   return { type: { kind: "number", ...range }, default: value };

@@ -1,7 +1,9 @@
 // Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
 
+import { FAILURE_MODES, MISSING_LABEL_MODES, SESSION_HASHES } from "#flow/rules.ts";
 import {
   about,
+  choice,
   configKey,
   deprecated,
   duration,
@@ -10,6 +12,7 @@ import {
   flag,
   labelKey,
   list,
+  maybe,
   message,
   number,
   part,
@@ -33,6 +36,24 @@ const maxIdleTime = () =>
   about(
     "A bucket or counter that was unused for this long is deleted; 0s never deletes it.",
     durationOr(TWO_HOURS),
+  );
+
+const onFailure = (usual: string) =>
+  about(
+    `What decides while the limiter itself cannot, because a required input is invalid, it has no decision yet or no more, or it has no room for another key. Default: ${usual}. [More](#when-a-limiter-cannot-decide).`,
+    choice(FAILURE_MODES),
+  );
+
+const onMissingLabel = (lacks: string, byDefault: string) =>
+  about(
+    `What becomes of a flow without ${lacks}: \`pass\`, \`refuse\`, or \`default_key\`, ${byDefault}`,
+    choice(MISSING_LABEL_MODES),
+  );
+
+const onMissingKey = () =>
+  onMissingLabel(
+    "the label `limit_by_label_key`",
+    "which counts all such flows together. Default: `pass`. Callers choose their headers: a limit that they must not avoid refuses.",
   );
 
 const limitByLabelKey = () =>
@@ -61,6 +82,8 @@ export const rateLimiterParameters = message("RateLimiter.Parameters", {
     part(lazySync),
   ),
   delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
+  on_missing_label: onMissingKey(),
+  on_failure: onFailure("`local`"),
 });
 
 export const rateLimiterIns = message("RateLimiter.Ins", {
@@ -101,6 +124,8 @@ export const concurrencyLimiterParameters = message("ConcurrencyLimiter.Paramete
     required(duration({ positive: true })),
   ),
   max_idle_time: maxIdleTime(),
+  on_missing_label: onMissingKey(),
+  on_failure: onFailure("`local`"),
 });
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {
@@ -125,12 +150,25 @@ const samplerParameters = message("Sampler.Parameters", {
     "Label that identifies a session: flows with the same value get the same decision.",
     labelKey(text()),
   ),
+  label_key: about(
+    "Former name of `session_label_key`.",
+    deprecated("session_label_key", maybe(text())),
+  ),
   selectors: selectors(),
   denied_response_status_code: statusCode("Forbidden"),
   ramp_mode: about(
     "Accepts no flows instead of all flows while `accept_percentage` is invalid.",
     flag(),
   ),
+  hash: about(
+    "How sessions are chosen: `mixed` spreads all values evenly, `fnv1a` chooses the same sessions as Aperture, but consecutive numbers in runs. Default: `mixed`.",
+    choice(SESSION_HASHES),
+  ),
+  on_missing_label: onMissingLabel(
+    "the label `session_label_key`",
+    "which decides about each such flow by chance. Default: `default_key`.",
+  ),
+  on_failure: onFailure("`open`, in ramp mode `closed`"),
 });
 
 const passThrough = () =>
@@ -199,3 +237,28 @@ export const loadRamp = message("LoadRamp", {
   ...passThrough(),
 });
 export type LoadRamp = ValueOf<typeof loadRamp>;
+
+/** The section of the reference page about `on_failure` and `on_missing_label`. */
+export const CANNOT_DECIDE: readonly string[] = [
+  "## When a limiter cannot decide",
+  "",
+  "`on_failure` says what becomes of a flow while a limiter has nothing to decide by. The reply names the mode that",
+  "decided (`failure_mode` of its limiter decision), and the policy's status lists the limiters and the invalid inputs.",
+  "",
+  "| | An input is invalid, or no decision is there (yet, or any more) | No room for another key: `flow_control.max_keys` | Shared counters do not answer |",
+  "|---|---|---|---|",
+  "| `open` | passes; a sampler accepts 100 % | passes uncounted | passes |",
+  "| `closed` | refuses; a sampler accepts 0 % | refuses new keys | refuses |",
+  "| `local` | what the kind does by default: limiters pass, samplers pass, ramps refuse | new keys share one bucket, or one number of slots | counts in process |",
+  "| `last_known` | goes on with the last valid numbers; before there were any as `local` | as `local` | as `local` |",
+  "",
+  "Defaults: `local` for limiters and the schedulers that are built on them, `open` for samplers, `closed` for samplers",
+  "in ramp mode and load ramps. Samplers have no keys and no counters. This version counts in process only, so the last",
+  "column has no effect yet. Values of `pass_through_label_values` pass a sampler in every mode. A `pass_through` input",
+  "that is on lets every flow pass whatever else is invalid: that is no failure.",
+  "",
+  "`on_missing_label` answers first: a flow that lacks the label is passed or refused without asking whether there are",
+  "numbers. A refusal has the reason `LIMITER_REASON_KEY_NOT_FOUND` in its limiter decision. The counter",
+  "`sluice_limiter_missing_labels_total` counts such flows by component, and those without the label",
+  "`tokens_label_key`, which count as one token.",
+];

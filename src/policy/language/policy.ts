@@ -59,11 +59,11 @@ export const flowControl = message(
   "FlowControl",
   {
     rate_limiter: about(
-      "Token buckets: a flow passes while its bucket has tokens. Fails open: while an input is invalid, every flow passes.",
+      "Token buckets: a flow passes while its bucket has tokens. While an input is invalid, `on_failure` decides: by default every flow passes.",
       arm("component", flow.rateLimiter),
     ),
     concurrency_limiter: about(
-      "Limits the number of flows in flight. Fails open: while an input is invalid, every flow passes.",
+      "Limits the number of flows in flight. While an input is invalid, `on_failure` decides: by default every flow passes.",
       arm("component", flow.concurrencyLimiter),
     ),
     sampler: about(

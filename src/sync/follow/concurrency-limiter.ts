@@ -3,7 +3,14 @@
 import type { ConcurrencyLimiterRule } from "#flow/rules.ts";
 import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
 import { selectorRule } from "./selector.ts";
-import { attributesOf, type FollowedKind, incomplete, nameIn } from "./wrapper.ts";
+import {
+  attributesOf,
+  type FollowedKind,
+  failureOf,
+  incomplete,
+  nameIn,
+  ownParameters,
+} from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.ConcurrencyLimiterWrapper";
 const DECISION = "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper";
@@ -19,7 +26,7 @@ export const concurrencyLimiter: FollowedKind = {
       kind: "concurrency_limiter",
       ...attributesOf(commonAttributes),
       selectors: limiter.selectors.map(selectorRule),
-      onFailure: "local",
+      ...ownParameters(parameters, { kind: "concurrency_limiter", onMissingLabel: "pass" }),
       deniedStatus: limiter.requestParameters?.deniedResponseStatusCode ?? 0,
       tokensLabelKey: limiter.requestParameters?.tokensLabelKey ?? "",
       limitByLabelKey: parameters.limitByLabelKey,
@@ -35,9 +42,11 @@ export const concurrencyLimiter: FollowedKind = {
       throw incomplete(DECISION);
     }
     const attributes = attributesOf(commonAttributes);
+    const { maxConcurrency, passThrough } = concurrencyLimiterDecision;
+    const numbers = { maxConcurrency, passThrough, ...failureOf(concurrencyLimiterDecision) };
     return {
       name: nameIn(group, attributes),
-      numbers: { kind: "concurrency_limiter", ...attributes, ...concurrencyLimiterDecision },
+      numbers: { kind: "concurrency_limiter", ...attributes, ...numbers },
     };
   },
 };

@@ -3,7 +3,14 @@
 import type { RateLimiterRule } from "#flow/rules.ts";
 import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
 import { selectorRule } from "./selector.ts";
-import { attributesOf, type FollowedKind, incomplete, nameIn } from "./wrapper.ts";
+import {
+  attributesOf,
+  type FollowedKind,
+  failureOf,
+  incomplete,
+  nameIn,
+  ownParameters,
+} from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.RateLimiterWrapper";
 const DECISION = "aperture.policy.sync.v1.RateLimiterDecisionWrapper";
@@ -20,7 +27,7 @@ export const rateLimiter: FollowedKind = {
       kind: "rate_limiter",
       ...attributesOf(commonAttributes),
       selectors: limiter.selectors.map(selectorRule),
-      onFailure: "local",
+      ...ownParameters(parameters, { kind: "rate_limiter", onMissingLabel: "pass" }),
       deniedStatus: limiter.requestParameters?.deniedResponseStatusCode ?? 0,
       tokensLabelKey: limiter.requestParameters?.tokensLabelKey ?? "",
       // The deprecated key counts only where the current one is empty.
@@ -38,9 +45,11 @@ export const rateLimiter: FollowedKind = {
     const { commonAttributes, rateLimiterDecision } = decode(DECISION, bytes);
     if (commonAttributes === null || rateLimiterDecision === null) throw incomplete(DECISION);
     const attributes = attributesOf(commonAttributes);
+    const { bucketCapacity, fillAmount, passThrough } = rateLimiterDecision;
+    const numbers = { bucketCapacity, fillAmount, passThrough, ...failureOf(rateLimiterDecision) };
     return {
       name: nameIn(group, attributes),
-      numbers: { kind: "rate_limiter", ...attributes, ...rateLimiterDecision },
+      numbers: { kind: "rate_limiter", ...attributes, ...numbers },
     };
   },
 };

@@ -1,7 +1,16 @@
 // What an agent needs to know about one kind of stored configuration, and the parts that the kinds share.
 
 import { Fault } from "#base/fault.ts";
-import type { LimiterNumbers, Rule } from "#flow/rules.ts";
+import {
+  FAILURE_MODES,
+  type FailureMode,
+  type LimiterKind,
+  type LimiterNumbers,
+  MISSING_LABEL_MODES,
+  type MissingLabelMode,
+  type Rule,
+  usualFailureMode,
+} from "#flow/rules.ts";
 import { componentName } from "../keys.ts";
 
 /** A rule as a value states it, under the key name that the value's own attributes give it in a group. */
@@ -39,6 +48,43 @@ export function attributesOf({ policyName, policyHash, componentId }: Attributes
 
 export function nameIn(group: string, { policyName, componentId }: Attributes): string {
   return componentName(group, policyName, componentId);
+}
+
+interface OwnParameters {
+  readonly onFailure: string | null;
+  readonly onMissingLabel: string | null;
+}
+
+/** Fields of Sluice's own in the parameters of all limiters; absent ones, such as those of other controllers, mean `usual`. */
+export function ownParameters(
+  { onFailure, onMissingLabel }: OwnParameters,
+  usual: { readonly kind: LimiterKind; readonly onMissingLabel: MissingLabelMode },
+) {
+  return {
+    onFailure: oneOf("on_failure", FAILURE_MODES, onFailure) ?? usualFailureMode(usual.kind),
+    onMissingLabel:
+      oneOf("on_missing_label", MISSING_LABEL_MODES, onMissingLabel) ?? usual.onMissingLabel,
+  };
+}
+
+/** The failure mode that made a decision, in the form of numbers. */
+export function failureOf(decision: { readonly failureMode?: string | null | undefined }): {
+  readonly failure?: FailureMode;
+} {
+  const failure = oneOf("failure_mode", FAILURE_MODES, decision.failureMode);
+  return failure === undefined ? {} : { failure };
+}
+
+/** Undefined where there is none. Throws a Fault INVALID_ARGUMENT for anything else that is no choice. */
+export function oneOf<T extends string>(
+  field: string,
+  choices: readonly T[],
+  text: string | null | undefined,
+): T | undefined {
+  const found = choices.find((choice) => choice === text);
+  if (found !== undefined || text === null || text === undefined) return found;
+  const got = JSON.stringify(text.slice(0, 100));
+  throw new Fault("INVALID_ARGUMENT", `${field}: wanted one of ${choices.join(", ")}, got ${got}`);
 }
 
 /** The fault of a wrapper message without its attributes or without its component. */

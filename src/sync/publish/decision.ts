@@ -1,6 +1,11 @@
 // Decisions of circuits as store entries: one row per kind of decision.
 
-import type { CircuitDecision } from "#circuit/decision.ts";
+import type {
+  BucketNumbers,
+  CircuitDecision,
+  ConcurrencyNumbers,
+  StandIn,
+} from "#circuit/decision.ts";
 import type { Tick } from "#circuit/ticks.ts";
 import type { Encodable, MessageName } from "#wire/protobuf/message-types.ts";
 import { compactJson, durationOf, encode } from "#wire/protobuf/messages.ts";
@@ -42,16 +47,16 @@ function row<K extends Kind, Name extends MessageName>(
   return { wrapper, fields } as Row<K>;
 }
 
-type Bucket = Pick<Of<"rate_limiter">, "bucketCapacity" | "fillAmount" | "passThrough">;
+/** Sluice's own field, which is left out of decisions from valid signals. */
+const made = (failure: StandIn | undefined) =>
+  failure === undefined ? {} : { failureMode: failure };
 
-const bucket = ({ bucketCapacity, fillAmount, passThrough }: Bucket) => ({
-  rateLimiterDecision: { bucketCapacity, fillAmount, passThrough },
+const bucket = ({ bucketCapacity, fillAmount, passThrough, failure }: BucketNumbers) => ({
+  rateLimiterDecision: { bucketCapacity, fillAmount, passThrough, ...made(failure) },
 });
 
-type Concurrency = Pick<Of<"concurrency_limiter">, "maxConcurrency" | "passThrough">;
-
-const concurrency = ({ maxConcurrency, passThrough }: Concurrency) => ({
-  concurrencyLimiterDecision: { maxConcurrency, passThrough },
+const concurrency = ({ maxConcurrency, passThrough, failure }: ConcurrencyNumbers) => ({
+  concurrencyLimiterDecision: { maxConcurrency, passThrough, ...made(failure) },
 });
 
 const KINDS: Readonly<{ [K in Kind]: Row<K> }> = {
@@ -76,8 +81,8 @@ const KINDS: Readonly<{ [K in Kind]: Row<K> }> = {
   ),
   sampler: row(
     "aperture.policy.sync.v1.SamplerDecisionWrapper",
-    ({ acceptPercentage, passThroughLabelValues }) => ({
-      samplerDecision: { acceptPercentage, passThroughLabelValues },
+    ({ acceptPercentage, passThroughLabelValues, failure }) => ({
+      samplerDecision: { acceptPercentage, passThroughLabelValues, ...made(failure) },
     }),
   ),
   pod_scaler: row("aperture.policy.sync.v1.ScaleDecisionWrapper", ({ desiredReplicas }) =>

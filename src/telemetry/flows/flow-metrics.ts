@@ -8,7 +8,7 @@ import {
   RejectReason,
   type Verdict,
 } from "#flow/flow.ts";
-import { ANOMALIES, type Anomaly, type Observer } from "#flow/observer.ts";
+import { ANOMALIES, type Anomaly, type MissingLabel, type Observer } from "#flow/observer.ts";
 import { LIMITER_COUNTERS, type MetricSink, type MetricSource } from "../metrics/table.ts";
 
 /** `agent_group` is the configured `agent_info.agent_group`; `most_control_points` get series of their own. */
@@ -58,6 +58,8 @@ interface ComponentRow {
   readonly name: ComponentName;
   /** Accepted, accepted and dropped, rejected, rejected and dropped. */
   readonly counts: Float64Array;
+  /** Flows without the label, by what the component reads it for. */
+  readonly missing: Record<MissingLabel, number>;
 }
 
 interface ClassifierRow {
@@ -75,6 +77,7 @@ export class FlowMetrics implements Observer, MetricSource {
   readonly #components = new Rows<Component, ComponentName, ComponentRow>(componentKey, (name) => ({
     name,
     counts: new Float64Array(4),
+    missing: { key: 0, tokens: 0 },
   }));
   readonly #classifiers = new Rows<ClassifierInfo, ClassifierName, ClassifierRow>(
     classifierKey,
@@ -120,6 +123,11 @@ export class FlowMetrics implements Observer, MetricSource {
     this.#anomalies.set(what, (this.#anomalies.get(what) ?? 0) + 1);
   }
 
+  missingLabel(component: Component, what: MissingLabel): void {
+    const row = this.#components.of(component);
+    if (row !== undefined) row.missing[what]++;
+  }
+
   /**
    * Call in the turn in which a new plan is swapped in. Series of its components continue, also across policy edits
    * that do not change them; all others are removed, and a check that still runs on the old plan does not bring
@@ -152,7 +160,7 @@ export class FlowMetrics implements Observer, MetricSource {
     this.#collectControlPoint(to, OTHER, this.#others);
     if (this.#found > 0) to.number("service_lookups_total", ["OK"], this.#found);
     if (this.#missed > 0) to.number("service_lookups_total", ["Error"], this.#missed);
-    for (const { name, counts } of this.#components.all()) collectComponent(to, name, counts);
+    for (const row of this.#components.all()) collectComponent(to, row);
     for (const { name, count } of this.#classifiers.all()) {
       const { policyName, policyHash, classifierIndex } = name;
       if (count > 0)
@@ -251,12 +259,17 @@ function classifierKey({ policyName, policyHash, classifierIndex }: ClassifierNa
   return JSON.stringify([policyName, policyHash, classifierIndex]);
 }
 
-function collectComponent(to: MetricSink, name: ComponentName, counts: Float64Array): void {
+function collectComponent(to: MetricSink, { name, counts, missing }: ComponentRow): void {
+  const { policyName, policyHash, componentId, kind } = name;
   for (const [at, count] of counts.entries()) {
     if (count === 0) continue;
     const type = at < 2 ? DECISION_TYPE.accepted : DECISION_TYPE.rejected;
-    const labels = [name.policyName, name.policyHash, name.componentId, type, String(at % 2 === 1)];
-    to.number(LIMITER_COUNTERS[name.kind], labels, count);
+    const labels = [policyName, policyHash, componentId, type, String(at % 2 === 1)];
+    to.number(LIMITER_COUNTERS[kind], labels, count);
+  }
+  for (const [what, count] of Object.entries(missing)) {
+    const labels = [policyName, policyHash, componentId, what];
+    if (count > 0) to.number("sluice_limiter_missing_labels_total", labels, count);
   }
 }
 

@@ -73,6 +73,12 @@ export const METRICS = {
     about:
       "Decisions of a sampler or load ramp, by the decision of the whole check (`decision_type`) and its own (`sampler_dropped`).",
   },
+  sluice_limiter_missing_labels_total: {
+    type: "counter",
+    labels: [...COMPONENT, "label"],
+    about:
+      "Flows that reached a limiter without a label that it reads: the one by which it tells flows apart (`key`), or the one with the number of tokens (`tokens`).",
+  },
   flux_meter: {
     type: "histogram",
     labels: FLUX_METER,

@@ -3,7 +3,12 @@
 
 import { STATUS_NAMES } from "#base/http-status.ts";
 import { DENIED_CODE, type HttpAnswer, METADATA_KEY } from "../check/http-reply.ts";
-import { type DetailWriter, detailWriter } from "../check/limiter-details.ts";
+import {
+  type DetailWriter,
+  detailWriter,
+  KEY_MISSING,
+  missingLabels,
+} from "../check/limiter-details.ts";
 import {
   type CacheAnswer,
   type CacheReply,
@@ -257,11 +262,12 @@ export class JsonAnswerWriter {
     const out = this.#out;
     const { component, failure } = decision;
     const { usual, names, status, info, detail } = this.#component(component);
-    if (!decision.dropped && !decision.keyMissing) out.raw(usual);
+    const keyMissing = (decision.missing & KEY_MISSING) !== 0;
+    if (!decision.dropped && !keyMissing) out.raw(usual);
     else {
       out.raw(names);
       out.raw(decision.dropped ? DROPPED : PASSED);
-      out.literal(decision.keyMissing ? "KEY_NOT_FOUND" : "UNSPECIFIED");
+      out.literal(keyMissing ? "KEY_NOT_FOUND" : "UNSPECIFIED");
       out.raw(status);
     }
     if (decision.waitMs >= 0) out.duration(decision.waitMs);
@@ -271,6 +277,9 @@ export class JsonAnswerWriter {
     detail.writeJson(out, decision.detail);
     out.literal("}");
     if (failure !== undefined) out.literal(`,"failure_mode":"${failure}"`);
+    if (decision.missing > KEY_MISSING) {
+      out.literal(`,"missing_labels":"${missingLabels(decision.missing)}"`);
+    }
     out.literal("}");
   }
 

@@ -94,3 +94,13 @@ export type DetailWriter = DetailRow<ReportedDetail>;
 export function detailWriter(kind: ReportedKind): DetailWriter {
   return ROWS[kind];
 }
+
+/** The bit of `missing` that is the reason KEY_NOT_FOUND: the limiter did not judge the flow. */
+export const KEY_MISSING = 1;
+
+/** Labels that a flow lacks although it was judged, by what the limiter reads them for. */
+export function missingLabels(missing: number): string {
+  const [key, tokens] = [(missing & 2) !== 0, (missing & 4) !== 0];
+  if (key) return tokens ? "key,tokens" : "key";
+  return tokens ? "tokens" : "";
+}

@@ -6,6 +6,8 @@ import { ProtoWriter, varintSize } from "../protobuf/writer.ts";
 import {
   type DetailWriter,
   detailWriter,
+  KEY_MISSING,
+  missingLabels,
   type ReportedDetail,
   type ReportedKind,
 } from "./limiter-details.ts";
@@ -72,7 +74,8 @@ export interface ReportedComponent {
 export interface ReportedDecision {
   readonly component: ReportedComponent;
   readonly dropped: boolean;
-  readonly keyMissing: boolean;
+  /** Labels that the flow lacks, as bits: 1 the key, 2 the key where a default one was used, 4 the number of tokens. */
+  readonly missing: number;
   /** ms; -1 leaves the field out. */
   readonly waitMs: number;
   /** The failure mode that answered; undefined when the limiter itself did. */
@@ -139,6 +142,9 @@ const EXPECT_END = 16 << 3;
 const FAILURE_MODE = (2000 << 3) | 2;
 /** Sluice's own field `unreadable` of ClassifierInfo. */
 const UNREADABLE = (2000 << 3) | 2;
+
+/** Sluice's own field `missing_labels` of LimiterDecision. */
+const MISSING_LABELS = (2001 << 3) | 2;
 
 /**
  * Start of a LimiterDecision up to the value that ends its label, for decisions that pass. It contains the lengths
@@ -218,7 +224,7 @@ export class CheckResponseWriter {
     const start = out.open(DECISION, 2);
     out.fragment(known.names);
     out.uint32Field(0x20, decision.dropped ? 1 : 0);
-    out.uint32Field(0x28, decision.keyMissing ? 1 : 0);
+    out.uint32Field(0x28, decision.missing & KEY_MISSING);
     out.uint32Field(0x50, component.deniedStatus);
     if (decision.waitMs >= 0) out.time(0x5a, decision.waitMs);
     const info = out.open((known.detail.field << 3) | 2);
@@ -226,6 +232,9 @@ export class CheckResponseWriter {
     known.detail.write(out, detail);
     out.close(info);
     if (decision.failure !== undefined) out.textField(FAILURE_MODE, decision.failure);
+    if (decision.missing > KEY_MISSING) {
+      out.textField(MISSING_LABELS, missingLabels(decision.missing));
+    }
     out.close(start, 2);
   }
 
@@ -233,7 +242,7 @@ export class CheckResponseWriter {
   #writeUsual(decision: ReportedDecision, known: KnownComponent): boolean {
     const { detail } = decision;
     const value = detail.value;
-    if (decision.dropped || decision.keyMissing || decision.failure !== undefined) return false;
+    if (decision.dropped || decision.missing !== 0 || decision.failure !== undefined) return false;
     if (value === undefined || value.length > MOST_VALUE || detail.label === "") return false;
     if (decision.waitMs > 0) return false;
     const out = this.#out;

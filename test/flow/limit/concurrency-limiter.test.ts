@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { grantOf, Pending } from "#flow/flow.ts";
+import { grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
 import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
@@ -58,14 +58,11 @@ test("keys and tokens: as recorded, a large request only when idle", () => {
   assert.deepEqual(counts(bench.take({ u: "z3" })), [false, 4, 0, 1, 0]);
   assert.deepEqual(counts(bench.take({ u: "neg", cost: "-2" })), [false, 4, 0, 1, 0]);
   const missing = bench.take({ cost: "2" });
-  assert.equal(missing.keyMissing, true);
+  assert.equal(missing.missing, Missing.key);
   assert.equal(missing.requestId, "");
   assert.deepEqual(counts(missing), [false, 0, 0, 0, 0]);
-  assert.deepEqual(bench.context.anomalies, [
-    "bad_label_number",
-    "bad_label_number",
-    "missing_limit_label",
-  ]);
+  assert.deepEqual(bench.context.anomalies, ["bad_label_number", "bad_label_number"]);
+  assert.deepEqual(bench.context.missing, ["tokens", "key"]);
 });
 
 test("open before numbers, on pass-through and after removal; a limit of 0 refuses", () => {
@@ -270,6 +267,7 @@ test("a slot that the local engine granted in place of another engine is freed b
     current: 0,
     waitMs: 0,
     id: "",
+    full: false,
   };
   const unavailable: CounterEngine<SlotParams> = {
     peek: () => undecided,

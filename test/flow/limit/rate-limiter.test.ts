@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Component } from "#flow/flow.ts";
-import { type Decision, type Grant, grantOf, Pending } from "#flow/flow.ts";
+import { type Decision, type Grant, grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
 import type { BucketParams } from "#flow/limit/counters/token-bucket.ts";
@@ -11,15 +11,15 @@ import { Bench, concurrency, counts, flat, flowOf, rate, rateRule, testContext }
 
 test("fields of a decision", () => {
   const bench = new Bench(rateRule({ deniedStatus: 402, limitByLabelKey: "user" }), rate(2, 1));
-  const { component, outcome, dropped, keyMissing, waitMs, grantId, failure, detail } = bench.take({
+  const { component, outcome, dropped, missing, waitMs, grantId, failure, detail } = bench.take({
     user: "x:y z",
   });
-  const decision = { component, outcome, dropped, keyMissing, waitMs, grantId, failure, detail };
+  const decision = { component, outcome, dropped, missing, waitMs, grantId, failure, detail };
   assert.deepEqual(decision, {
     component: bench.limiter.component,
     outcome: "granted",
     dropped: false,
-    keyMissing: false,
+    missing: Missing.nothing,
     waitMs: 0,
     grantId: "",
     failure: undefined,
@@ -144,11 +144,11 @@ test("token texts: as recorded; invalid ones count as one token and as an anomal
 test("a flow without the key label passes and takes nothing; an empty value is a value", () => {
   const bench = new Bench(rateRule({ limitByLabelKey: "user" }), rate(1, 0));
   const missing = bench.take({});
-  assert.equal(missing.keyMissing, true);
+  assert.equal(missing.missing, Missing.key);
   assert.equal(missing.label, "");
   assert.equal(missing.grantId, undefined);
   assert.deepEqual(counts(missing), [false, 0, 0, 0, 0]);
-  assert.deepEqual(bench.context.anomalies, ["missing_limit_label"]);
+  assert.deepEqual(bench.context.missing, ["key"]);
   assert.equal(bench.take({ user: "" }).label, "user:");
   assert.equal(bench.take({ user: "" }).dropped, true);
   assert.equal(bench.take({ user: "a" }).dropped, false);
@@ -161,7 +161,7 @@ test("open before numbers, on pass-through, after removal and on invalid signals
     const decision = bench.take({ k: "a" });
     assert.deepEqual(counts(decision), [false, 0, 0, 0, 0], why);
     assert.equal(decision.label, "k:a");
-    assert.equal(decision.keyMissing, false);
+    assert.equal(decision.missing, Missing.nothing);
     assert.equal(decision.grantId, undefined);
   };
   open("before");
@@ -416,6 +416,7 @@ const UNDECIDED: EngineAnswer = {
   current: 0,
   waitMs: 0,
   id: "",
+  full: false,
 };
 
 function remotely(onFailure: Component["onFailure"], engine: CounterEngine<BucketParams>) {
@@ -472,7 +473,7 @@ test("tokens granted by the local engine go back to the local engine", () => {
     limiter.undo(grantIn(decision));
   }
   assert.deepEqual(engine.given, []);
-  engine.answer = { outcome: "granted", remaining: 3, current: 1, waitMs: 0, id: "7" };
+  engine.answer = { outcome: "granted", remaining: 3, current: 1, waitMs: 0, id: "7", full: false };
   const real = take();
   limiter.undo(grantIn(real));
   assert.deepEqual(engine.given, ["7"]);

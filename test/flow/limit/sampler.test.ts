@@ -82,7 +82,8 @@ test("before numbers, after removal and on an invalid signal: everything passes,
 });
 
 test("which of 200 sessions pass at 10 percent: as recorded", () => {
-  const bench = new Bench(samplerRule({ sessionLabelKey: "session" }), share(10));
+  const rule = samplerRule({ sessionLabelKey: "session", hash: "fnv1a" });
+  const bench = new Bench(rule, share(10));
   const sessions = [
     ...Array.from({ length: 120 }, (_, index) => `session-${index}`),
     ...Array.from({ length: 40 }, (_, index) => String(7_919 * (120 + index))),

@@ -10,7 +10,7 @@ import {
   type SharedContext,
   shareContext,
 } from "#flow/limit/kinds.ts";
-import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
+import { type Anomaly, type MissingLabel, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import type { Limiter } from "#flow/plan/stage-member.ts";
 import type {
   ConcurrencyLimiterRule,
@@ -26,7 +26,8 @@ const COMPONENT = {
   policyHash: "hash",
   componentId: "root.0",
   selectors: [],
-  onFailure: "open",
+  onFailure: "local",
+  onMissingLabel: "pass",
   deniedStatus: 0,
 } as const;
 
@@ -60,7 +61,15 @@ export function concurrencyRule(
 }
 
 export function samplerRule(over: Partial<SamplerRule> = {}): SamplerRule {
-  return { ...COMPONENT, kind: "sampler", sessionLabelKey: "", rampMode: false, ...over };
+  return {
+    ...COMPONENT,
+    onMissingLabel: "default_key",
+    kind: "sampler",
+    sessionLabelKey: "",
+    rampMode: false,
+    hash: "mixed",
+    ...over,
+  };
 }
 
 const NAMED = { policyName: "policy", policyHash: "hash", componentId: "root.0" } as const;
@@ -119,14 +128,21 @@ export function flowOf(values: Readonly<Record<string, string>> = {}): Flow {
 export interface TestContext extends SharedContext {
   readonly clock: FakeClock;
   readonly anomalies: Anomaly[];
+  /** Missing labels that were reported. */
+  readonly missing: MissingLabel[];
 }
 
 export function testContext(maxKeys = 1_000, seed = 1): TestContext {
   const anomalies: Anomaly[] = [];
+  const missing: MissingLabel[] = [];
   const clock = fakeClock();
-  const observer: Observer = { ...NO_OBSERVER, anomaly: (what) => anomalies.push(what) };
+  const observer: Observer = {
+    ...NO_OBSERVER,
+    anomaly: (what) => anomalies.push(what),
+    missingLabel: (_component, what) => missing.push(what),
+  };
   const shared = shareContext({ clock, chance: seededChance(seed), maxKeys, observer });
-  return { ...shared, clock, anomalies };
+  return { ...shared, clock, anomalies, missing };
 }
 
 /** A decision with the fields of its detail beside its own. */

@@ -11,6 +11,8 @@ export interface Write {
   readonly key: string;
   /** Undefined removes the decision. */
   readonly value: JsonObject | undefined;
+  /** Sluice's own part of the message, which no recording has. */
+  readonly failure: string | undefined;
 }
 
 /** The keys of a decision, one for each agent group, with its message. */
@@ -27,6 +29,7 @@ export function writesOf(
     tick,
     key: `/decisions/${kind}/agent_group-${group}-policy-${plan.policyName}-component_id-${componentId}`,
     value,
+    failure: "failure" in decision ? decision.failure : undefined,
   }));
 }
 

@@ -200,7 +200,7 @@ function decisionDifferences(
 /** The value of a key after each tick. */
 function statesOf(
   key: string,
-  writes: readonly Write[],
+  writes: readonly Pick<Write, "tick" | "key" | "value">[],
   ticks: number,
 ): readonly (JsonObject | undefined)[] {
   const own = writes.filter((write) => write.key === key);
@@ -213,7 +213,10 @@ function statesOf(
 /** Checks that no value is written twice in a row. Decisions that contain a time always differ. */
 function repeated(key: string, writes: readonly Write[]): Differences {
   const own = writes.filter((write) => write.key === key);
-  const again = own.find((write, at) => at > 0 && alike(own[at - 1]?.value, write.value, 0));
+  const again = own.find((write, at) => {
+    const before = own[at - 1];
+    return before?.failure === write.failure && alike(before?.value, write.value, 0) && at > 0;
+  });
   return again === undefined ? [] : [`${key} at tick ${again.tick}: written again unchanged`];
 }
 

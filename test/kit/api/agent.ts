@@ -49,6 +49,7 @@ export const common = {
   policyHash: "h1",
   selectors: [anywhere],
   onFailure: "local",
+  onMissingLabel: "pass",
   deniedStatus: 0,
 } as const;
 

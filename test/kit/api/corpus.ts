@@ -66,6 +66,7 @@ const sampled = {
   kind: "sampler",
   sessionLabelKey: `${HEADER}user_id`,
   rampMode: false,
+  hash: "mixed",
 } as const;
 
 /** Two policies with a limiter of every kind, and a label that a classifier makes. */

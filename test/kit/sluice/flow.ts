@@ -54,7 +54,7 @@ export function decisionOf(component: Component, decision: Partial<Decision> = {
     component,
     outcome: "granted",
     dropped: refused,
-    keyMissing: false,
+    missing: 0,
     waitMs: -1,
     grantId: undefined,
     failure: undefined,

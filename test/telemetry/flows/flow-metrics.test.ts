@@ -80,6 +80,20 @@ test("look-ups, ends and oddities", () => {
   assert.equal(read("sluice_oddities_total", { kind: "baggage_dropped" }), 2);
 });
 
+test("missing labels by component, until the component is removed", () => {
+  const { flows, read } = meter();
+  const other = aComponent({ componentId: "root.1", kind: "sampler" });
+  for (const what of ["key", "key", "tokens"] as const) flows.missingLabel(aComponent(), what);
+  flows.missingLabel(other, "key");
+  const count = (component_id: string, label: string) =>
+    read("sluice_limiter_missing_labels_total", { component_id, label });
+  assert.deepEqual([count("root.0", "key"), count("root.0", "tokens")], [2, 1]);
+  assert.deepEqual([count("root.1", "key"), count("root.1", "tokens")], [1, undefined]);
+  flows.keep({ components: [other], classifiers: [] });
+  flows.missingLabel(aComponent(), "key");
+  assert.deepEqual([count("root.0", "key"), count("root.1", "key")], [undefined, 1]);
+});
+
 test("a new plan with the same component goes on counting; a stopped one leaves no series", () => {
   const { flows, read } = meter();
   const [stays, goes] = [aComponent(), aComponent({ componentId: "gone" })];

@@ -42,6 +42,7 @@ function everything(): Metrics {
   flows.ended("ingress");
   flows.lookedUp(true);
   flows.anomaly("late");
+  flows.missingLabel(aComponent(), "tokens");
   meters.keep([aFluxMeter()]);
   for (const number of [() => 7, () => undefined])
     meters.observe(["m"], { accepted: true, statusCode: "200", status: "OK", number });

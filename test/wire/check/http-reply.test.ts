@@ -59,16 +59,19 @@ function detailsOf({ component, detail }: FullDecision) {
   }
 }
 
+const MISSING: Readonly<Record<number, string>> = { 2: "key", 4: "tokens", 6: "key,tokens" };
+
 function decisionOf(decision: ReportedDecision) {
   const { policyName, policyHash, componentId, deniedStatus } = decision.component;
   return {
     ...{ policyName, policyHash, componentId },
     dropped: decision.dropped,
-    reason: decision.keyMissing ? 1 : 0,
+    reason: decision.missing === 1 ? 1 : 0,
     deniedResponseStatusCode: deniedStatus,
     ...(decision.waitMs < 0 ? {} : { waitTime: time(decision.waitMs) }),
     details: detailsOf(decision as FullDecision),
     ...(decision.failure === undefined ? {} : { failureMode: decision.failure }),
+    ...(decision.missing < 2 ? {} : { missingLabels: MISSING[decision.missing] }),
   };
 }
 

@@ -59,7 +59,7 @@ export interface FullDecision extends ReportedDecision {
 export const decision: fc.Arbitrary<FullDecision> = fc.record({
   component: fc.constantFrom(...components),
   dropped: fc.boolean(),
-  keyMissing: fc.boolean(),
+  missing: fc.constantFrom(0, 1, 2, 4, 6),
   waitMs: fc.oneof(fc.constantFrom(-1, 0), fc.double({ min: 0, max: 1e9, noNaN: true })),
   failure: fc.constantFrom(undefined, "open", "last_known"),
   detail: fc.record({

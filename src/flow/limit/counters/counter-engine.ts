@@ -12,6 +12,8 @@ export interface EngineAnswer {
   readonly waitMs: number;
   /** The engine's own identifier of what was taken; needed to give it back. */
   readonly id: string;
+  /** The engine has no room for this key: the answer is that of a count which all such keys share. */
+  readonly full: boolean;
 }
 
 /**
@@ -45,4 +47,5 @@ export class ReusedAnswer implements EngineAnswer {
   current = 0;
   waitMs = 0;
   id = "";
+  full = false;
 }

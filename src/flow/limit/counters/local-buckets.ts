@@ -91,15 +91,20 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
 
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#begin(params, now);
+    this.#answer.full = false;
     if (value === undefined) this.#openShared(params);
     else if (this.#openKey(value, params) === "absent" && want > 0) {
-      if (!this.#joined().table.hasRoom(now)) this.#openShared(params);
+      if (!this.#joined().table.hasRoom(now)) {
+        this.#openShared(params);
+        this.#answer.full = true;
+      }
     }
     return this.#takeOpen(want, params, "");
   }
 
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#begin(params, now);
+    this.#answer.full = false;
     if (value === undefined) return this.#takeShared(want, params, "");
     const found = this.#openKey(value, params);
     const answer = this.#takeOpen(want, params, "");
@@ -110,6 +115,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
       return answer;
     }
     this.#observer.anomaly("keys_overflow");
+    answer.full = true;
     return this.#takeShared(want, params, OVERFLOW);
   }
 

@@ -80,7 +80,10 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
     this.#begin(params, now);
     this.#open(value);
-    if (this.#where === "fresh" && !this.#table.hasRoom(now)) this.#open(undefined);
+    if (this.#where === "fresh" && !this.#table.hasRoom(now)) {
+      this.#open(undefined);
+      this.#answer.full = true;
+    }
     let slot = this.#first;
     let sum = this.#pool.sum(slot);
     while (slot !== NONE && this.#expired(slot)) {
@@ -100,6 +103,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     if (!fits(sum, want, params) || !this.#hasSlot()) return this.#report(false, sum, params, id);
     if (this.#where === "fresh" && !this.#table.insert(this.#lo, this.#hi, now)) {
       this.#observer.anomaly("keys_overflow");
+      this.#answer.full = true;
       this.#open(undefined);
       this.#expire();
       sum = this.#pool.sum(this.#first);
@@ -136,6 +140,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
   #begin(params: SlotParams, now: number): void {
     this.#now = now;
     this.#maxInflightMs = params.maxInflightMs;
+    this.#answer.full = false;
   }
 
   /** Finds a key's slots. */
@@ -176,6 +181,7 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     if (this.#pool.count < this.#maxSlots) return true;
     if (this.#table.evict(this.#now) && this.#pool.count < this.#maxSlots) return true;
     this.#observer.anomaly("keys_overflow");
+    this.#answer.full = true;
     return false;
   }
 

@@ -5,7 +5,7 @@ import type { Draft, Owner } from "../draft.ts";
 import { CONCURRENCY_PORTS, limiter } from "./limiter.ts";
 
 export function concurrencyLimiter(component: ConcurrencyLimiter, owner: Owner): Draft {
-  const limitByLabelKey = component.parameters.limit_by_label_key;
+  const { limit_by_label_key: limitByLabelKey, on_failure: onFailure } = component.parameters;
   return limiter(
     {
       kind: "concurrency_limiter",
@@ -13,6 +13,7 @@ export function concurrencyLimiter(component: ConcurrencyLimiter, owner: Owner):
       message,
       ports: CONCURRENCY_PORTS,
       counter: "concurrency_limiter_counter_total",
+      onFailure,
       limitByLabelKey,
     },
     owner,

@@ -5,7 +5,8 @@ import type { Draft, Owner } from "../draft.ts";
 import { CONCURRENCY_PORTS, limiter } from "./limiter.ts";
 
 export function concurrencyScheduler(component: ConcurrencyScheduler, owner: Owner): Draft {
-  const limitByLabelKey = component.concurrency_limiter.limit_by_label_key;
+  const { limit_by_label_key: limitByLabelKey, on_failure: onFailure } =
+    component.concurrency_limiter;
   return limiter(
     {
       kind: "concurrency_scheduler",
@@ -14,6 +15,7 @@ export function concurrencyScheduler(component: ConcurrencyScheduler, owner: Own
       ports: CONCURRENCY_PORTS,
       renamed: { max_concurrency: "max_capacity" },
       counter: "workload_requests_total",
+      onFailure,
       limitByLabelKey,
     },
     owner,

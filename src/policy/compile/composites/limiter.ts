@@ -2,7 +2,7 @@
 // decisions agents act on, and the percentage of flows that agents accepted recently. Each kind has a file
 // beside this one.
 
-import type { Configs, Kind } from "#circuit/plan.ts";
+import type { Configs, FailureMode, Kind } from "#circuit/plan.ts";
 import type { Message } from "../../language/field.ts";
 import type { InPort, OutPort } from "../../language/ports.ts";
 import { groupsOf, type Selector } from "../../language/selector.ts";
@@ -41,6 +41,8 @@ export interface Limiter<C extends Component> {
   readonly renamed?: Readonly<Record<string, string>>;
   /** The counter of agents that tells accepted flows from rejected ones by its label `decision_type`. */
   readonly counter: string;
+  /** What its circuit decides while a signal is invalid. */
+  readonly onFailure: FailureMode | undefined;
   /** The label each of whose values has a limit of its own: part of what the decisions are about. */
   readonly limitByLabelKey: string;
 }
@@ -71,7 +73,7 @@ export function limiter<C extends Component>(of: Limiter<C>, owner: Owner): Draf
       return {
         is: "leaf",
         kind,
-        config: { component_id: id, agent_groups },
+        config: { component_id: id, agent_groups, ...onFailureOf(of.onFailure) },
         ins: ports,
         outs: {},
         same: agent_groups,
@@ -82,6 +84,11 @@ export function limiter<C extends Component>(of: Limiter<C>, owner: Owner): Draf
     ...Object.entries(ports).map(([port, signal]) => ingress(innerName(port), signal)),
     egress("accept_percentage", "ACCEPT_PERCENTAGE"),
   ]);
+}
+
+/** The member of a leaf's configuration, which is left out where the policy names no failure mode. */
+export function onFailureOf(on_failure: FailureMode | undefined) {
+  return on_failure === undefined ? {} : { on_failure };
 }
 
 /** Without the policy's hash, so that counts go on when the policy changes. */

@@ -5,7 +5,7 @@ import type { Draft, Owner } from "../draft.ts";
 import { BUCKET_PORTS, limiter } from "./limiter.ts";
 
 export function quotaScheduler(component: QuotaScheduler, owner: Owner): Draft {
-  const limitByLabelKey = component.rate_limiter.limit_by_label_key;
+  const { limit_by_label_key: limitByLabelKey, on_failure: onFailure } = component.rate_limiter;
   return limiter(
     {
       kind: "quota_scheduler",
@@ -13,6 +13,7 @@ export function quotaScheduler(component: QuotaScheduler, owner: Owner): Draft {
       message,
       ports: BUCKET_PORTS,
       counter: "workload_requests_total",
+      onFailure,
       limitByLabelKey,
     },
     owner,

@@ -5,7 +5,7 @@ import type { Draft, Owner } from "../draft.ts";
 import { BUCKET_PORTS, limiter } from "./limiter.ts";
 
 export function rateLimiter(component: RateLimiter, owner: Owner): Draft {
-  const limitByLabelKey = component.parameters.limit_by_label_key;
+  const { limit_by_label_key: limitByLabelKey, on_failure: onFailure } = component.parameters;
   return limiter(
     {
       kind: "rate_limiter",
@@ -13,6 +13,7 @@ export function rateLimiter(component: RateLimiter, owner: Owner): Draft {
       message,
       ports: BUCKET_PORTS,
       counter: "rate_limiter_counter_total",
+      onFailure,
       limitByLabelKey,
     },
     owner,

@@ -5,11 +5,12 @@ import { sampler as message, type Sampler } from "../../language/flow.ts";
 import { groupsOf } from "../../language/selector.ts";
 import { agentConfig } from "../agents/config.ts";
 import { type Draft, sourceOf } from "../draft.ts";
+import { onFailureOf } from "./limiter.ts";
 
 export function sampler(component: Sampler): Draft {
   const ins = component.in_ports;
   return (id) => {
-    const { selectors, ramp_mode } = component.parameters;
+    const { selectors, ramp_mode, on_failure } = component.parameters;
     const agent_groups = groupsOf(selectors);
     const config = {
       agent_groups,
@@ -20,8 +21,8 @@ export function sampler(component: Sampler): Draft {
     return {
       is: "leaf",
       kind: "sampler",
-      config: { component_id: id, ...config },
-      // A sampler without any in-ports makes no decisions; one with an unconnected port reads invalid.
+      config: { component_id: id, ...config, ...onFailureOf(on_failure) },
+      // A sampler without any in-ports decides only about label values; one with an unconnected port reads invalid.
       ins: ins ? { accept_percentage: sourceOf(ins.accept_percentage) } : {},
       outs: {},
       same: { ...config, selectors },

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file aperture/policy/sync/v1/concurrency_limiter.proto.
  */
 export const file_aperture_policy_sync_v1_concurrency_limiter: GenFile = /*@__PURE__*/
-  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9saW1pdGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKvAQoZQ29uY3VycmVuY3lMaW1pdGVyV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSTAoTY29uY3VycmVuY3lfbGltaXRlchgCIAEoCzIvLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeUxpbWl0ZXIixAEKIUNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSWQocY29uY3VycmVuY3lfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIzLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uIksKGkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uEhcKD21heF9jb25jdXJyZW5jeRgBIAEoARIUCgxwYXNzX3Rocm91Z2gYAiABKAhiBnByb3RvMw", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
+  fileDesc("CjFhcGVydHVyZS9wb2xpY3kvc3luYy92MS9jb25jdXJyZW5jeV9saW1pdGVyLnByb3RvEhdhcGVydHVyZS5wb2xpY3kuc3luYy52MSKvAQoZQ29uY3VycmVuY3lMaW1pdGVyV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSTAoTY29uY3VycmVuY3lfbGltaXRlchgCIAEoCzIvLmFwZXJ0dXJlLnBvbGljeS5sYW5ndWFnZS52MS5Db25jdXJyZW5jeUxpbWl0ZXIixAEKIUNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uV3JhcHBlchJEChFjb21tb25fYXR0cmlidXRlcxgBIAEoCzIpLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbW1vbkF0dHJpYnV0ZXMSWQocY29uY3VycmVuY3lfbGltaXRlcl9kZWNpc2lvbhgCIAEoCzIzLmFwZXJ0dXJlLnBvbGljeS5zeW5jLnYxLkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uIngKGkNvbmN1cnJlbmN5TGltaXRlckRlY2lzaW9uEhcKD21heF9jb25jdXJyZW5jeRgBIAEoARIUCgxwYXNzX3Rocm91Z2gYAiABKAgSGgoMZmFpbHVyZV9tb2RlGNAPIAEoCUgAiAEBQg8KDV9mYWlsdXJlX21vZGViBnByb3RvMw", [file_aperture_policy_language_v1_flowcontrol, file_aperture_policy_sync_v1_common_attributes]);
 
 /**
  * The component, and the policy that it belongs to.
@@ -81,6 +81,13 @@ export type ConcurrencyLimiterDecision = Message<"aperture.policy.sync.v1.Concur
    * @generated from field: bool pass_through = 2;
    */
   passThrough: boolean;
+
+  /**
+   * Sluice's own: the failure mode that decided, because a required signal is invalid; absent otherwise.
+   *
+   * @generated from field: optional string failure_mode = 2000;
+   */
+  failureMode?: string | undefined;
 };
 
 /**
