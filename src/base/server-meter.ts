@@ -73,6 +73,8 @@ export interface ServerMeter {
   grpcSent(method: MeteredMethod): void;
   http2Fault(fault: Http2Fault): void;
   connectionRefused(why: RefusedConnection): void;
+  /** Names a certificate file in use, and a function that tells for how many seconds it is still valid. */
+  certificate(file: string, secondsLeft: () => number): void;
   /** `route` is the pattern of the route, "" when none matched; status 0 means that no reply was sent. */
   httpRequest(method: string, status: number, route: string, ms: number): void;
 }

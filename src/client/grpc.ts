@@ -1,18 +1,15 @@
 // gRPC client for unary calls to another server, bytes in and bytes out: carries the JSON routes that an agent
 // forwards. The gRPC library is imported with the first call, because most agents never forward.
 
-import type { ChannelCredentials, Client, ServiceError } from "@grpc/grpc-js";
+import type { Client, ServiceError } from "@grpc/grpc-js";
 import { CODES, type Code, Fault } from "#base/fault.ts";
+import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 
 export interface GrpcClientSettings {
   /** `host:port` or `unix:/path`. */
   readonly address: string;
-  /** PEM. Absent: cleartext. Without `ca`, the platform's certificate authorities are used. */
-  readonly tls?: {
-    readonly ca?: Buffer;
-    readonly key?: Buffer;
-    readonly cert?: Buffer;
-  };
+  /** Absent: cleartext. The files are looked at before calls; when they change, new connections use them. */
+  readonly tls?: TlsFiles;
 }
 
 export interface UnaryOptions {
@@ -26,7 +23,9 @@ export interface UnaryOptions {
 
 export class GrpcClient {
   readonly #settings: GrpcClientSettings;
-  #connected: Promise<Connected> | undefined;
+  #grpc: Promise<Grpc> | undefined;
+  #connected: Connected | undefined;
+  #closed = false;
 
   constructor(settings: GrpcClientSettings) {
     this.#settings = settings;
@@ -37,8 +36,12 @@ export class GrpcClient {
    * @throws Fault with the server's status code, or UNAVAILABLE when the server cannot be reached
    */
   async call(method: string, message: Uint8Array, options: UnaryOptions): Promise<Uint8Array> {
-    this.#connected ??= connect(this.#settings);
-    const { grpc, client } = await this.#connected;
+    this.#grpc ??= import("@grpc/grpc-js");
+    const grpc = await this.#grpc;
+    if (this.#closed) throw new Fault("CANCELLED", "the gRPC client was closed");
+    const connected = this.#connect(grpc);
+    const { client } = connected;
+    connected.calls += 1;
     const metadata = new grpc.Metadata();
     for (const [name, value] of Object.entries(options.metadata ?? {})) metadata.set(name, value);
     const { timeoutMs, signal } = options;
@@ -54,6 +57,8 @@ export class GrpcClient {
         { deadline },
         (error: ServiceError | null, reply?: Buffer) => {
           signal?.removeEventListener("abort", cancel);
+          connected.calls -= 1;
+          if (connected !== this.#connected && connected.calls === 0) client.close();
           if (reply !== undefined && error === null) resolve(reply);
           else reject(faultOf(error));
         },
@@ -69,23 +74,39 @@ export class GrpcClient {
   }
 
   async close(): Promise<void> {
-    const connected = this.#connected;
-    if (connected !== undefined) (await connected).client.close();
+    this.#closed = true;
+    this.#connected?.client.close();
+    this.#connected = undefined;
+  }
+
+  /** The connections for the next call: other ones when the TLS files have changed. */
+  #connect(grpc: Grpc): Connected {
+    const { address, tls } = this.#settings;
+    const material = tls?.current();
+    const before = this.#connected;
+    if (before !== undefined && before.material === material) return before;
+    const credentials =
+      material === undefined
+        ? grpc.credentials.createInsecure()
+        : grpc.credentials.createSsl(
+            material.ca ?? null,
+            material.key ?? null,
+            material.cert ?? null,
+          );
+    const client = new grpc.Client(address, credentials);
+    this.#connected = { client, material, calls: 0 };
+    if (before?.calls === 0) before.client.close();
+    return this.#connected;
   }
 }
 
-interface Connected {
-  readonly grpc: typeof import("@grpc/grpc-js");
-  readonly client: Client;
-}
+type Grpc = typeof import("@grpc/grpc-js");
 
-async function connect({ address, tls }: GrpcClientSettings): Promise<Connected> {
-  const grpc = await import("@grpc/grpc-js");
-  const credentials: ChannelCredentials =
-    tls === undefined
-      ? grpc.credentials.createInsecure()
-      : grpc.credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
-  return { grpc, client: new grpc.Client(address, credentials) };
+interface Connected {
+  readonly client: Client;
+  readonly material: TlsMaterial | undefined;
+  /** Calls that have no reply yet. */
+  calls: number;
 }
 
 const BY_NUMBER: ReadonlyMap<number, Code> = new Map(

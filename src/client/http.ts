@@ -5,6 +5,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
 import { basicCredentials, Connections } from "./http/connections.ts";
 import { faultOf } from "./http/fault.ts";
 import { type ProxySelector, proxySelector } from "./http/proxy.ts";
@@ -19,6 +20,8 @@ export interface HttpClientOptions {
   /** Supplies HTTP_PROXY, HTTPS_PROXY and NO_PROXY when `proxy` sets nothing. */
   readonly env: Environment;
   readonly clock: Clock;
+  /** Hears when certificate files were read again. */
+  readonly log?: Pick<Log, "info" | "warn">;
   /** Maximum size of a response body after decompression; 16 MiB by default. */
   readonly maxBodyBytes?: number;
 }
@@ -70,9 +73,9 @@ export class HttpClient {
 
   /** Throws a Fault for TLS files or proxies that cannot be used, so no call is made without them. */
   constructor(options: HttpClientOptions) {
-    const { settings, proxy, env } = options;
+    const { settings, proxy, env, clock, log } = options;
     this.#options = options;
-    this.#tls = openTls(settings.tls, settings.key_log_file);
+    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log });
     this.#proxyFor = settings.use_proxy ? proxySelector(proxy, env) : () => undefined;
   }
 

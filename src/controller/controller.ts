@@ -199,7 +199,7 @@ function openOutgoing(
     metrics,
     settings: settings.policies.promql_jobs_scheduler,
   });
-  const environment = { proxy: settings.client.proxy, env, clock, hostname: hostname() };
+  const environment = { proxy: settings.client.proxy, env, clock, log, hostname: hostname() };
   const alerts = new Alerts({
     receivers: settings.alertmanagers.clients.map((each) => new Alertmanager(each, environment)),
     queueSize: settings.alerter.channel_size,

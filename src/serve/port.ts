@@ -105,6 +105,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
         preferredProtocol: http2.preferredProtocol,
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
         refused,
+        meter,
       });
       acceptor.useTls(tls);
     }

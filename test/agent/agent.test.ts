@@ -18,6 +18,7 @@ import { configEntries } from "#sync/publish/policy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { folderOf } from "../kit/folder.ts";
 import { processContext } from "../kit/process-context.ts";
+import { authority } from "../kit/servers/tls.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { type LogLine, memoryLog } from "../kit/sluice/log.ts";
@@ -259,6 +260,60 @@ test("with a gateway address, the other server answers the JSON routes", async (
   assert.deepEqual(shape(JSON.parse(forwarded.body)), shape(JSON.parse(direct.body)));
   const bad = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {});
   assert.deepEqual([bad.status, JSON.parse(bad.body).message], [400, "missing control-point"]);
+});
+
+test("the gateway has TLS files of its own: the other server may insist on a client name", async (t) => {
+  const folder = folderOf(t);
+  const ca = authority(folder, "ca");
+  const [server, client] = [ca.issue("server"), ca.issue("gateway.example")];
+  const store = memoryStore();
+  await publish(store, closed());
+  const judging = await agentOn(
+    t,
+    {
+      SVC_AGENT_SERVER_TLS_ENABLED: "true",
+      SVC_AGENT_SERVER_TLS_CERT_FILE: server.certFile,
+      SVC_AGENT_SERVER_TLS_KEY_FILE: server.keyFile,
+      SVC_AGENT_SERVER_TLS_CLIENT_CA_FILE: ca.certFile,
+      SVC_AGENT_SERVER_TLS_ALLOWED_CN: "gateway.example",
+    },
+    { store },
+  );
+  // By name, as the gRPC library cannot check the certificate of an IP address.
+  const address = judging.address.replace("127.0.0.1", "localhost");
+  const forwarding = (files: Readonly<Record<string, string>>) =>
+    agentOn(t, {
+      SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: address,
+      SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
+      SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_CA_FILE: ca.certFile,
+      ...files,
+    });
+  const gateway = await forwarding({
+    SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_CERT_FILE: client.certFile,
+    SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_KEY_FILE: client.keyFile,
+  });
+  assert.equal(await passes(gateway.address, "shop"), false);
+  assert.equal(await passes(gateway.address, "elsewhere"), true);
+  const nameless = await forwarding({});
+  const body = { control_point: "shop" };
+  const { status } = await call(nameless.address, "POST", "/v1/flowcontrol/checkhttp", body);
+  assert.equal(status, 503);
+});
+
+test("a gateway forwards every JSON route of flow control", async (t) => {
+  const local = await agentOn(t);
+  // Nobody listens there: whatever is forwarded fails.
+  const gateway = await agentOn(t, {
+    SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
+  });
+  const page = await call(local.address, "GET", "/");
+  const paths = [...new Set(page.body.match(/\/v1\/flowcontrol\/[a-z/]+/g))];
+  assert.ok(paths.length >= 3, page.body);
+  for (const path of paths) {
+    const body = { control_point: "shop" };
+    const { status } = await call(gateway.address, "POST", path, body);
+    assert.equal(status, 503, path);
+  }
 });
 
 test("an unusable value of another controller is reported, and the other rules work", async (t) => {

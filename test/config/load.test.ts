@@ -225,8 +225,29 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     ],
     [
       "allowed_cn with a CA",
-      { SERVER_TLS_ALLOWED_CN: "a.example.com", SERVER_TLS_CLIENT_CA_FILE: "ca" },
+      {
+        SERVER_TLS_ALLOWED_CN: "a.example.com",
+        SERVER_TLS_CLIENT_CA_FILE: "ca",
+        SERVER_TLS_ENABLED: "true",
+        SERVER_TLS_CERT_FILE: "c",
+        SERVER_TLS_KEY_FILE: "k",
+      },
       undefined,
+    ],
+    [
+      "TLS files without TLS",
+      { SERVER_TLS_CERT_FILE: "c", SERVER_TLS_KEY_FILE: "k" },
+      /server\.tls\.enabled: wanted true, because cert_file is set, got false/,
+    ],
+    [
+      "a client CA without TLS",
+      { SERVER_TLS_CLIENT_CA_FILE: "c" },
+      /server\.tls\.enabled: wanted true, because client_ca_file is set, got false/,
+    ],
+    [
+      "TLS files of the gateway without TLS",
+      { SERVER_GRPC_GATEWAY_TLS_CA_FILE: "c" },
+      /server\.grpc_gateway\.tls\.enabled: wanted true, because ca_file is set, got false/,
     ],
     [
       "TLS without files",

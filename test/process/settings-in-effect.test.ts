@@ -112,7 +112,10 @@ function ofTheProcess(t: TestContext, prefix: string): readonly [Env, Env] {
   ];
 }
 
-const FORWARDING: Env = { SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1" };
+const FORWARDING: Env = {
+  SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
+  SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
+};
 
 const OUTGOING: Env = {
   SVC_CONTROLLER_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",

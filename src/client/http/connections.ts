@@ -2,6 +2,7 @@
 // CONNECT tunnel of a proxy, or to a proxy that forwards plain HTTP.
 
 import type { Socket } from "node:net";
+import type { SecureContext } from "node:tls";
 import type { buildConnector, Client, Dispatcher } from "undici";
 import { Fault } from "#base/fault.ts";
 import type { HttpClientSettings } from "../http-settings.ts";
@@ -152,14 +153,22 @@ export class Connections {
   }
 
   #handshake(): Connector {
-    const { secureContext, rejectUnauthorized } = this.#tls;
-    const tls = this.#undici.buildConnector({
-      secureContext,
-      rejectUnauthorized,
-      allowH2: false,
-      timeout: Math.ceil(this.#settings.tls_handshake_timeout),
-    });
-    return (to, done) => this.#tracked(tls, to, done);
+    const connectorOf = (secureContext: SecureContext): Connector =>
+      this.#undici.buildConnector({
+        secureContext,
+        rejectUnauthorized: this.#tls.rejectUnauthorized,
+        allowH2: false,
+        timeout: Math.ceil(this.#settings.tls_handshake_timeout),
+      });
+    let context = this.#tls.secureContext();
+    let tls = connectorOf(context);
+    return (to, done) => {
+      const now = this.#tls.secureContext();
+      // A connector keeps TLS sessions, so other certificates need another one.
+      if (now !== context) tls = connectorOf(now);
+      context = now;
+      this.#tracked(tls, to, done);
+    };
   }
 
   /** Registers every socket when it is created, so that `close` leaves none behind. */

@@ -26,7 +26,7 @@ export const proxyConfig = table(
 );
 
 /** A certificate without its key, or the reverse, cannot be used. */
-function pairOfFiles(tls: {
+export function pairOfFiles(tls: {
   readonly cert_file: string;
   readonly key_file: string;
 }): readonly Violation[] {

@@ -20,6 +20,7 @@ import {
   table,
   type Violation,
 } from "../table/row.ts";
+import { pairOfFiles } from "./client.ts";
 
 const LATENCY_MS: readonly number[] = [10, 25, 100, 250, 1_000];
 
@@ -70,12 +71,47 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   ),
 });
 
+/** Files that are named and not used would look like TLS where there is none. */
+function filesAreUsed(
+  tls: { readonly enabled: boolean },
+  files: Readonly<Record<string, string>>,
+): readonly Violation[] {
+  const [named] = Object.entries(files).filter(([, value]) => value !== "");
+  if (tls.enabled || named === undefined) return [];
+  return [{ key: "enabled", wanted: `true, because ${named[0]} is set`, got: "false" }];
+}
+
+const gatewayTlsConfig = table(
+  "GRPCGatewayTLSConfig",
+  "TLS of the connection to `grpc_server_address`. The files are read again when they change.",
+  {
+    ca_file: string(
+      "",
+      anyText,
+      "File with the certificate authorities for the server's certificate; empty means those of the platform.",
+      { own: true },
+    ),
+    cert_file: string("", anyText, "File with the client certificate.", { own: true }),
+    enabled: bool(false, "Use TLS. It is always used where `server.tls.enabled` is set.", {
+      own: true,
+    }),
+    key_file: string("", anyText, "File with the private key of the client certificate.", {
+      own: true,
+    }),
+  },
+  (tls) => {
+    const { ca_file, cert_file, key_file } = tls;
+    return [...pairOfFiles(tls), ...filesAreUsed(tls, { ca_file, cert_file, key_file })];
+  },
+);
+
 const grpcGatewayConfig = table("GRPCGatewayConfig", "The JSON API for checks.", {
   grpc_server_address: string(
     "",
     hostPort,
-    "gRPC server to which JSON calls are forwarded. Empty means that this process answers them itself.",
+    "gRPC server to which the JSON routes of flow control are forwarded. Empty means that this process answers them itself.",
   ),
+  tls: object(gatewayTlsConfig),
 });
 
 const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
@@ -123,7 +159,8 @@ function tlsIsWhole(tls: {
     const wanted = "a client_ca_file too: without it no client certificate is requested";
     violations.push({ key: "allowed_cn", wanted, got: "no client_ca_file" });
   }
-  return violations;
+  const { cert_file, key_file, client_ca_file } = tls;
+  return [...violations, ...filesAreUsed(tls, { cert_file, key_file, client_ca_file })];
 }
 
 const serverTlsConfig = table(

@@ -6,6 +6,7 @@ import { readFile } from "node:fs/promises";
 import { createSecureContext, type SecureContextOptions } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { TlsSettings } from "../settings.ts";
+import { expiryOf } from "./expiry.ts";
 
 export interface TlsCredentials {
   readonly context: SecureContextOptions;
@@ -36,8 +37,11 @@ export async function readCredentials(settings: TlsSettings): Promise<TlsCredent
   };
 }
 
-/** Throws a Fault if the files do not form a TLS context together. */
-export function validateCredentials({ context }: TlsCredentials): void {
+/**
+ * Throws a Fault if the files do not form a TLS context together, or if a certificate has expired at `wall`, Unix ms.
+ * Returns when the first certificate expires.
+ */
+export function validateCredentials({ context }: TlsCredentials, wall: number): number {
   try {
     createSecureContext(context);
   } catch (cause) {
@@ -48,6 +52,11 @@ export function validateCredentials({ context }: TlsCredentials): void {
   if (context.ca !== undefined && !String(context.ca).includes("-----BEGIN CERTIFICATE-----")) {
     throw new Fault("INVALID_ARGUMENT", "server.tls.client_ca_file contains no certificate");
   }
+  const expiresAt = expiryOf(String(context.cert));
+  if (expiresAt > wall) return expiresAt;
+  const wanted = "server.tls.cert_file: wanted a certificate that is still valid";
+  const got = `one that expired on ${new Date(expiresAt).toISOString()}`;
+  throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${got}`);
 }
 
 async function read(path: string, key: string): Promise<Buffer> {

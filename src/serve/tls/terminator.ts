@@ -6,10 +6,11 @@ import { createServer, type SecureContextOptions, type Server, type TLSSocket } 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import type { RefusedConnection } from "#base/server-meter.ts";
+import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import type { TlsSettings } from "../settings.ts";
 import type { ApplicationProtocol } from "../transport/transport.ts";
 import { readCredentials, validateCredentials } from "./credentials.ts";
+import { ExpiryReminder } from "./expiry.ts";
 import { watchFiles } from "./watch.ts";
 
 export interface TlsTerminator {
@@ -28,13 +29,14 @@ export interface TlsTerminatorOptions {
   /** Receives connections whose handshake is complete and whose client is allowed. */
   readonly accept: (socket: TLSSocket, protocol: ApplicationProtocol) => void;
   readonly refused: (why: RefusedConnection) => void;
+  readonly meter?: Pick<ServerMeter, "certificate"> | undefined;
 }
 
 /** Throws a Fault if the credentials are not usable. */
 export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<TlsTerminator> {
   const { settings, clock, log, preferredProtocol } = options;
   const credentials = await readCredentials(settings);
-  validateCredentials(credentials);
+  let expiresAt = validateCredentials(credentials, clock.wall());
   const { cert_file, key_file, client_ca_file } = settings;
   // The ALPN callback does not know its connection, so there is one server for each preference.
   const servers: Readonly<Record<ApplicationProtocol, Server>> = {
@@ -49,9 +51,10 @@ export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<
       const loaded = await readCredentials(settings);
       if (loaded.digest === current || loaded.digest === refused) return;
       refused = loaded.digest;
-      validateCredentials(loaded);
+      const expiry = validateCredentials(loaded, clock.wall());
       for (const server of Object.values(servers)) server.setSecureContext(loaded.context);
       current = loaded.digest;
+      expiresAt = expiry;
       refused = "";
       log.info({}, "reloaded the certificate files");
     } catch (thrown) {
@@ -64,7 +67,12 @@ export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<
     }
   };
   const files = [cert_file, key_file, client_ca_file].filter((path) => path !== "");
-  const unwatch = watchFiles(files, clock, () => void reload());
+  const reminder = new ExpiryReminder(cert_file, clock, log);
+  reminder.remind(expiresAt);
+  const unwatch = watchFiles(files, clock, () => {
+    void reload().then(() => reminder.remind(expiresAt));
+  });
+  options.meter?.certificate(cert_file, () => (expiresAt - clock.wall()) / 1_000);
   return {
     terminate: (socket) => void servers[preferredProtocol(socket)].emit("connection", socket),
     close: unwatch,

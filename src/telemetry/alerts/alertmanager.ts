@@ -2,6 +2,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
 import { HttpClient } from "#client/http.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
 import type { AlertReceiver, FiredAlert } from "./alerts.ts";
@@ -21,6 +22,7 @@ interface AlertmanagerOptions {
   readonly proxy: ProxySettings;
   readonly env: Environment;
   readonly clock: Clock;
+  readonly log?: Pick<Log, "info" | "warn">;
   /** Host name of this process, which becomes a part of every alert. */
   readonly hostname: string;
 }
@@ -47,12 +49,15 @@ export class Alertmanager implements AlertReceiver {
   /** @throws Fault for an address or TLS file that cannot be used */
   constructor(settings: AlertmanagerSettings, options: AlertmanagerOptions) {
     const { address, base_path: base, http_client } = settings;
-    const { clock, proxy, env, hostname } = options;
+    const { clock, proxy, env, hostname, log } = options;
     const url = alertsUrl(settings.name, address, base);
     // An address may hold credentials.
     this.name = settings.name || url.host;
     this.#url = url.href;
-    this.#http = new HttpClient({ settings: http_client, proxy, env, clock });
+    this.#http = new HttpClient({
+      ...{ settings: http_client, proxy, env, clock },
+      ...(log === undefined ? {} : { log }),
+    });
     this.#hostname = hostname;
   }
 

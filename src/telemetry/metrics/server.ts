@@ -90,6 +90,7 @@ export class ServerMetrics implements MetricSource, ServerMeter {
   readonly #grpcBounds: readonly number[];
   readonly #httpBounds: readonly number[];
   readonly #calls = new Map<string, GrpcRow>();
+  readonly #certificates = new Map<string, () => number>();
   readonly #requests = new Map<string, Map<number, Map<string, HttpRow>>>();
   /** By index in HTTP2_FAULTS. */
   readonly #faults = new Float64Array(HTTP2_FAULTS.length);
@@ -125,6 +126,10 @@ export class ServerMetrics implements MetricSource, ServerMeter {
     this.#faults[at] = (this.#faults[at] ?? 0) + 1;
   }
 
+  certificate(file: string, secondsLeft: () => number): void {
+    this.#certificates.set(file, secondsLeft);
+  }
+
   connectionRefused(why: RefusedConnection): void {
     const at = REFUSED_CONNECTIONS.indexOf(why);
     this.#refused[at] = (this.#refused[at] ?? 0) + 1;
@@ -138,6 +143,8 @@ export class ServerMetrics implements MetricSource, ServerMeter {
   }
 
   collect(to: MetricSink): void {
+    for (const [file, secondsLeft] of this.#certificates)
+      to.number("certificate_expiry_seconds", [file], secondsLeft());
     for (const [at, fault] of HTTP2_FAULTS.entries())
       to.number("http2_server_faults_total", [fault], this.#faults[at] ?? 0);
     for (const [at, reason] of REFUSED_CONNECTIONS.entries())

@@ -241,6 +241,12 @@ export const METRICS = {
     about:
       "Seconds until a gRPC call ended. Buckets: `server.grpc.latency_buckets_ms`, divided by 1000.",
   },
+  certificate_expiry_seconds: {
+    type: "gauge",
+    labels: ["file"],
+    about:
+      "Seconds until the certificate that the port uses expires, or the first of its chain; negative afterwards.",
+  },
   http2_server_faults_total: {
     type: "counter",
     labels: ["fault"],

@@ -83,6 +83,7 @@ const meter: ServerMeter = {
   grpcSent() {},
   httpRequest: (_method, status) => count(statuses, String(status)),
   connectionRefused: (why) => count(refused, why),
+  certificate: () => undefined,
   http2Fault: (fault) => count(faults, fault),
 };
 

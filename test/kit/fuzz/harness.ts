@@ -62,6 +62,7 @@ export class Harness {
       grpcSent() {},
       httpRequest() {},
       connectionRefused() {},
+      certificate() {},
       http2Fault: (fault) => {
         this.faults[fault] = (this.faults[fault] ?? 0) + 1;
       },

@@ -14,8 +14,8 @@ export interface Certificate {
 }
 
 export interface Authority extends Certificate {
-  /** Issues a certificate for `localhost` and 127.0.0.1, for servers and clients. */
-  issue(commonName: string): Certificate;
+  /** Issues a certificate for `localhost` and 127.0.0.1, for servers and clients; valid for two days by default. */
+  issue(commonName: string, days?: number): Certificate;
 }
 
 function openssl(...args: readonly string[]): void {
@@ -36,7 +36,7 @@ export function authority(folder: string, name: string): Authority {
   openssl("req", "-x509", ...KEY, ...subject, "-keyout", own.keyFile, "-out", own.certFile);
   return {
     ...load(own),
-    issue(commonName) {
+    issue(commonName, days = 2) {
       const issued = paths(folder, `${name}-${commonName}`);
       openssl(
         "req",
@@ -45,7 +45,7 @@ export function authority(folder: string, name: string): Authority {
         "-subj",
         `/CN=${commonName}`,
         "-days",
-        "2",
+        String(days),
         "-CA",
         own.certFile,
         "-CAkey",

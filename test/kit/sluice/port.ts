@@ -55,6 +55,7 @@ export function memoryMeter() {
   const handled: { path: string; code: Code; ms: number }[] = [];
   const faults: Http2Fault[] = [];
   const refused: RefusedConnection[] = [];
+  const certificates = new Map<string, () => number>();
   const meter: ServerMeter = {
     grpcStarted: ({ path, type }) => grpc.push(`started ${path} ${type}`),
     grpcHandled: ({ path }, code, ms) => handled.push({ path, code, ms }),
@@ -62,9 +63,10 @@ export function memoryMeter() {
     grpcSent: ({ path }) => grpc.push(`sent ${path}`),
     http2Fault: (fault) => faults.push(fault),
     connectionRefused: (why) => refused.push(why),
+    certificate: (file, secondsLeft) => void certificates.set(file, secondsLeft),
     httpRequest: (method, status, route, ms) => http.push({ method, status, route, ms }),
   };
-  return { meter, http, grpc, handled, faults, refused };
+  return { meter, http, grpc, handled, faults, refused, certificates };
 }
 
 export interface TestPort extends Port {

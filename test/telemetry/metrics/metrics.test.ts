@@ -30,7 +30,12 @@ function everything(): Metrics {
   const alerts: MetricSource = {
     collect: (to) => to.number("sluice_alerts_total", ["p", "sent"], 1),
   };
-  for (const source of [flows, server, policies, meters, log, circuits, alerts])
+  // The controller knows what policies cannot do.
+  const warnings: MetricSource = {
+    collect: (to) => to.number("sluice_policy_warnings", ["p", "not_run"], 1),
+  };
+  server.certificate("tls.crt", () => 60);
+  for (const source of [flows, server, policies, meters, log, circuits, alerts, warnings])
     metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),

@@ -1,0 +1,51 @@
+// When the certificates of the port expire. A certificate that has expired is refused, and one that will soon is
+// warned of once a day.
+
+import { X509Certificate } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+
+/** Warnings begin this long ahead, ms. */
+const WARN_MS = 14 * 86_400_000;
+const WARN_EVERY_MS = 86_400_000;
+
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+
+/**
+ * When the first of the certificates in a PEM text expires, Unix ms: a chain is worth nothing without one of its
+ * members. Infinity when there is none that can be read.
+ */
+export function expiryOf(pem: string): number {
+  const ends = [...pem.matchAll(CERTIFICATE)].map(([block]) =>
+    new X509Certificate(block).validToDate.getTime(),
+  );
+  return Math.min(Number.POSITIVE_INFINITY, ...ends);
+}
+
+/** Warns while the certificate in use is about to expire. */
+export class ExpiryReminder {
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #file: string;
+  /** On the monotonic clock. */
+  #quietUntil = Number.NEGATIVE_INFINITY;
+
+  constructor(file: string, clock: Clock, log: Log) {
+    this.#file = file;
+    this.#clock = clock;
+    this.#log = log;
+  }
+
+  /** Call it again and again with the expiry of the certificate in use, Unix ms. */
+  remind(expiresAt: number): void {
+    const left = expiresAt - this.#clock.wall();
+    if (left > WARN_MS || this.#clock.now() < this.#quietUntil) return;
+    this.#quietUntil = this.#clock.now() + WARN_EVERY_MS;
+    const days = Math.floor(left / 86_400_000);
+    const when = left <= 0 ? "has expired" : `expires in ${days === 1 ? "1 day" : `${days} days`}`;
+    this.#log.warn(
+      { file: this.#file, expires: new Date(expiresAt).toISOString() },
+      `the certificate ${this.#file} ${when}`,
+    );
+  }
+}

@@ -1,0 +1,135 @@
+// Certificates of clients that are rotated while the process runs (short-lived ones live for hours).
+
+import assert from "node:assert/strict";
+import { copyFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import type { TLSSocket } from "node:tls";
+import { GrpcClient } from "#client/grpc.ts";
+import { HttpClient } from "#client/http.ts";
+import { TlsFiles } from "#client/tls-files.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { authority, type Certificate, temporaryFolder } from "../kit/servers/tls.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+import { portSettings, testPort } from "../kit/sluice/port.ts";
+
+const PAST_LOOK = 11_000;
+
+function setting(t: TestContext) {
+  const ca = authority(temporaryFolder(t), "ca");
+  const client = ca.issue("first", 30);
+  const replaceBy = (next: Certificate) => {
+    copyFileSync(next.certFile, client.certFile);
+    copyFileSync(next.keyFile, client.keyFile);
+  };
+  const paths = {
+    ca_file: ca.certFile,
+    cert_file: client.certFile,
+    key_file: client.keyFile,
+  };
+  const clock = fakeClock(1_000_000, Date.now());
+  return { ca, client, replaceBy, paths, clock, log: memoryLog() };
+}
+
+test("files that changed are in use for the next connection, and read at most every ten seconds", (t) => {
+  const { ca, replaceBy, paths, clock, log } = setting(t);
+  const files = new TlsFiles(paths, { clock, log, key: "tls" });
+  const before = files.current();
+  replaceBy(ca.issue("second", 30));
+  assert.equal(files.current(), before);
+  clock.advance(PAST_LOOK);
+  const after = files.current();
+  assert.notEqual(after, before);
+  clock.advance(PAST_LOOK);
+  assert.equal(files.current(), after);
+  assert.deepEqual(
+    log.lines.map(({ message }) => message),
+    ["tls: reloaded the certificate files"],
+  );
+});
+
+test("files that are not usable never replace good ones, and are reported once", (t) => {
+  const { ca, client, replaceBy, paths, clock, log } = setting(t);
+  const files = new TlsFiles(paths, { clock, log, key: "tls" });
+  const before = files.current();
+  writeFileSync(client.certFile, "nothing");
+  for (let look = 0; look < 3; look++) {
+    clock.advance(PAST_LOOK);
+    assert.equal(files.current(), before);
+  }
+  assert.equal(log.lines.length, 1);
+  const short = ca.issue("short", 1);
+  clock.advance(3 * 86_400_000);
+  replaceBy(short);
+  assert.equal(files.current(), before);
+  assert.match(log.lines.at(-1)?.message ?? "", /tls\.cert_file: the certificate expired on/);
+});
+
+test("a client does not start with an expired certificate, or with half of a pair", (t) => {
+  const { client, paths, clock } = setting(t);
+  assert.throws(() => new TlsFiles({ ...paths, key_file: "" }, { clock, key: "tls" }), /together/);
+  clock.advance(31 * 86_400_000);
+  assert.throws(() => new TlsFiles(paths, { clock, key: "tls" }), /the certificate expired on/);
+  assert.ok(client.cert.length > 0);
+});
+
+test("an HTTP client presents the rotated certificate to its server", async (t) => {
+  const { ca, replaceBy, paths, clock, log } = setting(t);
+  const own = ca.issue("server", 30);
+  const server = createServer(
+    { cert: own.cert, key: own.key, ca: ca.cert, requestCert: true },
+    (request, reply) => reply.end((request.socket as TLSSocket).getPeerCertificate().subject.CN),
+  );
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => server.close());
+  const settings = configOf("controller", {}).config.prometheus.http_client;
+  const client = new HttpClient({
+    settings: {
+      ...settings,
+      disable_keep_alives: true,
+      tls: { ...settings.tls, ...paths },
+    },
+    proxy: { http: "", https: "", no_proxy: [] },
+    ...{ env: {}, clock, log },
+  });
+  t.after(() => client.close());
+  const url = `https://localhost:${(server.address() as AddressInfo).port}/`;
+  const name = async () => String((await client.call({ method: "GET", url })).body);
+  assert.equal(await name(), "first");
+  replaceBy(ca.issue("second", 30));
+  clock.advance(PAST_LOOK);
+  assert.equal(await name(), "second");
+});
+
+test("a gRPC client reconnects with the rotated certificate", async (t) => {
+  const { ca, replaceBy, paths, clock, log } = setting(t);
+  const own = ca.issue("server", 30);
+  const tls = portSettings({
+    tls: {
+      enabled: true,
+      cert_file: own.certFile,
+      key_file: own.keyFile,
+      client_ca_file: ca.certFile,
+      allowed_cn: "second",
+    },
+  }).tls;
+  const echo = {
+    name: "test.Echo",
+    healthNames: [],
+    access: "data",
+    methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
+  } as const;
+  const port = await testPort(t, { services: [echo], settings: { tls } });
+  const client = new GrpcClient({
+    address: `localhost:${port.port}`,
+    tls: new TlsFiles(paths, { clock, log, key: "tls" }),
+  });
+  t.after(() => client.close());
+  const say = () => client.call("/test.Echo/Say", Buffer.from("a"), { timeoutMs: 10_000 });
+  await assert.rejects(say(), { code: "UNAVAILABLE" });
+  replaceBy(ca.issue("second", 30));
+  clock.advance(PAST_LOOK);
+  assert.equal(String(await say()), "a");
+});

@@ -1,0 +1,90 @@
+// Certificates of the port that expire: refused at the start, never put in the place of a good one, and announced.
+
+import assert from "node:assert/strict";
+import { copyFileSync } from "node:fs";
+import { type TestContext, test } from "node:test";
+import { expiryOf } from "#serve/tls/expiry.ts";
+import { openTlsTerminator } from "#serve/tls/terminator.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { authority, type Certificate, temporaryFolder } from "../kit/servers/tls.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+import { memoryMeter, portSettings } from "../kit/sluice/port.ts";
+import { until } from "../kit/until.ts";
+
+const DAY = 86_400_000;
+
+/** TLS with this certificate, on a clock that starts some days from now. */
+async function terminator(t: TestContext, { certFile, keyFile }: Certificate, days = 0) {
+  const clock = fakeClock(1_000_000, Date.now() + days * DAY);
+  const log = memoryLog();
+  const { meter, certificates } = memoryMeter();
+  const opened = await openTlsTerminator({
+    settings: portSettings({ tls: { enabled: true, cert_file: certFile, key_file: keyFile } }).tls,
+    handshakeTimeout: 0,
+    ...{ clock, log, meter },
+    preferredProtocol: () => "http1",
+    accept: () => undefined,
+    refused: () => undefined,
+  });
+  t.after(() => opened.close());
+  const logged = (text: RegExp) => log.lines.filter(({ message }) => text.test(message));
+  const days_left = () => Math.round((certificates.get(certFile)?.() ?? Number.NaN) / 86_400);
+  return { clock, logged, daysLeft: days_left };
+}
+
+test("a certificate that has expired is refused at the start, with the date", async (t) => {
+  const server = authority(temporaryFolder(t), "ca").issue("server", 30);
+  await terminator(t, server, 29);
+  await assert.rejects(terminator(t, server, 31), (thrown: Error) => {
+    assert.match(
+      thrown.message,
+      /cert_file: wanted a certificate that is still valid, got one that expired on 20/,
+    );
+    return true;
+  });
+});
+
+test("an expired certificate never replaces a good one, and the metric stays that of the good one", async (t) => {
+  const ca = authority(temporaryFolder(t), "ca");
+  const server = ca.issue("server", 30);
+  const { clock, logged, daysLeft } = await terminator(t, server, 5);
+  assert.equal(daysLeft(), 25);
+  const old = ca.issue("old", 3);
+  copyFileSync(old.certFile, server.certFile);
+  copyFileSync(old.keyFile, server.keyFile);
+  clock.advance(30_000);
+  await until("refusal", () => logged(/keeping the current certificates/).length > 0);
+  assert.equal(daysLeft(), 25);
+  const next = ca.issue("next", 60);
+  copyFileSync(next.certFile, server.certFile);
+  copyFileSync(next.keyFile, server.keyFile);
+  clock.advance(30_000);
+  await until("reload", () => logged(/reloaded the certificate/).length > 0);
+  assert.equal(daysLeft(), 55);
+});
+
+test("from 14 days ahead a warning is logged once a day", async (t) => {
+  const server = authority(temporaryFolder(t), "ca").issue("server", 30);
+  const { clock, logged } = await terminator(t, server, 15);
+  const warnings = () => logged(/expires in|has expired/).map(({ message }) => message);
+  const passDay = async () => {
+    clock.advance(DAY + 60_000);
+    // Each look at the files is answered after they were read.
+    for (let turn = 0; turn < 20; turn++) await new Promise((done) => setTimeout(done, 5));
+  };
+  assert.deepEqual(warnings(), []);
+  await passDay();
+  assert.equal(warnings().length, 0 + 1);
+  await passDay();
+  assert.equal(warnings().length, 2);
+  assert.match(warnings()[0] ?? "", /the certificate .*server\.crt expires in 1[34] days$/);
+});
+
+test("of a chain the first end counts", (t) => {
+  const ca = authority(temporaryFolder(t), "ca");
+  const [long, short] = [ca.issue("long", 30), ca.issue("short", 3)];
+  const both = String(long.cert) + String(short.cert);
+  assert.equal(expiryOf(both), expiryOf(String(short.cert)));
+  assert.ok(expiryOf(String(long.cert)) > expiryOf(String(short.cert)));
+  assert.equal(expiryOf(""), Number.POSITIVE_INFINITY);
+});
