@@ -11,7 +11,7 @@ import { inventoryOf } from "#flow/inventory.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { ProcessPart } from "#process/ports.ts";
 import type { SluiceProcess } from "#process/process.ts";
-import { AccessLog } from "#telemetry/flows/access-log.ts";
+import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { follow } from "./follow.ts";
@@ -38,13 +38,14 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   });
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters]));
   const controller = createFlowController(book, context);
-  const accessLog = new AccessLog(fluxMeters, (slots) => void controller.end(slots));
-  metrics.add(accessLog);
+  const finishedFlows = new FinishedFlows(fluxMeters, (slots) => void controller.end(slots));
+  metrics.add(finishedFlows);
   const checkContext = createOperationContext(controller, NO_SERVICES, chance);
   return {
     book,
-    services: grpcServices(checkContext, accessLog),
-    routes: (await forwardingRoutes(process, config.server)) ?? httpRoutes(checkContext),
+    services: grpcServices(checkContext, finishedFlows),
+    routes:
+      (await forwardingRoutes(process, config.server)) ?? httpRoutes(checkContext, finishedFlows),
   };
 }
 

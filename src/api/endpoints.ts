@@ -1,17 +1,22 @@
 // All gRPC services and JSON routes of flow control that an agent serves.
 
 import type { GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
-import { exportLogs, type LogRecordConsumer } from "./access-log.ts";
+import type { Signal } from "#wire/otlp/records.ts";
 import { checkBinary, checkJson } from "./check.ts";
 import { checkHttpBinary, checkHttpJson } from "./check-http.ts";
 import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
+import { consumeAll, exportRecords, otlpRoutes, type RecordConsumer } from "./otlp.ts";
 
 export const CHECK_SERVICE = "aperture.flowcontrol.check.v1.FlowControlService";
 export const CHECK_HTTP_SERVICE = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
 export const AUTHORIZATION_SERVICE = "envoy.service.auth.v3.Authorization";
-const LOGS_SERVICE = "opentelemetry.proto.collector.logs.v1.LogsService";
+/** OpenTelemetry's services for the exports of each signal. */
+export const OTLP_SERVICES: Readonly<Record<Signal, string>> = {
+  logs: "opentelemetry.proto.collector.logs.v1.LogsService",
+  traces: "opentelemetry.proto.collector.trace.v1.TraceService",
+};
 
 function unary(handle: UnaryHandler) {
   return { kind: "unary", handle } as const;
@@ -19,7 +24,7 @@ function unary(handle: UnaryHandler) {
 
 export function grpcServices(
   context: OperationContext,
-  logRecords: LogRecordConsumer,
+  records: RecordConsumer,
 ): readonly GrpcService[] {
   return [
     {
@@ -41,8 +46,14 @@ export function grpcServices(
       healthNames: ["aperture.flowcontrol.v1.FlowControlService"],
     },
     {
-      name: LOGS_SERVICE,
-      methods: { Export: unary(exportLogs(logRecords)) },
+      name: OTLP_SERVICES.logs,
+      methods: { Export: unary(exportRecords("logs", records)) },
+      access: "data",
+      healthNames: [],
+    },
+    {
+      name: OTLP_SERVICES.traces,
+      methods: { Export: unary(exportRecords("traces", records)) },
       access: "data",
       healthNames: [],
     },
@@ -86,11 +97,12 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
   ];
 }
 
-/** The JSON routes, answered in this process. */
-export function httpRoutes(context: OperationContext): readonly Route[] {
-  return flowControlRoutes({
+/** The HTTP routes, answered in this process. */
+export function httpRoutes(context: OperationContext, records: RecordConsumer): readonly Route[] {
+  const flowControl = flowControlRoutes({
     checkHttp: checkHttpJson(context),
     check: checkJson(context),
     flowEnd: flowEndJsonHandler(context),
   });
+  return [...flowControl, ...otlpRoutes(consumeAll(records))];
 }

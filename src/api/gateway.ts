@@ -13,8 +13,15 @@ import {
   writeFlowEndRequest,
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
+import { readReply, writeRecords } from "#wire/otlp/protobuf.ts";
 import { DECISION_ID_HEADER } from "./context.ts";
-import { CHECK_HTTP_SERVICE, CHECK_SERVICE, flowControlRoutes } from "./endpoints.ts";
+import {
+  CHECK_HTTP_SERVICE,
+  CHECK_SERVICE,
+  flowControlRoutes,
+  OTLP_SERVICES,
+} from "./endpoints.ts";
+import { otlpRoutes } from "./otlp.ts";
 import { jsonReply } from "./reply/json-reply.ts";
 
 /** Sends one encoded message to the other server and resolves with its reply. Throws Fault. */
@@ -34,7 +41,7 @@ export function forwardTo(client: GrpcClient, clock: Clock): Forward {
 
 export function gatewayRoutes(forward: Forward, chance: Chance): readonly Route[] {
   const names = new HeaderNames(chance);
-  return flowControlRoutes({
+  const flowControl = flowControlRoutes({
     checkHttp: route(forward, CHECK_HTTP_SERVICE, "CheckHTTP", (body) =>
       writeCheckHttpRequest(checkHttpFromJson(body, names)),
     ),
@@ -43,6 +50,11 @@ export function gatewayRoutes(forward: Forward, chance: Chance): readonly Route[
       writeFlowEndRequest(flowEndFromJson(body)),
     ),
   });
+  const telemetry = otlpRoutes(async (signal, records, call) => {
+    const message = writeRecords(signal, records);
+    return readReply(await forward(`/${OTLP_SERVICES[signal]}/Export`, message, call));
+  });
+  return [...flowControl, ...telemetry];
 }
 
 function route(

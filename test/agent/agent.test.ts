@@ -93,6 +93,7 @@ test("what other machines can use without TLS is named in one warning at start; 
   const { routes, ...fields } = warning?.fields ?? {};
   assert.deepEqual(routes, [
     ...["/v1/flowcontrol/checkhttp", "/v1/flowcontrol/check", "/v1/flowcontrol/flowend"],
+    ...["/v1/logs", "/v1/traces"],
     ...["/healthz", "/v1/status/system/liveness", "/v1/status/system/readiness", "/metrics"],
   ]);
   assert.deepEqual(fields, {
@@ -102,6 +103,7 @@ test("what other machines can use without TLS is named in one warning at start; 
       "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP",
       "aperture.flowcontrol.check.v1.FlowControlService",
       "opentelemetry.proto.collector.logs.v1.LogsService",
+      "opentelemetry.proto.collector.trace.v1.TraceService",
     ],
   });
   const local = await agentOn(t);

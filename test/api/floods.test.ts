@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type protobuf from "protobufjs";
-import { exportLogs } from "#api/access-log.ts";
 import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/endpoints.ts";
+import { exportRecords } from "#api/otlp.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
 import type { UnaryHandler } from "#base/handler.ts";
@@ -93,7 +93,7 @@ const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
     title: "Export of logs",
     type: otlp.lookupType("Request"),
     ...{ deepest: 6, before: NONE },
-    handle: exportLogs({ consume: () => true }),
+    handle: exportRecords("logs", { consume: () => true }),
   },
   {
     title: "UpsertPolicy",

@@ -59,7 +59,7 @@ function routesPage(): string {
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
   const metrics = new Metrics(config.metrics);
   const process = processRoutes({ service: "sluice-agent", metrics, health, clock, chance });
-  const all = [...httpRoutes(door), ...process, ...profiling.routes];
+  const all = [...httpRoutes(door, { consume: () => true }), ...process, ...profiling.routes];
   void health.close("cut");
   const http = (routes: readonly Route[]) =>
     routes.map(({ method, path, about, access = "administration", stream }) => [

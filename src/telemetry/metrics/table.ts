@@ -94,7 +94,13 @@ export const METRICS = {
     type: "counter",
     labels: ["result"],
     about:
-      "Access log records of proxies: `taken`, or rejected because of an `unknown_source`, `no_decision` or a `bad_decision`.",
+      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision` or a `bad_decision`.",
+  },
+  sluice_bad_measurements_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Negative durations and lengths in records of finished flows, where a flux meter asked for them. They are not used.",
   },
   sluice_oddities_total: {
     type: "counter",

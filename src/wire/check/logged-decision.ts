@@ -16,7 +16,7 @@ export interface LoggedDecision {
 }
 
 /** Flows match a handful of meters; a message with more is not a decision of Sluice. */
-const MAX_METERS = 1_000;
+export const MAX_METERS = 1_000;
 
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
@@ -45,7 +45,7 @@ export function readLoggedDecision(base64: string): LoggedDecision {
   return { accepted, fluxMeters: [...meters], slots, expectEnd };
 }
 
-function tooManyMeters(): Fault {
+export function tooManyMeters(): Fault {
   return new Fault("INVALID_ARGUMENT", `more than ${MAX_METERS} flux meters`);
 }
 

@@ -5,7 +5,7 @@ import { createOperationContext, NO_SERVICES, type ServiceLookup } from "#api/co
 import { httpRoutes } from "#api/endpoints.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
-import { agentOf, callOf, embedded, post } from "../../kit/api/agent.ts";
+import { agentOf, callOf, embedded, NO_RECORDS, post } from "../../kit/api/agent.ts";
 import { perUser, threeEach } from "../../kit/api/corpus.ts";
 
 const PATH = "/v1/flowcontrol/checkhttp";
@@ -17,7 +17,10 @@ const KNOWN: ServiceLookup = {
 /** An agent that is asked in JSON. A body with an unknown member is read by the general reader. */
 function jsonAgent(lookup: ServiceLookup) {
   const { flowController, observer } = agentOf([[perUser, { ...threeEach, bucketCapacity: 40 }]]);
-  const table = httpRoutes(createOperationContext(flowController, lookup, seededChance(3)));
+  const table = httpRoutes(
+    createOperationContext(flowController, lookup, seededChance(3)),
+    NO_RECORDS,
+  );
   return {
     observer,
     async check(body: object) {
@@ -91,7 +94,10 @@ describe("a CheckHTTP request in JSON", () => {
         return pending;
       },
     };
-    const [route] = httpRoutes(createOperationContext(slow, NO_SERVICES, seededChance(3)));
+    const [route] = httpRoutes(
+      createOperationContext(slow, NO_SERVICES, seededChance(3)),
+      NO_RECORDS,
+    );
     assert.equal(route?.path, PATH);
     const bodies = ["/one", "/two"].map((path) =>
       Buffer.from(JSON.stringify({ control_point: "here", request: { path } })),

@@ -15,6 +15,7 @@ import {
   grpcServices,
   httpRoutes,
 } from "#api/endpoints.ts";
+import type { RecordConsumer } from "#api/otlp.ts";
 import { seededChance } from "#base/chance.ts";
 import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
@@ -107,6 +108,9 @@ export async function post(
   return await route.handle({ ...request, body: Buffer.from(text) }, call);
 }
 
+/** Takes every record of a finished flow and does nothing with it. */
+export const NO_RECORDS: RecordConsumer = { consume: () => true };
+
 /** The endpoints of a flow controller, each as a function from a message to the decoded reply. */
 export function endpointsOf(
   flowController: FlowController,
@@ -114,8 +118,8 @@ export function endpointsOf(
   context?: OperationContext,
 ) {
   const own = context ?? createOperationContext(flowController, lookup, seededChance(3));
-  const all = grpcServices(own, { consume: () => true });
-  const json = httpRoutes(own);
+  const all = grpcServices(own, NO_RECORDS);
+  const json = httpRoutes(own, NO_RECORDS);
   const ask = async (path: string, body: unknown, call?: Call) => {
     const reply = await post(json, path, body, call);
     return JSON.parse(String(reply.body));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { AccessLog } from "#telemetry/flows/access-log.ts";
+import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
@@ -24,7 +24,7 @@ function everything(): Metrics {
   const server = new ServerMetrics({ grpc: BUCKETS, http: BUCKETS });
   const policies = new PolicyMetrics();
   const meters = new FluxMeters();
-  const log = new AccessLog(meters, () => undefined);
+  const log = new FinishedFlows(meters, () => undefined);
   const circuits = new CircuitMetrics();
   // Counted by what sends them, which calls other servers.
   const alerts: MetricSource = {
@@ -35,7 +35,15 @@ function everything(): Metrics {
     collect: (to) => to.number("sluice_policy_warnings", ["p", "not_run"], 1),
   };
   server.certificate("tls.crt", () => 60);
-  for (const source of [flows, server, policies, meters, log, circuits, alerts, warnings])
+  // Counted by the controller's samples of these metrics.
+  const samples: MetricSource = {
+    collect(to) {
+      to.number("sluice_query_samples_series", [], 1);
+      to.number("sluice_query_samples_lost_total", [], 0);
+    },
+  };
+  const sent = [alerts, warnings, samples];
+  for (const source of [flows, server, policies, meters, log, circuits, ...sent])
     metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),
@@ -52,6 +60,8 @@ function everything(): Metrics {
   for (const number of [() => 7, () => undefined])
     meters.observe(["m"], { accepted: true, statusCode: "200", status: "OK", number });
   log.consume(new Map());
+  const record = { "aperture.source": "envoy", "aperture.check_response": "WgMKAW0=" };
+  log.consume(new Map(Object.entries({ ...record, RESPONSE_DURATION: -1 })));
   const readings = [1, Number.NaN, Number.POSITIVE_INFINITY];
   const signals = readings.map((_, at) => ({ circuit: "root", name: `s${at}` }));
   const circuit = circuits.policy("p", signals);

@@ -12,8 +12,8 @@ import { HeaderNames } from "#wire/check/headers.ts";
 import { readLoggedDecision } from "#wire/check/logged-decision.ts";
 import { readCheckHttpRequest, readCheckRequest, readFlowEndRequest } from "#wire/check/request.ts";
 import { checkFromJson } from "#wire/check-json/request.ts";
+import { readRecords } from "#wire/otlp/protobuf.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
-import { readLogRecords } from "#wire/protobuf/otlp-logs.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 
@@ -27,6 +27,8 @@ const proxy = new Messages(
 const names = new HeaderNames(() => 0.5);
 const CHECK = "aperture.flowcontrol.check.v1";
 
+const readLogs = (message: Uint8Array) => readRecords("logs", message);
+
 const READERS: readonly (readonly [protobuf.Type, (message: Buffer) => unknown])[] = [
   [own.type(`${CHECK}.CheckRequest`), readCheckRequest],
   [own.type(`${CHECK}.FlowEndRequest`), readFlowEndRequest],
@@ -35,7 +37,7 @@ const READERS: readonly (readonly [protobuf.Type, (message: Buffer) => unknown])
     (message) => readCheckHttpRequest(message, names),
   ],
   [proxy.type("envoy.service.auth.v3.CheckRequest"), (message) => readAuthRequest(message, names)],
-  [otlp.lookupType("Request"), readLogRecords],
+  [otlp.lookupType("Request"), readLogs],
   [own.type(`${CHECK}.CheckResponse`), (message) => readLoggedDecision(message.toString("base64"))],
 ];
 
@@ -67,7 +69,7 @@ describe("a message that consists of repeats of one field", () => {
     it(`keeps little memory or is refused, for each field of ${type.fullName}`, () => {
       const floods = floodsOf(type, 6);
       const empty = new Uint8Array();
-      const most = BATCH * (read === readLogRecords ? MOST_KEPT_OF_LOGS : MOST_KEPT);
+      const most = BATCH * (read === readLogs ? MOST_KEPT_OF_LOGS : MOST_KEPT);
       for (let from = 0; from < floods.length; from += BATCH) {
         const batch = floods.slice(from, from + BATCH);
         const before = used();
@@ -93,8 +95,8 @@ describe("the attributes of a message of log records", () => {
         logs.encode(logs.fromObject({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] })).finish(),
       );
     };
-    assert.equal(readLogRecords(message(200, 1_000)).length, 200);
-    assert.throws(() => readLogRecords(message(201, 1_000)), {
+    assert.equal(readLogs(message(200, 1_000)).length, 200);
+    assert.throws(() => readLogs(message(201, 1_000)), {
       code: "INVALID_ARGUMENT",
       message: /at most 200000 attributes/,
     });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SlotRef } from "#flow/flow.ts";
-import { AccessLog } from "#telemetry/flows/access-log.ts";
+import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { encode } from "#wire/protobuf/messages.ts";
@@ -30,7 +30,7 @@ function record(changed: Readonly<Record<string, string | number>> = {}) {
 function setup(attributeKey = "workload_duration_ms") {
   const meters = new FluxMeters();
   const ended: SlotRef[] = [];
-  const log = new AccessLog(meters, (slots) => ended.push(...slots));
+  const log = new FinishedFlows(meters, (slots) => ended.push(...slots));
   const metrics = new Metrics(PLAIN);
   metrics.add(meters);
   metrics.add(log);
@@ -189,4 +189,84 @@ test("slots of a flow that nobody else ends are given back", () => {
   const crowd = decision({ limiterDecisions: Array.from({ length: 1_001 }, () => limited("x")) });
   assert.equal(log.consume(record({ "aperture.check_response": crowd })), false);
   assert.equal(ended.length, 1);
+});
+
+/** What an SDK sends: times in ms with their unit in the name. */
+function span(changed: Readonly<Record<string, string | number>> = {}) {
+  return new Map<string, string | number>(
+    Object.entries({
+      "aperture.source": "sdk",
+      "aperture.check_response": '{"fluxMeterInfos":[{"fluxMeterName":"m"}]}',
+      "aperture.flow.status": "OK",
+      "aperture.flow_start_timestamp_ms": 1_767_225_600_000,
+      "aperture.workload_start_timestamp_ms": 1_767_225_600_005,
+      "aperture.flow_end_timestamp_ms": 1_767_225_600_030,
+      ...changed,
+    }),
+  );
+}
+
+test("spans of SDKs and of the plugin: durations from their times", () => {
+  const points = ["flow_start", "workload_start", "flow_end"] as const;
+  const times = (suffix: string, scale: number) =>
+    Object.fromEntries(
+      points.map((point, at) => [
+        `aperture.${point}_timestamp${suffix}`,
+        (1_767_225_600_000 + (at === 2 ? 30 : at * 5)) * scale,
+      ]),
+    );
+  const older = (source: string, scale: number) =>
+    new Map(
+      Object.entries({
+        ...{ "aperture.source": source, "aperture.check_response": MATCHED },
+        ...{ "http.status_code": "200", ...times("", scale) },
+      }),
+    );
+  for (const sent of [span(), older("sdk", 1e6), older("lua", 1)]) {
+    for (const [attribute, wanted] of [
+      ["flow_duration_ms", 30],
+      ["workload_duration_ms", 25],
+    ] as const) {
+      const { log, sum, labels } = setup(attribute);
+      assert.equal(log.consume(sent), true);
+      assert.ok(Math.abs((sum() ?? 0) - wanted) < 0.001, `${attribute} is ${sum()}`);
+      assert.equal(labels()?.["flow_status"], "OK");
+    }
+  }
+  const { log, sum, metrics } = setup("workload_duration_ms");
+  const started = span();
+  started.delete("aperture.flow_end_timestamp_ms");
+  assert.equal(log.consume(started), true);
+  assert.equal(sum(), undefined);
+  assert.equal(metrics.read("invalid_flux_meter_total"), 1, "a flow that has not ended");
+});
+
+test("the span of a flow without a decision is counted, but no mistake of its sender", () => {
+  const { log, metrics } = setup();
+  assert.equal(log.consume(span({ "aperture.check_response": "" })), true);
+  assert.equal(metrics.read("sluice_access_log_records_total", { result: "no_decision" }), 1);
+  assert.equal(log.consume(span({ "aperture.check_response": "{" })), false);
+  assert.equal(metrics.read("sluice_access_log_records_total", { result: "bad_decision" }), 1);
+});
+
+test("negative durations and lengths are counted and not used; other negative numbers are", () => {
+  for (const [attribute, sent] of [
+    ["workload_duration_ms", record({ RESPONSE_DURATION: "-30" })],
+    ["workload_duration_ms", record({ authz_duration: "-2" })],
+    ["flow_duration_ms", record({ RESPONSE_DURATION: -1 })],
+    ["BYTES_SENT", record({ BYTES_SENT: "-1" })],
+    ["http.request_content_length", record({ BYTES_RECEIVED: "-1" })],
+    ["workload_duration_ms", span({ "aperture.flow_end_timestamp_ms": 1_767_225_600_004 })],
+    ["flow_duration_ms", span({ "aperture.flow_end_timestamp_ms": 1 })],
+  ] as const) {
+    const { log, metrics, sum } = setup(attribute);
+    log.consume(sent);
+    assert.equal(sum(), undefined, attribute);
+    assert.equal(metrics.read("invalid_flux_meter_total"), 1);
+    assert.equal(metrics.read("sluice_bad_measurements_total"), 1);
+  }
+  const { log, metrics, sum } = setup("temperature");
+  log.consume(record({ temperature: "-7" }));
+  assert.equal(sum(), -7);
+  assert.equal(metrics.read("sluice_bad_measurements_total"), undefined);
 });

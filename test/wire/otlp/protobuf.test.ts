@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { readLogRecords, writeLogsReply } from "#wire/protobuf/otlp-logs.ts";
+import { readRecords, writeReply } from "#wire/otlp/protobuf.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 
 const encode = (message: object): Uint8Array => {
@@ -10,7 +10,7 @@ const encode = (message: object): Uint8Array => {
 };
 const pair = (key: string, value: object) => ({ key, value });
 const plain = (message: Uint8Array) =>
-  readLogRecords(message).map((one) => Object.fromEntries(one));
+  readRecords("logs", message).map((one) => Object.fromEntries(one));
 const oneRecord = (attributes: readonly object[]) =>
   encode({ resourceLogs: [{ scopeLogs: [{ logRecords: [{ attributes }] }] }] });
 
@@ -76,15 +76,15 @@ test("too many records or attributes are refused", () => {
   const refused = { code: "INVALID_ARGUMENT", message: /wanted at most/ };
   const logRecords = Array.from({ length: 10_001 }, () => ({}));
   const many = encode({ resourceLogs: [{ scopeLogs: [{ logRecords }] }] });
-  assert.throws(() => readLogRecords(many), refused);
+  assert.throws(() => readRecords("logs", many), refused);
   const keys = (count: number) =>
     oneRecord(Array.from({ length: count }, (_, at) => pair(`k${at}`, { intValue: 1 })));
-  assert.equal(readLogRecords(keys(1_000))[0]?.size, 1_000);
-  assert.throws(() => readLogRecords(keys(1_001)), refused);
+  assert.equal(readRecords("logs", keys(1_000))[0]?.size, 1_000);
+  assert.throws(() => readRecords("logs", keys(1_001)), refused);
 });
 
 test("the reply is empty unless records were refused", () => {
-  assert.equal(writeLogsReply(0, "never said").length, 0);
-  const reply = otlp.lookupType("Reply").decode(writeLogsReply(3, "why")).toJSON();
+  assert.equal(writeReply(0, "never said").length, 0);
+  const reply = otlp.lookupType("Reply").decode(writeReply(3, "why")).toJSON();
   assert.deepEqual(reply, { partialSuccess: { rejectedLogRecords: "3", errorMessage: "why" } });
 });

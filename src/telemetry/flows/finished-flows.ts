@@ -1,0 +1,85 @@
+// Reads the records of finished flows, which proxies send as an access log and SDKs as spans: they give flux meters the
+// durations of flows, and free the concurrency slots of those flows. A record carries the decision.
+
+import { Fault } from "#base/fault.ts";
+import type { SlotRef } from "#flow/flow.ts";
+import { type LoggedDecision, readLoggedDecision } from "#wire/check/logged-decision.ts";
+import { loggedDecisionFromJson } from "#wire/check-json/logged-decision.ts";
+import type { Attributes } from "#wire/otlp/records.ts";
+import type { MetricSink, MetricSource } from "../metrics/table.ts";
+import { numberOf, type Source, sourceOf, textOf } from "./flow-records.ts";
+import type { FluxMeters } from "./flux-meter.ts";
+
+/** Outcomes of processing a record; only `taken` ones are used. */
+const RESULTS = ["taken", "unknown_source", "no_decision", "bad_decision"] as const;
+type Result = (typeof RESULTS)[number];
+
+const DECISION = "aperture.check_response";
+const STATUS_CODE = "http.status_code";
+const STATUS = "aperture.flow.status";
+
+export class FinishedFlows implements MetricSource {
+  readonly #meters: FluxMeters;
+  readonly #end: (slots: readonly SlotRef[]) => void;
+  readonly #records = new Map<Result, number>();
+  #badNumbers = 0;
+
+  /** `end` frees the slots of flows whose callers do not end them. */
+  constructor(meters: FluxMeters, end: (slots: readonly SlotRef[]) => void) {
+    this.#meters = meters;
+    this.#end = end;
+  }
+
+  /**
+   * Processes one record; false when it is not usable, which is counted by reason. The span of a flow for which an SDK
+   * got no decision is no mistake of its sender.
+   */
+  consume(record: Attributes): boolean {
+    const source = sourceOf(record);
+    const result = source === undefined ? "unknown_source" : this.#outcome(record, source);
+    this.#records.set(result, (this.#records.get(result) ?? 0) + 1);
+    return result === "taken" || (result === "no_decision" && source !== "envoy");
+  }
+
+  #outcome(record: Attributes, source: Source): Result {
+    const text = textOf(record, DECISION);
+    if (text === "") return "no_decision";
+    const decision = decisionOf(text, source);
+    if (decision === undefined) return "bad_decision";
+    this.#observe(record, source, decision);
+    if (!decision.expectEnd && decision.slots.length > 0) this.#end(decision.slots);
+    return "taken";
+  }
+
+  #observe(record: Attributes, source: Source, decision: LoggedDecision): void {
+    const statusCode = textOf(record, STATUS_CODE);
+    const bad = () => {
+      this.#badNumbers++;
+    };
+    this.#meters.observe(decision.fluxMeters, {
+      accepted: decision.accepted,
+      statusCode,
+      status: /^[123]/.test(statusCode) ? "OK" : textOf(record, STATUS) || "Error",
+      number: (attribute) => numberOf(record, source, attribute, bad),
+    });
+  }
+
+  collect(to: MetricSink): void {
+    for (const result of RESULTS) {
+      const count = this.#records.get(result);
+      if (count !== undefined) to.number("sluice_access_log_records_total", [result], count);
+    }
+    if (this.#badNumbers > 0) to.number("sluice_bad_measurements_total", [], this.#badNumbers);
+  }
+}
+
+/** SDKs write it in JSON, everyone else in base64. */
+function decisionOf(text: string, source: Source): LoggedDecision | undefined {
+  try {
+    const json = source === "sdk" && text.startsWith("{");
+    return json ? loggedDecisionFromJson(text) : readLoggedDecision(text);
+  } catch (thrown) {
+    if (thrown instanceof Fault) return undefined;
+    throw thrown;
+  }
+}

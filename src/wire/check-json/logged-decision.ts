@@ -1,0 +1,76 @@
+// The decision in the span of an SDK: aperture.flowcontrol.check.v1.CheckResponse in JSON, as several libraries write it.
+// Read leniently: names in either spelling, enums as numbers or names, and whatever is not needed may be anything.
+
+import { Fault } from "#base/fault.ts";
+import { type LoggedDecision, MAX_METERS, tooManyMeters } from "../check/logged-decision.ts";
+import { type InflightRef, MAX_REFS, tooManyRefs } from "../check/request.ts";
+
+/** Length of the text, in UTF-16 units. A decision has one or two thousand; its labels may be long. */
+const MAX_LENGTH = 262_144;
+
+/** Throws a Fault with INVALID_ARGUMENT when the text is no JSON object or exceeds a bound. */
+export function loggedDecisionFromJson(text: string): LoggedDecision {
+  if (text.length > MAX_LENGTH)
+    throw new Fault("INVALID_ARGUMENT", `wanted at most ${MAX_LENGTH} characters, got more`);
+  const response = parsed(text);
+  const decision = response("decision_type");
+  const fluxMeters = new Set<string>();
+  for (const info of listIn(response("flux_meter_infos")))
+    fluxMeters.add(textOf(membersOf(info)("flux_meter_name")));
+  if (fluxMeters.size > MAX_METERS) throw tooManyMeters();
+  const slots = listIn(response("limiter_decisions"))
+    .map(slotOf)
+    .filter(({ requestId }) => requestId !== "");
+  if (slots.length > MAX_REFS) throw tooManyRefs();
+  return {
+    accepted: decision !== 1 && decision !== "DECISION_TYPE_REJECTED",
+    fluxMeters: [...fluxMeters],
+    slots,
+    expectEnd: response("expect_end") === true,
+  };
+}
+
+/** Reads a member by its name in the proto file, or in camelCase. Own members only. */
+type Members = (name: string) => unknown;
+
+function parsed(text: string): Members {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new Fault("INVALID_ARGUMENT", "wanted JSON, got other text");
+  }
+  return membersOf(value);
+}
+
+function membersOf(value: unknown): Members {
+  if (typeof value !== "object" || value === null) return () => undefined;
+  return (name) => {
+    const camel = name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const key = Object.hasOwn(value, camel) ? camel : name;
+    return Object.getOwnPropertyDescriptor(value, key)?.value;
+  };
+}
+
+function listIn(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** The slot that a LimiterDecision granted; the request id is empty when it granted none. */
+function slotOf(value: unknown): InflightRef {
+  const decision = membersOf(value);
+  const info = membersOf(decision("concurrency_limiter_info"));
+  const consumed = membersOf(info("tokens_info"))("consumed");
+  return {
+    policyName: textOf(decision("policy_name")),
+    policyHash: textOf(decision("policy_hash")),
+    componentId: textOf(decision("component_id")),
+    label: textOf(info("label")),
+    requestId: textOf(info("request_id")),
+    tokens: typeof consumed === "number" ? consumed : 0,
+  };
+}
