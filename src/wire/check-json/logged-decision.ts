@@ -2,6 +2,7 @@
 // Read leniently: names in either spelling, enums as numbers or names, and whatever is not needed may be anything.
 
 import { Fault } from "#base/fault.ts";
+import { SLOT_MEMBER } from "../check/limiter-details.ts";
 import { type LoggedDecision, MAX_METERS, tooManyMeters } from "../check/logged-decision.ts";
 import { type InflightRef, MAX_REFS, tooManyRefs } from "../check/request.ts";
 
@@ -63,7 +64,7 @@ function textOf(value: unknown): string {
 /** The slot that a LimiterDecision granted; the request id is empty when it granted none. */
 function slotOf(value: unknown): InflightRef {
   const decision = membersOf(value);
-  const info = membersOf(decision("concurrency_limiter_info"));
+  const info = membersOf(decision(SLOT_MEMBER));
   const consumed = membersOf(info("tokens_info"))("consumed");
   return {
     policyName: textOf(decision("policy_name")),

@@ -84,6 +84,9 @@ const ROWS = {
   ramp_sampler: SAMPLER,
 } as const;
 
+/** The member of a decision in JSON that says which slot it granted. */
+export const SLOT_MEMBER = CONCURRENCY_LIMITER.name;
+
 export type ReportedKind = keyof typeof ROWS;
 type DetailOf<Row> = Row extends DetailRow<infer Detail> ? Detail : never;
 export type ReportedDetail = DetailOf<(typeof ROWS)[ReportedKind]>;
