@@ -5,7 +5,7 @@ import type { Loaded } from "./load.ts";
 import { leaves, PROCESSES, type ProcessName } from "./tree.ts";
 
 interface Entry {
-  /** A key, or an object with everything inside it. */
+  /** A key, or an object with everything inside it. The first entry that fits a key counts. */
   readonly path: string;
   readonly why: string;
 }
@@ -17,6 +17,13 @@ interface Entry {
 export type TreeRole = "process" | "part";
 
 const NOT_YET = "not built yet";
+const SHARED_STORE = "not built yet: agents and controllers in processes of their own, over etcd";
+const SHARED_COUNTERS = "not built yet: counters that agents share";
+const KUBERNETES = "not built yet: Kubernetes";
+const CLOUD = "not built yet: there is no cloud service to report to";
+const PIPELINE = "not built yet: exporting metrics over OTLP";
+const INSTALLATION_MODE =
+  "informs only; CLOUD_AGENT allows the agent group `aperture-cloud`, which is otherwise refused";
 /** Applies only to a tree that configures a part of the process. */
 const STANDALONE = "standalone uses the agent's";
 const CONTROLLER = "circuits use the controller's";
@@ -26,38 +33,40 @@ const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
 const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   agent: [
-    { path: "agent_functions", why: NOT_YET },
+    { path: "agent_functions", why: SHARED_STORE },
     { path: "alerter", why: CONTROLLER },
     { path: "alertmanagers", why: CONTROLLER },
-    { path: "auto_scale", why: NOT_YET },
+    { path: "auto_scale", why: KUBERNETES },
     { path: "client", why: NOT_YET },
-    { path: "cloudext", why: NOT_YET },
+    { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
+    { path: "cloudext", why: CLOUD },
     { path: "crashreport", why: NOT_YET },
-    { path: "dist_cache", why: NOT_YET },
-    { path: "etcd", why: NOT_YET },
+    { path: "dist_cache", why: SHARED_COUNTERS },
+    { path: "etcd", why: SHARED_STORE },
     { path: "flow_control.preview_service", why: NOT_YET },
     { path: "health", why: NOT_YET },
-    { path: "kubernetes_client", why: NOT_YET },
+    { path: "kubernetes_client", why: KUBERNETES },
     { path: "object_storage", why: NOT_YET },
     { path: "otel.batch_alerts", why: NOT_YET },
-    { path: "otel.batch_postrollup", why: NOT_YET },
-    { path: "otel.batch_prerollup", why: NOT_YET },
+    { path: "otel.batch_postrollup", why: PIPELINE },
+    { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
-    { path: "otel.disable_kubernetes_scraper", why: NOT_YET },
+    { path: "otel.disable_kubernetes_scraper", why: KUBERNETES },
     { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
     { path: "otel.ports.health_check_port", why: NOT_YET },
     { path: "otel.ports.pprof_port", why: NOT_YET },
     { path: "otel.ports.zpages_port", why: NOT_YET },
-    { path: "peer_discovery", why: NOT_YET },
+    { path: "peer_discovery", why: SHARED_COUNTERS },
     { path: "prometheus", why: CONTROLLER },
-    { path: "service_discovery", why: NOT_YET },
+    { path: "service_discovery", why: KUBERNETES },
     { path: "token_source", why: NOT_YET },
     { path: "watchdog", why: NOT_YET },
   ],
   controller: [
-    { path: "cloudext", why: NOT_YET },
+    { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
+    { path: "cloudext", why: CLOUD },
     { path: "crashreport", why: NOT_YET },
-    { path: "etcd", why: NOT_YET },
+    { path: "etcd", why: SHARED_STORE },
     { path: "health", why: NOT_YET },
     { path: "log", why: STANDALONE },
     { path: "metrics", why: STANDALONE },
@@ -66,7 +75,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "otel.ports.health_check_port", why: NOT_YET },
     { path: "otel.ports.pprof_port", why: NOT_YET },
     { path: "otel.ports.zpages_port", why: NOT_YET },
-    { path: "policies.cr_watcher", why: NOT_YET },
+    { path: "policies.cr_watcher", why: KUBERNETES },
     { path: "profilers", why: STANDALONE },
     { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
     { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
@@ -101,6 +110,27 @@ export function ineffectiveKeys(process: ProcessName, role?: TreeRole): readonly
   return leaves(PROCESSES[process].table)
     .map(({ path }) => path)
     .filter((path) => ineffectiveReason(process, path, role) !== undefined);
+}
+
+export interface IneffectiveGroup extends Entry {
+  readonly keys: number;
+  /** Whether the keys are in effect where the tree configures a process of its own. */
+  readonly onlyAsPart: boolean;
+}
+
+/** The entries of the table, with the number of keys that each is about. */
+export function ineffectiveGroups(process: ProcessName): readonly IneffectiveGroup[] {
+  const entries = INEFFECTIVE[process];
+  const counts = new Map<Entry, number>();
+  for (const { path } of leaves(PROCESSES[process].table)) {
+    const entry = entries.find((each) => path === each.path || path.startsWith(`${each.path}.`));
+    if (entry !== undefined) counts.set(entry, (counts.get(entry) ?? 0) + 1);
+  }
+  return [...counts].map(([entry, keys]) => ({
+    ...entry,
+    keys,
+    onlyAsPart: entry.why === STANDALONE,
+  }));
 }
 
 /** Entries of the table that match no key: there must be none. */

@@ -70,7 +70,7 @@ export const cloudExtConfig = table("CloudExtConfig", "The cloud extension.", {
   installation_mode: choice(
     "LINUX_BARE_METAL",
     ["KUBERNETES_SIDECAR", "KUBERNETES_DAEMONSET", "LINUX_BARE_METAL", "CLOUD_AGENT"] as const,
-    "How this process was installed.",
+    "How this process was installed. Informs only, except that CLOUD_AGENT allows the agent group `aperture-cloud`, which is otherwise refused.",
   ),
   client: object(clientConfig),
 });

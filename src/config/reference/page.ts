@@ -1,6 +1,6 @@
 // Writes the reference page of all configuration keys. The committed page under `docs/` must equal it.
 
-import { ineffectiveReason } from "../ineffective.ts";
+import { ineffectiveGroups, ineffectiveReason } from "../ineffective.ts";
 import { defaultConfigPath } from "../load.ts";
 import { nameOf } from "../read/variables.ts";
 import type { LeafRow, Row, Table } from "../table/row.ts";
@@ -110,24 +110,41 @@ function objectSection(table: Table, found: readonly string[]): readonly string[
   return [...lines, ""];
 }
 
-function effectText(process: ProcessName, path: string): string {
-  const why = ineffectiveReason(process, path);
-  return why === undefined ? "yes" : `no: ${why}`;
-}
-
+/** Keys that have an effect, and then those that have none. */
 function keySection(process: ProcessName): readonly string[] {
+  const rows = leaves(PROCESSES[process].table) satisfies readonly ConfigLeaf[];
   const lines = [
     `## Keys of the ${process}`,
     "",
-    ...head("Key", "Default", "Environment name", "In effect"),
+    ...head("Key", "Default", "Environment name", "Meaning"),
   ];
-  for (const { path, row: leaf } of leaves(
-    PROCESSES[process].table,
-  ) satisfies readonly ConfigLeaf[]) {
+  for (const { path, row: leaf } of rows) {
+    if (ineffectiveReason(process, path, "process") !== undefined) continue;
     const name = code(nameOf(process, path, "leaf"));
-    lines.push(row(code(path), defaultText(leaf), name, effectText(process, path)));
+    lines.push(row(code(path), defaultText(leaf), name, aboutText(leaf)));
   }
-  return [...lines, ""];
+  return [...lines, "", ...withoutEffect(process)];
+}
+
+function withoutEffect(process: ProcessName): readonly string[] {
+  const names = leaves(PROCESSES[process].table).map(({ path }) => path);
+  const lines = [
+    `### Keys of the ${process} without effect`,
+    "",
+    `These keys are read and checked, so that a configuration of the documented form works, and do nothing. Sluice logs each one that is set, once, at the start. \`…\` stands for all keys of an object.`,
+    "",
+    ...head("Key", "Keys", "Why"),
+  ];
+  for (const { path, keys, why, onlyAsPart } of ineffectiveGroups(process)) {
+    const whole = names.includes(path) ? path : `${path}.…`;
+    const reason = onlyAsPart ? `in standalone: ${why}` : why;
+    lines.push(row(code(whole), String(keys), reason));
+  }
+  const each = names
+    .filter((path) => ineffectiveReason(process, path, "process") !== undefined)
+    .map((path) => row(code(path), code(nameOf(process, path, "leaf"))));
+  const all = ["<details><summary>Each of these keys with its environment name</summary>", ""];
+  return [...lines, "", ...all, ...head("Key", "Environment name"), ...each, "", "</details>", ""];
 }
 
 function intro(): readonly string[] {
