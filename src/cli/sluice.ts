@@ -29,11 +29,11 @@ const POLICY_FLAGS = {
 
 const COMMANDS: Readonly<Record<string, Row>> = {
   standalone: {
-    usage: "--policies DIR [--config-path PATH]",
+    usage: "--policies DIR… [--config-path PATH]",
     about:
-      "run agent and controller in one process; policies come from a directory, which is watched",
+      "run agent and controller in one process; policies come from directories, which are watched",
     flags: {
-      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json)",
+      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json); may be repeated",
       ...CONFIG_PATH,
     },
     load: async () => (await import("./processes/standalone.ts")).standaloneCommand,
@@ -45,10 +45,10 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./processes/agent.ts")).agentCommand,
   },
   controller: {
-    usage: "--policies DIR [--config-path PATH]",
+    usage: "--policies DIR… [--config-path PATH]",
     about: "run a controller that shares a store with agents (not yet possible: needs etcd)",
     flags: {
-      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json)",
+      "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json); may be repeated",
       ...CONFIG_PATH,
     },
     load: async () => (await import("./processes/controller.ts")).controllerCommand,

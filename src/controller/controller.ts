@@ -11,6 +11,7 @@ import type { Stop } from "#base/scope.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { StatusNode } from "#host/status/status.ts";
+import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
@@ -42,8 +43,8 @@ export interface ProcessMetrics extends LocalMetrics {
 
 export interface ControllerOptions {
   readonly settings: ControllerSettings;
-  /** The directory of policy documents. */
-  readonly directory: string;
+  /** The directories of policy documents. */
+  readonly directories: readonly string[];
   readonly store: Store;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -64,6 +65,8 @@ export interface Controller {
   /** For the port of the process. */
   readonly routes: readonly Route[];
   readonly services: readonly GrpcService[];
+  /** Reads the directories now; faults are logged and shown in the status. */
+  reload(): Promise<void>;
   readonly stop: Stop;
 }
 
@@ -85,7 +88,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
 type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts): Promise<Controller> {
-  const { sources, follower, compiler, outbox, policies } = parts;
+  const { sources, files, follower, compiler, outbox, policies } = parts;
   const endFollowing = async () => {
     const closed = sources.map((source) => source.close?.());
     follower.stop();
@@ -106,6 +109,7 @@ async function start(parts: Parts): Promise<Controller> {
     policies,
     routes: policyRoutes(policies),
     services: [policyGrpcService(policies)],
+    reload: () => files.reload(),
     stop: async () => {
       await endFollowing();
       await parts.close();
@@ -114,7 +118,7 @@ async function start(parts: Parts): Promise<Controller> {
 }
 
 function assemble(options: ControllerOptions) {
-  const { settings, directory, store, clock, env, log, status, counts, meters, fail } = options;
+  const { settings, directories, store, clock, env, log, status, counts, meters, fail } = options;
   const { agentIsHere = false } = options;
   const policiesStatus = status.at("system", "policies");
   const metrics = new CircuitMetrics();
@@ -122,13 +126,15 @@ function assemble(options: ControllerOptions) {
   const { queries, alerts } = openOutgoing(options, backend, metrics);
   const outbox = openOutbox(options, metrics);
   const compiler = new Compiler({ queries: backend.dialect, clock });
-  const compileOne = (source: string, defaultName: string, text: string) =>
-    compiler.compile([{ source, defaultName, text }]);
+  const compileOne = async (source: string, defaultName: string, text: string) => {
+    const [set] = await compiler.compile([{ source, defaultName, text }]);
+    return set ?? NO_POLICIES;
+  };
   const failed = (name: string, { message }: Error) =>
     log.error({ policy: name }, `not applied: ${message}`);
   const api = new ApiSource({ compile: compileOne, failed });
   const files = new DirectorySource({
-    directory,
+    directories,
     clock,
     active: () => active,
     hasPolicy: (name) => api.policies.has(name),
@@ -183,8 +189,10 @@ function assemble(options: ControllerOptions) {
     await Promise.all([compiler.close(), backend.close(), alerts.close(), outbox.close()]);
     for (const remove of removeMetrics) remove();
   };
-  return { sources, follower, policies, outbox, compiler, close };
+  return { sources, files, follower, policies, outbox, compiler, close };
 }
+
+const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
 
 function openOutgoing(
   options: ControllerOptions,

@@ -10,8 +10,8 @@ import { type Controller, startController } from "./controller.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
-  /** Directory of policy documents. */
-  readonly policies: string;
+  /** Directories of policy documents. */
+  readonly policies: readonly string[];
 }
 
 /** Starts everything. When it returns, policies run, their rules are in the store, and the port accepts calls. */
@@ -26,15 +26,15 @@ export async function startControllerProcess(options: ControllerProcessOptions):
 export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
-  directory: string,
+  directories: readonly string[],
   { agentIsHere = false } = {},
 ): Promise<Controller> {
-  const { store, clock, chance, env, log, health, metrics, scope, fail } = process;
+  const { store, clock, chance, env, log, health, metrics, scope, fail, onReload } = process;
   const counts = new PolicyMetrics();
   metrics.add(counts);
   const controller = await startController({
     settings,
-    directory,
+    directories,
     store,
     clock,
     chance,
@@ -47,5 +47,6 @@ export async function startControllerPart(
     fail,
   });
   scope.add("controller", controller.stop);
+  onReload(() => void controller.reload());
   return controller;
 }

@@ -73,7 +73,7 @@ export class StoreFollower {
       const apply = await api.read(batch);
       apply();
       reports.apply(batch);
-      active.update();
+      await active.update();
       this.#revision = batch.revision;
       this.#release(batch.revision);
       first();

@@ -51,8 +51,8 @@ function onLoopback(loaded: Loaded<"agent">): Loaded<"agent"> {
 
 export interface StandaloneOptions extends Omit<ProcessOptions, "configs" | "store"> {
   readonly config: StandaloneConfig;
-  /** Directory of policy documents. */
-  readonly policies: string;
+  /** Directories of policy documents. */
+  readonly policies: readonly string[];
 }
 
 /** Starts everything. When it returns, policies run, the agent judges by their rules, and the port accepts calls. */

@@ -79,7 +79,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   const counts = { loaded: 0, refused: 0 };
   const controller = await startController({
     settings: configOf("controller", options.env ?? {}).config,
-    ...{ directory, store: watched, clock, env: {}, status, meters: metrics },
+    ...{ directories: [directory], store: watched, clock, env: {}, status, meters: metrics },
     chance: seededChance(1),
     agentIsHere: options.agentIsHere ?? false,
     log: logTo((_level, _fields, message) => void logged.push(message)),

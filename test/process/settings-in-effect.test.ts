@@ -52,7 +52,7 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
       agent: { ...agent, config: agentReads.config },
       controller: { ...controller, config: controllerReads.config },
     },
-    policies,
+    policies: [policies],
     chance: seededChance(1),
     context: processContext(scope),
   });
@@ -169,7 +169,7 @@ test("a controller in a process of its own reads every key that is in effect, an
   for (const env of [{ ...plain, ...OUTGOING }, tls])
     runs.push(
       await readByProcess("controller", env, (options, config) =>
-        startControllerProcess({ ...options, config, policies }),
+        startControllerProcess({ ...options, config, policies: [policies] }),
       ),
     );
   assertIdle("controller", "process", runs);

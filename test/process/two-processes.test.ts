@@ -78,7 +78,7 @@ async function agentOn(t: TestContext, store: Store) {
 async function controllerOn(t: TestContext, store: Store, policies: string) {
   const { options, ...rest } = around(t, store);
   const config = configOf("controller", env("SVC_CONTROLLER"));
-  const { main } = await startControllerProcess({ ...options, config, policies });
+  const { main } = await startControllerProcess({ ...options, config, policies: [policies] });
   return { ...rest, address: main.address };
 }
 

@@ -3,18 +3,18 @@
 import { loadConfig } from "#config/load.ts";
 import { startControllerProcess } from "#controller/process.ts";
 import { type Command, readArgs } from "../command.ts";
-import { policiesDirectory } from "./policies-flag.ts";
+import { POLICIES, policyDirectories } from "./policies-flag.ts";
 import { serve } from "./serve.ts";
 import { openSharedStore } from "./shared-store.ts";
 
 export const controllerCommand: Command = async (args, { env }) => {
   const { values } = readArgs(args, {
-    policies: { type: "string" },
+    ...POLICIES,
     "config-path": { type: "string" },
   });
   const config = loadConfig("controller", { env, configPath: values["config-path"] });
   const store = openSharedStore("controller");
-  const policies = await policiesDirectory(values.policies);
+  const policies = await policyDirectories(values.policies);
   return serve(config.config, (options) =>
     startControllerProcess({ ...options, config, store, policies }),
   );

@@ -1,18 +1,27 @@
-// The `--policies DIR` flag of the commands that run a controller.
+// The `--policies DIR` flag, which may be repeated, of the commands that run a controller.
 
 import { readdir } from "node:fs/promises";
+import { resolve } from "node:path";
 import { Fault, systemErrorText } from "#base/fault.ts";
 
-/** The directory. A Fault INVALID_ARGUMENT when the flag is missing or the directory cannot be read. */
-export async function policiesDirectory(path: string | undefined): Promise<string> {
-  if (path === undefined) {
+/** The flag, for `readArgs`. */
+export const POLICIES = { policies: { type: "string", multiple: true } } as const;
+
+/**
+ * The directories, each once. A Fault INVALID_ARGUMENT when the flag is missing or a directory cannot be read.
+ */
+export async function policyDirectories(paths: readonly string[] = []): Promise<readonly string[]> {
+  if (paths.length === 0) {
     const wanted = "--policies: wanted a directory of policy documents, got nothing";
     throw new Fault("INVALID_ARGUMENT", wanted);
   }
   // Checked before anything starts, because only here the message can name the flag.
-  await readdir(path).catch((thrown: unknown) => {
-    const wanted = `--policies: wanted a directory that can be read at ${path}`;
-    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
-  });
-  return path;
+  for (const path of paths) {
+    await readdir(path).catch((thrown: unknown) => {
+      const wanted = `--policies: wanted a directory that can be read at ${path}`;
+      throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
+    });
+  }
+  // The same directory twice would seem to have every policy twice.
+  return [...new Map(paths.map((path) => [resolve(path), path])).values()];
 }

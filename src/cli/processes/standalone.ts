@@ -2,15 +2,15 @@
 
 import { loadStandalone, startStandalone } from "#standalone/standalone.ts";
 import { type Command, readArgs } from "../command.ts";
-import { policiesDirectory } from "./policies-flag.ts";
+import { POLICIES, policyDirectories } from "./policies-flag.ts";
 import { serve } from "./serve.ts";
 
 export const standaloneCommand: Command = async (args, { env }) => {
   const { values } = readArgs(args, {
-    policies: { type: "string" },
+    ...POLICIES,
     "config-path": { type: "string" },
   });
-  const policies = await policiesDirectory(values.policies);
+  const policies = await policyDirectories(values.policies);
   const config = loadStandalone({ env, configPath: values["config-path"] });
   return serve(config.agent.config, (options) => startStandalone({ ...options, config, policies }));
 };

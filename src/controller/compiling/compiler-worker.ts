@@ -9,7 +9,7 @@ parentPort?.on("message", (request: CompileRequest) => parentPort?.postMessage(a
 
 function answer({ texts, queries }: CompileRequest): CompileReply {
   try {
-    return { set: compileSet(texts, { digest: sha256, queries }) };
+    return { sets: texts.map((text) => compileSet([text], { digest: sha256, queries })) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };
   }

@@ -1,9 +1,11 @@
 // Validates and compiles documents without blocking the process: in standalone, a large policy would occupy the
 // thread that answers checks for seconds, so it is compiled on another thread.
 
+import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { Slices } from "#host/life/slices.ts";
 import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
 import type { Dialect } from "#promql/result.ts";
 import { sha256 } from "./digest.ts";
@@ -14,8 +16,8 @@ export interface CompileRequest {
   readonly queries: Dialect;
 }
 
-/** The worker's answer, sent as a structured clone: a PolicySet is plain data. */
-export type CompileReply = { readonly set: PolicySet } | { readonly thrown: string };
+/** The worker's answer, one set for each text, sent as a structured clone: a PolicySet is plain data. */
+export type CompileReply = { readonly sets: readonly PolicySet[] } | { readonly thrown: string };
 
 export interface CompilerOptions {
   readonly queries: Dialect;
@@ -27,15 +29,21 @@ export interface CompilerOptions {
 
 interface Job {
   readonly texts: readonly PolicyText[];
-  readonly done: (set: PolicySet) => void;
+  readonly done: (sets: readonly PolicySet[]) => void;
   readonly failed: (fault: Fault) => void;
 }
 
 /**
- * Texts up to this size in all, in UTF-16 units, are compiled on this thread: that takes some ten milliseconds at
- * most, while starting another thread takes longer and some 40 MB.
+ * A text up to this size, in UTF-16 units, is compiled on this thread: that takes some ten milliseconds at most, while
+ * starting another thread takes longer and some 40 MB.
  */
 const SMALL = 8 * 1024;
+
+/** Small texts up to this size in all are compiled on this thread, one after the other. */
+const FEW = 64 * 1024;
+
+/** Size of the texts that the worker is given at once: reading its answer must not hold up checks. */
+const BATCH = 16 * 1024;
 
 /** Milliseconds that a worker without work is kept: edits come in bursts, and between them it only costs memory. */
 const IDLE_MS = 10_000;
@@ -48,7 +56,7 @@ const HEAP_MB = 1_024;
 
 const ENTRY = new URL("./compiler-worker.ts", import.meta.url);
 
-/** Compiles on one worker thread, one job at a time, in order. Small texts are compiled on this thread. */
+/** Compiles on one worker thread, one job at a time, in order. A few small texts are compiled on this thread. */
 export class Compiler {
   readonly #options: CompilerOptions;
   readonly #jobs: Job[] = [];
@@ -63,15 +71,37 @@ export class Compiler {
   }
 
   /**
-   * Compiles texts into a set. Small texts are compiled at once, even while larger ones wait.
+   * Compiles each text to a set of its own. Conflicts between texts are not looked for. Small texts are compiled at
+   * once, even while larger ones wait, and checks are answered between two of them.
    * @throws Fault RESOURCE_EXHAUSTED when compiling takes too much memory or time, UNAVAILABLE after `close`.
    */
-  async compile(texts: readonly PolicyText[]): Promise<PolicySet> {
+  async compile(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
     if (this.#closed) throw stopping();
-    if (sizeOf(texts) <= SMALL) {
-      return compileSet(texts, { digest: sha256, queries: this.#options.queries });
+    if (sizeOf(texts) > FEW || texts.some(({ text }) => text.length > SMALL)) {
+      const sets: PolicySet[] = [];
+      for (const batch of batches(texts)) {
+        sets.push(...(await this.#compileThere(batch)));
+        // Messages of the worker are handled one after the other in the same turn.
+        await setImmediate();
+      }
+      return sets;
     }
+    const { clock, queries } = this.#options;
+    const slices = new Slices(clock);
+    const sets: PolicySet[] = [];
+    for (const text of texts) {
+      sets.push(compileSet([text], { digest: sha256, queries }));
+      await slices.pause();
+    }
+    return sets;
+  }
+
+  #compileThere(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
     return new Promise((done, failed) => {
+      if (this.#closed) {
+        failed(stopping());
+        return;
+      }
       this.#jobs.push({ texts, done, failed });
       this.#next();
     });
@@ -137,7 +167,7 @@ export class Compiler {
   #receive(worker: Worker, reply: CompileReply): void {
     if (worker !== this.#worker) return;
     const job = this.#takeRunning();
-    if ("set" in reply) job?.done(reply.set);
+    if ("sets" in reply) job?.done(reply.sets);
     else {
       const cause = new Error(reply.thrown);
       job?.failed(new Fault("INTERNAL", "internal error", { cause }));
@@ -168,6 +198,19 @@ export class Compiler {
     this.#worker = undefined;
     await worker?.terminate();
   }
+}
+
+/** The texts in their order, divided into batches of bounded size; a larger text is a batch of its own. */
+function* batches(texts: readonly PolicyText[]): Generator<readonly PolicyText[]> {
+  let batch: PolicyText[] = [];
+  for (const text of texts) {
+    if (batch.length > 0 && sizeOf(batch) + text.text.length > BATCH) {
+      yield batch;
+      batch = [];
+    }
+    batch.push(text);
+  }
+  if (batch.length > 0) yield batch;
 }
 
 function sizeOf(texts: readonly PolicyText[]): number {

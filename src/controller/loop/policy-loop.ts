@@ -61,6 +61,8 @@ export class PolicyLoop {
   #meter: PolicyMeter;
   #last: TickFacts | undefined;
   #loadedAt = Number.NaN;
+  /** Of the version in force, on the monotonic clock. */
+  #firstTick = { at: 0, tookMs: 0 };
   #skipped = 0;
 
   /** Starts nothing: call `load`. */
@@ -120,8 +122,9 @@ export class PolicyLoop {
 
   /**
    * Puts a version in force, the first or another one, and runs its first tick. Returns the store entries that
-   * change, configurations and decisions together: at no moment has an agent one without the other. When this
-   * throws, the version before is still in force.
+   * change, configurations and decisions together: at no moment has an agent one without the other. Further ticks
+   * follow from `startTicks` on, which is to be called when these entries are on their way to the store. When this
+   * throws, the version before is still in force and ticks.
    */
   load(version: PolicyVersion): Entries {
     const { policy } = version;
@@ -130,13 +133,36 @@ export class PolicyLoop {
     const entries = new Map(versionEntries(accepted));
     this.#runner.replace(policy.circuit, outcome.inForce);
     this.#ticker?.stop();
+    this.#ticker = undefined;
     this.#version = accepted;
     this.#loadedAt = this.#context.clock.wall();
     this.#accept(outcome);
     this.diagnosis.restart(policy.circuit);
     this.#meter = this.#context.metrics.policy(this.#name, policy.circuit?.signals ?? []);
-    for (const [key, value] of this.#start()) entries.set(key, value);
+    for (const [key, value] of this.#runFirstTick()) entries.set(key, value);
     return this.#published.replace(entries);
+  }
+
+  /** Goes on with the ticks of a version that was loaded, at its interval since the first one. */
+  startTicks(): void {
+    const { circuit } = this.#runner;
+    if (circuit === undefined) return;
+    const { intervalMs } = circuit.plan;
+    this.#ticker = new Ticker({
+      clock: this.#context.clock,
+      since: this.#firstTick.at,
+      firstTookMs: this.#firstTick.tookMs,
+      intervalMs,
+      turn: (lateMs) => {
+        const fresh = this.#encode(this.#tick(lateMs));
+        if (fresh.size > 0) this.#context.outbox.put(this.#published.update(fresh));
+      },
+      skipped: (ticks) => {
+        this.#skipped += ticks;
+        this.#meter.skipped(ticks);
+      },
+      pace: (keeps, tookMs) => this.#logPace(intervalMs, keeps, tookMs),
+    });
   }
 
   /**
@@ -169,29 +195,14 @@ export class PolicyLoop {
     this.#context.queries.drop(this.#name);
   }
 
-  #start(): Entries {
-    const { circuit } = this.#runner;
-    if (circuit === undefined) return new Map();
+  #runFirstTick(): Entries {
+    if (this.#runner.circuit === undefined) return new Map();
     const { clock } = this.#context;
-    const { intervalMs } = circuit.plan;
-    const since = clock.now();
+    const at = clock.now();
     this.#tick(0);
     // Decisions that the first tick did not renew are published again, under the hash of this version.
     const entries = this.#encode(this.#runner.decisions.values());
-    this.#ticker = new Ticker({
-      clock,
-      since,
-      intervalMs,
-      turn: (lateMs) => {
-        const fresh = this.#encode(this.#tick(lateMs));
-        if (fresh.size > 0) this.#context.outbox.put(this.#published.update(fresh));
-      },
-      skipped: (ticks) => {
-        this.#skipped += ticks;
-        this.#meter.skipped(ticks);
-      },
-      pace: (keeps, tookMs) => this.#logPace(intervalMs, keeps, tookMs),
-    });
+    this.#firstTick = { at, tookMs: clock.now() - at };
     return entries;
   }
 

@@ -15,8 +15,9 @@ export interface TickerOptions {
   readonly clock: Clock;
   /** Above 0. */
   readonly intervalMs: number;
-  /** When turn 0 began, on the monotonic clock. The caller has run it itself. */
+  /** When turn 0 began, on the monotonic clock, and how long it took. The caller has run it itself. */
   readonly since: number;
+  readonly firstTookMs: number;
   /** Runs one turn, which comes `lateMs` after its time. Must not throw. */
   readonly turn: (lateMs: number) => void;
   readonly skipped: (turns: number) => void;
@@ -38,7 +39,7 @@ export class Ticker {
   constructor(options: TickerOptions) {
     this.#options = options;
     this.#paceNotifier = new ChangeNotifier(options.clock, 0);
-    this.#pause(options.since);
+    this.#pause(options.since + options.firstTookMs, options.firstTookMs);
     this.#disarm = this.#arm();
   }
 
@@ -72,17 +73,16 @@ export class Ticker {
       if (current > this.#next) skipped(current - this.#next);
       this.#next = current + 1;
       turn(Math.max(0, now - this.#dueOf(current)));
-      this.#pause(now);
+      const end = clock.now();
+      this.#pause(end, end - now);
     }
     if (this.#disarm !== STOPPED) this.#disarm = this.#arm();
   }
 
-  /** Sets the pause after the turn that began at `began`. */
-  #pause(began: number): void {
-    const { clock, intervalMs, pace } = this.#options;
-    const now = clock.now();
-    const took = now - began;
-    this.#pausedUntil = now + PAUSE_RATIO * took;
+  /** Sets the pause after a turn that ended at `end` and took `took` ms. */
+  #pause(end: number, took: number): void {
+    const { intervalMs, pace } = this.#options;
+    this.#pausedUntil = end + PAUSE_RATIO * took;
     this.#tooLong = took + PAUSE_RATIO * took > intervalMs ? this.#tooLong + 1 : 0;
     const isBehind = this.#tooLong >= TOO_LONG_TURNS;
     // After one or two long turns the last report stands.

@@ -2,6 +2,7 @@
 // continue in their new version, and removed ones stop, all in one write to the store.
 
 import { Fault } from "#base/fault.ts";
+import { Slices } from "#host/life/slices.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { type Sourced, validateSet } from "#policy/set.ts";
@@ -29,6 +30,8 @@ export class ActivePolicies {
   readonly #options: ActivePoliciesOptions;
   readonly #loops = new Map<string, PolicyLoop>();
   #ownership: Ownership = { owners: new Map(), leftOut: [] };
+  #updates: Promise<void> = Promise.resolve();
+  #stopped = false;
 
   constructor(options: ActivePoliciesOptions) {
     this.#options = options;
@@ -61,10 +64,20 @@ export class ActivePolicies {
     return validateSet([...known, own]).filter(({ source }) => source === own.source);
   }
 
-  /** Starts, changes and stops policies according to what the sources offer now. */
-  update(): void {
+  /**
+   * Starts, changes and stops policies according to what the sources offer when their turn comes: one update runs at a
+   * time, in slices between which checks are answered. Resolves when all of it is handed to the store, in one write.
+   */
+  update(): Promise<void> {
+    const update = this.#updates.then(() => this.#update());
+    this.#updates = update.catch(() => undefined);
+    return update;
+  }
+
+  async #update(): Promise<void> {
     const before = this.#ownership.leftOut;
     const { sources, context } = this.#options;
+    const slices = new Slices(context.clock);
     const running = new Map([...this.#loops].map(([name, { version }]) => [name, version]));
     this.#ownership = assignOwners(
       sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
@@ -72,14 +85,18 @@ export class ActivePolicies {
     );
     const changes = new Changes();
     const removed = this.#removeOthers(changes);
-    const loaded = this.#loadOwners(changes);
+    const loaded = await this.#loadOwners(changes, slices);
+    if (this.#stopped) return;
     context.outbox.put(changes.entries());
-    if (removed || loaded) this.#options.changed(this.#loops);
+    // Only now, so that no decision of a later tick reaches the store before its configuration.
+    for (const loop of loaded) loop.startTicks();
+    if (removed || loaded.length > 0) this.#options.changed(this.#loops);
     this.#notifySources(before);
   }
 
   /** Stops all ticks; published entries stay in the store. */
   stop(): void {
+    this.#stopped = true;
     for (const loop of this.#loops.values()) loop.stop();
   }
 
@@ -93,32 +110,35 @@ export class ActivePolicies {
     return gone.length > 0;
   }
 
-  /** Returns whether any version was started. */
-  #loadOwners(changes: Changes): boolean {
-    let changed = false;
+  /** Returns the policies of which a version was started. */
+  async #loadOwners(changes: Changes, slices: Slices): Promise<readonly PolicyLoop[]> {
+    const loaded: PolicyLoop[] = [];
     for (const [name, { policy, origin }] of this.owners) {
       const version = { policy, origin, dynamicConfig: this.#dynamicConfigOf(policy) };
       const loop = this.#loops.get(name);
       if (loop === undefined || !isSameVersion(loop.version, version)) {
-        changed = this.#load(name, version, changes) || changed;
+        const started = this.#load(name, version, changes);
+        if (started !== undefined) loaded.push(started);
+        await slices.pause();
+        if (this.#stopped) break;
       } else if (!isEqual(loop.version.dynamicConfig, version.dynamicConfig)) {
         changes.add(loop.configure(version.dynamicConfig));
       }
     }
-    return changed;
+    return loaded;
   }
 
-  #load(name: string, version: PolicyVersion, changes: Changes): boolean {
+  #load(name: string, version: PolicyVersion, changes: Changes): PolicyLoop | undefined {
     const loop = this.#loops.get(name) ?? new PolicyLoop(version, this.#options.context);
     try {
       changes.add(loop.load(version));
     } catch (thrown) {
       this.#options.failed(name, Fault.from(thrown));
-      return false;
+      return undefined;
     }
     this.#loops.set(name, loop);
     this.#options.loaded(loop);
-    return true;
+    return loop;
   }
 
   #dynamicConfigOf({ name, dynamicConfig }: CompiledPolicy): JsonObject | undefined {

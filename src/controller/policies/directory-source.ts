@@ -1,8 +1,6 @@
-// Policies and dynamic configuration of a directory. A set of files with a fault changes nothing: the running
+// Policies and dynamic configuration of directories. A set of files with a fault changes nothing: the running
 // policies stay in force, and log, status and metrics name the faults.
 
-import { join } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
@@ -10,12 +8,19 @@ import type { JsonObject } from "#policy/compiled.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
-import { type PolicySet, type PolicyText, type Sourced, validateSet } from "#policy/set.ts";
-import { sha256 } from "../compiling/digest.ts";
-import { MOST_LISTED } from "../loop/log-list.ts";
+import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
+import { listed, MOST_LISTED } from "../loop/log-list.ts";
 import type { ActivePolicies } from "./active-policies.ts";
-import { type DirectoryWatch, readDocuments, watchDirectory } from "./directory.ts";
-import { type ConfigFile, type SortedDocuments, sortDocuments } from "./documents.ts";
+import { type DirectoryWatch, watchDirectory } from "./directory.ts";
+import type { ConfigFile, SortedDocuments } from "./documents.ts";
+import {
+  AwayFiles,
+  type CompiledFiles,
+  compileFiles,
+  findingsOf,
+  isSameFiles,
+  readPolicyFiles,
+} from "./policy-files.ts";
 import type { Offer, PolicySource } from "./source.ts";
 
 /** Counters of a directory's policies. */
@@ -25,47 +30,39 @@ export interface PolicyCounts {
 }
 
 export interface DirectorySourceOptions {
-  readonly directory: string;
+  readonly directories: readonly string[];
   readonly clock: Clock;
   readonly active: () => ActivePolicies;
   /** Policies that another source has: dynamic configuration for them is not a mistake. */
   readonly hasPolicy: (name: string) => boolean;
-  readonly compile: (texts: readonly PolicyText[]) => Promise<PolicySet>;
+  /** Returns one set for each text. */
+  readonly compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>;
   readonly log: Log;
   /** The status of all policies. */
   readonly status: { ok(message: string): void; fail(message: string): void };
   readonly counts: PolicyCounts;
 }
 
-/** A file of policies as it was compiled. */
-interface CompiledFile {
-  /** Identifies the file's text. */
-  readonly digest: string;
-  readonly set: PolicySet;
-}
-
 /** The content of the files when they were last applied. */
 interface AppliedFiles {
-  /** By path. */
-  readonly files: ReadonlyMap<string, CompiledFile>;
+  readonly files: CompiledFiles;
   /** Faults in files of dynamic configuration. */
   readonly configFaults: readonly string[];
   /** Files of dynamic configuration, by policy name. */
   readonly configFiles: ReadonlyMap<string, ConfigFile>;
 }
 
-/** In place of a digest, which is never this. */
-const UNREADABLE = "unreadable";
-
 /** The files as they are in the directory, when they are not in force. */
 interface HeldBack {
-  /** Digest of each file's text, by path; `UNREADABLE` for a file that could not be read. */
+  /** Digest of each file's text, by path. */
   readonly digests: ReadonlyMap<string, string>;
   /** Faults of the files. Empty when they could not be read or compiled. */
   readonly findings: readonly Sourced<Finding>[];
   /** Why none of the files was applied: the first fault, which begins with the path of its file. */
   readonly why: string;
 }
+
+const NO_HASHES: ReadonlyMap<string, string> = new Map();
 
 const NOTHING: AppliedFiles = { files: new Map(), configFaults: [], configFiles: new Map() };
 
@@ -76,12 +73,17 @@ export class DirectorySource implements PolicySource {
   #dynamicConfigs: ReadonlyMap<string, JsonObject> = new Map();
   /** The files as they are now, when they are not in force. */
   #heldBack: HeldBack | undefined;
-  /** The summary that was last logged; undefined after a failure. */
-  #logged: string | undefined;
+  /** Hashes of the policies that the log last named, by policy name; undefined after a failure. */
+  #logged: ReadonlyMap<string, string> | undefined;
   #loggedRemarks = "";
+  /** Files as compiled whose warnings were logged. */
+  readonly #warned = new WeakSet<PolicySet>();
   /** True while files are being applied: reports wait until they are in force. */
   #applying = false;
-  #watch: DirectoryWatch | undefined;
+  readonly #away = new AwayFiles();
+  #watches: readonly DirectoryWatch[] = [];
+  /** Ends when no reload is under way. */
+  #reloads: Promise<unknown> = Promise.resolve();
   #closed = false;
 
   constructor(options: DirectorySourceOptions) {
@@ -101,23 +103,41 @@ export class DirectorySource implements PolicySource {
   }
 
   async start(): Promise<void> {
-    const { directory, clock } = this.#options;
+    const { directories, clock } = this.#options;
     const findings = await this.#apply();
     if (findings.length > 0) {
       const lines = findings.map(findingLine).join("\n  ");
       throw new Fault("INVALID_ARGUMENT", `the policies cannot be used:\n  ${lines}`);
     }
-    this.#watch = watchDirectory(
-      directory,
-      clock,
-      () => this.#reload(),
-      (fault) => this.#unreadable(fault),
+    this.#watches = directories.map((directory) =>
+      watchDirectory(
+        directory,
+        clock,
+        () => this.#inTurn(),
+        (fault) => this.#unreadable(fault),
+      ),
     );
+  }
+
+  /** Reads the directories now, without waiting for the next check. */
+  async reload(): Promise<void> {
+    await this.#inTurn().catch((thrown: unknown) => this.#unreadable(Fault.from(thrown)));
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#watch?.close();
+    await Promise.all(this.#watches.map((watch) => watch.close()));
+    await this.#reloads;
+  }
+
+  /** Reloads after the reload under way. Returns false when another look is needed although nothing changes. */
+  #inTurn(): Promise<boolean> {
+    const reload = this.#reloads.then(async () => {
+      if (!this.#closed) await this.#reload();
+      return !this.#away.any;
+    });
+    this.#reloads = reload.catch(() => undefined);
+    return reload;
   }
 
   /** Applies the files again. Throws when they cannot be read now and another attempt may succeed. */
@@ -157,21 +177,19 @@ export class DirectorySource implements PolicySource {
 
   /** Returns the findings because of which the files were not applied. */
   async #apply(): Promise<readonly Sourced<Finding>[]> {
-    const { directory, active } = this.#options;
-    const { documents, unreadable } = await readDocuments(directory);
-    const sorted = sortDocuments(directory, documents);
+    const { directories, clock, active, compile } = this.#options;
     const before = this.#applied;
-    const digests = new Map(sorted.policies.map(({ source, text }) => [source, sha256(text)]));
-    const [fault] = unreadable.values();
+    const reading = await readPolicyFiles(directories, before.files, clock.wall());
+    const { sorted, digests, fault } = reading;
     if (fault !== undefined) {
-      for (const file of unreadable.keys()) digests.set(join(directory, file), UNREADABLE);
       this.#heldBack = { digests, findings: [], why: fault.message };
       throw fault;
     }
-    const files = await this.#compile(sorted.policies, digests).catch((thrown: unknown) => {
+    const present = await compileFiles(reading, before.files, compile).catch((thrown: unknown) => {
       this.#heldBack = { digests, findings: [], why: Fault.from(thrown).message };
       throw thrown;
     });
+    const files = this.#away.keep(before.files, present, clock.now());
     const findings = findingsOf(files);
     const [first] = findings;
     this.#heldBack = first && { digests, findings, why: findingLine(first) };
@@ -184,46 +202,12 @@ export class DirectorySource implements PolicySource {
     };
     this.#applying = true;
     try {
-      active().update();
+      await active().update();
     } finally {
       this.#applying = false;
     }
-    this.#report(before === NOTHING || !isSame(before.files, files));
+    this.#report(before === NOTHING || !isSameFiles(before.files, files));
     return [];
-  }
-
-  /**
-   * Compiles the files that have changed; the others keep their objects, so that an edit costs
-   * neither the time nor the memory of all policies.
-   */
-  async #compile(
-    texts: readonly PolicyText[],
-    digests: ReadonlyMap<string, string>,
-  ): Promise<ReadonlyMap<string, CompiledFile>> {
-    const files = new Map<string, CompiledFile>();
-    const changed: PolicyText[] = [];
-    for (const text of texts) {
-      const known = this.#applied.files.get(text.source);
-      const isKnown = known !== undefined && known.digest === digests.get(text.source);
-      if (isKnown) files.set(text.source, known);
-      else changed.push(text);
-    }
-    for (const batch of batches(changed)) {
-      const { policies, findings, warnings } = await this.#options.compile(batch);
-      // Checks are answered between batches.
-      await setImmediate();
-      for (const { source } of batch) {
-        const isOwn = (each: { readonly source: string }) => each.source === source;
-        const set = {
-          policies: policies.filter(isOwn),
-          findings: findings.filter(isOwn),
-          warnings: warnings.filter(isOwn),
-        };
-        files.set(source, { digest: digests.get(source) ?? "", set });
-      }
-    }
-    // In the order of the files, which is also the order of findings and log lines.
-    return new Map(texts.flatMap(({ source }) => entryOf(files, source)));
   }
 
   /** A file with a fault keeps the configuration that it had before. */
@@ -274,15 +258,11 @@ export class DirectorySource implements PolicySource {
     const { owners, loops } = active();
     const leftOut = this.#leftOut();
     const remarks = this.#remarks(leftOut);
-    const names = [...owners.values()].flatMap(({ origin, name, policy }) =>
-      origin === "file" ? [`${name} (${policy.hash})`] : [],
-    );
-    const others =
-      owners.size > names.length ? "" : ": every request passes, except those in ramp mode";
-    const summary =
-      names.length === 0
-        ? `no policies from files${others}`
-        : `policies from files in force: ${names.join(", ")}`;
+    const inForce = new Map<string, string>();
+    for (const { origin, name, policy } of owners.values()) {
+      if (origin === "file") inForce.set(name, policy.hash);
+    }
+    const summary = summaryOf(inForce, owners.size > inForce.size);
     const whole = [summary, ...remarks].join("; ");
     if (leftOut.length > 0) status.fail(whole);
     else status.ok(whole);
@@ -290,14 +270,18 @@ export class DirectorySource implements PolicySource {
     const text = remarks.join("; ");
     if (text !== this.#loggedRemarks) for (const remark of remarks) log.warn({}, remark);
     this.#loggedRemarks = text;
-    if (summary === this.#logged && !changed) return;
-    this.#logged = summary;
+    const news = newsOf(this.#logged ?? NO_HASHES, inForce);
+    if (news === "" && !changed && this.#logged !== undefined) return;
+    this.#logged = inForce;
     counts.reloaded(leftOut.length > 0 ? "failure" : "success");
     for (const { set } of this.#applied.files.values()) {
+      if (this.#warned.has(set)) continue;
+      this.#warned.add(set);
       for (const warning of set.warnings) log.warn({}, warningLine(warning));
     }
-    if (names.length === 0) log.warn({}, summary);
-    else log.info({}, summary);
+    const line = news === "" ? summary : `${summary}; ${news}`;
+    if (inForce.size === 0) log.warn({}, line);
+    else log.info({}, line);
   }
 
   #reportFailure(lines: readonly string[]): void {
@@ -311,45 +295,31 @@ export class DirectorySource implements PolicySource {
   }
 }
 
-/**
- * Size of small files that are compiled at once, in UTF-16 units. The compiler compiles this much on the main thread,
- * within some ten milliseconds and without the memory of another thread.
- */
-const BATCH_SIZE = 8 * 1024;
-
-function* batches(texts: readonly PolicyText[]): Generator<readonly PolicyText[]> {
-  let batch: PolicyText[] = [];
-  let size = 0;
-  for (const text of texts) {
-    if (batch.length > 0 && size + text.text.length > BATCH_SIZE) {
-      yield batch;
-      batch = [];
-      size = 0;
-    }
-    batch.push(text);
-    size += text.text.length;
-  }
-  if (batch.length > 0) yield batch;
+/** `isBeside`: policies of other sources are in force. */
+function summaryOf({ size }: ReadonlyMap<string, string>, isBeside: boolean): string {
+  if (size > 0) return `policies from files in force: ${size}`;
+  return `no policies from files${isBeside ? "" : ": every request passes, except those in ramp mode"}`;
 }
 
-function entryOf<T>(map: ReadonlyMap<string, T>, key: string): readonly (readonly [string, T])[] {
-  const value = map.get(key);
-  return value === undefined ? [] : [[key, value]];
-}
-
-/** The findings of each file, and the conflicts between policies. */
-function findingsOf(files: ReadonlyMap<string, CompiledFile>): readonly Sourced<Finding>[] {
-  const sets = [...files.values()].map(({ set }) => set);
-  const own = sets.flatMap(({ findings }) => findings);
-  const known = new Set(own.map(findingLine));
-  const together = validateSet(sets.flatMap(({ policies }) => policies));
-  return [...own, ...together.filter((finding) => !known.has(findingLine(finding)))];
-}
-
-function isSame(
-  before: ReadonlyMap<string, CompiledFile>,
-  now: ReadonlyMap<string, CompiledFile>,
-): boolean {
-  if (before.size !== now.size) return false;
-  return [...now].every(([path, file]) => before.get(path) === file);
+/** What has changed, by policy name and hash: `changed: a (1f…)`. */
+function newsOf(before: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string {
+  const line = (what: string, names: readonly string[]) => {
+    const each = listed(names, (name) => `${name} (${now.get(name) ?? before.get(name)})`);
+    return names.length === 0 ? [] : [`${what}${each}`];
+  };
+  const names = [...now.keys()];
+  return [
+    ...line(
+      "new: ",
+      names.filter((name) => !before.has(name)),
+    ),
+    ...line(
+      "changed: ",
+      names.filter((name) => (before.get(name) ?? now.get(name)) !== now.get(name)),
+    ),
+    ...line(
+      "removed: ",
+      [...before.keys()].filter((name) => !now.has(name)),
+    ),
+  ].join("; ");
 }

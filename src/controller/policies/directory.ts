@@ -1,15 +1,26 @@
-// A directory of policy documents, read whole whenever something in it changes. Notices of the file system make
-// edits quick; regular checks find what these miss (network disks, replaced mounts).
+// A directory of policy documents. When something in it changes, the files that changed are read. Notices of the file
+// system make edits quick; regular checks find what these miss (network disks, replaced mounts).
 
-import { type FSWatcher, watch } from "node:fs";
-import { readdir, stat } from "node:fs/promises";
+import { type FSWatcher, stat, watch } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { readTextFile } from "#host/life/text-file.ts";
 
-/** File name to text, in name order. */
-export type Documents = ReadonlyMap<string, string>;
+/** A file of the directory. */
+export interface DocumentFile {
+  /**
+   * Tells versions of the file apart without reading it. Undefined when it was changed so shortly before it was read
+   * that another change might leave no trace.
+   */
+  readonly facts: string | undefined;
+  /** Undefined for a file that the caller knew already. */
+  readonly text: string | undefined;
+}
+
+/** By path, in the order of the directories and of the names in each. */
+export type Documents = ReadonlyMap<string, DocumentFile>;
 
 const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
 
@@ -28,25 +39,43 @@ const CHECK_REST = 50;
 /** … but no longer than this, ms: the rest of the second is for the check itself and for reading. */
 const LONGEST_PAUSE_MS = 800;
 
-/** The content of a directory, as far as it can be read. */
+/** Age from which the time of a file's last change tells its versions apart, ms: clocks of file systems are coarse. */
+const SETTLED_MS = 2_000;
+
+/** Number of files whose facts are asked for at once: checks are answered between two groups of them. */
+const GROUP = 32;
+
+/** The content of directories, as far as it can be read. */
 export interface DirectoryContent {
   readonly documents: Documents;
-  /** Why a file cannot be read, by file name. */
+  /** Why a file cannot be read, by path. */
   readonly unreadable: ReadonlyMap<string, Fault>;
 }
 
 /**
- * Reads every document. Names that start with a dot are not documents (editors, mounted volumes).
- * @throws Fault INVALID_ARGUMENT when the directory itself cannot be read.
+ * Reads the documents of directories, except those that `isKnown` by their facts. Names that start with a dot are not
+ * documents (editors, mounted volumes). `now` is the time in Unix ms.
+ * @throws Fault INVALID_ARGUMENT when a directory itself cannot be read.
  */
-export async function readDocuments(dir: string): Promise<DirectoryContent> {
-  const documents = new Map<string, string>();
+export async function readDocuments(
+  directories: readonly string[],
+  now: number,
+  isKnown: (path: string, facts: string) => boolean,
+): Promise<DirectoryContent> {
+  const documents = new Map<string, DocumentFile>();
   const unreadable = new Map<string, Fault>();
-  for (const name of await documentNames(dir)) {
-    try {
-      documents.set(name, await readTextFile(join(dir, name), MAX_BYTES));
-    } catch (thrown) {
-      unreadable.set(name, Fault.from(thrown));
+  for (const directory of directories) {
+    for (const { path, changedAt, facts: found } of await filesOf(directory)) {
+      const facts = changedAt < now - SETTLED_MS ? found : undefined;
+      if (facts !== undefined && isKnown(path, facts)) {
+        documents.set(path, { facts, text: undefined });
+        continue;
+      }
+      try {
+        documents.set(path, { facts, text: await readTextFile(path, MAX_BYTES) });
+      } catch (thrown) {
+        unreadable.set(path, Fault.from(thrown));
+      }
     }
   }
   return { documents, unreadable };
@@ -65,15 +94,39 @@ async function documentNames(dir: string): Promise<readonly string[]> {
   return names.filter((name) => DOCUMENT.test(name)).sort();
 }
 
+interface FileFacts {
+  readonly path: string;
+  /** Unix ms. */
+  readonly changedAt: number;
+  readonly facts: string;
+}
+
+/** The documents with what the file system says about them. */
+async function filesOf(dir: string): Promise<readonly FileFacts[]> {
+  const paths = (await documentNames(dir)).map((name) => join(dir, name));
+  const files: FileFacts[] = [];
+  for (let at = 0; at < paths.length; at += GROUP) {
+    files.push(...(await Promise.all(paths.slice(at, at + GROUP).map(factsOf))));
+  }
+  return files;
+}
+
+/** A file that is removed meanwhile is a change, not a failure. */
+function factsOf(path: string): Promise<FileFacts> {
+  return new Promise((resolve) => {
+    // The callback form: with thousands of files, promises of `fs` take several times as long.
+    stat(path, (_, found) => {
+      const changedAt = Math.max(found?.mtimeMs ?? 0, found?.ctimeMs ?? 0);
+      const facts = `${found?.mtimeMs}:${found?.ctimeMs}:${found?.size}:${found?.ino}`;
+      resolve({ path, changedAt, facts });
+    });
+  });
+}
+
 /** Changes whenever the directory changes; computed without reading the files. */
 async function fingerprint(dir: string): Promise<string> {
-  const names = await documentNames(dir);
-  const each = names.map(async (name) => {
-    // A file that is removed meanwhile is a change, not a failure.
-    const facts = await stat(join(dir, name)).catch(() => undefined);
-    return `${name}:${facts?.mtimeMs}:${facts?.size}:${facts?.ino}`;
-  });
-  return (await Promise.all(each)).join("\n");
+  const files = await filesOf(dir);
+  return files.map(({ path, facts }) => `${path}:${facts}`).join("\n");
 }
 
 export interface DirectoryWatch {
@@ -81,14 +134,15 @@ export interface DirectoryWatch {
 }
 
 /**
- * Calls `changed` after every change of the directory, one call at a time. A directory that cannot be read, or a
+ * Calls `changed` after every change of the directory, one call at a time, and again at the next check while it returns
+ * false. A directory that cannot be read, or a
  * call that fails, is reported to `failed`, once per message, and tried again at every check: when it works
  * again, `changed` is called even if the directory is as it was.
  */
 export function watchDirectory(
   dir: string,
   clock: Clock,
-  changed: () => Promise<void>,
+  changed: () => Promise<boolean>,
   failed: (fault: Fault) => void,
 ): DirectoryWatch {
   return new Watcher(dir, clock, changed, failed);
@@ -97,7 +151,7 @@ export function watchDirectory(
 class Watcher implements DirectoryWatch {
   readonly #dir: string;
   readonly #clock: Clock;
-  readonly #changed: () => Promise<void>;
+  readonly #changed: () => Promise<boolean>;
   readonly #failed: (fault: Fault) => void;
   #notices: FSWatcher | undefined;
   /** The state for which `changed` last succeeded; undefined after a failure. */
@@ -112,7 +166,7 @@ class Watcher implements DirectoryWatch {
   constructor(
     dir: string,
     clock: Clock,
-    changed: () => Promise<void>,
+    changed: () => Promise<boolean>,
     failed: (fault: Fault) => void,
   ) {
     this.#dir = dir;
@@ -171,8 +225,8 @@ class Watcher implements DirectoryWatch {
   }
 
   async #take(now: string): Promise<void> {
-    await this.#changed();
-    this.#seen = now;
+    const isSettled = await this.#changed();
+    this.#seen = isSettled ? now : undefined;
     // After a failure this may be another directory, which the old file system watch does not follow.
     if (this.#reported !== undefined && !this.#closed) this.#listen();
     this.#reported = undefined;

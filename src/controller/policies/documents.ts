@@ -1,7 +1,7 @@
-// Sorts the files of a policy directory: policies, and dynamic configuration in files named
+// Sorts the files of policy directories: policies, and dynamic configuration in files named
 // `<policy>.dynamic.yaml` (or `.yml`, `.json`).
 
-import { join, parse } from "node:path";
+import { parse } from "node:path";
 import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
 import { plain } from "#policy/document/tree.ts";
@@ -17,28 +17,35 @@ export interface ConfigFile {
   readonly config: JsonObject | undefined;
 }
 
+/** A file of policies. */
+export interface PolicyFile extends Omit<PolicyText, "text"> {
+  readonly facts: string | undefined;
+  /** Undefined for a file that is as it was when it was applied. */
+  readonly text: string | undefined;
+}
+
 export interface SortedDocuments {
-  readonly policies: readonly PolicyText[];
+  readonly policies: readonly PolicyFile[];
   /** By policy name. */
   readonly dynamicConfigs: ReadonlyMap<string, ConfigFile>;
   /** Faults in files of dynamic configuration. */
   readonly faults: readonly string[];
 }
 
-export function sortDocuments(directory: string, documents: Documents): SortedDocuments {
-  const policies: PolicyText[] = [];
+export function sortDocuments(documents: Documents): SortedDocuments {
+  const policies: PolicyFile[] = [];
   const dynamicConfigs = new Map<string, ConfigFile>();
   const faults: string[] = [];
-  for (const [file, text] of documents) {
-    const source = join(directory, file);
-    const name = policyOfDynamicFile(file);
-    if (name === undefined) policies.push({ source, defaultName: parse(file).name, text });
+  for (const [source, { facts, text }] of documents) {
+    const file = parse(source);
+    const name = policyOfDynamicFile(file.base);
+    if (name === undefined) policies.push({ source, defaultName: file.name, facts, text });
     else if (dynamicConfigs.has(name)) {
       faults.push(`${source}: wanted one file for policy ${name}, got several`);
       dynamicConfigs.set(name, { source, config: undefined });
     } else {
       const report = new Report();
-      const tree = readDynamicFile(text, report);
+      const tree = readDynamicFile(text ?? "", report);
       faults.push(...report.findings.map((of) => findingLine({ source, of })));
       const config = tree && (plain(tree) as JsonObject);
       dynamicConfigs.set(name, { source, config });

@@ -32,7 +32,7 @@ parentPort.on("message", ({ texts: [{ source }] }) => {
   if (source === "dies") process.exit(1);
   if (source === "throws") throw new Error("out of the blue");
   asked += 1;
-  if (source !== "sleeps") parentPort.postMessage({ set: { source, threadId, asked } });
+  if (source !== "sleeps") parentPort.postMessage({ sets: [{ source, threadId, asked }] });
 });
 `);
 
@@ -46,10 +46,10 @@ function made(t: TestContext, options: Partial<CompilerOptions> = {}) {
   const clock = fakeClock();
   const compiler = new Compiler({ queries: "own", clock, ...options });
   t.after(() => compiler.close());
-  const echo = async (source: string) =>
-    (await compiler.compile([
-      { source, defaultName: "x", text: " ".repeat(9_000) },
-    ])) as unknown as Echo;
+  const echo = async (source: string) => {
+    const [set] = await compiler.compile([{ source, defaultName: "x", text: " ".repeat(9_000) }]);
+    return set as unknown as Echo;
+  };
   return { clock, compiler, echo };
 }
 
@@ -70,9 +70,18 @@ test("the thread returns the same set as compiling here, faults and warnings inc
     { source: "c", defaultName: "w", text: "circuit: 5\n" },
   ];
   const there = await compiler.compile(texts);
-  assert.deepEqual(there, compileSet(texts, { digest: sha256, queries: "own" }));
-  assert.equal(there.policies.length, 2);
-  assert.equal(there.findings.length, 1);
+  assert.deepEqual(
+    there,
+    texts.map((text) => compileSet([text], { digest: sha256, queries: "own" })),
+  );
+  assert.deepEqual(
+    there.map(({ policies, findings }) => [policies.length, findings.length]),
+    [
+      [1, 0],
+      [1, 0],
+      [0, 1],
+    ],
+  );
 });
 
 test("this thread is not blocked while a large document is compiled", async (t) => {
@@ -85,10 +94,10 @@ test("this thread is not blocked while a large document is compiled", async (t) 
     gap = Math.max(gap, performance.now() - last);
     last = performance.now();
   }, 5);
-  const { policies } = await compiler.compile([{ source: "a", defaultName: "c", text }]);
+  const [set] = await compiler.compile([{ source: "a", defaultName: "c", text }]);
   clearInterval(timer);
   const took = performance.now() - started;
-  assert.equal(policies.length, 1);
+  assert.equal(set?.policies.length, 1);
   assert.ok(gap < took / 2, `a gap of ${gap} ms in ${took} ms`);
 });
 
@@ -96,10 +105,8 @@ test("small documents are compiled here and do not wait for large ones", async (
   const { compiler, echo } = made(t, { entry: ECHO });
   const waits = echo("sleeps");
   waits.catch(() => undefined);
-  const { policies } = await compiler.compile([
-    { source: "a", defaultName: "v", text: variable() },
-  ]);
-  assert.equal(policies[0]?.of.name, "v");
+  const [set] = await compiler.compile([{ source: "a", defaultName: "v", text: variable() }]);
+  assert.equal(set?.policies[0]?.of.name, "v");
 });
 
 test("one thread compiles one document at a time, in order; it ends when idle and is started again", async (t) => {

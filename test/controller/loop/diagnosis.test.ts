@@ -50,6 +50,7 @@ function loopOf(text: string, dynamicConfig?: JsonObject) {
     log: logTo((level, _, message) => void logged.push(`${level} ${message}`)),
   });
   loop.load(version);
+  loop.startTicks();
   const status = new StatusNode(clock);
   showPolicies(status, {
     loops: () => new Map([["p", loop]]),
@@ -118,12 +119,14 @@ test("nothing is logged in the first ten seconds after a start; later, what is s
   const { loop, clock, answers, logged, takeLogged } = loopOf(LOOP);
   answers(() => AWAY);
   loop.load(versionOf(LOOP.replace("sum", "max")));
+  loop.startTicks();
   clock.advance(9_000);
   assert.deepEqual(logged, []);
   clock.advance(2_000);
   assert.equal(takeLogged().length, 2);
   // A new version with the same components logs nothing new about them.
   loop.load(versionOf(`${LOOP.replace("sum", "max")}${limiter("CAP")}`));
+  loop.startTicks();
   clock.advance(9_000);
   assert.deepEqual(logged, []);
   loop.stop();
@@ -249,6 +252,7 @@ test("a dynamic configuration with a value of the wrong form is refused whole, a
   );
   assert.match(view(), /"dynamic_config_set_aside":\{"cap":"wanted \{value: number\}.* got 12"\}/);
   loop.load(versionOf(`${CAPPED}${limiter("CAP")}`, { cap: 12 }));
+  loop.startTicks();
   assert.equal(capacity(loop), 11, "over a change too");
   loop.configure({ cap: { value: 13 }, other: 5 });
   clock.advance(1_000);

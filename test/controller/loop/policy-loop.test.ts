@@ -47,6 +47,7 @@ function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
     log: logTo((_level, _fields, message) => void logged.push(message)),
   });
   loop.load(version);
+  loop.startTicks();
   const reading = (name: string) => {
     const at = loop.circuit?.plan.signals.findIndex((signal) => signal.name === name) ?? -1;
     return loop.circuit?.reading(at);
@@ -96,6 +97,7 @@ test("the answer to a query from before a change reaches the component at its ne
   const { loop, clock, asked, reading } = loopOf(HEAD + query("A", "up") + query("B", "down"));
   const [first] = asked;
   loop.load(versionOf(HEAD + query("B", "down") + query("A", "up")));
+  loop.startTicks();
   first?.hear({ kind: "value", value: 7 });
   clock.advance(1_000);
   assert.equal(reading("A"), 7);
@@ -134,6 +136,7 @@ test("a query in flight is answered although another component now has the id of
   clock.advance(3_000);
   await settled();
   loop.load(versionOf(HEAD + query("B", "down") + query("A", "up", "4s")));
+  loop.startTicks();
   await answered(1);
   clock.advance(1_000);
   assert.deepEqual([reading("A"), reading("B")], [1, -1]);
@@ -152,13 +155,16 @@ test("a new version that repeats a query early does not invalidate its signal", 
   clock.advance(300);
   // Both are in flight when the new version's first tick asks again.
   loop.load(versionOf(HEAD + query("B", "down") + query("A", "up")));
+  loop.startTicks();
   await settled();
   assert.deepEqual([reading("A"), reading("B")], [1, -1]);
   clock.advance(300);
   loop.load(versionOf(one));
+  loop.startTicks();
   await settled();
   await answered(2);
   loop.load(versionOf(`${one}${COUNT}`));
+  loop.startTicks();
   assert.deepEqual([reading("A"), reading("B"), [...loop.diagnosis.invalidSignals()]], [2, -2, []]);
   loop.stop();
   asker.close();

@@ -17,7 +17,7 @@ const LONGEST_PAUSE_MS = 900;
 
 /** Throws when a file or the directory cannot be read. */
 async function read(dir: string): Promise<void> {
-  const { unreadable } = await readDocuments(dir);
+  const { unreadable } = await readDocuments([dir], 0, () => false);
   for (const fault of unreadable.values()) throw fault;
 }
 
@@ -30,6 +30,7 @@ function watching(t: TestContext, dir: string, clock: Clock) {
       seen.changes += 1;
       if (seen.broken !== "") throw new Error(seen.broken);
       await read(dir);
+      return true;
     },
     (fault) => seen.failures.push(fault.message),
   );
@@ -141,6 +142,7 @@ test("a long reload does not delay the next check", async (t) => {
   };
   const reload = async () => {
     spent += 10_000;
+    return true;
   };
   const watch = watchDirectory(dir, recording, reload, () => undefined);
   t.after(() => watch.close());

@@ -55,7 +55,7 @@ export async function standalone(
       agent: configOf("agent", { ...BASE, ...quiet, ...options.env }),
       controller: configOf("controller"),
     },
-    policies,
+    policies: [policies],
     chance: seededChance(1),
     context: processContext(scope),
   });

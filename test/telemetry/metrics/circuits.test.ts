@@ -110,6 +110,7 @@ function replayed() {
     log: logTo((level, _, message) => assert.notEqual(level, "warn", message)),
   });
   loop.load(version);
+  loop.startTicks();
   clock.advance(8_000);
   loop.stop();
   return { loop, metrics };

@@ -1,0 +1,135 @@
+// The files of policies in some directories, compiled. Files that have not changed keep their compiled form, so that an
+// edit costs neither the time nor the memory of all policies.
+
+import type { Fault } from "#base/fault.ts";
+import type { Finding } from "#policy/document/finding.ts";
+import { findingLine } from "#policy/format.ts";
+import { type PolicySet, type PolicyText, type Sourced, validateSet } from "#policy/set.ts";
+import { sha256 } from "../compiling/digest.ts";
+import { readDocuments } from "./directory.ts";
+import { type PolicyFile, type SortedDocuments, sortDocuments } from "./documents.ts";
+
+/** A file of policies as it was compiled. */
+export interface CompiledFile {
+  /** Identifies the file's text. */
+  readonly digest: string;
+  /** Tells versions of the file apart without reading it; undefined where that is not safe. */
+  readonly facts: string | undefined;
+  readonly set: PolicySet;
+}
+
+/** By path, in the order of the directories and of the names in each. */
+export type CompiledFiles = ReadonlyMap<string, CompiledFile>;
+
+/** In place of a digest, which is never this. */
+const UNREADABLE = "unreadable";
+
+/** What a reading of the directories found. */
+export interface Reading {
+  readonly sorted: SortedDocuments;
+  /** Digest of each policy file's text, by path; a file that could not be read has one that no text has. */
+  readonly digests: ReadonlyMap<string, string>;
+  /** Why a file could not be read. */
+  readonly fault: Fault | undefined;
+}
+
+/** Reads the files of some directories that are not among `known`. `now` is Unix ms. */
+export async function readPolicyFiles(
+  directories: readonly string[],
+  known: CompiledFiles,
+  now: number,
+): Promise<Reading> {
+  const isKnown = (path: string, facts: string) => known.get(path)?.facts === facts;
+  const { documents, unreadable } = await readDocuments(directories, now, isKnown);
+  const sorted = sortDocuments(documents);
+  const digests = new Map<string, string>();
+  for (const { source, text } of sorted.policies) {
+    const digest = text === undefined ? known.get(source)?.digest : sha256(text);
+    digests.set(source, digest ?? UNREADABLE);
+  }
+  for (const path of unreadable.keys()) digests.set(path, UNREADABLE);
+  const [fault] = unreadable.values();
+  return { sorted, digests, fault };
+}
+
+/** Compiles the files of a reading that are not among `known` with the same text. */
+export async function compileFiles(
+  { sorted, digests }: Reading,
+  known: CompiledFiles,
+  compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>,
+): Promise<CompiledFiles> {
+  const changed: (PolicyFile & PolicyText)[] = [];
+  for (const file of sorted.policies) {
+    const { source, text } = file;
+    const isKnown = known.get(source)?.digest === digests.get(source);
+    if (!isKnown && text !== undefined) changed.push({ ...file, text });
+  }
+  const sets = await compile(changed);
+  const compiled = new Map(changed.map(({ source }, at) => [source, sets[at]]));
+  const files = new Map<string, CompiledFile>();
+  for (const { source, facts } of sorted.policies) {
+    const digest = digests.get(source) ?? UNREADABLE;
+    const set = compiled.get(source) ?? known.get(source)?.set;
+    if (set !== undefined) files.set(source, { digest, facts, set });
+  }
+  return files;
+}
+
+/** The findings of each file, and the conflicts between policies. */
+export function findingsOf(files: CompiledFiles): readonly Sourced<Finding>[] {
+  const sets = [...files.values()].map(({ set }) => set);
+  const own = sets.flatMap(({ findings }) => findings);
+  const known = new Set(own.map(findingLine));
+  const together = validateSet(sets.flatMap(({ policies }) => policies));
+  return [...own, ...together.filter((finding) => !known.has(findingLine(finding)))];
+}
+
+/** Whether the policies of the files differ. */
+export function isSameFiles(before: CompiledFiles, now: CompiledFiles): boolean {
+  if (before.size !== now.size) return false;
+  return [...now].every(([path, { set }]) => before.get(path)?.set === set);
+}
+
+/** Milliseconds for which the policies of a file that is gone stay: editors and volumes replace files in two steps. */
+const AWAY_MS = 5_000;
+
+/** Files that are away for a moment. */
+export class AwayFiles {
+  /** When a file was first missed, by path, on the monotonic clock. */
+  #since: ReadonlyMap<string, number> = new Map();
+
+  /** Whether another look is needed, because a file that is away may have to go. */
+  get any(): boolean {
+    return this.#since.size > 0;
+  }
+
+  /**
+   * Adds the files of `before` that have been missing for less than five seconds, unless another file has their
+   * policies or flux meters by now.
+   */
+  keep(before: CompiledFiles, files: CompiledFiles, now: number): CompiledFiles {
+    const missing = [...before].filter(([path]) => !files.has(path));
+    if (missing.length === 0) {
+      this.#since = new Map();
+      return files;
+    }
+    const taken = new Set([...files.values()].flatMap(namesIn));
+    const kept = new Map(files);
+    const since = new Map<string, number>();
+    for (const [path, file] of missing) {
+      const missedAt = this.#since.get(path) ?? now;
+      if (now - missedAt >= AWAY_MS || namesIn(file).some((name) => taken.has(name))) continue;
+      since.set(path, missedAt);
+      kept.set(path, file);
+    }
+    this.#since = since;
+    return kept;
+  }
+}
+
+function namesIn({ set }: CompiledFile): readonly string[] {
+  return set.policies.flatMap(({ of: { name, configs } }) => [
+    `policy ${name}`,
+    ...configs.flatMap((config) => (config.kind === "flux_meter" ? [`meter ${config.name}`] : [])),
+  ]);
+}

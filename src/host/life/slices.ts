@@ -1,0 +1,30 @@
+// Divides long work into slices. Between two of them the event loop turns, so that checks do not wait for the work.
+
+import { setImmediate } from "node:timers/promises";
+import type { Clock } from "#base/clock.ts";
+
+/** Milliseconds that a slice takes before it ends. A single piece of work may take it beyond that. */
+const SLICE_MS = 4;
+
+/** Pieces of work in a slice, however quick they are. */
+export const SLICE_PIECES = 32;
+
+export class Slices {
+  readonly #clock: Pick<Clock, "now">;
+  #until: number;
+  #pieces = 0;
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+    this.#until = clock.now() + SLICE_MS;
+  }
+
+  /** Call it after each piece of work: resolves at once, or in the next turn of the event loop where a slice is full. */
+  async pause(): Promise<void> {
+    this.#pieces += 1;
+    if (this.#pieces < SLICE_PIECES && this.#clock.now() < this.#until) return;
+    await setImmediate();
+    this.#pieces = 0;
+    this.#until = this.#clock.now() + SLICE_MS;
+  }
+}

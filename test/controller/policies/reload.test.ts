@@ -1,0 +1,158 @@
+// What an edit of one file among many costs, that a change of many policies leaves room for checks, and that files
+// which are away for a moment keep their policies.
+
+import assert from "node:assert/strict";
+import { renameSync, utimesSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { sha256 } from "#controller/compiling/digest.ts";
+import { compileFiles, readPolicyFiles } from "#controller/policies/policy-files.ts";
+import { SLICE_PIECES, Slices } from "#host/life/slices.ts";
+import { compileSet, type PolicyText } from "#policy/set.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { folderOf } from "../../kit/folder.ts";
+import { bench, counting, variable } from "../kit.ts";
+
+/** A time that all file systems tell apart from that of a change now. */
+const LONG_AGO = new Date("2020-01-01T00:00:00Z");
+
+/** Changes the time of a file's content. That of its last change is always now, so readings are told that it is later. */
+const LATER_MS = 3_600_000;
+
+async function compiling(t: TestContext, files: Readonly<Record<string, string>>) {
+  const directory = folderOf(t, files);
+  for (const file of Object.keys(files)) utimesSync(join(directory, file), LONG_AGO, LONG_AGO);
+  const compiled: string[] = [];
+  const compile = async (texts: readonly PolicyText[]) => {
+    compiled.push(...texts.map(({ defaultName }) => defaultName));
+    return texts.map((text) => compileSet([text], { digest: sha256, queries: "own" }));
+  };
+  const read = (known: Awaited<ReturnType<typeof compileFiles>>) =>
+    readPolicyFiles([directory], known, Date.now() + LATER_MS);
+  const known = await compileFiles(await read(new Map()), new Map(), compile);
+  return { directory, compiled, compile, read, known };
+}
+
+test("of many files, only the one that was edited is read and compiled", async (t) => {
+  const names = Array.from({ length: 40 }, (_, at) => `p${at}`);
+  const files = Object.fromEntries(names.map((name, at) => [`${name}.yaml`, variable(at)]));
+  const { directory, compiled, compile, read, known } = await compiling(t, files);
+  assert.deepEqual(new Set(compiled), new Set(names));
+  utimesSync(join(directory, "p7.yaml"), new Date(), new Date());
+  const reading = await read(known);
+  const wasRead = reading.sorted.policies.filter(({ text }) => text !== undefined);
+  assert.deepEqual(
+    wasRead.map(({ defaultName }) => defaultName),
+    ["p7"],
+  );
+  compiled.length = 0;
+  const same = await compileFiles(reading, known, compile);
+  assert.deepEqual(compiled, [], "the text is the same");
+  const edited = { ...wasRead[0], text: variable(99) } as PolicyText & { facts: undefined };
+  const policies = reading.sorted.policies.map((file) => (file.text === undefined ? file : edited));
+  const digests = new Map(reading.digests).set(edited.source, sha256(edited.text));
+  await compileFiles(
+    { ...reading, digests, sorted: { ...reading.sorted, policies } },
+    same,
+    compile,
+  );
+  assert.deepEqual(compiled, ["p7"]);
+});
+
+test("a file that was changed a moment ago is read again, because a second change may leave no trace", async (t) => {
+  const { directory, known } = await compiling(t, { "a.yaml": variable() });
+  const { sorted } = await readPolicyFiles([directory], known, Date.now());
+  assert.notEqual(sorted.policies[0]?.text, undefined);
+});
+
+test("a slice ends after some pieces of work, or some time", async () => {
+  const clock = fakeClock();
+  const slices = new Slices(clock);
+  let turns = 0;
+  let counting = true;
+  const count = () => {
+    turns += 1;
+    if (counting) setImmediate(count);
+  };
+  setImmediate(count);
+  for (let piece = 0; piece < 10 * SLICE_PIECES; piece++) await slices.pause();
+  assert.ok(turns >= 9, `${turns} turns`);
+  const before = turns;
+  for (let piece = 0; piece < 10; piece++) {
+    clock.advance(5);
+    await slices.pause();
+  }
+  counting = false;
+  assert.ok(turns - before >= 9, `${turns - before} turns`);
+});
+
+test("a change of many policies takes many turns and is one write, first decisions included", async (t) => {
+  const names = Array.from({ length: 200 }, (_, at) => `p${at}`);
+  const files = (fill: number) =>
+    names.map((name) => [`${name}.yaml`, counting({ name, fill })] as const);
+  const { write, when, commits, controller } = await bench(t, {
+    files: Object.fromEntries(files(1)),
+  });
+  const hash = () => JSON.stringify(controller.policies.get("p199").policy);
+  const before = hash();
+  const commitsBefore = commits.length;
+  let turns = 0;
+  const timer = setInterval(() => void 0, 1);
+  t.after(() => clearInterval(timer));
+  const loads: number[] = [];
+  const count = () => {
+    turns += 1;
+    loads.push(commits.length);
+    if (hash() === before) setImmediate(count);
+  };
+  setImmediate(count);
+  for (const [file, text] of files(2)) write(file, text);
+  await when("all are in force", () =>
+    commits.slice(commitsBefore).some((each) => changedIn(each) === 200),
+  );
+  assert.ok(turns > 200 / SLICE_PIECES, `${turns} turns`);
+  for (const commit of commits.slice(commitsBefore)) {
+    const configs = changedIn(commit);
+    assert.ok(configs === 0 || configs === 200, `a commit with ${configs} configurations`);
+    const decisions = [...commit.keys()].filter((key) => key.startsWith("/decisions/")).length;
+    if (configs > 0) assert.equal(decisions, 200);
+  }
+});
+
+function changedIn(commit: ReadonlyMap<string, unknown>): number {
+  return [...commit.keys()].filter((key) => key.startsWith("/config/rate_limiter/")).length;
+}
+
+test("a file that is away for a moment keeps its policy and its state; after five seconds it is gone", async (t) => {
+  const made = await bench(t, { files: { "a.yaml": variable(), "c.yaml": counting() } });
+  const { directory, clock, controller, logged, when, write, turn } = made;
+  const away = join(directory, "..", "c.yaml");
+  const ticks = () => controller.policies.get("c").status;
+  renameSync(join(directory, "c.yaml"), away);
+  write("a.yaml", variable(3));
+  await when("another edit is in force", () => logged.some((line) => /changed: a /.test(line)));
+  assert.equal(ticks(), "VALID");
+  renameSync(away, join(directory, "c.yaml"));
+  for (let check = 0; check < 20; check++) {
+    clock.advance(500);
+    await turn();
+  }
+  assert.ok(!logged.some((line) => /removed|new: c/.test(line.replace(/^.*; new: a .*$/, ""))));
+  renameSync(join(directory, "c.yaml"), away);
+  await when("it is removed", () => !controller.policies.list().has("c"));
+  assert.ok(logged.some((line) => /removed: c /.test(line)));
+});
+
+test("a policy that moved to another file does not wait for the old one to be gone", async (t) => {
+  const named = `apiVersion: fluxninja.com/v1alpha1
+kind: Policy
+metadata: { name: v }
+spec:
+  circuit: { components: [] }
+`;
+  const { directory, logged, when, clock } = await bench(t, { files: { "old.yaml": named } });
+  renameSync(join(directory, "old.yaml"), join(directory, "new.yaml"));
+  const started = clock.now();
+  await when("two looks", () => clock.now() > started + 1_500);
+  assert.ok(!logged.some((line) => line.includes("unique policy name")), logged.join("\n"));
+});
