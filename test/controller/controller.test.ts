@@ -114,13 +114,16 @@ test("after a change an integrator keeps its sum, keys are overwritten in place,
   const extra =
     "    - variable: { constant_output: { value: 1 }, out_ports: { output: { signal_name: X } } }\n";
   write("c.yaml", counting({ extra }));
-  await when("the change is in force", () => hashOf(made, "c") !== hash);
+  const isSwap = (each: ReadonlyMap<string, unknown>) => each.has("/config/policies/c");
+  await when("the change is published", () => commits.slice(count).some(isSwap));
+  await made.turn();
+  assert.notEqual(hashOf(made, "c"), hash);
   const after = await numbers(made);
   assert.equal(after.key, "c root.2");
   assert.equal(after.hash, hashOf(made, "c"));
   assert.ok(after.capacity > before, `${after.capacity} follows ${before}`);
   await made.turn();
-  const swap = commits.slice(count).find((each) => each.has("/config/policies/c"));
+  const swap = commits.slice(count).find(isSwap);
   assert.equal(swap?.get(`/config/rate_limiter/${KEY}.1`), null);
   assert.ok(swap?.get(`/config/rate_limiter/${KEY}.2`));
   assert.ok(swap?.get(`/decisions/rate_limiter/${KEY}.2`));

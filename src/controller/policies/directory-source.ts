@@ -1,6 +1,7 @@
 // Policies and dynamic configuration of directories. A set of files with a fault changes nothing: the running
 // policies stay in force, and log, status and metrics name the faults.
 
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
@@ -62,8 +63,6 @@ interface HeldBack {
   readonly why: string;
 }
 
-const NO_HASHES: ReadonlyMap<string, string> = new Map();
-
 const NOTHING: AppliedFiles = { files: new Map(), configFaults: [], configFiles: new Map() };
 
 export class DirectorySource implements PolicySource {
@@ -73,8 +72,10 @@ export class DirectorySource implements PolicySource {
   #dynamicConfigs: ReadonlyMap<string, JsonObject> = new Map();
   /** The files as they are now, when they are not in force. */
   #heldBack: HeldBack | undefined;
-  /** Hashes of the policies that the log last named, by policy name; undefined after a failure. */
-  #logged: ReadonlyMap<string, string> | undefined;
+  /** Hashes of the policies in force when the log last told of them, by policy name. */
+  #logged: ReadonlyMap<string, string> = new Map();
+  /** Whether the next success is logged even when nothing has changed: the first one, and one after a failure. */
+  #logsNext = true;
   #loggedRemarks = "";
   /** Files as compiled whose warnings were logged. */
   readonly #warned = new WeakSet<PolicySet>();
@@ -185,15 +186,23 @@ export class DirectorySource implements PolicySource {
       this.#heldBack = { digests, findings: [], why: fault.message };
       throw fault;
     }
-    const present = await compileFiles(reading, before.files, compile).catch((thrown: unknown) => {
-      this.#heldBack = { digests, findings: [], why: Fault.from(thrown).message };
-      throw thrown;
-    });
-    const files = this.#away.keep(before.files, present, clock.now());
+    const now = clock.now();
+    const waits = (path: string) => this.#away.waits(path, now);
+    const present = await compileFiles(reading, before.files, waits, compile).catch(
+      (thrown: unknown) => {
+        this.#heldBack = { digests, findings: [], why: Fault.from(thrown).message };
+        throw thrown;
+      },
+    );
+    const files = this.#away.keep(before.files, present, now);
     const findings = findingsOf(files);
+    // Each of the steps takes some milliseconds with thousands of policies.
+    await setImmediate();
     const [first] = findings;
-    this.#heldBack = first && { digests, findings, why: findingLine(first) };
-    if (findings.length > 0) return findings;
+    if (first !== undefined) {
+      this.#heldBack = { digests, findings, why: findingLine(first) };
+      return findings;
+    }
     this.#dynamicConfigs = this.#configsOf(sorted);
     this.#applied = {
       files,
@@ -203,6 +212,7 @@ export class DirectorySource implements PolicySource {
     this.#applying = true;
     try {
       await active().update();
+      this.#heldBack = undefined;
     } finally {
       this.#applying = false;
     }
@@ -270,9 +280,10 @@ export class DirectorySource implements PolicySource {
     const text = remarks.join("; ");
     if (text !== this.#loggedRemarks) for (const remark of remarks) log.warn({}, remark);
     this.#loggedRemarks = text;
-    const news = newsOf(this.#logged ?? NO_HASHES, inForce);
-    if (news === "" && !changed && this.#logged !== undefined) return;
+    const news = newsOf(this.#logged, inForce);
+    if (news === "" && !changed && !this.#logsNext) return;
     this.#logged = inForce;
+    this.#logsNext = false;
     counts.reloaded(leftOut.length > 0 ? "failure" : "success");
     for (const { set } of this.#applied.files.values()) {
       if (this.#warned.has(set)) continue;
@@ -290,8 +301,7 @@ export class DirectorySource implements PolicySource {
     log.error({}, "the policies of the directory were not applied; those in force stay");
     status.fail(`the policies of the directory were not applied: ${lines.join("; ")}`);
     counts.reloaded("failure");
-    // So that the next success is logged even when nothing has changed since.
-    this.#logged = undefined;
+    this.#logsNext = true;
   }
 }
 

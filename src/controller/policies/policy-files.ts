@@ -52,15 +52,24 @@ export async function readPolicyFiles(
   return { sorted, digests, fault };
 }
 
-/** Compiles the files of a reading that are not among `known` with the same text. */
+/**
+ * Compiles the files of a reading that are not among `known` with the same text. Left out are known files that are empty
+ * now, while `waits` says of their path that they may be about to be written.
+ */
 export async function compileFiles(
   { sorted, digests }: Reading,
   known: CompiledFiles,
+  waits: (path: string) => boolean,
   compile: (texts: readonly PolicyText[]) => Promise<readonly PolicySet[]>,
 ): Promise<CompiledFiles> {
   const changed: (PolicyFile & PolicyText)[] = [];
+  const emptied = new Set<string>();
   for (const file of sorted.policies) {
     const { source, text } = file;
+    if (text === "" && known.has(source) && waits(source)) {
+      emptied.add(source);
+      continue;
+    }
     const isKnown = known.get(source)?.digest === digests.get(source);
     if (!isKnown && text !== undefined) changed.push({ ...file, text });
   }
@@ -70,7 +79,7 @@ export async function compileFiles(
   for (const { source, facts } of sorted.policies) {
     const digest = digests.get(source) ?? UNREADABLE;
     const set = compiled.get(source) ?? known.get(source)?.set;
-    if (set !== undefined) files.set(source, { digest, facts, set });
+    if (set !== undefined && !emptied.has(source)) files.set(source, { digest, facts, set });
   }
   return files;
 }
@@ -93,7 +102,7 @@ export function isSameFiles(before: CompiledFiles, now: CompiledFiles): boolean 
 /** Milliseconds for which the policies of a file that is gone stay: editors and volumes replace files in two steps. */
 const AWAY_MS = 5_000;
 
-/** Files that are away for a moment. */
+/** Files that are away, or empty, for a moment. */
 export class AwayFiles {
   /** When a file was first missed, by path, on the monotonic clock. */
   #since: ReadonlyMap<string, number> = new Map();
@@ -101,6 +110,11 @@ export class AwayFiles {
   /** Whether another look is needed, because a file that is away may have to go. */
   get any(): boolean {
     return this.#since.size > 0;
+  }
+
+  /** Whether a file that is away at `now` may still come back. */
+  waits(path: string, now: number): boolean {
+    return now - (this.#since.get(path) ?? now) < AWAY_MS;
   }
 
   /**
@@ -118,7 +132,7 @@ export class AwayFiles {
     const since = new Map<string, number>();
     for (const [path, file] of missing) {
       const missedAt = this.#since.get(path) ?? now;
-      if (now - missedAt >= AWAY_MS || namesIn(file).some((name) => taken.has(name))) continue;
+      if (!this.waits(path, now) || namesIn(file).some((name) => taken.has(name))) continue;
       since.set(path, missedAt);
       kept.set(path, file);
     }

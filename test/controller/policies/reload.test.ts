@@ -29,7 +29,7 @@ async function compiling(t: TestContext, files: Readonly<Record<string, string>>
   };
   const read = (known: Awaited<ReturnType<typeof compileFiles>>) =>
     readPolicyFiles([directory], known, Date.now() + LATER_MS);
-  const known = await compileFiles(await read(new Map()), new Map(), compile);
+  const known = await compileFiles(await read(new Map()), new Map(), () => true, compile);
   return { directory, compiled, compile, read, known };
 }
 
@@ -46,7 +46,7 @@ test("of many files, only the one that was edited is read and compiled", async (
     ["p7"],
   );
   compiled.length = 0;
-  const same = await compileFiles(reading, known, compile);
+  const same = await compileFiles(reading, known, () => true, compile);
   assert.deepEqual(compiled, [], "the text is the same");
   const edited = { ...wasRead[0], text: variable(99) } as PolicyText & { facts: undefined };
   const policies = reading.sorted.policies.map((file) => (file.text === undefined ? file : edited));
@@ -54,6 +54,7 @@ test("of many files, only the one that was edited is read and compiled", async (
   await compileFiles(
     { ...reading, digests, sorted: { ...reading.sorted, policies } },
     same,
+    () => true,
     compile,
   );
   assert.deepEqual(compiled, ["p7"]);
@@ -140,7 +141,20 @@ test("a file that is away for a moment keeps its policy and its state; after fiv
   assert.ok(!logged.some((line) => /removed|new: c/.test(line.replace(/^.*; new: a .*$/, ""))));
   renameSync(join(directory, "c.yaml"), away);
   await when("it is removed", () => !controller.policies.list().has("c"));
-  assert.ok(logged.some((line) => /removed: c /.test(line)));
+  await when("that is logged", () => logged.some((line) => /removed: c /.test(line)));
+});
+
+test("a file that is empty, because it is being written, keeps its policy; after five seconds it is a fault", async (t) => {
+  const made = await bench(t, { files: { "a.yaml": variable(), "v.yaml": variable() } });
+  const { logged, when, write, controller, reloads } = made;
+  write("v.yaml", "");
+  write("a.yaml", variable(3));
+  await when("another edit is in force", () => logged.some((line) => /changed: a /.test(line)));
+  assert.equal(reloads.failure, 0);
+  assert.equal(controller.policies.get("v").status, "VALID");
+  await when("it is a fault", () => reloads.failure > 0);
+  assert.match(logged.join("\n"), /v\.yaml:1:1: wanted a policy, got no document/);
+  assert.equal(controller.policies.get("v").status, "OUTDATED");
 });
 
 test("a policy that moved to another file does not wait for the old one to be gone", async (t) => {
