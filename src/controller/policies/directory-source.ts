@@ -69,6 +69,8 @@ export class DirectorySource implements PolicySource {
   readonly origin = "file";
   readonly #options: DirectorySourceOptions;
   #applied: AppliedFiles = NOTHING;
+  /** The files whose policies are in force; while files are being applied, those from before. */
+  #inForce: CompiledFiles = NOTHING.files;
   #dynamicConfigs: ReadonlyMap<string, JsonObject> = new Map();
   /** The files as they are now, when they are not in force. */
   #heldBack: HeldBack | undefined;
@@ -167,7 +169,7 @@ export class DirectorySource implements PolicySource {
     const { digests, findings, why } = this.#heldBack;
     const own = findings.filter(({ source }) => source === file);
     if (own.length > 0) return own.map(findingLine).join("; ");
-    if (digests.get(file) === this.#applied.files.get(file)?.digest) return undefined;
+    if (digests.get(file) === this.#inForce.get(file)?.digest) return undefined;
     const what = digests.has(file) ? "edit" : "removal";
     return `the ${what} of ${file} is not in force, because files are applied together or not at all: ${why}`;
   }
@@ -212,6 +214,7 @@ export class DirectorySource implements PolicySource {
     this.#applying = true;
     try {
       await active().update();
+      this.#inForce = files;
       this.#heldBack = undefined;
     } finally {
       this.#applying = false;
