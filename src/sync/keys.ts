@@ -52,11 +52,11 @@ export function infraMeterName(group: string, policyName: string, name: string):
 export interface AgentKey {
   readonly tree: "config" | "decisions";
   readonly kind: string;
-  /** Last path segment: names the agent group and the component. */
+  /** The rest of the key: names the agent group and the component. Names of flux meters may hold `/`. */
   readonly name: string;
 }
 
-const AGENT_KEY = /^\/(config|decisions)\/([a-z_]+)\/(agent_group-[^/]+)$/;
+const AGENT_KEY = /^\/(config|decisions)\/([a-z_]+)\/(agent_group-.+)$/s;
 
 /** Undefined when the key is not addressed to agents. */
 export function parseAgentKey(key: string): AgentKey | undefined {

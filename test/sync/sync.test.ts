@@ -134,7 +134,7 @@ const rules: readonly Rule[] = [
   ).map((buckets) => ({
     kind: "flux_meter" as const,
     policyName: "p",
-    name: `meter-${buckets.kind}`,
+    name: `meters/${buckets.kind}/0`,
     attributeKey: "workload_duration_ms",
     buckets,
     selectors: [selector, plain],
@@ -249,7 +249,7 @@ const configs: readonly AgentConfig[] = [
     ] as const
   ).map(([kind, buckets]) => ({
     kind: "flux_meter" as const,
-    name: `meter-${kind}`,
+    name: `meters/${kind}/0`,
     agentGroups,
     message: { selectors, attribute_key: "workload_duration_ms", ...buckets },
   })),

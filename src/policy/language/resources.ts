@@ -264,7 +264,10 @@ export const classifier = message("Classifier", {
 });
 export type Classifier = ValueOf<typeof classifier>;
 
-const resourceName = text({ filled: true, noSlash: true });
+const infraMeterName = text({ filled: true, noSlash: true });
+
+/** Policies generated from blueprints of the reference system name meters like paths: `load-ramping/average_latency/0`. */
+const fluxMeterName = text({ filled: true });
 
 export const infraMeter = message("InfraMeter", {
   receivers: about("Receivers of the metrics collector, by id.", map(object())),
@@ -285,13 +288,13 @@ export type InfraMeter = ValueOf<typeof infraMeter>;
 
 const telemetryCollector = message("TelemetryCollector", {
   agent_group: agentGroup(),
-  infra_meters: about("Infra meters by name.", map(part(infraMeter), resourceName)),
+  infra_meters: about("Infra meters by name.", map(part(infraMeter), infraMeterName)),
 });
 
 const flowControlResources = message("FlowControlResources", {
   flux_meters: about(
     "Histograms of a flow attribute, by flux meter name (the value of the metric label).",
-    map(part(fluxMeter), resourceName),
+    map(part(fluxMeter), fluxMeterName),
   ),
   classifiers: about("Rules that add labels to flows.", list(part(classifier))),
 });
@@ -303,7 +306,7 @@ export const resources = message("Resources", {
   ),
   infra_meters: about(
     "Infrastructure metrics that agents collect, by name.",
-    published(map(part(infraMeter), resourceName)),
+    published(map(part(infraMeter), infraMeterName)),
   ),
   flow_control: about("What agents classify and measure.", part(flowControlResources)),
 });

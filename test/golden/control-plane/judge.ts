@@ -29,8 +29,8 @@ import { type RecordedCase, readCase } from "./case.ts";
 import { HASH, planOf } from "./plan.ts";
 import { replay } from "./replay.ts";
 
-/** Defects by which the recorded system accepts policies that Sluice refuses: D-10, D-23, D-30, D-40. */
-const STRICTER = /D-(?:10|23|30|40)\b/;
+/** Defects by which the recorded system accepts policies that Sluice refuses: D-10, D-30, D-40. */
+const STRICTER = /D-(?:10|30|40)\b/;
 
 /** The first difference; undefined when there is none but for known defects of the recorded system. */
 export function judgePolicy(folder: string): string | undefined {

@@ -21,7 +21,6 @@ const REFUSED: ReadonlyMap<string, string> = new Map([
   ["accepted-bad-label-regex", "regex"],
   ["accepted-empty-in-signal-name", "signal_name"],
   ["accepted-max-below-min-custom-bucket-range", "max"],
-  ["accepted-slash-in-nested-names", "a/b"],
   ["document-unknown-keys", "tru_for"],
 ]);
 
