@@ -40,7 +40,10 @@ function parseFailure(thrown: unknown, names: readonly string[]): string {
   const [, unknown] = /^Unknown option '(-[^']*)'/.exec(message) ?? [];
   if (unknown === undefined) return misuse(message);
   const known = names.map((name) => `--${name}`);
-  const near = unknown.startsWith("--") ? nearest(unknown, known) : undefined;
+  // `--policy` is as near to `--policies` as a singular is to its plural.
+  const near = unknown.startsWith("--")
+    ? (nearest(unknown, known) ?? nearest(unknown.replace(/y$/, "ies"), known))
+    : undefined;
   const hint = near === undefined ? "" : `did you mean ${near}? `;
   return `unknown flag ${JSON.stringify(unknown)}; ${hint}--help lists all flags`;
 }

@@ -131,6 +131,7 @@ describe("sluice", () => {
       "polcy check": /did you mean policy check\?/,
       "check --adress x": /unknown flag "--adress"; did you mean --address\?/,
       "check -a": /unknown flag "-a"; --help lists/,
+      "standalone --policy x": /unknown flag "--policy"; did you mean --policies\?/,
       "policy graph --depth -1 x":
         /--depth: wanted a value, got an argument that begins with -; write --depth=VALUE/,
       "version now": /wanted only flags, got "now"/,
@@ -163,7 +164,10 @@ describe("sluice check", () => {
     );
     const second = await run(ask);
     assert.equal(second.code, 1);
-    assert.match(second.out, /^rejected: RATE_LIMITED, HTTP 429, retry after \d+ s\n/);
+    assert.match(
+      second.out,
+      /^rejected by rate limiter p\/root\.0: too few tokens left \(RATE_LIMITED\); the caller gets HTTP 429 Too Many Requests, retry after \d+ s\n/,
+    );
     const keyless = await run(["check", "--address", address]);
     assert.match(keyless.out, /rate limiter p\/root\.0 grants \(key label missing\)\n$/);
     const other = await run(["check", "--address", address, "--control-point", "elsewhere"]);
@@ -202,10 +206,12 @@ describe("sluice check", () => {
     }
   });
 
-  it("says that it may not connect to a port that HTTP clients block", async () => {
-    const { code, err } = await run(["check", "--address", "127.0.0.1:6000"]);
-    assert.equal(code, 69);
-    assert.match(err, /this client must not connect to that port/);
+  it("names the true fault also of ports that browsers and fetch block", async () => {
+    for (const port of [1, 6000]) {
+      const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`]);
+      assert.equal(code, 69);
+      assert.match(err, /^sluice: no agent answers at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\)/);
+    }
   });
 
   it("distinguishes an agent from another server", async (t) => {

@@ -1,0 +1,88 @@
+// Sends one check to an agent and reads its reply. Over node:http, because fetch refuses a list of ports by itself and
+// would name another fault than the true one.
+
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { Fault } from "#base/fault.ts";
+import type { Reply } from "./words.ts";
+
+const ROUTE = "/v1/flowcontrol/checkhttp";
+
+/** Milliseconds to wait for a reply: an agent that takes longer is broken. */
+const TIMEOUT_MS = 10_000;
+
+/** Larger than any reply of an agent. */
+const MAX_REPLY_BYTES = 16 * 1024 * 1024;
+
+/** @throws Fault UNAVAILABLE when no agent answers, or INVALID_ARGUMENT when it refuses the request as malformed. */
+export async function ask(agent: URL, request: string): Promise<Reply> {
+  const { status, text } = await post(new URL(ROUTE, agent), request).catch((thrown: unknown) => {
+    throw noAgent(agent, failureText(thrown));
+  });
+  const body = jsonOf(text);
+  const ok = status >= 200 && status < 300;
+  if (ok && typeof body?.["check_response"] === "object") return body as unknown as Reply;
+  const message = body?.["message"];
+  if (ok || typeof message !== "string") {
+    throw noAgent(agent, `HTTP ${status} to POST ${ROUTE}, unlike an agent`);
+  }
+  const code = status < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE";
+  throw new Fault(code, `the agent at ${agent.origin} answered ${status}: ${message}`);
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+async function post(url: URL, body: string): Promise<Answer> {
+  const send = url.protocol === "https:" ? (await import("node:https")).request : requestHttp;
+  const length = Buffer.byteLength(body);
+  const options = {
+    method: "POST",
+    headers: { "content-type": "application/json", "content-length": length },
+    agent: false,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  };
+  return new Promise((resolve, reject) => {
+    const call = send(url, options, (reply) => {
+      textOf(reply).then((text) => resolve({ status: reply.statusCode ?? 0, text }), reject);
+    });
+    call.on("error", reject);
+    call.end(body);
+  });
+}
+
+async function textOf(reply: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of reply) {
+    size += chunk.length;
+    if (size > MAX_REPLY_BYTES) throw new Error("a reply that is too long");
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const read: unknown = JSON.parse(text);
+    return typeof read === "object" && read !== null ? { ...read } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function noAgent({ origin }: URL, why: string): Fault {
+  const remedy =
+    "start one with `sluice standalone --policies DIR`, or name another with --address";
+  return new Fault("UNAVAILABLE", `no agent answers at ${origin} (${why}); ${remedy}`);
+}
+
+/** Why a request failed: the code of the system error, if there is one. */
+function failureText(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return "unknown";
+  if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {
+    return `nothing within ${TIMEOUT_MS / 1_000} s`;
+  }
+  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.message;
+}

@@ -1,0 +1,133 @@
+// What `sluice check` says of the fields of the policy language that let callers be refused for reasons other than a
+// count: missing labels, failure modes, statuses of the policy; and of labels that classifiers make.
+
+import assert from "node:assert/strict";
+import { it, type TestContext } from "node:test";
+import { runCommand as run } from "../kit/command.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
+
+/** A limiter of one control point, and what its tests change. */
+const limiter = (kind: string, point: string, parameters: string, more = "") => {
+  const ports =
+    kind === "rate_limiter"
+      ? "bucket_capacity: { constant_signal: { value: 5 } }, fill_amount: { constant_signal: { value: 0 } }"
+      : "max_concurrency: { constant_signal: { value: 5 } }";
+  const needed = kind === "rate_limiter" ? "interval: 60s" : "max_inflight_duration: 60s";
+  return `
+    - flow_control:
+        ${kind}:
+          selectors: [{ control_point: ${point} }]
+          in_ports: { ${ports} }
+          parameters: { ${needed}, ${parameters} }
+          ${more}`;
+};
+
+const KEYED = "limit_by_label_key: http.request.header.x_user";
+const POLICY = `circuit:
+  components:${[
+    limiter(
+      "rate_limiter",
+      "refuses",
+      `${KEYED}, on_missing_label: refuse`,
+      "request_parameters: { denied_response_status_code: PaymentRequired }",
+    ),
+    limiter("rate_limiter", "defaults", `${KEYED}, on_missing_label: default_key`),
+    limiter("concurrency_limiter", "slots", KEYED),
+    limiter(
+      "rate_limiter",
+      "cost",
+      KEYED,
+      "request_parameters: { tokens_label_key: http.request.header.cost }",
+    ),
+  ].join("")}
+    - variable: { constant_output: { special_value: NaN }, out_ports: { output: { signal_name: NOTHING } } }
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: invalid }]
+          in_ports: { bucket_capacity: { signal_name: NOTHING }, fill_amount: { constant_signal: { value: 1 } } }
+          parameters: { interval: 60s, on_failure: closed }
+    - flow_control:
+        sampler:
+          in_ports: { accept_percentage: { constant_signal: { value: 0 } } }
+          parameters: { selectors: [{ control_point: sampled }], label_key: session, on_missing_label: pass }
+resources:
+  flow_control:
+    classifiers:
+      - selectors: [{ control_point: labels }]
+        rules:
+          tier: { extractor: { from: request.http.headers.x-tier } }
+          access_token: { extractor: { from: request.http.headers.x-token } }
+          opaque: { extractor: { from: request.http.headers.x-opaque } }
+          hidden: { extractor: { from: request.http.headers.x-tier }, telemetry: false }
+`;
+
+async function checks(t: TestContext) {
+  const { address } = await standalone(t, { policies: { "p.yaml": POLICY } });
+  return async (point: string, ...headers: readonly string[]) => {
+    const flags = headers.flatMap((header) => ["--header", header]);
+    const { out, err } = await run([
+      "check",
+      "--address",
+      address,
+      "--control-point",
+      point,
+      ...flags,
+    ]);
+    assert.equal(err, "");
+    return out.trimEnd().split("\n");
+  };
+}
+
+it("says why a flow is refused, what the caller gets, and which labels are missing", async (t) => {
+  const check = await checks(t);
+  assert.deepEqual(await check("refuses"), [
+    "rejected by rate limiter p/root.0: the key label is missing (RATE_LIMITED); the caller gets HTTP 402 Payment Required, which the policy sets",
+    "  rate limiter p/root.0 refuses (key label missing)",
+  ]);
+  assert.deepEqual(await check("refuses", "x-user=ann"), [
+    "accepted",
+    "  rate limiter p/root.0 [http.request.header.x_user:ann] grants, 4 left of 5",
+  ]);
+  assert.deepEqual(await check("defaults"), [
+    "accepted",
+    "  rate limiter p/root.1 [default] grants (key label missing, judged under the default key), 4 left of 5",
+  ]);
+  assert.deepEqual(await check("cost", "x-user=ann"), [
+    "accepted",
+    "  rate limiter p/root.3 [http.request.header.x_user:ann] grants (tokens label missing, counts as 1), 4 left of 5",
+  ]);
+  assert.deepEqual(await check("sampled"), [
+    "accepted",
+    "  sampler p/root.6 [session:] grants (key label missing)",
+  ]);
+});
+
+it("counts what is left after the flow, for slots as for tokens", async (t) => {
+  const check = await checks(t);
+  const words = "concurrency limiter p/root.2 [http.request.header.x_user:ann] grants";
+  assert.deepEqual(await check("slots", "x-user=ann"), ["accepted", `  ${words}, 4 left of 5`]);
+  assert.deepEqual(await check("slots", "x-user=ann"), ["accepted", `  ${words}, 3 left of 5`]);
+});
+
+it("names the failure mode that refuses while a signal is invalid", async (t) => {
+  const check = await checks(t);
+  assert.deepEqual(await check("invalid"), [
+    "rejected by rate limiter p/root.5: it cannot decide, and its on_failure is closed (RATE_LIMITED); the caller gets HTTP 429 Too Many Requests",
+    "  rate limiter p/root.5 [default] refuses (on_failure: closed)",
+  ]);
+});
+
+it("shows the labels that classifiers made, but nothing that looks like a secret", async (t) => {
+  const check = await checks(t);
+  const opaque = `${"c2Vj".repeat(10)}r3t0`;
+  const lines = await check("labels", "x-tier=gold", "x-token=s3cret", `x-opaque=${opaque}`);
+  assert.deepEqual(lines, [
+    "accepted",
+    "  classifier of p: no error",
+    "  label access_token: ***",
+    "  label hidden (its value is not for telemetry)",
+    "  label opaque: ***",
+    "  label tier: gold",
+    "  no limiter applies to this request",
+  ]);
+});
