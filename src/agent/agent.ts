@@ -6,14 +6,17 @@ import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
+import { observerOf } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { ProcessPart } from "#process/ports.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { follow } from "./follow.ts";
 import { forwardingRoutes } from "./gateway.ts";
 
@@ -29,16 +32,20 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const fluxMeters = new FluxMeters();
   metrics.add(flowMetrics);
   metrics.add(fluxMeters);
-  const context = { clock, chance, observer: flowMetrics, maxKeys: config.flow_control.max_keys };
+  const unreported = new UnreportedFlows();
+  metrics.add(unreported);
+  const observer = observerOf([flowMetrics, unreported]);
+  const context = { clock, chance, observer, maxKeys: config.flow_control.max_keys };
   const book = new Rulebook(config.agent_info.agent_group, context);
   await followStore(process, config, book, () => {
     const inventory = inventoryOf(book);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
   });
-  process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters]));
+  process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
   const controller = createFlowController(book, context);
-  const finishedFlows = new FinishedFlows(fluxMeters, (slots) => void controller.end(slots));
+  const end = (slots: readonly SlotRef[]) => void controller.end(slots);
+  const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);
   metrics.add(finishedFlows);
   const checkContext = createOperationContext(controller, NO_SERVICES, chance);
   return {

@@ -7,6 +7,7 @@ import { consumeAll, exportRecords, otlpRoutes } from "#api/otlp.ts";
 import { Fault } from "#base/fault.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 import { callOf } from "../kit/api/agent.ts";
@@ -78,7 +79,11 @@ function otlpServer() {
     ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
   });
   const ended: unknown[] = [];
-  const finished = new FinishedFlows(meters, (slots) => ended.push(...slots));
+  const finished = new FinishedFlows(
+    meters,
+    (slots) => ended.push(...slots),
+    new UnreportedFlows(),
+  );
   metrics.add(meters);
   metrics.add(finished);
   const routes = otlpRoutes(consumeAll(finished));

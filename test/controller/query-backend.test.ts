@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { openQueryBackend } from "#controller/query-backend.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { encode } from "#wire/protobuf/messages.ts";
 import { fakeClock } from "../kit/clock.ts";
@@ -19,7 +20,7 @@ const S = 1_000;
 test("invented records neither use up the store of samples nor change what queries of real ones say", async (t) => {
   const clock = fakeClock(0, Date.UTC(2026, 0, 1));
   const meters = new FluxMeters();
-  const records = new FinishedFlows(meters, () => undefined);
+  const records = new FinishedFlows(meters, () => undefined, new UnreportedFlows());
   const metrics = new Metrics({
     ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
   });

@@ -69,8 +69,12 @@ async function read(
   return fit.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
 
-for (const kind of ["tcp", "unix"] as const) {
-  test(`requests through Envoy over ${kind} are measured`, async (t) => {
+for (const [kind, format] of [
+  ["tcp", "full"],
+  ["unix", "full"],
+  ["unix", "slim"],
+] as const) {
+  test(`requests through Envoy over ${kind} are measured, with a ${format} access log`, async (t) => {
     const addr = kind === "tcp" ? "127.0.0.1:0" : `unix:${join(folderOf(t), "sluice.sock")}`;
     const { address } = await standalone(t, {
       policies: { "latency.yaml": POLICY },
@@ -79,7 +83,10 @@ for (const kind of ["tcp", "unix"] as const) {
     const envoy = await startEnvoy(t, {
       agent: address,
       service: await slowService(t),
-      edit: (bootstrap) => bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "5s"),
+      edit(bootstrap) {
+        bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "5s");
+        if (format === "slim") bootstrap.slimAccessLog();
+      },
     });
     const ask = http1(t, envoy.url);
     const OK = {
@@ -116,6 +123,9 @@ for (const kind of ["tcp", "unix"] as const) {
       async () => (await read(address, "invalid_flux_meter_total", refused)) === 1,
     );
     assert.equal(await measured(), 3);
+
+    const decisions = envoy.log().map((entry) => typeof entry["check_response"] === "string");
+    assert.ok(decisions.every((there) => there === (format === "full")));
 
     // Without the access log the slot would be held for ten minutes.
     assert.equal((await ask({ path: "/one-at-a-time?ms=60" })).status, 200);

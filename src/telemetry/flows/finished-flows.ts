@@ -1,5 +1,6 @@
 // Reads the records of finished flows, which proxies send as an access log and SDKs as spans: they give flux meters the
-// durations of flows, and free the concurrency slots of those flows. A record carries the decision.
+// durations of flows, and free the concurrency slots of those flows. A record carries the decision, or the id of its
+// request, by which the agent that made the decision finds it.
 
 import { Fault } from "#base/fault.ts";
 import type { SlotRef } from "#flow/flow.ts";
@@ -9,25 +10,41 @@ import type { Attributes } from "#wire/otlp/records.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 import { numberOf, type Source, sourceOf, textOf } from "./flow-records.ts";
 import type { FluxMeters } from "./flux-meter.ts";
+import type { UnreportedFlows } from "./unreported-flows.ts";
 
 /** Outcomes of processing a record; only `taken` ones are used. */
-const RESULTS = ["taken", "unknown_source", "no_decision", "bad_decision"] as const;
+const RESULTS = [
+  "taken",
+  "unknown_source",
+  "no_decision",
+  "bad_decision",
+  "unknown_request",
+] as const;
 type Result = (typeof RESULTS)[number];
 
 const DECISION = "aperture.check_response";
 const STATUS_CODE = "http.status_code";
 const STATUS = "aperture.flow.status";
+const REQUEST_ID = "x-request-id";
+/** Tells flows of one request at several control points apart. */
+const CONTROL_POINT = "aperture.control_point";
 
 export class FinishedFlows implements MetricSource {
   readonly #meters: FluxMeters;
   readonly #end: (slots: readonly SlotRef[]) => void;
+  readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
   readonly #records = new Map<Result, number>();
   #badNumbers = 0;
 
   /** `end` frees the slots of flows whose callers do not end them. */
-  constructor(meters: FluxMeters, end: (slots: readonly SlotRef[]) => void) {
+  constructor(
+    meters: FluxMeters,
+    end: (slots: readonly SlotRef[]) => void,
+    unreported: Pick<UnreportedFlows, "reported" | "take">,
+  ) {
     this.#meters = meters;
     this.#end = end;
+    this.#unreported = unreported;
   }
 
   /**
@@ -42,13 +59,23 @@ export class FinishedFlows implements MetricSource {
   }
 
   #outcome(record: Attributes, source: Source): Result {
-    const text = textOf(record, DECISION);
-    if (text === "") return "no_decision";
-    const decision = decisionOf(text, source);
-    if (decision === undefined) return "bad_decision";
+    const decision = this.#decisionOf(record, source);
+    if (typeof decision === "string") return decision;
     this.#observe(record, source, decision);
     if (!decision.expectEnd && decision.slots.length > 0) this.#end(decision.slots);
     return "taken";
+  }
+
+  /** The decision about the flow, or why there is none. */
+  #decisionOf(record: Attributes, source: Source): LoggedDecision | Result {
+    const text = textOf(record, DECISION);
+    if (text === "") {
+      const id = textOf(record, REQUEST_ID);
+      if (id === "") return "no_decision";
+      return this.#unreported.take(id, textOf(record, CONTROL_POINT)) ?? "unknown_request";
+    }
+    if (source === "envoy") this.#unreported.reported();
+    return readDecision(text, source) ?? "bad_decision";
   }
 
   #observe(record: Attributes, source: Source, decision: LoggedDecision): void {
@@ -74,7 +101,7 @@ export class FinishedFlows implements MetricSource {
 }
 
 /** SDKs write it in JSON, everyone else in base64. */
-function decisionOf(text: string, source: Source): LoggedDecision | undefined {
+function readDecision(text: string, source: Source): LoggedDecision | undefined {
   try {
     const json = source === "sdk" && text.startsWith("{");
     return json ? loggedDecisionFromJson(text) : readLoggedDecision(text);

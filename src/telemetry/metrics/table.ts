@@ -94,7 +94,13 @@ export const METRICS = {
     type: "counter",
     labels: ["result"],
     about:
-      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision` or a `bad_decision`.",
+      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`.",
+  },
+  sluice_flows_forgotten_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Flows that were forgotten because there were too many before a record without a decision could report them: their slots are free when they expire, and flux meters do not measure them.",
   },
   sluice_bad_measurements_total: {
     type: "counter",

@@ -26,6 +26,7 @@ const AGENTS: Path = ["static_resources", "clusters", 0];
 export const AT = {
   filters: [...MANAGER, "http_filters"],
   extAuthz: [...MANAGER, "http_filters", 0, "typed_config"],
+  accessLog: [...MANAGER, "access_log"],
   logFields: [...MANAGER, "access_log", 0, "typed_config", "log_format", "json_format"],
   agents: [...AGENTS, "load_assignment", "endpoints", 0, "lb_endpoints"],
 } as const satisfies Record<string, Path>;
@@ -42,6 +43,12 @@ export class Bootstrap {
 
   constructor(addresses: Addresses) {
     this.#root = parse(bootstrapText(addresses));
+  }
+
+  /** Leaves the decision out of the access log, as `access-log-slim.yaml` describes it. */
+  slimAccessLog(): void {
+    const { access_log } = parse(readFileSync(join(FOLDER, "access-log-slim.yaml"), "utf8"));
+    this.set(AT.accessLog, access_log);
   }
 
   /** Sets the value at the path. The objects on the way must exist. */

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { SlotRef } from "#flow/flow.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { encode } from "#wire/protobuf/messages.ts";
 import { aFluxMeter } from "../kit.ts";
@@ -30,13 +31,21 @@ function record(changed: Readonly<Record<string, string | number>> = {}) {
 function setup(attributeKey = "workload_duration_ms") {
   const meters = new FluxMeters();
   const ended: SlotRef[] = [];
-  const log = new FinishedFlows(meters, (slots) => ended.push(...slots));
+  const unreported = new UnreportedFlows();
+  const log = new FinishedFlows(meters, (slots) => ended.push(...slots), unreported);
   const metrics = new Metrics(PLAIN);
   metrics.add(meters);
   metrics.add(log);
   meters.keep([aFluxMeter({ attributeKey })]);
   const sums = () => [...metrics.samples((name) => name === "flux_meter_sum")];
-  return { log, metrics, ended, sum: () => sums()[0]?.value, labels: () => sums()[0]?.labels };
+  return {
+    log,
+    unreported,
+    metrics,
+    ended,
+    sum: () => sums()[0]?.value,
+    labels: () => sums()[0]?.labels,
+  };
 }
 
 test("attributes that meters may ask for, as they are and derived", () => {

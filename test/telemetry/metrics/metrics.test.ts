@@ -5,6 +5,7 @@ import { Fault } from "#base/fault.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { Metrics, metricsRoute } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
@@ -24,7 +25,8 @@ function everything(): Metrics {
   const server = new ServerMetrics({ grpc: BUCKETS, http: BUCKETS });
   const policies = new PolicyMetrics();
   const meters = new FluxMeters();
-  const log = new FinishedFlows(meters, () => undefined);
+  const unreported = new UnreportedFlows(1);
+  const log = new FinishedFlows(meters, () => undefined, unreported);
   const circuits = new CircuitMetrics();
   // Counted by what sends them, which calls other servers.
   const alerts: MetricSource = {
@@ -43,7 +45,7 @@ function everything(): Metrics {
     },
   };
   const sent = [alerts, warnings, samples];
-  for (const source of [flows, server, policies, meters, log, circuits, ...sent])
+  for (const source of [flows, server, policies, meters, log, circuits, unreported, ...sent])
     metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),
@@ -59,6 +61,11 @@ function everything(): Metrics {
   meters.keep([aFluxMeter()]);
   for (const number of [() => 7, () => undefined])
     meters.observe(["m"], { accepted: true, statusCode: "200", status: "OK", number });
+  for (let at = 0; at < 3; at++) {
+    log.consume(new Map(Object.entries({ "aperture.source": "envoy", "x-request-id": `${at}` })));
+    const http = { header: () => String(at) } as never;
+    unreported.decided({ ...aFlow(), expectEnd: false, http }, aVerdict({ fluxMeters: ["m"] }));
+  }
   log.consume(new Map());
   const record = { "aperture.source": "envoy", "aperture.check_response": "WgMKAW0=" };
   log.consume(new Map(Object.entries({ ...record, RESPONSE_DURATION: -1 })));

@@ -1,0 +1,138 @@
+// Flows whose record carries no decision: found by the id of their request, within bounds.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Flow, Verdict } from "#flow/flow.ts";
+import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
+import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
+import { Metrics } from "#telemetry/metrics/metrics.ts";
+import { aComponent, aDecision, aFluxMeter, aVerdict } from "../kit.ts";
+
+function flow(id: string | undefined, changed: Partial<Flow> = {}): Flow {
+  const http = { header: (name: string) => (name === "x-request-id" ? id : undefined) };
+  return { controlPoint: "ingress", expectEnd: false, http, ...changed } as unknown as Flow;
+}
+
+/** The verdict about a flow that holds the slot of this id. */
+function holding(requestId: string): Verdict {
+  const detail = { label: "default", value: undefined, remaining: 0, current: 1, consumed: 2 };
+  const component = aComponent({ kind: "concurrency_limiter" });
+  const decision = aDecision({ component, grantId: requestId, detail: { ...detail, requestId } });
+  return aVerdict({
+    decisions: [aDecision(), decision],
+    held: { size: 1, release: () => undefined },
+  });
+}
+
+function setup(most?: number) {
+  const unreported = new UnreportedFlows(most);
+  const meters = new FluxMeters();
+  meters.keep([aFluxMeter()]);
+  const ended: string[] = [];
+  const records = new FinishedFlows(
+    meters,
+    (slots) => ended.push(...slots.map(({ requestId, tokens }) => `${requestId}*${tokens}`)),
+    unreported,
+  );
+  const metrics = new Metrics({
+    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+  });
+  for (const source of [meters, records, unreported]) metrics.add(source);
+  const report = (attributes: Readonly<Record<string, string>>) =>
+    records.consume(new Map(Object.entries({ "aperture.source": "envoy", ...attributes })));
+  return { unreported, metrics, ended, report };
+}
+
+const FULL = { "aperture.check_response": "WgMKAW0=" };
+
+test("a record without a decision frees the slot of its request, once", () => {
+  const { unreported, ended, report, metrics } = setup();
+  unreported.decided(flow("a"), holding("slot-a"));
+  unreported.decided(flow("b"), holding("slot-b"));
+  assert.equal(report({ "x-request-id": "b" }), true);
+  assert.deepEqual(ended, ["slot-b*2"]);
+  assert.equal(report({ "x-request-id": "b" }), false);
+  assert.equal(report({ "x-request-id": "unknown" }), false);
+  assert.equal(metrics.read("sluice_access_log_records_total", { result: "unknown_request" }), 2);
+  assert.equal(report({}), false);
+  assert.equal(metrics.read("sluice_access_log_records_total", { result: "no_decision" }), 1);
+  assert.equal(report({ "x-request-id": "a" }), true);
+  assert.deepEqual(ended, ["slot-b*2", "slot-a*2"]);
+});
+
+test("it feeds the flux meters that the check matched", () => {
+  const { unreported, report, metrics } = setup();
+  unreported.decided(flow("a"), aVerdict({ fluxMeters: ["m"] }));
+  unreported.decided(flow("b"), aVerdict({ fluxMeters: ["m"], accepted: false }));
+  for (const id of ["a", "b"])
+    report({ "x-request-id": id, RESPONSE_DURATION: "7", authz_duration: "1" });
+  const decision = (type: string) =>
+    metrics.read("flux_meter", { decision_type: `DECISION_TYPE_${type}` });
+  assert.deepEqual([decision("ACCEPTED"), decision("REJECTED")], [1, 1]);
+});
+
+test("flows that are not wanted are not remembered: ended by their caller, without an id, with nothing to report", () => {
+  const { unreported, report } = setup();
+  unreported.decided(flow("a", { expectEnd: true }), holding("slot"));
+  unreported.decided(flow(undefined), holding("slot"));
+  unreported.decided(flow("x".repeat(129)), holding("slot"));
+  unreported.decided(flow("a", { http: undefined }), holding("slot"));
+  unreported.decided(flow("a"), aVerdict());
+  assert.equal(report({ "x-request-id": "a" }), false);
+  assert.equal(report({ "x-request-id": "x".repeat(129) }), false);
+});
+
+test("requests of one id: the flow at the record's control point, else the latest", () => {
+  const { unreported, ended, report } = setup();
+  unreported.decided(flow("a"), holding("in"));
+  unreported.decided(flow("a", { controlPoint: "egress" }), holding("out"));
+  unreported.decided(flow("a"), holding("again"));
+  const at = (point: string) => report({ "x-request-id": "a", "aperture.control_point": point });
+  assert.equal(at("elsewhere"), false);
+  assert.equal(at("egress"), true);
+  assert.equal(at("egress"), false);
+  assert.equal(report({ "x-request-id": "a" }), true);
+  assert.equal(at("ingress"), true);
+  assert.deepEqual(ended, ["out*2", "again*2", "in*2"]);
+});
+
+test("two generations are kept, whose flows are bounded; what is forgotten is counted", () => {
+  const { unreported, report, metrics } = setup(10);
+  report({ "x-request-id": "x" });
+  for (let at = 0; at < 25; at++) {
+    unreported.decided(flow(`f${at}`), holding(`s${at}`));
+    if (at % 10 === 0) report({ "x-request-id": "x" });
+  }
+  assert.equal(metrics.read("sluice_flows_forgotten_total"), 10);
+  assert.equal(report({ "x-request-id": "f9" }), false);
+  assert.equal(report({ "x-request-id": "f10" }), true);
+  assert.equal(report({ "x-request-id": "f24" }), true);
+  unreported.sweep();
+  assert.equal(report({ "x-request-id": "f23" }), true, "the generation before");
+  unreported.sweep();
+  unreported.sweep();
+  assert.equal(report({ "x-request-id": "f22" }), false);
+});
+
+test("nothing is remembered where records carry their decisions, or where there are none", () => {
+  const known = (id: string, { unreported, report }: ReturnType<typeof setup>) => {
+    unreported.decided(flow(id), holding("s"));
+    return report({ "x-request-id": id });
+  };
+  const full = setup();
+  full.report(FULL);
+  assert.equal(known("a", full), false);
+  assert.equal(known("b", full), true, "a record without a decision: from now on it is");
+  full.report(FULL);
+  full.unreported.sweep();
+  full.report(FULL);
+  assert.equal(known("c", full), true, "both kinds arrive");
+  for (let sweep = 0; sweep < 3; sweep++) full.unreported.sweep();
+  full.report(FULL);
+  assert.equal(known("d", full), false);
+
+  const none = setup(10);
+  for (let at = 0; at < 11; at++) none.unreported.decided(flow(`f${at}`), holding("s"));
+  assert.equal(known("a", none), false, "ten flows, and nobody has asked for one");
+});
