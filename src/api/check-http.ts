@@ -1,8 +1,8 @@
 // FlowControlServiceHTTP/CheckHTTP, for callers that describe an HTTP request themselves: in protobuf and in JSON.
 
 import { Fault } from "#base/fault.ts";
-import type { Call, HttpHandler, UnaryHandler } from "#base/handler.ts";
-import { type Flow, Pending } from "#flow/flow.ts";
+import type { Call, HttpHandler, HttpReply, UnaryHandler } from "#base/handler.ts";
+import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { HttpAnswer } from "#wire/check/http-reply.ts";
 import {
   type CheckHttpRequest,
@@ -19,7 +19,7 @@ import { RequestLabels } from "./labels/request-labels.ts";
 import { findServices } from "./labels/services.ts";
 import { httpAnswer } from "./reply/check-reply.ts";
 import { jsonReply } from "./reply/json-reply.ts";
-import { andThen, replyTo, replyWhenSettled } from "./reply/verdict.ts";
+import { andThen, judged, replyTo, replyWhenSettled } from "./reply/verdict.ts";
 
 /**
  * The validation rules in the message's proto file, written by hand because the path is hot. `JsonCheckHttp` applies
@@ -50,6 +50,18 @@ function checkHttp(
 ): HttpAnswer | Promise<HttpAnswer> {
   validate(message);
   requireControlPoint(message.controlPoint);
+  const described = describe(context, message, call);
+  const verdict = judged(context.flowController, described.flow, message.request?.refusal ?? 0);
+  return replyTo(verdict, call, (settled) => answer(context, described, settled, call));
+}
+
+/** A described request as a flow, and its labels. */
+interface Described {
+  readonly flow: Flow;
+  readonly labels: RequestLabels;
+}
+
+function describe(context: OperationContext, message: CheckHttpRequest, call: Call): Described {
   const http = message.request ?? new DescribedRequest();
   http.source = message.source;
   http.destination = message.destination;
@@ -62,21 +74,45 @@ function checkHttp(
     servicesLabel(services),
     context.flowController.observer,
   );
-  const flow: Flow = {
-    controlPoint: message.controlPoint,
-    type: "http",
-    services,
-    labels,
-    http,
-    rampMode: message.rampMode,
-    expectEnd: message.expectEnd,
-    deadline: call.deadline,
-  };
-  return replyTo(context.flowController.judge(flow), call, (verdict) => {
-    call.reply(DECISION_ID_HEADER, context.nextDecisionId());
-    return httpAnswer(flow, labels, verdict, context.labelNames);
-  });
+  const { controlPoint, rampMode, expectEnd } = message;
+  const { deadline } = call;
+  const carried = { controlPoint, services, labels, http, rampMode, expectEnd, deadline };
+  return { flow: { type: "http", ...carried }, labels };
 }
+
+function answer(
+  context: OperationContext,
+  { flow, labels }: Described,
+  verdict: Verdict,
+  call: Call,
+): HttpAnswer {
+  call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+  return httpAnswer(flow, labels, verdict, context.labelNames);
+}
+
+/** A message that was not read, because it was too large. */
+const UNREAD: CheckHttpRequest = {
+  controlPoint: "",
+  source: undefined,
+  destination: undefined,
+  request: undefined,
+  rampMode: false,
+  expectEnd: false,
+};
+
+/**
+ * Refuses a request whose description is too large, in most cases because of its body. That is a decision and no error,
+ * because it is the described request's sender who controls it, and gateways let requests pass on errors.
+ */
+export function oversizedCheckHttp(context: OperationContext): (call: Call) => HttpReply {
+  return (call) => {
+    const described = describe(context, UNREAD, call);
+    const verdict = context.flowController.refuse(described.flow, CONTENT_TOO_LARGE);
+    return jsonReply(context.jsonWriter.checkHttp(answer(context, described, verdict, call)));
+  };
+}
+
+const CONTENT_TOO_LARGE = 413;
 
 export function checkHttpBinary(context: OperationContext): UnaryHandler {
   return (message, call) =>
@@ -95,15 +131,15 @@ export function checkHttpJson(context: OperationContext): HttpHandler {
       spare = check;
       return checkHttpParsed(context, body, call);
     }
-    const judged = context.flowController.judge(check);
-    if (judged instanceof Pending) {
+    const verdict = context.flowController.judge(check);
+    if (verdict instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(judged, call, (verdict) =>
-        jsonReply(check.reply(verdict, call, false)),
+      return replyWhenSettled(verdict, call, (settled) =>
+        jsonReply(check.reply(settled, call, false)),
       );
     }
-    if (judged.held !== undefined) call.releaseIfUndelivered(judged.held);
-    const reply = jsonReply(check.reply(judged, call, call.copiesReply === true));
+    if (verdict.held !== undefined) call.releaseIfUndelivered(verdict.held);
+    const reply = jsonReply(check.reply(verdict, call, call.copiesReply === true));
     check.http.releaseBytes();
     spare = check;
     return reply;

@@ -3,7 +3,7 @@
 import type { GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
 import type { Signal } from "#wire/otlp/records.ts";
 import { checkBinary, checkJson } from "./check.ts";
-import { checkHttpBinary, checkHttpJson } from "./check-http.ts";
+import { checkHttpBinary, checkHttpJson, oversizedCheckHttp } from "./check-http.ts";
 import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
@@ -63,12 +63,15 @@ export function grpcServices(
 /** The handlers of the JSON routes: they check in this process or forward to another server. */
 export interface JsonHandlers {
   readonly checkHttp: HttpHandler;
+  /** The answer to a described request that is too large to be read; 413 where it is left out. */
+  readonly oversizedCheckHttp?: Route["oversized"];
   readonly check: HttpHandler;
   readonly flowEnd: HttpHandler;
 }
 
 /** The route table. */
-export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): readonly Route[] {
+export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
+  const { checkHttp, oversizedCheckHttp: oversized, check, flowEnd } = handlers;
   return [
     {
       method: "POST",
@@ -77,6 +80,8 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       handle: checkHttp,
       access: "data",
       body: "json",
+      forwarded: true,
+      ...(oversized === undefined ? {} : { oversized }),
     },
     {
       method: "POST",
@@ -85,6 +90,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       handle: check,
       access: "data",
       body: "json",
+      forwarded: true,
     },
     {
       method: "POST",
@@ -93,6 +99,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
       handle: flowEnd,
       access: "data",
       body: "json",
+      forwarded: true,
     },
   ];
 }
@@ -101,6 +108,7 @@ export function flowControlRoutes({ checkHttp, check, flowEnd }: JsonHandlers): 
 export function httpRoutes(context: OperationContext, records: RecordConsumer): readonly Route[] {
   const flowControl = flowControlRoutes({
     checkHttp: checkHttpJson(context),
+    oversizedCheckHttp: oversizedCheckHttp(context),
     check: checkJson(context),
     flowEnd: flowEndJsonHandler(context),
   });

@@ -5,7 +5,7 @@ import type { UnaryHandler } from "#base/handler.ts";
 import { Pending } from "#flow/flow.ts";
 import type { OperationContext } from "./context.ts";
 import { ProxyCheck } from "./fast-path/proxy-check.ts";
-import { replyWhenSettled } from "./reply/verdict.ts";
+import { judged, replyWhenSettled } from "./reply/verdict.ts";
 
 export function extAuthz(context: OperationContext): UnaryHandler {
   let spare: ProxyCheck | undefined;
@@ -14,13 +14,13 @@ export function extAuthz(context: OperationContext): UnaryHandler {
     // A check that throws or waits is not reused: the next request gets another.
     spare = undefined;
     check.begin(message, call);
-    const judged = context.flowController.judge(check);
-    if (judged instanceof Pending) {
+    const verdict = judged(context.flowController, check, check.http.refusal);
+    if (verdict instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(judged, call, (verdict) => check.reply(verdict, call, false));
+      return replyWhenSettled(verdict, call, (settled) => check.reply(settled, call, false));
     }
-    if (judged.held !== undefined) call.releaseIfUndelivered(judged.held);
-    const reply = check.reply(judged, call, call.copiesReply === true);
+    if (verdict.held !== undefined) call.releaseIfUndelivered(verdict.held);
+    const reply = check.reply(verdict, call, call.copiesReply === true);
     check.http.releaseBytes();
     spare = check;
     return reply;

@@ -113,6 +113,14 @@ export interface Route {
   readonly stream?: boolean;
   /** Left out, it is administration. */
   readonly access?: Access;
+  /**
+   * Callers are gateways that forward the header section of their own clients and let a request pass on any error. So no
+   * header becomes an error: content type and encoding, `host` and a malformed `grpc-timeout` are ignored, and a deadline
+   * only bounds how long the handler waits.
+   */
+  readonly forwarded?: boolean;
+  /** Replies to a body that is larger than `maxBody`; 413 where it is left out. */
+  readonly oversized?: (call: Call) => HttpReply;
   /** Throws a Fault to refuse a request because of its header section, before its body is read. */
   readonly admit?: (call: Call) => void;
   /**
@@ -120,7 +128,7 @@ export interface Route {
    * 100 wait.
    */
   readonly costly?: boolean;
-  /** `json`: requires a JSON (or absent) content type and refuses `content-encoding`. */
+  /** `json`: requires a JSON (or absent) content type and refuses `content-encoding`, unless headers are forwarded. */
   readonly body?: "none" | "json";
   /** Largest body in bytes, above which the reply is 413. Default 1 MiB. */
   readonly maxBody?: number;

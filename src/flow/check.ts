@@ -48,6 +48,33 @@ export function judge(
   return new Judgement(plan, flow, context).run();
 }
 
+/**
+ * Refuses a flow that no limiter is asked about, because its request is one that no service should see. Counted like
+ * every refusal.
+ * @param deniedStatus HTTP status for the refused caller
+ */
+export function refuse(flow: Flow, deniedStatus: number, context: JudgementContext): Verdict {
+  const { clock, observer } = context;
+  const start = clock.wall();
+  const verdict: Verdict = {
+    accepted: false,
+    reason: RejectReason.none,
+    deniedStatus,
+    waitMs: 0,
+    decisions: NO_DECISIONS,
+    hit: undefined,
+    classifiers: NO_CLASSIFIERS,
+    fluxMeters: NO_METERS,
+    held: undefined,
+    labels: new Labels([], flow.labels),
+    start,
+    end: start,
+  };
+  observer.anomaly("request_refused");
+  observer.decided(flow, verdict);
+  return verdict;
+}
+
 const NO_DECISIONS: Decision[] = [];
 const NO_CLASSIFIERS: readonly ClassifierInfo[] = [];
 const NO_METERS: readonly string[] = [];

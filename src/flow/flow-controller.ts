@@ -1,6 +1,6 @@
 // The flow controller as callers use it: ask whether a flow may pass, and end one that did.
 
-import { type JudgementContext, judge } from "./check.ts";
+import { type JudgementContext, judge, refuse } from "./check.ts";
 import type { Flow, Pending, SlotRef, SlotReturn, Verdict } from "./flow.ts";
 import type { Observer } from "./observer.ts";
 import { holdsSlots } from "./plan/stage-member.ts";
@@ -8,6 +8,8 @@ import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
   judge(flow: Flow): Verdict | Pending<Verdict>;
+  /** Refuses a flow without asking any limiter. */
+  refuse(flow: Flow, deniedStatus: number): Verdict;
   /** Frees slots; also from another connection, and after a change of the policy that took them. */
   end(refs: readonly SlotRef[]): readonly SlotReturn[];
   readonly observer: Observer;
@@ -17,6 +19,7 @@ export interface FlowController {
 export function createFlowController(book: Rulebook, context: JudgementContext): FlowController {
   return {
     judge: (flow) => judge(book.plan, flow, context),
+    refuse: (flow, deniedStatus) => refuse(flow, deniedStatus, context),
     end: (refs) => refs.map((ref) => endSlot(book, ref)),
     observer: context.observer,
   };

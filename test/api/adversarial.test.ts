@@ -23,7 +23,10 @@ interface Case {
   readonly json_text?: string;
   readonly proxy?: object;
   readonly wanted: {
+    /** HTTP status of an error: the caller's own message is wrong. */
     readonly refused?: number;
+    /** HTTP status of a refused decision: the described request is one that no rule judges. */
+    readonly denied?: number;
     readonly labels?: Readonly<Record<string, string | null>>;
     readonly odd?: readonly string[];
     readonly looked_up?: readonly string[];
@@ -96,7 +99,7 @@ for (const file of files) {
     const cases: readonly Case[] = JSON.parse(readFileSync(file, "utf8"));
     for (const each of cases) {
       it(each.about, async () => {
-        const { refused, labels = {}, odd = [], looked_up: lookedUp } = each.wanted;
+        const { refused, denied, labels = {}, odd = [], looked_up: lookedUp } = each.wanted;
         const agent = recordingAgent(Object.keys(labels));
         if (refused !== undefined) {
           await assert.rejects(ask(each, agent), (thrown) => {
@@ -108,8 +111,11 @@ for (const file of files) {
           return;
         }
         await ask(each, agent);
-        assert.deepEqual(agent.labels, [Object.entries(labels)]);
         assert.deepEqual(agent.observer.anomalies, odd);
+        const [verdict] = agent.observer.verdicts;
+        assert.equal(verdict?.deniedStatus, denied ?? 0);
+        assert.equal(verdict?.accepted, denied === undefined);
+        assert.deepEqual(agent.labels, denied === undefined ? [Object.entries(labels)] : []);
         if (lookedUp !== undefined) assert.deepEqual([...agent.addresses].sort(), lookedUp);
       });
     }

@@ -186,7 +186,8 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
 }
 
 function flowControllerOf(judge: FlowController["judge"]): FlowController {
-  return { judge, end: () => [], observer: recordingObserver() };
+  const refuse = () => assert.fail("nothing is refused unjudged");
+  return { judge, refuse, end: () => [], observer: recordingObserver() };
 }
 
 describe("a verdict that has to wait", () => {

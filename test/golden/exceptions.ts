@@ -69,6 +69,10 @@ const ABSENT = "data-plane §7.5: an absent label differs from a label with an e
 const ANY_CASE =
   "data-plane D-27: header names and authentication schemes are recognised in any case";
 const UNREADABLE = "the report of a classifier says when a body could not be read";
+const UNFIT = "a header value with LF is refused with status 400; later steps find one token more";
+const ENUM_NAME = "an unknown name of a protocol is an error, as an unknown number is";
+const FORWARDED =
+  "decision 31: gateways forward their clients' headers, so the body alone is judged";
 
 /** Steps that differ on purpose, by case and number of the step, with the reason. */
 export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>>>> = {
@@ -79,6 +83,10 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   "cls-from": { 3: ANY_CASE, 4: ANY_CASE },
   "cls-json-pointer": { 18: UNREADABLE, 20: UNREADABLE },
   "rl-denied-code": { 6: NAMES_LABEL, 7: NAMES_LABEL },
+  "cls-sanitise-and-inject": {
+    ...{ 3: UNFIT, 4: UNFIT, 5: UNFIT, 6: UNFIT, 7: UNFIT },
+    ...{ 8: UNFIT, 9: UNFIT, 10: UNFIT, 11: UNFIT, 12: UNFIT },
+  },
   "extauthz-baggage": { 2: ONE_HEADER, 3: ONE_HEADER, 4: ONE_HEADER },
   "extauthz-body-and-raw-body": {
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",
@@ -93,8 +101,13 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
     15: NOT_BUILT,
     16: NOT_BUILT,
   },
+  "json-protocol-forms": { 9: ENUM_NAME, 11: ENUM_NAME },
   "json-routing": {
     10: "GET / is a page with the name of the process and its routes",
+    ...{ 13: FORWARDED, 14: FORWARDED },
+  },
+  "json-timeout-header": {
+    ...{ 7: FORWARDED, 8: FORWARDED, 9: FORWARDED, 10: FORWARDED, 12: FORWARDED, 13: FORWARDED },
   },
   "rl-delay-initial-fill": {
     5: NEXT_FILL,

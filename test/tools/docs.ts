@@ -53,7 +53,12 @@ function routesPage(): string {
   const clock = realClock();
   const chance = seededChance(1);
   const { config } = configOf("agent");
-  const mind = { judge: () => never(), end: () => [], observer: NO_OBSERVER };
+  const mind = {
+    judge: () => never(),
+    refuse: () => never(),
+    end: () => [],
+    observer: NO_OBSERVER,
+  };
   const door = createOperationContext(mind, NO_SERVICES, chance);
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });

@@ -2,7 +2,20 @@
 // is cancelled when the caller disconnects.
 
 import type { Call } from "#base/handler.ts";
-import { Pending, type Verdict } from "#flow/flow.ts";
+import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
+import type { FlowController } from "#flow/flow-controller.ts";
+
+/**
+ * The verdict about the flow of a described request. `refusal` is the HTTP status with which the request must be refused
+ * unjudged; 0 for none.
+ */
+export function judged(
+  flowController: FlowController,
+  flow: Flow,
+  refusal: number,
+): Verdict | Pending<Verdict> {
+  return refusal === 0 ? flowController.judge(flow) : flowController.refuse(flow, refusal);
+}
 
 /**
  * Replies with `reply(verdict)`. If the reply does not reach the caller, the slots of the flow are released. The caller's

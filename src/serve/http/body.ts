@@ -21,9 +21,9 @@ export function maxBody(route: Route): number {
   return route.maxBody ?? DEFAULT_MAX_BODY;
 }
 
-/** Throws a Fault for headers that the route does not accept: 415, or 413 if the announced length is too large. */
+/** Throws a Fault with 415 for headers that the route does not accept. */
 export function validateBodyHeaders(headers: HttpRequest["headers"], route: Route): void {
-  if (route.body === "json") {
+  if (route.body === "json" && route.forwarded !== true) {
     const type = headers["content-type"];
     if (type !== undefined && type !== PLAIN_JSON_TYPE && !JSON_TYPE.test(String(type))) {
       throw unsupported("content-type", "application/json");
@@ -33,8 +33,12 @@ export function validateBodyHeaders(headers: HttpRequest["headers"], route: Rout
       throw unsupported("content-encoding", "none");
     }
   }
+}
+
+/** Whether the announced length is too large. */
+export function announcesTooMuch(headers: HttpRequest["headers"], route: Route): boolean {
   const length = headers["content-length"];
-  if (length !== undefined && Number(length) > maxBody(route)) throw tooLarge(maxBody(route));
+  return length !== undefined && Number(length) > maxBody(route);
 }
 
 function unsupported(header: string, wanted: string): Fault {

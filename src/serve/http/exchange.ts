@@ -6,10 +6,11 @@ import { Fault } from "#base/fault.ts";
 import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
-import { requireTimeout } from "../transport/grpc-timeout.ts";
+import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
 import { MAX_BUFFERED_TOTAL, MAX_FIELDS } from "../transport/limits.ts";
 import {
   acceptsBody,
+  announcesTooMuch,
   BodyBuffer,
   maxBody,
   NO_BODY,
@@ -84,6 +85,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   /** Throws if the request must be refused because of its header section, whatever its path. */
   protected abstract validateHead(): void;
+  /** Throws if the request names no valid host. Not asked where callers forward the headers of others. */
+  protected abstract validateHost(): void;
   /**
    * Starts to read the body: calls `addBodyPart` for each part and `completeBody` at its end, or only
    * `completeBody` if there is none.
@@ -118,14 +121,16 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       this.validateHead();
       this.#target = readTarget(this.requestTarget);
       this.#match = context.router.find(this.httpMethod, this.#target.path);
-      const timeout = this.headers["grpc-timeout"];
-      if (timeout !== undefined) this.#deadline = this.#started + requireTimeout(timeout);
       const { route } = this.#match;
+      if (route.forwarded !== true) this.validateHost();
+      const timeout = this.headers["grpc-timeout"];
+      if (timeout !== undefined) this.#deadline = this.#started + timeoutOf(timeout, route);
       route.admit?.(this);
       if (acceptsBody(route)) {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;
-        this.receiveBody();
+        if (announcesTooMuch(this.headers, route)) this.#refuseBody(route);
+        else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
       else this.#run(this.#match, NO_BODY);
     } catch (thrown) {
@@ -148,9 +153,21 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     if (!this.#receivingBody || this.#match === undefined || !acceptsBody(this.#match.route))
       return;
     this.#body ??= new BodyBuffer();
-    const max = maxBody(this.#match.route);
-    if (this.#body.length + end - start > max) this.fail(tooLarge(max));
+    const { route } = this.#match;
+    if (this.#body.length + end - start > maxBody(route)) this.#refuseBody(route);
     else this.#body.add(chunk, start, end, whole);
+  }
+
+  /** The body is larger than the route accepts. */
+  #refuseBody(route: Route): void {
+    try {
+      if (route.oversized === undefined) throw tooLarge(maxBody(route));
+      const reply = route.oversized(this);
+      this.discardRest();
+      this.#send(reply, this.#replyFields);
+    } catch (thrown) {
+      this.fail(thrown);
+    }
   }
 
   /** The body is complete. */
@@ -235,7 +252,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   // ---
 
   #run(found: RouteMatch, body: Uint8Array): void {
-    if (this.#deadline !== Number.POSITIVE_INFINITY && this.#remainingMs() <= 0) {
+    const { forwarded } = found.route;
+    if (forwarded !== true && this.#hasDeadline && this.#remainingMs() <= 0) {
       this.#deadlinePassed();
       return;
     }
@@ -266,10 +284,14 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   #armTimeouts(route: Route): void {
     this.#armWriteTimeout(route);
-    if (this.#deadline === Number.POSITIVE_INFINITY) return;
+    if (!this.#hasDeadline || route.forwarded === true) return;
     this.#cancelDeadline = this.context.clock.alarm(this.#remainingMs(), () =>
       this.#deadlinePassed(),
     );
+  }
+
+  get #hasDeadline(): boolean {
+    return this.#deadline !== Number.POSITIVE_INFINITY;
   }
 
   #remainingMs(): number {
@@ -283,7 +305,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   #reply(reply: HttpReply): void {
     // A caller whose deadline has passed takes no reply.
-    if (this.#held !== undefined && this.#remainingMs() <= 0) this.#deadlinePassed();
+    const late = this.#held !== undefined && this.#remainingMs() <= 0;
+    if (late && this.#match?.route.forwarded !== true) this.#deadlinePassed();
     else if (!this.answered) this.#send(reply, this.#replyFields);
     else this.#release();
   }
@@ -354,4 +377,10 @@ export function headersTooLarge(): Fault {
       http: 431,
     },
   );
+}
+
+/** Milliseconds until the deadline of a request; Infinity for a malformed header that a gateway forwarded. */
+function timeoutOf(header: string | string[], route: Route): number {
+  if (route.forwarded !== true) return requireTimeout(header);
+  return parseTimeout(String(header)) ?? Number.POSITIVE_INFINITY;
 }

@@ -7,6 +7,7 @@ import {
   type HeaderName,
   type HeaderNames,
   headerByName,
+  isInvalidPath,
 } from "../check/headers.ts";
 import { isPort, type SocketAddress } from "../check/request.ts";
 import { JsonScanner, memberNames } from "../json/scanner.ts";
@@ -303,7 +304,9 @@ export class JsonCheckHttp implements HeaderList {
       case 1:
         return this.#span(parts.method);
       case 3:
-        return this.#span(parts.path);
+        return (
+          this.#span(parts.path) && !isInvalidPath(this.bytes, parts.path.start, parts.path.end)
+        );
       case 4:
         return this.#span(parts.host);
       case 5:

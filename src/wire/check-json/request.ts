@@ -98,14 +98,22 @@ function readSocket(value: unknown, what: string): DescribedSocket | undefined {
   return {
     protocol: readProtocol(fields[1], `${what}.protocol`),
     address: readText(fields[2], `${what}.address`),
-    port: readUint32(fields[3], `${what}.port`),
+    // Gateways write an empty text for what they do not know.
+    port: fields[3] === "" ? 0 : readUint32(fields[3], `${what}.port`),
   };
 }
 
-/** Name or number of a protocol. An unknown name counts as absent, as unknown members do; an unknown number is kept. */
+const PROTOCOLS: ReadonlyMap<string, number> = new Map([
+  ["TCP", 0],
+  ["UDP", 1],
+  ["", 0],
+]);
+
+/** Name, in any case, or number of a protocol. Unknown numbers are judged with the rest of the message. */
 function readProtocol(value: unknown, what: string): number {
   if (value === undefined) return 0;
-  if (typeof value === "string") return value === "UDP" ? 1 : 0;
+  const named = typeof value === "string" ? PROTOCOLS.get(value.toUpperCase()) : undefined;
+  if (named !== undefined) return named;
   if (typeof value === "number" && (value | 0) === value) return value;
   throw invalid(`${what} must be TCP or UDP`);
 }
@@ -126,6 +134,7 @@ function readRequest(
   request.sizeText = readInt64(fields[6], "request.size", () => exactNumber(text, ["size"]));
   request.protocol = readText(fields[7], "request.protocol");
   request.body = readText(fields[8], "request.body");
+  request.finish();
   return request;
 }
 

@@ -11,7 +11,7 @@ const CONTROL_POINT = "control-point";
 
 /**
  * Reads a message into `request`, which may be an object that is no longer used.
- * @throws Fault INVALID_ARGUMENT for malformed bytes, RESOURCE_EXHAUSTED for too many headers or extensions
+ * @throws Fault INVALID_ARGUMENT for malformed bytes, RESOURCE_EXHAUSTED for too many extensions
  */
 export function readAuthRequest(
   message: Uint8Array,

@@ -5,12 +5,16 @@ import { Fault } from "#base/fault.ts";
 import { ByteSpan, headerText, ProtoReader, ShortTextDecoder } from "../protobuf/reader.ts";
 import { metadataText } from "./ext-authz/metadata.ts";
 import {
+  BAD_REQUEST,
   type HeaderList,
   type HeaderName,
   type HeaderNames,
+  hasInvalidByte,
   headerByName,
+  isInvalidPath,
   MAX_HEADERS,
-  tooManyHeaders,
+  type Refusal,
+  TOO_MANY_HEADERS,
 } from "./headers.ts";
 import type { SocketAddress } from "./request.ts";
 
@@ -76,6 +80,7 @@ export class AuthRequest implements HeaderList {
   /** Whether the message has an HTTP request at all. */
   hasHttp = false;
   repeated: "last" | "join" = "last";
+  refusal: Refusal = 0;
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
@@ -179,6 +184,7 @@ export class AuthRequest implements HeaderList {
   /** Prepares for reading another message; returns the reader of its bytes. */
   reset(message: Uint8Array): ProtoReader {
     this.hasHttp = false;
+    this.refusal = 0;
     this.#extensions = 0;
     this.repeated = "last";
     this.parts.clear();
@@ -190,7 +196,11 @@ export class AuthRequest implements HeaderList {
   /** Adds a header by the offsets of its name and value. */
   addHeader(names: HeaderNames, key: number, keyEnd: number, start: number, end: number): void {
     const at = this.#count;
-    if (at >= MAX_HEADERS) throw tooManyHeaders();
+    if (at >= MAX_HEADERS) {
+      this.refusal = TOO_MANY_HEADERS;
+      return;
+    }
+    if (hasInvalidByte(this.bytes, start, end)) this.refusal ||= BAD_REQUEST;
     if (at * 2 === this.#values.length) this.#grow();
     // The list is not emptied between requests: growing it again would allocate again.
     this.names[at] = names.ofBytes(this.bytes, key, keyEnd);
@@ -212,8 +222,11 @@ export class AuthRequest implements HeaderList {
     this.#count = 0;
   }
 
-  /** Ends reading: drops surplus headers of the request before. */
+  /** Ends reading: judges path and host, and drops surplus headers of the request before. */
   finish(): void {
+    const { path, host } = this.parts;
+    if (isInvalidPath(this.bytes, path.start, path.end)) this.refusal ||= BAD_REQUEST;
+    if (hasInvalidByte(this.bytes, host.start, host.end)) this.refusal ||= BAD_REQUEST;
     if (this.names.length > this.#count) this.names.length = this.#count;
   }
 

@@ -2,14 +2,61 @@
 // names that every request has. Values stay where they are until they are read.
 
 import type { Chance } from "#base/chance.ts";
-import { Fault } from "#base/fault.ts";
 import { asBuffer } from "../protobuf/reader.ts";
 
 /** Maximum number of headers of one request: more than any legitimate request has. */
 export const MAX_HEADERS = 1_000;
 
-export function tooManyHeaders(): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_HEADERS} headers`, { http: 431 });
+/**
+ * HTTP status with which a described request is refused before any rule judges it; 0 for none. Whoever sent the request
+ * controls these faults, so they are no errors of the check's caller: gateways let requests pass on errors.
+ */
+export type Refusal = 0 | 400 | 431;
+
+export const TOO_MANY_HEADERS: Refusal = 431;
+export const BAD_REQUEST: Refusal = 400;
+
+const NUL = 0x00;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const PERCENT = 0x25;
+const ZERO = 0x30;
+
+/** Whether NUL, CR or LF is among the bytes, which are invalid in header values and paths (RFC 9110 §5.5). */
+export function hasInvalidByte(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte <= CARRIAGE_RETURN && isInvalid(byte)) return true;
+  }
+  return false;
+}
+
+function isInvalid(byte: number): boolean {
+  return byte === NUL || byte === LINE_FEED || byte === CARRIAGE_RETURN;
+}
+
+/** Whether a path has an invalid byte, or the escape of NUL, which cuts a path short in many services. */
+export function isInvalidPath(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte > PERCENT || (byte !== PERCENT && byte > CARRIAGE_RETURN)) continue;
+    if (isInvalid(byte)) return true;
+    if (byte === PERCENT && bytes[at + 1] === ZERO && bytes[at + 2] === ZERO && at + 2 < end) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const INVALID_TEXT = /[\0\r\n]/;
+
+/** The same for text. */
+export function isInvalidText(text: string): boolean {
+  return INVALID_TEXT.test(text);
+}
+
+export function isInvalidPathText(text: string): boolean {
+  return INVALID_TEXT.test(text) || text.includes("%00");
 }
 
 /** One spelling of a header name. The same object as long as it stays interned. */

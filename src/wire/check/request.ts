@@ -4,13 +4,17 @@
 import { Fault } from "#base/fault.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
 import {
+  BAD_REQUEST,
   type HeaderList,
   type HeaderName,
   type HeaderNames,
   headerByName,
+  isInvalidPathText,
+  isInvalidText,
   MAX_HEADERS,
   NO_HEADERS,
-  tooManyHeaders,
+  type Refusal,
+  TOO_MANY_HEADERS,
 } from "./headers.ts";
 
 /** One end of a connection. */
@@ -41,11 +45,19 @@ export class DescribedRequest {
   sizeText = "0";
   headers: HeaderList = NO_HEADERS;
   readonly id = "";
+  refusal: Refusal = 0;
   source: SocketAddress | undefined;
   destination: SocketAddress | undefined;
 
   get size(): number {
     return Number(this.sizeText);
+  }
+
+  /** Judges path and host, and adopts the judgement about the headers. */
+  finish(): void {
+    const headers = this.headers instanceof ListedHeaders ? this.headers.refusal : 0;
+    const invalid = isInvalidPathText(this.path) || isInvalidText(this.host);
+    this.refusal = headers || (invalid ? BAD_REQUEST : 0);
   }
 
   /** Value of a header by its name in lower case. */
@@ -107,13 +119,17 @@ export class ListedHeaders implements HeaderList {
   readonly names: HeaderName[] = [];
   readonly values: string[] = [];
   readonly repeated: "last" | "join";
+  refusal: Refusal = 0;
 
   constructor(repeated: "last" | "join") {
     this.repeated = repeated;
   }
 
   add(name: HeaderName, value: string): void {
-    if (this.names.length >= MAX_HEADERS) throw tooManyHeaders();
+    // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
+    if (this.names.length > MAX_HEADERS) return;
+    if (this.names.length === MAX_HEADERS) this.refusal = TOO_MANY_HEADERS;
+    if (isInvalidText(value)) this.refusal ||= BAD_REQUEST;
     this.names.push(name);
     this.values.push(value);
   }
@@ -161,6 +177,7 @@ export function readCheckHttpRequest(message: Uint8Array, names: HeaderNames): C
     else if (field === 6 && wire === VARINT) expectEnd = reader.bool(end);
     else reader.skip(field, end);
   }
+  request?.finish();
   return { controlPoint, source, destination, request, rampMode, expectEnd };
 }
 

@@ -136,10 +136,12 @@ export class Http1Exchange extends HttpExchange {
     if (rawHeaders.length > 2 * MAX_FIELDS) throw headersTooLarge();
     // RFC 9112 §3.2: a request must name exactly one host.
     const hosts = countNamed(rawHeaders, "host");
+    if (hosts === 0 ? httpVersion !== "1.0" : hosts !== 1) throw this.#closing(badHost());
+  }
+
+  protected validateHost(): void {
     const { host = "" } = this.#request.headers;
-    if (hosts === 0 ? httpVersion === "1.0" : hosts === 1 && isHost(host)) return;
-    const wanted = "a request must have exactly one host header without blanks";
-    throw this.#closing(new Fault("INVALID_ARGUMENT", wanted));
+    if (!isHost(host)) throw this.#closing(badHost());
   }
 
   /** Makes a refusal close the connection. */
@@ -218,6 +220,11 @@ export class Http1Exchange extends HttpExchange {
     const response = this.#response;
     response.once("close", () => this.finished(response.writableFinished));
   }
+}
+
+function badHost(): Fault {
+  const wanted = "a request must have exactly one host header without blanks";
+  return new Fault("INVALID_ARGUMENT", wanted);
 }
 
 const VERSIONS: ReadonlySet<string> = new Set(["1.0", "1.1"]);

@@ -212,6 +212,8 @@ class FastExchange extends HttpExchange {
   /** Requests that could be refused do not take the fast path. */
   protected validateHead(): void {}
 
+  protected validateHost(): void {}
+
   protected receiveBody(): void {
     const { chunk, bodyStart } = this.#request;
     this.addBodyPart(chunk, bodyStart, chunk.length, true);

@@ -138,6 +138,9 @@ class Http2Exchange extends HttpExchange implements Exchange {
     this.#stream.releaseIfUndelivered(held);
   }
 
+  /** Validated with the other fields of the stream. */
+  protected validateHost(): void {}
+
   protected discardRest(): void {}
 
   protected abortReply(): void {

@@ -1,0 +1,175 @@
+// The JSON check operation behind gateways whose plugins forward the header section of their own clients, and let a
+// request pass on any answer but 200: no client may switch limiting off by what it sends.
+
+import assert from "node:assert/strict";
+import { connect } from "node:net";
+import { type TestContext, test } from "node:test";
+import { agentOf, common, endpointsOf } from "../kit/api/agent.ts";
+import { testPort } from "../kit/sluice/port.ts";
+
+const CHECK = "/v1/flowcontrol/checkhttp";
+const CONTROL = { control_point: "here" } as const;
+
+/** A port whose policy grants one request in all. */
+async function door(t: TestContext) {
+  const agent = agentOf([
+    [
+      {
+        ...common,
+        kind: "rate_limiter",
+        componentId: "root.0",
+        limitByLabelKey: "",
+        tokensLabelKey: "",
+        intervalMs: 1_000_000,
+        continuousFill: false,
+        delayInitialFill: false,
+        maxIdleMs: 0,
+        lazySyncs: 0,
+      },
+      {
+        kind: "rate_limiter",
+        ...{ policyName: "p", policyHash: "h1", componentId: "root.0" },
+        ...{ bucketCapacity: 1, fillAmount: 1, passThrough: false },
+      },
+    ],
+  ]);
+  const { routes } = endpointsOf(agent.flowController);
+  const { port } = await testPort(t, { routes });
+  return { agent, port };
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** Sends bytes as they are and reads one reply. */
+function exchange(port: number, request: string | Buffer): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(request));
+    let text = "";
+    socket.setEncoding("utf8").on("data", (chunk: string) => {
+      text += chunk;
+      const [head = "", body = ""] = text.split(/\r\n\r\n(.*)/s);
+      const [, length] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
+      if (length === undefined || Buffer.byteLength(body) < Number(length)) return;
+      socket.destroy();
+      resolve({ status: Number(head.slice(9, 12)), body });
+    });
+    socket.on("error", reject);
+    socket.on("close", () => reject(new Error(`closed without a reply: ${text}`)));
+  });
+}
+
+function posted(headers: readonly string[], body: string, host = "gateway"): string {
+  const length = `content-length: ${Buffer.byteLength(body)}`;
+  const head = [`POST ${CHECK} HTTP/1.1`, `host: ${host}`, length, ...headers];
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+const plain = JSON.stringify({ ...CONTROL, request: { method: "GET", path: "/" } });
+
+async function deniedStatus({ status, body }: Answer): Promise<number> {
+  assert.equal(status, 200, body);
+  const { check_response: check, denied_response: denied } = JSON.parse(body);
+  assert.equal(check.decision_type, "DECISION_TYPE_REJECTED");
+  return denied.status;
+}
+
+test("no forwarded header keeps a check from being judged", async (t) => {
+  const { port, agent } = await door(t);
+  assert.equal((await exchange(port, posted([], plain))).status, 200);
+  const forwarded: readonly (readonly string[])[] = [
+    ["content-encoding: gzip"],
+    ["content-encoding: identity"],
+    ["content-type: text/plain"],
+    ["content-type: multipart/form-data; boundary=x"],
+    ["content-type: application/grpc"],
+    ["origin: https://evil.example", "sec-fetch-site: cross-site", "sec-fetch-mode: no-cors"],
+    ["grpc-timeout: 1n"],
+    ["grpc-timeout: 0m"],
+    ["grpc-timeout: soon"],
+    ["expect: 200-maybe"],
+    ["te: trailers", "trailer: x"],
+    ["connection: upgrade", "upgrade: websocket"],
+    ["connection: upgrade, http2-settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQAAP__"],
+    ["range: bytes=0-1", "if-none-match: *"],
+    ["accept: text/html", "accept-encoding: br"],
+    [`cookie: ${"c".repeat(30_000)}`],
+  ];
+  for (const headers of forwarded) {
+    const answer = await exchange(port, posted(headers, plain));
+    assert.equal(await deniedStatus(answer), 429, headers.join());
+  }
+  for (const host of ["evil.example", "a@b", "169.254.169.254", "[::1]:80"]) {
+    assert.equal(await deniedStatus(await exchange(port, posted([], plain, host))), 429, host);
+  }
+  assert.equal(agent.observer.verdicts.length, 1 + forwarded.length + 4);
+});
+
+test("a chunked body is read", async (t) => {
+  const { port } = await door(t);
+  const half = plain.length >> 1;
+  const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
+  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
+  const request = head + chunk(plain.slice(0, half)) + chunk(plain.slice(half)) + chunk("");
+  assert.equal((await exchange(port, request)).status, 200);
+  assert.equal(await deniedStatus(await exchange(port, request)), 429);
+});
+
+test("faults that the end user controls are refused decisions", async (t) => {
+  const { port, agent } = await door(t);
+  const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`h${at}`, ""]));
+  const cases: readonly [number, object][] = [
+    [431, { headers: many }],
+    [400, { headers: { cookie: "a\u0000b" } }],
+    [400, { headers: { cookie: ["a", "b\r\nx: y"] } }],
+    [400, { path: "/a%00b" }],
+    [400, { path: "/a\nb" }],
+    [413, { body: "x".repeat(1 << 20) }],
+  ];
+  for (const [wanted, request] of cases) {
+    const answer = await exchange(port, posted([], JSON.stringify({ ...CONTROL, request })));
+    assert.equal(await deniedStatus(answer), wanted);
+  }
+  const rejected = agent.observer.verdicts.map(({ accepted }) => accepted);
+  assert.deepEqual(
+    rejected,
+    cases.map(() => false),
+    "each counts as a refusal",
+  );
+  assert.equal(
+    agent.observer.anomalies.filter((what) => what === "request_refused").length,
+    cases.length,
+  );
+  // None of them took the only token.
+  const { body } = await exchange(port, posted([], plain));
+  assert.equal(JSON.parse(body).check_response.decision_type, "DECISION_TYPE_ACCEPTED");
+});
+
+test("a body that is too large without an announced length is a refused decision, too", async (t) => {
+  const { port } = await door(t);
+  const part = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
+  const answer = await exchange(port, `${head}${part.repeat(17)}0\r\n\r\n`);
+  assert.equal(await deniedStatus(answer), 413);
+});
+
+test("faults of the caller's own message are errors", async (t) => {
+  const { port } = await door(t);
+  const bodies = [
+    "{",
+    "[]",
+    "user=ann",
+    JSON.stringify({ request: {} }),
+    JSON.stringify({ ...CONTROL, request: { path: 5 } }),
+    JSON.stringify({ ...CONTROL, source: { address: "10.0.0.1", protocol: "SCTP" } }),
+    JSON.stringify({ ...CONTROL, source: { address: "10.0.0.1", protocol: 7 } }),
+  ];
+  for (const body of bodies) {
+    const { status } = await exchange(port, posted([], body));
+    assert.equal(status, 400, body);
+  }
+  const empty = { ...CONTROL, source: { address: "10.0.0.1", port: "", protocol: "" } };
+  assert.equal((await exchange(port, posted([], JSON.stringify(empty)))).status, 200);
+});
