@@ -40,7 +40,7 @@ export interface Guard {
   service(service: GrpcService): GrpcService;
 }
 
-/** For ports that only tests and benches open. */
+/** For ports that have no administration. */
 export const NO_GUARD: Guard = { route: (route) => route, service: (service) => service };
 
 export interface Administration extends Guard {

@@ -67,18 +67,18 @@ function routesPage(): string {
   const all = [...httpRoutes(door, { consume: () => true }), ...process, ...profiling.routes];
   void health.close("cut");
   const http = (routes: readonly Route[]) =>
-    routes.map(({ method, path, about, access = "administration", stream }) => [
+    routes.map(({ method, path, about, access, stream }) => [
       method,
       `\`${path}\``,
       about,
-      access,
+      access ?? unstated(path),
       stream ? "stream" : "",
     ]);
   const grpc = (services: readonly GrpcService[]) =>
-    services.flatMap(({ name, access = "administration", methods, healthNames }) =>
+    services.flatMap(({ name, access, methods, healthNames }) =>
       Object.keys(methods).map((method) => [
         `\`${name}/${method}\``,
-        access,
+        access ?? unstated(name),
         healthNames.map((other) => `\`${other}\``).join(", "),
       ]),
     );
@@ -100,6 +100,11 @@ function routesPage(): string {
     table(HTTP_HEAD, http(policyRoutes(policies))),
     table(GRPC_HEAD, grpc([policyGrpcService(policies)])),
   ].join("\n\n")}\n`;
+}
+
+/** The default is the safe one, and rarely meant. */
+function unstated(name: string): never {
+  throw new Error(`${name} does not state its access`);
 }
 
 function never(): never {
@@ -132,7 +137,7 @@ function errorsPage(): string {
     GENERATED,
     "A refusal is a decision, not an error: its JSON reply has HTTP status 200 and its gRPC reply status OK. An error means that no decision was made. It never counts as a decision, and in replies to checks its message repeats none of the caller's input. (There is one exception: on connections that `server.grpc.transport` gives to the gRPC library, the library answers calls that are malformed below the message, such as calls of an unknown method, and names the method.) Errors about policies and dynamic configuration list findings. A finding shows the offending name or value, shortened, so that its author recognises it.",
     "## Errors",
-    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. Some errors have a more specific HTTP status: 404 unknown route (`GET /` lists the routes), 405 known route with another method (with `allow`), 408 request too slow, 413 body too large, 415 body not JSON or compressed, 431 headers too large, 503 with `retry-after` while draining.',
+    'JSON routes answer `{"code", "message", "details"}`; gRPC methods answer the status code. [Administration](security.md) answers 401 without its token, and 403 where it is refused. Some errors have a more specific HTTP status: 404 unknown route (`GET /` lists the routes), 405 known route with another method (with `allow`), 408 request too slow, 413 body too large, 415 body not JSON or compressed, 431 headers too large, 503 with `retry-after` while draining.',
     table(
       ["code", "number", "HTTP"],
       Object.entries(CODES).map(([code, { number, http }]) => [`\`${code}\``, number, http]),
