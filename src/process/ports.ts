@@ -142,6 +142,10 @@ async function openGuarded(
   });
   if (port.remote) {
     const { requirement } = guard;
+    if (requirement === "local") {
+      await port.cut();
+      throw new Fault("UNAVAILABLE", `${key}: the host name has just changed its address`);
+    }
     logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
   }
   const { address } = port;

@@ -70,7 +70,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
           : insecure
             ? "insecure"
             : "refused";
-  // No page knows a token, passes a certificate off as its own or connects to a Unix socket.
+  // A page knows no token, is not shown under a name that the server's certificate lacks, and reaches no Unix socket.
   const anyHost = requirement === "token" || requirement === "certificate";
   const hosts =
     anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
