@@ -25,6 +25,7 @@ const OPEN = [
   "POST /v1/flowcontrol/checkhttp",
   "POST /v1/flowcontrol/check",
   "POST /v1/flowcontrol/flowend",
+  ...["POST /v1/logs", "POST /v1/traces"],
 ];
 
 test("every route that is not listed as open needs the token", async (t) => {
