@@ -23,6 +23,7 @@ import type { PortSettings } from "./settings.ts";
 import { healthService } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
 import { openTlsTerminator, type TlsTerminator } from "./tls/terminator.ts";
+import { Turns } from "./transport/turns.ts";
 
 /**
  * Far more than a sidecar or a fleet's controller sees, and together with the other files that a process opens
@@ -71,11 +72,13 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const described = [...options.services, health.service];
   const services = [...described, ...reflection(options, described)].map(options.guard.service);
   const routes = withFrontPage(options.routes, services).map(options.guard.route);
-  const http1 = httpTransport({ routes, settings: settings.http, clock, log, meter });
+  const turns = new Turns();
+  const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
   const http2Transports = await createHttp2Transports(
     options,
     services,
     http1.handleRequest,
+    turns,
     binding,
   );
   const http2 = chooseHttp2(http2Transports, binding.kind);
@@ -88,7 +91,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     http2: http2.transportFor,
     refused,
   });
-  const listener = listenerOf(options, acceptor);
+  const listener = listenerOf(options, acceptor, turns);
   let tls: TlsTerminator | undefined;
   const release = () => {
     tls?.close();
@@ -131,6 +134,7 @@ async function createHttp2Transports(
   { settings, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
   http: RequestHandler,
+  turns: Turns,
   binding: Binding,
 ): Promise<Http2Transports> {
   const required = requiredTransports(settings.grpc.transport, binding);
@@ -142,6 +146,7 @@ async function createHttp2Transports(
       handleRequest: handleRequest,
       grpc: settings.grpc,
       http: settings.http,
+      turns,
       clock,
       log,
       meter,
@@ -177,6 +182,7 @@ function withFrontPage(
 function listenerOf(
   { settings, clock, log, meter, maxConnections = MAX_CONNECTIONS }: PortOptions,
   acceptor: ConnectionAcceptor,
+  turns: Turns,
 ): Server {
   const { keep_alive } = settings.listener;
   const listener = createServer({
@@ -195,6 +201,9 @@ function listenerOf(
     reported = clock.now();
     log.warn({ most: maxConnections }, "refused connections: too many are open");
   });
-  listener.on("connection", (socket: Socket) => acceptor.accept(socket));
+  listener.on("connection", (socket: Socket) => {
+    turns.accepted();
+    acceptor.accept(socket);
+  });
   return listener;
 }

@@ -137,6 +137,7 @@ test("gRPC callers whose connection ends", async (t) => {
   await t.test("with a TCP reset", (t) =>
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
+      await peer.pingRoundTrip();
       await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
       peer.socket.resetAndDestroy();
       return peer;
@@ -146,6 +147,7 @@ test("gRPC callers whose connection ends", async (t) => {
   await t.test("in order, at once", (t) =>
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
+      await peer.pingRoundTrip();
       await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
       peer.socket.destroy();
       return peer;
@@ -179,6 +181,8 @@ for (const [how, leave] of [
     test(`HTTP/1.1 callers that ${how} the connection, on ${kind}`, (t) =>
       attack(t, async (address, t) => {
         const sockets = await Promise.all(Array.from({ length: CALLS }, () => dialled(t, address)));
+        // The server accepts connections in order, so this one comes after all of them.
+        await held(address);
         for (const [at, socket] of sockets.entries())
           socket.write(post(close, at % 2 === 0), () => leave(socket));
         return undefined;

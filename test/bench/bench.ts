@@ -9,6 +9,7 @@ import { latency, throughEnvoy } from "./figures/latency.ts";
 import { limiterMemory, matchingLimiters } from "./figures/limiters.ts";
 import { longestWait } from "./figures/longest-wait.ts";
 import { allocated, keys, loaded } from "./figures/memory.ts";
+import { newConnections } from "./figures/new-connections.ts";
 import { idleMemory, start } from "./figures/startup.ts";
 import { h2loadThroughput, throughput } from "./figures/throughput.ts";
 import { printRow } from "./measure/report.ts";
@@ -25,6 +26,7 @@ const PARTS = {
   latency,
   envoy: throughEnvoy,
   "longest-wait": longestWait,
+  "new-connections": newConnections,
   loaded,
   allocated,
   "idle-memory": idleMemory,

@@ -8,7 +8,9 @@ import type { Http2Fault, ServerMeter } from "#base/server-meter.ts";
 import type { GrpcSettings, HttpSettings } from "../settings.ts";
 import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
 import type { Transport } from "../transport/transport.ts";
+import type { Turns } from "../transport/turns.ts";
 import { Connection, type ConnectionContext } from "./connection/connection.ts";
+import { PacedReader } from "./connection/paced-reader.ts";
 import { ConnectionMonitor, type Http2Timeouts, sweepInterval } from "./connection/timeouts.ts";
 import type { RequestHandler } from "./exchange.ts";
 import { FaultLog } from "./fault-log.ts";
@@ -25,6 +27,7 @@ export interface H2Options {
     HttpSettings,
     "max_header_bytes" | "read_header_timeout" | "read_timeout" | "write_timeout"
   >;
+  readonly turns: Turns;
   readonly clock: Clock;
   readonly log: Log;
   readonly meter: ServerMeter | undefined;
@@ -85,15 +88,12 @@ class H2Transport implements Transport, ConnectionContext {
       cancelAlarm: () => undefined,
     };
     this.#connections.set(connection, entry);
-    socket.on("data", (chunk: Buffer) => {
-      connection.read(chunk);
-      // Do not read from a peer that does not read our replies.
-      if (socket.writableNeedDrain) socket.pause();
-    });
+    const reader = new PacedReader(socket, connection, this.#options.turns);
+    socket.on("data", (chunk: Buffer) => reader.receive(chunk));
     socket.on("drain", () => {
       if (!connection.open) return;
       connection.drained();
-      if (!socket.writableNeedDrain) socket.resume();
+      reader.resume();
     });
     socket.once("close", () => {
       entry.cancelAlarm();

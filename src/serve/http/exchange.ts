@@ -8,6 +8,7 @@ import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
 import { MAX_BUFFERED_TOTAL, MAX_FIELDS } from "../transport/limits.ts";
+import type { Turns } from "../transport/turns.ts";
 import {
   acceptsBody,
   announcesTooMuch,
@@ -34,6 +35,7 @@ const SMALL_REPLY = 16 * 1024;
 export interface HttpContext extends TransportContext {
   readonly router: Router;
   readonly settings: HttpSettings;
+  readonly turns: Turns;
   /** Callers are asked to move to another connection. */
   closeAfterReply: boolean;
   /** New requests are refused. */

@@ -8,6 +8,7 @@ import type { RequestHandler } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import type { Transport } from "../transport/transport.ts";
+import type { Turns } from "../transport/turns.ts";
 import { CostlyQueue } from "./costly-queue.ts";
 import type { HttpContext } from "./exchange.ts";
 import { Http1Exchange, type Pipeline } from "./http1/exchange.ts";
@@ -23,6 +24,7 @@ const CHECK_EVERY_MS = 1_000;
 export interface HttpTransportOptions extends TransportContext {
   readonly routes: readonly Route[];
   readonly settings: HttpSettings;
+  readonly turns: Turns;
 }
 
 /** Takes HTTP/1.1 connections, and single requests that arrive over HTTP/2. */
@@ -42,10 +44,11 @@ class NodeTransport implements HttpTransport {
   /** Connections that Node's server handles. */
   readonly #pipelines = new Map<Socket, Pipeline>();
 
-  constructor({ routes, settings, clock, log, meter }: HttpTransportOptions) {
+  constructor({ routes, settings, turns, clock, log, meter }: HttpTransportOptions) {
     this.#context = {
       router: new Router(routes),
       settings,
+      turns,
       clock,
       log,
       meter,

@@ -24,3 +24,15 @@ export const MAX_BUFFERED_TOTAL = 64 * 1024 * 1024;
 /** Silence after which a connection is pinged. A peer that vanished without a FIN is noticed when the ping times out. */
 export const PING_AFTER_MS = 5 * 60_000;
 export const PING_TIMEOUT_MS = 20_000;
+
+/**
+ * What one turn of the event loop handles of what connections have sent, in units of about 5 µs: a frame of HTTP/2 is one
+ * unit, a JSON request is eight. A new connection waits for one or two such turns.
+ */
+export const MAX_WORK_PER_TURN = 1_024;
+/** What one connection may do before it waits in line behind the others. */
+export const MAX_WORK_PER_VISIT = 256;
+/** Units of one JSON request. */
+export const WORK_OF_JSON_REQUEST = 8;
+/** Turns in a row that only accept connections. Then others go on, so that a flood of connections stops no calls. */
+export const MAX_ACCEPTS_IN_A_ROW = 64;

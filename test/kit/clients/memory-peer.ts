@@ -7,6 +7,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import type { GrpcService } from "#base/handler.ts";
 import { grpcRequestHandler } from "#serve/grpc/request-handler.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
+import { Turns } from "#serve/transport/turns.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 
 import { FrameSplitter } from "../fuzz/connection.ts";
@@ -97,6 +98,10 @@ export class MemoryPeer {
   async send(...bytes: readonly Uint8Array[]): Promise<void> {
     if (!this.socket.destroyed) this.socket.push(Buffer.concat(bytes));
     await turns();
+    // The server handles a bounded number of frames in each turn, and reads no more meanwhile.
+    const { socket } = this;
+    const busy = () => socket.isPaused() && !socket.writableNeedDrain && !socket.writableEnded;
+    while (!socket.destroyed && busy()) await turn();
   }
 }
 
@@ -122,6 +127,7 @@ export function memoryServer(
   const { http, grpc } = portSettings({ grpc: { max_connection_age: age } });
   const { handle: answer } = grpcRequestHandler(services, { clock, log, meter });
   const transport = h2Transport({
+    turns: new Turns(),
     handleRequest: answer,
     grpc,
     http,

@@ -11,6 +11,7 @@ import type { RequestHandler } from "#serve/h2/exchange.ts";
 import { h2Transport } from "#serve/h2/transport.ts";
 import { httpTransport } from "#serve/http/transport.ts";
 import { MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
+import { Turns } from "#serve/transport/turns.ts";
 import { call, PREFACE, settings } from "../clients/h2.ts";
 import { type FakeClock, fakeClock } from "../clock.ts";
 import { memoryLog } from "../sluice/log.ts";
@@ -72,10 +73,16 @@ export class Harness {
       this.running += by;
     });
     const calls = grpcRequestHandler(services ?? [fuzzed], environment);
-    this.#http = httpTransport({ routes: ROUTES, settings: http, ...environment });
+    this.#http = httpTransport({
+      turns: new Turns(),
+      routes: ROUTES,
+      settings: http,
+      ...environment,
+    });
     const answer: RequestHandler = (stream, head, last) =>
       (calls.accepts(head) ? calls.handle : this.#http.handleRequest)(stream, head, last);
     this.#transport = h2Transport({
+      turns: new Turns(),
       handleRequest: answer,
       grpc,
       http,

@@ -69,6 +69,8 @@ export class Connection implements ReceiveContext {
   /** The connection is in the list of those to flush. */
   flushScheduled = false;
   lastStreamId = MAX_WINDOW;
+  /** Part of what was read waits for its turn to be handled. */
+  awaitsTurn = false;
   readonly #context: ConnectionContext;
   readonly #receiver: FrameReceiver;
   readonly #reader: FrameReader;
@@ -105,7 +107,12 @@ export class Connection implements ReceiveContext {
 
   /** Reading is paused until the peer has read what was sent to it. */
   get readingPaused(): boolean {
-    return this.open && this.socket.isPaused();
+    return this.open && this.socket.isPaused() && !this.awaitsTurn;
+  }
+
+  /** Number of frames that the peer has sent. */
+  get framesRead(): number {
+    return this.#reader.frames;
   }
 
   get goAwayPending(): boolean {
@@ -119,13 +126,17 @@ export class Connection implements ReceiveContext {
       : this.#reader.partialFrame;
   }
 
-  /** Handles the bytes of one read. All replies that are ready at once leave in one write at its end. */
-  read(chunk: Buffer): void {
-    if (this.#state === "closed") return;
+  /**
+   * Handles bytes that were read, from offset `from` on and at most so many frames. All replies that are ready at once
+   * leave in one write at the end. Returns the offset of the first byte that was not handled.
+   */
+  read(chunk: Buffer, from: number, most: number): number {
+    if (this.#state === "closed") return chunk.length;
     this.lastReadSweep = this.sweep;
     this.#reading = true;
+    let at = chunk.length;
     try {
-      this.#reader.read(chunk);
+      at = this.#reader.read(chunk, from, most);
       this.#receiver.endRead();
     } catch (thrown) {
       this.#terminate(thrown);
@@ -134,6 +145,7 @@ export class Connection implements ReceiveContext {
     // A connection that has used up its turn goes on after the others.
     if (this.output.congested) this.#scheduleFlush();
     else this.flush();
+    return at;
   }
 
   /** The socket accepts writes again. */

@@ -45,6 +45,8 @@ export class FrameReader {
   #stream = 0;
   /** Payload bytes of the current frame that are still to come. */
   #payloadLeft = 0;
+  /** Number of frames so far. */
+  #frames = 0;
   /** Number of frames so far that were spread over several reads. */
   #partialFrames = 0;
   /**
@@ -75,11 +77,20 @@ export class FrameReader {
     this.#reserved = 0;
   }
 
-  /** Throws ConnectionErrors. */
-  read(chunk: Buffer): void {
+  /** Number of frames that have begun. */
+  get frames(): number {
+    return this.#frames;
+  }
+
+  /**
+   * Reads from offset `from` on, up to the end or until so many frames have begun. Returns the offset of the first byte
+   * that was not read. Throws ConnectionErrors.
+   */
+  read(chunk: Buffer, from = 0, most = Number.POSITIVE_INFINITY): number {
     const end = chunk.length;
-    let at = this.#prefaceSeen < PREFACE.length ? this.#readPreface(chunk) : 0;
-    while (at < end) {
+    const stop = this.#frames + most;
+    let at = this.#prefaceSeen < PREFACE.length ? this.#readPreface(chunk) : from;
+    while (at < end && this.#frames < stop) {
       if (this.#payloadLeft > 0) at = this.#continuePayload(chunk, at, end);
       else if (this.#headerSeen === 0 && end - at >= FRAME_HEADER_LENGTH) {
         at = this.#begin(chunk, at, chunk, at + FRAME_HEADER_LENGTH, end);
@@ -94,6 +105,7 @@ export class FrameReader {
         }
       }
     }
+    return at;
   }
 
   #readPreface(chunk: Buffer): number {
@@ -110,6 +122,7 @@ export class FrameReader {
    * that was used.
    */
   #begin(head: Buffer, from: number, chunk: Buffer, at: number, end: number): number {
+    this.#frames++;
     const length = ((head[from] ?? 0) << 16) | ((head[from + 1] ?? 0) << 8) | (head[from + 2] ?? 0);
     const type = head[from + 3] ?? 0;
     const flags = head[from + 4] ?? 0;

@@ -5,7 +5,9 @@
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { WORK_OF_JSON_REQUEST } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
+import type { Waiting } from "../../transport/turns.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { type FastRequest, readFastRequest } from "./fast-request.ts";
 import { UnconfirmedReplies } from "./unconfirmed-replies.ts";
@@ -62,19 +64,27 @@ export class FastPath {
   }
 }
 
-class FastConnection {
+class FastConnection implements Waiting {
   readonly socket: Socket;
   readonly fastPath: FastPath;
   /** The exchange whose reply has not been sent completely. */
   #exchange: FastExchange | undefined;
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
+  /** What was read before it was this connection's turn. */
+  #unhandled: Buffer | undefined;
+  /** The caller has closed its half. */
+  #ended = false;
+  #handedOver = false;
   #closing = false;
   #unconfirmed: UnconfirmedReplies | undefined;
   readonly #read = (chunk: Buffer) => this.#receive(chunk);
   readonly #written = () => this.#exchange?.written();
   /** As in Node's server: a caller that closes its half does not get replies that are not ready yet. */
   readonly #end = () => {
+    this.#ended = true;
+    // A request that came with the end is answered.
+    if (this.#unhandled !== undefined) return;
     const close = () => this.socket.destroySoon();
     if (this.#unconfirmed === undefined) close();
     else this.#unconfirmed.whenEnded(close);
@@ -96,7 +106,7 @@ class FastConnection {
   }
 
   closeIfIdle(): void {
-    if (this.#exchange === undefined) this.socket.destroy();
+    if (this.#exchange === undefined && this.#unhandled === undefined) this.socket.destroy();
   }
 
   /**
@@ -133,6 +143,31 @@ class FastConnection {
   }
 
   #receive(chunk: Buffer): void {
+    const { turns } = this.fastPath.context;
+    if (this.#unhandled === undefined && turns.allowance > 0) {
+      turns.spend(WORK_OF_JSON_REQUEST);
+      this.#handle(chunk);
+      return;
+    }
+    // A paused socket may have one more read in hand.
+    if (this.#unhandled === undefined) turns.wait(this);
+    this.#unhandled =
+      this.#unhandled === undefined ? chunk : Buffer.concat([this.#unhandled, chunk]);
+    this.socket.pause();
+  }
+
+  work(): boolean {
+    const chunk = this.#unhandled;
+    this.#unhandled = undefined;
+    if (chunk === undefined || this.socket.destroyed) return false;
+    this.fastPath.context.turns.spend(WORK_OF_JSON_REQUEST);
+    this.socket.resume();
+    this.#handle(chunk);
+    if (this.#ended && !this.#handedOver) this.#end();
+    return false;
+  }
+
+  #handle(chunk: Buffer): void {
     if (this.#exchange !== undefined) {
       this.#rest = this.#rest === undefined ? chunk : Buffer.concat([this.#rest, chunk]);
       // Reading on shows whether the caller is still there.
@@ -158,7 +193,10 @@ class FastConnection {
     socket.off("end", this.#end);
     socket.off("data", this.#read);
     fastPath.remove(this);
+    this.#handedOver = true;
     fastPath.handOver(socket, rest);
+    // Node's server has not seen it.
+    if (this.#ended) socket.emit("end");
   }
 }
 

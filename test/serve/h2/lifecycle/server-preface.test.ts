@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
 import { h2Transport } from "#serve/h2/transport.ts";
+import { Turns } from "#serve/transport/turns.ts";
 import { PacedSocket, turns } from "../../../kit/clients/memory-peer.ts";
 import { fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
@@ -14,6 +15,7 @@ import { portSettings } from "../../../kit/sluice/port.ts";
 async function serverPreface(maxHeaderBytes: number): Promise<string> {
   const { http, grpc } = portSettings({ http: { max_header_bytes: maxHeaderBytes } });
   const transport = h2Transport({
+    turns: new Turns(),
     http,
     grpc,
     clock: fakeClock(),

@@ -1,7 +1,7 @@
 // HTTP/1.1 connections on the fast path, until a request needs Node's server: no client sees a difference.
 
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
+import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
@@ -433,4 +433,21 @@ test("max_header_bytes applies to both paths", async (t) => {
   assert.match(await ask(10), /^HTTP\/1\.1 200 /);
   assert.match(await ask(200), /^HTTP\/1\.1 431 /);
   assert.deepEqual(calls.ways, ["plain"]);
+});
+
+test("a request that arrives with the end of its connection is answered, also when it has to wait for its turn", async (t) => {
+  const port = await testPort(t, { routes: routes(new CallRecord()) });
+  const text = (body: string) =>
+    `POST /echo HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  // Many at once: while connections are accepted, their requests wait.
+  const replies = await Promise.all(
+    Array.from({ length: 50 }, async (_, at) => {
+      const socket = connect({ host: port.host, port: port.port, allowHalfOpen: true });
+      t.after(() => socket.destroy());
+      socket.end(at % 2 === 0 ? text("{}") : "GET /none HTTP/1.1\r\nhost: a\r\n\r\n");
+      return readAll(socket);
+    }),
+  );
+  for (const [at, reply] of replies.entries())
+    assert.match(reply, at % 2 === 0 ? /^HTTP\/1.1 200 / : /^HTTP\/1.1 404 /);
 });

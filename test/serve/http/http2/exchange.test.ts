@@ -7,6 +7,7 @@ import type { FixedBlock } from "#serve/h2/fixed-block.ts";
 import { MAX_BUFFERED_PER_REPLY } from "#serve/http/http2/exchange.ts";
 import { httpTransport } from "#serve/http/transport.ts";
 import { MAX_FIELDS } from "#serve/transport/limits.ts";
+import { Turns } from "#serve/transport/turns.ts";
 import { type FakeClock, fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
 import { memoryMeter, portSettings } from "../../../kit/sluice/port.ts";
@@ -129,7 +130,7 @@ function opened(routes: readonly Route[], clock: FakeClock = fakeClock()) {
   const { meter, http: counted } = memoryMeter();
   const log = memoryLog();
   const settings = portSettings({ http: { write_timeout: 1_000 } }).http;
-  const transport = httpTransport({ routes, settings, clock, log, meter });
+  const transport = httpTransport({ turns: new Turns(), routes, settings, clock, log, meter });
   transport.cut();
   const ask = (over: Partial<RequestHead>, last: boolean, stream = new FakeStream()) => {
     const exchange = transport.handleRequest(stream, head(over), last);
