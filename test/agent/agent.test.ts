@@ -2,6 +2,7 @@
 // it cannot use.
 
 import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { request } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -22,6 +23,7 @@ import { authority } from "../kit/servers/tls.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { type LogLine, memoryLog } from "../kit/sluice/log.ts";
+import { counted } from "../kit/sluice/scrape.ts";
 import { until } from "../kit/until.ts";
 
 /** Origins of a tree in which nothing was set. */
@@ -262,6 +264,40 @@ test("with a gateway address, the other server answers the JSON routes", async (
   assert.deepEqual(shape(JSON.parse(forwarded.body)), shape(JSON.parse(direct.body)));
   const bad = await call(gateway.address, "POST", "/v1/flowcontrol/checkhttp", {});
   assert.deepEqual([bad.status, JSON.parse(bad.body).message], [400, "missing control-point"]);
+
+  const name = "sluice_access_log_records_total";
+  const spans = readFileSync("test/cases/otlp/opentelemetry-js-2.12.1.traces.json", "utf8");
+  const taken = await call(gateway.address, "POST", "/v1/traces", JSON.parse(spans));
+  assert.deepEqual([taken.status, taken.body], [200, "{}"]);
+  const none = { resourceLogs: [{ scopeLogs: [{ logRecords: [{}, {}] }] }] };
+  const rejected = await call(gateway.address, "POST", "/v1/logs", none);
+  assert.equal(JSON.parse(rejected.body).partialSuccess.rejectedLogRecords, "2");
+  assert.deepEqual(await counted(judging.address, name, "result"), { taken: 1, unknown_source: 2 });
+  assert.deepEqual(await counted(gateway.address, name, "result"), {});
+});
+
+test("spans and access logs arrive over HTTP as exporters send them: protobuf or JSON, gzip or not", async (t) => {
+  const { address } = await agentOn(t);
+  const files = readdirSync("test/cases/otlp").filter((name) => name.startsWith("opentelemetry"));
+  assert.equal(files.length, 8);
+  for (const name of files) {
+    const signal = name.includes(".logs.") ? "logs" : "traces";
+    const type = name.includes(".json") ? "application/json" : "application/x-protobuf";
+    const reply = await fetch(`http://${address}/v1/${signal}`, {
+      method: "POST",
+      headers: {
+        "content-type": type,
+        ...(name.endsWith(".gz") && { "content-encoding": "gzip" }),
+        connection: "close",
+      },
+      body: readFileSync(`test/cases/otlp/${name}`),
+    });
+    const { status, headers } = reply;
+    assert.deepEqual([status, headers.get("content-type")], [200, type], name);
+    assert.ok(["", "{}"].includes(await reply.text()), name);
+  }
+  const found = await counted(address, "sluice_access_log_records_total", "result");
+  assert.deepEqual(found, { taken: 8 });
 });
 
 test("the gateway has TLS files of its own: the other server may insist on a client name", async (t) => {
