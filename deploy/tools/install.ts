@@ -64,6 +64,15 @@ export function chromium(): string {
   return debian("chromium", "chromium");
 }
 
+/** Tests complete commands in each of the shells. */
+export function zsh(): string {
+  return debian("zsh", "zsh");
+}
+
+export function fish(): string {
+  return debian("fish", "fish");
+}
+
 /** Tests read profiles with `go tool pprof`, as users do. */
 export function go(): string {
   return debian("go", "golang-go");
@@ -71,7 +80,7 @@ export function go(): string {
 
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const fromDebian = { h2load, curl, openssl, prometheus, chromium, go };
+  const fromDebian = { h2load, curl, openssl, prometheus, chromium, go, zsh, fish };
   const tools = { envoy, grpcio, "go-tools": goTools, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);

@@ -4,9 +4,10 @@
 import { Fault } from "#base/fault.ts";
 import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/life/run.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import { ask } from "./check/ask.ts";
 import { replyText } from "./check/words.ts";
+import { paintFor } from "./colour.ts";
 import { type Command, readArgs, readInput, type Terminal } from "./command.ts";
 
 const OPTIONS = {
@@ -34,7 +35,8 @@ export const checkCommand: Command = async (args, terminal) => {
       ? requestOfFlags(flags)
       : await requestFrom(positionals, Object.keys(flags), terminal);
   const reply = await ask(url, request);
-  terminal.out(json === true ? `${JSON.stringify(reply)}\n` : replyText(reply));
+  const text = () => replyText(reply, paintFor(terminal, "out"));
+  terminal.out(json === true ? `${JSON.stringify(reply)}\n` : text());
   return reply.check_response.decision_type === "DECISION_TYPE_ACCEPTED"
     ? EXIT.clean
     : EXIT.refused;
@@ -105,7 +107,7 @@ async function requestFrom(
   }
   return source === "-"
     ? readInput(terminal, MAX_REQUEST_BYTES)
-    : readTextFile(source, MAX_REQUEST_BYTES);
+    : readTextFileOrPipe(source, MAX_REQUEST_BYTES);
 }
 
 type RequestFlags = Omit<ReturnType<typeof readArgs<typeof OPTIONS>>["values"], "address" | "json">;

@@ -130,10 +130,16 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("controller"),
   },
-  version: {
-    usage: "",
-    about: "print the version",
+  completion: {
+    usage: "bash|zsh|fish",
+    about: "print a script that completes commands and flags in a shell",
     flags: {},
+    load: async () => (await import("./completion.ts")).completionCommand(() => COMMANDS),
+  },
+  version: {
+    usage: "[--json]",
+    about: "print the version",
+    flags: { "--json": "print JSON" },
     load: async () => (await import("./version.ts")).versionCommand,
   },
 };

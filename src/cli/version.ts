@@ -5,7 +5,15 @@ import { version } from "#host/status/info.ts";
 import { type Command, readArgs } from "./command.ts";
 
 export const versionCommand: Command = async (args, terminal) => {
-  readArgs(args, {});
-  terminal.out(`sluice ${version()}, Node ${process.versions.node}\n`);
+  const { values } = readArgs(args, { json: { type: "boolean", default: false } });
+  const facts = {
+    version: version(),
+    node: process.versions.node,
+    platform: process.platform,
+    arch: process.arch,
+  };
+  terminal.out(
+    values.json ? `${JSON.stringify(facts)}\n` : `sluice ${facts.version}, Node ${facts.node}\n`,
+  );
   return EXIT.clean;
 };

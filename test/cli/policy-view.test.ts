@@ -63,6 +63,28 @@ test("expand prints YAML, or JSON when asked to", async (t) => {
   assert.equal(parse(yaml.out).components.length, 3);
 });
 
+test("graph of a directory is one document, with a named box for each policy", async (t) => {
+  const folder = folderOf(t, { "good.yaml": GOOD, "other.yaml": GOOD });
+  const { out } = await run("policy", "graph", folder);
+  assert.equal(out.match(/^flowchart/gm)?.length, 1);
+  assert.match(out, /^ {2}subgraph p0\["policy good"\]$/m);
+  assert.match(out, /^ {2}subgraph p1\["policy other"\]$/m);
+  assert.equal(out.match(/^ {2}end$/gm)?.length, 2);
+  // Ids of the two policies are not the same.
+  const ids = [...out.matchAll(/^ {4}(\w+)\[/gm)].map(([, id]) => id);
+  assert.equal(new Set(ids).size, ids.length);
+  assert.ok(ids.length > 2);
+  const dot = (await run("policy", "graph", "--format", "dot", folder)).out;
+  assert.equal(dot.match(/^digraph /gm)?.length, 1);
+  assert.match(dot, /^digraph "policies"/);
+  assert.match(dot, /subgraph cluster_p0 \{\n {4}label="policy good";/);
+  const json = JSON.parse((await run("policy", "graph", "--format", "json", folder)).out);
+  assert.deepEqual(
+    json.map(({ policy }: { policy: string }) => policy),
+    ["good", "other"],
+  );
+});
+
 test("graph shows composites closed unless a flag opens them", async (t) => {
   const folder = folderOf(t, { "good.yaml": GOOD });
   const file = join(folder, "good.yaml");

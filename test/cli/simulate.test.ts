@@ -1,28 +1,17 @@
 // `sluice simulate` as people use it: what is printed on which stream, what is drawn, and the exit codes.
 
 import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import { sluice } from "#cli/sluice.ts";
+import { runCommand } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-async function run(...args: readonly string[]) {
-  let out = "";
-  let err = "";
-  const code = await sluice(["simulate", ...args], {
-    out: (text) => {
-      out += text;
-    },
-    err: (text) => {
-      err += text;
-    },
-    env: {},
-    stdin: (async function* () {})(),
-  });
-  return { code, out, err };
+function run(...args: readonly string[]) {
+  return runCommand(["simulate", ...args]);
 }
 
 const POLICY = `circuit:
@@ -126,6 +115,32 @@ describe("sluice simulate", () => {
       (await run(level, "--scenario", scene, "--seed", seed)).out.replace(/seed \d+/, "");
     assert.equal(await reportOf("5"), await reportOf("5"));
     assert.notEqual(await reportOf("5"), await reportOf("6"));
+  });
+
+  it("reads the scenario from a pipe", async (t) => {
+    const { folder, scene } = files(t);
+    const plain = SCENARIO.replace(/^(series|expect|plot):.*\n( .*\n)*/gm, "");
+    const pipe = join(folder, "pipe.yaml");
+    execFileSync("mkfifo", [pipe]);
+    writeFileSync(scene, plain);
+    const writer = spawn("sh", ["-c", 'cat "$1" > "$2"', "sh", scene, pipe]);
+    const { code, out, err } = await run("--scenario", pipe);
+    writer.kill();
+    assert.deepEqual([code, err], [0, ""]);
+    assert.match(out, /^no policy: 60s of virtual time/);
+  });
+
+  it("colours what holds and what fails for a terminal, and never against NO_COLOR", async (t) => {
+    const { level, scene } = files(t, { scenario: SCENARIO.replace("at_most: 4", "at_most: 3") });
+    const args = ["simulate", level, "--scenario", scene];
+    const on = (env: Readonly<Record<string, string>>) =>
+      runCommand(args, { env, isTty: { out: true, err: true } });
+    const GREEN = `${String.fromCharCode(27)}[32m`;
+    const RED = `${String.fromCharCode(27)}[31m`;
+    const { out } = await on({});
+    assert.ok(out.includes(`${GREEN}holds`) && out.includes(`${RED}FAILS`), out);
+    assert.ok(out.includes(`${RED}1 of 2 expectations hold`), out);
+    assert.equal((await on({ NO_COLOR: "1" })).out, (await runCommand(args)).out);
   });
 
   it("simulates only the service when there is no policy", async (t) => {

@@ -89,7 +89,8 @@ describe("sluice", () => {
       "policy graph": ["--format FORMAT", "--open", "--depth N", "FILE"],
       "agent config": ["--config-path", "--json"],
       "controller config": ["--config-path", "--json"],
-      version: ["--help"],
+      completion: ["--help"],
+      version: ["--json", "--help"],
     };
     for (const [name, flags] of Object.entries(commands)) {
       for (const help of ["--help", "-h"]) {
@@ -149,6 +150,9 @@ describe("sluice", () => {
     assert.equal(code, 0);
     assert.match(out, /^sluice policy check/);
     for (const flag of ["--version", "-v"]) assert.match((await run([flag])).out, /^sluice \d/);
+    const facts = JSON.parse((await run(["version", "--json"])).out);
+    assert.equal(facts.node, process.versions.node);
+    assert.deepEqual(Object.keys(facts), ["version", "node", "platform", "arch"]);
   });
 });
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
 import { folderOf } from "../kit/folder.ts";
 
 test("a regular file is read, also through a link; anything else is refused by name without being opened", async (t) => {
@@ -27,4 +28,22 @@ test("a regular file is read, also through a link; anything else is refused by n
     await assert.rejects(readTextFile(at(name), 100), message);
   }
   await assert.rejects(readTextFile(at("a.yaml"), 4), /a\.yaml: wanted at most 4 bytes, got 5/);
+});
+
+test("commands of a terminal also read pipes, to their end and up to the same bound", async (t) => {
+  const pipe = join(folderOf(t), "pipe.yaml");
+  execFileSync("mkfifo", [pipe]);
+  const given = async (text: string, maxBytes: number) => {
+    const writer = spawn("sh", ["-c", 'printf %s "$1" > "$2"', "sh", text, pipe]);
+    const ended = once(writer, "close");
+    try {
+      return await readTextFileOrPipe(pipe, maxBytes);
+    } finally {
+      writer.kill();
+      await ended;
+    }
+  };
+  assert.equal(await given("ä: 1", 100), "ä: 1");
+  assert.equal(await given("", 100), "");
+  await assert.rejects(given("12345", 4), /pipe\.yaml: wanted at most 4 bytes, got more/);
 });

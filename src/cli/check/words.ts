@@ -2,6 +2,7 @@
 // the request, and what each limiter decided.
 
 import { STATUS_CODES } from "node:http";
+import type { Paint } from "../colour.ts";
 
 interface LimiterDecision {
   readonly policy_name: string;
@@ -48,17 +49,17 @@ export interface Reply {
   };
 }
 
-export function replyText(reply: Reply): string {
+export function replyText(reply: Reply, paint: Paint): string {
   const response = reply.check_response;
   const accepted = response.decision_type === "DECISION_TYPE_ACCEPTED";
-  const lines = [accepted ? "accepted" : refusalText(reply)];
+  const lines = [accepted ? paint("good", "accepted") : paint("bad", refusalText(reply))];
   for (const { policy_name, error, unreadable = "" } of response.classifier_infos) {
     const fault = unreadable || error.replace("ERROR_", "");
     lines.push(`  classifier of ${policy_name}: ${fault === "NONE" ? "no error" : fault}`);
   }
   for (const label of addedLabels(reply)) lines.push(`  label ${label}`);
   for (const decision of response.limiter_decisions) {
-    lines.push(`  ${limiterText(decision, accepted)}`);
+    lines.push(`  ${limiterText(decision, accepted, paint)}`);
   }
   if (response.limiter_decisions.length === 0) lines.push("  no limiter applies to this request");
   return `${lines.join("\n")}\n`;
@@ -109,7 +110,7 @@ function nameOf(decision: LimiterDecision): string {
 }
 
 /** What is left is counted after the flow, for every kind: the reply has it after the take or, of slots, before. */
-function limiterText(decision: LimiterDecision, accepted: boolean): string {
+function limiterText(decision: LimiterDecision, accepted: boolean, paint: Paint): string {
   const info = infoOf(decision);
   const { label = "", tokens_info: tokens } = info ?? {};
   const missing = (decision.missing_labels ?? "").split(",");
@@ -126,8 +127,8 @@ function limiterText(decision: LimiterDecision, accepted: boolean): string {
   const standing = decision.failure_mode === "open" || decision.failure_mode === "closed";
   const left = counted && !standing ? leftOf(tokens, holdsSlots(info)) : "";
   const key = label === "" ? "" : ` [${masked(...keyAndValue(label))}]`;
-  const outcome = decision.dropped ? "refuses" : "grants";
-  const said = notes.length === 0 ? "" : ` (${notes.join("; ")})`;
+  const outcome = decision.dropped ? paint("bad", "refuses") : "grants";
+  const said = notes.length === 0 ? "" : paint("doubtful", ` (${notes.join("; ")})`);
   return `${nameOf(decision)}${key} ${outcome}${said}${left}`;
 }
 

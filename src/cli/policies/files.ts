@@ -6,7 +6,7 @@ import { readdir, stat } from "node:fs/promises";
 import { basename, join, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { queriesOf } from "#circuit/queries.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
 import { Report } from "#policy/document/finding.ts";
 import type { Position } from "#policy/document/tree.ts";
 import type { Warning } from "#policy/document/warning.ts";
@@ -190,7 +190,7 @@ async function filesOf(name: string): Promise<readonly string[]> {
 
 async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText> {
   const text =
-    file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFile(file, MAX_BYTES);
+    file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFileOrPipe(file, MAX_BYTES);
   // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
   if (text.includes("\0")) {
     throw new Fault("INVALID_ARGUMENT", `${file}: wanted a policy as text, got a binary file`);

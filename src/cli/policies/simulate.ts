@@ -6,7 +6,7 @@ import { dirname, extname, resolve } from "node:path";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { nearest } from "#base/spelling.ts";
 import { EXIT } from "#host/life/run.ts";
-import { readTextFile } from "#host/life/text-file.ts";
+import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
 import type { PolicySet } from "#policy/set.ts";
@@ -14,6 +14,7 @@ import { plotSvg } from "#simulate/plot.ts";
 import { holds, reportJson, reportLines } from "#simulate/report.ts";
 import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, simulate } from "#simulate/simulate.ts";
+import { type Paint, paintFor } from "../colour.ts";
 import { type Command, readArgs, type Terminal } from "../command.ts";
 import { compileFiles, MAX_BYTES } from "./files.ts";
 
@@ -48,7 +49,7 @@ export const simulateCommand: Command = async (args, terminal) => {
     positionals.length === 0
       ? NO_POLICIES
       : await compileFiles("simulate", positionals, terminal, "prometheus");
-  const text = await readTextFile(file, MAX_BYTES);
+  const text = await readTextFileOrPipe(file, MAX_BYTES);
   const { scenario, findings } = readScenario(text);
   const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
   if (scenario === undefined || refused.length > 0) return refuse(terminal, refused);
@@ -76,16 +77,31 @@ export const simulateCommand: Command = async (args, terminal) => {
           undefined,
           2,
         )}\n`
-      : `${reportLines(simulation).join("\n")}\n`,
+      : `${reportLines(simulation)
+          .map(painted(paintFor(terminal, "out")))
+          .join("\n")}\n`,
   );
   return holds(simulation) ? EXIT.clean : EXIT.refused;
 };
+
+/** Colours the lines that say whether expectations hold. */
+function painted(paint: Paint): (line: string) => string {
+  return (line) => {
+    if (line.startsWith("holds ")) return line.replace("holds", (word) => paint("good", word));
+    if (line.startsWith("FAILS ")) return line.replace("FAILS", (word) => paint("bad", word));
+    const [, kept, all] = /^(\d+) of (\d+) expectations hold$/.exec(line) ?? [];
+    return kept === undefined ? line : paint(kept === all ? "good" : "bad", line);
+  };
+}
 
 /** The files that a scenario names, by paths relative to the scenario or absolute. */
 async function recordings(file: string, scenario: Scenario): Promise<ReadonlyMap<string, string>> {
   const names = filesOf(scenario);
   const read = names.map(async (name) => {
-    return [name, await readTextFile(resolve(dirname(file), name), MAX_RECORDING_BYTES)] as const;
+    return [
+      name,
+      await readTextFileOrPipe(resolve(dirname(file), name), MAX_RECORDING_BYTES),
+    ] as const;
   });
   return new Map(await Promise.all(read));
 }

@@ -20,10 +20,11 @@ export const policyExpandCommand: Command = async (args, terminal) => {
   );
 };
 
-const DRAW: Readonly<Record<string, (graph: Graph) => string>> = {
-  mermaid,
-  dot,
-  json: (graph) => `${JSON.stringify(graph, undefined, 2)}\n`,
+/** One document for all policies. JSON of one policy is an object, of several a list. */
+const DRAW: Readonly<Record<string, (graphs: readonly Graph[]) => string>> = {
+  mermaid: (graphs) => mermaid(...graphs),
+  dot: (graphs) => dot(...graphs),
+  json: (graphs) => `${JSON.stringify(graphs.length === 1 ? graphs[0] : graphs, undefined, 2)}\n`,
 };
 
 export const policyGraphCommand: Command = async (args, terminal) => {
@@ -42,7 +43,7 @@ export const policyGraphCommand: Command = async (args, terminal) => {
   }
   const depth = values.open === true ? ALL_OPEN : depthOf(values.depth);
   return view("policy graph", positionals, values.queries, terminal, (policies) =>
-    policies.map((policy) => draw(graphOf(policy, depth))).join(""),
+    draw(policies.map((policy) => graphOf(policy, depth))),
   );
 };
 

@@ -47,8 +47,8 @@ const LONGEST_WAIT_MS = 5_000;
 const FORMATS: Readonly<
   Record<string, { type: string; draw: (graph: Graph, loop: PolicyLoop) => string }>
 > = {
-  mermaid: { type: "text/plain; charset=utf-8", draw: mermaid },
-  dot: { type: "text/vnd.graphviz", draw: dot },
+  mermaid: { type: "text/plain; charset=utf-8", draw: (graph) => mermaid(graph) },
+  dot: { type: "text/vnd.graphviz", draw: (graph) => dot(graph) },
   json: {
     type: "application/json",
     draw: (graph, loop) =>

@@ -1,13 +1,25 @@
-// Reads text files that users name. Only regular files of bounded size are read: a pipe or a device could block a
-// thread of the process or never end.
+// Reads text files that users name, of bounded size.
 
 import { open, stat } from "node:fs/promises";
 import { Fault, systemErrorText } from "#base/fault.ts";
 
-/** Returns UTF-8 text. Throws a Fault INVALID_ARGUMENT that names the file, what was wanted and what was got. */
+/**
+ * Returns UTF-8 text. Reads regular files only, because a pipe or a device could block a thread of a process that
+ * serves, or never end. Throws a Fault INVALID_ARGUMENT that names the file, what was wanted and what was got.
+ */
 export async function readTextFile(path: string, maxBytes: number): Promise<string> {
+  return read(path, maxBytes, false);
+}
+
+/** The same for commands of a terminal, which also take a pipe, such as `<(…)` of a shell or `/dev/stdin`. */
+export async function readTextFileOrPipe(path: string, maxBytes: number): Promise<string> {
+  return read(path, maxBytes, true);
+}
+
+async function read(path: string, maxBytes: number, pipes: boolean): Promise<string> {
   try {
     const facts = await stat(path);
+    if (pipes && facts.isFIFO()) return await readPipe(path, maxBytes);
     if (!facts.isFile()) throw wanted(path, "a regular file", kindOf(facts));
     if (facts.size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, `${facts.size}`);
     const file = await open(path);
@@ -23,6 +35,19 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
     if (thrown instanceof Fault) throw thrown;
     throw wanted(path, "a file that can be read", systemErrorText(thrown));
   }
+}
+
+/** Reads to the end of the pipe, or until there is more than `maxBytes`. */
+async function readPipe(path: string, maxBytes: number): Promise<string> {
+  const file = await open(path);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of file.createReadStream()) {
+    chunks.push(chunk);
+    size += chunk.length;
+    if (size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, "more");
+  }
+  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Has no cause: the path and the system's reason explain everything, and a stack would add nothing. */

@@ -147,45 +147,89 @@ function nested(
 }
 
 /** An id in the characters that both languages accept without quotes. */
-function word(id: string): string {
-  return id.replaceAll(".", "_");
+function word(prefix: string, id: string): string {
+  return prefix + id.replaceAll(".", "_");
 }
 
-export function mermaid(graph: Graph): string {
-  const quoted = (text: string) =>
-    `"${text.replaceAll("#", "#35;").replaceAll('"', "#quot;").replaceAll("<", "#lt;").replaceAll("\n", " ")}"`;
+/** One diagram. Several policies are boxes in it, each with the name of its policy. */
+export function mermaid(...graphs: readonly Graph[]): string {
+  const lines = boxed(graphs, mermaidLines, ({ policy }, prefix, inside) => [
+    `subgraph ${prefix}[${mermaidText(`policy ${policy}`)}]`,
+    ...inside,
+    "end",
+  ]);
+  return ["flowchart LR", ...lines.map((line) => `  ${line}`), ""].join("\n");
+}
+
+function mermaidText(text: string): string {
+  return `"${text.replaceAll("#", "#35;").replaceAll('"', "#quot;").replaceAll("<", "#lt;").replaceAll("\n", " ")}"`;
+}
+
+function mermaidLines(graph: Graph, prefix: string): string[] {
+  const named = (id: string) => word(prefix, id);
   const lines = nested(graph, {
     node({ id, kind, constants }) {
-      return `${word(id)}[${quoted([`${kind} ${id}`, ...constants].join(", "))}]`;
+      return `${named(id)}[${mermaidText([`${kind} ${id}`, ...constants].join(", "))}]`;
     },
     box({ id, kind }, inside) {
-      const open = `subgraph ${word(id)}[${quoted(`${kind} ${id}`)}]`;
+      const open = `subgraph ${named(id)}[${mermaidText(`${kind} ${id}`)}]`;
       return [open, ...inside.map((line) => `  ${line}`), "end"];
     },
   });
   const links = graph.links.map(({ from, to, signal, looped }) => {
     const arrow = looped ? "-.->" : "-->";
-    const label = quoted(`${signal} to ${to.port}${looped ? ", from the previous tick" : ""}`);
-    return `${word(from.id)} ${arrow}|${label}| ${word(to.id)}`;
+    const label = mermaidText(`${signal} to ${to.port}${looped ? ", from the previous tick" : ""}`);
+    return `${named(from.id)} ${arrow}|${label}| ${named(to.id)}`;
   });
-  return ["flowchart LR", ...[...lines, ...links].map((line) => `  ${line}`), ""].join("\n");
+  return [...lines, ...links];
 }
 
-export function dot(graph: Graph): string {
+/** The same in the language of Graphviz. */
+export function dot(...graphs: readonly Graph[]): string {
+  const lines = boxed(graphs, dotLines, ({ policy }, prefix, inside) => [
+    `subgraph cluster_${prefix} {`,
+    `  label=${JSON.stringify(`policy ${policy}`)};`,
+    ...inside,
+    "}",
+  ]);
+  const name = JSON.stringify(graphs.length === 1 ? graphs[0]?.policy : "policies");
+  const head = [`digraph ${name} {`, "  rankdir=LR;", "  node [shape=box];"];
+  return [...head, ...lines.map((line) => `  ${line}`), "}", ""].join("\n");
+}
+
+function dotLines(graph: Graph, prefix: string): string[] {
   const quoted = (text: string) => JSON.stringify(text);
+  const named = (id: string) => word(prefix, id);
   const lines = nested(graph, {
     node({ id, kind, constants }) {
-      return `${word(id)} [label=${quoted([kind, id, ...constants].join("\n"))}];`;
+      return `${named(id)} [label=${quoted([kind, id, ...constants].join("\n"))}];`;
     },
     box({ id, kind }, inside) {
-      const open = [`subgraph cluster_${word(id)} {`, `  label=${quoted(`${kind} ${id}`)};`];
+      const open = [`subgraph cluster_${named(id)} {`, `  label=${quoted(`${kind} ${id}`)};`];
       return [...open, ...inside.map((line) => `  ${line}`), "}"];
     },
   });
   const links = graph.links.map(({ from, to, signal, looped }) => {
     const style = looped ? ", style=dashed" : "";
-    return `${word(from.id)} -> ${word(to.id)} [label=${quoted(`${signal}\n${to.port}`)}${style}];`;
+    return `${named(from.id)} -> ${named(to.id)} [label=${quoted(`${signal}\n${to.port}`)}${style}];`;
   });
-  const head = [`digraph ${quoted(graph.policy)} {`, "  rankdir=LR;", "  node [shape=box];"];
-  return [...head, ...[...lines, ...links].map((line) => `  ${line}`), "}", ""].join("\n");
+  return [...lines, ...links];
+}
+
+/** The lines of one graph, or those of each of several in a box of its own, whose ids have the prefix of the box. */
+function boxed(
+  graphs: readonly Graph[],
+  lines: (graph: Graph, prefix: string) => string[],
+  box: (graph: Graph, prefix: string, inside: readonly string[]) => string[],
+): string[] {
+  const [only, ...more] = graphs;
+  if (only !== undefined && more.length === 0) return lines(only, "");
+  return graphs.flatMap((graph, at) => {
+    const prefix = `p${at}`;
+    return box(
+      graph,
+      prefix,
+      lines(graph, `${prefix}_`).map((line) => `  ${line}`),
+    );
+  });
 }
