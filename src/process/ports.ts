@@ -4,6 +4,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { type GrpcService, isAdministration, type Route } from "#base/handler.ts";
+import { compactHeap } from "#host/life/compact-heap.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
@@ -34,6 +35,7 @@ export async function openPorts(
   parts: readonly ProcessPart[],
 ): Promise<Ports> {
   const { health, scope } = process;
+  compactHeap();
   // The debug port and administration open first and close last, so that they can be asked while the main port drains.
   const debug = await openDebugPort(process);
   if (debug !== undefined) scope.add("debug port", () => debug.cut());

@@ -1,28 +1,35 @@
 // Validates and compiles documents without blocking the process: in standalone, a large policy would occupy the
-// thread that answers checks for seconds, so it is compiled on another thread.
+// thread that answers checks for seconds, so it is compiled in a child process. That gives back all of its memory when it
+// ends; a thread would leave behind some 20 MB of the just-in-time compiler.
 
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import module from "node:module";
+import { setPriority } from "node:os";
+import { dirname } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import { Worker } from "node:worker_threads";
+import { fileURLToPath } from "node:url";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import { Slices } from "#host/life/slices.ts";
 import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
 import type { Dialect } from "#promql/result.ts";
 import { sha256 } from "./digest.ts";
+import { poolStrings } from "./sharer.ts";
 
-/** A message to the worker. */
+/** A message to the child process. */
 export interface CompileRequest {
   readonly texts: readonly PolicyText[];
   readonly queries: Dialect;
 }
 
-/** The worker's answer, one set for each text, sent as a structured clone: a PolicySet is plain data. */
+/** Its answer, one set for each text, sent as a structured clone: a PolicySet is plain data. */
 export type CompileReply = { readonly sets: readonly PolicySet[] } | { readonly thrown: string };
 
 export interface CompilerOptions {
   readonly queries: Dialect;
   readonly clock: Clock;
-  /** The module that the worker runs. */
+  /** The module that the child process runs. */
   readonly entry?: URL;
   readonly heapMb?: number;
 }
@@ -34,35 +41,38 @@ interface Job {
 }
 
 /**
- * A text up to this size, in UTF-16 units, is compiled on this thread: that takes some ten milliseconds at most, while
- * starting another thread takes longer and some 40 MB.
+ * A text up to this size, in UTF-16 units, is compiled in this process: that takes some ten milliseconds at most, while
+ * starting another process takes longer and some 50 MB.
  */
 const SMALL = 8 * 1024;
 
-/** Small texts up to this size in all are compiled on this thread, one after the other. */
+/** Small texts up to this size in all are compiled in this process, one after the other. */
 const FEW = 64 * 1024;
 
-/** Size of the texts that the worker is given at once: reading its answer must not hold up checks. */
+/** Size of the texts that the child process is given at once: reading its answer must not hold up checks. */
 const BATCH = 16 * 1024;
 
-/** Milliseconds that a worker without work is kept: edits come in bursts, and between them it only costs memory. */
+/** Milliseconds that a child process without work is kept: edits come in bursts, and between them it only costs memory. */
 const IDLE_MS = 10_000;
 
 /** Milliseconds that a document may take. The largest one takes some ten seconds on a slow machine. */
 const LONGEST_MS = 120_000;
 
-/** Heap of the worker. The largest document needs less than half of it. */
+/** Heap of the child process. The largest document needs less than half of it. */
 const HEAP_MB = 1_024;
 
-const ENTRY = new URL("./compiler-worker.ts", import.meta.url);
+/** How far the child process stands back behind this one, which answers checks ("nice"). */
+const PRIORITY = 10;
 
-/** Compiles on one worker thread, one job at a time, in order. A few small texts are compiled on this thread. */
+const ENTRY = new URL("./compiler-process.ts", import.meta.url);
+
+/** Compiles in one child process, one job at a time, in order. A few small texts are compiled in this process. */
 export class Compiler {
   readonly #options: CompilerOptions;
   readonly #jobs: Job[] = [];
   #running: Job | undefined;
-  #worker: Worker | undefined;
-  /** Cancels the alarm of the running job, or of the idle worker. */
+  #child: ChildProcess | undefined;
+  /** Cancels the alarm of the running job, or of the idle child process. */
   #disarm: () => void = () => undefined;
   #closed = false;
 
@@ -79,9 +89,12 @@ export class Compiler {
     if (this.#closed) throw stopping();
     if (sizeOf(texts) > FEW || texts.some(({ text }) => text.length > SMALL)) {
       const sets: PolicySet[] = [];
+      const pool = new Map<string, string>();
       for (const batch of batches(texts)) {
-        sets.push(...(await this.#compileThere(batch)));
-        // Messages of the worker are handled one after the other in the same turn.
+        const compiled = await this.#compileThere(batch);
+        poolStrings(compiled, pool);
+        sets.push(...compiled);
+        // Messages that have arrived are handled one after the other in the same turn.
         await setImmediate();
       }
       return sets;
@@ -113,7 +126,7 @@ export class Compiler {
     for (const { failed } of this.#jobs.splice(0)) failed(stopping());
     this.#takeRunning()?.failed(stopping());
     this.#disarm();
-    await this.#endWorker();
+    await this.#endChild();
   }
 
   #next(): void {
@@ -122,50 +135,53 @@ export class Compiler {
     const { clock, queries } = this.#options;
     const job = this.#jobs.shift();
     if (job === undefined) {
-      // An idle worker must not keep the process alive.
-      this.#worker?.unref();
-      if (this.#worker !== undefined) {
-        this.#disarm = clock.alarm(IDLE_MS, () => void this.#endWorker());
+      // An idle child must not keep this process alive.
+      this.#child?.unref();
+      this.#child?.channel?.unref();
+      if (this.#child !== undefined) {
+        this.#disarm = clock.alarm(IDLE_MS, () => void this.#endChild());
       }
       return;
     }
     this.#running = job;
-    const worker = this.#worker ?? this.#start();
-    worker.ref();
+    const child = this.#child ?? this.#start();
+    child.ref();
+    child.channel?.ref();
     this.#disarm = clock.alarm(LONGEST_MS, () => {
       const seconds = LONGEST_MS / 1_000;
-      this.#workerFailed(
-        worker,
+      this.#childFailed(
+        child,
         `wanted a document that compiles within ${seconds} s, got a longer one`,
       );
     });
-    worker.postMessage({ texts: job.texts, queries } satisfies CompileRequest);
+    // A failure is reported by the events of the child.
+    child.send({ texts: job.texts, queries } satisfies CompileRequest, () => undefined);
   }
 
-  #start(): Worker {
+  #start(): ChildProcess {
     const { entry = ENTRY, heapMb = HEAP_MB } = this.#options;
-    const worker = new Worker(entry, {
-      name: "sluice-compiler",
+    const cache = module.getCompileCacheDir();
+    const child = fork(fileURLToPath(entry), [], {
       // It only computes and needs nothing that this process was started with.
-      execArgv: [],
-      env: {},
-      argv: [],
-      resourceLimits: { maxOldGenerationSizeMb: heapMb },
+      execArgv: [`--max-old-space-size=${heapMb}`],
+      env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
+      serialization: "advanced",
+      stdio: ["ignore", "ignore", "ignore", "ipc"],
     });
+    if (child.pid !== undefined) standBack(child.pid);
     const failed = (cause?: unknown) => {
       const wanted = `wanted a document that compiles within ${heapMb} MiB of memory`;
-      this.#workerFailed(worker, `${wanted}, got one whose compiler stopped`, cause);
+      this.#childFailed(child, `${wanted}, got one whose compiler stopped`, cause);
     };
-    worker.on("message", (reply: CompileReply) => this.#receive(worker, reply));
-    worker.on("messageerror", failed);
-    worker.on("error", failed);
-    worker.on("exit", () => failed());
-    this.#worker = worker;
-    return worker;
+    child.on("message", (reply) => this.#receive(child, reply as CompileReply));
+    child.on("error", failed);
+    child.on("exit", () => failed());
+    this.#child = child;
+    return child;
   }
 
-  #receive(worker: Worker, reply: CompileReply): void {
-    if (worker !== this.#worker) return;
+  #receive(child: ChildProcess, reply: CompileReply): void {
+    if (child !== this.#child) return;
     const job = this.#takeRunning();
     if ("sets" in reply) job?.done(reply.sets);
     else {
@@ -175,11 +191,11 @@ export class Compiler {
     this.#next();
   }
 
-  /** The worker cannot be used any more; the next job gets another one. */
-  #workerFailed(worker: Worker, why: string, cause?: unknown): void {
-    if (worker !== this.#worker) return;
+  /** The child cannot be used any more; the next job gets another one. */
+  #childFailed(child: ChildProcess, why: string, cause?: unknown): void {
+    if (child !== this.#child) return;
     const job = this.#takeRunning();
-    void this.#endWorker();
+    void this.#endChild();
     if (job !== undefined) {
       const message = `${nameOf(job.texts)}: ${why}`;
       job.failed(new Fault("RESOURCE_EXHAUSTED", message, { cause }));
@@ -193,10 +209,23 @@ export class Compiler {
     return job;
   }
 
-  async #endWorker(): Promise<void> {
-    const worker = this.#worker;
-    this.#worker = undefined;
-    await worker?.terminate();
+  async #endChild(): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    if (child.pid === undefined) return;
+    const ended = once(child, "exit");
+    child.kill("SIGKILL");
+    await ended;
+  }
+}
+
+/** Where the system does not allow it, both processes have the same priority. */
+function standBack(pid: number): void {
+  try {
+    setPriority(pid, PRIORITY);
+  } catch {
+    // Nothing depends on it.
   }
 }
 

@@ -1,12 +1,16 @@
-// Large documents are compiled on another thread, whose failure affects nothing else.
+// Large documents are compiled in a child process, whose failure affects nothing else.
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { pathToFileURL } from "node:url";
 import { Fault } from "#base/fault.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
 import { sha256 } from "#controller/compiling/digest.ts";
+import { Sharer } from "#controller/compiling/sharer.ts";
 import { compileSet } from "#policy/set.ts";
 import { fakeClock } from "../../kit/clock.ts";
+import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";
 import { counting, variable } from "../kit.ts";
 
@@ -20,30 +24,33 @@ export function large(components: number): string {
   return counting({ extra: extra.join("") });
 }
 
-function script(text: string): URL {
-  return new URL(`data:text/javascript,${encodeURIComponent(text)}`);
+function script(t: TestContext, text: string): URL {
+  return pathToFileURL(join(folderOf(t, { "compiler.mjs": text }), "compiler.mjs"));
 }
 
-/** Replies with the source of the request, the thread's number, and the number of requests so far. */
-const ECHO = script(`
-import { parentPort, threadId } from "node:worker_threads";
+/** Replies with the source of the request, the id of its process, and the number of requests so far. */
+const ECHO = `
 let asked = 0;
-parentPort.on("message", ({ texts: [{ source }] }) => {
+process.on("message", ({ texts: [{ source }] }) => {
   if (source === "dies") process.exit(1);
   if (source === "throws") throw new Error("out of the blue");
   asked += 1;
-  if (source !== "sleeps") parentPort.postMessage({ sets: [{ source, threadId, asked }] });
+  if (source !== "sleeps") process.send({ sets: [{ source, pid: process.pid, asked }] });
 });
-`);
+`;
 
 interface Echo {
   readonly source: string;
-  readonly threadId: number;
+  readonly pid: number;
   readonly asked: number;
 }
 
-function made(t: TestContext, options: Partial<CompilerOptions> = {}) {
+function made(t: TestContext, { child, heapMb }: { child?: string; heapMb?: number } = {}) {
   const clock = fakeClock();
+  const options: Partial<CompilerOptions> = {
+    ...(child !== undefined && { entry: script(t, child) }),
+    ...(heapMb !== undefined && { heapMb }),
+  };
   const compiler = new Compiler({ queries: "own", clock, ...options });
   t.after(() => compiler.close());
   const echo = async (source: string) => {
@@ -62,7 +69,7 @@ function exhausted(words: RegExp) {
   };
 }
 
-test("the thread returns the same set as compiling here, faults and warnings included", async (t) => {
+test("the child process returns the same set as compiling here, faults and warnings included", async (t) => {
   const { compiler } = made(t);
   const texts = [
     { source: "a", defaultName: "c", text: large(200) },
@@ -102,29 +109,29 @@ test("this thread is not blocked while a large document is compiled", async (t) 
 });
 
 test("small documents are compiled here and do not wait for large ones", async (t) => {
-  const { compiler, echo } = made(t, { entry: ECHO });
+  const { compiler, echo } = made(t, { child: ECHO });
   const waits = echo("sleeps");
   waits.catch(() => undefined);
   const [set] = await compiler.compile([{ source: "a", defaultName: "v", text: variable() }]);
   assert.equal(set?.policies[0]?.of.name, "v");
 });
 
-test("one thread compiles one document at a time, in order; it ends when idle and is started again", async (t) => {
-  const { clock, echo } = made(t, { entry: ECHO });
+test("one process compiles one document at a time, in order; it ends when idle and is started again", async (t) => {
+  const { clock, echo } = made(t, { child: ECHO });
   const [one, two] = await Promise.all([echo("1"), echo("2")]);
   assert.deepEqual([one.source, one.asked, two.source, two.asked], ["1", 1, "2", 2]);
-  assert.equal(two.threadId, one.threadId);
+  assert.equal(two.pid, one.pid);
   clock.advance(9_000);
-  assert.equal((await echo("3")).threadId, one.threadId);
+  assert.equal((await echo("3")).pid, one.pid);
   clock.advance(10_000);
   assert.equal(clock.alarms, 0);
   const next = await echo("4");
   assert.equal(next.asked, 1);
-  assert.notEqual(next.threadId, one.threadId);
+  assert.notEqual(next.pid, one.pid);
 });
 
-test("a thread that dies, throws or takes too long fails only its document, by name", async (t) => {
-  const { clock, echo } = made(t, { entry: ECHO });
+test("a process that dies, throws or takes too long fails only its document, by name", async (t) => {
+  const { clock, echo } = made(t, { child: ECHO });
   const dies = assert.rejects(echo("dies"), exhausted(/^dies: wanted .* memory/));
   const throws = assert.rejects(echo("throws"), exhausted(/^throws: wanted/));
   const last = echo("well");
@@ -136,20 +143,19 @@ test("a thread that dies, throws or takes too long fails only its document, by n
   assert.equal((await echo("well")).asked, 1);
 });
 
-test("exceeding the memory limit ends the thread and not the process", async (t) => {
-  const entry = script(`
-import { parentPort } from "node:worker_threads";
-parentPort.on("message", () => {
+test("exceeding the memory limit ends the child process and not this one", async (t) => {
+  const child = `
+process.on("message", () => {
   const all = [];
   for (;;) all.push(new Array(10_000).fill(all.length));
 });
-`);
-  const { echo } = made(t, { entry, heapMb: 16 });
+`;
+  const { echo } = made(t, { child, heapMb: 16 });
   await assert.rejects(echo("greedy"), exhausted(/^greedy: wanted .* 16 MiB/));
 });
 
 test("closing fails running and waiting documents and leaves nothing open", async (t) => {
-  const { clock, compiler, echo } = made(t, { entry: ECHO });
+  const { clock, compiler, echo } = made(t, { child: ECHO });
   await echo("1");
   const codes = Promise.all(
     ["sleeps", "waits"].map((source) => echo(source).catch(({ code }: Fault) => code)),
@@ -158,5 +164,33 @@ test("closing fails running and waiting documents and leaves nothing open", asyn
   assert.deepEqual(await codes, ["UNAVAILABLE", "UNAVAILABLE"]);
   await assert.rejects(echo("late"), { code: "UNAVAILABLE" });
   assert.equal(clock.alarms, 0);
-  await until("no thread is left", () => !process.getActiveResourcesInfo().includes("MessagePort"));
+  const isLeft = () => process.getActiveResourcesInfo().includes("ProcessWrap");
+  await until("no process is left", () => !isLeft());
+});
+
+test("equal parts of what was compiled are shared, and the data is the same", () => {
+  const of = (n: number) => ({
+    a: [
+      { x: n, y: "t" },
+      { x: 1, y: "t" },
+    ],
+    z: -0,
+    none: undefined,
+  });
+  const value = [
+    of(1),
+    of(1),
+    of(2),
+    { a: "1", b: 1 },
+    { a: 1, b: "1" },
+    { z: 0 },
+    new Map([[1, 2]]),
+  ];
+  const shared = new Sharer().share(value);
+  assert.deepEqual(shared, value);
+  assert.equal(shared[0], shared[1]);
+  const [first, , third] = shared as readonly ReturnType<typeof of>[];
+  assert.notEqual(first, third);
+  assert.equal(first?.a[1], third?.a[1]);
+  assert.ok(Object.is(first?.z, -0));
 });

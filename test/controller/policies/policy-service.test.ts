@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { type Code, Fault } from "#base/fault.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
+import { until } from "../../kit/until.ts";
 import { bench, counting, decisionsOf, variable } from "../kit.ts";
 
 function fault(code: Code, words: RegExp) {
@@ -294,7 +295,7 @@ test("decisions are listed by kind, or all with their kinds", async (t) => {
 });
 
 test("changes of the store are applied in order, too", async (t) => {
-  const { controller, store, when } = await bench(t);
+  const { controller, store } = await bench(t);
   const { policies } = controller;
   const put = (text: string) =>
     store.commit([
@@ -302,9 +303,10 @@ test("changes of the store are applied in order, too", async (t) => {
     ]);
   await Promise.all([put(padded(variable(6))), put(variable(7))]);
   const value = () => JSON.stringify(policies.list().get("v")?.policy ?? null);
-  await when("the second one is in force", () => /"value":7/.test(value()));
+  // The clock stands still: it bounds the time that the child process may take.
+  await until("the second one is in force", () => /"value":7/.test(value()));
   await put(padded(variable(8)));
-  await when("and the third", () => /"value":8/.test(value()));
+  await until("and the third", () => /"value":8/.test(value()));
 });
 
 test("a stop while a document is compiled fails that call and deletes nothing", async (t) => {
@@ -359,7 +361,7 @@ test("each change over the API is one line in the log, and refused ones are none
   ]);
 });
 
-/** Large enough to be judged on another thread. */
+/** Large enough to be judged in the child process. */
 function padded(text: string): string {
   return `${text}${"# and so on\n".repeat(1_000)}`;
 }
