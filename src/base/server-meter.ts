@@ -49,6 +49,8 @@ export type Http2Fault = (typeof HTTP2_FAULTS)[number];
 export const REFUSED_CONNECTIONS = [
   // More connections are open than the limit allows.
   "too_many",
+  // The address of its peer holds its share of them, or the last ones are kept for addresses that hold few.
+  "too_many_of_address",
   // Too late: the bytes that show the protocol, the TLS handshake, the HTTP/2 preface with its first SETTINGS.
   "slow_first_bytes",
   "slow_tls_handshake",

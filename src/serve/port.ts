@@ -18,6 +18,7 @@ import { ConnectionAcceptor } from "./listen/acceptor.ts";
 import { type Binding, isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
 import { chooseHttp2, type Http2Transports, requiredTransports } from "./listen/http2-choice.ts";
+import { Places } from "./listen/places.ts";
 import { Shutdown } from "./listen/shutdown.ts";
 import type { PortSettings } from "./settings.ts";
 import { healthService } from "./standard/health.ts";
@@ -89,6 +90,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     clock,
     http1,
     http2: http2.transportFor,
+    places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
   });
   const listener = listenerOf(options, acceptor, turns);

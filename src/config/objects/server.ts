@@ -45,7 +45,7 @@ const listenerConfig = table("ListenerConfig", "Where the process listens.", {
 const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   connection_timeout: duration(
     "120s",
-    "Time limit for the handshake of a new connection. 0 means no limit.",
+    "Time limit for the handshake of a new connection, once for TLS and once for HTTP/2. 0 means no limit, except for TLS, where it means 120 s.",
   ),
   enable_reflection: bool(false, "Serve gRPC server reflection (v1 and v1alpha)."),
   latency_buckets_ms: floats(
@@ -118,7 +118,7 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   disable_http_keep_alives: bool(false, "Close each connection after one reply."),
   idle_timeout: duration(
     "30s",
-    "Time that a connection may be idle between requests. 0 means no limit.",
+    "Time that a connection may be idle between requests. HTTP/2 connections are then asked to close (GOAWAY). 0 means no limit.",
   ),
   latency_buckets_ms: floats(
     LATENCY_MS,
@@ -128,17 +128,20 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   max_header_bytes: number(
     "int64",
     1_048_576,
-    "Maximum size of the headers of a request in bytes. Larger ones are refused with 431.",
+    "Maximum size of the headers of a request in bytes. Larger ones are refused with 431. Over HTTP/2 at most 64 KiB. 0 means 1 MiB, and 64 KiB over HTTP/2.",
     { min: 0 },
   ),
   read_header_timeout: duration(
     "10s",
-    "Time limit for receiving the headers of a request. 0 means no limit.",
+    "Time limit for receiving the headers of a request, and the first bytes of a connection. 0 means `read_timeout`.",
   ),
-  read_timeout: duration("10s", "Time limit for receiving a whole request. 0 means no limit."),
+  read_timeout: duration(
+    "10s",
+    "Time limit for receiving a whole request, its headers included. 0 means no limit.",
+  ),
   write_timeout: duration(
     "45s",
-    "Time limit from the end of the request's headers to the end of the reply. 0 means no limit.",
+    "Time limit from the complete request to the end of the reply. Over HTTP/2, from when the peer stops reading its reply. 0 means no limit.",
   ),
 });
 

@@ -25,7 +25,7 @@ export interface H2Options {
   readonly grpc: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">;
   readonly http: Pick<
     HttpSettings,
-    "max_header_bytes" | "read_header_timeout" | "read_timeout" | "write_timeout"
+    "idle_timeout" | "max_header_bytes" | "read_header_timeout" | "read_timeout" | "write_timeout"
   >;
   readonly turns: Turns;
   readonly clock: Clock;
@@ -66,12 +66,14 @@ class H2Transport implements Transport, ConnectionContext {
     this.#options = options;
     this.handleRequest = options.handleRequest;
     this.#faultLog = new FaultLog(options.clock, options.log);
-    const { max_header_bytes, read_header_timeout, read_timeout, write_timeout } = options.http;
+    const { idle_timeout, max_header_bytes, read_header_timeout, read_timeout, write_timeout } =
+      options.http;
     this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_SIZE);
     this.#timeouts = {
       frame: read_header_timeout || read_timeout,
       request: read_timeout,
       reply: write_timeout,
+      idle: idle_timeout,
     };
     this.#sweepMs = sweepInterval(this.#timeouts);
   }

@@ -5,6 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import type { RefusedConnection } from "#base/server-meter.ts";
 import type { PortSettings } from "../settings.ts";
 import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
+import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
 
 export interface AcceptorOptions {
@@ -13,6 +14,7 @@ export interface AcceptorOptions {
   readonly http1: Transport;
   /** Depends on the connection: not every peer gets the same HTTP/2 transport. */
   readonly http2: (socket: Socket) => Transport;
+  readonly places: Places;
   readonly refused: (why: RefusedConnection) => void;
 }
 
@@ -52,8 +54,18 @@ export class ConnectionAcceptor {
   }
 
   accept(socket: Socket): void {
+    const { places } = this.#options;
+    const { remoteAddress } = socket;
+    if (!places.take(remoteAddress)) {
+      socket.on("error", ignoreError);
+      this.#refuse(socket, "too_many_of_address");
+      return;
+    }
     this.#all.add(socket);
-    socket.once("close", () => this.#all.delete(socket));
+    socket.once("close", () => {
+      this.#all.delete(socket);
+      places.release(remoteAddress);
+    });
     const timeoutMs = firstBytesWithin(this.#options.settings);
     const expected = {
       detect: detectProtocol,

@@ -4,7 +4,7 @@ import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { ListenerSettings } from "../settings.ts";
-import { plainAddress } from "../transport/peer-address.ts";
+import { isLoopbackAddress } from "../transport/peer-address.ts";
 
 export type Binding =
   | { readonly kind: "unix"; readonly path: string }
@@ -108,6 +108,5 @@ export function isLocalPeer(
 }
 
 function isLoopback(address: string | undefined): boolean {
-  if (address === undefined) return false;
-  return address === "::1" || plainAddress(address).startsWith("127.");
+  return address !== undefined && isLoopbackAddress(address);
 }

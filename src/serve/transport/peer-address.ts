@@ -4,3 +4,8 @@
 export function plainAddress(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
 }
+
+/** Whether an address belongs to the loopback interface. */
+export function isLoopbackAddress(address: string): boolean {
+  return address === "::1" || plainAddress(address).startsWith("127.");
+}

@@ -114,17 +114,22 @@ interface MemoryServerOptions {
   readonly age?: number;
   /** Value of the random source that spreads the ages, from 0 to below 1. */
   readonly chance?: number;
+  /** `idle_timeout`, ms; 0 means no limit. */
+  readonly idle?: number;
 }
 
 /** Sluice's HTTP/2 transport with these services, and a function that connects to it. */
 export function memoryServer(
   services: readonly GrpcService[],
-  { age = 0, chance = 0.5 }: MemoryServerOptions = {},
+  { age = 0, chance = 0.5, idle = 0 }: MemoryServerOptions = {},
 ) {
   const clock: FakeClock = fakeClock();
   const log = memoryLog();
   const { meter, faults } = memoryMeter();
-  const { http, grpc } = portSettings({ grpc: { max_connection_age: age } });
+  const { http, grpc } = portSettings({
+    grpc: { max_connection_age: age },
+    http: { idle_timeout: idle },
+  });
   const { handle: answer } = grpcRequestHandler(services, { clock, log, meter });
   const transport = h2Transport({
     turns: new Turns(),

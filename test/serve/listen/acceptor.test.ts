@@ -5,6 +5,7 @@ import { type TestContext, test } from "node:test";
 import { ConnectionAcceptor } from "#serve/listen/acceptor.ts";
 import type { ConnectionAddresses } from "#serve/listen/address.ts";
 import { chooseHttp2 } from "#serve/listen/http2-choice.ts";
+import { Places } from "#serve/listen/places.ts";
 import type { Transport } from "#serve/transport/transport.ts";
 import { portSettings, realClock } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";
@@ -35,6 +36,7 @@ async function received(t: TestContext) {
     clock: realClock,
     http1: http1.transport,
     http2: chooseHttp2(makes, "tcp").transportFor,
+    places: new Places(100),
     refused: (why) => assert.fail(why),
   });
   /** Remote and local address that the next connections pretend to have. */

@@ -66,6 +66,8 @@ export class Connection implements ReceiveContext {
   /** Counted in sweeps of the transport: the current sweep, and the one in which the peer was last heard from. */
   sweep = 0;
   lastReadSweep = 0;
+  /** The one in which a call ended last. */
+  lastCallSweep = 0;
   /** The connection is in the list of those to flush. */
   flushScheduled = false;
   lastStreamId = MAX_WINDOW;
@@ -268,6 +270,7 @@ export class Connection implements ReceiveContext {
 
   streamEnded(stream: H2Stream, how: StreamEnd): void {
     const { streams } = this;
+    this.lastCallSweep = this.sweep;
     streams.remove(stream);
     const answered = how === "answered";
     if (!answered || stream.remoteClosed) streams.recordClosed(stream.id, how === "reset");
@@ -305,6 +308,7 @@ export class Connection implements ReceiveContext {
   }
 
   handlerFinished(): void {
+    this.lastCallSweep = this.sweep;
     this.streams.freeSlot();
     this.#scheduleFlush();
   }

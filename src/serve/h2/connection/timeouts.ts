@@ -15,14 +15,16 @@ export interface Http2Timeouts {
   readonly request: number;
   /** For the peer to read a reply completely. */
   readonly reply: number;
+  /** For a connection without calls. */
+  readonly idle: number;
 }
 
 const MAX_SWEEP_MS = 1_000;
 const MIN_SWEEP_MS = 20;
 
 /** Time between sweeps in ms: no timeout is noticed later than a quarter over its time. */
-export function sweepInterval({ frame, request, reply }: Http2Timeouts): number {
-  const limits = [frame, request, reply].filter((ms) => ms > 0).map((ms) => ms / 4);
+export function sweepInterval({ frame, request, reply, idle }: Http2Timeouts): number {
+  const limits = [frame, request, reply, idle].filter((ms) => ms > 0).map((ms) => ms / 4);
   return Math.max(MIN_SWEEP_MS, Math.min(MAX_SWEEP_MS, ...limits));
 }
 
@@ -56,6 +58,12 @@ export class ConnectionMonitor {
     connection.budget.refill(this.#intervalMs / 1_000);
     if (connection.goAwayPending && this.#goAwaySweeps++ * this.#intervalMs >= GOAWAY_DELAY_MS)
       connection.completeGoAway();
+    const { idle } = this.#timeouts;
+    if (
+      connection.streams.empty &&
+      this.#exceeds(connection.sweep - connection.lastCallSweep, idle)
+    )
+      connection.beginGoAway();
     connection.resetEarlyReplied(connection.sweep - this.#earlyReplySweeps + 1);
     this.#checkPartialUnit();
     for (const stream of connection.streams.live.values()) this.#checkStream(stream);

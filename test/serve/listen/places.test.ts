@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Places } from "#serve/listen/places.ts";
+
+const MOST = 1_000;
+
+/** How many connections of an address get a place. */
+function taken(places: Places, address: string | undefined, tries: number): number {
+  let count = 0;
+  for (let each = 0; each < tries; each++) if (places.take(address)) count++;
+  return count;
+}
+
+test("an address on another machine gets half of the places, and gets them back", () => {
+  const places = new Places(MOST);
+  assert.equal(taken(places, "192.0.2.1", MOST), MOST / 2);
+  assert.equal(taken(places, "::ffff:192.0.2.1", 1), 0, "the same address");
+  places.release("::ffff:192.0.2.1");
+  assert.equal(taken(places, "192.0.2.1", 2), 1);
+});
+
+test("the last places are for addresses that hold few", () => {
+  const places = new Places(MOST);
+  taken(places, "192.0.2.1", MOST);
+  assert.equal(taken(places, "192.0.2.2", MOST), 450);
+  assert.equal(taken(places, "192.0.2.3", MOST), 8, "a probe");
+  assert.equal(taken(places, "127.0.0.1", MOST), 8, "and one of this machine");
+});
+
+for (const local of ["127.0.0.1", "::1", "::ffff:127.0.0.2", undefined]) {
+  test(`${local ?? "a Unix socket"} has no share, but leaves room for probes`, () => {
+    const places = new Places(MOST);
+    assert.equal(taken(places, local, 2 * MOST), 950);
+    assert.equal(taken(places, "192.0.2.1", MOST), 8);
+  });
+}
+
+test("a port with few places keeps none free", () => {
+  const places = new Places(2);
+  assert.equal(taken(places, "127.0.0.1", 3), 2);
+});
