@@ -87,6 +87,8 @@ export class AuthRequest implements HeaderList {
   readonly #decoder = new ShortTextDecoder();
   #count = 0;
   #extensions = 0;
+  /** All of the memory that the message lies in. */
+  #view: DataView = new DataView(NOTHING.buffer);
   /** Start and end of each header's value. */
   #values = new Int32Array(2 * INITIAL_HEADERS);
 
@@ -190,6 +192,8 @@ export class AuthRequest implements HeaderList {
     this.parts.clear();
     this.#count = 0;
     this.#reader.reset(message);
+    // Messages of one connection mostly lie in the same memory.
+    if (message.buffer !== this.#view.buffer) this.#view = new DataView(message.buffer);
     return this.#reader;
   }
 
@@ -200,7 +204,10 @@ export class AuthRequest implements HeaderList {
       this.refusal = TOO_MANY_HEADERS;
       return;
     }
-    if (hasInvalidByte(this.bytes, start, end)) this.refusal ||= BAD_REQUEST;
+    const { byteOffset } = this.bytes;
+    if (hasInvalidByte(this.#view, byteOffset + start, byteOffset + end)) {
+      this.refusal ||= BAD_REQUEST;
+    }
     if (at * 2 === this.#values.length) this.#grow();
     // The list is not emptied between requests: growing it again would allocate again.
     this.names[at] = names.ofBytes(this.bytes, key, keyEnd);
@@ -226,7 +233,10 @@ export class AuthRequest implements HeaderList {
   finish(): void {
     const { path, host } = this.parts;
     if (isInvalidPath(this.bytes, path.start, path.end)) this.refusal ||= BAD_REQUEST;
-    if (hasInvalidByte(this.bytes, host.start, host.end)) this.refusal ||= BAD_REQUEST;
+    const { byteOffset } = this.bytes;
+    if (hasInvalidByte(this.#view, byteOffset + host.start, byteOffset + host.end)) {
+      this.refusal ||= BAD_REQUEST;
+    }
     if (this.names.length > this.#count) this.names.length = this.#count;
   }
 

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { HeaderNames } from "#wire/check/headers.ts";
+import { HeaderNames, hasInvalidByte } from "#wire/check/headers.ts";
 
 function ofBytes(names: HeaderNames, name: string) {
   const bytes = Buffer.from(` ${name} `);
@@ -32,4 +33,17 @@ test("a spelling always yields the same object, from bytes or from text", () => 
     assert.equal(names.ofText(name), kept[at]);
     assert.deepEqual([kept[at]?.raw, kept[at]?.lower], [name, name.toLowerCase()]);
   }
+});
+
+test("an invalid byte is found wherever it stands", () => {
+  const byte = fc.oneof(fc.constantFrom(0, 9, 10, 13, 31, 32, 128, 138, 255), fc.nat(255));
+  fc.assert(
+    fc.property(fc.array(byte, { maxLength: 13 }), fc.nat(5), (bytes, before) => {
+      const memory = Uint8Array.from([...new Array<number>(before).fill(0), ...bytes, 0]);
+      const end = before + bytes.length;
+      const expected = bytes.some((each) => each === 0 || each === 10 || each === 13);
+      assert.equal(hasInvalidByte(new DataView(memory.buffer), before, end), expected);
+    }),
+    { numRuns: 5000 },
+  );
 });
