@@ -122,6 +122,33 @@ test("on_failure of samplers: it comes before what ramp mode does", () => {
   }
 });
 
+test("a sampler without in-ports decides about label values that always pass, and about nothing else", () => {
+  for (const [ramp_mode, wanted] of [
+    [true, 0],
+    [false, 100],
+  ] as const) {
+    const config = { ...ABOUT, ramp_mode, pass_through_label_values_config_key: "pass" };
+    const plain = one("sampler", { ...config, pass_through_label_values: [] }, { portless: true });
+    plain.tick();
+    assert.deepEqual(plain.decisions, []);
+    plain.configure({ pass: ["vip"] });
+    plain.tick();
+    plain.tick();
+    plain.configure({});
+    plain.tick();
+    const listed = one(
+      "sampler",
+      { ...config, pass_through_label_values: ["x"] },
+      { portless: true },
+    );
+    for (let tick = 0; tick < 3; tick++) listed.tick();
+    const sent = [...plain.decisions, ...listed.decisions].map((each) =>
+      each.kind === "sampler" ? [each.acceptPercentage, ...each.passThroughLabelValues] : [],
+    );
+    assert.deepEqual(sent, [[wanted, "vip"], [wanted], [wanted, "x"]]);
+  }
+});
+
 test("sampler: decides on change; an invalid input accepts all, or none in ramp mode", () => {
   for (const [ramp_mode, fallback] of [
     [true, 0],

@@ -22,6 +22,8 @@ interface Settings {
   readonly intervalMs?: number;
   /** Number of inputs of the list port. */
   readonly inputs?: number;
+  /** The component has no in-ports, not even unconnected ones. */
+  readonly portless?: true;
   /** State of the previous version of the component. */
   readonly state?: object | undefined;
 }
@@ -38,13 +40,13 @@ export class One {
   #number = 0;
 
   constructor(kind: Kind, config: Configs[Kind], settings: Settings = {}) {
-    const { intervalMs = 1_000, inputs = 0 } = settings;
+    const { intervalMs = 1_000, inputs = 0, portless = false } = settings;
     this.#intervalMs = intervalMs;
     const leaf = { id: "root.0", kind, config, inputs: {}, outputs: {}, identity: "one" } as Leaf;
     const listed = Array.from({ length: inputs }, (_, at) => this.#place(`inputs ${at}`));
     const wires = {
       in: (port: string) => this.#place(port),
-      all: (port: string) => (port === "inputs" ? listed : [this.#place(port)]),
+      all: (port: string) => (portless ? [] : port === "inputs" ? listed : [this.#place(port)]),
       out: (port: string) => this.#place(`-> ${port}`),
     };
     this.#running = createComponent(leaf, wires, {

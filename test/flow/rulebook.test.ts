@@ -427,3 +427,23 @@ describe("policies edited under load", () => {
     );
   });
 });
+
+describe("a flow that one limiter refuses", () => {
+  it("gets back what it took from the keyed bucket of another, and from no other key's", () => {
+    const a = agent();
+    a.take([rate("root.0"), 3], [concurrency("root.1"), 1]);
+    const left = (user: string) => {
+      const [first] = a.ask(user).decisions;
+      return first !== undefined && "remaining" in first.detail && first.detail.remaining;
+    };
+    assert.equal(a.ask("ann").accepted, true);
+    // The only slot is held: each of these takes a token of the bucket and must give it back.
+    for (let flow = 0; flow < 10; flow++) {
+      assert.equal(a.ask("ann").accepted, false);
+      assert.equal(a.ask("bob").accepted, false);
+    }
+    assert.deepEqual([left("ann"), left("bob")], [1, 2], "what the next flow would leave");
+    const [, slots] = a.ask("carl").decisions;
+    assert.equal(slots?.dropped, true);
+  });
+});

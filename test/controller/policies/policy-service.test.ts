@@ -285,6 +285,37 @@ test("a configuration of a policy that was removed meanwhile is refused and not 
   assert.deepEqual(entries, []);
 });
 
+test("a configuration whose policy is removed or replaced while it is written is refused and not stored", async (t) => {
+  const store = memoryStore();
+  const key = "/config/api/policies/v";
+  let meanwhile: (() => Promise<unknown>) | undefined;
+  const racing: Store = {
+    list: (prefix) => store.list(prefix),
+    commit: async (ops, options) => {
+      const first = meanwhile;
+      meanwhile = undefined;
+      await first?.();
+      return store.commit(ops, options);
+    },
+    lease: (ttl) => store.lease(ttl),
+    lead: (name, signal) => store.lead(name, signal),
+    close: () => store.close(),
+    watch: (prefixes, signal) => store.watch(prefixes, signal),
+  };
+  const { policies } = (await bench(t, { store: racing })).controller;
+  const configs = async () => (await store.list("/config/api/dynamic-config-policies/")).entries;
+  await policies.upsert("v", variable());
+  const [entry] = (await store.list(key)).entries;
+  assert.ok(entry !== undefined);
+  meanwhile = () => store.commit([{ kind: "put", key, value: entry.value }]);
+  const refused = fault("ABORTED", /changed or removed meanwhile/);
+  await assert.rejects(policies.configure("v", { limit: { value: 7 } }), refused);
+  assert.deepEqual(await configs(), []);
+  meanwhile = () => store.commit([{ kind: "delete", key }]);
+  await assert.rejects(policies.configure("v", { limit: { value: 7 } }), refused);
+  assert.deepEqual(await configs(), []);
+});
+
 test("decisions are listed by kind, or all with their kinds", async (t) => {
   const { policies } = (await bench(t, { files: { "c.yaml": counting() } })).controller;
   const key = "agent_group-default-policy-c-component_id-root.1";

@@ -342,6 +342,20 @@ test("over any window: never more than capacity and refill", () => {
   );
 });
 
+test("tokens of a key go back to the bucket of that key, and no further than its capacity", () => {
+  const bench = new Bench(rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" }), rate(5, 0));
+  const left = (k: string) => bench.peek({ k, cost: "0" }).remaining;
+  const a = bench.take({ k: "a", cost: "3" });
+  const b = bench.take({ k: "b", cost: "4" });
+  bench.undo(a);
+  assert.deepEqual([left("a"), left("b")], [5, 1]);
+  bench.undo(b);
+  bench.undo(b);
+  assert.deepEqual([left("a"), left("b")], [5, 5]);
+  assert.deepEqual(counts(bench.take({ k: "b", cost: "5" })), [false, 0, 5, 5, 0]);
+  assert.equal(bench.take({ k: "b", cost: "1" }).dropped, true);
+});
+
 test("a full table: further keys share one strict bucket, to which their tokens return", () => {
   const rule = rateRule({ limitByLabelKey: "k", tokensLabelKey: "cost" });
   const bench = new Bench(rule, rate(2, 0), testContext(3));
