@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { WARNINGS } from "#policy/document/warning.ts";
 import { PAGES } from "./tools/docs.ts";
 
 for (const [file, text] of Object.entries(PAGES)) {
@@ -17,4 +18,13 @@ test("docs/security.md names tests that exist", () => {
   const named = [...page.matchAll(/`(test\/[^`]+)`/g)].map(([, path = ""]) => path);
   assert.ok(named.length > 0);
   for (const path of named) assert.ok(existsSync(join(import.meta.dirname, "..", path)), path);
+});
+
+test("docs/writing-policies.md lists every code of a warning with its meaning", () => {
+  const page = readFileSync(join(import.meta.dirname, "../docs/writing-policies.md"), "utf8");
+  const listed = [...page.matchAll(/^\| `([a-z]+_[a-z_]+|deprecated)` \| (.*) \|$/gm)];
+  assert.deepEqual(
+    Object.fromEntries(listed.map(([, code, meaning]) => [code, meaning])),
+    WARNINGS,
+  );
 });

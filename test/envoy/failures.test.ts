@@ -63,9 +63,8 @@ const CASES: readonly Case[] = [
     agent: absent,
   },
   {
-    name: "the same, with `status_on_error: { code: ServiceUnavailable }`",
-    edit: (bootstrap) =>
-      bootstrap.set([...AT.extAuthz, "status_on_error"], { code: "ServiceUnavailable" }),
+    name: "the same, without `status_on_error`",
+    edit: (bootstrap) => bootstrap.remove([...AT.extAuthz, "status_on_error"]),
     agent: absent,
   },
   {
@@ -197,7 +196,21 @@ ${lines.join("\n")}
 N is a whole number of seconds. In the access log, \`ext_authz_denied\` means that Sluice rejected the request, and \`ext_authz_error\`
 that Envoy got no decision; both have the flag UAEX. A rejection is final whatever \`failure_mode_allow\` says: it is a reply with the
 status UNAVAILABLE inside, and every reply is a decision. Without a decision Envoy rejects the request with \`status_on_error\`, by
-default 403. Set it to another status so that clients can tell an outage from a rejection.
+default 403, which clients would take for a rejection; the bootstraps set 503.
+
+## What to choose
+
+The choice matters only while Envoy gets no decision: Sluice restarts, is overloaded or cannot be reached. Envoy cannot choose by
+policy, so the choice is one for each listener or route.
+
+| | \`failure_mode_allow: false\`, as in the bootstraps | \`failure_mode_allow: true\` |
+| --- | --- | --- |
+| While there is no decision | every user gets 503 | every user gets through, with no limit |
+| The service behind Envoy | is protected, and gets no work | gets all of the load, also the load that the limits were made for |
+| Quotas, paid plans, abuse | hold | do not hold until decisions come back |
+| What users notice | an outage, which they can retry: 503 is not 429 | nothing, unless the service fails under the load |
+| What you notice | 5xx with \`ext_authz_error\` in the access log | the header \`x-envoy-auth-failure-mode-allowed\` at the service (with \`failure_mode_allow_header_add: true\`), and the filter's counter \`failure_mode_allowed\` in Envoy's statistics |
+| Fits | limits that protect: a database, a partner's quota, money | limits for fairness or comfort before a service that can stand its peak |
 `;
 }
 
