@@ -147,7 +147,7 @@ class Judgement implements Verdict {
       const step = steps[this.#step];
       if (step === undefined) break;
       this.#from = this.decisions.length;
-      if (step.limiters.length > 0) this.#take(step.limiters);
+      if (step.limiters.length > 0) this.#take(step.limiters, this.#context.clock.now());
       else if (step.lookups.length > 0) this.#lookUp(step.lookups);
       else if (step.shadows.length > 0) this.#show(step.shadows);
       if (this.#pending !== undefined) return this.#wait(this.#pending);
@@ -157,9 +157,11 @@ class Judgement implements Verdict {
     return this.#settle(true, RejectReason.none, 0, 0);
   }
 
-  /** Takes from every limiter that matches, also after one refused: the reply names them all. */
-  #take(limiters: readonly Candidate<Limiter>[]): void {
-    const now = this.#context.clock.now();
+  /**
+   * Takes from every limiter that matches, also after one refused: the reply names them all. `now` is an argument, so
+   * that it is one object on the heap for all of them.
+   */
+  #take(limiters: readonly Candidate<Limiter>[], now: number): void {
     for (let at = 0; at < limiters.length; at++) {
       const candidate = limiters[at];
       if (candidate === undefined || !applies(candidate, this.labels)) continue;

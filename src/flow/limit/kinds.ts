@@ -15,8 +15,7 @@ import type {
 import { RAMP_STAGE, RATE_STAGE, SAMPLE_STAGE, STAGES, type Stage } from "../stages.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "./concurrency-limiter.ts";
 import { KeyHash } from "./counters/key-hash.ts";
-import { bucketTables } from "./counters/local-buckets.ts";
-import type { SharedTables } from "./counters/shared-tables.ts";
+import { BucketTables } from "./counters/local-buckets.ts";
 import { RateLimiter, RateState } from "./rate-limiter.ts";
 import { Sampler, SamplerState } from "./sampler.ts";
 
@@ -30,7 +29,7 @@ export interface LimiterState {
 export interface SharedContext extends LimiterContext {
   /** Hashes keys for all limiters, so that a key which many of them are asked about is hashed once. */
   readonly keyHash: KeyHash;
-  readonly bucketTables: SharedTables;
+  readonly bucketTables: BucketTables;
 }
 
 export interface KindRow<Rule, State extends LimiterState> {
@@ -106,7 +105,7 @@ function kindOf(rule: LimiterRule): LimiterKind {
 
 export function shareContext(context: LimiterContext): SharedContext {
   const { chance, maxKeys } = context;
-  return { ...context, keyHash: KeyHash.seeded(chance), bucketTables: bucketTables(maxKeys) };
+  return { ...context, keyHash: KeyHash.seeded(chance), bucketTables: new BucketTables(maxKeys) };
 }
 
 /**

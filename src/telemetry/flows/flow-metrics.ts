@@ -45,6 +45,8 @@ const MOST_CONTROL_POINTS = 1_000;
 const LONGEST_CONTROL_POINT = 256;
 
 interface ControlPointRow {
+  /** Rows of the components that decided the last check here, by position: nearly always those of the next as well. */
+  readonly recent: { component: Component; row: ComponentRow | undefined }[];
   accepted: number;
   rejected: number;
   ended: number;
@@ -100,14 +102,25 @@ export class FlowMetrics implements Observer, MetricSource {
       bump(point.reasons, verdict.reason);
     }
     const answer = verdict.accepted ? 0 : 2;
-    for (const { component, dropped } of verdict.decisions) {
-      const row = this.#components.of(component);
-      if (row !== undefined) bump(row.counts, dropped ? answer + 1 : answer);
+    const { decisions } = verdict;
+    for (let at = 0; at < decisions.length; at++) {
+      const decision = decisions[at];
+      if (decision === undefined) continue;
+      const row = this.#rowAt(point, at, decision.component);
+      if (row !== undefined) bump(row.counts, decision.dropped ? answer + 1 : answer);
     }
     for (const info of verdict.classifiers) {
       const row = this.#classifiers.of(info);
       if (row !== undefined) row.count++;
     }
+  }
+
+  #rowAt({ recent }: ControlPointRow, at: number, component: Component): ComponentRow | undefined {
+    const known = recent[at];
+    if (known?.component === component) return known.row;
+    const row = this.#components.of(component);
+    recent[at] = { component, row };
+    return row;
   }
 
   ended(controlPoint: string): void {
@@ -135,6 +148,7 @@ export class FlowMetrics implements Observer, MetricSource {
    */
   keep({ components, classifiers, controlPoints = [] }: PlanParts): void {
     this.#components.keep(components);
+    for (const { recent } of [this.#others, ...this.#controlPoints.values()]) recent.length = 0;
     this.#classifiers.keep(classifiers);
     this.#named = new Set(controlPoints);
     this.#countOwn();
@@ -247,7 +261,7 @@ class Rows<T extends Name, Name extends object, Row extends { readonly name: Nam
 const REMOVED = Symbol("removed");
 
 function controlPointRow(): ControlPointRow {
-  return { accepted: 0, rejected: 0, ended: 0, swept: 0, reasons: new Float64Array(8) };
+  return { recent: [], accepted: 0, rejected: 0, ended: 0, swept: 0, reasons: new Float64Array(8) };
 }
 
 /** A sampler and a load ramp have the same metric, so they also share a key. */

@@ -2,7 +2,7 @@
 // Read leniently: names in either spelling, enums as numbers or names, and whatever is not needed may be anything.
 
 import { Fault } from "#base/fault.ts";
-import { SLOT_MEMBER } from "../check/limiter-details.ts";
+import { SLOT_MEMBER } from "../check/decisions/limiter-details.ts";
 import { type LoggedDecision, MAX_METERS, tooManyMeters } from "../check/logged-decision.ts";
 import { type InflightRef, MAX_REFS, tooManyRefs } from "../check/request.ts";
 

@@ -2,21 +2,20 @@
 // messages, only the set member of a oneof, int64 as text.
 
 import { STATUS_NAMES } from "#base/http-status.ts";
-import { DENIED_CODE, type HttpAnswer, METADATA_KEY } from "../check/http-reply.ts";
 import {
   type DetailWriter,
   detailWriter,
   KEY_MISSING,
   missingLabels,
-} from "../check/limiter-details.ts";
+} from "../check/decisions/limiter-details.ts";
+import type { ReportedComponent, ReportedDecision } from "../check/decisions/reported-decision.ts";
+import { DENIED_CODE, type HttpAnswer, METADATA_KEY } from "../check/http-reply.ts";
 import {
   type CacheAnswer,
   type CacheReply,
   type CheckReply,
   CheckResponseWriter,
   type ReportedClassifier,
-  type ReportedComponent,
-  type ReportedDecision,
   type ReturnStatus,
   type TelemetryWriter,
 } from "../check/response.ts";

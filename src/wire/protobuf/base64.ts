@@ -37,6 +37,43 @@ export class Fragment {
   }
 }
 
+/** A fragment with parts that differ from message to message. Whoever changes them in `bytes` does so before each use. */
+export class Template extends Fragment {
+  readonly #view: DataView;
+  /** Start and end of each changing part. */
+  readonly #holes: Int32Array;
+  /** The texts of `aligned`. */
+  readonly #texts: (DataView | undefined)[] = [undefined, undefined, undefined];
+
+  /** The fragment is the start of `memory`, up to `length`. At least one more byte must follow, because bytes are read in fours. */
+  constructor(memory: Buffer, length: number, holes: readonly number[]) {
+    super(memory.subarray(0, length));
+    this.#view = viewOf(memory);
+    this.#holes = Int32Array.from(holes);
+  }
+
+  override aligned(skip: number): Buffer {
+    const text = super.aligned(skip);
+    const to = this.#texts[skip] ?? viewOf(text);
+    this.#texts[skip] = to;
+    const view = this.#view;
+    const holes = this.#holes;
+    for (let hole = 0; hole < holes.length; hole += 2) {
+      const start = Math.max(0, (holes[hole] ?? 0) - skip);
+      // The incomplete group at the end is not part of the text.
+      const end = Math.min((text.length / 4) * 3, (holes[hole + 1] ?? 0) - skip);
+      let at = ((start / 3) | 0) * 4;
+      for (let next = skip + start - (start % 3); next < skip + end; next += 3) {
+        const group = view.getInt32(next);
+        const second = PAIRS[(group >>> 8) & 0xfff] ?? 0;
+        to.setInt32(at, (PAIRS[group >>> 20] ?? 0) | (second << 16), true);
+        at += 4;
+      }
+    }
+    return text;
+  }
+}
+
 /** Initial size: enough for most messages. */
 const INITIAL_SIZE = 4_096;
 /** Maximum size of a buffer that writers keep for the next message; larger ones are released. */

@@ -17,14 +17,20 @@ const INITIAL_SIZE = 4096;
 const SHORT = 64;
 
 export class ProtoWriter {
-  #bytes: Buffer = Buffer.allocUnsafeSlow(INITIAL_SIZE);
-  #view = viewOf(this.#bytes);
+  #bytes: Buffer;
+  #view: DataView;
   #at = 0;
   /** The first `#fragmentCount` belong to this message. `#places` are their offsets among the bytes. */
   readonly #fragments: Fragment[] = [];
   readonly #places: number[] = [];
   #fragmentCount = 0;
   #fragmentBytes = 0;
+
+  /** Writes into `memory` as long as it is large enough. */
+  constructor(memory: Buffer = Buffer.allocUnsafeSlow(INITIAL_SIZE)) {
+    this.#bytes = memory;
+    this.#view = viewOf(memory);
+  }
 
   get length(): number {
     return this.#at + this.#fragmentBytes;
@@ -100,8 +106,8 @@ export class ProtoWriter {
     return this.#at;
   }
 
-  /** Drops plain bytes written since an earlier place. */
-  rewind(place: number): void {
+  /** Goes on at another place, for example to drop plain bytes written since. */
+  moveTo(place: number): void {
     this.#at = place;
   }
 
@@ -194,16 +200,31 @@ export class ProtoWriter {
     this.close(start);
   }
 
-  /** A message of three doubles, fields 1 to 3. */
+  /** A message of three doubles, fields 1 to 3; those that are 0 are left out. */
   doubles(tag: number, first: number, second: number, third: number): void {
     this.#room(29);
+    const bytes = this.#bytes;
+    const view = this.#view;
     const start = this.#at + 2;
-    this.#at = start;
-    this.doubleField(0x09, first);
-    this.doubleField(0x11, second);
-    this.doubleField(0x19, third);
-    this.#bytes[start - 2] = tag;
-    this.#bytes[start - 1] = this.#at - start;
+    let at = start;
+    if (first !== 0 || Object.is(first, -0)) {
+      bytes[at] = 0x09;
+      view.setFloat64(at + 1, first, true);
+      at += 9;
+    }
+    if (second !== 0 || Object.is(second, -0)) {
+      bytes[at] = 0x11;
+      view.setFloat64(at + 1, second, true);
+      at += 9;
+    }
+    if (third !== 0 || Object.is(third, -0)) {
+      bytes[at] = 0x19;
+      view.setFloat64(at + 1, third, true);
+      at += 9;
+    }
+    bytes[start - 2] = tag;
+    bytes[start - 1] = at - start;
+    this.#at = at;
   }
 
   /** A string field, left out when it is empty. */

@@ -11,12 +11,12 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
+import type { ReportedDecision } from "#wire/check/decisions/reported-decision.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
 import { writePair } from "#wire/check/request-writer.ts";
 import {
   type CacheAnswer,
   type CheckReply,
-  type ReportedDecision,
   type ReturnStatus,
   TELEMETRY_ENTRY,
   type TelemetryWriter,

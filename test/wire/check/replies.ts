@@ -1,13 +1,9 @@
 // Generated replies of every kind, for the tests of their writers.
 
 import fc from "fast-check";
+import type { ReportedDecision } from "#wire/check/decisions/reported-decision.ts";
 import type { HttpAnswer } from "#wire/check/http-reply.ts";
-import {
-  type CheckReply,
-  KeyList,
-  type ReportedDecision,
-  type ReturnStatus,
-} from "#wire/check/response.ts";
+import { type CheckReply, KeyList, type ReturnStatus } from "#wire/check/response.ts";
 
 export const text = fc.oneof(
   fc.string({ maxLength: 10 }),

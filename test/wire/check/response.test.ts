@@ -3,8 +3,9 @@ import { describe, it } from "node:test";
 import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { STATUS_NAMES } from "#base/http-status.ts";
+import type { ReportedComponent } from "#wire/check/decisions/reported-decision.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
-import { type ReportedComponent, writeFlowEndResponse } from "#wire/check/response.ts";
+import { writeFlowEndResponse } from "#wire/check/response.ts";
 import { flowEndJson, JsonAnswerWriter } from "#wire/check-json/response.ts";
 import {
   CheckResponseSchema,

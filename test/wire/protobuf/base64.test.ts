@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { spanField, writeSpanField } from "#wire/check/span-fields.ts";
-import { Base64Writer, base64Length, Fragment, viewOf } from "#wire/protobuf/base64.ts";
+import { Base64Writer, base64Length, Fragment, Template, viewOf } from "#wire/protobuf/base64.ts";
 import { ByteSpan } from "#wire/protobuf/reader.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
 
@@ -47,6 +47,43 @@ describe("base64", () => {
       out.base64(writer, to, 0);
       assert.equal(to.toString(), out.copy().toString("base64"));
     }
+  });
+});
+
+describe("a template", () => {
+  it("has the text of its bytes, also after its changing parts have changed", () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ maxLength: 5 }),
+        fc.array(fc.tuple(fc.nat({ max: 9 }), fc.nat({ max: 9 })), { maxLength: 5 }),
+        fc.nat({ max: 4 }),
+        fc.array(fc.nat({ max: 255 }), { minLength: 3, maxLength: 3 }),
+        (before, parts, after, fills) => {
+          const holes: number[] = [];
+          let length = 0;
+          for (const [fixed, changing] of parts) {
+            holes.push(length + fixed, length + fixed + changing);
+            length += fixed + changing;
+          }
+          length += after;
+          const memory = Buffer.from(Array.from({ length: length + 1 }, (_, at) => at * 37));
+          const template = new Template(memory, length, holes);
+          for (const fill of fills) {
+            for (let hole = 0; hole < holes.length; hole += 2) {
+              template.bytes.fill(fill + hole, holes[hole], holes[hole + 1]);
+            }
+            const out = new ProtoWriter();
+            out.raw(before);
+            out.fragment(template);
+            const whole = Buffer.concat([before, template.bytes]);
+            const text = Buffer.alloc(base64Length(whole.length));
+            out.base64(new Base64Writer(), text, 0);
+            assert.equal(text.toString("latin1"), whole.toString("base64"));
+          }
+        },
+      ),
+      { numRuns: 1_000 },
+    );
   });
 });
 

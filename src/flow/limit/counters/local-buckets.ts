@@ -5,10 +5,10 @@ import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
 import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
 import type { KeyHash } from "./key-hash.ts";
-import type { Column, EvictionPolicy } from "./key-table.ts";
+import type { Column, EvictionPolicy, KeyTable } from "./key-table.ts";
 import { RefillHistory } from "./refill-history.ts";
 import { SharedTables } from "./shared-tables.ts";
-import { type BucketParams, delayedMark, filled, markAt, waitFor } from "./token-bucket.ts";
+import { type BucketParams, delayedMark, fill, filled, markAt, waitFor } from "./token-bucket.ts";
 
 export interface LocalBucketsContext {
   readonly clock: Clock;
@@ -16,7 +16,7 @@ export interface LocalBucketsContext {
   readonly keyHash: KeyHash;
   readonly maxKeys: number;
   /** Where limiters that are always asked together keep their buckets. */
-  readonly bucketTables: SharedTables;
+  readonly bucketTables: BucketTables;
 }
 
 /** Id of tokens out of the bucket that keys share when the table is full. */
@@ -25,11 +25,35 @@ const OVERFLOW = "overflow";
 /** Unit of "last seen": a word holds 13 years of them. */
 const SEEN_MS = 100;
 
-/** A bucket in a row: when it was last seen, or 0 for one that is full; available, mark. A row with one has 32 bytes. */
+/** A bucket in a row: last seen; available, mark. A row with one has 32 bytes. */
 const SHAPE = { words: 1, doubles: 2 } as const;
 
-export function bucketTables(maxKeys: number): SharedTables {
-  return new SharedTables(SHAPE, maxKeys);
+/** "Last seen" of a bucket that was never used: it is full, and its other numbers mean nothing. */
+const UNUSED = 0;
+
+/** One bucket outside of a table. */
+class Row {
+  readonly doubles = new Float64Array(SHAPE.doubles);
+  readonly words = new Uint32Array(SHAPE.words);
+  readonly d = 0;
+  readonly w = 0;
+
+  /** Copies the bucket at a place of a row. */
+  copy({ doubles, d, words, w }: Pick<KeyTable, "doubles" | "d" | "words" | "w">, place = 0): void {
+    this.doubles[0] = doubles[d + 2 * place] ?? 0;
+    this.doubles[1] = doubles[d + 2 * place + 1] ?? 0;
+    this.words[0] = words[w + place] ?? UNUSED;
+  }
+}
+
+/** The tables of all rate limiters of a rulebook. */
+export class BucketTables extends SharedTables {
+  /** The bucket that is worked on where a key has no row, or its own must not change. */
+  readonly scratch = new Row();
+
+  constructor(maxKeys: number) {
+    super(SHAPE, maxKeys);
+  }
 }
 
 export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
@@ -38,26 +62,15 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   readonly #hash: KeyHash;
   readonly #maxKeys: number;
   readonly #group: string;
-  #tables: SharedTables;
+  #tables: BucketTables;
   /** Taken with the first key: limiters without keys, and rules that are only tried, need none. */
   #column: Column | undefined;
   readonly #refill = new RefillHistory();
   readonly #answer = new ReusedAnswer();
   readonly #created: number;
   #params: BucketParams | undefined;
-  #now = 0;
-  /** `#now` in the unit of "last seen", from 1 on. */
-  #seen = 0;
-
-  /** The bucket without a key, which is also the one that overflowing keys share. Full until it is used. */
-  #sharedUsed = false;
-  #sharedAvailable = 0;
-  #sharedMark = 0;
-  #sharedSeen = 0;
-
-  /** The bucket that is being worked on, filled up to now. */
-  #available = 0;
-  #mark = 0;
+  /** The bucket without a key, which is also the one that overflowing keys share. */
+  #shared: Row | undefined;
 
   /** Limiters of one group are always asked together and about the same key. */
   constructor(context: LocalBucketsContext, group: string) {
@@ -68,7 +81,6 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     this.#tables = context.bucketTables;
     this.#group = group;
     this.#created = this.#clock.now();
-    this.#now = this.#created;
   }
 
   /** Number of keys for which this limiter or another of its group has a bucket. */
@@ -80,7 +92,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   close(): void {
     if (this.#column !== undefined) this.#tables.leave(this.#group, this.#column);
     this.#column = undefined;
-    this.#tables = bucketTables(this.#maxKeys);
+    this.#tables = new BucketTables(this.#maxKeys);
   }
 
   /** Makes new numbers count from now on, also in buckets that have not been used for a while. */
@@ -90,56 +102,57 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   }
 
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
-    this.#begin(params, now);
-    this.#answer.full = false;
-    if (value === undefined) this.#openShared(params);
-    else if (this.#openKey(value, params) === "absent" && want > 0) {
-      if (!this.#joined().table.hasRoom(now)) {
-        this.#openShared(params);
-        this.#answer.full = true;
+    this.#use(params);
+    const { scratch } = this.#tables;
+    const { doubles, words } = scratch;
+    let full = false;
+    if (value === undefined) scratch.copy(this.#sharedRow());
+    else {
+      const { table, place } = this.#columnOf(value);
+      if (table.find(this.#hash.lo, this.#hash.hi)) scratch.copy(table, place);
+      else {
+        words[0] = UNUSED;
+        full = want > 0 && !table.hasRoom(now);
+        if (full) scratch.copy(this.#sharedRow());
       }
     }
-    return this.#takeOpen(want, params, "");
+    const answer = this.#take(doubles, 0, words, 0, want, params, now);
+    answer.full = full;
+    return answer;
   }
 
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
-    this.#begin(params, now);
-    this.#answer.full = false;
-    if (value === undefined) return this.#takeShared(want, params, "");
-    const found = this.#openKey(value, params);
-    const answer = this.#takeOpen(want, params, "");
-    // A fresh bucket from which nothing was taken is full, and full buckets are not stored.
-    if (found !== "used" && (answer.outcome === "refused" || want === 0)) return answer;
-    if (found !== "absent" || this.#insert(now)) {
-      this.#store();
-      return answer;
-    }
-    this.#observer.anomaly("keys_overflow");
-    answer.full = true;
-    return this.#takeShared(want, params, OVERFLOW);
+    this.#use(params);
+    if (value === undefined) return this.#takeShared(want, params, now);
+    const { table, place } = this.#columnOf(value);
+    if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
+    const [d, w] = [table.d + 2 * place, table.w + place];
+    return this.#take(table.doubles, d, table.words, w, want, params, now);
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
-    this.#begin(params, this.#clock.now());
+    this.#use(params);
+    const now = this.#clock.now();
     if (value === undefined || id === OVERFLOW) {
-      this.#openShared(params);
-      this.#available = Math.min(params.capacity, this.#available + amount);
-      this.#storeShared();
+      const { doubles, words } = this.#sharedRow();
+      this.#add(doubles, 0, words, 0, amount, params, now);
       return true;
     }
+    const { table, place } = this.#columnOf(value);
     // A key that is not stored any more was full or idle for too long: there is nothing to add to.
-    if (this.#openKey(value, params) !== "used") return false;
-    this.#available = Math.min(params.capacity, this.#available + amount);
-    this.#store();
+    if (!table.find(this.#hash.lo, this.#hash.hi)) return false;
+    const w = table.w + place;
+    if (table.words[w] === UNUSED) return false;
+    this.#add(table.doubles, table.d + 2 * place, table.words, w, amount, params, now);
     return true;
   }
 
   spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean {
-    const seen = words[w] ?? 0;
-    if (seen === 0) return true;
+    const seen = words[w] ?? UNUSED;
+    if (seen === UNUSED) return true;
     const params = this.#params;
     if (params === undefined) return false;
-    if (this.#idle(seen, params, this.#seenAt(now))) return true;
+    if (idle(seen, params, this.#seenAt(now))) return true;
     const mark = doubles[d + 1] ?? 0;
     const next = markAt(mark, now, params);
     return filled(doubles[d] ?? 0, mark, next, params, this.#refill) >= params.capacity;
@@ -149,112 +162,108 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     // A bucket has no state outside of its row.
   }
 
-  #begin(params: BucketParams, now: number): void {
-    this.#now = now;
-    this.#seen = this.#seenAt(now);
+  #use(params: BucketParams): void {
     if (params !== this.#params) this.adopt(params);
   }
 
-  /** Never 0, which marks buckets that were not used. */
-  #seenAt(now: number): number {
-    return Math.floor((now - this.#created) / SEEN_MS) + 1;
-  }
-
-  #joined(): Column {
+  /** Hashes a key, and returns the column in which its bucket is. */
+  #columnOf(value: string): Column {
+    this.#hash.of(value);
     this.#column ??= this.#tables.join(this.#group, this);
     return this.#column;
   }
 
-  /** Adds a row for the key that was opened. */
-  #insert(now: number): boolean {
-    return this.#joined().table.insert(this.#hash.lo, this.#hash.hi, now);
-  }
-
-  /** Opens the bucket of a key: one that is stored, or a full one where none is, with or without a row for it. */
-  #openKey(value: string, params: BucketParams): "used" | "fresh" | "absent" {
-    this.#hash.of(value);
-    const { table, place } = this.#joined();
-    if (!table.find(this.#hash.lo, this.#hash.hi)) {
-      this.#openFull(params);
-      return "absent";
+  /** Takes from a bucket, which is given by its arrays and offsets. One that is unused stays so if nothing is taken. */
+  #take(
+    doubles: Float64Array,
+    d: number,
+    words: Uint32Array,
+    w: number,
+    want: number,
+    params: BucketParams,
+    now: number,
+  ): ReusedAnswer {
+    const { capacity } = params;
+    const seen = words[w] ?? UNUSED;
+    const seenNow = this.#seenAt(now);
+    let available = capacity;
+    let mark = now;
+    if (seen !== UNUSED && !idle(seen, params, seenNow)) {
+      fill(doubles, d, now, params, this.#refill);
+      available = doubles[d] ?? 0;
+      mark = doubles[d + 1] ?? 0;
     }
-    const seen = table.words[table.w + place] ?? 0;
-    if (seen === 0 || this.#idle(seen, params, this.#seen)) {
-      this.#openFull(params);
-      return seen === 0 ? "fresh" : "used";
-    }
-    const { doubles } = table;
-    const at = table.d + 2 * place;
-    this.#available = doubles[at] ?? 0;
-    this.#mark = doubles[at + 1] ?? 0;
-    this.#fill(params);
-    return "used";
-  }
-
-  #openShared(params: BucketParams): void {
-    if (!this.#sharedUsed || this.#idle(this.#sharedSeen, params, this.#seen)) {
-      this.#openFull(params);
-      return;
-    }
-    this.#available = this.#sharedAvailable;
-    this.#mark = this.#sharedMark;
-    this.#fill(params);
-  }
-
-  #openFull(params: BucketParams): void {
-    this.#available = params.capacity;
-    this.#mark = this.#now;
-  }
-
-  /** Fills the open bucket up to now. Its numbers are no arguments, since each would be an object on the heap. */
-  #fill(params: BucketParams): void {
-    const mark = this.#mark;
-    const next = markAt(mark, this.#now, params);
-    this.#available = filled(this.#available, mark, next, params, this.#refill);
-    this.#mark = next;
-  }
-
-  /** Decides by the open bucket, and takes from it. */
-  #takeOpen(want: number, params: BucketParams, id: string): ReusedAnswer {
+    if (params.delayed && available >= capacity) mark = delayedMark(now, params);
     const answer = this.#answer;
-    if (params.delayed && this.#available >= params.capacity) {
-      this.#mark = delayedMark(this.#now, params);
-    }
-    const deficit = want - this.#available;
+    const deficit = want - available;
     const granted = want <= 0 || deficit <= SLACK;
-    if (granted) this.#available -= want;
+    if (granted) available -= want;
+    if (seen !== UNUSED || (granted && want > 0)) {
+      doubles[d] = available;
+      doubles[d + 1] = mark;
+      words[w] = seenNow;
+    }
     answer.outcome = granted ? "granted" : "refused";
-    answer.remaining = Math.max(0, this.#available);
-    answer.current = params.capacity - answer.remaining;
-    answer.waitMs = granted ? 0 : waitFor(deficit, this.#mark, this.#now, params);
-    answer.id = id;
+    answer.remaining = Math.max(0, available);
+    answer.current = capacity - answer.remaining;
+    answer.waitMs = granted ? 0 : waitFor(deficit, mark, now, params);
+    answer.id = "";
+    answer.full = false;
     return answer;
   }
 
-  #takeShared(want: number, params: BucketParams, id: string): EngineAnswer {
-    this.#openShared(params);
-    const answer = this.#takeOpen(want, params, id);
-    this.#storeShared();
+  /** Takes from the bucket of a key that has no row, and adds one if something was taken. */
+  #takeNew(table: KeyTable, want: number, params: BucketParams, now: number): ReusedAnswer {
+    const { doubles, words } = this.#tables.scratch;
+    words[0] = UNUSED;
+    const answer = this.#take(doubles, 0, words, 0, want, params, now);
+    if (words[0] === UNUSED) return answer;
+    if (!table.insert(this.#hash.lo, this.#hash.hi, now)) {
+      this.#observer.anomaly("keys_overflow");
+      const shared = this.#takeShared(want, params, now);
+      shared.id = OVERFLOW;
+      shared.full = true;
+      return shared;
+    }
+    const place = this.#column?.place ?? 0;
+    const d = table.d + 2 * place;
+    table.doubles[d] = doubles[0] ?? 0;
+    table.doubles[d + 1] = doubles[1] ?? 0;
+    table.words[table.w + place] = words[0] ?? UNUSED;
     return answer;
   }
 
-  #store(): void {
-    const { table, place } = this.#joined();
-    const at = table.d + 2 * place;
-    table.doubles[at] = this.#available;
-    table.doubles[at + 1] = this.#mark;
-    table.words[table.w + place] = this.#seen;
+  #takeShared(want: number, params: BucketParams, now: number): ReusedAnswer {
+    const { doubles, words } = this.#sharedRow();
+    return this.#take(doubles, 0, words, 0, want, params, now);
   }
 
-  #storeShared(): void {
-    this.#sharedUsed = true;
-    this.#sharedAvailable = this.#available;
-    this.#sharedMark = this.#mark;
-    this.#sharedSeen = this.#seen;
+  #sharedRow(): Row {
+    this.#shared ??= new Row();
+    return this.#shared;
   }
 
-  /** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
-  #idle(seen: number, { maxIdleMs }: BucketParams, now: number): boolean {
-    return maxIdleMs > 0 && (now - seen - 1) * SEEN_MS > maxIdleMs;
+  #add(
+    doubles: Float64Array,
+    d: number,
+    words: Uint32Array,
+    w: number,
+    amount: number,
+    params: BucketParams,
+    now: number,
+  ): void {
+    // Taking nothing fills the bucket up to now.
+    this.#take(doubles, d, words, w, 0, params, now);
+    if (words[w] !== UNUSED) doubles[d] = Math.min(params.capacity, (doubles[d] ?? 0) + amount);
   }
+
+  /** A time in the unit of "last seen", certainly not `UNUSED`. */
+  #seenAt(now: number): number {
+    return Math.floor((now - this.#created) / SEEN_MS) + 1;
+  }
+}
+
+/** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
+function idle(seen: number, { maxIdleMs }: BucketParams, seenNow: number): boolean {
+  return maxIdleMs > 0 && (seenNow - seen - 1) * SEEN_MS > maxIdleMs;
 }

@@ -55,6 +55,30 @@ export function filled(
   return Math.min(params.capacity, available + gained);
 }
 
+/**
+ * Fills the bucket at `d`, its available tokens and its mark, up to `now`. It is given by its place, and the usual case
+ * is spelled out, because numbers as arguments of calls would be objects on the heap.
+ */
+export function fill(
+  doubles: Float64Array,
+  d: number,
+  now: number,
+  params: BucketParams,
+  refill: RefillHistory,
+): void {
+  const available = doubles[d] ?? 0;
+  const mark = doubles[d + 1] ?? 0;
+  if (params.continuous && mark >= refill.since && mark <= now) {
+    const gained = (params.amount * (now - mark)) / params.intervalMs;
+    doubles[d] = Math.min(params.capacity, available + gained);
+    doubles[d + 1] = now;
+    return;
+  }
+  const next = markAt(mark, now, params);
+  doubles[d] = filled(available, mark, next, params, refill);
+  doubles[d + 1] = next;
+}
+
 /** The mark of a bucket that is full at `now` under a delayed fill: the first fill ends the delay. */
 export function delayedMark(now: number, params: BucketParams): number {
   const start = now + timeFor(params.capacity, params);

@@ -173,8 +173,17 @@ describe("shared by several columns", () => {
               if (column !== undefined) table.leave(column);
               if (column !== undefined) model.delete(column);
             } else if (one.kind === "remove") {
+              // The row that was found last may be the one that goes, or one that moves because of that.
+              const [column, keys] = [...model][0] ?? [];
+              const [last, value] = [...(keys ?? [])].at(-1) ?? [`${one.lo},${one.hi}`, 0];
+              const [lo = 0, hi = 0] = last.split(",").map(Number);
+              table.find(lo, hi);
               table.remove(one.lo, one.hi);
               for (const keys of model.values()) keys.delete(`${one.lo},${one.hi}`);
+              if (lo === one.lo && hi === one.hi) assert.equal(table.find(lo, hi), false);
+              else if (table.find(lo, hi)) {
+                assert.equal(table.doubles[table.d + (column?.place ?? 0)], value);
+              }
             } else if (one.kind === "put") {
               const column = columnAt(one.column);
               if (column === undefined) continue;

@@ -5,6 +5,7 @@ import { RefillHistory } from "#flow/limit/counters/refill-history.ts";
 import {
   type BucketParams,
   delayedMark,
+  fill,
   filled,
   markAt,
   timeFor,
@@ -139,4 +140,20 @@ test("many changes: old detail goes, sums stay", () => {
   }
   // Long ago: within the swing of the few changes that were merged.
   assert.ok(Math.abs(refill.between(250_000, end) - (total - (totals[250] ?? 0))) < 6 * 128);
+});
+
+test("a bucket that is filled in place gets what `filled` and `markAt` say, before and after a change of rate", () => {
+  const time = fc.double({ min: 0, max: 10_000, noNaN: true });
+  fc.assert(
+    fc.property(time, time, time, fc.boolean(), (start, changed, now, continuous) => {
+      const params = { ...PARAMS, continuous };
+      const refill = steady({ ...params, amount: 9 });
+      refill.change(changed, params.amount, params.intervalMs);
+      const next = markAt(start, now, params);
+      const wanted = [filled(3, start, next, params, refill), next];
+      const doubles = Float64Array.of(-1, 3, start, -1);
+      fill(doubles, 1, now, params, refill);
+      assert.deepEqual([...doubles], [-1, ...wanted, -1]);
+    }),
+  );
 });

@@ -1,8 +1,8 @@
 // How the detail of a decision is written, by kind of limiter: one row for each kind, used by the binary writer
 // and by the JSON writer. The label, which every detail has, is written by the writers themselves.
 
-import { fragment, type JsonWriter } from "../json/writer.ts";
-import type { ProtoWriter } from "../protobuf/writer.ts";
+import { fragment, type JsonWriter } from "../../json/writer.ts";
+import { type ProtoWriter, varintSize } from "../../protobuf/writer.ts";
 
 export interface LabelDetail {
   readonly label: string;
@@ -26,6 +26,8 @@ interface DetailRow<Detail> {
   readonly name: string;
   /** Writes the fields after the label. */
   write(out: ProtoWriter, detail: Detail): void;
+  /** Number of bytes that `write` writes. */
+  length(detail: Detail): number;
   /** Writes the members after the label, each with its comma. */
   writeJson(out: JsonWriter, detail: Detail): void;
 }
@@ -36,6 +38,14 @@ const TOKENS_INFO = 0x12;
 const REMAINING = fragment(',"tokens_info":{"remaining":');
 const CURRENT = fragment(',"current":');
 const CONSUMED = fragment(',"consumed":');
+
+function tokensLength({ remaining, current, consumed }: TokenDetail): number {
+  return 2 + doubleLength(remaining) + doubleLength(current) + doubleLength(consumed);
+}
+
+function doubleLength(value: number): number {
+  return value === 0 && !Object.is(value, -0) ? 0 : 9;
+}
 
 function writeTokensJson(out: JsonWriter, { remaining, current, consumed }: TokenDetail): void {
   out.raw(REMAINING);
@@ -51,6 +61,7 @@ const SAMPLER: DetailRow<LabelDetail> = {
   field: 22,
   name: "sampler_info",
   write() {},
+  length: () => 0,
   writeJson() {},
 };
 
@@ -60,6 +71,7 @@ const RATE_LIMITER: DetailRow<TokenDetail> = {
   write(out, { remaining, current, consumed }) {
     out.doubles(TOKENS_INFO, remaining, current, consumed);
   },
+  length: tokensLength,
   writeJson: writeTokensJson,
 };
 
@@ -69,6 +81,10 @@ const CONCURRENCY_LIMITER: DetailRow<SlotDetail> = {
   write(out, { remaining, current, consumed, requestId }) {
     out.doubles(TOKENS_INFO, remaining, current, consumed);
     out.textField(0x1a, requestId);
+  },
+  length(detail) {
+    const id = Buffer.byteLength(detail.requestId);
+    return tokensLength(detail) + (id === 0 ? 0 : 1 + varintSize(id) + id);
   },
   writeJson(out, detail) {
     writeTokensJson(out, detail);

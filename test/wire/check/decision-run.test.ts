@@ -1,0 +1,145 @@
+// Replies whose decisions are written by a template of an earlier reply: they must equal those of a writer that has
+// no templates yet.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { detailWriter } from "#wire/check/decisions/limiter-details.ts";
+import type { ReportedComponent } from "#wire/check/decisions/reported-decision.ts";
+import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
+import type { Fragment } from "#wire/protobuf/base64.ts";
+import { ProtoWriter } from "#wire/protobuf/writer.ts";
+import { type FullDecision, type FullReply, reply } from "./replies.ts";
+
+const COMPONENTS: readonly ReportedComponent[] = [
+  "rate_limiter" as const,
+  "concurrency_limiter" as const,
+  "sampler" as const,
+  "rate_limiter" as const,
+].map((kind, at) => ({
+  policyName: `policy-${at}`,
+  policyHash: "hash",
+  componentId: "root.0",
+  kind,
+  deniedStatus: at === 3 ? 429 : 0,
+}));
+
+const amount = fc.constantFrom(0, 0, 1, 0.1, 7e9);
+const value = fc.constantFrom("ann", "bob", "eve", "", "zoë", "a longer one", "x".repeat(70));
+
+/** Decisions of the same components again and again, most of them usual. */
+const decisions: fc.Arbitrary<readonly FullDecision[]> = fc
+  .tuple(
+    fc.subarray([...COMPONENTS], { minLength: 1 }),
+    value,
+    fc.array(
+      fc.record({
+        own: fc.option(value, { nil: undefined, freq: 4 }),
+        odd: fc.constantFrom(false, false, false, false, true),
+        remaining: amount,
+        current: amount,
+        consumed: amount,
+        requestId: fc.constantFrom("", "id-1", "id-2", "ïd"),
+      }),
+      { minLength: COMPONENTS.length, maxLength: COMPONENTS.length },
+    ),
+  )
+  .map(([components, shared, details]) =>
+    components.map((component, at) => {
+      const { own = shared, odd = false, ...rest } = details[at] ?? {};
+      const detail = { remaining: 0, current: 0, consumed: 0, requestId: "", ...rest };
+      return {
+        component,
+        dropped: odd,
+        missing: 0,
+        waitMs: component.kind === "sampler" ? -1 : 0,
+        failure: undefined,
+        detail: { ...detail, label: `user:${own}`, value: own },
+      };
+    }),
+  );
+
+function fragmentsIn(work: () => unknown): readonly Fragment[] {
+  const found: Fragment[] = [];
+  const { fragment } = ProtoWriter.prototype;
+  ProtoWriter.prototype.fragment = function (this: ProtoWriter, given: Fragment, place?: number) {
+    found.push(given);
+    return fragment.call(this, given, place ?? this.place);
+  };
+  try {
+    work();
+  } finally {
+    ProtoWriter.prototype.fragment = fragment;
+  }
+  return found;
+}
+
+describe("decisions that are written by a template", () => {
+  it("equal those that are written without one, in every reply of a sequence", () => {
+    let written = 0;
+    fc.assert(
+      fc.property(
+        reply,
+        fc.array(decisions, { minLength: 1, maxLength: 60, size: "max" }),
+        (first, all) => {
+          const writer = new HttpAnswerWriter();
+          for (const given of all) {
+            const check: FullReply = { ...first, decisions: given };
+            const answer = { check, deniedStatus: 403, retryAfter: 0, baggage: undefined };
+            const wanted = new HttpAnswerWriter().writeAuth(answer);
+            written += fragmentsIn(() => assert.deepEqual(writer.writeAuth(answer), wanted)).length;
+            assert.deepEqual(writer.writeCheck(check), new HttpAnswerWriter().writeCheck(check));
+            assert.deepEqual(
+              writer.writeCheckHttp(answer),
+              new HttpAnswerWriter().writeCheckHttp(answer),
+            );
+          }
+        },
+      ),
+      { numRuns: 60 },
+    );
+    assert.ok(written > 0);
+  });
+
+  it("are one fragment from the second reply on", () => {
+    const writer = new HttpAnswerWriter();
+    const [first] = fc.sample(reply, { numRuns: 1, seed: 1 });
+    assert.ok(first !== undefined);
+    const check = (user: string): FullReply => ({
+      ...first,
+      classifiers: [],
+      decisions: COMPONENTS.map((component) => ({
+        component,
+        dropped: false,
+        missing: 0,
+        waitMs: 0,
+        failure: undefined,
+        detail: {
+          label: `user:${user}`,
+          value: user,
+          remaining: 4,
+          current: 1,
+          consumed: 1,
+          requestId: "id",
+        },
+      })),
+    });
+    const fragments = (user: string) => fragmentsIn(() => writer.writeCheck(check(user)));
+    // One is that of the label keys.
+    assert.equal(fragments("ann").length, 1 + COMPONENTS.length);
+    const [second, third] = [fragments("bob"), fragments("eve")];
+    assert.equal(second.length, 2);
+    assert.equal(second[1], third[1]);
+  });
+});
+
+it("the length of a detail is that of its bytes", () => {
+  fc.assert(
+    fc.property(fc.constantFrom(...COMPONENTS), decisions, ({ kind }, [given]) => {
+      assert.ok(given !== undefined);
+      const [row, out] = [detailWriter(kind), new ProtoWriter()];
+      row.write(out, given.detail);
+      assert.equal(row.length(given.detail), out.length);
+    }),
+  );
+});
