@@ -166,7 +166,7 @@ function assemble(options: ControllerOptions) {
     warnings: (name) => warnings.of(name),
     wall: () => clock.wall(),
   });
-  const reports = new ScaleReports({ loops: () => active.loops, failed });
+  const reports = new ScaleReports({ clock, loops: () => active.loops, failed });
   const follower = new StoreFollower({ store, api, reports, active, failed: fail });
   const policies = new PolicyService({
     active,
@@ -183,6 +183,7 @@ function assemble(options: ControllerOptions) {
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
     endLiveness();
+    reports.close();
     warnings.close();
     active.stop();
     queries.close();

@@ -1,6 +1,8 @@
 // Passes the replica counts that agents report to the circuits concerned. A report belongs to one version of a
-// policy; it is kept until that version runs.
+// policy; it is kept until that version runs. A report that goes away holds for a grace time: several agents write the
+// same key, and one that stops deletes it although the others go on.
 
+import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Replicas } from "#circuit/component.ts";
 import type { Batch } from "#store/store.ts";
@@ -8,7 +10,11 @@ import { type ReportedReplicas, readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
 import type { PolicyLoop } from "./loop/policy-loop.ts";
 
+/** Milliseconds for which a report holds after it has gone away. */
+export const GRACE_MS = 60_000;
+
 export interface ScaleReportsOptions {
+  readonly clock: Pick<Clock, "alarm">;
   /** Policies in force, by name. */
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   /** A report could not be read; the one before stays. */
@@ -19,6 +25,8 @@ export class ScaleReports {
   readonly #options: ScaleReportsOptions;
   /** By key of the store. */
   readonly #reports = new Map<string, ReportedReplicas>();
+  /** Cancel the end of the grace time of reports that have gone away, by key of the store. */
+  readonly #goingAway = new Map<string, () => void>();
 
   constructor(options: ScaleReportsOptions) {
     this.#options = options;
@@ -26,15 +34,12 @@ export class ScaleReports {
 
   /** Applies a batch of changes of the store. */
   apply({ puts, deletes }: Batch): void {
-    for (const key of deletes) {
-      const report = this.#reports.get(key);
-      this.#reports.delete(key);
-      if (report !== undefined) this.#deliver(report, undefined);
-    }
+    for (const key of deletes) if (this.#reports.has(key)) this.#forgetLater(key);
     for (const { key, value } of puts) {
       if (!key.startsWith(REPLICAS)) continue;
       try {
         const report = readReplicas(value);
+        this.#keep(key);
         this.#reports.set(key, report);
         this.#deliver(report, report);
       } catch (thrown) {
@@ -48,6 +53,27 @@ export class ScaleReports {
     for (const report of this.#reports.values()) {
       if (report.policyName === version.policy.name) this.#deliver(report, report);
     }
+  }
+
+  /** Ends the grace times: nothing is withdrawn any more. */
+  close(): void {
+    for (const key of [...this.#goingAway.keys()]) this.#keep(key);
+  }
+
+  #forgetLater(key: string): void {
+    this.#keep(key);
+    const cancel = this.#options.clock.alarm(GRACE_MS, () => {
+      this.#goingAway.delete(key);
+      const report = this.#reports.get(key);
+      this.#reports.delete(key);
+      if (report !== undefined) this.#deliver(report, undefined);
+    });
+    this.#goingAway.set(key, cancel);
+  }
+
+  #keep(key: string): void {
+    this.#goingAway.get(key)?.();
+    this.#goingAway.delete(key);
   }
 
   #deliver({ policyName, policyHash, componentId }: ReportedReplicas, replicas?: Replicas): void {

@@ -4,8 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Replicas } from "#circuit/component.ts";
 import type { PolicyLoop } from "#controller/loop/policy-loop.ts";
-import { ScaleReports } from "#controller/scale-reports.ts";
+import { GRACE_MS, ScaleReports } from "#controller/scale-reports.ts";
 import { encode } from "#wire/protobuf/messages.ts";
+import { fakeClock } from "../kit/clock.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
 
 const KEY = "/status/pod_scaler/agent_group-default-policy-p-component_id-root.1";
@@ -30,24 +31,55 @@ function reportsFor(...running: readonly string[]) {
     return [name, loop as unknown as PolicyLoop] as const;
   };
   const loops = new Map(running.map(loopOf));
-  const reports = new ScaleReports({ loops: () => loops, failed: (key) => failures.push(key) });
+  const clock = fakeClock();
+  const reports = new ScaleReports({ clock, loops: () => loops, failed: (key) => failures.push(key) });
   const start = (text: string) => {
     const [name, loop] = loopOf(text);
     loops.set(name, loop);
     reports.deliverTo(loop);
   };
-  return { reports, seen, failures, start };
+  return { reports, seen, failures, start, clock };
 }
 
-test("a report reaches the version that it names, until it is withdrawn", () => {
-  const { reports, seen } = reportsFor("p h1", "q h1");
+test("a report reaches the version that it names, until it has been gone for a minute", () => {
+  const { reports, seen, clock } = reportsFor("p h1", "q h1");
   reports.apply(batchOf([[KEY, report("h1", 3)]]));
   reports.apply(batchOf([], [KEY]));
-  reports.apply(batchOf([], [KEY]));
-  assert.deepEqual(seen, [
+  clock.advance(GRACE_MS - 1);
+  assert.deepEqual(seen, [["p h1", "root.1", 3]]);
+  clock.advance(1);
+  const withdrawn = [
     ["p h1", "root.1", 3],
     ["p h1", "root.1", undefined],
-  ]);
+  ];
+  assert.deepEqual(seen, withdrawn);
+  reports.apply(batchOf([], [KEY]));
+  clock.advance(GRACE_MS);
+  assert.deepEqual(seen, withdrawn);
+  assert.equal(clock.alarms, 0);
+});
+
+test("a report that comes back in time was never gone", () => {
+  const { reports, seen, clock } = reportsFor("p h1");
+  reports.apply(batchOf([[KEY, report("h1", 3)]]));
+  reports.apply(batchOf([], [KEY]));
+  clock.advance(GRACE_MS / 2);
+  reports.apply(batchOf([[KEY, report("h1", 4)]]));
+  assert.equal(clock.alarms, 0);
+  clock.advance(GRACE_MS);
+  assert.deepEqual(
+    seen.map(([, , actual]) => actual),
+    [3, 4],
+  );
+});
+
+test("after a close no report is withdrawn", () => {
+  const { reports, seen, clock } = reportsFor("p h1");
+  reports.apply(batchOf([[KEY, report("h1", 3)]]));
+  reports.apply(batchOf([], [KEY]));
+  reports.close();
+  assert.equal(clock.alarms, 0);
+  assert.equal(seen.length, 1);
 });
 
 test("a report about a version that does not run yet waits for that version", () => {
