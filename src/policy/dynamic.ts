@@ -91,12 +91,20 @@ export function unfitValues(keys: DynamicKeys, config: JsonObject): readonly Unf
   return unfit;
 }
 
-/** Members that no component reads, in the order of the configuration; the outermost of each branch. */
-export function unreadKeys(keys: DynamicKeys, config: JsonObject): readonly UnreadKey[] {
+/**
+ * The first `most` members that no component reads, in the order of the configuration; the outermost of each branch.
+ * Looking for a similar key takes time, and a configuration may have very many.
+ */
+export function unreadKeys(
+  keys: DynamicKeys,
+  config: JsonObject,
+  most = Number.POSITIVE_INFINITY,
+): readonly UnreadKey[] {
   const unread: UnreadKey[] = [];
   const near = similar(keys);
   const visit = (value: object, outer: readonly string[], steps: Steps): void => {
     for (const [name, inner] of Object.entries(value)) {
+      if (unread.length >= most) return;
       const path = [...outer, name];
       const step = steps.inner.get(name);
       if (step !== undefined && step.inner.size > 0 && isObject(inner)) visit(inner, path, step);

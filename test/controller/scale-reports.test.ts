@@ -32,7 +32,11 @@ function reportsFor(...running: readonly string[]) {
   };
   const loops = new Map(running.map(loopOf));
   const clock = fakeClock();
-  const reports = new ScaleReports({ clock, loops: () => loops, failed: (key) => failures.push(key) });
+  const reports = new ScaleReports({
+    clock,
+    loops: () => loops,
+    failed: (key) => failures.push(key),
+  });
   const start = (text: string) => {
     const [name, loop] = loopOf(text);
     loops.set(name, loop);

@@ -251,7 +251,7 @@ export class DirectorySource implements PolicySource {
   #unread(name: string, { source, config }: ConfigFile): readonly string[] {
     const policy = this.#options.active().loops.get(name)?.version.policy;
     if (policy === undefined || config === undefined) return [];
-    const unread = unreadKeys(dynamicKeys(policy.document), config).slice(0, MOST_LISTED);
+    const unread = unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED);
     return unread.map((each) => `${source}: dynamic configuration: ${unreadReason(each)}`);
   }
 

@@ -43,6 +43,12 @@ const SOURCE = "policy_string";
 /** Milliseconds that a call waits for its write to come into force. The write itself is done by then. */
 const LONGEST_WAIT_MS = 5_000;
 
+/**
+ * Size of the largest dynamic configuration, as JSON in UTF-16 units. It is examined on the thread that answers checks,
+ * within some milliseconds.
+ */
+const LARGEST_CONFIG = 256 * 1024;
+
 /** Formats of drawn circuits. */
 const FORMATS: Readonly<
   Record<string, { type: string; draw: (graph: Graph, loop: PolicyLoop) => string }>
@@ -181,12 +187,12 @@ export class PolicyService implements PolicyOperations {
     peer: string | undefined,
   ): Promise<void> {
     this.#assertKnown(name);
+    const text = config && JSON.stringify(config);
+    if (text !== undefined && text.length > LARGEST_CONFIG) throw tooLarge(text.length);
     if (config !== undefined) this.#checkConfig(name, config);
     const key = API_DYNAMIC_CONFIGS + name;
     const op: Op =
-      config === undefined
-        ? { kind: "delete", key }
-        : { kind: "put", key, value: bytesOf(JSON.stringify(config)) };
+      text === undefined ? { kind: "delete", key } : { kind: "put", key, value: bytesOf(text) };
     await this.#commit([op], await this.#stillStored(name));
     const what = config === undefined ? "removed" : "replaced";
     this.#logChange({ policy: name, peer }, `dynamic configuration ${what}`);
@@ -241,8 +247,7 @@ export class PolicyService implements PolicyOperations {
     if (faults.length > 0) {
       throw new Fault("INVALID_ARGUMENT", `dynamic_config: ${faults.join("; ")}`);
     }
-    const unread = unreadKeys(dynamicKeys(policy.document), config);
-    for (const each of unread.slice(0, MOST_LISTED)) {
+    for (const each of unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED)) {
       log.warn({ policy: name }, `dynamic configuration: ${unreadReason(each)}`);
     }
   }
@@ -325,6 +330,11 @@ function readingsOf({ circuit }: PolicyLoop): Json {
 
 function bytesOf(text: string): Uint8Array {
   return new TextEncoder().encode(text);
+}
+
+function tooLarge(length: number): Fault {
+  const message = `dynamic_config: wanted at most ${LARGEST_CONFIG} characters of JSON, got ${length}`;
+  return new Fault("RESOURCE_EXHAUSTED", message, { http: 413 });
 }
 
 function notFound(): Fault {

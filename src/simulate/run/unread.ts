@@ -19,7 +19,7 @@ export function findUnreadKeys(
   const { values } = value;
   if (values.kind !== "map") return [];
   const keys = dynamicKeysOf(policies.map(({ document }) => document));
-  const unread = unreadKeys(keys, plain(values) as JsonObject).slice(0, MOST);
+  const unread = unreadKeys(keys, plain(values) as JsonObject, MOST);
   return unread.map((each) =>
     finding(
       locate(values, each.path),

@@ -396,3 +396,36 @@ test("each change over the API is one line in the log, and refused ones are none
 function padded(text: string): string {
   return `${text}${"# and so on\n".repeat(1_000)}`;
 }
+
+test("a dynamic configuration beyond 256 KiB is refused with 413 before it is examined, and the one in force stays", async (t) => {
+  const { policies } = (await bench(t)).controller;
+  await policies.upsert("v", variable());
+  await policies.configure("v", { limit: { value: 7 } });
+  const keys = Array.from({ length: 20_000 }, (_, at) => [`key-${at}`, at] as const);
+  await assert.rejects(policies.configure("v", Object.fromEntries(keys)), (thrown) => {
+    assert.ok(thrown instanceof Fault);
+    assert.deepEqual([thrown.code, thrown.http], ["RESOURCE_EXHAUSTED", 413]);
+    assert.match(
+      thrown.message,
+      /^dynamic_config: wanted at most 262144 characters of JSON, got \d+$/,
+    );
+    return true;
+  });
+  assert.deepEqual(policies.dynamicConfig("v"), { limit: { value: 7 } });
+});
+
+test("a dynamic configuration for a policy that is unknown, or is removed meanwhile, changes nothing", async (t) => {
+  const { controller, store } = await bench(t);
+  const { policies } = controller;
+  await assert.rejects(policies.configure("v", {}), fault("NOT_FOUND", /policy not found/));
+  await policies.upsert("v", variable());
+  const [configured, removed] = await Promise.allSettled([
+    policies.configure("v", { limit: { value: 7 } }),
+    store.commit([{ kind: "delete", key: "/config/api/policies/v" }]),
+  ]);
+  assert.equal(removed.status, "fulfilled");
+  assert.equal(configured.status, "rejected");
+  const { code } = (configured as PromiseRejectedResult).reason;
+  assert.ok(code === "NOT_FOUND" || code === "ABORTED", code);
+  assert.deepEqual((await store.list("/config/api/dynamic-config-policies/")).entries, []);
+});
