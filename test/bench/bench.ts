@@ -10,6 +10,7 @@ import { limiterMemory, matchingLimiters } from "./figures/limiters.ts";
 import { longestWait } from "./figures/longest-wait.ts";
 import { allocated, keys, loaded } from "./figures/memory.ts";
 import { newConnections } from "./figures/new-connections.ts";
+import { reloads } from "./figures/reload.ts";
 import { idleMemory, start } from "./figures/startup.ts";
 import { h2loadThroughput, throughput } from "./figures/throughput.ts";
 import { printRow } from "./measure/report.ts";
@@ -26,6 +27,7 @@ const PARTS = {
   latency,
   envoy: throughEnvoy,
   "longest-wait": longestWait,
+  reloads,
   "new-connections": newConnections,
   loaded,
   allocated,

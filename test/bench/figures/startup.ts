@@ -72,6 +72,9 @@ async function residentIdle(policies: string) {
 
 /** Private and resident memory of a Sluice that has answered one check, beside those of a Node that does nothing. */
 export async function idleMemory({ folders }: ServerPool): Promise<void> {
+  // Fills the cache of compiled modules, as every earlier start has done on an operator's machine.
+  const before = await startPlainSluice({ target: await freeTarget(), policies: folders.one });
+  await before.stop();
   const sluice = await startPlainSluice({ target: await freeTarget(), policies: folders.one });
   const bare = spawnPinned(["--eval", "setInterval(() => {}, 60_000)"]);
   await fetchBody(sluice.target, JSON_PATH, JSON_MESSAGE);

@@ -76,6 +76,7 @@ function probe() {
     /** Starts to look for the longest time that the event loop's thread computes without a break. */
     watch() {
       let last = computed();
+      stretch = 0;
       timer = setInterval(() => {
         const now = computed();
         stretch = Math.max(stretch, now - last);
