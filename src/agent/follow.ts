@@ -1,10 +1,11 @@
 // Keeps the rulebook equal to the store. Every batch is applied whole and synchronously, so that no check sees half of
-// it. A rule that cannot be read or compiled is reported and changes nothing.
+// it; a large one is decoded before that in several turns of the event loop. A rule that cannot be read or compiled is reported and changes nothing.
 
+import { setImmediate } from "node:timers/promises";
 import type { Fault } from "#base/fault.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
-import type { Store } from "#store/store.ts";
-import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
+import type { Batch, Store } from "#store/store.ts";
+import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 
 export interface Following {
   /** Resolves when the first batch is in force; before that the rules are unknown and no flow may be judged. */
@@ -51,7 +52,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       refused.delete(key);
       partial.delete(key);
     }
-    const { rules, numbers, faults, notRun } = readBatch(group, batch);
+    const { rules, numbers, faults, notRun } = await readInTurns(group, batch);
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
       map.set(key, value);
@@ -63,6 +64,25 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     applied(batch.revision, { refused, partial, added });
     ready();
   }
+}
+
+/** Entries that are decoded in one turn of the event loop, which takes some milliseconds. */
+const AT_ONCE = 64;
+
+async function readInTurns(group: string, batch: Batch): Promise<RuleChanges> {
+  const { puts } = batch;
+  if (puts.length <= AT_ONCE) return readBatch(group, batch);
+  const parts = [readBatch(group, { ...batch, puts: [] })];
+  for (let at = 0; at < puts.length; at += AT_ONCE) {
+    parts.push(readBatch(group, { ...batch, deletes: [], puts: puts.slice(at, at + AT_ONCE) }));
+    await setImmediate();
+  }
+  return {
+    rules: new Map(parts.flatMap(({ rules }) => [...rules])),
+    numbers: new Map(parts.flatMap(({ numbers }) => [...numbers])),
+    notRun: new Map(parts.flatMap(({ notRun }) => [...notRun])),
+    faults: new Map(parts.flatMap(({ faults }) => [...faults])),
+  };
 }
 
 /**

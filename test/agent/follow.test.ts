@@ -343,3 +343,36 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     ["", "", ""],
   ]);
 });
+
+test("a large batch is decoded in several turns of the event loop and comes into force whole", async () => {
+  const store = memoryStore();
+  const count = 500;
+  const ops = Array.from({ length: count }, (_, at): readonly Op[] => {
+    const config = { ...RATE, name: `root.${at}` };
+    const entries = configEntries({ name: "p", hash: "h", configs: [config] });
+    return [...entries].map(([key, value]) => ({ kind: "put", key, value }));
+  }).flat();
+  assert.equal(ops.length, count);
+  const observer = recordingObserver();
+  const context = { clock: fakeClock(), chance: seededChance(1), observer, maxKeys: 10 };
+  const book = new Rulebook("default", context);
+  const stop = new AbortController();
+  const sizes: number[] = [];
+  const { ready, ended } = follow({
+    ...{ store, group: "default", book, signal: stop.signal },
+    applied: () => void sizes.push(book.rules.size),
+  });
+  await ready;
+  let turns = 0;
+  const commit = store.commit(ops);
+  while (sizes.length < 2) {
+    assert.equal(book.rules.size, 0);
+    turns += 1;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await commit;
+  assert.ok(turns >= 5, `${turns} turns`);
+  assert.deepEqual(sizes, [0, count]);
+  stop.abort();
+  await ended;
+});
