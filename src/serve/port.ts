@@ -121,7 +121,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   }
   listener.on("error", (error) => log.error({ error }, "listener failed"));
   const bound = listener.address();
-  const shutdown = new Shutdown({ listener, acceptor: acceptor, health, transports, release });
+  const shutdown = new Shutdown({ listener, acceptor, health, transports, turns, release });
   return {
     address: showAddress(bound),
     health,

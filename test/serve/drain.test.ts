@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { connect as connectHttp2 } from "node:http2";
 import { type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
@@ -41,6 +42,16 @@ async function openSlowPort(
       for (const each of waiting.splice(0)) each();
     },
   };
+}
+
+/** The port has stopped listening. Connections that the system had accepted until then come first. */
+function notListening(url: string): Promise<void> {
+  const refused = () =>
+    fetch(`${url}/now`).then(
+      () => false,
+      () => true,
+    );
+  return until("no connection is accepted", refused);
 }
 
 async function ended(promise: Promise<void>): Promise<boolean> {
@@ -93,7 +104,7 @@ test("cuts and logs calls that do not end within the grace time", async (t) => {
   const slow = assert.rejects(fetch(`${url}/slow`));
   await until("calls", () => held() === 2);
   const drained = port.drain();
-  await until("alarm", () => clock.alarms > 1);
+  await notListening(url);
   clock.advance(9_999);
   assert.equal(await ended(drained), false);
   clock.advance(1);
@@ -173,16 +184,34 @@ test("a call in progress when the drain begins is answered with connection: clos
 });
 
 test("answers a request completed after the port stopped accepting with 503", async (t) => {
-  const { port, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
+  const { port, url, held, release } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
   const begun = dial(t, port);
   begun.write("GET /now HTTP/1.1\r\nhost: x\r\n");
   const other = dial(t, port);
   other.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("call", () => held() === 1);
   const drained = port.drain();
+  await notListening(url);
   const all = readAll(begun);
   begun.write("\r\n");
   assert.match(await all, /^HTTP\/1\.1 503 .*retry-after: 1\r\n.*"code":14/is);
   release();
   await drained;
+});
+
+test("answers connections that were open to their peers when it stopped listening, although not accepted yet", async (t) => {
+  const { port } = await openSlowPort(t, { accept_for: 0, grace: 5_000 });
+  const CALLERS = 100;
+  const replies: Promise<string>[] = [];
+  const connected: Promise<unknown>[] = [];
+  for (let at = 0; at < CALLERS; at++) {
+    const socket = dial(t, port);
+    socket.write("GET /now HTTP/1.1\r\nhost: a\r\n\r\n");
+    connected.push(once(socket, "connect"));
+    replies.push(readAll(socket));
+  }
+  // The system opens them all in one turn, and hands over one in each.
+  await Promise.all(connected);
+  await port.drain();
+  for (const reply of await Promise.all(replies)) assert.match(reply, /^HTTP\/1.1 200 /);
 });

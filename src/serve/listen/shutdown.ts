@@ -2,17 +2,28 @@
 // is requested.
 
 import type { Server } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { DrainSettings } from "../settings.ts";
 import type { Transport } from "../transport/transport.ts";
+import type { Turns } from "../transport/turns.ts";
 import type { ConnectionAcceptor } from "./acceptor.ts";
+
+/**
+ * Turns of the event loop without a new connection and without waiting work, after which the system has none left: a
+ * connection is accepted in one, and what it has sent is read in the next.
+ */
+const IDLE_TURNS = 4;
+/** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
+const MOST_TURNS = 2_048;
 
 export interface ShutdownOptions {
   readonly listener: Server;
   readonly acceptor: ConnectionAcceptor;
   readonly health: { beginDrain(): void; close(): void };
   readonly transports: readonly Transport[];
+  readonly turns: Turns;
   /** Releases everything that is not a connection. */
   readonly release: () => void;
 }
@@ -45,6 +56,7 @@ export class Shutdown {
     health.beginDrain();
     for (const transport of transports) transport.beginDrain();
     await this.#pause(accept_for, clock);
+    await this.#acceptRest();
     if (this.#cut.signal.aborted) return this.#close();
     const closed = this.#close();
     health.close();
@@ -67,6 +79,17 @@ export class Shutdown {
       });
     });
     return this.#closed;
+  }
+
+  /** To its peer, a connection that the system keeps is open. So it is accepted, and what it has sent is answered. */
+  async #acceptRest(): Promise<void> {
+    const { turns } = this.#options;
+    let idle = 0;
+    for (let turn = 0; turn < MOST_TURNS && idle < IDLE_TURNS; turn++) {
+      if (this.#cut.signal.aborted) return;
+      await nextTurn();
+      idle = turns.idle ? idle + 1 : 0;
+    }
   }
 
   #pause(ms: number, clock: Clock): Promise<void> {

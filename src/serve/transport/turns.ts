@@ -25,6 +25,11 @@ export class Turns {
     return Math.max(0, Math.min(this.#left, MAX_WORK_PER_VISIT));
   }
 
+  /** No connection is being accepted, and none waits in line. */
+  get idle(): boolean {
+    return !this.#accepted && this.#line.length === 0;
+  }
+
   /** Counts work that was done. One unit is about what a frame of HTTP/2 costs. */
   spend(units: number): void {
     this.#left -= units;

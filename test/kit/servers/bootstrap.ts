@@ -20,7 +20,6 @@ const MANAGER: Path = [
   0,
   "typed_config",
 ];
-const AGENTS: Path = ["static_resources", "clusters", 0];
 
 /** Paths of the parts that tests edit. */
 export const AT = {
@@ -28,12 +27,13 @@ export const AT = {
   extAuthz: [...MANAGER, "http_filters", 0, "typed_config"],
   accessLog: [...MANAGER, "access_log"],
   logFields: [...MANAGER, "access_log", 0, "typed_config", "log_format", "json_format"],
-  agents: [...AGENTS, "load_assignment", "endpoints", 0, "lb_endpoints"],
 } as const satisfies Record<string, Path>;
 
 export interface Addresses {
   /** Address of the agent, `host:port` or `unix:/path`. Its form selects the bootstrap file. */
   readonly agent: string;
+  /** Address of the other agent, `host:port`, for the bootstrap with two of them. */
+  readonly otherAgent?: string;
   /** Port of the service behind Envoy. */
   readonly service: number;
 }
@@ -86,9 +86,10 @@ export class Bootstrap {
 }
 
 /** The text of the bootstrap. Fails when a documented address is missing from the file. */
-function bootstrapText({ agent, service }: Addresses): string {
+function bootstrapText({ agent, otherAgent, service }: Addresses): string {
   const unix = agent.startsWith("unix:");
-  const file = join(FOLDER, unix ? "sidecar-unix.yaml" : "sidecar.yaml");
+  const tcp = otherAgent === undefined ? "sidecar.yaml" : "two-agents.yaml";
+  const file = join(FOLDER, unix ? "sidecar-unix.yaml" : tcp);
   let text = readFileSync(file, "utf8");
   const replace = (documented: string, by: string) => {
     const parts = text.split(documented);
@@ -100,8 +101,12 @@ function bootstrapText({ agent, service }: Addresses): string {
   replace(socket("127.0.0.1", 9000), socket("127.0.0.1", service));
   if (unix) replace("pipe: { path: /run/sluice/sluice.sock }", `pipe: { path: ${agent.slice(5)} }`);
   else {
-    const [host = "", port = ""] = agent.split(":");
-    replace(socket("127.0.0.1", 8080), socket(host, port));
+    const own = (address: string) => {
+      const [host = "", port = ""] = address.split(":");
+      return socket(host, port);
+    };
+    replace(socket("127.0.0.1", 8080), own(agent));
+    if (otherAgent !== undefined) replace(socket("127.0.0.1", 8081), own(otherAgent));
   }
   return text;
 }
