@@ -172,13 +172,25 @@ async function work(first: boolean): Promise<void> {
   }
 }
 
-await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(at === 0)));
-print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}`);
-for (const room of Object.keys(ROOMS)) {
-  const own = judged.filter((one) => one.room === room);
-  const survived = own.filter(({ result }) => result === "survived").length;
-  const late = own.filter(({ result }) => result === "timed out").length;
-  const score =
-    own.length === 0 ? "" : `, score ${Math.round((1 - survived / own.length) * 100)} %`;
-  print(`${room}: ${own.length} mutants, ${survived} survived, ${late} timed out${score}`);
+/** What is known so far. */
+function summary(): void {
+  print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}`);
+  for (const room of Object.keys(ROOMS)) {
+    const own = judged.filter((one) => one.room === room);
+    const survived = own.filter(({ result }) => result === "survived").length;
+    const late = own.filter(({ result }) => result === "timed out").length;
+    const score =
+      own.length === 0 ? "" : `, score ${Math.round((1 - survived / own.length) * 100)} %`;
+    print(`${room}: ${own.length} mutants, ${survived} survived, ${late} timed out${score}`);
+  }
 }
+
+// A run that is interrupted says how far it came.
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.once(signal, () => {
+    summary();
+    process.exit(1);
+  });
+}
+await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(at === 0)));
+summary();
