@@ -171,3 +171,23 @@ spec:
   await when("two looks", () => clock.now() > started + 1_500);
   assert.ok(!logged.some((line) => line.includes("unique policy name")), logged.join("\n"));
 });
+
+test("several directories are one set, and a reload on request needs no check of the directory", async (t) => {
+  const [first, second] = [
+    folderOf(t, { "a.yaml": variable() }),
+    folderOf(t, { "b.yaml": counting() }),
+  ];
+  const read = await readPolicyFiles([first, second], new Map(), Date.now());
+  assert.deepEqual(
+    read.sorted.policies.map(({ defaultName }) => defaultName),
+    ["a", "b"],
+  );
+  const { write, controller, logged } = await bench(t, { files: { "a.yaml": variable() } });
+  write("v.yaml", variable());
+  await controller.reload();
+  assert.equal(controller.policies.get("v").status, "VALID");
+  assert.ok(
+    logged.some((line) => /; new: v /.test(line)),
+    logged.join("\n"),
+  );
+});
