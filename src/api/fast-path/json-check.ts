@@ -118,16 +118,16 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
     out.text(this.#destination);
     // These texts had no escapes in the request, so they need none in the reply.
     out.raw(METHOD);
-    out.span(bytes, parts.method);
+    out.shownSpan(bytes, parts.method);
     out.raw(TARGET);
-    out.span(bytes, parts.path);
+    out.shownSpan(bytes, parts.path);
     out.raw(HOST);
-    out.span(bytes, parts.host);
+    out.shownSpan(bytes, parts.host);
     out.raw(SCHEME);
-    out.span(bytes, parts.scheme);
+    out.shownSpan(bytes, parts.scheme);
     out.raw(FLAVOR);
     const flavor = this.#flavor();
-    if (flavor === undefined) out.span(bytes, parts.protocol);
+    if (flavor === undefined) out.shownSpan(bytes, parts.protocol);
     else out.literal(flavor);
     out.raw(TYPE_MEMBER);
   }

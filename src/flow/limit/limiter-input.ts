@@ -1,10 +1,20 @@
 // What a limiter reads from a flow's labels: the key whose count applies, and how many tokens the flow wants.
 
+import { CUT_MARK, cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import type { Observer } from "../observer.ts";
+import { KeyHash } from "./counters/key-hash.ts";
 
 /** Reported label, and grant key, of a limiter without a key. */
 const DEFAULT = "default";
+
+/** A value of as many UTF-16 units, all of which may have three bytes, is not too long. */
+const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
+
+/** Hexadecimal digits of the hash. */
+const DIGITS = 16;
+/** The hash needs no secret seed: who finds two values of one key only shares a limit with himself. */
+const SEED = [0x5bd1e995, 0x2545f491] as const;
 
 export interface LimiterInputRule {
   /** Empty for a limiter without a key. */
@@ -30,14 +40,20 @@ export class LimiterInput {
     return this.#keySlot >= 0;
   }
 
-  /** Value of the key label; undefined when there is no key or the flow lacks the label. */
+  /**
+   * The key: the value of the key label, which is shortened where it is too long to be shown. Undefined when there is no
+   * key or the flow lacks the label.
+   */
   value(labels: Labels): string | undefined {
-    return this.#keySlot < 0 ? undefined : labels.get(this.#keySlot);
+    const value = this.#keySlot < 0 ? undefined : labels.get(this.#keySlot);
+    return value === undefined || value.length <= SURELY_SHORT ? value : shortKey(value);
   }
 
   /** The label as decisions report it. A flow without the key has the default one. */
   label(labels: Labels, value: string | undefined): string {
-    return value === undefined ? DEFAULT : labels.prefixed(this.#keySlot, this.#prefix);
+    if (value === undefined) return DEFAULT;
+    if (value.length > SURELY_SHORT) return this.#prefix + value;
+    return labels.prefixed(this.#keySlot, this.#prefix);
   }
 
   /** Whether a reported label is one of this limiter's. */
@@ -59,4 +75,20 @@ export class LimiterInput {
     if (tokens === undefined && !peek) this.#observer.anomaly("bad_label_number");
     return tokens ?? 1;
   }
+}
+
+/**
+ * The value itself, or its beginning and a hash of all of it where it is too long to be shown: decisions name their key,
+ * and a flow is ended by that name. Different values stay different.
+ */
+function shortKey(value: string): string {
+  const cut = cutText(value, MAX_SHOWN_BYTES - DIGITS);
+  if (!cut.endsWith(CUT_MARK) || Buffer.byteLength(value) <= MAX_SHOWN_BYTES) return value;
+  const hash = new KeyHash(...SEED);
+  hash.of(value);
+  return cut + hex(hash.lo) + hex(hash.hi);
+}
+
+function hex(word: number): string {
+  return (word >>> 0).toString(16).padStart(DIGITS / 2, "0");
 }

@@ -2,6 +2,7 @@
 // ramp is a sampler whose share grows; without numbers it lets nothing pass.
 
 import type { Chance } from "#base/chance.ts";
+import { cutText } from "#base/text/cut.ts";
 import { type Component, type Decision, type Flow, Missing } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
@@ -96,7 +97,8 @@ export class Sampler implements Limiter {
       missing = onMissingLabel === "default_key" ? Missing.defaultKey : Missing.key;
       if (onMissingLabel !== "default_key") passes = onMissingLabel === "pass";
     }
-    const label = session === undefined ? this.#prefix : this.#prefix + session;
+    const shown = session === undefined ? undefined : cutText(session);
+    const label = shown === undefined ? this.#prefix : this.#prefix + shown;
     return {
       component: this.component,
       outcome: passes ? "granted" : "refused",
@@ -105,7 +107,7 @@ export class Sampler implements Limiter {
       waitMs: -1,
       grantId: undefined,
       failure,
-      detail: { label, value: session },
+      detail: { label, value: shown },
     };
   }
 

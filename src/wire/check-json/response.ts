@@ -2,6 +2,7 @@
 // messages, only the set member of a oneof, int64 as text.
 
 import { STATUS_NAMES } from "#base/http-status.ts";
+import { cutText } from "#base/text/cut.ts";
 import {
   type DetailWriter,
   detailWriter,
@@ -219,7 +220,7 @@ export class JsonAnswerWriter {
       if (at > 0 || own !== undefined) out.literal(",");
       out.text(pairs[at] ?? "");
       out.literal(":");
-      out.text(pairs[at + 1] ?? "");
+      out.text(cutText(pairs[at + 1] ?? ""));
     }
   }
 

@@ -1,6 +1,7 @@
 // The answer to a check in binary: CheckResponse, its LimiterDecisions, and the reply of FlowEnd. The parts of
 // components and classifiers that never change are encoded once.
 
+import { cutText } from "#base/text/cut.ts";
 import { Fragment } from "../protobuf/base64.ts";
 import { ProtoWriter } from "../protobuf/writer.ts";
 import { DecisionWriter } from "./decisions/decision-writer.ts";
@@ -131,7 +132,7 @@ export class CheckResponseWriter {
     }
     const pairs = reply.telemetry;
     for (let at = 0; at < pairs.length; at += 2) {
-      writePair(out, TELEMETRY_ENTRY, pairs[at] ?? "", pairs[at + 1] ?? "");
+      writePair(out, TELEMETRY_ENTRY, pairs[at] ?? "", cutText(pairs[at + 1] ?? ""));
     }
     out.uint32Field(0x40, reply.accepted ? 0 : 1);
     out.uint32Field(0x48, reply.reason);

@@ -1,6 +1,7 @@
 // Map entries whose values are copied straight from the bytes of a request. Only values that are not ASCII become
 // strings.
 
+import { cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
 import { ByteSpan } from "../protobuf/reader.ts";
 import { ProtoWriter } from "../protobuf/writer.ts";
 import { TELEMETRY_ENTRY } from "./response.ts";
@@ -49,10 +50,11 @@ export function writeSpanField(out: ProtoWriter, field: SpanField, bytes: Buffer
     out.asciiPair(TELEMETRY_ENTRY, key, replacement, whole);
     return;
   }
-  if (out.asciiPair(TELEMETRY_ENTRY, key, bytes, span)) return;
+  const isShort = span.end - span.start <= MAX_SHOWN_BYTES;
+  if (isShort && out.asciiPair(TELEMETRY_ENTRY, key, bytes, span)) return;
   const start = out.open(TELEMETRY_ENTRY);
   out.text(0x0a, field.name);
-  out.text(0x12, span.text(bytes));
+  out.text(0x12, cutText(span.text(bytes)));
   out.close(start);
 }
 

@@ -1,6 +1,7 @@
 // Writes JSON as bytes into one growing buffer that is reused for the next reply. Text that is the same in many replies
 // is encoded once; strings that need no escape are copied.
 
+import { cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
 import { Base64Writer, base64Length, MAX_RETAINED_BYTES } from "../protobuf/base64.ts";
 import type { ByteSpan } from "../protobuf/reader.ts";
 import type { ProtoWriter } from "../protobuf/writer.ts";
@@ -95,6 +96,12 @@ export class JsonWriter {
     if (length > SHORT) from.copy(bytes, to, start, end);
     else for (let at = 0; at < length; at++) bytes[to + at] = from[start + at] ?? 0;
     this.#at = to + length;
+  }
+
+  /** Copies a part without escapes like `span`, cut where it is too long to be shown. */
+  shownSpan(from: Buffer, part: ByteSpan): void {
+    if (part.end - part.start <= MAX_SHOWN_BYTES) this.span(from, part);
+    else this.raw(Buffer.from(cutText(part.text(from))));
   }
 
   /** Writes infinities and NaN as strings, as in canonical protobuf JSON. */

@@ -1,0 +1,27 @@
+// Texts that are shown (in replies, metadata, logs) have a bound, because callers choose how long they are.
+
+/** Largest size of the value of a label where it is shown, in bytes of UTF-8, the mark included. */
+export const MAX_SHOWN_BYTES = 1_024;
+
+/** Ends a text that was cut. */
+export const CUT_MARK = "…";
+
+const MARK_BYTES = Buffer.byteLength(CUT_MARK);
+/** No text of as many UTF-16 units is too large. */
+const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
+
+/** The text if it has at most `max` bytes, else its beginning and the mark, `max` bytes at most together. */
+export function cutText(text: string, max = MAX_SHOWN_BYTES): string {
+  if (text.length <= SURELY_SHORT && max === MAX_SHOWN_BYTES) return text;
+  if (text.length <= max && Buffer.byteLength(text) <= max) return text;
+  // A character has at least one byte, so the part suffices.
+  const bytes = Buffer.from(text.slice(0, max));
+  return bytes.toString("utf8", 0, characterStart(bytes, max - MARK_BYTES)) + CUT_MARK;
+}
+
+/** The last offset up to `at` where a character of a UTF-8 text begins. */
+export function characterStart(bytes: Uint8Array, at: number): number {
+  let start = Math.max(0, at);
+  while (start > 0 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start--;
+  return start;
+}
