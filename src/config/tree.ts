@@ -33,11 +33,13 @@ import {
   profilersConfig,
   prometheusConfig,
 } from "./objects/telemetry.ts";
+import { keyPart } from "./table/format.ts";
 import {
   group,
   type LeafRow,
   object,
   type Settings,
+  string,
   type Table,
   table,
   type Violation,
@@ -97,6 +99,12 @@ const controllerTable = table("", "", {
   otel: object(controllerOtelConfig),
   policies: group({
     cr_watcher: object(crWatcherConfig),
+    default_agent_group: string(
+      "default",
+      keyPart,
+      "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
+      { own: true },
+    ),
     promql_jobs_scheduler: object(jobGroupConfig),
   }),
 });

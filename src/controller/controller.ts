@@ -54,8 +54,8 @@ export interface ControllerOptions {
   readonly status: StatusNode;
   readonly counts: PolicyCounts;
   readonly meters: ProcessMetrics;
-  /** Whether an agent runs in this process, so that its metrics tell which control points checks name. */
-  readonly agentIsHere?: boolean;
+  /** Group of the agent in this process, whose metrics tell which control points checks name; undefined without one. */
+  readonly agentGroup?: string | undefined;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
@@ -119,13 +119,14 @@ async function start(parts: Parts): Promise<Controller> {
 
 function assemble(options: ControllerOptions) {
   const { settings, directories, store, clock, env, log, status, counts, meters, fail } = options;
-  const { agentIsHere = false } = options;
+  const { agentGroup } = options;
+  const defaultGroup = settings.policies.default_agent_group;
   const policiesStatus = status.at("system", "policies");
   const metrics = new CircuitMetrics();
   const backend = openQueryBackend({ settings, metrics: meters, env, clock, log });
   const { queries, alerts } = openOutgoing(options, backend, metrics);
   const outbox = openOutbox(options, metrics);
-  const compiler = new Compiler({ queries: backend.dialect, clock });
+  const compiler = new Compiler({ settings: { queries: backend.dialect, defaultGroup }, clock });
   const compileOne = async (source: string, defaultName: string, text: string) => {
     const [set] = await compiler.compile([{ source, defaultName, text }]);
     return set ?? NO_POLICIES;
@@ -159,7 +160,8 @@ function assemble(options: ControllerOptions) {
     clock,
     log,
     knowsMetric: backend.knowsMetric,
-    checks: agentIsHere ? () => checksIn(meters) : undefined,
+    agentGroups: agentGroup === undefined ? undefined : [agentGroup],
+    checks: agentGroup === undefined ? undefined : () => checksIn(meters),
   });
   showPolicies(policiesStatus, {
     loops: () => active.loops,

@@ -27,7 +27,7 @@ export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
   directories: readonly string[],
-  { agentIsHere = false } = {},
+  { agentGroup }: { readonly agentGroup?: string } = {},
 ): Promise<Controller> {
   const { store, clock, chance, env, log, health, metrics, scope, fail, onReload } = process;
   const counts = new PolicyMetrics();
@@ -43,7 +43,7 @@ export async function startControllerPart(
     status: health.root,
     counts,
     meters: metrics,
-    agentIsHere,
+    agentGroup,
     fail,
   });
   scope.add("controller", controller.stop);

@@ -8,7 +8,10 @@ import type { AlertmanagerSettings } from "#telemetry/alerts/alertmanager.ts";
 import type { AlertBatchSettings } from "#telemetry/alerts/alerts.ts";
 
 export interface ControllerSettings {
-  readonly policies: { readonly promql_jobs_scheduler: QueryRunnerSettings };
+  readonly policies: {
+    readonly default_agent_group: string;
+    readonly promql_jobs_scheduler: QueryRunnerSettings;
+  };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };
   readonly alerter: { readonly channel_size: number };

@@ -28,7 +28,7 @@ export function compilePolicy(
   const { tree, path, name, at } = document;
   const before = report.faults;
   const mark = report.warningMark;
-  const value = validate(policyTable, tree, path, report);
+  const value = validate(policyTable, tree, path, report, options);
   if (value === undefined) return { ok: false, findings: report.findings };
   const refuse: Refuse = (where, wanted, got) =>
     report.refuse(() => locate(document.root, where), where, wanted, got);

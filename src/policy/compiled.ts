@@ -21,10 +21,16 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 /** SHA-256 as lower-case hex. Passed in because this room imports nothing of Node. */
 export type Digest = (text: string) => string;
 
-export interface CompileOptions {
-  readonly digest: Digest;
+/** What a controller is configured with and its policies depend on. */
+export interface CompileSettings {
   /** The evaluator that will answer queries: a Prometheus server, or Sluice's own evaluator over its own metrics. */
   readonly queries: Dialect;
+  /** Agent group of selectors that name none; the default of the language unless given. */
+  readonly defaultGroup?: string;
+}
+
+export interface CompileOptions extends CompileSettings {
+  readonly digest: Digest;
 }
 
 /** Kinds of configuration that a controller publishes for agents, as they are called in store keys. */
@@ -43,7 +49,7 @@ export interface AgentConfig {
 
 /** A name that something else must define or use. */
 export interface Need {
-  readonly kind: "label" | "metric" | "flux_meter" | "control_point";
+  readonly kind: "label" | "metric" | "flux_meter" | "control_point" | "agent_group";
   readonly name: string;
   /** Of a control point only. */
   readonly agentGroup?: string;

@@ -14,6 +14,7 @@ import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
 import type { Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
+import { infraMeter as infraMeterTable } from "./language/resources.ts";
 import { type Selector, selector as selectorTable } from "./language/selector.ts";
 
 export function supplyOf({ resources }: Policy): Supply {
@@ -35,7 +36,7 @@ export function needsOf(
     const where = [...path, ...inner];
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
-  const { labelKeys, selectors } = mentions(document);
+  const { labelKeys, selectors, groups } = mentions(document);
   const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
     .map(({ name, path: inner }) => need("label", name, inner));
@@ -51,7 +52,8 @@ export function needsOf(
       ...fluxMeters.map((name) => need("flux_meter", name, inner)),
     ];
   });
-  return [...labels, ...queries, ...controlPoints];
+  const agentGroups = [...groups].map(([name, inner]) => need("agent_group", name, inner));
+  return [...labels, ...queries, ...agentGroups, ...controlPoints];
 }
 
 /** What exists besides what the policies of a set define. */
@@ -60,6 +62,8 @@ export interface Surroundings {
   readonly knowsMetric?: ((name: string) => boolean) | undefined;
   /** Labels that callers are known to send. */
   readonly labels?: readonly string[];
+  /** The agent groups that have agents; where it is undefined, that is not known. */
+  readonly agentGroups?: readonly string[] | undefined;
   /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
 }
@@ -67,8 +71,15 @@ export interface Surroundings {
 /** Warnings about what no policy of the set and nothing else defines, by policy name; most policies have none. */
 export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
-  { knowsMetric = () => true, labels: sent = [], isUnused = () => false }: Surroundings = {},
+  around: Surroundings = {},
 ): ReadonlyMap<string, readonly Warning[]> {
+  const {
+    knowsMetric = () => true,
+    labels: sent = [],
+    agentGroups,
+    isUnused = () => false,
+  } = around;
+  const hasAgents = (group: string) => agentGroups?.includes(group) ?? true;
   const labels = new Set([...sent, ...policies.flatMap(({ supply }) => supply.labels)]);
   const meters = new Set(policies.flatMap(({ supply }) => supply.fluxMeters));
   const warningOf = ({ kind, name, agentGroup = "", at, path }: Need): readonly Warning[] => {
@@ -85,10 +96,16 @@ export function unmetNeeds(
         const text = `a query reads the flux meter ${name}, which no policy defines${hint(name, meters)}`;
         return meters.has(name) ? [] : [{ code: "unknown_flux_meter", at, path, text }];
       }
+      case "agent_group": {
+        const text = `no agent is in the agent group ${name}${hint(name, new Set(agentGroups))}`;
+        return hasAgents(name) ? [] : [{ code: "unknown_agent_group", at, path, text }];
+      }
       case "control_point": {
         const of = agentGroup === "default" ? "" : ` of the agent group ${agentGroup}`;
         const text = `no check has named the control point ${name}${of} for ten minutes`;
-        return isUnused(agentGroup, name) ? [{ code: "unused_control_point", at, path, text }] : [];
+        // A group without agents has a warning of its own, from the start.
+        const isNews = hasAgents(agentGroup) && isUnused(agentGroup, name);
+        return isNews ? [{ code: "unused_control_point", at, path, text }] : [];
       }
     }
   };
@@ -125,12 +142,20 @@ interface Mentions {
   readonly labelKeys: readonly { readonly name: string; readonly path: Path }[];
   /** The first selector of each agent group and control point. */
   readonly selectors: ReadonlyMap<string, { readonly value: Selector; readonly path: Path }>;
+  /** Where each agent group is named first, or would be if it were not the default. */
+  readonly groups: ReadonlyMap<string, Path>;
 }
 
 function mentions(document: Policy): Mentions {
   const labelKeys: { name: string; path: Path }[] = [];
   const selectors = new Map<string, { value: Selector; path: Path }>();
+  const groups = new Map<string, Path>();
   const visit = (message: Message, value: unknown, path: Path): void => {
+    const group = (value as { readonly agent_group?: string }).agent_group;
+    // An infra meter has the group of the collector around it.
+    if (group !== undefined && message !== infraMeterTable && !groups.has(group)) {
+      groups.set(group, [...path, "agent_group"]);
+    }
     if (message === selectorTable) {
       const own = value as Selector;
       const key = JSON.stringify([own.agent_group, own.control_point]);
@@ -155,7 +180,7 @@ function mentions(document: Policy): Mentions {
     }
   };
   visit(policyTable, document, []);
-  return { labelKeys, selectors };
+  return { labelKeys, selectors, groups };
 }
 
 /** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */

@@ -14,7 +14,10 @@ import {
   type Tree,
   type TreeEntry,
 } from "./document/tree.ts";
-import type { Field, Message, Range, Type } from "./language/field.ts";
+import type { Field, Message, Range, Setting, Type } from "./language/field.ts";
+
+/** Values that replace defaults of fields. */
+type Defaults = Readonly<Partial<Record<Setting, string>>>;
 
 /** Undefined when the document is invalid. `path` is the place of `tree` in its document. */
 export function validate<V>(
@@ -22,9 +25,10 @@ export function validate<V>(
   tree: Tree,
   path: Path,
   report: Report,
+  defaults: Defaults = {},
 ): V | undefined {
   const before = report.faults;
-  const value = new Validator(report).message(message, tree, path) as V;
+  const value = new Validator(report, defaults).message(message, tree, path) as V;
   return report.faults === before ? value : undefined;
 }
 
@@ -33,9 +37,11 @@ const PUBLISHED = "published; agents of this version do not act on it";
 /** Invalid values are undefined or left out of the result, which is discarded once there is a finding. */
 class Validator {
   readonly #report: Report;
+  readonly #defaults: Defaults;
 
-  constructor(report: Report) {
+  constructor(report: Report, defaults: Defaults) {
     this.#report = report;
+    this.#defaults = defaults;
   }
 
   #refuse(tree: Tree, path: Path, wanted: string, got: string): undefined {
@@ -53,7 +59,8 @@ class Validator {
       const entry = tree.entries.find(({ key }) => key === name);
       if (entry === undefined || entry.value.kind === "null") {
         // Absent arms of a oneof are left out: a component has dozens, which would take a kilobyte of each policy.
-        if (field.group === undefined || field.default !== undefined) value[name] = field.default;
+        const byDefault = (field.setting && this.#defaults[field.setting]) ?? field.default;
+        if (field.group === undefined || byDefault !== undefined) value[name] = byDefault;
         if (field.required && !meant.has(name)) {
           this.#refuse(tree, [...path, name], `a value: ${name} is required`, "nothing");
         }

@@ -63,7 +63,7 @@ export async function startStandalone(
   const configs = [config.agent, config.controller] as const;
   const process = startProcess({ ...options, configs, store: memoryStore() });
   const controller = await startControllerPart(process, config.controller.config, policies, {
-    agentIsHere: true,
+    agentGroup: config.agent.config.agent_info.agent_group,
   });
   const agent = await startAgent(process, config.agent.config);
   return { ...(await openPorts(process, [agent, controller])), agent };

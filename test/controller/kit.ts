@@ -42,8 +42,8 @@ export interface BenchOptions {
   readonly files?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly store?: Store;
-  /** Whether the controller believes that the metrics are those of an agent. */
-  readonly agentIsHere?: boolean;
+  /** Group of the agent whose metrics the controller believes to read. */
+  readonly agentGroup?: string;
 }
 
 export async function bench(t: TestContext, options: BenchOptions = {}): Promise<Bench> {
@@ -81,7 +81,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     settings: configOf("controller", options.env ?? {}).config,
     ...{ directories: [directory], store: watched, clock, env: {}, status, meters: metrics },
     chance: seededChance(1),
-    agentIsHere: options.agentIsHere ?? false,
+    agentGroup: options.agentGroup,
     log: logTo((_level, _fields, message) => void logged.push(message)),
     counts: {
       setDocuments: (now) => Object.assign(counts, now),

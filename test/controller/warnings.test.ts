@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
 import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
-import { type Bench, bench } from "./kit.ts";
+import { type Bench, type BenchOptions, bench } from "./kit.ts";
 
 interface Shown {
   readonly code: string;
@@ -53,8 +53,12 @@ class Checks implements MetricSource {
   }
 }
 
-async function started(t: TestContext, files: Readonly<Record<string, string>>) {
-  const of = await bench(t, { files, agentIsHere: true });
+async function started(
+  t: TestContext,
+  files: Readonly<Record<string, string>>,
+  options: Omit<BenchOptions, "files"> = {},
+) {
+  const of = await bench(t, { files, agentGroup: "default", ...options });
   const checks = new Checks();
   of.metrics.add(checks);
   return { of, checks, logged: (part: string) => of.logged.filter((line) => line.includes(part)) };
@@ -128,6 +132,42 @@ describe("warnings about running policies", () => {
     const alone = await bench(t, { files: { "a.yaml": limited } });
     alone.clock.advance(1_200_000);
     assert.deepEqual(codesOf(alone, "a"), []);
+  });
+
+  it("an agent group that no agent has, named or by default", async (t) => {
+    const limited = circuit(rateLimiter(CONSTANT_PORTS));
+    const elsewhere = limited.replace(
+      SELECTORS,
+      "selectors: [{control_point: ingress, agent_group: shops}]",
+    );
+    const { of, logged } = await started(
+      t,
+      { "a.yaml": limited, "b.yaml": elsewhere },
+      { agentGroup: "shop" },
+    );
+    assert.deepEqual(codesOf(of, "a"), ["unknown_agent_group"]);
+    assert.deepEqual(codesOf(of, "b"), ["unknown_agent_group"]);
+    assert.equal(logged("no agent is in the agent group default").length, 1);
+    assert.equal(logged("no agent is in the agent group shops; did you mean shop?").length, 1);
+    // It says more than that its control point is unused.
+    of.clock.advance(660_000);
+    assert.deepEqual(codesOf(of, "a"), ["unknown_agent_group"]);
+    assert.equal(countOf(of, "a", "unknown_agent_group"), 1);
+  });
+
+  it("the default agent group is a setting, for documents of every size", async (t) => {
+    const limited = circuit(rateLimiter(CONSTANT_PORTS));
+    const env = { SVC_CONTROLLER_POLICIES_DEFAULT_AGENT_GROUP: "shop" };
+    const files = { "a.yaml": limited, "b.yaml": `${limited}\n# ${"x".repeat(9_000)}\n` };
+    const { of } = await started(t, files, { agentGroup: "shop", env });
+    assert.deepEqual([...codesOf(of, "a"), ...codesOf(of, "b")], []);
+    const keys = of.commits.flatMap((commit) => [...commit.keys()]);
+    const limiters = keys.filter((key) => key.includes("/rate_limiter/"));
+    assert.ok(limiters.length > 0);
+    assert.deepEqual(
+      limiters.filter((key) => !key.includes("agent_group-shop-policy-")),
+      [],
+    );
   });
 
   it("a signal that has never been valid, with its reason; signals that follow from it are not named", async (t) => {

@@ -80,6 +80,14 @@ export const someText: TextFormat = {
   bad: ["", " "],
 };
 
+/** Text that becomes a part of store keys. */
+export const keyPart: TextFormat = {
+  wanted: "a name without /",
+  accepts: (text) => someText.accepts(text) && !text.includes("/"),
+  good: ["default"],
+  bad: ["", "a/b"],
+};
+
 export const listenAddress: TextFormat = {
   wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
   accepts: (text) => isUnixPath(text) || isHostPort(text, 0),

@@ -10,11 +10,11 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 
 process.on("message", (request) => process.send?.(answer(request as CompileRequest)));
 
-function answer({ texts, queries }: CompileRequest): CompileReply {
+function answer({ texts, settings }: CompileRequest): CompileReply {
   try {
     // Objects that are one object here are one object in the parent process, too.
     const sharer = new Sharer();
-    const sets = texts.map((text) => compileSet([text], { digest: sha256, queries }));
+    const sets = texts.map((text) => compileSet([text], { digest: sha256, ...settings }));
     return { sets: sharer.share(sets) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };

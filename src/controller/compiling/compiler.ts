@@ -12,22 +12,22 @@ import { fileURLToPath } from "node:url";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import { Slices } from "#host/life/slices.ts";
+import type { CompileSettings } from "#policy/compiled.ts";
 import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
-import type { Dialect } from "#promql/result.ts";
 import { sha256 } from "./digest.ts";
 import { poolStrings } from "./sharer.ts";
 
 /** A message to the child process. */
 export interface CompileRequest {
   readonly texts: readonly PolicyText[];
-  readonly queries: Dialect;
+  readonly settings: CompileSettings;
 }
 
 /** Its answer, one set for each text, sent as a structured clone: a PolicySet is plain data. */
 export type CompileReply = { readonly sets: readonly PolicySet[] } | { readonly thrown: string };
 
 export interface CompilerOptions {
-  readonly queries: Dialect;
+  readonly settings: CompileSettings;
   readonly clock: Clock;
   /** The module that the child process runs. */
   readonly entry?: URL;
@@ -99,11 +99,11 @@ export class Compiler {
       }
       return sets;
     }
-    const { clock, queries } = this.#options;
+    const { clock, settings } = this.#options;
     const slices = new Slices(clock);
     const sets: PolicySet[] = [];
     for (const text of texts) {
-      sets.push(compileSet([text], { digest: sha256, queries }));
+      sets.push(compileSet([text], { digest: sha256, ...settings }));
       await slices.pause();
     }
     return sets;
@@ -132,7 +132,7 @@ export class Compiler {
   #next(): void {
     if (this.#running !== undefined) return;
     this.#disarm();
-    const { clock, queries } = this.#options;
+    const { clock, settings } = this.#options;
     const job = this.#jobs.shift();
     if (job === undefined) {
       // An idle child must not keep this process alive.
@@ -155,7 +155,7 @@ export class Compiler {
       );
     });
     // A failure is reported by the events of the child.
-    child.send({ texts: job.texts, queries } satisfies CompileRequest, () => undefined);
+    child.send({ texts: job.texts, settings } satisfies CompileRequest, () => undefined);
   }
 
   #start(): ChildProcess {

@@ -19,6 +19,8 @@ export interface PolicyWarningsOptions {
   readonly log: Pick<Log, "info" | "warn">;
   /** Tells which metrics whoever answers queries has; undefined where a server answers, which may have any. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
+  /** The agent groups that have agents; undefined where that is not known. */
+  readonly agentGroups: readonly string[] | undefined;
   /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
 }
@@ -65,6 +67,7 @@ export class PolicyWarnings implements MetricSource {
     watch?.observe(policies);
     this.#unmet = unmetNeeds(policies, {
       knowsMetric: this.#options.knowsMetric,
+      agentGroups: this.#options.agentGroups,
       isUnused: watch && ((group, point) => watch.isUnused(group, point)),
     });
     this.#report(loops);

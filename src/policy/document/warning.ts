@@ -16,6 +16,7 @@ export const WARNINGS = {
   literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",
   needs_prometheus:
     "Only a Prometheus server can answer the query; Sluice refuses it where none is configured.",
+  unknown_agent_group: "No agent is in the agent group that a selector names or has by default.",
   unused_control_point: "No check has named the control point for ten minutes.",
   invalid_signal: "A signal has had no valid value since the policy was loaded.",
   fails_open: "A limiter accepts every flow because a signal that it needs is invalid.",

@@ -48,6 +48,9 @@ export type Type =
 /** Forms that values of the dynamic configuration can have. */
 export type DynamicForm = "constant" | "boolean" | "texts";
 
+/** Settings of the compiler that replace defaults of fields. */
+export type Setting = "defaultGroup";
+
 declare const VALUE: unique symbol;
 
 export interface Field<T> {
@@ -55,6 +58,8 @@ export interface Field<T> {
   readonly required?: true;
   /** Value of an absent key. An explicit zero or empty value is kept. */
   readonly default?: unknown;
+  /** The setting of the compiler that replaces the default, where it is given. */
+  readonly setting?: Setting;
   /** At most one member of the same group may be present. */
   readonly group?: string;
   /** Marks the field as deprecated and names its replacement, "" when there is none. */
@@ -224,6 +229,11 @@ export function deprecated<T>(instead: string, field: Field<T>): Field<T> {
 /** Marks the name of a label whose value a limiter or scheduler uses. */
 export function labelKey<T>(field: Field<T>): Field<T> {
   return { ...field, labelKey: true };
+}
+
+/** Lets a setting of the compiler replace the default of a field. */
+export function configured<T>(setting: Setting, field: Field<T>): Field<T> {
+  return { ...field, setting };
 }
 
 export function published<T>(field: Field<T>): Field<T> {

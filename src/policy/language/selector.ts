@@ -3,6 +3,7 @@
 import {
   about,
   arm,
+  configured,
   deprecated,
   either,
   filledList,
@@ -87,11 +88,11 @@ export type LabelMatcher = ValueOf<typeof labelMatcher>;
 
 export const agentGroup = () =>
   about(
-    "Agent group that the selector applies to.",
-    text({ default: "default", filled: true, noSlash: true }),
+    "Agent group that the selector applies to. The key `policies.default_agent_group` of the controller names another default.",
+    configured("defaultGroup", text({ default: "default", filled: true, noSlash: true })),
   );
 
-/** The default agent group is the one that agents are in by default. */
+/** The default agent group is the one that agents are in by default, unless the controller is configured otherwise. */
 export const selector = message("Selector", {
   control_point: about(
     "Control point: `ingress`, `egress`, or the name of a feature.",

@@ -51,7 +51,7 @@ function made(t: TestContext, { child, heapMb }: { child?: string; heapMb?: numb
     ...(child !== undefined && { entry: script(t, child) }),
     ...(heapMb !== undefined && { heapMb }),
   };
-  const compiler = new Compiler({ queries: "own", clock, ...options });
+  const compiler = new Compiler({ settings: { queries: "own" }, clock, ...options });
   t.after(() => compiler.close());
   const echo = async (source: string) => {
     const [set] = await compiler.compile([{ source, defaultName: "x", text: " ".repeat(9_000) }]);
