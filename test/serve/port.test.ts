@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
 import { connect, createServer, type Socket } from "node:net";
-import { tmpdir } from "node:os";
+import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
@@ -249,9 +249,11 @@ test("listens on IPv6, on both families, and on one family alone", async (t) => 
   assert.match(six.address, /^\[::1\]:\d+$/);
   assert.equal(await (await fetch(`http://${six.address}/hello`)).text(), "hello");
 
-  const every = await testPort(t, { ...both, settings: { listener: { addr: ":0" } } });
-  for (const host of ["127.0.0.1", "[::1]"]) {
-    assert.equal(await (await fetch(`http://${host}:${every.port}/hello`)).text(), "hello");
+  for (const network of ["tcp", ""]) {
+    const every = await testPort(t, { ...both, settings: { listener: { addr: ":0", network } } });
+    for (const host of ["127.0.0.1", "[::1]"]) {
+      assert.equal(await (await fetch(`http://${host}:${every.port}/hello`)).text(), "hello");
+    }
   }
   const only = await testPort(t, {
     ...both,
@@ -264,6 +266,30 @@ test("listens on IPv6, on both families, and on one family alone", async (t) => 
     settings: { listener: { addr: "localhost:0", network: "tcp4" } },
   });
   assert.match(four.address, /^127\.0\.0\.1:\d+$/);
+});
+
+test("listens on an IPv6 address with a zone", async (t) => {
+  const found = Object.entries(networkInterfaces()).flatMap(([zone, addresses = []]) =>
+    addresses.filter(({ family }) => family === "IPv6").map(({ address }) => ({ zone, address })),
+  );
+  // An address of one link needs its zone; not every machine has one.
+  const linkLocal = found.find(({ address }) => address.startsWith("fe80:"));
+  const loopback = found.find(({ address }) => address === "::1");
+  const zoned = [linkLocal, loopback].filter((one) => one !== undefined);
+  assert.notEqual(zoned.length, 0);
+  for (const { address, zone } of zoned) {
+    const addr = `[${address}%${zone}]:0`;
+    const port = await testPort(t, { ...both, settings: { listener: { addr } } });
+    const options = { host: `${address}%${zone}`, port: port.port, path: "/hello", agent: false };
+    const status = await new Promise((resolve, reject) => {
+      const asked = request(options, (reply) => {
+        reply.resume();
+        resolve(reply.statusCode);
+      });
+      asked.on("error", reject).end();
+    });
+    assert.equal(status, 200, addr);
+  }
 });
 
 const wrong: readonly (readonly [addr: string, network: string])[] = [

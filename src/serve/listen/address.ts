@@ -17,7 +17,7 @@ export type Binding =
     };
 
 const HOST_PORT = /^(?:\[([^\]]*)\]|([^:[\]]*)):(\d{1,5})$/;
-const FAMILY: Readonly<Record<string, 0 | 4 | 6>> = { tcp: 0, tcp4: 4, tcp6: 6 };
+const FAMILY: Readonly<Record<string, 0 | 4 | 6>> = { "": 0, tcp: 0, tcp4: 4, tcp6: 6 };
 
 /** Parses `addr`. Names are resolved here so that `network` can choose among their addresses. */
 export async function readAddress(settings: ListenerSettings): Promise<Binding> {
