@@ -15,15 +15,15 @@ import { h2Transport } from "./h2/transport.ts";
 import { frontPage } from "./http/front-page.ts";
 import { httpTransport } from "./http/transport.ts";
 import { ConnectionAcceptor } from "./listen/acceptor.ts";
-import { type Binding, isLocal, readAddress, showAddress } from "./listen/address.ts";
+import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
-import { chooseHttp2, type Http2Transports, requiredTransports } from "./listen/http2-choice.ts";
 import { Places } from "./listen/places.ts";
 import { Shutdown } from "./listen/shutdown.ts";
 import type { PortSettings } from "./settings.ts";
 import { healthService } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
 import { openTlsTerminator, type TlsTerminator } from "./tls/terminator.ts";
+import type { Transport } from "./transport/transport.ts";
 import { Turns } from "./transport/turns.ts";
 
 /**
@@ -75,21 +75,14 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const routes = withFrontPage(options.routes, services).map(options.guard.route);
   const turns = new Turns();
   const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
-  const http2Transports = await createHttp2Transports(
-    options,
-    services,
-    http1.handleRequest,
-    turns,
-    binding,
-  );
-  const http2 = chooseHttp2(http2Transports, binding.kind);
-  const transports = [http1, ...http2.transports];
+  const http2 = await http2Transport(options, services, http1.handleRequest, turns);
+  const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
   const acceptor = new ConnectionAcceptor({
     settings,
     clock,
     http1,
-    http2: http2.transportFor,
+    http2,
     places: new Places(options.maxConnections ?? MAX_CONNECTIONS),
     refused,
   });
@@ -107,7 +100,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
         handshakeTimeout: settings.grpc.connection_timeout,
         clock,
         log,
-        preferredProtocol: http2.preferredProtocol,
+        // The library carries gRPC only, and gRPC clients offer h2 alone: who offers both to it wants JSON.
+        preferredProtocol: settings.grpc.transport === "grpc-js" ? "http1" : "http2",
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
         refused,
         meter,
@@ -131,34 +125,30 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-/** Creates the HTTP/2 transports that the listener needs. */
-async function createHttp2Transports(
+/** Sluice's transport, which carries gRPC and JSON, or on request the gRPC library, which carries gRPC only. */
+async function http2Transport(
   { settings, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
   http: RequestHandler,
   turns: Turns,
-  binding: Binding,
-): Promise<Http2Transports> {
-  const required = requiredTransports(settings.grpc.transport, binding);
-  const createSluice = () => {
-    const grpc = grpcRequestHandler(services, { clock, log, meter });
-    const handleRequest: RequestHandler = (stream, head, last) =>
-      (grpc.accepts(head) ? grpc.handle : http)(stream, head, last);
-    return h2Transport({
-      handleRequest: handleRequest,
-      grpc: settings.grpc,
-      http: settings.http,
-      turns,
-      clock,
-      log,
-      meter,
-    });
-  };
-  if (required === "sluice") return { sluice: createSluice(), library: undefined };
-  // Loaded only where other machines can connect: it takes time and memory that a sidecar can save.
-  const { grpcTransport } = await import("./grpc-js/transport.ts");
-  const library = grpcTransport(services, settings.grpc, { clock, log, meter });
-  return { sluice: required === "both" ? createSluice() : undefined, library };
+): Promise<Transport> {
+  if (settings.grpc.transport === "grpc-js") {
+    // Loaded only on request: it takes time and memory.
+    const { grpcTransport } = await import("./grpc-js/transport.ts");
+    return grpcTransport(services, settings.grpc, { clock, log, meter });
+  }
+  const grpc = grpcRequestHandler(services, { clock, log, meter });
+  const handleRequest: RequestHandler = (stream, head, last) =>
+    (grpc.accepts(head) ? grpc.handle : http)(stream, head, last);
+  return h2Transport({
+    handleRequest,
+    grpc: settings.grpc,
+    http: settings.http,
+    turns,
+    clock,
+    log,
+    meter,
+  });
 }
 
 function reflection(

@@ -11,10 +11,7 @@ export interface ListenerSettings {
 }
 
 export interface GrpcSettings {
-  /**
-   * Which transport carries gRPC: Sluice's, the library, or (`auto`) Sluice's for peers on this machine and the
-   * library for others.
-   */
+  /** Which transport carries HTTP/2: Sluice's (`own`, and `auto` means the same) or the gRPC library. */
   readonly transport: "auto" | "own" | "grpc-js";
   /** Time from accept to the end of the TLS handshake, and of the HTTP/2 handshake; 0 = no limit. */
   readonly connection_timeout: number;

@@ -22,7 +22,7 @@ async function terminator(t: TestContext, { certFile, keyFile }: Certificate, da
     settings: portSettings({ tls: { enabled: true, cert_file: certFile, key_file: keyFile } }).tls,
     handshakeTimeout: 0,
     ...{ clock, log, meter },
-    preferredProtocol: () => "http1",
+    preferredProtocol: "http1",
     accept: () => undefined,
     refused: () => undefined,
   });

@@ -66,7 +66,7 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
   transport: choice(
     "auto",
     ["auto", "own", "grpc-js"],
-    "Implementation of HTTP/2: own is Sluice's transport, grpc-js the gRPC library, each for all connections. auto means own for connections from loopback or over a Unix socket, and grpc-js for all others.",
+    "Implementation of HTTP/2 for all connections. auto and own are the same: Sluice's transport, which carries gRPC and JSON. grpc-js is the gRPC library, which carries gRPC only.",
     { own: true },
   ),
 });

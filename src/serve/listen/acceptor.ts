@@ -12,8 +12,7 @@ export interface AcceptorOptions {
   readonly settings: Pick<PortSettings, "grpc" | "http">;
   readonly clock: Clock;
   readonly http1: Transport;
-  /** Depends on the connection: not every peer gets the same HTTP/2 transport. */
-  readonly http2: (socket: Socket) => Transport;
+  readonly http2: Transport;
   readonly places: Places;
   readonly refused: (why: RefusedConnection) => void;
 }
@@ -121,7 +120,7 @@ export class ConnectionAcceptor {
       brokenFault: "broken_preface",
     } as const;
     this.#awaitBytes(socket, expected, (answer) => {
-      if (answer === "yes") this.#options.http2(socket).accept(socket);
+      if (answer === "yes") this.#options.http2.accept(socket);
       else this.#refuse(socket, "broken_preface");
     });
   }

@@ -1,4 +1,4 @@
-// Addresses of listeners and connections: parses `listener.addr`, shows what was bound, and tells local from remote.
+// Addresses of listeners: parses `listener.addr`, shows what was bound, and tells local from remote.
 
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
@@ -88,23 +88,6 @@ export function isLocal(bound: AddressInfo | string | null): boolean {
 /** As `isLocal`, before the address is bound. */
 export function isLocalBinding(binding: Binding): boolean {
   return binding.kind === "unix" || isLoopback(binding.host);
-}
-
-/** Addresses of a connection as its socket shows them: undefined on a Unix socket, and after it is closed. */
-export interface ConnectionAddresses {
-  readonly remoteAddress?: string | undefined;
-  readonly localAddress?: string | undefined;
-}
-
-/**
- * Whether the peer of a connection is on this machine. Both ends must be local: service mesh proxies forward
- * remote connections from an address in 127.0.0.0/8, but to the address of the pod.
- */
-export function isLocalPeer(
-  kind: Binding["kind"],
-  { remoteAddress, localAddress }: ConnectionAddresses,
-): boolean {
-  return kind === "unix" || (isLoopback(remoteAddress) && isLoopback(localAddress));
 }
 
 function isLoopback(address: string | undefined): boolean {

@@ -25,7 +25,7 @@ export interface TlsTerminatorOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** The protocol to select by ALPN if a client offers both. */
-  readonly preferredProtocol: (socket: Socket) => ApplicationProtocol;
+  readonly preferredProtocol: ApplicationProtocol;
   /** Receives connections whose handshake is complete and whose client is allowed. */
   readonly accept: (socket: TLSSocket, protocol: ApplicationProtocol) => void;
   readonly refused: (why: RefusedConnection) => void;
@@ -34,15 +34,11 @@ export interface TlsTerminatorOptions {
 
 /** Throws a Fault if the credentials are not usable. */
 export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<TlsTerminator> {
-  const { settings, clock, log, preferredProtocol } = options;
+  const { settings, clock, log } = options;
   const credentials = await readCredentials(settings);
   let expiresAt = validateCredentials(credentials, clock.wall());
   const { cert_file, key_file, client_ca_file } = settings;
-  // The ALPN callback does not know its connection, so there is one server for each preference.
-  const servers: Readonly<Record<ApplicationProtocol, Server>> = {
-    http1: serverOf(options, credentials.context, ["http/1.1", "h2"]),
-    http2: serverOf(options, credentials.context, ["h2", "http/1.1"]),
-  };
+  const server = serverOf(options, credentials.context);
 
   let current = credentials.digest;
   let refused = "";
@@ -52,7 +48,7 @@ export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<
       if (loaded.digest === current || loaded.digest === refused) return;
       refused = loaded.digest;
       const expiry = validateCredentials(loaded, clock.wall());
-      for (const server of Object.values(servers)) server.setSecureContext(loaded.context);
+      server.setSecureContext(loaded.context);
       current = loaded.digest;
       expiresAt = expiry;
       refused = "";
@@ -74,15 +70,14 @@ export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<
   });
   options.meter?.certificate(cert_file, () => (expiresAt - clock.wall()) / 1_000);
   return {
-    terminate: (socket) => void servers[preferredProtocol(socket)].emit("connection", socket),
+    terminate: (socket) => void server.emit("connection", socket),
     close: unwatch,
   };
 }
 
 function serverOf(
-  { settings, handshakeTimeout, log, accept, refused }: TlsTerminatorOptions,
+  { settings, handshakeTimeout, log, preferredProtocol, accept, refused }: TlsTerminatorOptions,
   context: SecureContextOptions,
-  preference: readonly string[],
 ): Server {
   const { allowed_cn, client_ca_file } = settings;
   const mutual = client_ca_file !== "";
@@ -91,8 +86,8 @@ function serverOf(
     handshakeTimeout,
     requestCert: mutual,
     rejectUnauthorized: mutual,
-    // undefined ends the handshake with no_application_protocol. Not called for clients without ALPN.
-    ALPNCallback: ({ protocols }) => preference.find((protocol) => protocols.includes(protocol)),
+    // In order of preference. The handshake of a client that offers none of them fails (no_application_protocol).
+    ALPNProtocols: preferredProtocol === "http2" ? ["h2", "http/1.1"] : ["http/1.1", "h2"],
   });
   server.on("secureConnection", (socket) => {
     socket.on("error", () => socket.destroy());

@@ -263,7 +263,7 @@ export const METRICS = {
     type: "counter",
     labels: ["fault"],
     about:
-      "Violations of HTTP/2 or of its limits by peers, on connections that Sluice's own HTTP/2 transport serves (`server.grpc.transport`), by kind. Every kind is shown from 0.",
+      "Violations of HTTP/2 or of its limits by peers, where Sluice's own HTTP/2 transport serves (`server.grpc.transport`), by kind. Every kind is shown from 0.",
   },
   server_refused_connections_total: {
     type: "counter",
