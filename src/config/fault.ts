@@ -20,10 +20,26 @@ function errorLine({ path, where, wanted, got }: ConfigError): string {
   return `${place}: wanted ${wanted}, got ${got}`;
 }
 
+/** The lines of a report. Where several trees have faults, each line begins with those that have this one. */
+function errorLines(
+  errors: readonly ConfigError[],
+  processes: readonly string[],
+): readonly string[] {
+  const faulty = new Map<string, Set<string>>();
+  for (const error of errors) {
+    const line = errorLine(error);
+    faulty.set(line, (faulty.get(line) ?? new Set()).add(error.process));
+  }
+  return [...faulty].map(([line, of]) =>
+    processes.length === 1 ? line : `${[...of].join(" and ")}: ${line}`,
+  );
+}
+
 function report(errors: readonly ConfigError[]): string {
-  const processes = [...new Set(errors.map(({ process }) => process))].join(" and ");
-  const count = errors.length === 1 ? "a fault" : `${errors.length} faults`;
-  return [`configuration of ${processes} has ${count}`, ...errors.map(errorLine)].join("\n  ");
+  const processes = [...new Set(errors.map(({ process }) => process))];
+  const lines = errorLines(errors, processes);
+  const count = lines.length === 1 ? "a fault" : `${lines.length} faults`;
+  return [`configuration of ${processes.join(" and ")} has ${count}`, ...lines].join("\n  ");
 }
 
 /** Ends the process with exit code 64. */

@@ -15,6 +15,8 @@ export interface ConfigSources {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A YAML file, or a directory that holds `<service>.yaml`. Without it the default directory may be absent. */
   readonly configPath?: string | undefined;
+  /** The process whose tree the same file may hold as well. Its keys are left to it. */
+  readonly beside?: ProcessName | undefined;
   /** Directory of `.env` files; by default the working directory. */
   readonly dotenvDir?: string | undefined;
 }
@@ -38,7 +40,7 @@ export function defaultConfigPath(process: ProcessName): string {
 export function loadConfig<P extends ProcessName>(process: P, sources: ConfigSources): Loaded<P> {
   const { table } = PROCESSES[process];
   const into = new Collected(process);
-  readFile(into, process, sources.configPath);
+  readFile(into, process, sources);
   readDotenv(into, process, sources);
   readVariables(into, process, environment(sources.env));
   const built = into.build(table);
@@ -60,7 +62,11 @@ function systemErrorCode(thrown: unknown): string {
   return thrown instanceof Error && "code" in thrown ? String(thrown.code) : "an unreadable file";
 }
 
-function readFile(into: Collected, process: ProcessName, given: string | undefined): void {
+function readFile(
+  into: Collected,
+  process: ProcessName,
+  { configPath: given, beside }: ConfigSources,
+): void {
   const name = `${PROCESSES[process].service}.yaml`;
   const path = resolve(given ?? defaultConfigPath(process));
   const found = statSync(path, { throwIfNoEntry: false });
@@ -82,7 +88,9 @@ function readFile(into: Collected, process: ProcessName, given: string | undefin
     return;
   }
   try {
-    readYaml(into, PROCESSES[process].table, file, readFileSync(file, "utf8"));
+    // In a directory, each process has a file of its own.
+    const other = found.isDirectory() || beside === undefined ? undefined : PROCESSES[beside].table;
+    readYaml(into, PROCESSES[process].table, file, readFileSync(file, "utf8"), other);
   } catch (thrown) {
     into.fault("", file, "a readable file", systemErrorCode(thrown));
   }

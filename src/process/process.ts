@@ -3,7 +3,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Log } from "#base/log.ts";
-import { ineffectiveSettings } from "#config/ineffective.ts";
+import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffective.ts";
 import type { Loaded } from "#config/load.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
 import type { ProcessContext } from "#host/life/run.ts";
@@ -92,11 +92,29 @@ export function stopTimeLimit({ server }: Pick<ProcessSettings, "server">): numb
 
 /** Logs the remarks from loading the configuration, and the settings that have no effect. */
 function logConfigNotes(configs: readonly Loaded[], log: Log): void {
+  const effects = configs.map((loaded, at) =>
+    ineffectiveSettings(loaded, at === 0 ? "process" : "part"),
+  );
+  const notes = new Map(
+    configs.flatMap((loaded) => loaded.notes).map((note) => [JSON.stringify(note), note]),
+  );
+  for (const { level, path, where, message } of notes.values())
+    log[level]({ path, where }, message);
   for (const [at, loaded] of configs.entries()) {
-    for (const { level, path, where, message } of loaded.notes)
-      log[level]({ path, where }, message);
-    for (const { path, where, why } of ineffectiveSettings(loaded, at === 0 ? "process" : "part")) {
+    for (const { path, where, why } of effects[at] ?? []) {
+      if (configs.some((other, place) => place !== at && takes(other, effects[place], path, where)))
+        continue;
       log.warn({ path, where }, `${loaded.process} setting ${path} has no effect: ${why}`);
     }
   }
+}
+
+/** Whether a tree took a setting from this place and uses it. In standalone, one file may be for two trees. */
+function takes(
+  { origins }: Loaded,
+  ineffective: readonly IneffectiveSetting[] = [],
+  path: string,
+  where: string,
+): boolean {
+  return origins.get(path)?.where === where && !ineffective.some((each) => each.path === path);
 }

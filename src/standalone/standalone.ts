@@ -14,7 +14,10 @@ export interface StandaloneConfig {
   readonly controller: Loaded<"controller">;
 }
 
-/** Loads both trees. Throws one ConfigFault with the faults of both. */
+/**
+ * Loads both trees, from one file that holds the keys of both, or from the file of each in a directory. Throws one
+ * ConfigFault with the faults of both.
+ */
 export function loadStandalone(sources: ConfigSources): StandaloneConfig {
   const faults: ConfigFault[] = [];
   const attempt = <T>(load: () => T): T | undefined => {
@@ -26,8 +29,8 @@ export function loadStandalone(sources: ConfigSources): StandaloneConfig {
       return undefined;
     }
   };
-  const agent = attempt(() => loadConfig("agent", sources));
-  const controller = attempt(() => loadConfig("controller", sources));
+  const agent = attempt(() => loadConfig("agent", { ...sources, beside: "controller" }));
+  const controller = attempt(() => loadConfig("controller", { ...sources, beside: "agent" }));
   if (agent === undefined || controller === undefined) throw ConfigFault.join(faults);
   return { agent: onLoopback(agent), controller };
 }

@@ -314,7 +314,11 @@ test("controller: defaults are the documented ones", () => {
       batch_alerts: ALERTS,
       ports: PORTS,
     },
-    policies: { cr_watcher: { enabled: false }, promql_jobs_scheduler: GROUP },
+    policies: {
+      cr_watcher: { enabled: false },
+      default_agent_group: "default",
+      promql_jobs_scheduler: GROUP,
+    },
   });
 });
 

@@ -212,7 +212,7 @@ test("faults of two trees join into one", () => {
   ]);
   assert.equal(
     ConfigFault.join([one, other]).message,
-    "configuration of agent and controller has 2 faults\n  a: wanted b, got c\n  d (e): wanted f, got g",
+    "configuration of agent and controller has 2 faults\n  agent: a: wanted b, got c\n  controller: d (e): wanted f, got g",
   );
 });
 

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { join } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { CODES } from "#base/fault.ts";
@@ -101,6 +102,55 @@ test("curl writes and reads policies on loopback, with the content type of its b
   assert.equal(await ask("/v1/policies/p", ...body, ...json), "200");
   assert.equal(await ask("/v1/policies/p"), "200");
   assert.equal(await ask("/v1/policies/p", "-X", "DELETE"), "200");
+});
+
+test("one file holds the keys of both trees; faults name the tree that they belong to", (t) => {
+  const load = (text: string) => {
+    const folder = folderOf(t, { "sluice.yaml": text });
+    return loadStandalone({
+      env: {},
+      configPath: join(folder, "sluice.yaml"),
+      dotenvDir: folder,
+    });
+  };
+  const { agent, controller } = load(`
+agent_info: { agent_group: shop }
+flow_control: { max_keys: 2048 }
+policies: { default_agent_group: shop }
+otel: { batch_prerollup: { timeout: 3s } }
+log: { level: warn }
+`);
+  assert.equal(agent.config.agent_info.agent_group, "shop");
+  assert.equal(agent.config.flow_control.max_keys, 2_048);
+  assert.equal(controller.config.policies.default_agent_group, "shop");
+  assert.deepEqual([agent.config.log.level, controller.config.log.level], ["warn", "warn"]);
+
+  const faults = (text: string) => {
+    try {
+      load(text);
+    } catch (thrown) {
+      return String(thrown)
+        .split("\n")
+        .map((line) => line.trim().replace(/ \(.*\/sluice\.yaml/, " (FILE"));
+    }
+    return assert.fail("no fault");
+  };
+  assert.deepEqual(
+    faults("flow_control: { max_keys: no }\npolicies: { x: 1 }\nlog: { level: 7 }\n").map((line) =>
+      line.replace(/wanted.*/, "…"),
+    ),
+    [
+      "ConfigFault: configuration of agent and controller has 3 faults",
+      "agent: flow_control.max_keys (FILE:1:27): …",
+      "agent and controller: log.level (FILE:3:15): …",
+      "controller: policies.x (FILE:2:13): …",
+    ],
+  );
+  const [, unknown = ""] = faults("polices: {}\n");
+  assert.match(
+    unknown,
+    /^agent and controller: polices .*: did you mean policies\?, got an unknown key$/,
+  );
 });
 
 test("without a configured address, only this machine can connect", (t) => {

@@ -28,12 +28,23 @@ interface Reading {
   readonly into: Collected;
   readonly source: ValueOrigin["source"];
   readonly document: Document;
+  /** The table of another process whose keys the text may hold as well. */
+  readonly beside?: Table | undefined;
   readonly where: (node: unknown) => string;
 }
 
-/** Reads a YAML file's text; positions are `file:line:column`. */
-export function readYaml(into: Collected, table: Table, file: string, text: string): void {
-  readText(into, table, "", "file", (line, column) => `${file}:${line}:${column}`, text);
+/**
+ * Reads a YAML file's text; positions are `file:line:column`. Keys that only `beside` has, the table of another process
+ * that reads the same file, are skipped.
+ */
+export function readYaml(
+  into: Collected,
+  table: Table,
+  file: string,
+  text: string,
+  beside?: Table,
+): void {
+  readText(into, table, "", "file", (line, column) => `${file}:${line}:${column}`, text, beside);
 }
 
 /** Reads the JSON text of a variable for the object at `path`. */
@@ -72,9 +83,11 @@ function readText(
   source: ValueOrigin["source"],
   positionOf: FormatPosition,
   text: string,
+  beside?: Table,
 ): void {
-  const reading = open(into, path, source, positionOf, text);
-  if (reading === undefined) return;
+  const opened = open(into, path, source, positionOf, text);
+  if (opened === undefined) return;
+  const reading = { ...opened, beside };
   const { contents } = reading.document;
   if (contents !== null) readObject(reading, table, path, contents, positionOf(1, 1));
 }
@@ -177,7 +190,10 @@ function readPair(
   const row = Object.hasOwn(table.rows, key) ? table.rows[key] : undefined;
   const here = joined(path, key);
   if (row === undefined) {
-    reading.into.fault(here, place, knownKeys(table, key), "an unknown key");
+    const others = rowsAt(reading.beside, path);
+    if (Object.hasOwn(others, key)) return;
+    const known = [...new Set([...Object.keys(table.rows), ...Object.keys(others)])];
+    reading.into.fault(here, place, knownKeys(known, key), "an unknown key");
   } else if (row.kind === "object") {
     readObject(reading, row.table, here, pair.value, place);
   } else {
@@ -186,10 +202,21 @@ function readPair(
   }
 }
 
-function knownKeys(table: Table, key: string): string {
-  const known = Object.keys(table.rows).sort();
+/** The rows of the object at a path of a table; none where it has no such object. */
+function rowsAt(table: Table | undefined, path: string): Table["rows"] {
+  let at = table;
+  for (const key of path === "" ? [] : path.split(".")) {
+    const row = at !== undefined && Object.hasOwn(at.rows, key) ? at.rows[key] : undefined;
+    at = row?.kind === "object" ? row.table : undefined;
+  }
+  return at?.rows ?? {};
+}
+
+function knownKeys(known: readonly string[], key: string): string {
   const meant = nearest(key, known);
-  return meant === undefined ? `one of ${known.join(", ")}` : `a known key: did you mean ${meant}?`;
+  return meant === undefined
+    ? `one of ${known.toSorted().join(", ")}`
+    : `a known key: did you mean ${meant}?`;
 }
 
 function readLeaf(

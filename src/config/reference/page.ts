@@ -161,7 +161,7 @@ function intro(): readonly string[] {
     "From the weakest to the strongest:",
     "",
     "1. the defaults below;",
-    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${BOTH.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ")}; without it ${BOTH.map((name) => code(defaultConfigPath(name))).join(" or ")} is read, if it exists;`,
+    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${BOTH.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ")}; without it ${BOTH.map((name) => code(defaultConfigPath(name))).join(" or ")} is read, if it exists; \`sluice standalone\` takes the keys of both from one file;`,
     "3. `.env` files of the working directory in the order of dotenv-flow: `.env.defaults`, `.env`, `.env.local`, `.env.<NODE_ENV>`, `.env.<NODE_ENV>.local` (they never change the environment itself);",
     "4. the environment.",
     "",
