@@ -2,7 +2,7 @@
 // metrics.
 
 import { Fault } from "#base/fault.ts";
-import { compileQuery, type Query } from "./evaluate.ts";
+import { type Query, QueryCompiler } from "./evaluate.ts";
 import type { QueryEngine, Result } from "./result.ts";
 import type { SampleStore } from "./samples.ts";
 
@@ -11,6 +11,7 @@ const MAX_QUERIES = 4_096;
 
 export class LocalQueryEngine implements QueryEngine {
   readonly #samples: SampleStore;
+  readonly #compiler = new QueryCompiler();
   readonly #compiled = new Map<string, Query>();
 
   constructor(samples: SampleStore) {
@@ -37,9 +38,12 @@ export class LocalQueryEngine implements QueryEngine {
   #compile(text: string): Query {
     const known = this.#compiled.get(text);
     if (known !== undefined) return known;
-    const query = compileQuery(text);
     // Clearing the cache is cheaper than keeping an order of eviction.
-    if (this.#compiled.size >= MAX_QUERIES) this.#compiled.clear();
+    if (this.#compiled.size >= MAX_QUERIES) {
+      this.#compiled.clear();
+      this.#compiler.clear();
+    }
+    const query = this.#compiler.compile(text);
     this.#compiled.set(text, query);
     return query;
   }

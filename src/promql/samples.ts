@@ -155,7 +155,8 @@ export class SampleStore {
   }
 
   /** The series that match a selector of one of the queries. */
-  *select(selected: CompiledSelector): Generator<Series> {
+  *select(selected: CompiledSelector | undefined): Generator<Series> {
+    if (selected === undefined) return;
     const all =
       selected.name === undefined ? this.#series.values() : this.#byName.get(selected.name);
     for (const series of all ?? []) if (selected.fits(series.labels)) yield series;

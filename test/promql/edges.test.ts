@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import { SampleStore } from "#promql/samples.ts";
 
 const S = 1000;
@@ -18,7 +18,7 @@ function scalarOf(
   for (const [second, value] of points) {
     store.addScrape(second * S, [{ labels: { __name__: "a" }, value }]);
   }
-  const result = compileQuery(`scalar(${query})`)(at * S, store);
+  const result = new QueryCompiler().compile(`scalar(${query})`)(at * S, store);
   assert.ok(result.kind === "scalar");
   return result.value;
 }

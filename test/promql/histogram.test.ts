@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import { SampleStore } from "#promql/samples.ts";
 
 function quantile(part: number, buckets: Readonly<Record<string, number>>): number {
@@ -12,7 +12,7 @@ function quantile(part: number, buckets: Readonly<Record<string, number>>): numb
     1000,
     Object.entries(buckets).map(([le, value]) => ({ labels: { __name__: "b", le }, value })),
   );
-  const result = compileQuery(`scalar(histogram_quantile(${part}, b))`)(1000, store);
+  const result = new QueryCompiler().compile(`scalar(histogram_quantile(${part}, b))`)(1000, store);
   assert.ok(result.kind === "scalar");
   return result.value;
 }

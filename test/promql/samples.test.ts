@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import { LocalQueryEngine } from "#promql/local-engine.ts";
 import type { Sample } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
@@ -15,7 +15,7 @@ function sample(name: string, value: number, labels: Sample["labels"] = {}): Sam
 }
 
 function numberOf(store: SampleStore, query: string, at: number): number | undefined {
-  const result = compileQuery(query)(at, store);
+  const result = new QueryCompiler().compile(query)(at, store);
   assert.ok(result.kind === "vector");
   assert.ok(result.samples.length < 2);
   return result.samples[0]?.value;
@@ -110,13 +110,13 @@ test("the limits hold, and what exceeds them is counted", () => {
     assert.ok(store.series <= 3 && store.capacity <= 64);
   }
   assert.ok(store.dropped >= 200, "two series");
-  const result = compileQuery("last_over_time(a[1h])")(100 * S, store);
+  const result = new QueryCompiler().compile("last_over_time(a[1h])")(100 * S, store);
   assert.deepEqual(
     result.kind === "vector" && result.samples.map(({ value }) => value),
     [100, 100, 100],
     "the newest samples are those that stay",
   );
-  const counted = compileQuery("sum(count_over_time(a[1h]))")(100 * S, store);
+  const counted = new QueryCompiler().compile("sum(count_over_time(a[1h]))")(100 * S, store);
   const kept = counted.kind === "vector" ? (counted.samples[0]?.value ?? 0) : 0;
   assert.equal(kept + store.dropped, 500);
 });
@@ -204,6 +204,34 @@ test("results are the same as if all samples were stored", () => {
     ),
     { numRuns: 200 },
   );
+});
+
+test("queries that differ only in the values of matchers share their closures, and have results of their own", () => {
+  const store = new SampleStore();
+  const compiler = new QueryCompiler();
+  const texts = ["one", "two"].map((who) => `2 * a{who="${who}"} + ignoring(who) b{who=~"${who}"}`);
+  const absent = ["one", "three"].map((who) => `absent(a{who="${who}"})`);
+  const others = ["3 * a", "a + Inf", "a - -Inf", "a + NaN", "a offset 1s"];
+  store.setQueries([...texts, ...absent, ...others]);
+  store.addScrape(S, [
+    ...[sample("a", 1, { who: "one" }), sample("a", 2, { who: "two" })],
+    ...[sample("b", 10, { who: "one" }), sample("b", 20, { who: "two" })],
+  ]);
+  const resultOf = (text: string) => {
+    const result = compiler.compile(text)(S, store);
+    return result.kind === "vector" ? result.samples : [];
+  };
+  assert.deepEqual(
+    texts.map((text) => resultOf(text).map(({ value }) => value)),
+    [[12], [24]],
+  );
+  assert.equal(compiler.size, 1);
+  assert.deepEqual(
+    absent.map((text) => resultOf(text).map(({ labels }) => ({ ...labels }))),
+    [[], [{ who: "three" }]],
+  );
+  for (const text of others) resultOf(text);
+  assert.equal(compiler.size, 2 + others.length);
 });
 
 test("the local engine answers, or says why it cannot", async () => {

@@ -129,7 +129,7 @@ for (const [query, canonical] of [
 }
 
 const NOTHING: Selector = {
-  ...{ kind: "selector", from: 0, name: "", matchers: [] },
+  ...{ kind: "selector", index: 0, from: 0, name: "", matchers: [] },
   ...{ offset: undefined, at: undefined, edges: undefined },
 };
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import type { Labels } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
 
@@ -15,7 +15,7 @@ function run(query: string, samples: Given): readonly (readonly [number, string]
     1000,
     samples.map(([value, labels]) => ({ labels: { __name__: "x", ...labels }, value })),
   );
-  const result = compileQuery(query)(1000, store);
+  const result = new QueryCompiler().compile(query)(1000, store);
   assert.ok(result.kind === "vector");
   return result.samples.map(({ labels, value }) => [value, JSON.stringify(labels)]);
 }

@@ -1,22 +1,15 @@
-// Compiles a syntax tree to closures, so that matchers, groupings and functions are resolved only once.
+// Compiles a syntax tree to closures, so that groupings and functions are resolved only once. Selectors are compiled apart
+// and given to each evaluation: queries that differ only in the values of their matchers have equal closures.
 
 import type { Labels, Sample } from "../result.ts";
-import {
-  type Aggregate,
-  type Binary,
-  type Call,
-  type Expr,
-  NAME_LABEL,
-  type Selector,
-} from "../syntax/ast.ts";
+import type { Aggregate, Binary, Call, Expr, Selector } from "../syntax/ast.ts";
 import { compileAggregate, compileCountValues } from "./aggregate.ts";
 import { ofNumbers, ofVectorAndNumber, ofVectors, withoutName } from "./binary.ts";
 import { histogramQuantile } from "./functions/histogram.ts";
 import { labelReplace } from "./functions/label-replace.ts";
 import { RANGES } from "./functions/range.ts";
 import { MAPS, ORDERS } from "./functions/vector.ts";
-import { inOrder, NO_LABELS } from "./labels.ts";
-import { compileSelector } from "./selector.ts";
+import { NO_LABELS } from "./labels.ts";
 import type { Points } from "./series.ts";
 import {
   type Compiled,
@@ -69,11 +62,11 @@ function instant(
   selector: Selector,
   measure: (time: number, value: number) => number,
 ): VectorEvaluator {
-  const selected = compileSelector(selector);
+  const { index } = selector;
   const offset = selector.offset?.ms ?? 0;
-  return ({ at, samples }) => {
+  return ({ at, samples, selectors }) => {
     const result: Sample[] = [];
-    for (const series of samples.select(selected)) {
+    for (const series of samples.select(selectors[index])) {
       const found = series.newest(at - offset - LOOK_BACK_MS, at - offset);
       if (found !== undefined) {
         result.push({ labels: series.labels, value: measure(found.time, found.value) });
@@ -177,20 +170,21 @@ function overRange(
 ): VectorEvaluator {
   const bare = withoutParentheses(expr);
   if (bare?.kind !== "range") throw failed("wanted a range such as [5m]");
-  const selected = compileSelector(bare.of);
+  const { index } = bare.of;
   const [range, offset] = [bare.range.ms ?? 0, bare.of.offset?.ms ?? 0];
   const labels = named ? (same: Labels) => same : withoutName;
   return (moment) => {
     const to = moment.at - offset;
     const window = { from: to - range, to };
     const result: Sample[] = [];
+    const selected = moment.selectors[index];
     for (const series of moment.samples.select(selected)) {
       const points = series.between(window.from, window.to);
       const value = points.values.length > 0 ? run(points, window, moment) : undefined;
       if (value !== undefined) result.push({ labels: labels(series.labels), value });
     }
     // Series with the same metric name stay distinct without it.
-    return named || selected.name !== undefined ? result : distinct(result);
+    return named || selected?.name !== undefined ? result : distinct(result);
   };
 }
 
@@ -214,21 +208,11 @@ function timestamps(arg: Expr | undefined): VectorEvaluator {
 function absent(of: VectorEvaluator, arg: Expr | undefined): VectorEvaluator {
   const bare = withoutParentheses(arg);
   const selector = bare?.kind === "range" ? bare.of : bare;
-  const labels = selector?.kind === "selector" ? labelsOf(selector) : NO_LABELS;
-  return (moment) => (of(moment).length > 0 ? [] : [{ labels, value: 1 }]);
-}
-
-/** Labels with a single equality matcher. As on a server, a second matcher on a label removes it. */
-function labelsOf({ matchers }: Selector): Labels {
-  const found: Record<string, string> = Object.create(null);
-  const given = new Set<string>([NAME_LABEL]);
-  for (const { name, op, value } of matchers) {
-    if (op === "=" && !given.has(name)) {
-      found[name] = value;
-      given.add(name);
-    } else delete found[name];
-  }
-  return inOrder(found);
+  const index = selector?.kind === "selector" ? selector.index : -1;
+  return (moment) => {
+    if (of(moment).length > 0) return [];
+    return [{ labels: moment.selectors[index]?.equalLabels() ?? NO_LABELS, value: 1 }];
+  };
 }
 
 function aggregate(expr: Aggregate): VectorEvaluator {

@@ -4,6 +4,7 @@
 import type { Labels } from "../result.ts";
 import { type Matcher, NAME_LABEL, type Selector } from "../syntax/ast.ts";
 import { compileMatcher } from "../syntax/matchers.ts";
+import { inOrder } from "./labels.ts";
 
 interface LabelTest {
   readonly name: string;
@@ -37,6 +38,19 @@ export class CompiledSelector {
   fits(labels: Labels): boolean {
     if (!this.fitsName(labels[NAME_LABEL] ?? "")) return false;
     return this.#onLabels.every((each) => passes(each, labels[each.name] ?? ""));
+  }
+
+  /** Labels with a single equality matcher. As on a server, a second matcher on a label removes it. */
+  equalLabels(): Labels {
+    const found: Record<string, string> = Object.create(null);
+    const given = new Set<string>();
+    for (const { name, value, test } of this.#onLabels) {
+      if (test === undefined && !given.has(name)) {
+        found[name] = value;
+        given.add(name);
+      } else delete found[name];
+    }
+    return inOrder(found);
   }
 }
 

@@ -4,6 +4,7 @@ import { Fault } from "#base/fault.ts";
 import type { Labels, Sample } from "../result.ts";
 import type { SampleStore } from "../samples.ts";
 import { keyOf, show } from "./labels.ts";
+import type { CompiledSelector } from "./selector.ts";
 
 export type Vector = readonly Sample[];
 
@@ -11,6 +12,8 @@ export interface EvaluationMoment {
   /** Unix ms. */
   readonly at: number;
   readonly samples: SampleStore;
+  /** The selectors of the query, by `Selector.index`. */
+  readonly selectors: readonly CompiledSelector[];
 }
 
 /** Compiled expressions, by type. */

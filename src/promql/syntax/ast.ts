@@ -33,6 +33,8 @@ interface Shifted {
 
 export interface Selector extends Placed, Shifted {
   readonly kind: "selector";
+  /** Position among the selectors of the query, from 0. */
+  readonly index: number;
   /** Metric name before or inside the braces; "" when there is none, or only a matcher on `__name__`. */
   readonly name: string;
   readonly matchers: readonly Matcher[];

@@ -25,6 +25,8 @@ export function parse(text: string): Expr {
 
 class Reader {
   readonly #text: string;
+  /** Number of selectors so far. */
+  #selectors = 0;
 
   constructor(text: string) {
     this.#text = text;
@@ -274,7 +276,14 @@ class Reader {
       throw this.#fault(node, `wanted one name of the metric, got ${name} and ${NAME_LABEL}`);
     }
     const modifiers = { offset: undefined, at: undefined, edges: undefined };
-    return { kind: "selector", from: node.from, name, matchers, ...modifiers };
+    return {
+      kind: "selector",
+      index: this.#selectors++,
+      from: node.from,
+      name,
+      matchers,
+      ...modifiers,
+    };
   }
 
   #matchOp(node: SyntaxNode): MatchOp {

@@ -2,7 +2,7 @@
 // `node test/bench/rooms/promql.ts`
 
 import { performance } from "node:perf_hooks";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import { SampleStore } from "#promql/samples.ts";
 
 const QUERIES = {
@@ -35,7 +35,7 @@ const began = performance.now();
 for (let round = 0; round < ROUNDS; round++, at += 1_000) scrape(at);
 print(`scrape of ${labels.length} series`, performance.now() - began);
 for (const [name, text] of Object.entries(QUERIES)) {
-  const query = compileQuery(text);
+  const query = new QueryCompiler().compile(text);
   for (let round = 0; round < ROUNDS; round++) query(at, store);
   const started = performance.now();
   for (let round = 0; round < ROUNDS; round++) query(at - (round % 10), store);

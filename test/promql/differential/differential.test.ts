@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type Chance, seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
-import { compileQuery } from "#promql/evaluate.ts";
+import { QueryCompiler } from "#promql/evaluate.ts";
 import type { Labels, Result } from "#promql/result.ts";
 import { SampleStore } from "#promql/samples.ts";
 import { parse } from "#promql/syntax/parse.ts";
@@ -111,7 +111,7 @@ function ours(text: string, at: number, store: SampleStore): Answer {
   assert.deepEqual(validateQuery(text, "own"), [], text);
   assert.equal(print(parse(print(parse(text)))), print(parse(text)));
   try {
-    return { kind: "values", values: valuesOf(compileQuery(text)(at, store)) };
+    return { kind: "values", values: valuesOf(new QueryCompiler().compile(text)(at, store)) };
   } catch (thrown) {
     assert.ok(thrown instanceof Fault && thrown.code === "FAILED_PRECONDITION", String(thrown));
     return { kind: "fault", why: thrown.message };
