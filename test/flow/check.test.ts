@@ -269,6 +269,16 @@ describe("a check that waits", () => {
     assert.equal(check.at.clock.alarms, 0);
   });
 
+  it("tells when it began and ended, the time of waiting included", () => {
+    const limiter = scripted("rate_limiter", "root.0", "wait");
+    const check = start({}, limiter);
+    const began = check.at.clock.wall();
+    check.at.clock.advance(40);
+    limiter.answer({});
+    const { start: from, end: to } = check.verdict() ?? {};
+    assert.deepEqual([from, to], [began, began + 40]);
+  });
+
   it("can wait again at a later stage", () => {
     const sampler = scripted("sampler", "root.0", "wait");
     const limiter = scripted("rate_limiter", "root.1", "wait");

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { Pending } from "#flow/flow.ts";
+import { type HttpAttributes, Pending } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
 import type { LabelSource } from "#flow/label.ts";
 import { Rulebook } from "#flow/rulebook.ts";
@@ -19,6 +19,21 @@ import { fakeClock } from "../../kit/clock.ts";
 import { claims, flowOf, recordingObserver } from "../../kit/sluice/flow.ts";
 
 const EVERYTHING: MatcherRule = { labels: {}, list: [], expression: undefined };
+
+const REQUEST: HttpAttributes = {
+  method: "GET",
+  path: "/",
+  host: "",
+  scheme: "",
+  protocol: "",
+  body: "",
+  size: 0,
+  id: "",
+  header: () => undefined,
+  metadata: () => undefined,
+  source: undefined,
+  destination: undefined,
+};
 
 function meter(name: string, selectors: readonly SelectorRule[]): FluxMeterRule {
   return {
@@ -156,25 +171,44 @@ describe("a check", () => {
       classifier(1, "second", [selector({ matcher: made })]),
       meter("seen", [selector({ matcher: made })]),
     ]);
-    const http = {
-      method: "GET",
-      path: "/",
-      host: "",
-      scheme: "",
-      protocol: "",
-      body: "",
-      size: 0,
-      id: "",
-      header: () => undefined,
-      metadata: () => undefined,
-      source: undefined,
-      destination: undefined,
-    };
-    const verdict = ask({ http });
+    const verdict = ask({ http: REQUEST });
     assert.deepEqual(
       verdict.classifiers.map(({ classifierIndex }) => classifierIndex),
       [0],
     );
     assert.deepEqual(verdict.fluxMeters, ["seen"]);
+  });
+
+  it("runs classifiers in order of policy and index, and the last one of a label counts", () => {
+    const named = (policyName: string, index: number): ClassifierRule => ({
+      ...{ kind: "classifier", policyName, policyHash: "h", index, selectors: [selector()] },
+      rules: [
+        {
+          ...{ label: "who", telemetry: true, unreadableValue: "" },
+          extractor: { kind: "from", from: `request.http.headers.${policyName}-${index}` },
+        },
+      ],
+    });
+    const inOrder = [named("a", 2), named("a", 10), named("b", 1)];
+    fc.assert(
+      fc.property(
+        fc.shuffledSubarray(inOrder, { minLength: inOrder.length, maxLength: inOrder.length }),
+        (given) => {
+          const verdict = agent(given)({ http: { ...REQUEST, header: (name) => name } });
+          assert.deepEqual(
+            verdict.classifiers.map(({ policyName, classifierIndex }) => [
+              policyName,
+              classifierIndex,
+            ]),
+            inOrder.map(({ policyName, index }) => [policyName, index]),
+          );
+          const labels = [...verdict.labels.classifierLabels()];
+          assert.deepEqual(
+            labels.map(({ name, value }) => [name, value]),
+            [["who", "b-1"]],
+          );
+        },
+      ),
+    );
   });
 });
