@@ -52,7 +52,8 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
     book,
     services: grpcServices(checkContext, finishedFlows),
     routes:
-      (await forwardingRoutes(process, config.server)) ?? httpRoutes(checkContext, finishedFlows),
+      (await forwardingRoutes(process, config.server, checkContext)) ??
+      httpRoutes(checkContext, finishedFlows),
   };
 }
 

@@ -1,5 +1,7 @@
 // The JSON routes of an agent that forwards them to another gRPC server instead of judging flows itself.
 
+import { oversizedCheckHttp } from "#api/check-http.ts";
+import type { OperationContext } from "#api/context.ts";
 import type { Route } from "#base/handler.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#process/process.ts";
@@ -8,6 +10,7 @@ import type { SluiceProcess } from "#process/process.ts";
 export async function forwardingRoutes(
   { scope, clock, chance, log }: SluiceProcess,
   { grpc_gateway, tls: own }: AgentConfig["server"],
+  context: OperationContext,
 ): Promise<readonly Route[] | undefined> {
   const { grpc_server_address: address, tls } = grpc_gateway;
   if (address === "") return undefined;
@@ -21,5 +24,5 @@ export async function forwardingRoutes(
   const secure = tls.enabled || own.enabled ? { tls: new TlsFiles(tls, options) } : {};
   const client = new GrpcClient({ address, ...secure });
   scope.add("gateway", () => client.close());
-  return gatewayRoutes(forwardTo(client, clock), chance);
+  return gatewayRoutes(forwardTo(client, clock), chance, oversizedCheckHttp(context));
 }

@@ -63,15 +63,15 @@ export function grpcServices(
 /** The handlers of the JSON routes: they check in this process or forward to another server. */
 export interface JsonHandlers {
   readonly checkHttp: HttpHandler;
-  /** The answer to a described request that is too large to be read; 413 where it is left out. */
-  readonly oversizedCheckHttp?: Route["oversized"];
+  /** The answer to a described request that is too large to be read. */
+  readonly oversizedCheckHttp: NonNullable<Route["oversized"]>;
   readonly check: HttpHandler;
   readonly flowEnd: HttpHandler;
 }
 
 /** The route table. */
 export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
-  const { checkHttp, oversizedCheckHttp: oversized, check, flowEnd } = handlers;
+  const { checkHttp, oversizedCheckHttp, check, flowEnd } = handlers;
   return [
     {
       method: "POST",
@@ -81,7 +81,7 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
       access: "data",
       body: "json",
       forwarded: true,
-      ...(oversized === undefined ? {} : { oversized }),
+      oversized: oversizedCheckHttp,
     },
     {
       method: "POST",

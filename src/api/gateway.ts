@@ -19,6 +19,7 @@ import {
   CHECK_HTTP_SERVICE,
   CHECK_SERVICE,
   flowControlRoutes,
+  type JsonHandlers,
   OTLP_SERVICES,
 } from "./endpoints.ts";
 import { otlpRoutes } from "./otlp.ts";
@@ -39,9 +40,15 @@ export function forwardTo(client: GrpcClient, clock: Clock): Forward {
     });
 }
 
-export function gatewayRoutes(forward: Forward, chance: Chance): readonly Route[] {
+/** @param oversizedCheckHttp as in `JsonHandlers`: what was not read cannot be forwarded, so it is answered here. */
+export function gatewayRoutes(
+  forward: Forward,
+  chance: Chance,
+  oversizedCheckHttp: JsonHandlers["oversizedCheckHttp"],
+): readonly Route[] {
   const names = new HeaderNames(chance);
   const flowControl = flowControlRoutes({
+    oversizedCheckHttp,
     checkHttp: route(forward, CHECK_HTTP_SERVICE, "CheckHTTP", (body) =>
       writeCheckHttpRequest(checkHttpFromJson(body, names)),
     ),

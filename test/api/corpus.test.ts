@@ -9,8 +9,7 @@ import {
 } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/endpoints.ts";
-import { forwardTo, gatewayRoutes } from "#api/gateway.ts";
-import { seededChance } from "#base/chance.ts";
+import { forwardTo } from "#api/gateway.ts";
 import type { Call } from "#base/handler.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import {
@@ -27,7 +26,7 @@ import {
   CheckRequestSchema as AuthRequestSchema,
   CheckResponseSchema as AuthResponseSchema,
 } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
-import { agentOf, endpointsOf } from "../kit/api/agent.ts";
+import { agentOf, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
 import {
   type Ask,
   type CheckEndpoints,
@@ -108,7 +107,7 @@ async function overSockets(test: TestContext, forwarded: boolean) {
   if (forwarded) {
     const client = new GrpcClient({ address: judging.address });
     test.after(() => client.close());
-    const gateway = gatewayRoutes(forwardTo(client, realClock), seededChance(1));
+    const gateway = forwardedRoutes(forwardTo(client, realClock), agent.flowController);
     jsonPort = await testPort(test, { routes: gateway });
   }
   const http = http1(test, `http://${jsonPort.address}`);

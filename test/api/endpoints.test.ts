@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { toJson } from "@bufbuild/protobuf";
+import { TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import { Labels } from "#flow/label.ts";
 import type { LabelRule, Rule } from "#flow/rules.ts";
+import type { CheckResponse } from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
 import { agentOf, callOf, common, embedded, endpointsOf } from "../kit/api/agent.ts";
 import { CP, claims, ENDPOINTS, oneSlot, perUser, slots, threeEach } from "../kit/api/corpus.ts";
 import { componentOf, decisionOf, recordingObserver } from "../kit/sluice/flow.ts";
@@ -105,6 +108,26 @@ describe("endpoints", () => {
     const source = { address: { address: { case: "socketAddress" as const, value } } };
     const reply = await endpoints.proxy({ attributes: { source } }, callOf(CP));
     assert.equal(reply.httpResponse.case, "okResponse");
+  });
+});
+
+describe("a reply", () => {
+  it("tells when the check began and ended", async () => {
+    const times = { start: 1_700_000_000_000, end: 1_700_000_000_250 };
+    const endpoints = endpointsOf(flowControllerOf((flow) => verdictOf(flow, times)));
+    const wanted = { start: "2023-11-14T22:13:20Z", end: "2023-11-14T22:13:20.250Z" };
+    const timesOf = ({ start, end }: CheckResponse) => ({
+      start: start && toJson(TimestampSchema, start),
+      end: end && toJson(TimestampSchema, end),
+    });
+    const { dynamicMetadata } = await endpoints.proxy({}, callOf(CP));
+    assert.deepEqual(timesOf(embedded(dynamicMetadata)), wanted);
+    assert.deepEqual(timesOf(await endpoints.check({ controlPoint: "here" })), wanted);
+    const described = await endpoints.checkHttpJson({ control_point: "here" });
+    const feature = await endpoints.checkJson({ control_point: "here" });
+    for (const { start, end } of [described.check_response, feature]) {
+      assert.deepEqual({ start, end }, wanted);
+    }
   });
 });
 

@@ -1,25 +1,32 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { DECISION_ID_HEADER } from "#api/context.ts";
-import { forwardTo, gatewayRoutes } from "#api/gateway.ts";
-import { seededChance } from "#base/chance.ts";
+import { forwardTo } from "#api/gateway.ts";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
 import { GrpcClient } from "#client/grpc.ts";
-import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
+import {
+  agentOf,
+  callOf,
+  endpointsOf,
+  forwardedRoutes,
+  handlerOf,
+  post,
+} from "../kit/api/agent.ts";
 import { RULES } from "../kit/api/corpus.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 /** The JSON routes of two equal agents: one answers in process, one forwards to its gRPC services. */
 function directAndForwarded() {
-  const far = endpointsOf(agentOf(RULES).flowController);
+  const { flowController } = agentOf(RULES);
+  const far = endpointsOf(flowController);
   const forward = async (method: string, message: Uint8Array, call: Call) => {
     const [, service = "", name = ""] = method.split("/");
     return await handlerOf(far.services, service, name)(message, call);
   };
   return {
     direct: endpointsOf(agentOf(RULES).flowController).routes,
-    forwarded: gatewayRoutes(forward, seededChance(1)),
+    forwarded: forwardedRoutes(forward, flowController),
   };
 }
 

@@ -4,14 +4,16 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { type TestContext, test } from "node:test";
-import { agentOf, common, endpointsOf } from "../kit/api/agent.ts";
-import { testPort } from "../kit/sluice/port.ts";
+import { forwardTo } from "#api/gateway.ts";
+import { GrpcClient } from "#client/grpc.ts";
+import { agentOf, common, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
+import { realClock, testPort } from "../kit/sluice/port.ts";
 
 const CHECK = "/v1/flowcontrol/checkhttp";
 const CONTROL = { control_point: "here" } as const;
 
 /** A port whose policy grants one request in all. */
-async function door(t: TestContext) {
+async function door(t: TestContext, how: "judged" | "forwarded" = "judged") {
   const agent = agentOf([
     [
       {
@@ -33,8 +35,13 @@ async function door(t: TestContext) {
       },
     ],
   ]);
-  const { routes } = endpointsOf(agent.flowController);
-  const { port } = await testPort(t, { routes });
+  const { routes, services } = endpointsOf(agent.flowController);
+  const judging = await testPort(t, { routes, services });
+  if (how === "judged") return { agent, port: judging.port };
+  const client = new GrpcClient({ address: judging.address });
+  t.after(() => client.close());
+  const forwarding = forwardedRoutes(forwardTo(client, realClock), agent.flowController);
+  const { port } = await testPort(t, { routes: forwarding });
   return { agent, port };
 }
 
@@ -117,43 +124,45 @@ test("a chunked body is read", async (t) => {
   assert.equal(await deniedStatus(await exchange(port, request)), 429);
 });
 
-test("faults that the end user controls are refused decisions", async (t) => {
-  const { port, agent } = await door(t);
-  const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`h${at}`, ""]));
-  const cases: readonly [number, object][] = [
-    [431, { headers: many }],
-    [400, { headers: { cookie: "a\u0000b" } }],
-    [400, { headers: { cookie: ["a", "b\r\nx: y"] } }],
-    [400, { path: "/a%00b" }],
-    [400, { path: "/a\nb" }],
-    [413, { body: "x".repeat(1 << 20) }],
-  ];
-  for (const [wanted, request] of cases) {
-    const answer = await exchange(port, posted([], JSON.stringify({ ...CONTROL, request })));
-    assert.equal(await deniedStatus(answer), wanted);
-  }
-  const rejected = agent.observer.verdicts.map(({ accepted }) => accepted);
-  assert.deepEqual(
-    rejected,
-    cases.map(() => false),
-    "each counts as a refusal",
-  );
-  assert.equal(
-    agent.observer.anomalies.filter((what) => what === "request_refused").length,
-    cases.length,
-  );
-  // None of them took the only token.
-  const { body } = await exchange(port, posted([], plain));
-  assert.equal(JSON.parse(body).check_response.decision_type, "DECISION_TYPE_ACCEPTED");
-});
+for (const how of ["judged", "forwarded"] as const) {
+  test(`faults that the end user controls are refused decisions: ${how}`, async (t) => {
+    const { port, agent } = await door(t, how);
+    const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`h${at}`, ""]));
+    const cases: readonly [number, object][] = [
+      [431, { headers: many }],
+      [400, { headers: { cookie: "a\u0000b" } }],
+      [400, { headers: { cookie: ["a", "b\r\nx: y"] } }],
+      [400, { path: "/a%00b" }],
+      [400, { path: "/a\nb" }],
+      [413, { body: "x".repeat(1 << 20) }],
+    ];
+    for (const [wanted, request] of cases) {
+      const answer = await exchange(port, posted([], JSON.stringify({ ...CONTROL, request })));
+      assert.equal(await deniedStatus(answer), wanted);
+    }
+    const rejected = agent.observer.verdicts.map(({ accepted }) => accepted);
+    assert.deepEqual(
+      rejected,
+      cases.map(() => false),
+      "each counts as a refusal",
+    );
+    assert.equal(
+      agent.observer.anomalies.filter((what) => what === "request_refused").length,
+      cases.length,
+    );
+    // None of them took the only token.
+    const { body } = await exchange(port, posted([], plain));
+    assert.equal(JSON.parse(body).check_response.decision_type, "DECISION_TYPE_ACCEPTED");
+  });
 
-test("a body that is too large without an announced length is a refused decision, too", async (t) => {
-  const { port } = await door(t);
-  const part = `10000\r\n${"x".repeat(0x10000)}\r\n`;
-  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
-  const answer = await exchange(port, `${head}${part.repeat(17)}0\r\n\r\n`);
-  assert.equal(await deniedStatus(answer), 413);
-});
+  test(`a body that is too large without an announced length is refused, too: ${how}`, async (t) => {
+    const { port } = await door(t, how);
+    const part = `10000\r\n${"x".repeat(0x10000)}\r\n`;
+    const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
+    const answer = await exchange(port, `${head}${part.repeat(17)}0\r\n\r\n`);
+    assert.equal(await deniedStatus(answer), 413);
+  });
+}
 
 test("faults of the caller's own message are errors", async (t) => {
   const { port } = await door(t);

@@ -2,6 +2,7 @@
 
 import { getEventListeners } from "node:events";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
+import { oversizedCheckHttp } from "#api/check-http.ts";
 import {
   createOperationContext,
   NO_SERVICES,
@@ -15,6 +16,7 @@ import {
   grpcServices,
   httpRoutes,
 } from "#api/endpoints.ts";
+import { type Forward, gatewayRoutes } from "#api/gateway.ts";
 import type { RecordConsumer } from "#api/otlp.ts";
 import { seededChance } from "#base/chance.ts";
 import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts";
@@ -110,6 +112,15 @@ export async function post(
 
 /** Takes every record of a finished flow and does nothing with it. */
 export const NO_RECORDS: RecordConsumer = { consume: () => true };
+
+/** The JSON routes of an agent that has this flow controller and forwards what it can read. */
+export function forwardedRoutes(
+  forward: Forward,
+  flowController: FlowController,
+): readonly Route[] {
+  const context = createOperationContext(flowController, NO_SERVICES, seededChance(3));
+  return gatewayRoutes(forward, seededChance(1), oversizedCheckHttp(context));
+}
 
 /** The endpoints of a flow controller, each as a function from a message to the decoded reply. */
 export function endpointsOf(
