@@ -2,12 +2,12 @@
 // All other forms are left to the general parser in `request.ts`.
 
 import { isUtf8 } from "node:buffer";
+import { hasEscapedNul, memoryOf } from "../check/bytes.ts";
 import {
   type HeaderList,
   type HeaderName,
   type HeaderNames,
   headerByName,
-  isInvalidPath,
 } from "../check/headers.ts";
 import { isPort, type SocketAddress } from "../check/request.ts";
 import { JsonScanner, memberNames } from "../json/scanner.ts";
@@ -78,6 +78,9 @@ export class JsonCheckHttp implements HeaderList {
   /** Start and end offset of each header's value. */
   readonly #values = new Int32Array(2 * MAX_FAST_HEADERS);
   #count = 0;
+  /** All of the memory that the body lies in, and the body's place there. */
+  #memory: DataView = new DataView(NOTHING.buffer);
+  #offset = 0;
   /** Bytes of the last control point, which is usually that of the next request too. */
   #pointBytes: Buffer = NOTHING;
 
@@ -166,6 +169,8 @@ export class JsonCheckHttp implements HeaderList {
   read(body: Uint8Array, names: HeaderNames): boolean {
     const json = this.#json;
     json.reset(asBuffer(body));
+    this.#memory = memoryOf(body, this.#memory);
+    this.#offset = body.byteOffset;
     this.#clear();
     const good =
       this.#top(names) && json.atEnd() && (json.combinedBytes < 0x80 || isUtf8(json.bytes));
@@ -304,9 +309,7 @@ export class JsonCheckHttp implements HeaderList {
       case 1:
         return this.#span(parts.method);
       case 3:
-        return (
-          this.#span(parts.path) && !isInvalidPath(this.bytes, parts.path.start, parts.path.end)
-        );
+        return this.#span(parts.path) && !this.#hasEscapedNul(parts.path);
       case 4:
         return this.#span(parts.host);
       case 5:
@@ -320,6 +323,11 @@ export class JsonCheckHttp implements HeaderList {
     }
   }
 
+  /** The scanner leaves bytes that are invalid in a path to the general parser, but not their escapes. */
+  #hasEscapedNul({ start, end }: ByteSpan): boolean {
+    return hasEscapedNul(this.#memory, this.#offset + start, this.#offset + end);
+  }
+
   #size(size: ByteSpan): boolean {
     const json = this.#json;
     if (!json.integer()) return false;
@@ -331,10 +339,12 @@ export class JsonCheckHttp implements HeaderList {
   #headers(names: HeaderNames): boolean {
     const json = this.#json;
     if (!json.open()) return false;
+    const memory = this.#memory;
+    const offset = this.#offset;
     let count = 0;
     do {
       if (count === MAX_FAST_HEADERS || !json.name()) return false;
-      const name = names.ofBytes(json.bytes, json.start, json.end);
+      const name = names.ofBytes(memory, offset + json.start, offset + json.end);
       if (!json.text() || this.#has(name, count)) return false;
       // The list is not emptied between requests: growing it again would allocate again.
       this.names[count] = name;

@@ -3,15 +3,14 @@
 
 import { Fault } from "#base/fault.ts";
 import { ByteSpan, headerText, ProtoReader, ShortTextDecoder } from "../protobuf/reader.ts";
+import { hasEscapedNul, hasInvalidByte, memoryOf } from "./bytes.ts";
 import { metadataText } from "./ext-authz/metadata.ts";
 import {
   BAD_REQUEST,
   type HeaderList,
   type HeaderName,
   type HeaderNames,
-  hasInvalidByte,
   headerByName,
-  isInvalidPath,
   MAX_HEADERS,
   type Refusal,
   TOO_MANY_HEADERS,
@@ -87,8 +86,9 @@ export class AuthRequest implements HeaderList {
   readonly #decoder = new ShortTextDecoder();
   #count = 0;
   #extensions = 0;
-  /** All of the memory that the message lies in. */
-  #view: DataView = new DataView(NOTHING.buffer);
+  /** All of the memory that the message lies in, and the message's place there. */
+  #memory: DataView = new DataView(NOTHING.buffer);
+  #offset = 0;
   /** Start and end of each header's value. */
   #values = new Int32Array(2 * INITIAL_HEADERS);
 
@@ -192,8 +192,8 @@ export class AuthRequest implements HeaderList {
     this.parts.clear();
     this.#count = 0;
     this.#reader.reset(message);
-    // Messages of one connection mostly lie in the same memory.
-    if (message.buffer !== this.#view.buffer) this.#view = new DataView(message.buffer);
+    this.#memory = memoryOf(message, this.#memory);
+    this.#offset = message.byteOffset;
     return this.#reader;
   }
 
@@ -204,13 +204,12 @@ export class AuthRequest implements HeaderList {
       this.refusal = TOO_MANY_HEADERS;
       return;
     }
-    const { byteOffset } = this.bytes;
-    if (hasInvalidByte(this.#view, byteOffset + start, byteOffset + end)) {
-      this.refusal ||= BAD_REQUEST;
-    }
+    const memory = this.#memory;
+    const offset = this.#offset;
+    if (hasInvalidByte(memory, offset + start, offset + end)) this.refusal ||= BAD_REQUEST;
     if (at * 2 === this.#values.length) this.#grow();
     // The list is not emptied between requests: growing it again would allocate again.
-    this.names[at] = names.ofBytes(this.bytes, key, keyEnd);
+    this.names[at] = names.ofBytes(memory, offset + key, offset + keyEnd);
     this.#values[at * 2] = start;
     this.#values[at * 2 + 1] = end;
     this.#count = at + 1;
@@ -232,11 +231,13 @@ export class AuthRequest implements HeaderList {
   /** Ends reading: judges path and host, and drops surplus headers of the request before. */
   finish(): void {
     const { path, host } = this.parts;
-    if (isInvalidPath(this.bytes, path.start, path.end)) this.refusal ||= BAD_REQUEST;
-    const { byteOffset } = this.bytes;
-    if (hasInvalidByte(this.#view, byteOffset + host.start, byteOffset + host.end)) {
-      this.refusal ||= BAD_REQUEST;
-    }
+    const memory = this.#memory;
+    const offset = this.#offset;
+    const invalid =
+      hasInvalidByte(memory, offset + path.start, offset + path.end) ||
+      hasEscapedNul(memory, offset + path.start, offset + path.end) ||
+      hasInvalidByte(memory, offset + host.start, offset + host.end);
+    if (invalid) this.refusal ||= BAD_REQUEST;
     if (this.names.length > this.#count) this.names.length = this.#count;
   }
 

@@ -2,7 +2,7 @@
 // names that every request has. Values stay where they are until they are read.
 
 import type { Chance } from "#base/chance.ts";
-import { asBuffer } from "../protobuf/reader.ts";
+import { equalBytes, textOf } from "./bytes.ts";
 
 /** Maximum number of headers of one request: more than any legitimate request has. */
 export const MAX_HEADERS = 1_000;
@@ -15,64 +15,6 @@ export type Refusal = 0 | 400 | 431;
 
 export const TOO_MANY_HEADERS: Refusal = 431;
 export const BAD_REQUEST: Refusal = 400;
-
-const NUL = 0x00;
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const PERCENT = 0x25;
-const ZERO = 0x30;
-
-/**
- * Whether NUL, CR or LF is among the bytes, which are invalid in header values and paths (RFC 9110 §5.5). Looks at four
- * bytes at a time, because every value of every check is looked at: only a word with a control character is looked at
- * byte by byte.
- */
-export function hasInvalidByte(bytes: DataView, start: number, end: number): boolean {
-  let at = start;
-  for (const last = end - 4; at <= last; at += 4) {
-    const word = bytes.getInt32(at, true);
-    // The highest bit of a byte is set if the byte is below 0x20 (or if one before it is).
-    const controls = (word - 0x20202020) & ~word & 0x80808080;
-    if (controls !== 0 && hasInvalid(bytes, at, at + 4)) return true;
-  }
-  return at < end && hasInvalid(bytes, at, end);
-}
-
-function hasInvalid(bytes: DataView, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    const byte = bytes.getUint8(at);
-    if (byte <= CARRIAGE_RETURN && isInvalid(byte)) return true;
-  }
-  return false;
-}
-
-function isInvalid(byte: number): boolean {
-  return byte === NUL || byte === LINE_FEED || byte === CARRIAGE_RETURN;
-}
-
-/** Whether a path has an invalid byte, or the escape of NUL, which cuts a path short in many services. */
-export function isInvalidPath(bytes: Uint8Array, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    const byte = bytes[at] ?? 0;
-    if (byte > PERCENT || (byte !== PERCENT && byte > CARRIAGE_RETURN)) continue;
-    if (isInvalid(byte)) return true;
-    if (byte === PERCENT && bytes[at + 1] === ZERO && bytes[at + 2] === ZERO && at + 2 < end) {
-      return true;
-    }
-  }
-  return false;
-}
-
-const INVALID_TEXT = /[\0\r\n]/;
-
-/** The same for text. */
-export function isInvalidText(text: string): boolean {
-  return INVALID_TEXT.test(text);
-}
-
-export function isInvalidPathText(text: string): boolean {
-  return INVALID_TEXT.test(text) || text.includes("%00");
-}
 
 /** One spelling of a header name. The same object as long as it stays interned. */
 export interface HeaderName {
@@ -118,10 +60,14 @@ export class HeaderNames {
   readonly #starts = new Int32Array(TABLE_SIZE);
   readonly #lengths = new Uint8Array(TABLE_SIZE);
   /** The bytes of all interned names in one buffer, so that comparing them touches no other object. */
-  #spellings = new Uint8Array(INITIAL_SPELLING_BYTES);
+  #spellings = new DataView(new ArrayBuffer(INITIAL_SPELLING_BYTES));
   #spellingBytes = 0;
   readonly #texts = new Map<string, HeaderName>();
   #nextId = 0;
+  /** For each slot, the slot of the name that came after it the last time. */
+  readonly #followers = new Uint16Array(TABLE_SIZE);
+  /** Slot of the name that was found last. */
+  #last = 0;
 
   /** Hashes are seeded from `chance`, because the names come from untrusted callers. */
   constructor(chance: Chance) {
@@ -130,7 +76,23 @@ export class HeaderNames {
     this.#seedHi = Math.floor(chance() * 0x100000000) | 0;
   }
 
-  ofBytes(bytes: Uint8Array, start: number, end: number): HeaderName {
+  /**
+   * Names mostly come in the same order as in the request before, whose last name the first one follows. So the name
+   * that followed the last time is compared first, which needs no hash.
+   */
+  ofBytes(bytes: DataView, start: number, end: number): HeaderName {
+    const place = this.#followers[this.#last] ?? 0;
+    if (this.#isAt(place, bytes, start, end - start)) {
+      const name = this.#table[place];
+      if (name !== undefined) {
+        this.#last = place;
+        return name;
+      }
+    }
+    return this.#find(bytes, start, end);
+  }
+
+  #find(bytes: DataView, start: number, end: number): HeaderName {
     const length = end - start;
     if (length > MAX_NAME_BYTES) return describe(textOf(bytes, start, end), -1, 0, 0);
     const hash = hashOf(this.#seed, bytes, start, end);
@@ -138,7 +100,10 @@ export class HeaderNames {
       const place = (hash + probe) & (TABLE_SIZE - 1);
       const name = this.#table[place];
       if (name === undefined) return this.#intern(place, hash, bytes, start, end);
-      if (this.#hashes[place] === hash && this.#isAt(place, bytes, start, length)) return name;
+      if (this.#hashes[place] !== hash || !this.#isAt(place, bytes, start, length)) continue;
+      this.#followers[this.#last] = place;
+      this.#last = place;
+      return name;
     }
     return this.ofText(textOf(bytes, start, end));
   }
@@ -158,25 +123,21 @@ export class HeaderNames {
     return name;
   }
 
-  #isAt(place: number, bytes: Uint8Array, start: number, length: number): boolean {
+  #isAt(place: number, bytes: DataView, start: number, length: number): boolean {
     if (this.#lengths[place] !== length) return false;
-    const spellings = this.#spellings;
-    const from = this.#starts[place] ?? 0;
-    for (let at = 0; at < length; at++) {
-      if (spellings[from + at] !== bytes[start + at]) return false;
-    }
-    return true;
+    return equalBytes(this.#spellings, this.#starts[place] ?? 0, bytes, start, length);
   }
 
-  #intern(place: number, hash: number, bytes: Uint8Array, start: number, end: number): HeaderName {
+  #intern(place: number, hash: number, bytes: DataView, start: number, end: number): HeaderName {
     const text = textOf(bytes, start, end);
     const name = this.ofText(text);
     // Invalid UTF-8: many byte sequences with the same text would fill the table, and nothing would clear it.
     if (text.includes("\ufffd")) return name;
     const from = this.#spellingBytes;
     this.#spellingBytes = from + end - start;
-    if (this.#spellingBytes > this.#spellings.length) this.#grow();
-    this.#spellings.set(bytes.subarray(start, end), from);
+    if (this.#spellingBytes > this.#spellings.byteLength) this.#grow();
+    for (let at = start; at < end; at++)
+      this.#spellings.setUint8(from + at - start, bytes.getUint8(at));
     this.#table[place] = name;
     this.#hashes[place] = hash;
     this.#starts[place] = from;
@@ -185,9 +146,9 @@ export class HeaderNames {
   }
 
   #grow(): void {
-    const larger = new Uint8Array(this.#spellings.length * 2);
-    larger.set(this.#spellings);
-    this.#spellings = larger;
+    const larger = new Uint8Array(this.#spellings.byteLength * 2);
+    larger.set(new Uint8Array(this.#spellings.buffer));
+    this.#spellings = new DataView(larger.buffer);
   }
 }
 
@@ -195,17 +156,15 @@ export class HeaderNames {
  * Hashes four bytes per step, because multiplications depend on each other and loads do not. An attacker who makes
  * names collide only makes those names slower, by a few probes and a string.
  */
-function hashOf(seed: number, bytes: Uint8Array, start: number, end: number): number {
+function hashOf(seed: number, bytes: DataView, start: number, end: number): number {
   let hash = seed ^ (end - start);
   let at = start;
   for (; at + 4 <= end; at += 4) {
-    const low = (bytes[at] ?? 0) | ((bytes[at + 1] ?? 0) << 8);
-    const word = low | ((bytes[at + 2] ?? 0) << 16) | ((bytes[at + 3] ?? 0) << 24);
-    hash = Math.imul(hash ^ word, 0x9e3779b1);
+    hash = Math.imul(hash ^ bytes.getInt32(at, true), 0x9e3779b1);
     hash ^= hash >>> 15;
   }
   let rest = 0;
-  for (; at < end; at++) rest = (rest << 8) | (bytes[at] ?? 0);
+  for (; at < end; at++) rest = (rest << 8) | bytes.getUint8(at);
   hash = Math.imul(hash ^ rest, 0x01000193);
   return hash ^ (hash >>> 13);
 }
@@ -216,10 +175,6 @@ function mixed(value: number): number {
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
   return hash ^ (hash >>> 16);
-}
-
-function textOf(bytes: Uint8Array, start: number, end: number): string {
-  return asBuffer(bytes).toString("utf8", start, end);
 }
 
 function describe(raw: string, id: number, lo: number, hi: number): HeaderName {

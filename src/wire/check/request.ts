@@ -2,15 +2,15 @@
 // they run on every check.
 
 import { Fault } from "#base/fault.ts";
+import { viewOf } from "../protobuf/base64.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
+import { isInvalidPathText, isInvalidText } from "./bytes.ts";
 import {
   BAD_REQUEST,
   type HeaderList,
   type HeaderName,
   type HeaderNames,
   headerByName,
-  isInvalidPathText,
-  isInvalidText,
   MAX_HEADERS,
   NO_HEADERS,
   type Refusal,
@@ -207,6 +207,7 @@ function readRequest(
 ): void {
   let headers: ListedHeaders | undefined;
   if (request.headers instanceof ListedHeaders) headers = request.headers;
+  const view = viewOf(reader.bytes);
   while (reader.at < end) {
     const field = reader.tag(end);
     if (field === 6 && reader.wire === VARINT) request.sizeText = reader.int64Text(end);
@@ -214,7 +215,7 @@ function readRequest(
     else if (field === 2) {
       headers ??= new ListedHeaders("last");
       request.headers = headers;
-      readHeader(reader, reader.sub(end), headers, names);
+      readHeader(reader, reader.sub(end), headers, view, names);
     } else readTextField(reader, field, end, request);
   }
 }
@@ -238,6 +239,7 @@ function readHeader(
   reader: ProtoReader,
   end: number,
   headers: ListedHeaders,
+  view: DataView,
   names: HeaderNames,
 ): void {
   let start = reader.at;
@@ -252,7 +254,7 @@ function readHeader(
     } else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
     else reader.skip(field, end);
   }
-  headers.add(names.ofBytes(reader.bytes, start, stop), value);
+  headers.add(names.ofBytes(view, start, stop), value);
 }
 
 export function readCheckRequest(message: Uint8Array): CheckRequest {
