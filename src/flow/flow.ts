@@ -23,6 +23,8 @@ export interface HttpAttributes {
   readonly scheme: string;
   readonly protocol: string;
   readonly body: string;
+  /** Whether `body` is only the beginning of what was sent. */
+  readonly bodyCut: boolean;
   /** Length of the body in bytes as the caller states it; -1 when unknown. */
   readonly size: number;
   /** The proxy's id of the request; empty for other callers. */

@@ -69,55 +69,60 @@ function edit(bootstrap: Bootstrap): void {
   bootstrap.insert(AT.filters, 0, SET_METADATA);
 }
 
-test("classifiers behind Envoy", async (t) => {
-  const sluice = await standalone(t, { policies: { "labels.yaml": POLICY } });
-  const envoy = await startEnvoy(t, {
-    agent: sluice.address,
-    service: await startService(t),
-    edit,
-  });
-  const ask = http1(t, envoy.url);
+for (const raw of [false, true]) {
+  test(`classifiers behind Envoy, encode_raw_headers: ${raw}`, async (t) => {
+    const sluice = await standalone(t, { policies: { "labels.yaml": POLICY } });
+    const envoy = await startEnvoy(t, {
+      agent: sluice.address,
+      service: await startService(t),
+      edit(bootstrap) {
+        bootstrap.set([...AT.extAuthz, "encode_raw_headers"], raw);
+        edit(bootstrap);
+      },
+    });
+    const ask = http1(t, envoy.url);
 
-  /** The labels that classifiers made, from the baggage that the service got, and the body that it got. */
-  async function labelsOf(body: string, headers: Readonly<Record<string, string>> = {}) {
-    const reply = await ask({ method: "POST", path: "/", headers, body });
-    assert.equal(reply.status, 200);
-    const seen = JSON.parse(reply.body);
-    const baggage = String(seen.headers.baggage ?? "");
-    const members = baggage === "" ? [] : baggage.split(",").map((member) => member.split("="));
-    const labels: Record<string, string | undefined> = Object.fromEntries(members);
-    return { plan: labels["plan"], body: seen.body, labels };
-  }
-
-  await t.test("a whole body gives its label", async () => {
-    const body = JSON.stringify({ plan: "gold" });
-    assert.equal((await labelsOf(body)).plan, "gold");
-    const full = body.padEnd(MAX_BODY - 1);
-    assert.equal((await labelsOf(full)).plan, "gold");
-  });
-
-  await t.test("a body that Envoy cut gives the value of unreadable ones", async () => {
-    for (const body of [
-      JSON.stringify({ plan: "gold", filler: "x".repeat(MAX_BODY) }),
-      // What is left of it would be a whole document.
-      JSON.stringify({ plan: "gold" }).padEnd(MAX_BODY * 2),
-    ]) {
-      const { plan, body: served } = await labelsOf(body);
-      assert.equal(plan, "unread");
-      assert.equal(served, body);
+    /** The labels that classifiers made, from the baggage that the service got, and the body that it got. */
+    async function labelsOf(body: string, headers: Readonly<Record<string, string>> = {}) {
+      const reply = await ask({ method: "POST", path: "/", headers, body });
+      assert.equal(reply.status, 200);
+      const seen = JSON.parse(reply.body);
+      const baggage = String(seen.headers.baggage ?? "");
+      const members = baggage === "" ? [] : baggage.split(",").map((member) => member.split("="));
+      const labels: Record<string, string | undefined> = Object.fromEntries(members);
+      return { plan: labels["plan"], body: seen.body, labels };
     }
-  });
 
-  await t.test("a client cannot state that its body was cut, nor that it was not", async () => {
-    const stated = (value: string) => ({ "x-envoy-auth-partial-body": value });
-    const whole = JSON.stringify({ plan: "gold" });
-    assert.equal((await labelsOf(whole, stated("true"))).plan, "gold");
-    assert.equal((await labelsOf(whole.padEnd(MAX_BODY * 2), stated("false"))).plan, "unread");
-  });
+    await t.test("a whole body gives its label", async () => {
+      const body = JSON.stringify({ plan: "gold" });
+      assert.equal((await labelsOf(body)).plan, "gold");
+      const full = body.padEnd(MAX_BODY - 1);
+      assert.equal((await labelsOf(full)).plan, "gold");
+    });
 
-  await t.test("metadata of other filters gives labels", async () => {
-    const { labels } = await labelsOf("{}", { "x-tenant": "acme" });
-    assert.deepEqual(labels, { tenant: "acme", rank: "3", flags: "big" });
-    assert.deepEqual((await labelsOf("{}")).labels, { rank: "3", flags: "big" });
+    await t.test("a body that Envoy cut gives the value of unreadable ones", async () => {
+      for (const body of [
+        JSON.stringify({ plan: "gold", filler: "x".repeat(MAX_BODY) }),
+        // What is left of it would be a whole document.
+        JSON.stringify({ plan: "gold" }).padEnd(MAX_BODY * 2),
+      ]) {
+        const { plan, body: served } = await labelsOf(body);
+        assert.equal(plan, "unread");
+        assert.equal(served, body);
+      }
+    });
+
+    await t.test("a client cannot state that its body was cut, nor that it was not", async () => {
+      const stated = (value: string) => ({ "x-envoy-auth-partial-body": value });
+      const whole = JSON.stringify({ plan: "gold" });
+      assert.equal((await labelsOf(whole, stated("true"))).plan, "gold");
+      assert.equal((await labelsOf(whole.padEnd(MAX_BODY * 2), stated("false"))).plan, "unread");
+    });
+
+    await t.test("metadata of other filters gives labels", async () => {
+      const { labels } = await labelsOf("{}", { "x-tenant": "acme" });
+      assert.deepEqual(labels, { tenant: "acme", rank: "3", flags: "big" });
+      assert.deepEqual((await labelsOf("{}")).labels, { rank: "3", flags: "big" });
+    });
   });
-});
+}

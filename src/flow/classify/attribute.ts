@@ -18,11 +18,8 @@ function bearer(http: HttpAttributes): string | undefined {
   return scheme === null ? undefined : value?.slice(scheme[0].length);
 }
 
-/** Envoy's header for bodies: whether it sent only their beginning. It replaces what a client sends under this name. */
-const PARTIAL_BODY = "x-envoy-auth-partial-body";
-
 function body(http: HttpAttributes): string | Unreadable {
-  return http.header(PARTIAL_BODY) === "true" ? CUT : http.body;
+  return http.bodyCut ? CUT : http.body;
 }
 
 /** Sockets without an IP address (pipes) have neither address nor port. */

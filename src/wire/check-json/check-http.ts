@@ -112,6 +112,11 @@ export class JsonCheckHttp implements HeaderList {
     return this.#text(this.parts.body);
   }
 
+  /** As in DescribedRequest. */
+  get bodyCut(): boolean {
+    return false;
+  }
+
   /** Decimal text of an int64. */
   get sizeText(): string {
     return this.#text(this.parts.size) || "0";

@@ -67,6 +67,8 @@ class Parts {
 
 /** Number of headers for which there is initially room. */
 const INITIAL_HEADERS = 64;
+/** Envoy's header: whether it sent only the beginning of a body. It replaces what a client sends under this name. */
+const PARTIAL_BODY = "x-envoy-auth-partial-body";
 /** Maximum number of `context_extensions` of one request: far more than any operator configures. */
 const MAX_EXTENSIONS = 1_000;
 const NOTHING = Buffer.alloc(0);
@@ -128,6 +130,10 @@ export class AuthRequest implements HeaderList {
   /** `body`, or `raw_body` decoded as UTF-8 when only that was sent. */
   get body(): string {
     return this.parts.body.text(this.bytes) || this.parts.rawBody.text(this.bytes);
+  }
+
+  get bodyCut(): boolean {
+    return this.header(PARTIAL_BODY) === "true";
   }
 
   get source(): SocketAddress | undefined {

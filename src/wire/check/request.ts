@@ -41,6 +41,8 @@ export class DescribedRequest {
   scheme = "";
   protocol = "";
   body = "";
+  /** Callers describe bodies whole. A header of the described request says nothing about that. */
+  readonly bodyCut = false;
   /** Decimal text of an int64. */
   sizeText = "0";
   headers: HeaderList = NO_HEADERS;

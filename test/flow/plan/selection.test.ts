@@ -27,6 +27,7 @@ const REQUEST: HttpAttributes = {
   scheme: "",
   protocol: "",
   body: "",
+  bodyCut: false,
   size: 0,
   id: "",
   header: () => undefined,
