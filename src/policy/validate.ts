@@ -255,6 +255,11 @@ class Validator {
       const wanted = 'a number, or "NaN", "Infinity", "-Infinity" as text';
       return this.#refuse(tree, path, wanted, describe(tree));
     }
+    const written = integerOf(tree);
+    if (written !== undefined && Number.isFinite(value) && written !== BigInt(value)) {
+      const text = `${digitsOf(tree)} is read as ${BigInt(value)}: this number has 53 bits, the precision of a double`;
+      this.#report.warn("unusual_value", () => tree.at, path, text);
+    }
     return this.#within(type, value, tree, path);
   }
 
@@ -334,15 +339,31 @@ function doubleOf(tree: Tree): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
-const WHOLE = /^[-+]?\d{1,25}$/;
+/** The text of a number, which has all of its digits. */
+function digitsOf(tree: Tree): string | undefined {
+  return tree.kind === "number" ? tree.source : tree.kind === "text" ? tree.value : undefined;
+}
 
+const WRITTEN = /^([-+]?)(\d+)(?:\.(\d*))?(?:[eE]([-+]?\d{1,2}))?$/;
+const OTHER_BASE = /^0[xo][0-9a-f]+$/i;
+
+/** Numbers of more characters are outside every integer type. */
+const MOST_CHARACTERS = 100;
+
+/** The exact whole number; undefined when it is none. `1.5e3` is one. */
 function integerOf(tree: Tree): bigint | undefined {
-  const source =
-    tree.kind === "number" ? tree.source : tree.kind === "text" ? tree.value : undefined;
-  if (source === undefined) return undefined;
-  if (WHOLE.test(source)) return BigInt(source.replace("+", ""));
-  const value = doubleOf(tree);
-  return value !== undefined && Number.isSafeInteger(value) ? BigInt(value) : undefined;
+  const source = digitsOf(tree);
+  if (source === undefined || source.length > MOST_CHARACTERS) return undefined;
+  if (tree.kind === "number" && OTHER_BASE.test(source)) return BigInt(source.toLowerCase());
+  const found = WRITTEN.exec(source);
+  if (found === null) return undefined;
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = found;
+  const digits = BigInt(whole + fraction);
+  const shift = Number(exponent) - fraction.length;
+  const scale = 10n ** BigInt(Math.abs(shift));
+  if (shift < 0 && digits % scale !== 0n) return undefined;
+  const size = shift < 0 ? digits / scale : digits * scale;
+  return sign === "-" ? -size : size;
 }
 
 export function formatRange({ min, max, above }: Range): string {

@@ -205,6 +205,14 @@ test("deprecated keys are reported without their values", (context) => {
   assert.doesNotMatch(JSON.stringify(notes), /hunter2/);
 });
 
+test("a number that is too large is shown as it was written, with the true reason", (context) => {
+  const yaml = "watchdog: { memory: { heap: { limit: 9007199254740993 } } }\n";
+  assert.throws(
+    () => load(context, { yaml }),
+    /2\^53 - 1\) in size, because larger ones would lose digits, got 9007199254740993$/,
+  );
+});
+
 test("faults of two trees join into one", () => {
   const one = new ConfigFault([{ process: "agent", path: "a", where: "", wanted: "b", got: "c" }]);
   const other = new ConfigFault([

@@ -80,6 +80,20 @@ test("numbers are strict", () => {
   for (const text of ["", " 1", "1 ", "0x10", "1e3", "1.0", "9007199254740993", "-1", "1_000"]) {
     assert.throws(() => limit(text), /a whole number/, text);
   }
+  const reason =
+    /at most 9007199254740991 \(2\^53 - 1\) in size, because larger ones would lose digits/;
+  for (const text of ["9007199254740992", "9007199254740993", "9".repeat(40), "9".repeat(400)]) {
+    assert.throws(() => limit(text), reason, text);
+    assert.throws(() => limit(text), new RegExp(`got "${text.slice(0, 30)}`), text);
+  }
+  // Below the least value, that is the reason.
+  for (const text of ["-1", "-9007199254740993"]) {
+    assert.throws(
+      () => limit(text),
+      (thrown) => !reason.test(String(thrown)),
+      text,
+    );
+  }
 });
 
 test("names that Kubernetes sets are ignored with one note, host facts without a note", () => {

@@ -241,7 +241,10 @@ function readLeaf(
   const raw = plain(reading, found);
   const validated = validateValue(row, raw);
   if ("value" in validated) into.set(path, validated.value, origin);
-  else into.fault(path, place, validated.wanted, gotOf(row, raw));
+  else {
+    const source = isScalar(found) ? found.source : undefined;
+    into.fault(path, place, validated.wanted, gotOf(row, raw, source));
+  }
 }
 
 function readItems(

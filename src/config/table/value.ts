@@ -64,8 +64,20 @@ function validateNumber(row: NumberRow, raw: unknown): Validated {
     (!whole || Number.isSafeInteger(raw)) &&
     raw >= row.min &&
     raw <= row.max;
-  return valid ? { value: raw === 0 ? 0 : raw } : { wanted: wantedOf(row) };
+  if (valid) return { value: raw === 0 ? 0 : raw };
+  const tooLarge = whole && typeof raw === "number" && Math.abs(raw) > Number.MAX_SAFE_INTEGER;
+  return { wanted: tooLarge && inRange(row, raw) ? `${wantedOf(row)}, ${EXACT}` : wantedOf(row) };
 }
+
+/** Whether the bounds of the row itself allow a value; those that stand for the whole type allow every value. */
+function inRange({ min, max }: NumberRow, raw: number): boolean {
+  const isBound = (bound: number) => Math.abs(bound) < Number.MAX_SAFE_INTEGER;
+  const low = min === 0 || isBound(min) ? min : Number.NEGATIVE_INFINITY;
+  return raw >= low && raw <= (isBound(max) ? max : Number.POSITIVE_INFINITY);
+}
+
+/** Why a whole number is refused that its type would allow. */
+const EXACT = `at most ${Number.MAX_SAFE_INTEGER} (2^53 - 1) in size, because larger ones would lose digits`;
 
 function validateChoice(row: ChoiceRow, raw: unknown): Validated {
   const found = row.values.find((value) => value === raw);
@@ -144,7 +156,7 @@ export function validateValue(row: LeafRow, raw: unknown): Validated {
 
 const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "TRUE", "true", "True"]);
 const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "FALSE", "false", "False"]);
-const WHOLE = /^[+-]?\d{1,19}$/;
+const WHOLE = /^[+-]?\d+$/;
 const DECIMAL = /^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/;
 
 /** Parses a number strictly. Returns undefined for any other text. */
@@ -235,13 +247,20 @@ function itemOf(item: unknown): unknown {
   return typeof item === "object" && item !== null ? kindOfValue(item) : item;
 }
 
-/** A description of the value that was found, for a message. */
-export function gotOf(row: LeafRow, raw: unknown): string {
+/**
+ * A description of the value that was found, for a message. `source` is a number as it was written: reading it may have
+ * changed its last digits.
+ */
+export function gotOf(row: LeafRow, raw: unknown, source?: string): string {
   if (row.secret === true) return `${kindOfValue(raw)} (secret, not shown)`;
   if (typeof raw === "string" || Array.isArray(raw)) {
     const plain = Array.isArray(raw) ? raw.map(itemOf) : raw;
-    const text = withoutCredentials(JSON.stringify(plain));
-    return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
+    return shortened(withoutCredentials(JSON.stringify(plain)));
   }
-  return typeof raw === "number" || typeof raw === "boolean" ? String(raw) : kindOfValue(raw);
+  if (typeof raw === "number") return shortened(source ?? String(raw));
+  return typeof raw === "boolean" ? String(raw) : kindOfValue(raw);
+}
+
+function shortened(text: string): string {
+  return text.length <= LONGEST_SHOWN ? text : `${text.slice(0, LONGEST_SHOWN)}…`;
 }

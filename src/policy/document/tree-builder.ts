@@ -114,9 +114,10 @@ export class TreeBuilder {
       if (node.type !== "PLAIN" || !LEADING_ZERO.test(source)) {
         return { kind: "number", at, value, source };
       }
-      const octal = Number.parseInt(source, 8);
+      const digits = BigInt(`0o${source.replace(/^[-+]/, "")}`);
+      const octal = source.startsWith("-") ? -digits : digits;
       this.#report.warn("unusual_value", at, path, `${source} is read as octal, ${octal}`);
-      return { kind: "number", at, value: octal, source: String(octal) };
+      return { kind: "number", at, value: Number(octal), source: String(octal) };
     }
     if (typeof value !== "string") return { kind: "null", at };
     if (node.type === "PLAIN" && node.tag === undefined && isGrouped(value)) {
