@@ -67,6 +67,8 @@ export interface StandaloneProcess extends Standalone {
 }
 
 export interface ProcessOptions extends StandaloneOptions {
+  /** Further arguments of the command. */
+  readonly args?: readonly string[];
   /** User and group id to run as, which only root may set. */
   readonly uid?: number;
   readonly cwd?: string;
@@ -75,11 +77,11 @@ export interface ProcessOptions extends StandaloneOptions {
 /** The real command; killed when the test ends. */
 export async function standaloneProcess(
   test: TestContext,
-  { policies: files, env = {}, uid, cwd }: ProcessOptions,
+  { policies: files, env = {}, args = [], uid, cwd }: ProcessOptions,
 ): Promise<StandaloneProcess> {
   const policies = folderOf(test, files);
   if (uid !== undefined) chmodSync(policies, 0o755);
-  const own = child(test, execPath, [SLUICE, "standalone", "--policies", policies], {
+  const own = child(test, execPath, [SLUICE, "standalone", "--policies", policies, ...args], {
     cwd: cwd ?? folderOf(test),
     env: { PATH: process.env["PATH"], ...BASE, ...env },
     ...(uid === undefined ? {} : { uid, gid: uid }),
