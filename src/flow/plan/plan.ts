@@ -84,7 +84,7 @@ export function compilePlan(
 
 function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
   const steps = stepsOf(stages, [], new Set());
-  const none: ServicePlan = { classifiers: [], meters: [], steps, slotLimiters: new Map() };
+  const none: ServicePlan = { classifiers: [], meters: [], steps, slotLimiters: NO_SLOTS };
   return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
 }
 
@@ -128,7 +128,8 @@ function compileControlPoint(
   };
   const named = namedServices([...classifiers, ...meters, ...members]);
   return Object.freeze({
-    keys: slots.keys,
+    // Copies of arrays that grew have no spare room: thousands of control points may have a plan.
+    keys: slots.keys.slice(),
     rules,
     members: members.map(({ item }) => item),
     forServices: byServices(named, planFor),
@@ -136,6 +137,7 @@ function compileControlPoint(
 }
 
 const NO_MEMBERS: readonly never[] = [];
+const NO_SLOTS: ServicePlan["slotLimiters"] = new Map();
 
 /** A step for each stage that has members, or that refuses flows because it has none. */
 function stepsOf(
@@ -143,17 +145,20 @@ function stepsOf(
   all: readonly StageSelection[],
   services: ReadonlySet<string>,
 ): readonly Step[] {
-  return stages.flatMap((stage) => {
+  const steps = stages.flatMap((stage) => {
     const own = all.filter((one) => one.stage === stage);
     const members = candidates(own, services);
     const needed = stage.kind === "limit" && stage.rampModeNeedsLimiter;
     return members.length > 0 || needed ? [stepOf(stage, members)] : [];
   });
+  return steps.slice();
 }
 
 function slotLimitersOf(steps: readonly Step[]): ReadonlyMap<Component, SlotLimiter> {
   const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
-  return new Map(limiters.filter(holdsSlots).map((limiter) => [limiter.component, limiter]));
+  const holders = limiters.filter(holdsSlots);
+  if (holders.length === 0) return NO_SLOTS;
+  return new Map(holders.map((limiter) => [limiter.component, limiter]));
 }
 
 /** The row of a kind names a stage and binds a member for it, so both are of one kind. */
@@ -177,7 +182,7 @@ function byServices(
   planFor: (services: ReadonlySet<string>) => ServicePlan,
 ): ControlPointPlan["forServices"] {
   const any = planFor(new Set());
-  if (named.size === 0) return () => any;
+  if (named.size === 0) return always(any);
   const plans = new Map([...named].map((service) => [service, planFor(new Set([service]))]));
   const most = plans.size + MOST_COMBINATIONS;
   return (services) => {
@@ -190,6 +195,11 @@ function byServices(
     if (plans.size < most) plans.set(name, plan);
     return plan;
   };
+}
+
+/** A function of its own, because it keeps nothing alive but the plan. */
+function always(plan: ServicePlan): ControlPointPlan["forServices"] {
+  return () => plan;
 }
 
 function isOurs(selector: SelectorRule, controlPoint: string, group: string): boolean {

@@ -64,7 +64,7 @@ export function candidates<T>(
     const open = selectors.filter(({ service }) => service === ANY || services.has(service));
     if (open.length > 0) found.push({ item, matches: anyOf(open.map(({ matches }) => matches)) });
   }
-  return found;
+  return found.slice();
 }
 
 function anyOf(matchers: readonly (Matcher | undefined)[]): Matcher | undefined {
