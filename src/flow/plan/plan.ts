@@ -137,7 +137,7 @@ function compileControlPoint(
 }
 
 const NO_MEMBERS: readonly never[] = [];
-const NO_SLOTS: ServicePlan["slotLimiters"] = new Map();
+const NO_SLOTS: ReadonlyMap<Component, SlotLimiter> = new Map();
 
 /** A step for each stage that has members, or that refuses flows because it has none. */
 function stepsOf(
