@@ -22,6 +22,7 @@ import { Compiler } from "./compiling/compiler.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
 import type { PolicyLoop } from "./loop/policy-loop.ts";
+import { Schedule } from "./loop/ticker.ts";
 import { ActivePolicies } from "./policies/active-policies.ts";
 import { ApiSource } from "./policies/api-source.ts";
 import { DirectorySource, type PolicyCounts } from "./policies/directory-source.ts";
@@ -146,7 +147,7 @@ function assemble(options: ControllerOptions) {
   });
   const sources: readonly PolicySource[] = [files, api];
   const active: ActivePolicies = new ActivePolicies({
-    context: { clock, outbox, queries, alerts, metrics, log },
+    context: { clock, schedule: new Schedule(clock), outbox, queries, alerts, metrics, log },
     sources,
     loaded: (loop) => reports.deliverTo(loop),
     failed,

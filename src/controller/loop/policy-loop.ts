@@ -16,11 +16,13 @@ import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.t
 import { listed, MOST_LISTED } from "./log-list.ts";
 import type { Entries } from "./outbox.ts";
 import { dynamicConfigEntry, entriesOf, PublishedKeys, versionEntries } from "./publication.ts";
-import { Ticker } from "./ticker.ts";
+import { type Schedule, Ticker } from "./ticker.ts";
 
 /** The dependencies that the loops of a controller share. */
 export interface LoopContext {
   readonly clock: Clock;
+  /** Of all policies. */
+  readonly schedule: Schedule;
   readonly outbox: { put(entries: Entries): void };
   readonly queries: {
     ask(
@@ -149,7 +151,7 @@ export class PolicyLoop {
     if (circuit === undefined) return;
     const { intervalMs } = circuit.plan;
     this.#ticker = new Ticker({
-      clock: this.#context.clock,
+      schedule: this.#context.schedule,
       since: this.#firstTick.at,
       firstTookMs: this.#firstTick.tookMs,
       intervalMs,

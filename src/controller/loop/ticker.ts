@@ -11,8 +11,82 @@ const PAUSE_RATIO = 9;
 /** The pace is reported as too fast after this many turns in a row that were too long for it. */
 const TOO_LONG_TURNS = 3;
 
-export interface TickerOptions {
+/** Work that is due again and again. */
+interface Scheduled {
+  /** When to run it next, on the monotonic clock. Changes only in `run`. */
+  readonly due: number;
+  /** Runs it once. Returns whether it goes on. */
+  run(): boolean;
+}
+
+/**
+ * Runs what is due, in order, by a single alarm. Thousands of policies tick, and an alarm for each turn of each of them
+ * would be garbage that lives just long enough to reach the old generation of the heap.
+ */
+export class Schedule {
   readonly clock: Clock;
+  /** The last one is due first. */
+  readonly #waiting: Scheduled[] = [];
+  /** When the alarm rings, on the monotonic clock; infinite without one. */
+  #alarmAt = Number.POSITIVE_INFINITY;
+  #disarm = NOTHING;
+  readonly #ring = () => this.#run();
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
+
+  add(work: Scheduled): void {
+    this.#insert(work);
+    this.#arm();
+  }
+
+  remove(work: Scheduled): void {
+    const at = this.#waiting.indexOf(work);
+    if (at < 0) return;
+    this.#waiting.splice(at, 1);
+    this.#arm();
+  }
+
+  #run(): void {
+    // An alarm may ring a moment early; the work is still that which it was set for.
+    const due = Math.max(this.#alarmAt, this.clock.now());
+    this.#alarmAt = Number.POSITIVE_INFINITY;
+    // What comes due meanwhile runs at the next alarm, after whatever else waits for this thread.
+    for (let left = this.#waiting.length; left > 0; left--) {
+      const next = this.#waiting.at(-1);
+      if (next === undefined || next.due > due) break;
+      this.#waiting.pop();
+      if (next.run()) this.#insert(next);
+    }
+    this.#arm();
+  }
+
+  #arm(): void {
+    const next = this.#waiting.at(-1)?.due ?? Number.POSITIVE_INFINITY;
+    if (next === this.#alarmAt) return;
+    this.#disarm();
+    this.#disarm = NOTHING;
+    this.#alarmAt = next;
+    if (next === Number.POSITIVE_INFINITY) return;
+    this.#disarm = this.clock.alarm(Math.max(0, next - this.clock.now()), this.#ring);
+  }
+
+  #insert(work: Scheduled): void {
+    let [low, high] = [0, this.#waiting.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#waiting[middle]?.due ?? 0) > work.due) low = middle + 1;
+      else high = middle;
+    }
+    this.#waiting.splice(low, 0, work);
+  }
+}
+
+const NOTHING = (): void => undefined;
+
+export interface TickerOptions {
+  readonly schedule: Schedule;
   /** Above 0. */
   readonly intervalMs: number;
   /** When turn 0 began, on the monotonic clock, and how long it took. The caller has run it itself. */
@@ -26,7 +100,7 @@ export interface TickerOptions {
 }
 
 /** The first call is turn 1, one interval after turn 0. */
-export class Ticker {
+export class Ticker implements Scheduled {
   readonly #options: TickerOptions;
   readonly #paceNotifier: ChangeNotifier;
   #next = 1;
@@ -34,13 +108,14 @@ export class Ticker {
   #pausedUntil = 0;
   /** Turns in a row that were too long. */
   #tooLong = 0;
-  #disarm: () => void;
+  #stopped = false;
 
   constructor(options: TickerOptions) {
+    const { schedule, since, firstTookMs } = options;
     this.#options = options;
-    this.#paceNotifier = new ChangeNotifier(options.clock, 0);
-    this.#pause(options.since + options.firstTookMs, options.firstTookMs);
-    this.#disarm = this.#arm();
+    this.#paceNotifier = new ChangeNotifier(schedule.clock, 0);
+    this.#pause(since + firstTookMs, firstTookMs);
+    schedule.add(this);
   }
 
   /** When the next turn is to begin, on the monotonic clock. */
@@ -49,34 +124,25 @@ export class Ticker {
   }
 
   stop(): void {
-    this.#disarm();
-    this.#disarm = STOPPED;
+    this.#stopped = true;
+    this.#options.schedule.remove(this);
+  }
+
+  run(): boolean {
+    const { schedule, intervalMs, since, turn, skipped } = this.#options;
+    const { clock } = schedule;
+    const now = clock.now();
+    const current = Math.max(this.#next, Math.floor((now - since) / intervalMs));
+    if (current > this.#next) skipped(current - this.#next);
+    this.#next = current + 1;
+    turn(Math.max(0, now - this.#dueOf(current)));
+    const end = clock.now();
+    this.#pause(end, end - now);
+    return !this.#stopped;
   }
 
   #dueOf(turn: number): number {
     return this.#options.since + turn * this.#options.intervalMs;
-  }
-
-  #arm(): () => void {
-    const { clock } = this.#options;
-    const now = clock.now();
-    const least = now < this.#pausedUntil ? 1 : 0;
-    return clock.alarm(Math.max(least, this.due - now), () => this.#ring());
-  }
-
-  #ring(): void {
-    const { clock, intervalMs, since, turn, skipped } = this.#options;
-    const now = clock.now();
-    if (now >= this.#pausedUntil) {
-      // An alarm may ring a moment early; the turn is still the one that it was set for.
-      const current = Math.max(this.#next, Math.floor((now - since) / intervalMs));
-      if (current > this.#next) skipped(current - this.#next);
-      this.#next = current + 1;
-      turn(Math.max(0, now - this.#dueOf(current)));
-      const end = clock.now();
-      this.#pause(end, end - now);
-    }
-    if (this.#disarm !== STOPPED) this.#disarm = this.#arm();
   }
 
   /** Sets the pause after a turn that ended at `end` and took `took` ms. */
@@ -90,5 +156,3 @@ export class Ticker {
     if (this.#paceNotifier.isDue(isBehind)) pace(!isBehind, took);
   }
 }
-
-const STOPPED = () => undefined;

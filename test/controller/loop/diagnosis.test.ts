@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
+import type { Clock } from "#base/clock.ts";
 import type { QueryAnswer, QueryRequest } from "#circuit/component.ts";
 import { PolicyLoop } from "#controller/loop/policy-loop.ts";
+import { Schedule } from "#controller/loop/ticker.ts";
 import { showPolicies } from "#controller/policies/policy-status.ts";
 import { StatusNode } from "#host/status/status.ts";
 import type { JsonObject } from "#policy/compiled.ts";
@@ -35,8 +37,9 @@ function loopOf(text: string, dynamicConfig?: JsonObject) {
   let tickMs = 0;
   let spent = 0;
   const version = versionOf(text, dynamicConfig);
+  const late: Clock = { ...clock, now: () => clock.now() + spent };
   const loop = new PolicyLoop(version, {
-    clock: { ...clock, now: () => clock.now() + spent },
+    ...{ clock: late, schedule: new Schedule(late) },
     outbox: { put: () => undefined },
     queries: {
       ask: (_owner, _identity, ask, hear) => {

@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import type { QueryAnswer, QueryRequest } from "#circuit/component.ts";
 import { PolicyLoop } from "#controller/loop/policy-loop.ts";
+import { Schedule } from "#controller/loop/ticker.ts";
 import { compileSet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
@@ -33,6 +34,7 @@ function loopOf(text: string, { clock = fakeClock(), asker }: Around = {}) {
   const version = versionOf(text);
   const loop = new PolicyLoop(version, {
     clock,
+    schedule: new Schedule(clock),
     outbox: { put: () => undefined },
     queries: asker ?? {
       ask: (_owner, _identity, ask, hear) => void asked.push({ ask, hear }),

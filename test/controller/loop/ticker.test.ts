@@ -4,14 +4,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { Clock } from "#base/clock.ts";
-import { Ticker } from "#controller/loop/ticker.ts";
+import { Schedule, Ticker } from "#controller/loop/ticker.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 function ticking(clock: Clock, intervalMs = 1_000) {
   const seen = { at: [] as number[], late: [] as number[], skipped: 0 };
   const start = clock.now();
   const ticker = new Ticker({
-    ...{ clock, intervalMs, since: clock.now(), firstTookMs: 0 },
+    ...{ schedule: new Schedule(clock), intervalMs, since: clock.now(), firstTookMs: 0 },
     turn: (late) => {
       seen.at.push(clock.now() - start);
       seen.late.push(late);
@@ -64,7 +64,7 @@ test("a ticker that is stopped during a turn runs no further one", () => {
   const clock = fakeClock();
   let turns = 0;
   const ticker = new Ticker({
-    ...{ clock, intervalMs: 10, since: clock.now(), firstTookMs: 0 },
+    ...{ schedule: new Schedule(clock), intervalMs: 10, since: clock.now(), firstTookMs: 0 },
     turn: () => {
       turns += 1;
       ticker.stop();
@@ -96,6 +96,32 @@ test("whatever the delays, turns and skipped turns add up to the time that has p
   );
 });
 
+test("tickers that share a schedule turn at their own intervals by one alarm, until each is stopped", () => {
+  const clock = fakeClock();
+  const schedule = new Schedule(clock);
+  const since = clock.now();
+  const turns: string[] = [];
+  const tickers: Ticker[] = [30, 10, 20, 10].map((intervalMs, at) => {
+    const name = `${at}`;
+    const turn = () => {
+      turns.push(`${clock.now() - since} ${name}`);
+      if (at === 3) tickers[2]?.stop();
+    };
+    const rest = { skipped: () => undefined, pace: () => undefined };
+    return new Ticker({ schedule, intervalMs, since, firstTookMs: 0, turn, ...rest });
+  });
+  assert.equal(clock.alarms, 1);
+  clock.advance(30);
+  assert.deepEqual(turns.toSorted(), ["10 1", "10 3", "20 1", "20 3", "30 0", "30 1", "30 3"]);
+  assert.equal(clock.alarms, 1);
+  tickers[1]?.stop();
+  tickers[3]?.stop();
+  clock.advance(60);
+  assert.deepEqual(turns.slice(7), ["60 0", "90 0"]);
+  tickers[0]?.stop();
+  assert.equal(clock.alarms, 0);
+});
+
 /** Turns that take `cost` ms, during which the clock goes on. */
 function costly(intervalMs: number, first = 0) {
   const fake = fakeClock();
@@ -108,7 +134,7 @@ function costly(intervalMs: number, first = 0) {
   const since = now();
   spent += first;
   const ticker = new Ticker({
-    ...{ clock, intervalMs, since, firstTookMs: first },
+    ...{ schedule: new Schedule(clock), intervalMs, since, firstTookMs: first },
     turn: () => {
       seen.began.push(now() - since);
       spent += seen.cost;

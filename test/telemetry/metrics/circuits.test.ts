@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { PolicyLoop } from "#controller/loop/policy-loop.ts";
+import { Schedule } from "#controller/loop/ticker.ts";
 import { compileSet } from "#policy/set.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
@@ -104,7 +105,12 @@ function replayed() {
   metrics.add(circuits);
   const version = { policy: policy.of, dynamicConfig: undefined, origin: "api" } as const;
   const loop = new PolicyLoop(version, {
-    ...{ clock, metrics: circuits, outbox: { put: () => undefined } },
+    ...{
+      clock,
+      schedule: new Schedule(clock),
+      metrics: circuits,
+      outbox: { put: () => undefined },
+    },
     queries: { ask: () => undefined, drop: () => undefined },
     alerts: { fire: () => undefined },
     log: logTo((level, _, message) => assert.notEqual(level, "warn", message)),
