@@ -28,7 +28,7 @@ interface Case {
     /** HTTP status of a refused decision: the described request is one that no rule judges. */
     readonly denied?: number;
     readonly labels?: Readonly<Record<string, string | null>>;
-    readonly odd?: readonly string[];
+    readonly anomalies?: readonly string[];
     readonly looked_up?: readonly string[];
   };
 }
@@ -99,7 +99,7 @@ for (const file of files) {
     const cases: readonly Case[] = JSON.parse(readFileSync(file, "utf8"));
     for (const each of cases) {
       it(each.about, async () => {
-        const { refused, denied, labels = {}, odd = [], looked_up: lookedUp } = each.wanted;
+        const { refused, denied, labels = {}, anomalies = [], looked_up: lookedUp } = each.wanted;
         const agent = recordingAgent(Object.keys(labels));
         if (refused !== undefined) {
           await assert.rejects(ask(each, agent), (thrown) => {
@@ -111,7 +111,7 @@ for (const file of files) {
           return;
         }
         await ask(each, agent);
-        assert.deepEqual(agent.observer.anomalies, odd);
+        assert.deepEqual(agent.observer.anomalies, anomalies);
         const [verdict] = agent.observer.verdicts;
         assert.equal(verdict?.deniedStatus, denied ?? 0);
         assert.equal(verdict?.accepted, denied === undefined);

@@ -55,7 +55,7 @@ async function attack(
     await until(`round ${round}: all slots free`, async () => (await held(address)) === 0);
     peer?.socket.destroy();
   }
-  const counts = await counted(address, "sluice_oddities_total", "kind");
+  const counts = await counted(address, "sluice_anomalies_total", "kind");
   assert.ok((counts["undelivered"] ?? 0) > 0, JSON.stringify(counts));
 }
 

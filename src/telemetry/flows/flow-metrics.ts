@@ -182,7 +182,7 @@ export class FlowMetrics implements Observer, MetricSource {
     }
     for (const kind of ANOMALIES) {
       const count = this.#anomalies.get(kind);
-      if (count !== undefined) to.number("sluice_oddities_total", [kind], count);
+      if (count !== undefined) to.number("sluice_anomalies_total", [kind], count);
     }
   }
 

@@ -73,6 +73,12 @@ export const METRICS = {
     about:
       "Decisions of a sampler or load ramp, by the decision of the whole check (`decision_type`) and its own (`sampler_dropped`).",
   },
+  sluice_anomalies_total: {
+    type: "counter",
+    labels: ["kind"],
+    about:
+      "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode.",
+  },
   sluice_limiter_missing_labels_total: {
     type: "counter",
     labels: [...COMPONENT, "label"],
@@ -107,12 +113,6 @@ export const METRICS = {
     labels: [],
     about:
       "Negative durations and lengths in records of finished flows, where a flux meter asked for them. They are not used.",
-  },
-  sluice_oddities_total: {
-    type: "counter",
-    labels: ["kind"],
-    about:
-      "Anomalies by kind: input that was ignored, limits that were reached, and decisions by a failure mode.",
   },
   sluice_policies: {
     type: "gauge",

@@ -67,7 +67,7 @@ test("classifiers count their runs, failed ones too", () => {
   assert.equal(read("classifier_counter_total", { classifier_index: "1" }), 1);
 });
 
-test("look-ups, ends and oddities", () => {
+test("look-ups, ends and anomalies", () => {
   const { flows, read } = meter();
   for (const found of [true, false, false]) flows.lookedUp(found);
   flows.ended("ingress");
@@ -77,7 +77,7 @@ test("look-ups, ends and oddities", () => {
   assert.equal(read("service_lookups_total", { status: "Error" }), 2);
   assert.equal(read("flowcontrol_ends_total", { control_point: "ingress" }), 1);
   assert.equal(read("flowcontrol_requests_total"), undefined);
-  assert.equal(read("sluice_oddities_total", { kind: "baggage_dropped" }), 2);
+  assert.equal(read("sluice_anomalies_total", { kind: "baggage_dropped" }), 2);
 });
 
 test("missing labels by component, until the component is removed", () => {

@@ -150,7 +150,7 @@ const LIAR: MetricSource = {
     to.number("service_lookups_total", ["OK"], 1);
     to.number("service_lookups_total", ["OK"], 2);
     to.number("flowcontrol_ends_total", ["only one"], 1);
-    to.number("sluice_oddities_total", ["late"], Number.NaN);
+    to.number("sluice_anomalies_total", ["late"], Number.NaN);
     to.buckets("grpc_server_handling_seconds", ["a", "b", "c"], {
       bounds: [1],
       counts: [1],
