@@ -1,6 +1,6 @@
 // The JSON routes of an agent that forwards them to another gRPC server instead of judging flows itself.
 
-import { oversizedCheckHttp } from "#api/check-http.ts";
+import { unreadCheckHttp } from "#api/check-http.ts";
 import type { OperationContext } from "#api/context.ts";
 import type { Route } from "#base/handler.ts";
 import type { AgentConfig } from "#config/tree.ts";
@@ -24,5 +24,5 @@ export async function forwardingRoutes(
   const secure = tls.enabled || own.enabled ? { tls: new TlsFiles(tls, options) } : {};
   const client = new GrpcClient({ address, ...secure });
   scope.add("gateway", () => client.close());
-  return gatewayRoutes(forwardTo(client, clock), chance, oversizedCheckHttp(context));
+  return gatewayRoutes(forwardTo(client, clock), chance, unreadCheckHttp(context));
 }

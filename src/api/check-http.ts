@@ -1,7 +1,7 @@
 // FlowControlServiceHTTP/CheckHTTP, for callers that describe an HTTP request themselves: in protobuf and in JSON.
 
 import { Fault } from "#base/fault.ts";
-import type { Call, HttpHandler, HttpReply, UnaryHandler } from "#base/handler.ts";
+import type { Call, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { HttpAnswer } from "#wire/check/http-reply.ts";
 import {
@@ -90,7 +90,7 @@ function answer(
   return httpAnswer(flow, labels, verdict, context.labelNames);
 }
 
-/** A message that was not read, because it was too large. */
+/** A message that was not read. */
 const UNREAD: CheckHttpRequest = {
   controlPoint: "",
   source: undefined,
@@ -101,18 +101,18 @@ const UNREAD: CheckHttpRequest = {
 };
 
 /**
- * Refuses a request whose description is too large, in most cases because of its body. That is a decision and no error,
- * because it is the described request's sender who controls it, and gateways let requests pass on errors.
+ * Refuses a request whose description is too large, in most cases because of its body, or which is not framed as its
+ * header section says: gateways that pass on their client's `transfer-encoding` send a body without chunks. That is a
+ * decision and no error, because it is the described request's sender who controls it, and gateways let requests pass
+ * on errors.
  */
-export function oversizedCheckHttp(context: OperationContext): (call: Call) => HttpReply {
-  return (call) => {
+export function unreadCheckHttp(context: OperationContext): NonNullable<Route["unread"]> {
+  return (call, status) => {
     const described = describe(context, UNREAD, call);
-    const verdict = context.flowController.refuse(described.flow, CONTENT_TOO_LARGE);
+    const verdict = context.flowController.refuse(described.flow, status);
     return jsonReply(context.jsonWriter.checkHttp(answer(context, described, verdict, call)));
   };
 }
-
-const CONTENT_TOO_LARGE = 413;
 
 export function checkHttpBinary(context: OperationContext): UnaryHandler {
   return (message, call) =>

@@ -3,7 +3,7 @@
 import type { GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
 import type { Signal } from "#wire/otlp/records.ts";
 import { checkBinary, checkJson } from "./check.ts";
-import { checkHttpBinary, checkHttpJson, oversizedCheckHttp } from "./check-http.ts";
+import { checkHttpBinary, checkHttpJson, unreadCheckHttp } from "./check-http.ts";
 import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
@@ -63,15 +63,15 @@ export function grpcServices(
 /** The handlers of the JSON routes: they check in this process or forward to another server. */
 export interface JsonHandlers {
   readonly checkHttp: HttpHandler;
-  /** The answer to a described request that is too large to be read. */
-  readonly oversizedCheckHttp: NonNullable<Route["oversized"]>;
+  /** The answer to a described request that is not read. */
+  readonly unreadCheckHttp: NonNullable<Route["unread"]>;
   readonly check: HttpHandler;
   readonly flowEnd: HttpHandler;
 }
 
 /** The route table. */
 export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
-  const { checkHttp, oversizedCheckHttp, check, flowEnd } = handlers;
+  const { checkHttp, unreadCheckHttp, check, flowEnd } = handlers;
   return [
     {
       method: "POST",
@@ -81,7 +81,7 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
       access: "data",
       body: "json",
       forwarded: true,
-      oversized: oversizedCheckHttp,
+      unread: unreadCheckHttp,
     },
     {
       method: "POST",
@@ -108,7 +108,7 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
 export function httpRoutes(context: OperationContext, records: RecordConsumer): readonly Route[] {
   const flowControl = flowControlRoutes({
     checkHttp: checkHttpJson(context),
-    oversizedCheckHttp: oversizedCheckHttp(context),
+    unreadCheckHttp: unreadCheckHttp(context),
     check: checkJson(context),
     flowEnd: flowEndJsonHandler(context),
   });

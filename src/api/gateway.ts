@@ -40,15 +40,15 @@ export function forwardTo(client: GrpcClient, clock: Clock): Forward {
     });
 }
 
-/** @param oversizedCheckHttp as in `JsonHandlers`: what was not read cannot be forwarded, so it is answered here. */
+/** @param unreadCheckHttp as in `JsonHandlers`: what was not read cannot be forwarded, so it is answered here. */
 export function gatewayRoutes(
   forward: Forward,
   chance: Chance,
-  oversizedCheckHttp: JsonHandlers["oversizedCheckHttp"],
+  unreadCheckHttp: JsonHandlers["unreadCheckHttp"],
 ): readonly Route[] {
   const names = new HeaderNames(chance);
   const flowControl = flowControlRoutes({
-    oversizedCheckHttp,
+    unreadCheckHttp,
     checkHttp: route(forward, CHECK_HTTP_SERVICE, "CheckHTTP", (body) =>
       writeCheckHttpRequest(checkHttpFromJson(body, names)),
     ),

@@ -119,8 +119,11 @@ export interface Route {
    * only bounds how long the handler waits.
    */
   readonly forwarded?: boolean;
-  /** Replies to a body that is larger than `maxBody`; 413 where it is left out. */
-  readonly oversized?: (call: Call) => HttpReply;
+  /**
+   * Replies to a body that is not read, because it is larger than `maxBody` (413) or is not framed as its header section
+   * says (400). Where it is left out, the reply is an error with that status.
+   */
+  readonly unread?: (call: Call, status: 400 | 413) => HttpReply;
   /** Throws a Fault to refuse a request because of its header section, before its body is read. */
   readonly admit?: (call: Call) => void;
   /**

@@ -68,6 +68,14 @@ function exchange(port: number, request: string | Buffer): Promise<Answer> {
   });
 }
 
+/** Sends bytes as they are and reads until the server closes the connection. */
+async function everything(port: number, request: string): Promise<string> {
+  const socket = connect(port, "127.0.0.1", () => socket.write(request));
+  let text = "";
+  for await (const chunk of socket.setEncoding("utf8")) text += chunk;
+  return text;
+}
+
 function posted(headers: readonly string[], body: string, host = "gateway"): string {
   const length = `content-length: ${Buffer.byteLength(body)}`;
   const head = [`POST ${CHECK} HTTP/1.1`, `host: ${host}`, length, ...headers];
@@ -161,6 +169,21 @@ for (const how of ["judged", "forwarded"] as const) {
     const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
     const answer = await exchange(port, `${head}${part.repeat(17)}0\r\n\r\n`);
     assert.equal(await deniedStatus(answer), 413);
+  });
+
+  test(`a body that is not framed as its header section says is refused: ${how}`, async (t) => {
+    const { port, agent } = await door(t, how);
+    const framings = ["chunked", "Chunked", "gzip, chunked"];
+    for (const framing of framings) {
+      const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: ${framing}\r\n\r\n`;
+      // What follows must never be taken for a request.
+      const text = await everything(port, `${head}${plain}GET / HTTP/1.1\r\nhost: x\r\n\r\n`);
+      assert.equal(text.split("HTTP/1.1 ").length - 1, 1, text);
+      const [, body = ""] = text.split("\r\n\r\n");
+      assert.equal(await deniedStatus({ status: Number(text.slice(9, 12)), body }), 400);
+      assert.match(text, /\r\nconnection: close\r\n/i);
+    }
+    assert.equal(agent.observer.verdicts.length, framings.length);
   });
 }
 

@@ -131,7 +131,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       if (acceptsBody(route)) {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;
-        if (announcesTooMuch(this.headers, route)) this.#refuseBody(route);
+        if (announcesTooMuch(this.headers, route)) this.#refuseBody(route, 413);
         else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
       else this.#run(this.#match, NO_BODY);
@@ -156,15 +156,22 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       return;
     this.#body ??= new BodyBuffer();
     const { route } = this.#match;
-    if (this.#body.length + end - start > maxBody(route)) this.#refuseBody(route);
+    if (this.#body.length + end - start > maxBody(route)) this.#refuseBody(route, 413);
     else this.#body.add(chunk, start, end, whole);
   }
 
-  /** The body is larger than the route accepts. */
-  #refuseBody(route: Route): void {
+  /** The framing of the body is broken. Returns whether the route has a reply to that, which closes the connection. */
+  refuseBrokenBody(): boolean {
+    const route = this.#match?.route;
+    if (route?.unread === undefined || !this.#receivingBody || this.answered) return false;
+    this.#refuseBody(route, 400);
+    return true;
+  }
+
+  #refuseBody(route: Route, status: 400 | 413): void {
     try {
-      if (route.oversized === undefined) throw tooLarge(maxBody(route));
-      const reply = route.oversized(this);
+      if (route.unread === undefined) throw tooLarge(maxBody(route));
+      const reply = route.unread(this, status);
       this.discardRest();
       this.#send(reply, this.#replyFields);
     } catch (thrown) {

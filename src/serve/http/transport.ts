@@ -132,6 +132,7 @@ class NodeTransport implements HttpTransport {
     pipeline.refused = true;
     const { newest } = pipeline;
     const refuse = () => {
+      if (reason.startsWith("HPE_") && newest?.refuseBrokenBody() === true) return;
       // A drain may have made that reply the last one meanwhile.
       if (newest?.closesConnection === true || !socket.writable) return;
       const status = refuseRaw(socket, reason);

@@ -2,7 +2,7 @@
 
 import { getEventListeners } from "node:events";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { oversizedCheckHttp } from "#api/check-http.ts";
+import { unreadCheckHttp } from "#api/check-http.ts";
 import {
   createOperationContext,
   NO_SERVICES,
@@ -119,7 +119,7 @@ export function forwardedRoutes(
   flowController: FlowController,
 ): readonly Route[] {
   const context = createOperationContext(flowController, NO_SERVICES, seededChance(3));
-  return gatewayRoutes(forward, seededChance(1), oversizedCheckHttp(context));
+  return gatewayRoutes(forward, seededChance(1), unreadCheckHttp(context));
 }
 
 /** The endpoints of a flow controller, each as a function from a message to the decoded reply. */
