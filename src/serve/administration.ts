@@ -19,6 +19,7 @@ import {
   requireJsonType,
   requireKnownHost,
 } from "./administration/browser.ts";
+import { RefusalLog } from "./administration/refusal-log.ts";
 import { openToken, type Token } from "./administration/token.ts";
 import { isLocalBinding, readAddress } from "./listen/address.ts";
 import type { AdministrationSettings, PortSettings } from "./settings.ts";
@@ -80,22 +81,34 @@ export async function openAdministration(options: AdministrationOptions): Promis
     refuseCrossOrigin(call);
     if (hosts !== undefined) requireKnownHost(call, hosts);
   };
+  const refusals = new RefusalLog(clock, log);
+  const logged = (question: Admit): Admit => {
+    return (call) => {
+      try {
+        question(call);
+      } catch (thrown) {
+        refusals.record(Fault.from(thrown), call);
+        throw thrown;
+      }
+    };
+  };
   return {
     requirement,
-    route: (route) => (isAdministration(route) ? guardedRoute(route, admit) : route),
-    service: (service) => (isAdministration(service) ? guardedService(service, admit) : service),
+    route: (route) => (isAdministration(route) ? guardedRoute(route, admit, logged) : route),
+    service: (service) =>
+      isAdministration(service) ? guardedService(service, logged(admit)) : service,
     close: () => token?.close(),
   };
 }
 
 type Admit = (call: Call) => void;
 
-function guardedRoute(route: Route, admit: Admit): Route {
+function guardedRoute(route: Route, admit: Admit, logged: (question: Admit) => Admit): Route {
   const typed = (call: Call): void => {
     admit(call);
     requireJsonType(call);
   };
-  return { ...route, admit: route.body === "json" ? typed : admit };
+  return { ...route, admit: logged(route.body === "json" ? typed : admit) };
 }
 
 function guardedService(service: GrpcService, admit: Admit): GrpcService {

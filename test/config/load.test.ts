@@ -227,6 +227,11 @@ test("faults of two trees join into one", () => {
 const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegExp | undefined])[] =
   [
     [
+      "an address of administration that is switched off",
+      { SERVER_ADMINISTRATION_ENABLED: "false", SERVER_ADMINISTRATION_ADDR: "127.0.0.1:8081" },
+      /server\.administration\.addr.*: wanted no address, because enabled is false/,
+    ],
+    [
       "allowed_cn without a CA",
       { SERVER_TLS_ALLOWED_CN: "a.example.com" },
       /server\.tls\.allowed_cn/,

@@ -15,7 +15,7 @@ import { type ClientReply, http1, http2, type RequestOptions } from "../kit/clie
 import { fakeClock } from "../kit/clock.ts";
 import { folderOf } from "../kit/folder.ts";
 import { authority } from "../kit/servers/tls.ts";
-import { memoryLog } from "../kit/sluice/log.ts";
+import { type MemoryLog, memoryLog } from "../kit/sluice/log.ts";
 import {
   type Overrides,
   portSettings,
@@ -41,6 +41,7 @@ interface Opened {
   readonly administration: Administration;
   /** Bodies that reached the handler of the administration route. */
   readonly written: string[];
+  readonly lines: MemoryLog["lines"];
 }
 
 /** A port with a route and a method of each kind of access; `undefined` stands for none stated. */
@@ -48,6 +49,7 @@ async function open(
   t: TestContext,
   given: Partial<AdministrationSettings> = {},
   settings: Overrides = {},
+  clock = realClock,
 ): Promise<Opened> {
   const written: string[] = [];
   const route = (path: string, access: Access | undefined): Route => ({
@@ -81,7 +83,7 @@ async function open(
     settings: { ...NOTHING, ...given },
     listener,
     tls,
-    clock: realClock,
+    clock,
     log,
   });
   t.after(administration.close);
@@ -101,7 +103,7 @@ async function open(
     guard: administration,
     settings,
   });
-  return { port, administration, written };
+  return { port, administration, written, lines: log.lines };
 }
 
 type Ask = (path: string, headers?: RequestOptions["headers"]) => Promise<ClientReply>;
@@ -182,6 +184,49 @@ test("where other machines connect and no credential is configured, administrati
   const { body } = await over1(t, port)("/administration");
   assert.match(body, /server\.administration\.token.*server\.tls\.client_ca_file/);
   assert.deepEqual(written, ["{}", "{}"]);
+});
+
+test("each reason of a refusal is logged at most once a minute, without what the caller sent", async (t) => {
+  const clock = fakeClock();
+  const { port, lines } = await open(t, { token: TOKEN }, {}, clock);
+  const ask = over1(t, port);
+  const refused = async (headers: Readonly<Record<string, string>>, times = 1) => {
+    for (let time = 0; time < times; time++) await ask("/administration", headers);
+  };
+  const said = () =>
+    lines.splice(0).map(({ level, message, fields }) => {
+      assert.equal(level, "warn");
+      assert.deepEqual([fields["method"], fields["peer"]], ["/administration", "127.0.0.1"]);
+      return [
+        message.replace("refused a request of administration: ", ""),
+        fields["refused_since_last_line"],
+      ];
+    });
+  const none = "administration needs a token: authorization: Bearer TOKEN";
+  const wrong = "this is not the token of administration";
+  const type = "content-type must be application/json";
+  await refused(JSON_TYPE, 3);
+  assert.deepEqual(said(), [[none, 1]]);
+  await refused({ ...JSON_TYPE, authorization: "Bearer guessed-by-somebody" }, 2);
+  await refused({ authorization: `Bearer ${TOKEN}`, "content-type": "text/plain" }, 2);
+  assert.deepEqual(said(), [
+    [wrong, 1],
+    [type, 1],
+  ]);
+  clock.advance(60_000);
+  await refused(JSON_TYPE);
+  await refused({ ...JSON_TYPE, authorization: `Bearer ${TOKEN}` });
+  assert.deepEqual(said(), [[none, 3]]);
+  const client = grpcClient(t, `127.0.0.1:${port.port}`);
+  await client.unary("/test.Administration/Say", Buffer.of(), {
+    metadata: { authorization: "Bearer x" },
+  });
+  const [line] = lines;
+  assert.deepEqual(line?.fields, {
+    method: "/test.Administration/Say",
+    peer: "127.0.0.1",
+    refused_since_last_line: 2,
+  });
 });
 
 test("insecure: true serves administration without a credential", async (t) => {

@@ -198,12 +198,22 @@ const drainConfig = table("DrainConfig", "How the process stops.", {
   }),
 });
 
-function tokenIsGivenOnce(settings: {
+function administrationIsConsistent(settings: {
+  readonly addr: string;
+  readonly enabled: boolean;
   readonly token: string;
   readonly token_path: string;
 }): readonly Violation[] {
-  if (settings.token === "" || settings.token_path === "") return [];
-  return [{ key: "token_path", wanted: "a token or the path of one", got: "both" }];
+  const { addr, enabled, token, token_path } = settings;
+  const faults: Violation[] = [];
+  if (!enabled && addr !== "") {
+    const wanted = "no address, because enabled is false and administration is served nowhere";
+    faults.push({ key: "addr", wanted, got: JSON.stringify(addr) });
+  }
+  if (token !== "" && token_path !== "") {
+    faults.push({ key: "token_path", wanted: "a token or the path of one", got: "both" });
+  }
+  return faults;
 }
 
 const administrationConfig = table(
@@ -237,7 +247,7 @@ const administrationConfig = table(
       own: true,
     }),
   },
-  tokenIsGivenOnce,
+  administrationIsConsistent,
 );
 
 export const serverConfig = table("", "", {
