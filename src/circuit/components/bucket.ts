@@ -29,9 +29,10 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
         const [bucketCapacity, fillAmount] = [read(readings, capacity), read(readings, fill)];
         const passThrough = truthy(read(readings, pass));
         const valid = !Number.isNaN(bucketCapacity) && !Number.isNaN(fillAmount);
-        if (valid) state.valid = { bucketCapacity, fillAmount, passThrough: false };
         const numbers = valid ? { bucketCapacity, fillAmount, passThrough } : instead(passThrough);
         if (sent !== undefined && equal(numbers, sent)) return;
+        // Numbers equal to those sent are kept already.
+        if (valid) state.valid = { bucketCapacity, fillAmount, passThrough: false };
         sent = numbers;
         context.decide({ kind, componentId, agentGroups, ...numbers });
       },

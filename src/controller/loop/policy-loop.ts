@@ -61,7 +61,10 @@ export class PolicyLoop {
   #version: PolicyVersion;
   #ticker: Ticker | undefined;
   #meter: PolicyMeter;
-  #last: TickFacts | undefined;
+  // The last tick. An object for each one would be garbage that has lived for a whole tick.
+  #tickNumber = 0;
+  #tickAt = Number.NaN;
+  #tickLateMs = 0;
   #loadedAt = Number.NaN;
   /** Of the version in force, on the monotonic clock. */
   #firstTick = { at: 0, tookMs: 0 };
@@ -94,7 +97,8 @@ export class PolicyLoop {
   }
 
   get lastTick(): TickFacts | undefined {
-    return this.#last;
+    const number = this.#tickNumber;
+    return number === 0 ? undefined : { number, at: this.#tickAt, lateMs: this.#tickLateMs };
   }
 
   /** When the version in force was loaded, Unix ms. */
@@ -212,7 +216,9 @@ export class PolicyLoop {
   #tick(lateMs: number): readonly CircuitDecision[] {
     const { circuit } = this.#runner;
     const at = this.#context.clock.wall();
-    this.#last = { number: (circuit?.ticks ?? 0) + 1, at, lateMs };
+    this.#tickNumber = (circuit?.ticks ?? 0) + 1;
+    this.#tickAt = at;
+    this.#tickLateMs = lateMs;
     const decisions = this.#runner.tick(at);
     this.#meter.ticked(lateMs, (signal) => circuit?.reading(signal) ?? Number.NaN);
     for (const { kind } of decisions) this.#meter.decided(kind);
@@ -232,7 +238,7 @@ export class PolicyLoop {
 
   #threw(componentId: string, kind: Kind, thrown: unknown): void {
     this.#meter.fault(componentId, kind);
-    this.diagnosis.threw(componentId, kind, thrown, this.#last?.number ?? 0);
+    this.diagnosis.threw(componentId, kind, thrown, this.#tickNumber);
   }
 
   #accept(outcome: DynamicConfigOutcome): void {
