@@ -47,9 +47,9 @@ export type Http2Fault = (typeof HTTP2_FAULTS)[number];
  * of `server_refused_connections_total`.
  */
 export const REFUSED_CONNECTIONS = [
-  // More connections are open than the limit allows.
+  // As many connections are open as the limit allows, or the last ones are kept for addresses that hold few.
   "too_many",
-  // The address of its peer holds its share of them, or the last ones are kept for addresses that hold few.
+  // The address of its peer, or its IPv6 network of 64 bits, holds its share of them.
   "too_many_of_address",
   // Too late: the bytes that show the protocol, the TLS handshake, the HTTP/2 preface with its first SETTINGS.
   "slow_first_bytes",

@@ -55,9 +55,10 @@ export class ConnectionAcceptor {
   accept(socket: Socket): void {
     const { places } = this.#options;
     const { remoteAddress } = socket;
-    if (!places.take(remoteAddress)) {
+    const why = places.take(remoteAddress);
+    if (why !== undefined) {
       socket.on("error", ignoreError);
-      this.#refuse(socket, "too_many_of_address");
+      this.#refuse(socket, why);
       return;
     }
     this.#all.add(socket);

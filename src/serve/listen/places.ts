@@ -1,7 +1,10 @@
 // Divides the connections that a port may have open: no peer on another machine can hold them all, and some are kept for
-// addresses that hold few, such as those of probes.
+// addresses that hold few, such as those of probes. Whoever has one address of an IPv6 network of 64 bits has all of them
+// (RFC 4291 §2.5.1), so such a network counts as one address.
 
-import { isLoopbackAddress, plainAddress } from "../transport/peer-address.ts";
+import { networkOf } from "#base/net/ip-address.ts";
+import type { RefusedConnection } from "#base/server-meter.ts";
+import { isLoopbackAddress } from "../transport/peer-address.ts";
 
 /** Share of all places that one address may hold. Loopback addresses and Unix sockets have no such limit. */
 const SHARE_PER_ADDRESS = 0.5;
@@ -23,24 +26,33 @@ export class Places {
     this.#mostInUse = most - Math.floor(most * KEPT_FREE);
   }
 
-  /** Takes a place for a connection from this address, undefined on a Unix socket. Returns false if there is none. */
-  take(remoteAddress: string | undefined): boolean {
-    const address = plainAddress(remoteAddress ?? "");
-    const held = this.#byAddress.get(address) ?? 0;
-    const local = remoteAddress === undefined || isLoopbackAddress(address);
-    if (this.#taken >= this.#most || (!local && held >= this.#mostPerAddress)) return false;
-    if (this.#taken >= this.#mostInUse && held >= FEW) return false;
-    this.#byAddress.set(address, held + 1);
+  /** Takes a place for a connection from this address, undefined on a Unix socket. Returns why there is none. */
+  take(remoteAddress: string | undefined): RefusedConnection | undefined {
+    const key = keyOf(remoteAddress);
+    const held = this.#byAddress.get(key) ?? 0;
+    if (this.#taken >= this.#most) return "too_many";
+    if (held >= this.#mostPerAddress && !isLocal(remoteAddress)) return "too_many_of_address";
+    if (this.#taken >= this.#mostInUse && held >= FEW) return "too_many";
+    this.#byAddress.set(key, held + 1);
     this.#taken++;
-    return true;
+    return undefined;
   }
 
   /** Gives back a place that was taken for this address. */
   release(remoteAddress: string | undefined): void {
-    const address = plainAddress(remoteAddress ?? "");
-    const held = (this.#byAddress.get(address) ?? 1) - 1;
-    if (held > 0) this.#byAddress.set(address, held);
-    else this.#byAddress.delete(address);
+    const key = keyOf(remoteAddress);
+    const held = (this.#byAddress.get(key) ?? 1) - 1;
+    if (held > 0) this.#byAddress.set(key, held);
+    else this.#byAddress.delete(key);
     this.#taken--;
   }
+}
+
+/** The address whose connections are counted together. */
+function keyOf(remoteAddress: string | undefined): string {
+  return networkOf(remoteAddress ?? "", 32, 64);
+}
+
+function isLocal(remoteAddress: string | undefined): boolean {
+  return remoteAddress === undefined || isLoopbackAddress(remoteAddress);
 }

@@ -269,7 +269,7 @@ export const METRICS = {
     type: "counter",
     labels: ["reason"],
     about:
-      "Connections that were closed before their first request, over any transport. `too_many`: the limit of open connections was reached; `slow_first_bytes`, `slow_tls_handshake`, `slow_preface`: the client was too slow; `cleartext_on_tls`, `tls_on_cleartext`: the client used one where the other is expected; `broken_tls_handshake`, `broken_preface` (the start of HTTP/2): failed or aborted; `client_name`: the common name of the client's certificate is not allowed. Connections that clients close without sending anything are not counted. Every reason is shown from 0.",
+      "Connections that were closed before their first request, over any transport. `too_many`: the limit of open connections was reached, or the last ones are kept for addresses that hold few; `too_many_of_address`: the address of the client, or its IPv6 network of 64 bits, holds its share of them; `slow_first_bytes`, `slow_tls_handshake`, `slow_preface`: the client was too slow; `cleartext_on_tls`, `tls_on_cleartext`: the client used one where the other is expected; `broken_tls_handshake`, `broken_preface` (the start of HTTP/2): failed or aborted; `client_name`: the common name of the client's certificate is not allowed. Connections that clients close without sending anything are not counted. Every reason is shown from 0.",
   },
 } as const satisfies Readonly<Record<string, MetricRow>>;
 

@@ -4,6 +4,7 @@ import { CODES, type Code } from "#base/fault.ts";
 import { HTTP2_FAULTS, REFUSED_CONNECTIONS, type ServerMeter } from "#base/server-meter.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ServerMetrics } from "#telemetry/metrics/server.ts";
+import { METRICS } from "#telemetry/metrics/table.ts";
 
 function meter() {
   const metrics = new Metrics({
@@ -100,4 +101,10 @@ test("every reason to refuse a connection is exported from the start as 0 and co
     for (let turn = 0; turn <= at; turn++) server.connectionRefused(reason);
   for (const [at, reason] of REFUSED_CONNECTIONS.entries())
     assert.equal(refused(reason), at + 1, reason);
+});
+
+test("the description of refused connections lists every reason, and nothing else", () => {
+  const { about } = METRICS.server_refused_connections_total;
+  const listed = [...about.matchAll(/`([a-z0-9_]+)`/g)].map(([, reason]) => reason);
+  assert.deepEqual(listed.toSorted(), REFUSED_CONNECTIONS.toSorted());
 });
