@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { ATTRIBUTES } from "#flow/classify/attribute.ts";
+import { HEADER_PREFIX, HTTP_LABELS, PATH_LABEL, SERVICE_LABELS } from "#flow/label.ts";
 import { WARNINGS } from "#policy/document/warning.ts";
 import { PAGES } from "./tools/docs.ts";
 
@@ -28,4 +30,16 @@ test("docs/writing-policies.md lists every code of a warning with its meaning", 
     Object.fromEntries(listed.map(([, code, meaning]) => [code, meaning])),
     WARNINGS,
   );
+});
+
+test("docs/labels.md lists every label of a request and every attribute", () => {
+  const page = readFileSync(join(import.meta.dirname, "../docs/labels.md"), "utf8");
+  const namesIn = (heading: string) => {
+    const [, section = ""] = new RegExp(`^## ${heading}$(.*?)^## `, "ms").exec(page) ?? [];
+    const cells = [...section.matchAll(/^\| (`[^|]*`) \|/gm)].map(([, cell = ""]) => cell);
+    return cells.flatMap((cell) => cell.split(", ").map((name) => name.replaceAll("`", "")));
+  };
+  const labels = [...SERVICE_LABELS, ...HTTP_LABELS, PATH_LABEL, `${HEADER_PREFIX}NAME`];
+  assert.deepEqual(namesIn("Labels that every request has").sort(), labels.sort());
+  assert.deepEqual(namesIn("Attributes that classifiers read").sort(), [...ATTRIBUTES].sort());
 });

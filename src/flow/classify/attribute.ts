@@ -55,6 +55,13 @@ const SCALARS: ReadonlyMap<string, Read> = new Map<string, Read>([
 const HEADERS = "request.http.headers.";
 const FILTER_METADATA = "metadataContext.filterMetadata.";
 
+/** Every path that `compileAttribute` accepts; what stands in angle brackets is a name of the request. */
+export const ATTRIBUTES: readonly string[] = [
+  ...SCALARS.keys(),
+  `${HEADERS}<name>`,
+  `${FILTER_METADATA}<namespace>.<key>`,
+];
+
 /** Throws a Fault when the path names nothing that a request can have. */
 export function compileAttribute(path: string): Read {
   const scalar = SCALARS.get(path);
@@ -69,8 +76,7 @@ export function compileAttribute(path: string): Read {
     if (names.split(".").every((name) => name !== "")) return (http) => http.metadata(names);
     throw unknown(path, "a namespace and keys, joined by dots, are wanted");
   }
-  const wanted = [...SCALARS.keys(), `${HEADERS}<name>`, `${FILTER_METADATA}<namespace>.<key>`];
-  throw unknown(path, `wanted one of ${wanted.join(", ")}`);
+  throw unknown(path, `wanted one of ${ATTRIBUTES.join(", ")}`);
 }
 
 /**
