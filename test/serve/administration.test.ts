@@ -289,18 +289,21 @@ test("a client certificate is a credential", async (t) => {
   };
   const { port, administration } = await open(t, {}, { tls, listener: { addr: "0.0.0.0:0" } });
   assert.equal(administration.requirement, "certificate");
-  const status = await new Promise<number | undefined>((resolve, reject) => {
-    const { cert, key } = client;
-    const options = { host: "127.0.0.1", port: port.port, path: "/administration", agent: false };
-    const secrets = { ca: ca.cert, cert, key, method: "POST", headers: JSON_TYPE };
-    const outgoing = requestTls({ ...options, ...secrets }, (reply) => {
-      reply.resume();
-      resolve(reply.statusCode);
+  const status = (host: string) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const { cert, key } = client;
+      const options = { host: "127.0.0.1", port: port.port, path: "/administration", agent: false };
+      const secrets = { ca: ca.cert, cert, key, servername: "localhost" };
+      const headers = { ...JSON_TYPE, host };
+      const outgoing = requestTls({ ...options, ...secrets, method: "POST", headers }, (reply) => {
+        reply.resume();
+        resolve(reply.statusCode);
+      });
+      outgoing.on("error", reject);
+      outgoing.end("{}");
     });
-    outgoing.on("error", reject);
-    outgoing.end("{}");
-  });
-  assert.equal(status, 200);
+  assert.equal(await status("localhost"), 200);
+  assert.equal(await status("evil.example"), 200, "the host is not judged");
   const credentials = ChannelCredentials.createSsl(ca.cert, client.key, client.cert);
   const grpc = grpcClient(t, `localhost:${port.port}`, credentials);
   assert.equal((await grpc.unary("/test.Administration/Say", Buffer.of())).code, 0);
@@ -373,9 +376,16 @@ for (const [host, status] of hosts) {
 }
 
 test("with a token or on a Unix socket, the host is not judged: no page gets that far", async (t) => {
+  const foreign = { ...JSON_TYPE, host: "evil.example" };
   const { port } = await open(t, { token: TOKEN });
-  const known = { ...JSON_TYPE, host: "evil.example", authorization: `Bearer ${TOKEN}` };
+  const known = { ...foreign, authorization: `Bearer ${TOKEN}` };
   assert.deepEqual(await statuses(over1(t, port), known), [200, 200, 200, 200]);
+
+  const addr = `unix:${join(folderOf(t), "s")}`;
+  await open(t, {}, { listener: { addr } });
+  const client = http1(t, addr);
+  const ask: Ask = (path, headers = {}) => client({ method: "POST", path, headers, body: "{}" });
+  assert.deepEqual(await statuses(ask, foreign), [200, 200, 200, 200]);
 });
 
 test("a body needs its content type, which a page cannot send to another origin without asking", async (t) => {

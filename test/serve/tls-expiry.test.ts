@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { copyFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
-import { expiryOf } from "#serve/tls/expiry.ts";
+import { ExpiryReminder, expiryOf } from "#serve/tls/expiry.ts";
 import { openTlsTerminator } from "#serve/tls/terminator.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { authority, type Certificate, temporaryFolder } from "../kit/servers/tls.ts";
@@ -12,6 +12,8 @@ import { memoryMeter, portSettings } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
 
 const DAY = 86_400_000;
+/** How often the files are looked at. */
+const LOOK_EVERY_MS = 30_000;
 
 /** TLS with this certificate, on a clock that starts some days from now. */
 async function terminator(t: TestContext, { certFile, keyFile }: Certificate, days = 0) {
@@ -28,8 +30,8 @@ async function terminator(t: TestContext, { certFile, keyFile }: Certificate, da
   });
   t.after(() => opened.close());
   const logged = (text: RegExp) => log.lines.filter(({ message }) => text.test(message));
-  const days_left = () => Math.round((certificates.get(certFile)?.() ?? Number.NaN) / 86_400);
-  return { clock, logged, daysLeft: days_left };
+  const daysLeft = () => Math.round((certificates.get(certFile)?.() ?? Number.NaN) / 86_400);
+  return { clock, logged, daysLeft };
 }
 
 test("a certificate that has expired is refused at the start, with the date", async (t) => {
@@ -63,21 +65,37 @@ test("an expired certificate never replaces a good one, and the metric stays tha
   assert.equal(daysLeft(), 55);
 });
 
-test("from 14 days ahead a warning is logged once a day", async (t) => {
-  const server = authority(temporaryFolder(t), "ca").issue("server", 30);
-  const { clock, logged } = await terminator(t, server, 15);
-  const warnings = () => logged(/expires in|has expired/).map(({ message }) => message);
-  const passDay = async () => {
-    clock.advance(DAY + 60_000);
-    // Each look at the files is answered after they were read.
-    for (let turn = 0; turn < 20; turn++) await new Promise((done) => setTimeout(done, 5));
+test("from 14 days ahead a warning is logged once a day, however often the files are looked at", (t) => {
+  const { cert, certFile } = authority(temporaryFolder(t), "ca").issue("server", 30);
+  const clock = fakeClock(1_000_000, Date.now() + 15 * DAY);
+  const log = memoryLog();
+  const reminder = new ExpiryReminder(certFile, clock, log);
+  const warnings = () => log.lines.map(({ message }) => message);
+  const passDay = () => {
+    for (let passed = 0; passed < DAY; passed += LOOK_EVERY_MS) {
+      clock.advance(LOOK_EVERY_MS);
+      reminder.remind(expiryOf(String(cert)));
+    }
   };
+  reminder.remind(expiryOf(String(cert)));
   assert.deepEqual(warnings(), []);
-  await passDay();
-  assert.equal(warnings().length, 0 + 1);
-  await passDay();
-  assert.equal(warnings().length, 2);
+  for (let day = 1; day <= 16; day++) {
+    passDay();
+    assert.equal(warnings().length, day);
+  }
   assert.match(warnings()[0] ?? "", /the certificate .*server\.crt expires in 1[34] days$/);
+  assert.match(warnings().at(-1) ?? "", /the certificate .*server\.crt has expired$/);
+});
+
+test("the port warns when it starts, and when it looks at the files", async (t) => {
+  const server = authority(temporaryFolder(t), "ca").issue("server", 30);
+  const warnings = ({ logged }: Awaited<ReturnType<typeof terminator>>) =>
+    logged(/expires in/).length;
+  assert.equal(warnings(await terminator(t, server, 20)), 1);
+  const later = await terminator(t, server, 15);
+  assert.equal(warnings(later), 0);
+  later.clock.advance(DAY + LOOK_EVERY_MS);
+  await until("a warning", () => warnings(later) > 0);
 });
 
 test("of a chain the first end counts", (t) => {

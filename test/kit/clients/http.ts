@@ -20,9 +20,15 @@ export interface ClientReply {
 
 export type Client = (request?: RequestOptions) => Promise<ClientReply>;
 
-/** A client over HTTP/1.1, with one connection per concurrent request, at most 100. */
+/** A client over HTTP/1.1 of `http://HOST:PORT` or `unix:PATH`, with one connection per concurrent request, at most 100. */
 export function http1(test: TestContext, url: string): Client {
-  const agent = new Agent({ keepAlive: true, maxSockets: 100 });
+  const unix = url.startsWith("unix:");
+  const origin = unix ? "http://localhost" : url;
+  const agent = new Agent({
+    keepAlive: true,
+    maxSockets: 100,
+    ...(unix && { socketPath: url.slice(5) }),
+  });
   test.after(() => agent.destroy());
   return ({ method = "GET", path = "/", headers = {}, body } = {}) =>
     new Promise((resolve, reject) => {
@@ -32,7 +38,7 @@ export function http1(test: TestContext, url: string): Client {
           typeof value === "string" ? value : [...value],
         ]),
       );
-      const outgoing = request(url + path, { method, headers: sent, agent }, (reply) => {
+      const outgoing = request(origin + path, { method, headers: sent, agent }, (reply) => {
         let text = "";
         reply.setEncoding("utf8").on("data", (chunk: string) => {
           text += chunk;
