@@ -1,7 +1,7 @@
 // Evaluates queries over samples in memory, with the results that a Prometheus server (version 3) would give.
 
 import { compile } from "./evaluate/compile.ts";
-import { compileSelector } from "./evaluate/selector.ts";
+import { type CompiledSelector, compileSelector } from "./evaluate/selector.ts";
 import type { Compiled } from "./evaluate/value.ts";
 import type { Result } from "./result.ts";
 import type { SampleStore } from "./samples.ts";
@@ -15,13 +15,16 @@ export type Query = (at: number, samples: SampleStore) => Result;
 export class QueryCompiler {
   readonly #shared = new Map<string, Compiled>();
 
-  /** Throws INVALID_ARGUMENT with everything that `validateQuery` finds. */
-  compile(text: string): Query {
+  /**
+   * `known` are its selectors, where they are compiled already. Throws INVALID_ARGUMENT with everything that
+   * `validateQuery` finds.
+   */
+  compile(text: string, known?: readonly CompiledSelector[]): Query {
     const expr = parseValid(text, "own");
     const key = keyOf(expr);
     const compiled = this.#shared.get(key) ?? compile(expr);
     this.#shared.set(key, compiled);
-    const selectors = selectorsOf(expr);
+    const selectors = known ?? selectorsOf(expr);
     switch (compiled.type) {
       case "string":
         return () => ({ kind: "string", value: compiled.value });

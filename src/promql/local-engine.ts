@@ -43,7 +43,7 @@ export class LocalQueryEngine implements QueryEngine {
       this.#compiled.clear();
       this.#compiler.clear();
     }
-    const query = this.#compiler.compile(text);
+    const query = this.#compiler.compile(text, this.#samples.selectorsOf(text));
     this.#compiled.set(text, query);
     return query;
   }

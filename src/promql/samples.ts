@@ -7,7 +7,7 @@ import { inOrder, keyOf } from "./evaluate/labels.ts";
 import { type CompiledSelector, compileSelector } from "./evaluate/selector.ts";
 import { Series } from "./evaluate/series.ts";
 import type { Labels, Sample } from "./result.ts";
-import { type Expr, NAME_LABEL, type Selector, walk } from "./syntax/ast.ts";
+import { NAME_LABEL, type Selector, walk } from "./syntax/ast.ts";
 import { parse } from "./syntax/parse.ts";
 
 interface SampleLimits {
@@ -29,6 +29,7 @@ interface Selection {
 }
 
 interface LoadedQuery {
+  /** By `Selector.index`. Empty if the query has a selector that cannot be compiled. */
   readonly selections: readonly Selection[];
   /** Time of the last scrape of which there was no room for a sample that it selects, Unix ms. */
   lostAt: number;
@@ -108,6 +109,11 @@ export class SampleStore {
     if (known === undefined || known.lostAt === Number.NEGATIVE_INFINITY) return false;
     const keepMs = Math.max(0, ...known.selections.map((selection) => selection.keepMs));
     return at - known.lostAt <= keepMs + LATE_MS;
+  }
+
+  /** The selectors of a query for which samples are kept, by `Selector.index`. */
+  selectorsOf(query: string): readonly CompiledSelector[] | undefined {
+    return this.#queries.get(query)?.selections.map(({ selected }) => selected);
   }
 
   #queryOf(text: string): LoadedQuery {
@@ -249,26 +255,19 @@ export class SampleStore {
 
 function selectionsOf(text: string): readonly Selection[] {
   try {
-    const nodes = [...walk(parse(text))];
-    const ranges = nodes.filter((node) => node.kind === "range");
-    // The selector of a range is a node of its own, but selects nothing that the range does not.
-    const inRanges = new Set<Expr>(ranges.map(({ of }) => of));
-    const selectors = nodes.filter((node) => node.kind === "selector" && !inRanges.has(node));
-    return [
-      ...ranges.flatMap(({ of, range }) => selection(of, range.ms ?? 0)),
-      ...(selectors as readonly Selector[]).flatMap((selector) => selection(selector, 0)),
-    ];
+    const selections: Selection[] = [];
+    for (const node of walk(parse(text))) {
+      // The selector of a range is a node of its own, and comes after it.
+      if (node.kind === "range") selections[node.of.index] = selection(node.of, node.range.ms ?? 0);
+      else if (node.kind === "selector") selections[node.index] ??= selection(node, 0);
+    }
+    return selections.slice();
   } catch {
     return [];
   }
 }
 
-/** Nothing for a selector that cannot be compiled. */
-function selection(selector: Selector, rangeMs: number): readonly Selection[] {
+function selection(selector: Selector, rangeMs: number): Selection {
   const keepMs = Math.max(0, rangeMs + (selector.offset?.ms ?? 0));
-  try {
-    return [{ selected: compileSelector(selector), keepMs }];
-  } catch {
-    return [];
-  }
+  return { selected: compileSelector(selector), keepMs };
 }

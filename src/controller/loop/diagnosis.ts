@@ -63,8 +63,8 @@ export class Diagnosis {
   readonly #unanswered = new Map<string, FailedAnswer>();
   /** Components that ask queries. */
   #asking: readonly Leaf[] = [];
-  /** Signals with an effect that had no valid value since the version was loaded: few after the first ticks. */
-  #neverValid = new Set<number>();
+  /** Signals with an effect that had no valid value since the version was loaded; undefined when there are none. */
+  #neverValid: Set<number> | undefined;
   readonly #clock: Clock;
   /** On the monotonic clock. */
   #loadedAt = 0;
@@ -131,9 +131,7 @@ export class Diagnosis {
   report(): void {
     const { circuit } = this.#runner;
     if (circuit === undefined) return;
-    for (const signal of this.#neverValid) {
-      if (!Number.isNaN(circuit.reading(signal))) this.#neverValid.delete(signal);
-    }
+    this.#forgetValid(circuit);
     // Most ticks find no query unanswered and skip the list of components.
     if (this.#unanswered.size > 0 || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
@@ -196,7 +194,8 @@ export class Diagnosis {
   *#neverValidWarnings(): Generator<PolicyWarning> {
     const { circuit } = this.#runner;
     if (circuit === undefined || circuit.ticks < NEVER_VALID_TICKS) return;
-    if (this.#neverValid.size === 0 || this.#clock.now() - this.#loadedAt < NEVER_VALID_MS) return;
+    if (this.#neverValid === undefined || this.#clock.now() - this.#loadedAt < NEVER_VALID_MS)
+      return;
     const writers = writersOf(circuit.plan.leaves);
     for (const signal of this.#neverValid) {
       const writer = writers.get(signal);
@@ -218,6 +217,14 @@ export class Diagnosis {
       return `query of ${id}: ${why}`;
     }
     return `${kind} ${id} gives no valid number${invalidInputs(circuit, writer)}`;
+  }
+
+  #forgetValid(circuit: Circuit): void {
+    if (this.#neverValid === undefined) return;
+    for (const signal of this.#neverValid) {
+      if (!Number.isNaN(circuit.reading(signal))) this.#neverValid.delete(signal);
+    }
+    if (this.#neverValid.size === 0) this.#neverValid = undefined;
   }
 
   #reportQueries(): void {
