@@ -17,7 +17,7 @@ import type { Store } from "#store/store.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
-import type { MetricName, MetricSource } from "#telemetry/metrics/table.ts";
+import { LIMITER_COUNTERS, type MetricName, type MetricSource } from "#telemetry/metrics/table.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
@@ -34,6 +34,7 @@ import { ScaleReports } from "./scale-reports.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { StoreFollower } from "./store-follower.ts";
 import type { CheckCount } from "./warnings/control-point-watch.ts";
+import type { LimiterCount } from "./warnings/label-watch.ts";
 import { PolicyWarnings } from "./warnings/policy-warnings.ts";
 
 /** The metrics of the process: queries read them where no server is configured, and circuits add their own. */
@@ -162,6 +163,7 @@ function assemble(options: ControllerOptions) {
     log,
     knowsMetric: backend.knowsMetric,
     agentGroups: agentGroup === undefined ? undefined : [agentGroup],
+    limiters: () => (agentGroup === undefined ? [] : limitersIn(meters)),
     checks: agentGroup === undefined ? undefined : () => checksIn(meters),
   });
   showPolicies(policiesStatus, {
@@ -248,6 +250,27 @@ function* checksIn(meters: LocalMetrics): Generator<CheckCount> {
     const { agent_group: agentGroup = "", control_point: controlPoint = "" } = labels;
     yield { agentGroup, controlPoint, count };
   }
+}
+
+const MISSING = "sluice_limiter_missing_labels_total" satisfies MetricName;
+const LIMITER_METRICS: ReadonlySet<string> = new Set([...Object.values(LIMITER_COUNTERS), MISSING]);
+
+/** What the limiters of the agent of this process have counted. */
+function limitersIn(meters: LocalMetrics): readonly LimiterCount[] {
+  const limiters = new Map<string, LimiterCount>();
+  for (const { labels, value } of meters.samples((each) => LIMITER_METRICS.has(each))) {
+    const { policy_name: policyName = "", policy_hash: policyHash = "" } = labels;
+    const { component_id: componentId = "", label } = labels;
+    const key = JSON.stringify([policyName, policyHash, componentId]);
+    const known = limiters.get(key);
+    const { flows = 0, missing = { key: 0, tokens: 0 } } = known ?? {};
+    const now =
+      label === "key" || label === "tokens"
+        ? { flows, missing: { ...missing, [label]: value } }
+        : { flows: flows + value, missing };
+    limiters.set(key, { policyName, policyHash, componentId, ...now });
+  }
+  return [...limiters.values()];
 }
 
 function queriesIn({ version }: PolicyLoop): readonly string[] {

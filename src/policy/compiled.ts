@@ -47,12 +47,20 @@ export interface AgentConfig {
   readonly message: JsonObject;
 }
 
+/** A component that reads a label, and what for: to tell flows apart, or as the number of tokens. */
+export interface LimiterLabel {
+  readonly componentId: string;
+  readonly use: "key" | "tokens";
+}
+
 /** A name that something else must define or use. */
 export interface Need {
   readonly kind: "label" | "metric" | "flux_meter" | "control_point" | "agent_group";
   readonly name: string;
   /** Of a control point only. */
   readonly agentGroup?: string;
+  /** Of a label only. */
+  readonly readBy?: LimiterLabel;
   readonly at: Position;
   readonly path: string;
 }

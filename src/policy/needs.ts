@@ -5,11 +5,11 @@
 
 import { nearest } from "#base/spelling.ts";
 import { queriesOf } from "#circuit/queries.ts";
-import { isRequestLabel } from "#flow/label.ts";
+import { isRequestLabel, isReserved } from "#flow/label.ts";
 import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax/ast.ts";
 import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
-import type { CompiledPolicy, Need, Supply } from "./compiled.ts";
+import type { CompiledPolicy, LimiterLabel, Need, Supply } from "./compiled.ts";
 import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
 import type { Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
@@ -39,7 +39,7 @@ export function needsOf(
   const { labelKeys, selectors, groups } = mentions(document);
   const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
-    .map(({ name, path: inner }) => need("label", name, inner));
+    .map(({ name, path: inner }) => ({ ...need("label", name, inner), readBy: limiterAt(inner) }));
   const controlPoints = [...selectors.values()].map(({ value, path: inner }) => ({
     ...need("control_point", value.control_point, [...inner, "control_point"]),
     agentGroup: value.agent_group,
@@ -122,12 +122,11 @@ const HEADER = /^http\.request\.header\./;
 /** Says what would make the label, as far as its name tells. */
 function unknownLabel(name: string, classifierLabels: ReadonlySet<string>): string {
   const what = `no request attribute, header or classifier makes the label ${name}`;
-  if (!HEADER.test(name)) {
-    const only = "only a caller that sends it with its checks, such as an SDK, or baggage can";
-    return `${what}${hint(name, classifierLabels)}; ${only}`;
-  }
+  const orBaggage = isReserved(name) ? "" : " or baggage";
+  const only = `only a caller that sends it with its checks, such as an SDK,${orBaggage} can`;
+  if (!HEADER.test(name)) return `${what}${hint(name, classifierLabels)}; ${only}`;
   const spelled = name.toLowerCase().replaceAll("-", "_");
-  return `${what}; labels of headers are lower case and have _ for -: ${spelled}`;
+  return `${what}; labels of headers are lower case and have _ for -: ${spelled}; ${only}`;
 }
 
 function hint(name: string, known: ReadonlySet<string>): string {
@@ -207,6 +206,13 @@ function selectorsOf(query: string): readonly QuerySelector[] {
   } catch {
     return [];
   }
+}
+
+/** The component that reads the label whose key is at a path. */
+function limiterAt(path: Path): LimiterLabel {
+  const steps = path.filter((_, at) => path[at - 1] === "components");
+  const use = path.at(-1) === "tokens_label_key" ? "tokens" : "key";
+  return { componentId: ["root", ...steps].join("."), use };
 }
 
 /** Place of a component in its policy. A component inside a composite has the place of the composite. */

@@ -2,8 +2,10 @@
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
+import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
 import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
+import { aComponent, aDecision, aFlow, aVerdict } from "../telemetry/kit.ts";
 import { type Bench, type BenchOptions, bench } from "./kit.ts";
 
 interface Shown {
@@ -76,6 +78,43 @@ describe("warnings about running policies", () => {
     await of.when("the classifier is in force", () => codesOf(of, "p").length === 0);
     assert.equal(countOf(of, "p", "unknown_label"), 0);
     assert.equal(logged("no longer so: circuit.components[0]").length, 1);
+  });
+
+  it("a label that only callers send, until a limiter has seen it", async (t) => {
+    const keyed = byLabel("user");
+    const taking = circuit(
+      rateLimiter(
+        CONSTANT_PORTS,
+        "parameters: {interval: 1s}, request_parameters: {tokens_label_key: cost}",
+      ),
+    );
+    const { of, logged } = await started(t, { "p.yaml": keyed, "q.yaml": taking });
+    const flows = new FlowMetrics({ agent_group: "default" });
+    of.metrics.add(flows);
+    const judged = (policy: string, missing?: "key" | "tokens") => {
+      const [, policyHash = ""] =
+        new RegExp(`\\b${policy} \\((\\w+)\\)`).exec(of.logged.join("\n")) ?? [];
+      const component = aComponent({ policyName: policy, policyHash, componentId: "root.0" });
+      if (missing !== undefined) flows.missingLabel(component, missing);
+      flows.decided(aFlow(), aVerdict({ decisions: [aDecision({ component })] }));
+      of.clock.advance(30_000);
+    };
+    judged("p", "key");
+    judged("q", "tokens");
+    assert.deepEqual(codesOf(of, "p"), ["unknown_label"]);
+    assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
+    // What lacks one label may have the other.
+    judged("q", "tokens");
+    assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
+    judged("p");
+    assert.deepEqual(codesOf(of, "p"), []);
+    assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
+    assert.equal(logged("no longer so: circuit.components[0]").length, 1);
+    // An edited policy counts from nothing, and its label is still known.
+    of.write("p.yaml", `${keyed}\n# edited\n`.replace("1s", "2s"));
+    await of.when("the edit is in force", () => logged("changed: p").length > 0);
+    of.clock.advance(30_000);
+    assert.deepEqual(codesOf(of, "p"), []);
   });
 
   it("a metric that nothing measures, and a flux meter that no policy defines", async (t) => {

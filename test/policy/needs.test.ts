@@ -37,12 +37,22 @@ describe("the label that a limit is keyed by", () => {
     assert.equal(warning?.code, "unknown_label");
     assert.match(
       warning?.text ?? "",
-      /http\.request\.header\.X-User; .*: http\.request\.header\.x_user$/,
+      /http\.request\.header\.X-User; .*: http\.request\.header\.x_user; only a caller that sends it .* can$/,
     );
     assert.equal(
       warning?.path,
       "circuit.components[0].flow_control.rate_limiter.parameters.limit_by_label_key",
     );
+  });
+
+  test("baggage is named only where it may set the label", () => {
+    for (const name of ["http.request.header.x-user", "http.user", "aperture.user"])
+      assert.doesNotMatch(
+        warned([compiled(limitedBy(name))])[0]?.text ?? "baggage",
+        /baggage/,
+        name,
+      );
+    assert.match(warned([compiled(limitedBy("user"))])[0]?.text ?? "", /or baggage can$/);
   });
 
   test("a classifier of any policy of the set may make it", () => {

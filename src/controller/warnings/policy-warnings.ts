@@ -12,6 +12,7 @@ import { listed } from "../loop/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policies/source.ts";
 import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
+import { LabelWatch, type LimiterCount } from "./label-watch.ts";
 
 export interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
@@ -23,6 +24,8 @@ export interface PolicyWarningsOptions {
   readonly agentGroups: readonly string[] | undefined;
   /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
+  /** What each limiter has judged so far; nothing where no agent runs in this process. */
+  readonly limiters: () => readonly LimiterCount[];
 }
 
 /** Milliseconds between two examinations. */
@@ -36,6 +39,7 @@ const NONE: readonly PolicyWarning[] = [];
 export class PolicyWarnings implements MetricSource {
   readonly #options: PolicyWarningsOptions;
   readonly #watch: ControlPointWatch | undefined;
+  readonly #labels: LabelWatch;
   /** By policy name, as of the last examination. */
   #unmet: ReadonlyMap<string, readonly PolicyWarning[]> = new Map();
   /** Warnings that were logged and still hold, by their lines without the reasons. */
@@ -46,6 +50,7 @@ export class PolicyWarnings implements MetricSource {
     this.#options = options;
     const { clock, checks } = options;
     this.#watch = checks && new ControlPointWatch(clock, checks);
+    this.#labels = new LabelWatch(options.limiters);
     this.#disarm = clock.alarm(EXAMINE_MS, this.#examineAgain);
   }
 
@@ -65,8 +70,10 @@ export class PolicyWarnings implements MetricSource {
     const policies = loops.map(({ version }) => version.policy);
     const watch = this.#watch;
     watch?.observe(policies);
+    this.#labels.observe(policies);
     this.#unmet = unmetNeeds(policies, {
       knowsMetric: this.#options.knowsMetric,
+      labels: this.#labels.seen,
       agentGroups: this.#options.agentGroups,
       isUnused: watch && ((group, point) => watch.isUnused(group, point)),
     });
