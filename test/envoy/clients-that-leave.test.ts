@@ -1,12 +1,15 @@
 // Clients of Envoy that leave before their reply: neither the check that Envoy gives up nor the request that it no longer
 // forwards keeps a slot of a concurrency limiter.
 
-import { connect as connectHttp2 } from "node:http2";
+import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
+import { END_HEADERS, END_STREAM, headers, httpFields, rawPeer, reset } from "../kit/clients/h2.ts";
+import { block } from "../kit/clients/hpack.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { counted } from "../kit/sluice/scrape.ts";
 import { standaloneProcess } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
 
@@ -21,7 +24,8 @@ interface House {
   stop(on: boolean): void;
 }
 
-async function house(t: TestContext): Promise<House> {
+/** An agent, and an Envoy in front of a service, whose checks may take the given time. */
+async function house(t: TestContext, timeout: string): Promise<House> {
   const { address, child } = await standaloneProcess(t, {
     policies: { "slots.yaml": slotsPolicy("ingress", SLOTS) },
   });
@@ -29,7 +33,7 @@ async function house(t: TestContext): Promise<House> {
     agent: address,
     service: await startService(t),
     edit(bootstrap) {
-      bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "5s");
+      bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], timeout);
       // The agent is stopped for a moment, but stays in use.
       bootstrap.remove(["static_resources", "clusters", 0, "health_checks"]);
     },
@@ -37,21 +41,31 @@ async function house(t: TestContext): Promise<House> {
   return { address, port, stop: (on) => void child.kill(on ? "SIGSTOP" : "SIGCONT") };
 }
 
+/** Lets clients leave ten times; after each time all slots are free. */
 async function rounds(
   t: TestContext,
   { address, port, stop }: House,
   stopped: boolean,
-  leave: (port: number) => Promise<void>,
+  leave: (port: number, t: TestContext) => Promise<unknown>,
 ): Promise<void> {
   t.after(() => stop(false));
   for (let round = 0; round < ROUNDS; round++) {
     if (stopped) stop(true);
-    await Promise.all(Array.from({ length: CLIENTS }, () => leave(port)));
+    await leave(port, t);
     if (stopped) stop(false);
     const free = async () => (await slotsHeld(address, "ingress")) === 0;
     await until(`round ${round}: all slots free`, free);
   }
 }
+
+/** Otherwise the agent would have seen none of the checks. */
+async function assertReleased({ address }: House): Promise<void> {
+  const counts = await counted(address, "sluice_anomalies_total", "kind");
+  assert.ok((counts["undelivered"] ?? 0) > 0, JSON.stringify(counts));
+}
+
+const inParallel = (leave: (port: number) => Promise<void>) => (port: number) =>
+  Promise.all(Array.from({ length: CLIENTS }, () => leave(port)));
 
 const ended = (socket: Socket): Promise<void> =>
   new Promise((resolve) => socket.once("close", () => resolve()));
@@ -66,40 +80,46 @@ function request(port: number, then: (socket: Socket) => void): Promise<void> {
 const closes = (port: number) => request(port, (socket) => socket.destroy());
 const resets = (port: number) => request(port, (socket) => socket.resetAndDestroy());
 
-async function cancels(port: number): Promise<void> {
-  const session = connectHttp2(`http://127.0.0.1:${port}`);
-  session.on("error", () => undefined);
-  const stream = session.request({ ":path": "/" });
-  stream.on("error", () => undefined);
-  await new Promise((resolve) => session.once("remoteSettings", resolve));
-  stream.close(8);
-  await new Promise((resolve) => stream.once("close", resolve));
-  session.destroy();
+const GET = block(httpFields("GET", "/"));
+
+/** Requests on one HTTP/2 connection, each followed by its reset, in one write. */
+async function cancelAtOnce(port: number, t: TestContext): Promise<void> {
+  const peer = await rawPeer(t, `127.0.0.1:${port}`);
+  const request = (id: number) =>
+    Buffer.concat([headers(id, GET, END_HEADERS | END_STREAM), reset(id)]);
+  await peer.send(peer.onNewStreams(CLIENTS, request));
+  await peer.pingRoundTrip();
+}
+
+/** Requests on one HTTP/2 connection, which Envoy has read when their resets follow. */
+async function cancelLater(port: number, t: TestContext): Promise<void> {
+  const peer = await rawPeer(t, `127.0.0.1:${port}`);
+  const from = peer.lastStream + 2;
+  await peer.send(peer.onNewStreams(CLIENTS, (id) => headers(id, GET, END_HEADERS | END_STREAM)));
+  await peer.pingRoundTrip();
+  for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
+  await peer.pingRoundTrip();
 }
 
 for (const [how, leave] of [
-  ["close the connection", closes],
-  ["reset the connection", resets],
-  ["cancel their HTTP/2 request", cancels],
+  ["close the connection", inParallel(closes)],
+  ["reset the connection", inParallel(resets)],
+  ["cancel their HTTP/2 requests in the same write", cancelAtOnce],
+  ["cancel their HTTP/2 requests in the next write", cancelLater],
 ] as const) {
   test(`clients that ${how}`, async (t) => {
-    const its = await house(t);
+    const its = await house(t, "5s");
     await t.test("at once", (t) => rounds(t, its, false, leave));
     await t.test("while the agent does not answer", (t) => rounds(t, its, true, leave));
+    await assertReleased(its);
   });
 }
 
 test("requests that Envoy gives up because the check takes too long", async (t) => {
-  const { address, child } = await standaloneProcess(t, {
-    policies: { "slots.yaml": slotsPolicy("ingress", SLOTS) },
-  });
-  const { port } = await startEnvoy(t, {
-    agent: address,
-    service: await startService(t),
-    edit: (bootstrap) => bootstrap.remove(["static_resources", "clusters", 0, "health_checks"]),
-  });
-  const stop = (on: boolean) => void child.kill(on ? "SIGSTOP" : "SIGCONT");
-  const waits = (port: number) =>
-    request(port, (socket) => socket.once("data", () => socket.end()));
-  await rounds(t, { address, port, stop }, true, waits);
+  const waits = inParallel((port) =>
+    request(port, (socket) => socket.once("data", () => socket.end())),
+  );
+  const its = await house(t, "0.25s");
+  await rounds(t, its, true, waits);
+  await assertReleased(its);
 });
