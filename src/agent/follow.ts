@@ -1,5 +1,6 @@
 // Keeps the rulebook equal to the store. Every batch is applied whole and synchronously, so that no check sees half of
-// it; a large one is decoded before that in several turns of the event loop. A rule that cannot be read or compiled is reported and changes nothing.
+// it; a large one is decoded before that in several turns of the event loop. A rule that cannot be read or compiled is
+// reported and changes nothing.
 
 import { setImmediate } from "node:timers/promises";
 import type { Fault } from "#base/fault.ts";

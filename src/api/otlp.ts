@@ -25,7 +25,7 @@ const MAX_MESSAGE = 4 * 1024 * 1024;
 
 const PROTOBUF = "application/x-protobuf";
 const JSON_TYPE = "application/json";
-const REASON = "records without a readable decision";
+const REASON = "records that could not be used (see sluice_access_log_records_total)";
 
 /**
  * Reports unusable records as a partial success: the sender does not send those again, and the others count.

@@ -79,7 +79,7 @@ export class TlsFiles {
         const { message } = Fault.from(thrown);
         log?.warn(
           {},
-          `keeping the current certificates, the changed files are not usable: ${message}`,
+          `keeping the current certificates: the changed files are invalid: ${message}`,
         );
       }
       this.#refused = digest;

@@ -23,10 +23,10 @@ const KUBERNETES = "not built yet: Kubernetes";
 const CLOUD = "not built yet: there is no cloud service to report to";
 const PIPELINE = "not built yet: exporting metrics over OTLP";
 const INSTALLATION_MODE =
-  "informs only; CLOUD_AGENT allows the agent group `aperture-cloud`, which is otherwise refused";
+  "informational, except that CLOUD_AGENT permits the agent group `aperture-cloud`";
 /** Applies only to a tree that configures a part of the process. */
-const STANDALONE = "standalone uses the agent's";
-const CONTROLLER = "circuits use the controller's";
+const STANDALONE = "the agent's setting applies";
+const CONTROLLER = "set it in the controller's configuration";
 const CHECKS = "a controller answers no checks";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";

@@ -82,7 +82,7 @@ function localBackend({ metrics, clock, log }: QueryBackendOptions): QueryBacken
     if (samples.dropped > 0 && dropped === 0) {
       log.warn(
         {},
-        "queries need more samples of this process's metrics than there is room for: those that do have no result",
+        "some queries need more samples of this process's metrics than there is room for; they have no result",
       );
     }
     dropped = samples.dropped;

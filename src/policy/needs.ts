@@ -89,7 +89,7 @@ export function unmetNeeds(
           ? []
           : [{ code: "unknown_label", at, path, text: unknownLabel(name, labels) }];
       case "metric": {
-        const text = `a query reads ${name}, which Sluice does not measure: it has no values`;
+        const text = `a query reads ${name}, which Sluice does not measure, so it has no values`;
         return knowsMetric(name) ? [] : [{ code: "unknown_metric", at, path, text }];
       }
       case "flux_meter": {
@@ -122,11 +122,11 @@ const HEADER = /^http\.request\.header\./;
 /** Says what would make the label, as far as its name tells. */
 function unknownLabel(name: string, classifierLabels: ReadonlySet<string>): string {
   const what = `no request attribute, header or classifier makes the label ${name}`;
-  const orBaggage = isReserved(name) ? "" : " or baggage";
-  const only = `only a caller that sends it with its checks, such as an SDK,${orBaggage} can`;
+  const baggageOr = isReserved(name) ? "" : "baggage or ";
+  const only = `only ${baggageOr}a caller that sends it, such as an SDK, can set it`;
   if (!HEADER.test(name)) return `${what}${hint(name, classifierLabels)}; ${only}`;
   const spelled = name.toLowerCase().replaceAll("-", "_");
-  return `${what}; labels of headers are lower case and have _ for -: ${spelled}; ${only}`;
+  return `${what}; header labels are lower case, with _ instead of -: ${spelled}; ${only}`;
 }
 
 function hint(name: string, known: ReadonlySet<string>): string {

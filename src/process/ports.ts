@@ -146,7 +146,10 @@ async function openGuarded(
     const { requirement } = guard;
     if (requirement === "local") {
       await port.cut();
-      throw new Fault("UNAVAILABLE", `${key}: the host name has just changed its address`);
+      throw new Fault(
+        "UNAVAILABLE",
+        `${key}: the host name was a loopback address when access was decided and is another one now`,
+      );
     }
     logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
   }

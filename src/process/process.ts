@@ -56,7 +56,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   context.useLog(log);
   context.onReload(() => {
     log.reopen?.();
-    log.info({}, "SIGHUP: log files are opened again, and files of policies are read");
+    log.info({}, "SIGHUP: reopened the log files, reading the policy files again");
   });
   logConfigNotes(configs, log.child("config"));
   const metrics = new Metrics(settings.metrics);

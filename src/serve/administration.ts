@@ -143,14 +143,14 @@ function requireToken(call: Call, token: Token): void {
   if (presented !== undefined && token.matches(presented)) return;
   const why =
     given === undefined
-      ? "administration needs a token: authorization: Bearer TOKEN"
-      : "this is not the token of administration";
+      ? "administration requires a token: send `authorization: Bearer TOKEN`"
+      : "wrong administration token";
   throw new Fault("UNAUTHENTICATED", why, { headers: { "www-authenticate": "Bearer" } });
 }
 
 function noCredential(): Fault {
   return new Fault(
     "PERMISSION_DENIED",
-    "administration is refused here: other machines reach this address, and neither a token (server.administration.token) nor client certificates (server.tls.client_ca_file) are configured",
+    "administration is refused here: other machines reach this address, and neither a token (server.administration.token) nor client certificates (server.tls.client_ca_file) is configured",
   );
 }

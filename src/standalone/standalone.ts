@@ -44,7 +44,7 @@ function onLoopback(loaded: Loaded<"agent">): Loaded<"agent"> {
   if (origins.get("server.listener.addr")?.source !== "default") return loaded;
   const { server } = config;
   const listener = Object.freeze({ ...server.listener, addr: LOOPBACK });
-  const message = `no address is configured: only this machine can connect (${LOOPBACK}); server.listener.addr names another address`;
+  const message = `server.listener.addr is not set: listening on ${LOOPBACK}, which only this machine can reach`;
   return {
     ...loaded,
     config: Object.freeze({ ...config, server: Object.freeze({ ...server, listener }) }),

@@ -57,7 +57,7 @@ test("bad records do not affect others, and the reply counts them", async () => 
   assert.deepEqual(taken, ["bad", "good", "bad"]);
   // partial_success { rejected_log_records: 2, … }
   assert.deepEqual([reply[0], reply[2], reply[3]], [0x0a, 0x08, 2]);
-  assert.match(reply.toString(), /without a readable decision/);
+  assert.match(reply.toString(), /could not be used/);
 });
 
 test("a malformed message is refused as a whole: none of its records is consumed", () => {
@@ -143,7 +143,7 @@ test("over HTTP, rejected records are a partial success in the encoding of the r
   const { partialSuccess } = JSON.parse(reply.text);
   assert.equal(partialSuccess.rejectedLogRecords, "2");
   const binary = await post("logs", message(["x"]), { "content-type": "application/x-protobuf" });
-  assert.match(binary.text, /without a readable decision/);
+  assert.match(binary.text, /could not be used/);
 });
 
 test("over HTTP, other types, encodings and sizes are refused with the right status", async () => {

@@ -198,7 +198,7 @@ test("a page whose name was rebound to the port cannot change or read policies",
   const seen = await page.report;
   for (const [name, [type, status, body]] of Object.entries(seen)) {
     assert.deepEqual([type, status], ["basic", 403], `${name} ${body}`);
-    assert.match(String(body), /administration is refused under this host/);
+    assert.match(String(body), /administration is not served under this host name/);
   }
   assert.deepEqual(Object.keys(seen).length, 6);
   assert.deepEqual(await requests(), {

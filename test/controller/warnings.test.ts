@@ -77,7 +77,7 @@ describe("warnings about running policies", () => {
     of.write("q.yaml", classifying("user"));
     await of.when("the classifier is in force", () => codesOf(of, "p").length === 0);
     assert.equal(countOf(of, "p", "unknown_label"), 0);
-    assert.equal(logged("no longer so: circuit.components[0]").length, 1);
+    assert.equal(logged("resolved: circuit.components[0]").length, 1);
   });
 
   it("a label that only callers send, until a limiter has seen it", async (t) => {
@@ -154,7 +154,7 @@ describe("warnings about running policies", () => {
     checks.counts.set("ingress", 1);
     of.clock.advance(30_000);
     assert.deepEqual(codesOf(of, "a"), []);
-    assert.equal(logged("no longer so:").length, 1);
+    assert.equal(logged("resolved:").length, 1);
     // The last check is ten minutes ago again.
     of.clock.advance(630_000);
     assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);

@@ -37,7 +37,7 @@ describe("the label that a limit is keyed by", () => {
     assert.equal(warning?.code, "unknown_label");
     assert.match(
       warning?.text ?? "",
-      /http\.request\.header\.X-User; .*: http\.request\.header\.x_user; only a caller that sends it .* can$/,
+      /http\.request\.header\.X-User; .*: http\.request\.header\.x_user; only a caller that sends it, .* can set it$/,
     );
     assert.equal(
       warning?.path,
@@ -52,7 +52,10 @@ describe("the label that a limit is keyed by", () => {
         /baggage/,
         name,
       );
-    assert.match(warned([compiled(limitedBy("user"))])[0]?.text ?? "", /or baggage can$/);
+    assert.match(
+      warned([compiled(limitedBy("user"))])[0]?.text ?? "",
+      /only baggage or a caller .* can set it$/,
+    );
   });
 
   test("a classifier of any policy of the set may make it", () => {
@@ -66,7 +69,10 @@ describe("the label that a limit is keyed by", () => {
     const [warning, ...more] = warned([maker("usr"), user]);
     assert.deepEqual(more, []);
     assert.equal(warning?.policy, "p");
-    assert.match(warning?.text ?? "", /makes the label user; did you mean usr\?; only a caller/);
+    assert.match(
+      warning?.text ?? "",
+      /makes the label user; did you mean usr\?; only baggage or a caller/,
+    );
     assert.deepEqual(warned([user], { labels: ["user"] }), []);
   });
 
@@ -125,10 +131,10 @@ describe("path templates", () => {
 
   test("segments that only look like parameters or wildcards are warned of", () => {
     for (const [template, wanted] of [
-      ["/users/:id", /":id" only matches this very text; a parameter is written \{id\}/],
-      ["/files/**", /"\*\*" only .*; a wildcard is \* alone/],
-      ["/files/a*", /"a\*" only/],
-      ["/files/{id}.json", /"\{id\}\.json" only .*whole segment/],
+      ["/users/:id", /":id" matches only this literal text; a parameter is written \{id\}/],
+      ["/files/**", /"\*\*" matches only .*; a wildcard is \* alone/],
+      ["/files/a*", /"a\*" matches only/],
+      ["/files/{id}.json", /"\{id\}\.json" matches only .*whole segment/],
     ] as const) {
       const [[code, text] = [], ...more] = codes(template);
       assert.deepEqual([code, more], ["literal_path", []], template);

@@ -48,7 +48,7 @@ test("SIGHUP reads the files of policies, and the log says so", async (t) => {
     policies: { "limit.yaml": bucketOf(0) },
   });
   assert.equal(await passes(address, "shop"), false);
-  const said = "SIGHUP: log files are opened again, and files of policies are read";
+  const said = "SIGHUP: reopened the log files, reading the policy files again";
   const lines = () => child.err().split("\n");
   assert.equal(
     lines().some((line) => line.includes(said)),

@@ -256,7 +256,7 @@ test("a refusal asks for a token and repeats none", async (t) => {
   assert.equal(reply.headers["www-authenticate"], "Bearer");
   assert.deepEqual(JSON.parse(reply.body), {
     code: UNAUTHENTICATED.number,
-    message: "this is not the token of administration",
+    message: "wrong administration token",
     details: [],
   });
   assert.equal(JSON.stringify(port.log.lines).includes(presented), false);

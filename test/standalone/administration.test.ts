@@ -159,7 +159,9 @@ test("without a configured address, only this machine can connect", (t) => {
     loadStandalone({ env, configPath: empty, dotenvDir: empty }).agent;
   const untouched = load({});
   assert.equal(untouched.config.server.listener.addr, "127.0.0.1:8080");
-  assert.ok(untouched.notes.some(({ message }) => /only this machine can connect/.test(message)));
+  assert.ok(
+    untouched.notes.some(({ message }) => /which only this machine can reach/.test(message)),
+  );
   const configured = load({ SVC_AGENT_SERVER_LISTENER_ADDR: ":8080" });
   assert.equal(configured.config.server.listener.addr, ":8080");
   assert.equal(

@@ -59,5 +59,5 @@ function faultOf({ code }: NodeJS.ErrnoException, maxLength: number): Fault {
     ? new Fault("RESOURCE_EXHAUSTED", `the decompressed body must be at most ${maxLength} bytes`, {
         http: 413,
       })
-    : new Fault("INVALID_ARGUMENT", "the body is not gzip, as content-encoding says");
+    : new Fault("INVALID_ARGUMENT", "content-encoding is gzip, but the body is not");
 }

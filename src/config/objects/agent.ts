@@ -53,7 +53,7 @@ export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
   max_keys: number(
     "uint64",
     1_000_000,
-    "Maximum number of keys of one limiter. Further keys share a single bucket.",
+    "Maximum number of keys that a limiter counts apart; limiters with equal selectors and key label share it. `on_failure` decides about further keys; by default they share one bucket.",
     { min: 1_024, own: true },
   ),
   preview_service: object(flowPreviewConfig),

@@ -28,7 +28,7 @@ const listenerConfig = table("ListenerConfig", "Where the process listens.", {
   addr: string(
     ":8080",
     listenAddress,
-    "Address of the port that serves everything. Without a value, `sluice standalone` listens on 127.0.0.1:8080, which only this machine can reach.",
+    "Address of the main port. If it is not set, `sluice standalone` listens on 127.0.0.1:8080, which only this machine can reach.",
   ),
   keep_alive: duration(
     "180s",
@@ -92,7 +92,7 @@ const gatewayTlsConfig = table(
       { own: true },
     ),
     cert_file: string("", anyText, "File with the client certificate.", { own: true }),
-    enabled: bool(false, "Use TLS. It is always used where `server.tls.enabled` is set.", {
+    enabled: bool(false, "Use TLS. Implied by `server.tls.enabled`.", {
       own: true,
     }),
     key_file: string("", anyText, "File with the private key of the client certificate.", {
@@ -118,7 +118,7 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   disable_http_keep_alives: bool(false, "Close each connection after one reply."),
   idle_timeout: duration(
     "30s",
-    "Time that a connection may be idle between requests. HTTP/2 connections are then asked to close (GOAWAY). 0 means no limit.",
+    "Time after which a connection without requests is closed; HTTP/2 connections get GOAWAY first. 0 means no limit.",
   ),
   latency_buckets_ms: floats(
     LATENCY_MS,
@@ -128,7 +128,7 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
   max_header_bytes: number(
     "int64",
     1_048_576,
-    "Maximum size of the headers of a request in bytes. Larger ones are refused with 431. Over HTTP/2 at most 64 KiB. 0 means 1 MiB, and 64 KiB over HTTP/2.",
+    "Maximum size of the headers of a request in bytes. Larger ones are refused with 431. HTTP/2 allows at most 64 KiB, whatever the value. 0 means 1 MiB.",
     { min: 0 },
   ),
   read_header_timeout: duration(
@@ -211,7 +211,7 @@ function administrationIsConsistent(settings: {
     faults.push({ key: "addr", wanted, got: JSON.stringify(addr) });
   }
   if (token !== "" && token_path !== "") {
-    faults.push({ key: "token_path", wanted: "a token or the path of one", got: "both" });
+    faults.push({ key: "token_path", wanted: "either token or token_path", got: "both" });
   }
   return faults;
 }
@@ -223,12 +223,12 @@ const administrationConfig = table(
     addr: string(
       "",
       optionalListenAddress,
-      "Listen on this address for administration, which the main port then does not serve. A Unix socket is served without TLS. Empty means the main port.",
+      "Separate address for administration; the main port then does not serve it. Empty: the main port serves it. A Unix socket is served without TLS.",
       { own: true },
     ),
     allowed_hosts: strings(
       hostname,
-      "Names of this server that requests over HTTP may have in `host`, besides IP addresses and loopback names. Not judged where a token or a client certificate is required.",
+      "Host names that HTTP requests for administration may use besides IP addresses and loopback names. Not checked where a token or a client certificate is required.",
       { own: true },
     ),
     enabled: bool(true, "Serve administration.", { own: true }),
@@ -240,7 +240,7 @@ const administrationConfig = table(
     token: string(
       "",
       anyText,
-      "Token that callers of administration must send as `authorization: Bearer TOKEN`, at least 16 characters. Without a token, client certificates (tls.client_ca_file) are a credential too; without either, only addresses that are on loopback or a Unix socket serve administration.",
+      "Token that every caller of administration must send as `authorization: Bearer TOKEN`; at least 16 visible ASCII characters. Without a token, client certificates (`server.tls.client_ca_file`) are accepted; without either, only loopback addresses and Unix sockets serve administration.",
       { own: true, secret: true },
     ),
     token_path: string("", anyText, "File with the token. It is read again when it changes.", {

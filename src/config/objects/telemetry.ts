@@ -155,18 +155,8 @@ function batch<const N extends string>(name: N, what: string, timeout: string, s
 }
 
 const batchAlertsConfig = batch("BatchAlertsConfig", "alerts", "1s", 100);
-const batchPrerollupConfig = batch(
-  "BatchPrerollupConfig",
-  "records before they are rolled up",
-  "10s",
-  10_000,
-);
-const batchPostrollupConfig = batch(
-  "BatchPostrollupConfig",
-  "records after they are rolled up",
-  "1s",
-  100,
-);
+const batchPrerollupConfig = batch("BatchPrerollupConfig", "raw records", "10s", 10_000);
+const batchPostrollupConfig = batch("BatchPostrollupConfig", "rolled-up records", "1s", 100);
 
 const highCardinality = bool(
   false,

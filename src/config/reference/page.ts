@@ -131,7 +131,7 @@ function withoutEffect(process: ProcessName): readonly string[] {
   const lines = [
     `### Keys of the ${process} without effect`,
     "",
-    `These keys are read and checked, so that a configuration of the documented form works, and do nothing. Sluice logs each one that is set, once, at the start. \`…\` stands for all keys of an object.`,
+    `These keys are accepted and validated, so that existing configurations load, but have no effect. Sluice logs each one that is set, once, at start. \`…\` stands for all keys of an object.`,
     "",
     ...head("Key", "Keys", "Why"),
   ];

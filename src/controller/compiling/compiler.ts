@@ -151,7 +151,7 @@ export class Compiler {
       const seconds = LONGEST_MS / 1_000;
       this.#childFailed(
         child,
-        `wanted a document that compiles within ${seconds} s, got a longer one`,
+        `wanted a document that compiles within ${seconds} s, got one that takes longer`,
       );
     });
     // A failure is reported by the events of the child.

@@ -1,4 +1,4 @@
-// The digest that identifies versions of policies, the same on every thread.
+// The digest that identifies versions of policies, the same in this process and in the child process that compiles.
 
 import { createHash } from "node:crypto";
 

@@ -135,9 +135,8 @@ export interface DirectoryWatch {
 
 /**
  * Calls `changed` after every change of the directory, one call at a time, and again at the next check while it returns
- * false. A directory that cannot be read, or a
- * call that fails, is reported to `failed`, once per message, and tried again at every check: when it works
- * again, `changed` is called even if the directory is as it was.
+ * false. A directory that cannot be read, or a call that fails, is reported to `failed`, once per message, and tried again
+ * at every check: when it works again, `changed` is called even if the directory is as it was.
  */
 export function watchDirectory(
   dir: string,

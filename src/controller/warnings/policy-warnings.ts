@@ -119,9 +119,9 @@ export class PolicyWarnings implements MetricSource {
       const which = names.size === 1 ? "policy" : "policies";
       log.warn({ policies: names.size }, `${which} ${listed([...names], (name) => name)}: ${line}`);
     }
-    for (const key of ended.slice(0, MOST_LINES)) log.info({}, `no longer so: ${key}`);
+    for (const key of ended.slice(0, MOST_LINES)) log.info({}, `resolved: ${key}`);
     const more = begun.length - MOST_LINES;
-    if (more > 0) log.warn({}, `and ${more} more warnings, which the status of policies lists`);
+    if (more > 0) log.warn({}, `${more} more warnings are in the status of the policies`);
     this.#logged = new Set(shared.keys());
   }
 

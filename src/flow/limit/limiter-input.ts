@@ -13,7 +13,7 @@ const SURELY_SHORT = Math.floor(MAX_SHOWN_BYTES / 3);
 
 /** Hexadecimal digits of the hash. */
 const DIGITS = 16;
-/** The hash needs no secret seed: who finds two values of one key only shares a limit with himself. */
+/** The hash needs no secret seed: callers who find two values of one key only share a limit with themselves. */
 const SEED = [0x5bd1e995, 0x2545f491] as const;
 
 export interface LimiterInputRule {

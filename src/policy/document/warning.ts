@@ -6,8 +6,8 @@ import type { Position } from "./tree.ts";
 /** Every kind of warning, with what it means. */
 export const WARNINGS = {
   not_run: "Agents of this version do not act on this part of the document.",
-  deprecated: "The key still works and has a newer form.",
-  unusual_value: "The value is allowed, and means something else than it seems to mean.",
+  deprecated: "The key still works, but a newer one replaces it.",
+  unusual_value: "The value is allowed, but probably does not mean what it seems to mean.",
   dynamic_config: "Dynamic configuration that no component reads or that its component cannot use.",
   unknown_label:
     "Nothing that Sluice knows makes this label: no request attribute or header, and no classifier in force.",
@@ -16,7 +16,7 @@ export const WARNINGS = {
   literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",
   needs_prometheus:
     "Only a Prometheus server can answer the query; Sluice refuses it where none is configured.",
-  unknown_agent_group: "No agent is in the agent group that a selector names or has by default.",
+  unknown_agent_group: "A selector's agent group, named or default, has no agents.",
   unused_control_point: "No check has named the control point for ten minutes.",
   invalid_signal: "A signal has had no valid value since the policy was loaded.",
   fails_open: "A limiter accepts every flow because a signal that it needs is invalid.",
@@ -30,9 +30,9 @@ export interface PolicyWarning {
   readonly code: WarningCode;
   /** Path of the part as text, such as `circuit.components[2]`; "" is the whole document. */
   readonly path: string;
-  /** A plain sentence without a full stop. It stays the same as long as the warning holds. */
+  /** A plain sentence without a full stop. It stays the same as long as the warning lasts. */
   readonly text: string;
-  /** Why it is so, as far as is known; may change while the warning holds. */
+  /** Why it is so, as far as is known; may change while the warning lasts. */
   readonly why?: string;
 }
 

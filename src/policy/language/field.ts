@@ -58,6 +58,8 @@ export interface Field<T> {
   readonly required?: true;
   /** Value of an absent key. An explicit zero or empty value is kept. */
   readonly default?: unknown;
+  /** What agents take for an absent key that stays absent in the document; for the reference only. */
+  readonly means?: unknown;
   /** The setting of the compiler that replaces the default, where it is given. */
   readonly setting?: Setting;
   /** At most one member of the same group may be present. */
@@ -201,10 +203,10 @@ export function required<T>(field: Field<T>): Field<NonNullable<T>> {
   return { ...rest, required: true } as Field<NonNullable<T>>;
 }
 
-/** Removes the default, so that an absent field stays absent. */
-export function maybe<T>(field: Field<T>): Field<T | undefined> {
+/** Removes the default, so that an absent field stays absent; `means` tells readers how agents then proceed. */
+export function maybe<T>(field: Field<T>, means?: T): Field<T | undefined> {
   const { default: _, ...rest } = field;
-  return rest as Field<T | undefined>;
+  return { ...rest, ...(means === undefined ? {} : { means }) } as Field<T | undefined>;
 }
 
 /** A member of a group of which at most one is present. */

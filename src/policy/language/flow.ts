@@ -38,22 +38,28 @@ const maxIdleTime = () =>
     durationOr(TWO_HOURS),
   );
 
-const onFailure = (usual: string) =>
+const INVALID = "a required input is invalid";
+const NO_DECISION = "there is no decision (not yet, or no longer)";
+const NO_ROOM = "there is no room for another key";
+
+const onFailure = (because: string, usual: string) =>
   about(
-    `What decides while the limiter itself cannot, because a required input is invalid, it has no decision yet or no more, or it has no room for another key. Default: ${usual}. [More](#when-a-limiter-cannot-decide).`,
+    `What happens while the limiter cannot decide, because ${because}. Default: ${usual}. [More](#when-a-limiter-cannot-decide).`,
     choice(FAILURE_MODES),
   );
 
+const onKeyedFailure = () => onFailure(`${INVALID}, ${NO_DECISION}, or ${NO_ROOM}`, "`local`");
+
 const onMissingLabel = (lacks: string, byDefault: string) =>
   about(
-    `What becomes of a flow without ${lacks}: \`pass\`, \`refuse\`, or \`default_key\`, ${byDefault}`,
+    `What happens to a flow without ${lacks}: \`pass\`, \`refuse\`, or \`default_key\`, ${byDefault}`,
     choice(MISSING_LABEL_MODES),
   );
 
 const onMissingKey = () =>
   onMissingLabel(
     "the label `limit_by_label_key`",
-    "which counts all such flows together. Default: `pass`. Callers choose their headers: a limit that they must not avoid refuses.",
+    "which counts all such flows together. Default: `pass`. Callers choose their headers, so use `refuse` for a limit that they must not be able to avoid.",
   );
 
 const limitByLabelKey = () =>
@@ -83,7 +89,7 @@ export const rateLimiterParameters = message("RateLimiter.Parameters", {
   ),
   delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
   on_missing_label: onMissingKey(),
-  on_failure: onFailure("`local`"),
+  on_failure: onKeyedFailure(),
 });
 
 export const rateLimiterIns = message("RateLimiter.Ins", {
@@ -125,7 +131,7 @@ export const concurrencyLimiterParameters = message("ConcurrencyLimiter.Paramete
   ),
   max_idle_time: maxIdleTime(),
   on_missing_label: onMissingKey(),
-  on_failure: onFailure("`local`"),
+  on_failure: onKeyedFailure(),
 });
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {
@@ -157,7 +163,7 @@ const samplerParameters = message("Sampler.Parameters", {
   selectors: selectors(),
   denied_response_status_code: statusCode("Forbidden"),
   ramp_mode: about(
-    "Accepts no flows instead of all flows while `accept_percentage` is invalid.",
+    "Makes `closed` the default of `on_failure`: no flow passes while `accept_percentage` is invalid.",
     flag(),
   ),
   hash: about(
@@ -168,7 +174,7 @@ const samplerParameters = message("Sampler.Parameters", {
     "the label `session_label_key`",
     "which decides about each such flow by chance. Default: `default_key`.",
   ),
-  on_failure: onFailure("`open`, in ramp mode `closed`"),
+  on_failure: onFailure(`${INVALID}, or ${NO_DECISION}`, "`open`, in ramp mode `closed`"),
 });
 
 const passThrough = () =>
@@ -242,15 +248,15 @@ export type LoadRamp = ValueOf<typeof loadRamp>;
 export const CANNOT_DECIDE: readonly string[] = [
   "## When a limiter cannot decide",
   "",
-  "`on_failure` says what becomes of a flow while a limiter has nothing to decide by. The reply names the mode that",
-  "decided (`failure_mode` of its limiter decision), and the policy's status lists the limiters and the invalid inputs.",
+  "`on_failure` says what happens to flows while a limiter cannot decide. The reply names the mode that decided",
+  "(`failure_mode` of its limiter decision), and the policy's status lists the limiters and the invalid inputs.",
   "",
-  "| | An input is invalid, or no decision is there (yet, or any more) | No room for another key: `flow_control.max_keys` | Shared counters do not answer |",
+  "| | An input is invalid, or there is no decision (not yet, or no longer) | No room for another key: `flow_control.max_keys` | Shared counters do not answer |",
   "|---|---|---|---|",
   "| `open` | passes; a sampler accepts 100 % | passes uncounted | passes |",
   "| `closed` | refuses; a sampler accepts 0 % | refuses new keys | refuses |",
   "| `local` | what the kind does by default: limiters pass, samplers pass, ramps refuse | new keys share one bucket, or one number of slots | counts in process |",
-  "| `last_known` | goes on with the last valid numbers; before there were any as `local` | as `local` | as `local` |",
+  "| `last_known` | keeps using the last valid numbers; as `local` until there are any | as `local` | as `local` |",
   "",
   "Defaults: `local` for limiters and the schedulers that are built on them, `open` for samplers, `closed` for samplers",
   "in ramp mode and load ramps. Samplers have no keys and no counters. This version counts in process only, so the last",

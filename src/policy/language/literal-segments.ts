@@ -7,7 +7,7 @@ export function literalSegments(template: string): readonly string[] {
     const instead = insteadOf(segment);
     return instead === undefined
       ? []
-      : [`the segment ${JSON.stringify(segment)} only matches this very text${instead}`];
+      : [`the segment ${JSON.stringify(segment)} matches only this literal text${instead}`];
   });
 }
 

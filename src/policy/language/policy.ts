@@ -67,7 +67,7 @@ export const flowControl = message(
       arm("component", flow.concurrencyLimiter),
     ),
     sampler: about(
-      "Accepts a percentage of the flows. While the input is invalid it accepts all flows, or none in ramp mode.",
+      "Accepts a percentage of the flows. While the input is invalid, `on_failure` decides: by default every flow passes, or none in ramp mode.",
       arm("component", flow.sampler),
     ),
     quota_scheduler: about(

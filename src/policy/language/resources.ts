@@ -117,8 +117,8 @@ const from = () => about("Request attribute to read.", required(text()));
 const addressExtractor = message("AddressExtractor", {
   from: from(),
   port: about(
-    "Appends the port, as in `192.0.2.1:443`; true where it is absent. Every connection has another port, so the label of a limiter that counts clients needs `false`.",
-    maybe(flag()),
+    "Appends the port, as in `192.0.2.1:443`. Every connection has another port, so the label of a limiter that counts clients needs `false`.",
+    maybe(flag(), true),
   ),
   ipv4_prefix: about(
     "Number of bits of IPv4 addresses that are kept: 24 gives `192.0.2.0` for `192.0.2.77`. Needs `port: false`. Absent keeps all.",

@@ -191,7 +191,7 @@ function typeName(type: Type): string {
   }
 }
 
-function defaultText({ default: value, type }: Field<unknown>): string {
+function defaultText({ means, default: value = means, type }: Field<unknown>): string {
   if (value === undefined || value === "" || value instanceof Map) return "";
   if (Array.isArray(value)) return value.join(", ");
   if (type.kind === "duration") return `\`${durationText(Number(value))}\``;

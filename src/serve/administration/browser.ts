@@ -19,7 +19,10 @@ export function refuseCrossOrigin(call: Headers): void {
     (site === undefined || site === "same-origin" || site === "none") &&
     (origin === undefined || isOrigin(origin, call.header("host")));
   if (!own) {
-    throw new Fault("PERMISSION_DENIED", "administration is refused to pages of other origins");
+    throw new Fault(
+      "PERMISSION_DENIED",
+      "administration does not accept requests from pages of other origins",
+    );
   }
 }
 
@@ -35,8 +38,9 @@ function isOrigin(origin: string, host = ""): boolean {
 export function requireKnownHost(call: Headers, allowed: ReadonlySet<string>): void {
   const name = hostName(call.header("host") ?? "");
   if (name === "" || isIP(name) !== 0 || LOOPBACK_NAME.test(name) || allowed.has(name)) return;
-  const remedy = "server.administration.allowed_hosts lists the names of this server";
-  throw new Fault("PERMISSION_DENIED", `administration is refused under this host; ${remedy}`);
+  const remedy = "add it to server.administration.allowed_hosts";
+  const why = `administration is not served under this host name; ${remedy}`;
+  throw new Fault("PERMISSION_DENIED", why);
 }
 
 /** Lower case, without the port, the brackets of an IPv6 address and a dot at the end. */

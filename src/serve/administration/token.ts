@@ -37,11 +37,11 @@ export async function openToken(
       complained = false;
       if (timingSafeEqual(changed, digest)) return;
       digest = changed;
-      log.info({ path }, "reloaded the token of administration");
+      log.info({ path }, "reloaded the administration token");
     } catch (thrown) {
       if (complained) return;
       complained = true;
-      log.warn({ error: Fault.from(thrown) }, "keeping the current token of administration");
+      log.warn({ error: Fault.from(thrown) }, "keeping the current administration token");
     }
   };
   const unwatch = watchFiles([path], clock, () => void reload());

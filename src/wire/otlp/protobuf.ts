@@ -1,6 +1,6 @@
 // OpenTelemetry's exports of logs and traces in protobuf (opentelemetry.proto.collector.logs.v1 and trace.v1): reads the
-// attributes of records, writes the reply with the number of rejected ones, and does
-// both the other way round for an agent that forwards records.
+// attributes of records, writes the reply with the number of rejected ones, and does both the other way round for an
+// agent that forwards records.
 
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
 import { ProtoWriter } from "../protobuf/writer.ts";
