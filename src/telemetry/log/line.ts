@@ -1,7 +1,8 @@
-// The content of a log line: fields without secrets and of bounded depth, errors as one line of text, and the readable
+// The content of a log line: fields without secrets and of bounded size and depth, errors as one line of text, and the readable
 // form for consoles.
 
 import type { LogFields } from "#base/log.ts";
+import { cutText } from "#base/text/cut.ts";
 
 const MASK = "***";
 const DEEPEST = 6;
@@ -55,7 +56,7 @@ function safeList(list: readonly unknown[], kind: ListKind, depth: number): read
 }
 
 function safeValue(value: unknown, kind: ListKind, depth: number): unknown {
-  if (typeof value === "string") return safeText(value);
+  if (typeof value === "string") return cutText(safeText(value));
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Error) return errorText(value);
   if (ArrayBuffer.isView(value)) return `<${value.byteLength} bytes>`;

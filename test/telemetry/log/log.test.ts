@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
+import { safeLine } from "#telemetry/log/line.ts";
 import { type LogPlace, type LogSettings, openLog } from "#telemetry/log/log.ts";
 import { QUEUE_LINES, type Sink } from "#telemetry/log/sink.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -86,6 +87,13 @@ test("a Fault is logged without a stack", async () => {
   log.error({ error: new Fault("NOT_FOUND", "no such thing") }, "x");
   assert.equal(JSON.parse(where.stderr.lines[0] ?? "").stack, undefined);
   await log.close();
+});
+
+test("texts in fields are cut at 1 KiB, at any depth", () => {
+  const long = "ü".repeat(10_000);
+  const line = safeLine({ user: long, labels: new Map([["user", [long]]]), short: "ü" });
+  const cut = `${"ü".repeat(510)}…`;
+  assert.deepEqual(line, { user: cut, labels: { user: [cut] }, short: "ü" });
 });
 
 test("a field cannot replace a reserved field of the line", async () => {
