@@ -22,7 +22,6 @@ async function attempt(name, run) {
   try { const reply = await run(); seen[name] = [reply.type, reply.status, await reply.text()]; }
   catch (error) { seen[name] = [String(error)]; }
 }
-const settled = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 `;
 
 /** From a page of another port: everything that needs no permission of the other side. */

@@ -61,6 +61,22 @@ resources:
           hidden: { extractor: { from: request.http.headers.x-tier }, telemetry: false }
 `;
 
+it("colours for a terminal only, and never against NO_COLOR", async (t) => {
+  const { address } = await standalone(t, { policies: { "p.yaml": POLICY } });
+  const coloured = async (point: string, env: Record<string, string>, out: boolean) => {
+    const args = ["check", "--address", address, "--control-point", point];
+    return (await run(args, { env, isTty: { out, err: out } })).out;
+  };
+  assert.ok((await coloured("refuses", {}, true)).startsWith("\u001b[31mrejected by "));
+  assert.ok((await coloured("defaults", {}, true)).startsWith("\u001b[32maccepted\u001b"));
+  for (const [env, out] of [
+    [{}, false],
+    [{ NO_COLOR: "1" }, true],
+    [{ TERM: "dumb" }, true],
+  ] as const)
+    assert.ok(!(await coloured("refuses", env, out)).includes("\u001b"));
+});
+
 async function checks(t: TestContext) {
   const { address } = await standalone(t, { policies: { "p.yaml": POLICY } });
   return async (point: string, ...headers: readonly string[]) => {

@@ -95,17 +95,20 @@ test("a change of many policies takes many turns and is one write, first decisio
   const { write, when, commits, controller } = await bench(t, {
     files: Object.fromEntries(files(1)),
   });
-  const hash = () => JSON.stringify(controller.policies.get("p99").policy);
-  const before = hash();
+  const versions = () => names.map((name) => JSON.stringify(controller.policies.get(name).policy));
+  const before = versions();
+  const changedNow = () => versions().filter((version, at) => version !== before[at]).length;
   const commitsBefore = commits.length;
   let turns = 0;
   const timer = setInterval(() => void 0, 1);
   t.after(() => clearInterval(timer));
-  const loads: number[] = [];
+  /** How many policies ran in their new version, turn by turn. */
+  const started: number[] = [];
   const count = () => {
     turns += 1;
-    loads.push(commits.length);
-    if (hash() === before) setImmediate(count);
+    const now = changedNow();
+    started.push(now);
+    if (now < 100) setImmediate(count);
   };
   setImmediate(count);
   for (const [file, text] of files(2)) write(file, text);
@@ -113,6 +116,8 @@ test("a change of many policies takes many turns and is one write, first decisio
     commits.slice(commitsBefore).some((each) => changedIn(each) === 100),
   );
   assert.ok(turns > 100 / SLICE_PIECES, `${turns} turns`);
+  const between = new Set(started.filter((now) => now > 0 && now < 100));
+  assert.deepEqual([...between], [SLICE_PIECES, 2 * SLICE_PIECES, 3 * SLICE_PIECES]);
   for (const commit of commits.slice(commitsBefore)) {
     const configs = changedIn(commit);
     assert.ok(configs === 0 || configs === 100, `a commit with ${configs} configurations`);
@@ -165,10 +170,19 @@ metadata: { name: v }
 spec:
   circuit: { components: [] }
 `;
-  const { directory, logged, when, clock } = await bench(t, { files: { "old.yaml": named } });
-  renameSync(join(directory, "old.yaml"), join(directory, "new.yaml"));
+  const VARIABLE =
+    "{ variable: { constant_output: { value: 1 }, out_ports: { output: { signal_name: A } } } }";
+  const moved = await bench(t, { files: { "old.yaml": named } });
+  const { logged, when, clock, controller, write, remove } = moved;
+  const before = controller.policies.get("v").policy;
+  remove("old.yaml");
+  write("new.yaml", named.replace("[]", `[${VARIABLE}]`));
   const started = clock.now();
-  await when("two looks", () => clock.now() > started + 1_500);
+  await when("the version of the new file is in force", () => {
+    const now = controller.policies.get("v").policy;
+    return JSON.stringify(now) !== JSON.stringify(before);
+  });
+  assert.ok(clock.now() - started < 5_000, "the old file was waited for");
   assert.ok(!logged.some((line) => line.includes("unique policy name")), logged.join("\n"));
 });
 

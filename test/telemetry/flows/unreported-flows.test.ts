@@ -97,6 +97,17 @@ test("requests of one id: the flow at the record's control point, else the lates
   assert.deepEqual(ended, ["out*2", "again*2", "in*2"]);
 });
 
+test("of one id the latest sixteen flows are looked at, because callers may choose ids", () => {
+  const { unreported, report } = setup();
+  const at = (point: string) => report({ "x-request-id": "a", "aperture.control_point": point });
+  unreported.decided(flow("a", { controlPoint: "first" }), holding("first"));
+  unreported.decided(flow("a", { controlPoint: "second" }), holding("second"));
+  for (let more = 0; more < 15; more++) unreported.decided(flow("a"), holding(`s${more}`));
+  assert.equal(at("first"), false);
+  assert.equal(at("second"), true);
+  assert.equal(at("first"), true, "sixteen are left");
+});
+
 test("two generations are kept, whose flows are bounded; what is forgotten is counted", () => {
   const { unreported, report, metrics } = setup(10);
   report({ "x-request-id": "x" });
