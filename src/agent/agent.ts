@@ -47,7 +47,7 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);
   metrics.add(finishedFlows);
-  const checkContext = createOperationContext(controller, NO_SERVICES, chance);
+  const checkContext = createOperationContext(controller, NO_SERVICES, chance, config.server.http);
   return {
     book,
     services: grpcServices(checkContext, finishedFlows),

@@ -73,6 +73,7 @@ function describe(context: OperationContext, message: CheckHttpRequest, call: Ca
     servicesLabel(findServices(context.serviceLookup, message.source?.address ?? "")),
     servicesLabel(services),
     context.flowController.observer,
+    context.bounds.max_baggage_bytes,
   );
   const { controlPoint, rampMode, expectEnd } = message;
   const { deadline } = call;
@@ -148,7 +149,12 @@ export function checkHttpJson(context: OperationContext): HttpHandler {
 
 /** The slower way, for bodies of any valid form: parses them into objects. */
 function checkHttpParsed(context: OperationContext, body: Uint8Array, call: Call) {
-  return andThen(checkHttp(context, checkHttpFromJson(body, context.headerNames), call), (reply) =>
-    jsonReply(context.jsonWriter.checkHttp(reply)),
+  return andThen(
+    checkHttp(
+      context,
+      checkHttpFromJson(body, context.headerNames, context.bounds.max_json_depth),
+      call,
+    ),
+    (reply) => jsonReply(context.jsonWriter.checkHttp(reply)),
   );
 }

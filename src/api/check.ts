@@ -81,7 +81,7 @@ export function checkBinary(context: OperationContext): UnaryHandler {
 
 export function checkJson(context: OperationContext): HttpHandler {
   return ({ body }, call) =>
-    andThen(check(context, checkFromJson(body), call), (reply) =>
+    andThen(check(context, checkFromJson(body, context.bounds.max_json_depth), call), (reply) =>
       jsonReply(context.jsonWriter.check(reply)),
     );
 }

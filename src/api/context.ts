@@ -21,10 +21,20 @@ export interface ServiceLookup {
 /** The lookup of an agent without service discovery: knows no address. */
 export const NO_SERVICES: ServiceLookup = { byAddress: () => [] };
 
+/** What a request may have, read once when the context is made. The keys of `server.http` have the same names. */
+export interface RequestBounds {
+  readonly max_baggage_bytes?: number;
+  /** Headers of a request that a check describes. */
+  readonly max_headers?: number;
+  /** Nesting of objects and lists in a JSON body. */
+  readonly max_json_depth?: number;
+}
+
 export interface OperationContext {
   readonly flowController: FlowController;
   readonly serviceLookup: ServiceLookup;
   readonly headerNames: HeaderNames;
+  readonly bounds: RequestBounds;
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
@@ -36,6 +46,7 @@ export function createOperationContext(
   flowController: FlowController,
   serviceLookup: ServiceLookup,
   chance: Chance,
+  bounds: RequestBounds = {},
 ): OperationContext {
   const digits = () =>
     Math.floor(chance() * 0x100000000)
@@ -46,7 +57,8 @@ export function createOperationContext(
   return {
     flowController,
     serviceLookup,
-    headerNames: new HeaderNames(chance),
+    headerNames: new HeaderNames(chance, bounds.max_headers),
+    bounds,
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),

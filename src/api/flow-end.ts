@@ -24,5 +24,7 @@ export function flowEndBinary(context: OperationContext): UnaryHandler {
 }
 
 export function flowEndJsonHandler(context: OperationContext): HttpHandler {
-  return ({ body }) => jsonReply(flowEndJson(flowEnd(context, flowEndFromJson(body))));
+  const { max_json_depth } = context.bounds;
+  return ({ body }) =>
+    jsonReply(flowEndJson(flowEnd(context, flowEndFromJson(body, max_json_depth))));
 }

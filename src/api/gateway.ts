@@ -14,7 +14,7 @@ import {
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
 import { readReply, writeRecords } from "#wire/otlp/protobuf.ts";
-import { DECISION_ID_HEADER } from "./context.ts";
+import { DECISION_ID_HEADER, type RequestBounds } from "./context.ts";
 import {
   CHECK_HTTP_SERVICE,
   CHECK_SERVICE,
@@ -45,16 +45,19 @@ export function gatewayRoutes(
   forward: Forward,
   chance: Chance,
   unreadCheckHttp: JsonHandlers["unreadCheckHttp"],
+  { max_headers, max_json_depth }: RequestBounds = {},
 ): readonly Route[] {
-  const names = new HeaderNames(chance);
+  const names = new HeaderNames(chance, max_headers);
   const flowControl = flowControlRoutes({
     unreadCheckHttp,
     checkHttp: route(forward, CHECK_HTTP_SERVICE, "CheckHTTP", (body) =>
-      writeCheckHttpRequest(checkHttpFromJson(body, names)),
+      writeCheckHttpRequest(checkHttpFromJson(body, names, max_json_depth)),
     ),
-    check: route(forward, CHECK_SERVICE, "Check", (body) => writeCheckRequest(checkFromJson(body))),
+    check: route(forward, CHECK_SERVICE, "Check", (body) =>
+      writeCheckRequest(checkFromJson(body, max_json_depth)),
+    ),
     flowEnd: route(forward, CHECK_SERVICE, "FlowEnd", (body) =>
-      writeFlowEndRequest(flowEndFromJson(body)),
+      writeFlowEndRequest(flowEndFromJson(body, max_json_depth)),
     ),
   });
   const telemetry = otlpRoutes(async (signal, records, call) => {

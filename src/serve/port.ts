@@ -137,7 +137,7 @@ async function http2Transport(
     const { grpcTransport } = await import("./grpc-js/transport.ts");
     return grpcTransport(services, settings.grpc, { clock, log, meter });
   }
-  const grpc = grpcRequestHandler(services, { clock, log, meter });
+  const grpc = grpcRequestHandler(services, settings.grpc, { clock, log, meter });
   const handleRequest: RequestHandler = (stream, head, last) =>
     (grpc.accepts(head) ? grpc.handle : http)(stream, head, last);
   return h2Transport({

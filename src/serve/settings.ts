@@ -18,6 +18,8 @@ export interface GrpcSettings {
   readonly enable_reflection: boolean;
   /** For the meter that counts for this port; the port itself has no histogram. */
   readonly latency_buckets_ms: readonly number[];
+  /** Longest message that is received, in bytes; for compressed messages the inflated size counts. */
+  readonly max_message_bytes: number;
   /** Age, spread by ±10 %, at which a connection is asked to close; 0 = never. */
   readonly max_connection_age: number;
   /** Time that the calls of such a connection then have to end; 0 = no limit. */
@@ -30,6 +32,10 @@ export interface HttpSettings {
   readonly idle_timeout: number;
   /** For the meter that counts for this port; the port itself has no histogram. */
   readonly latency_buckets_ms: readonly number[];
+  /** Longest body in bytes, for routes that have no limit of their own. */
+  readonly max_body_bytes: number;
+  /** Header fields of one request. */
+  readonly max_headers: number;
   /** Request line and headers together; 0 = 1 MiB. */
   readonly max_header_bytes: number;
   /** 0 = `read_timeout`. */

@@ -240,6 +240,7 @@ const COMMON = {
       latency_buckets_ms: BUCKETS,
       max_connection_age: 0,
       max_connection_age_grace: 10_000,
+      max_message_bytes: 4_194_304,
       transport: "auto",
     },
     grpc_gateway: {
@@ -250,6 +251,10 @@ const COMMON = {
       disable_http_keep_alives: false,
       idle_timeout: 30_000,
       latency_buckets_ms: BUCKETS,
+      max_baggage_bytes: 8_192,
+      max_body_bytes: 1_048_576,
+      max_headers: 1_000,
+      max_json_depth: 64,
       max_header_bytes: 1_048_576,
       read_header_timeout: 10_000,
       read_timeout: 10_000,

@@ -52,6 +52,7 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
       UNKNOWN_SERVICES,
       UNKNOWN_SERVICES,
       context.flowController.observer,
+      context.bounds.max_baggage_bytes,
     );
     this.#fields = attributeFields(http.parts);
   }

@@ -53,6 +53,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
       UNKNOWN_SERVICES,
       UNKNOWN_SERVICES,
       context.flowController.observer,
+      context.bounds.max_baggage_bytes,
     );
     this.#fields = [...attributeFields(http.parts), spanField("http.path", http.parts.path)];
   }

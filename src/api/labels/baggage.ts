@@ -3,8 +3,8 @@
 
 import { isReserved } from "#flow/label.ts";
 
-/** Limits of the W3C specification, which other implementations enforce. */
-const MAX_BYTES = 8_192;
+/** Limits of the W3C specification, which other implementations enforce. The first one is only the default. */
+export const MAX_BAGGAGE_BYTES = 8_192;
 const MAX_MEMBER = 4_096;
 const MAX_MEMBERS = 180;
 
@@ -27,9 +27,9 @@ const OCTETS = /^[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*$/;
 const BAD_ESCAPE = /%(?![0-9A-Fa-f]{2})/;
 
 /** The members of a header; undefined when any part is malformed or exceeds the limits. */
-function parse(header: string): readonly Member[] | undefined {
+function parse(header: string, most: number): readonly Member[] | undefined {
   // The length in UTF-16 units is the length in bytes, because anything beyond ASCII is malformed.
-  if (header.length > MAX_BYTES) return undefined;
+  if (header.length > most) return undefined;
   const members: Member[] = [];
   const keys = new Set<string>();
   for (const part of header.split(",")) {
@@ -85,10 +85,10 @@ function decode(value: string): string | undefined {
 }
 
 /** The labels in a header; undefined when it is malformed or exceeds the limits, so that none of them count. */
-export function extractBaggage(header: string): BaggageIn | undefined {
+export function extractBaggage(header: string, most = MAX_BAGGAGE_BYTES): BaggageIn | undefined {
   const labels = new Map<string, string>();
   if (trim(header) === "") return { labels, reserved: 0 };
-  const members = parse(header);
+  const members = parse(header, most);
   if (members === undefined) return undefined;
   let reserved = 0;
   for (const { key, value } of members) {
@@ -121,6 +121,7 @@ function encode(value: string): string | undefined {
 export function injectBaggage(
   header: string | undefined,
   made: readonly { readonly name: string; readonly value: string }[],
+  most = MAX_BAGGAGE_BYTES,
 ): string | undefined {
   const added = new Map<string, string>();
   for (const { name, value } of made) {
@@ -130,14 +131,14 @@ export function injectBaggage(
     if (member.length <= MAX_MEMBER) added.set(name, member);
   }
   if (added.size === 0) return undefined;
-  const old = header === undefined || trim(header) === "" ? [] : (parse(header) ?? []);
+  const old = header === undefined || trim(header) === "" ? [] : (parse(header, most) ?? []);
   const kept = old.filter(({ key }) => !added.has(key)).map((member) => member.text);
   let merged = kept.join(",");
   let count = kept.length;
   let grown = false;
   for (const member of added.values()) {
     const next = merged === "" ? member : `${merged},${member}`;
-    if (next.length > MAX_BYTES || count >= MAX_MEMBERS) continue;
+    if (next.length > most || count >= MAX_MEMBERS) continue;
     merged = next;
     count += 1;
     grown = true;

@@ -24,7 +24,7 @@ import {
   flavorOf,
   SOURCE_LABEL,
 } from "./attributes.ts";
-import { type BaggageIn, extractBaggage } from "./baggage.ts";
+import { type BaggageIn, extractBaggage, MAX_BAGGAGE_BYTES } from "./baggage.ts";
 import type { LabelNameCache } from "./label-name-cache.ts";
 
 /** The parts of a request that become labels. */
@@ -43,6 +43,8 @@ export class RequestLabels implements LabelSource {
   readonly #request: RequestAttributes;
   readonly #headers: HeaderList;
   readonly #observer: Observer;
+  /** Longest baggage header that is read, in bytes. */
+  readonly maxBaggage: number;
   #attributeSet: AttributeSet;
   #source: string;
   #destination: string;
@@ -56,6 +58,7 @@ export class RequestLabels implements LabelSource {
     source: string,
     destination: string,
     observer: Observer,
+    maxBaggage = MAX_BAGGAGE_BYTES,
   ) {
     this.#request = request;
     this.#headers = headers;
@@ -63,6 +66,7 @@ export class RequestLabels implements LabelSource {
     this.#source = source;
     this.#destination = destination;
     this.#observer = observer;
+    this.maxBaggage = maxBaggage;
   }
 
   /** Prepares the object for the next request, which is in the same `request` and `headers` objects. */
@@ -148,7 +152,7 @@ export class RequestLabels implements LabelSource {
   #fromBaggage(): BaggageIn {
     if (this.#baggage !== undefined) return this.#baggage;
     const header = this.baggageHeader;
-    const baggage = header === undefined ? NO_BAGGAGE : extractBaggage(header);
+    const baggage = header === undefined ? NO_BAGGAGE : extractBaggage(header, this.maxBaggage);
     if (baggage === undefined) this.#observer.anomaly("baggage_dropped");
     else if (baggage.reserved > 0) this.#observer.anomaly("baggage_reserved");
     this.#baggage = baggage ?? NO_BAGGAGE;

@@ -146,5 +146,7 @@ export class ReusableAnswer implements HttpAnswer {
 function newBaggage(labels: RequestLabels, verdict: Verdict): string | undefined {
   if (verdict.labels.classifierLabelCount === 0) return undefined;
   const made = [...verdict.labels.classifierLabels()].filter(({ telemetry }) => telemetry);
-  return made.length === 0 ? undefined : injectBaggage(labels.baggageHeader, made);
+  return made.length === 0
+    ? undefined
+    : injectBaggage(labels.baggageHeader, made, labels.maxBaggage);
 }

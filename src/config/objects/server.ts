@@ -63,6 +63,12 @@ const grpcServerConfig = table("GRPCServerConfig", "The gRPC server.", {
     "Time for calls in progress on a connection that was asked to close.",
     { own: true },
   ),
+  max_message_bytes: number(
+    "int64",
+    4_194_304,
+    "Maximum size of a gRPC message that is received, in bytes, inflated if it is compressed. Longer ones are refused with RESOURCE_EXHAUSTED.",
+    { own: true, min: 1, max: 7_340_032 },
+  ),
   transport: choice(
     "auto",
     ["auto", "own", "grpc-js"],
@@ -125,11 +131,35 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
     { min: 0, max: Number.MAX_VALUE },
     "Upper bounds of the latency histogram, in milliseconds.",
   ),
+  max_baggage_bytes: number(
+    "int64",
+    8_192,
+    "Maximum size of the `baggage` header of a checked request in bytes. A longer one is dropped whole, and the request is judged without it.",
+    { own: true, min: 0, max: 1_048_576 },
+  ),
+  max_body_bytes: number(
+    "int64",
+    1_048_576,
+    "Maximum size of the JSON body of a request in bytes, except those with policies and telemetry (4 MiB). Larger ones are refused with 413; where the body describes a request that is checked, that decision is a refusal with status 413.",
+    { own: true, min: 1, max: 4_194_304 },
+  ),
   max_header_bytes: number(
     "int64",
     1_048_576,
     "Maximum size of the headers of a request in bytes. Larger ones are refused with 431. HTTP/2 allows at most 64 KiB, whatever the value. 0 means 1 MiB.",
     { min: 0 },
+  ),
+  max_headers: number(
+    "int64",
+    1_000,
+    "Maximum number of headers of a request. More are refused with 431, and over gRPC with RESOURCE_EXHAUSTED. A check that describes a request with more headers is decided: refused with status 431.",
+    { own: true, min: 1, max: 10_000 },
+  ),
+  max_json_depth: number(
+    "int64",
+    64,
+    "Maximum nesting of objects and lists in the JSON body of a check or of a report that flows have ended. Deeper ones are refused with 400.",
+    { own: true, min: 8, max: 256 },
   ),
   read_header_timeout: duration(
     "10s",

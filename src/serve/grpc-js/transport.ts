@@ -7,22 +7,20 @@ import type { GrpcService } from "#base/handler.ts";
 import { type MethodRow, methodRows } from "../grpc/methods.ts";
 import type { GrpcSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
-import {
-  MAX_CONCURRENT_CALLS,
-  MAX_MESSAGE,
-  PING_AFTER_MS,
-  PING_TIMEOUT_MS,
-} from "../transport/limits.ts";
+import { MAX_CONCURRENT_CALLS, PING_AFTER_MS, PING_TIMEOUT_MS } from "../transport/limits.ts";
 import type { Transport } from "../transport/transport.ts";
 import { libraryHandler } from "./adapter.ts";
 
 export function grpcTransport(
   services: readonly GrpcService[],
-  settings: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">,
+  settings: Pick<
+    GrpcSettings,
+    "max_connection_age" | "max_connection_age_grace" | "max_message_bytes"
+  >,
   context: TransportContext,
 ): Transport {
   const server = new Server({
-    "grpc.max_receive_message_length": MAX_MESSAGE,
+    "grpc.max_receive_message_length": settings.max_message_bytes,
     "grpc.max_send_message_length": -1,
     "grpc.max_concurrent_streams": MAX_CONCURRENT_CALLS,
     "grpc.keepalive_time_ms": PING_AFTER_MS,

@@ -36,6 +36,8 @@ export interface CallContext {
   /** Reused for the prefix of the message that is being sent. */
   readonly prefix: Uint8Array;
   readonly inflater: Inflater;
+  /** Longest message that is received, in bytes. */
+  readonly maxMessage: number;
 }
 
 export abstract class RunningCall implements Call, MessageOwner {

@@ -3,6 +3,7 @@
 import type { GrpcService } from "#base/handler.ts";
 import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../h2/exchange.ts";
 import { FixedBlock } from "../h2/fixed-block.ts";
+import type { GrpcSettings } from "../settings.ts";
 import type { CallContext } from "./call.ts";
 import { Inflater } from "./messages/inflater.ts";
 import { PREFIX_LENGTH } from "./messages/message-reader.ts";
@@ -29,6 +30,7 @@ const IGNORED: Exchange = {
 
 export function grpcRequestHandler(
   services: readonly GrpcService[],
+  { max_message_bytes }: Pick<GrpcSettings, "max_message_bytes">,
   { clock, log, meter }: Pick<CallContext, "clock" | "log" | "meter">,
 ): GrpcRequestHandler {
   const rows = new Map<string, MethodRow>(
@@ -41,7 +43,8 @@ export function grpcRequestHandler(
     replyHead: new FixedBlock([":status", "200", "content-type", "application/grpc"]),
     okTrailers: new FixedBlock(["grpc-status", "0"]),
     prefix: new Uint8Array(PREFIX_LENGTH),
-    inflater: new Inflater(),
+    inflater: new Inflater(max_message_bytes),
+    maxMessage: max_message_bytes,
   };
   return {
     accepts: (head) => requestOf(head, rows) !== undefined,

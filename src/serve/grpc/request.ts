@@ -43,9 +43,12 @@ export function requestOf(
   if (head.memo instanceof GrpcRequest) return head.memo;
   if (head.method !== "POST") return undefined;
   const row = rows.get(head.path);
-  const typed = isGrpc(rawValue(head.fields, "content-type"));
+  const contentType = rawValue(head.fields, "content-type");
+  const typed = isGrpc(contentType);
   if (!typed && row === undefined) return undefined;
-  const request = new GrpcRequest(head, row, !typed);
+  // A header section beyond the limits is incomplete: its content type may be among what is missing.
+  const lost = head.overflow && contentType === undefined;
+  const request = new GrpcRequest(head, row, !typed && !lost);
   head.memo = request;
   return request;
 }

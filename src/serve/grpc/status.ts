@@ -22,10 +22,9 @@ export const REQUEST_TIMED_OUT: CallStatus = {
   code: "DEADLINE_EXCEEDED",
   message: "the request took too long to arrive",
 };
-export const MESSAGE_TOO_LONG: CallStatus = {
-  code: "RESOURCE_EXHAUSTED",
-  message: "a message is longer than 4 MiB",
-};
+export function messageTooLong(most: number): CallStatus {
+  return { code: "RESOURCE_EXHAUSTED", message: `a message is longer than ${most} bytes` };
+}
 /** A longer reply could never wait for its caller, see MAX_BUFFERED_PER_CONNECTION. */
 export const REPLY_TOO_LONG: CallStatus = {
   code: "RESOURCE_EXHAUSTED",

@@ -40,7 +40,7 @@ export class StreamCall extends RunningCall implements Exchange {
 
   constructor(context: CallContext, stream: RequestStream, request: GrpcRequest, row: MethodRow) {
     super(context, stream, request, row);
-    this.#reader = new MessageReader(stream);
+    this.#reader = new MessageReader(stream, context.maxMessage);
     this.armDeadline();
     if (row.client) this.#start();
   }

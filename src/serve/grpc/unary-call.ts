@@ -21,7 +21,8 @@ export class UnaryCall extends RunningCall implements Exchange {
   }
 
   data(chunk: Buffer, start: number, end: number, last: boolean): void {
-    if (last && this.#reader === undefined && isOneMessage(chunk, start, end)) {
+    const { maxMessage } = this.context;
+    if (last && this.#reader === undefined && isOneMessage(chunk, start, end, maxMessage)) {
       this.#run(chunk.subarray(start + PREFIX_LENGTH, end), false);
     } else if (!this.ended) {
       this.#collect(chunk, start, end, last);
@@ -36,7 +37,7 @@ export class UnaryCall extends RunningCall implements Exchange {
 
   #collect(chunk: Buffer, start: number, end: number, last: boolean): void {
     this.armDeadline();
-    this.#reader ??= new MessageReader(this.stream);
+    this.#reader ??= new MessageReader(this.stream, this.context.maxMessage);
     const reader = this.#reader;
     const at = reader.read(chunk, start, end);
     if (reader.rejection !== undefined) this.refuse(reader.rejection);

@@ -25,7 +25,12 @@ export interface H2Options {
   readonly grpc: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">;
   readonly http: Pick<
     HttpSettings,
-    "idle_timeout" | "max_header_bytes" | "read_header_timeout" | "read_timeout" | "write_timeout"
+    | "idle_timeout"
+    | "max_header_bytes"
+    | "max_headers"
+    | "read_header_timeout"
+    | "read_timeout"
+    | "write_timeout"
   >;
   readonly turns: Turns;
   readonly clock: Clock;
@@ -52,6 +57,7 @@ class H2Transport implements Transport, ConnectionContext {
   readonly handleRequest: RequestHandler;
   readonly chunkPool = new ChunkPool();
   readonly maxHeaderList: number;
+  readonly maxFields: number;
   readonly #options: H2Options;
   readonly #timeouts: Http2Timeouts;
   readonly #faultLog: FaultLog;
@@ -69,6 +75,7 @@ class H2Transport implements Transport, ConnectionContext {
     const { idle_timeout, max_header_bytes, read_header_timeout, read_timeout, write_timeout } =
       options.http;
     this.maxHeaderList = Math.min(max_header_bytes || MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_SIZE);
+    this.maxFields = options.http.max_headers;
     this.#timeouts = {
       frame: read_header_timeout || read_timeout,
       request: read_timeout,

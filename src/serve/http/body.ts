@@ -3,8 +3,6 @@
 import { Fault } from "#base/fault.ts";
 import type { HttpRequest, Route } from "#base/handler.ts";
 
-/** A longer body is refused (413), not truncated. */
-const DEFAULT_MAX_BODY = 1024 * 1024;
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
 /** The content type that nearly every caller sends; it needs no pattern match. */
 const PLAIN_JSON_TYPE = "application/json";
@@ -15,10 +13,6 @@ export const NO_BODY = new Uint8Array(0);
 
 export function acceptsBody({ body, method }: Route): boolean {
   return body === undefined ? method !== "GET" && method !== "DELETE" : body !== "none";
-}
-
-export function maxBody(route: Route): number {
-  return route.maxBody ?? DEFAULT_MAX_BODY;
 }
 
 /** Throws a Fault with 415 for headers that the route does not accept. */
@@ -36,9 +30,9 @@ export function validateBodyHeaders(headers: HttpRequest["headers"], route: Rout
 }
 
 /** Whether the announced length is too large. */
-export function announcesTooMuch(headers: HttpRequest["headers"], route: Route): boolean {
+export function announcesTooMuch(headers: HttpRequest["headers"], max: number): boolean {
   const length = headers["content-length"];
-  return length !== undefined && Number(length) > maxBody(route);
+  return length !== undefined && Number(length) > max;
 }
 
 function unsupported(header: string, wanted: string): Fault {

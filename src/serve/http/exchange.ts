@@ -7,13 +7,12 @@ import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
-import { MAX_BUFFERED_TOTAL, MAX_FIELDS } from "../transport/limits.ts";
+import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
 import type { Turns } from "../transport/turns.ts";
 import {
   acceptsBody,
   announcesTooMuch,
   BodyBuffer,
-  maxBody,
   NO_BODY,
   tooLarge,
   validateBodyHeaders,
@@ -131,7 +130,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       if (acceptsBody(route)) {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;
-        if (announcesTooMuch(this.headers, route)) this.#refuseBody(route, 413);
+        if (announcesTooMuch(this.headers, this.#maxBody(route))) this.#refuseBody(route, 413);
         else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
       else this.#run(this.#match, NO_BODY);
@@ -156,7 +155,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       return;
     this.#body ??= new BodyBuffer();
     const { route } = this.#match;
-    if (this.#body.length + end - start > maxBody(route)) this.#refuseBody(route, 413);
+    if (this.#body.length + end - start > this.#maxBody(route)) this.#refuseBody(route, 413);
     else this.#body.add(chunk, start, end, whole);
   }
 
@@ -168,9 +167,14 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return true;
   }
 
+  /** A longer body is refused, not truncated. */
+  #maxBody(route: Route): number {
+    return route.maxBody ?? this.context.settings.max_body_bytes;
+  }
+
   #refuseBody(route: Route, status: 400 | 413): void {
     try {
-      if (route.unread === undefined) throw tooLarge(maxBody(route));
+      if (route.unread === undefined) throw tooLarge(this.#maxBody(route));
       const reply = route.unread(this, status);
       this.discardRest();
       this.#send(reply, this.#replyFields);
@@ -378,10 +382,10 @@ function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });
 }
 
-export function headersTooLarge(): Fault {
+export function headersTooLarge({ max_headers }: HttpSettings): Fault {
   return new Fault(
     "RESOURCE_EXHAUSTED",
-    `more than ${MAX_FIELDS} headers, or headers that are too long`,
+    `more than ${max_headers} headers, or headers that are too long`,
     {
       http: 431,
     },

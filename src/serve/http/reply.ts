@@ -4,7 +4,6 @@ import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
 import type { HttpReply } from "#base/handler.ts";
-import { MAX_FIELDS } from "../transport/limits.ts";
 
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;
@@ -56,8 +55,7 @@ const PARSER_ERRORS: Readonly<
   HPE_HEADER_OVERFLOW: [
     "431 Request Header Fields Too Large",
     "RESOURCE_EXHAUSTED",
-    // Node's parser does not say which of the two it met.
-    `more than ${MAX_FIELDS} headers, or a request line and headers that are too large`,
+    "a request line and headers that are too large",
   ],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [
     "413 Payload Too Large",

@@ -7,15 +7,9 @@
  */
 export const MAX_CONCURRENT_CALLS = 1_000;
 
-/** Header fields of one request. */
-export const MAX_FIELDS = 1_000;
-
-/** Longest gRPC message. A longer one is refused, not truncated; for compressed messages the inflated size counts. */
-export const MAX_MESSAGE = 4 * 1024 * 1024;
-
 /**
- * Bytes buffered for one connection (calls, incomplete requests, replies that the peer has not read): nearly two of the
- * largest messages.
+ * Bytes buffered for one connection (calls, incomplete requests, replies that the peer has not read): nearly two
+ * messages of the default limit (`server.grpc.max_message_bytes`).
  */
 export const MAX_BUFFERED_PER_CONNECTION = 8 * 1024 * 1024;
 /** Bytes buffered for all connections together. */

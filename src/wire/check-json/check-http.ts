@@ -346,9 +346,10 @@ export class JsonCheckHttp implements HeaderList {
     if (!json.open()) return false;
     const memory = this.#memory;
     const offset = this.#offset;
+    const most = Math.min(MAX_FAST_HEADERS, names.maxHeaders);
     let count = 0;
     do {
-      if (count === MAX_FAST_HEADERS || !json.name()) return false;
+      if (count === most || !json.name()) return false;
       const name = names.ofBytes(memory, offset + json.start, offset + json.end);
       if (!json.text() || this.#has(name, count)) return false;
       // The list is not emptied between requests: growing it again would allocate again.

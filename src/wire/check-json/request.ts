@@ -73,14 +73,18 @@ const REF = fieldNames({
 const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
 
 /** Parses a body. An empty body is an empty message, as in canonical protobuf JSON. */
-function readBody(body: Uint8Array): Parsed {
-  const parsed = parseBody(body) ?? ABSENT;
+function readBody(body: Uint8Array, maxDepth: number | undefined): Parsed {
+  const parsed = parseBody(body, maxDepth) ?? ABSENT;
   readObject(parsed.value, "the body");
   return parsed;
 }
 
-export function checkHttpFromJson(body: Uint8Array, names: HeaderNames): CheckHttpRequest {
-  const parsed = readBody(body);
+export function checkHttpFromJson(
+  body: Uint8Array,
+  names: HeaderNames,
+  maxDepth?: number,
+): CheckHttpRequest {
+  const parsed = readBody(body, maxDepth);
   const fields = readFields(parsed.value, CHECK_HTTP, "the body") ?? [];
   return {
     source: readSocket(fields[1], "source"),
@@ -140,7 +144,7 @@ function readRequest(
 
 /** A map from name to value, or to a list of values where the header was repeated. */
 function readHeaders(value: unknown, names: HeaderNames): ListedHeaders {
-  const headers = new ListedHeaders("join");
+  const headers = new ListedHeaders("join", names.maxHeaders);
   const members = readObject(value, "request.headers");
   for (const name of Object.keys(members)) {
     const member = members[name];
@@ -158,8 +162,8 @@ function headerItem(value: unknown): string {
   throw invalid("request.headers must have texts, or lists of texts, as values");
 }
 
-export function checkFromJson(body: Uint8Array): CheckRequest {
-  const fields = readFields(readBody(body).value, CHECK, "the body") ?? [];
+export function checkFromJson(body: Uint8Array, maxDepth?: number): CheckRequest {
+  const fields = readFields(readBody(body, maxDepth).value, CHECK, "the body") ?? [];
   return {
     controlPoint: readText(fields[1], "control_point"),
     labels: readLabels(fields[2]),
@@ -192,8 +196,8 @@ function readLookup(value: unknown): CacheLookup | undefined {
   return { resultKey, globalKeys };
 }
 
-export function flowEndFromJson(body: Uint8Array): FlowEndRequest {
-  const fields = readFields(readBody(body).value, FLOW_END, "the body") ?? [];
+export function flowEndFromJson(body: Uint8Array, maxDepth?: number): FlowEndRequest {
+  const fields = readFields(readBody(body, maxDepth).value, FLOW_END, "the body") ?? [];
   const refs = fields[2] ?? [];
   if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
   if (refs.length > MAX_REFS) throw tooManyRefs();

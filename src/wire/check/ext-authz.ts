@@ -11,7 +11,6 @@ import {
   type HeaderName,
   type HeaderNames,
   headerByName,
-  MAX_HEADERS,
   type Refusal,
   TOO_MANY_HEADERS,
 } from "./headers.ts";
@@ -206,7 +205,7 @@ export class AuthRequest implements HeaderList {
   /** Adds a header by the offsets of its name and value. */
   addHeader(names: HeaderNames, key: number, keyEnd: number, start: number, end: number): void {
     const at = this.#count;
-    if (at >= MAX_HEADERS) {
+    if (at >= names.maxHeaders) {
       this.refusal = TOO_MANY_HEADERS;
       return;
     }

@@ -4,7 +4,7 @@
 import type { Chance } from "#base/chance.ts";
 import { equalBytes, textOf } from "./bytes.ts";
 
-/** Maximum number of headers of one request: more than any legitimate request has. */
+/** Default maximum number of headers of one request: more than any legitimate request has. */
 export const MAX_HEADERS = 1_000;
 
 /**
@@ -69,8 +69,12 @@ export class HeaderNames {
   /** Slot of the name that was found last. */
   #last = 0;
 
+  /** A described request with more headers is refused. Here because readers of headers have nothing else in common. */
+  readonly maxHeaders: number;
+
   /** Hashes are seeded from `chance`, because the names come from untrusted callers. */
-  constructor(chance: Chance) {
+  constructor(chance: Chance, maxHeaders = MAX_HEADERS) {
+    this.maxHeaders = maxHeaders;
     this.#seed = Math.floor(chance() * 0x100000000) | 0;
     this.#seedLo = Math.floor(chance() * 0x100000000) | 0;
     this.#seedHi = Math.floor(chance() * 0x100000000) | 0;

@@ -11,7 +11,6 @@ import {
   type HeaderName,
   type HeaderNames,
   headerByName,
-  MAX_HEADERS,
   NO_HEADERS,
   type Refusal,
   TOO_MANY_HEADERS,
@@ -123,14 +122,17 @@ export class ListedHeaders implements HeaderList {
   readonly repeated: "last" | "join";
   refusal: Refusal = 0;
 
-  constructor(repeated: "last" | "join") {
+  readonly #most: number;
+
+  constructor(repeated: "last" | "join", most: number) {
     this.repeated = repeated;
+    this.#most = most;
   }
 
   add(name: HeaderName, value: string): void {
     // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
-    if (this.names.length > MAX_HEADERS) return;
-    if (this.names.length === MAX_HEADERS) this.refusal = TOO_MANY_HEADERS;
+    if (this.names.length > this.#most) return;
+    if (this.names.length === this.#most) this.refusal = TOO_MANY_HEADERS;
     if (isInvalidText(value)) this.refusal ||= BAD_REQUEST;
     this.names.push(name);
     this.values.push(value);
@@ -215,7 +217,7 @@ function readRequest(
     if (field === 6 && reader.wire === VARINT) request.sizeText = reader.int64Text(end);
     else if (reader.wire !== BYTES) reader.skip(field, end);
     else if (field === 2) {
-      headers ??= new ListedHeaders("last");
+      headers ??= new ListedHeaders("last", names.maxHeaders);
       request.headers = headers;
       readHeader(reader, reader.sub(end), headers, view, names);
     } else readTextField(reader, field, end, request);

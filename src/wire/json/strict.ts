@@ -5,6 +5,7 @@ import { isUtf8 } from "node:buffer";
 import { Fault } from "#base/fault.ts";
 import { asBuffer } from "../protobuf/reader.ts";
 
+/** Default maximum nesting of objects and lists. */
 export const MAX_DEPTH = 64;
 
 const QUOTE = 0x22;
@@ -40,9 +41,9 @@ export interface Parsed {
  * member `__proto__` is an own key like any other.
  * @throws Fault INVALID_ARGUMENT
  */
-export function parseBody(body: Uint8Array): Parsed | undefined {
+export function parseBody(body: Uint8Array, maxDepth = MAX_DEPTH): Parsed | undefined {
   const bytes = asBuffer(body);
-  const seen = scan(bytes);
+  const seen = scan(bytes, maxDepth);
   if (seen.blank) return undefined;
   if (!isUtf8(bytes)) throw invalid("the body must be UTF-8");
   const text = bytes.toString("utf8");
@@ -82,7 +83,7 @@ function hasDuplicateName(text: string): boolean {
 }
 
 /** Counts members and measures nesting. Everything else is the parser's job. */
-function scan(bytes: Buffer): Scan {
+function scan(bytes: Buffer, maxDepth: number): Scan {
   const { length } = bytes;
   let depth = 0;
   let members = 0;
@@ -106,7 +107,7 @@ function scan(bytes: Buffer): Scan {
       if (escaped) escapedNames = true;
     } else if (byte === 0x7b || byte === 0x5b) {
       depth++;
-      if (depth > MAX_DEPTH) throw invalid(`the body is nested deeper than ${MAX_DEPTH} levels`);
+      if (depth > maxDepth) throw invalid(`the body is nested deeper than ${maxDepth} levels`);
     } else if (byte === 0x7d || byte === 0x5d) depth--;
   }
   return { members, escapes, escapedNames, blank };

@@ -130,7 +130,7 @@ export function memoryServer(
     grpc: { max_connection_age: age },
     http: { idle_timeout: idle },
   });
-  const { handle: answer } = grpcRequestHandler(services, { clock, log, meter });
+  const { handle: answer } = grpcRequestHandler(services, grpc, { clock, log, meter });
   const transport = h2Transport({
     turns: new Turns(),
     handleRequest: answer,

@@ -72,7 +72,7 @@ export class Harness {
     const fuzzed = fuzzService(clock, (by) => {
       this.running += by;
     });
-    const calls = grpcRequestHandler(services ?? [fuzzed], environment);
+    const calls = grpcRequestHandler(services ?? [fuzzed], grpc, environment);
     this.#http = httpTransport({
       turns: new Turns(),
       routes: ROUTES,

@@ -12,7 +12,7 @@ import {
 
 import { fakeClock } from "../../kit/clock.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
-import { memoryMeter } from "../../kit/sluice/port.ts";
+import { memoryMeter, portSettings } from "../../kit/sluice/port.ts";
 
 export interface TestCall {
   readonly stream: RecordingStream;
@@ -28,7 +28,7 @@ export function serveMethods(methods: Readonly<Record<string, Method>>) {
   const log = memoryLog();
   const { meter, ...counted } = memoryMeter();
   const service = { name: "test.Service", healthNames: [], methods };
-  const grpc = grpcRequestHandler([service], { clock, log, meter });
+  const grpc = grpcRequestHandler([service], portSettings().grpc, { clock, log, meter });
   const open = (head: RequestHead, last = false, options: StreamOptions = {}): TestCall => {
     const stream = new RecordingStream(options);
     const exchange = grpc.handle(stream, head, last);

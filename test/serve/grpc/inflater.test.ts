@@ -10,7 +10,7 @@ const MB = 1024 * 1024;
 const FULL_PRICE = 50;
 
 test("inflates few messages at a time, each once, in order of arrival", async () => {
-  const inflater = new Inflater();
+  const inflater = new Inflater(4_194_304);
   const message = randomBytes(100_000);
   const compressed = gzipSync(message);
   const connection = {};
@@ -46,7 +46,7 @@ test("inflates few messages at a time, each once, in order of arrival", async ()
 });
 
 test("lets connections take turns, however much one of them has sent", async () => {
-  const inflater = new Inflater();
+  const inflater = new Inflater(4_194_304);
   const compressed = gzipSync(randomBytes(1_000));
   const begun: string[] = [];
   let done = 0;
@@ -70,7 +70,7 @@ test("lets connections take turns, however much one of them has sent", async () 
 });
 
 test("charges a message that grows out of proportion or fails to inflate, after delivering the result", async () => {
-  const inflater = new Inflater();
+  const inflater = new Inflater(4_194_304);
   const priceOf = async (compressed: Uint8Array, encoding: "gzip" | "deflate" = "gzip") => {
     const told: unknown[] = [];
     let done = false;
@@ -108,7 +108,7 @@ test("charges a message that grows out of proportion or fails to inflate, after 
 });
 
 test("does not retain a large buffer for a small message", async () => {
-  const inflater = new Inflater();
+  const inflater = new Inflater(4_194_304);
   const sizes = [0, 1, 1_000, 20_000, 40_000, 300_000];
   for (const size of sizes) {
     const owner = { ended: false, connection: inflater, inflated() {} };

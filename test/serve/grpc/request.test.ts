@@ -6,6 +6,7 @@ import { framed, grpcHead } from "../../kit/clients/recording-stream.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 import { memoryLog } from "../../kit/sluice/log.ts";
+import { portSettings } from "../../kit/sluice/port.ts";
 import { serveMethods } from "./harness.ts";
 
 const echo: Method = { kind: "unary", handle: (bytes) => bytes };
@@ -96,13 +97,17 @@ test("leaves the memo that another protocol stored with a head unchanged", () =>
 test("throws for a service without methods", () => {
   const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
   const service = { name: "a.Service", healthNames: [], methods: {} };
-  assert.throws(() => grpcRequestHandler([service], environment), /has no methods/);
+  assert.throws(
+    () => grpcRequestHandler([service], portSettings().grpc, environment),
+    /has no methods/,
+  );
 });
 
 test("works without a meter", () => {
   const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
   const grpc = grpcRequestHandler(
     [{ name: "a.S", healthNames: [], methods: { Say: echo } }],
+    portSettings().grpc,
     environment,
   );
   assert.equal(grpc.accepts(grpcHead("/a.S/Say")), true);

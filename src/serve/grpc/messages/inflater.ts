@@ -1,14 +1,13 @@
-// Decompresses messages, up to the limit on their length. Few run at a time, since each may grow to 4 MiB however
-// small it arrived. Connections take turns and pay for messages that grow disproportionately.
+// Decompresses messages, up to the limit on their length. Few run at a time, since each may grow to the limit
+// however small it arrived. Connections take turns and pay for messages that grow disproportionately.
 
 import { gunzip, inflate } from "node:zlib";
-import { MAX_MESSAGE } from "../../transport/limits.ts";
 import type { Encoding } from "../request.ts";
 import {
   type CallStatus,
   DECOMPRESSION_FAILED,
-  MESSAGE_TOO_LONG,
   MISSING_ENCODING,
+  messageTooLong,
   UNKNOWN_ENCODING,
 } from "../status.ts";
 
@@ -49,7 +48,12 @@ interface Job {
 export class Inflater {
   /** By connection; the one whose turn is next comes first. */
   readonly #waiting = new Map<object, Set<Job>>();
+  readonly #maxMessage: number;
   #running = 0;
+
+  constructor(maxMessage: number) {
+    this.#maxMessage = maxMessage;
+  }
 
   /** Calls `done` with the message, or with the status that says why there is none; synchronously if the encoding rules it out. */
   inflate(encoding: Encoding, message: Uint8Array, owner: MessageOwner, done: Done): void {
@@ -88,12 +92,13 @@ export class Inflater {
   #run({ encoding, message, owner, done }: Job): void {
     this.#running++;
     const run = encoding === "gzip" ? gunzip : inflate;
-    run(message, { maxOutputLength: MAX_MESSAGE, chunkSize: CHUNK_SIZE }, (error, inflated) => {
+    const maxOutputLength = this.#maxMessage;
+    run(message, { maxOutputLength, chunkSize: CHUNK_SIZE }, (error, inflated) => {
       this.#running--;
-      done(error === null ? compact(inflated) : statusOf(error));
+      done(error === null ? compact(inflated) : statusOf(error, maxOutputLength));
       if (error !== null) owner.inflated(FULL_PRICE, true);
       else if (inflated.length > message.length * MAX_FREE_GROWTH) {
-        owner.inflated((FULL_PRICE * inflated.length) / MAX_MESSAGE, false);
+        owner.inflated((FULL_PRICE * inflated.length) / maxOutputLength, false);
       }
       this.#next();
     });
@@ -105,6 +110,6 @@ function compact(inflated: Buffer): Uint8Array {
   return inflated.length < CHUNK_SIZE / 2 ? Uint8Array.prototype.slice.call(inflated) : inflated;
 }
 
-function statusOf(error: NodeJS.ErrnoException): CallStatus {
-  return error.code === "ERR_BUFFER_TOO_LARGE" ? MESSAGE_TOO_LONG : DECOMPRESSION_FAILED;
+function statusOf(error: NodeJS.ErrnoException, most: number): CallStatus {
+  return error.code === "ERR_BUFFER_TOO_LARGE" ? messageTooLong(most) : DECOMPRESSION_FAILED;
 }

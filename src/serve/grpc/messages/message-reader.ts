@@ -2,11 +2,10 @@
 // arrived, never to what a prefix announces, and count against the limits of the connection.
 
 import type { RequestStream } from "../../h2/exchange.ts";
-import { MAX_MESSAGE } from "../../transport/limits.ts";
 import {
   type CallStatus,
   INVALID_COMPRESSED_FLAG,
-  MESSAGE_TOO_LONG,
+  messageTooLong,
   TOO_MANY_BUFFERED,
 } from "../status.ts";
 
@@ -18,19 +17,17 @@ const FIRST_ROOM = 4_096;
 /** Shared by all empty messages: millions of them must not leave millions of typed arrays to the collector. */
 const NO_BYTES = new Uint8Array(0);
 
-/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix. */
-export function isOneMessage(chunk: Buffer, start: number, end: number): boolean {
+/** Whether `chunk[start, end)` is exactly one uncompressed message with its prefix, of at most `most` bytes. */
+export function isOneMessage(chunk: Buffer, start: number, end: number, most: number): boolean {
   const length = end - start - PREFIX_LENGTH;
   return (
-    length >= 0 &&
-    chunk[start] === 0 &&
-    chunk.readUInt32BE(start + 1) === length &&
-    length <= MAX_MESSAGE
+    length >= 0 && chunk[start] === 0 && chunk.readUInt32BE(start + 1) === length && length <= most
   );
 }
 
 export class MessageReader {
   readonly #stream: RequestStream;
+  readonly #maxMessage: number;
   /** Bytes of the prefix that have arrived. */
   #prefixSeen = 0;
   #flag = 0;
@@ -40,8 +37,9 @@ export class MessageReader {
   #reserved = 0;
   #rejection: CallStatus | undefined;
 
-  constructor(stream: RequestStream) {
+  constructor(stream: RequestStream, maxMessage: number) {
     this.#stream = stream;
+    this.#maxMessage = maxMessage;
   }
 
   /** Set once nothing more can be read. */
@@ -82,7 +80,7 @@ export class MessageReader {
       else this.#length = this.#length * 256 + byte;
     }
     if (this.#flag > 1) this.#rejection = INVALID_COMPRESSED_FLAG;
-    else if (this.#length > MAX_MESSAGE) this.#rejection = MESSAGE_TOO_LONG;
+    else if (this.#length > this.#maxMessage) this.#rejection = messageTooLong(this.#maxMessage);
     else {
       const part = Math.min(end - at, this.#length - this.#filled);
       if (part === 0) return at;

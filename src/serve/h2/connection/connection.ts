@@ -32,6 +32,8 @@ export interface ConnectionContext {
   readonly chunkPool: ChunkPool;
   /** Largest header section of a request in bytes. */
   readonly maxHeaderList: number;
+  /** Most header fields of a request. */
+  readonly maxFields: number;
   fault(fault: Http2Fault, peer: string): void;
   /**
    * Counts buffered bytes against the limit for all connections. `light`: the connection buffers little and may
@@ -91,7 +93,7 @@ export class Connection implements ReceiveContext {
     this.#context = context;
     this.output = new Output(socket, context.chunkPool, () => this.#scheduleFlush());
     this.frames = new FrameWriter(this.output);
-    this.#receiver = new FrameReceiver(this, context.handleRequest, context.maxHeaderList);
+    this.#receiver = new FrameReceiver(this, context);
     this.#reader = new FrameReader(this.#receiver);
     this.frames.settings([
       [SETTING.headerTableSize, HEADER_TABLE_SIZE],

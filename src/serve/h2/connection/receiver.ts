@@ -2,7 +2,7 @@
 // `control-frames.ts`.
 
 import type { RequestHandler } from "../exchange.ts";
-import { FieldBlockReader } from "../fields/block-reader.ts";
+import { FieldBlockReader, type HeaderBounds } from "../fields/block-reader.ts";
 import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
 import { ERROR_CODE, FLAG, FRAME_TYPE, PAYLOAD_LENGTH } from "../frames/format.ts";
 import type { FrameSink } from "../frames/frame-reader.ts";
@@ -14,6 +14,11 @@ import {
 import { H2Stream } from "../streams/stream.ts";
 import { ControlFrames } from "./control-frames.ts";
 import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-context.ts";
+
+/** What receiving takes from the settings of the transport. */
+interface ReceiverSettings extends HeaderBounds {
+  readonly handleRequest: RequestHandler;
+}
 
 export class FrameReceiver implements FrameSink {
   readonly #connection: ReceiveContext;
@@ -36,12 +41,12 @@ export class FrameReceiver implements FrameSink {
   /** Bytes that it counts as buffered if it outlives this read. */
   #newestCost = 0;
 
-  constructor(connection: ReceiveContext, handleRequest: RequestHandler, maxHeaderList: number) {
+  constructor(connection: ReceiveContext, settings: ReceiverSettings) {
     this.#connection = connection;
-    this.#handleRequest = handleRequest;
+    this.#handleRequest = settings.handleRequest;
     this.#controlFrames = new ControlFrames(connection);
     this.#blocks = new FieldBlockReader(
-      maxHeaderList,
+      settings,
       (stream, ends, block, start, end) => this.#fieldBlock(stream, ends, block, start, end),
       connection,
     );

@@ -1,7 +1,6 @@
 // Turns HEADERS and CONTINUATION frames into validated heads: collects the fragments of a field block, decodes it, or
 // finds it in the cache.
 
-import { MAX_FIELDS } from "../../transport/limits.ts";
 import type { RequestHead } from "../exchange.ts";
 import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
 import { ERROR_CODE, FLAG, readUint31 } from "../frames/format.ts";
@@ -34,18 +33,31 @@ export interface MemoryAccount {
   release(bytes: number): void;
 }
 
+/** What a header section may have. */
+export interface HeaderBounds {
+  /** Bytes, as RFC 9113 §6.5.2 counts them. */
+  readonly maxHeaderList: number;
+  readonly maxFields: number;
+}
+
 export class FieldBlockReader {
   readonly #decoder = new Decoder(HEADER_TABLE_SIZE);
   readonly #cache = new FieldBlockCache();
   readonly #maxListSize: number;
+  readonly #maxFields: number;
   readonly #sink: FieldBlockSink;
   readonly #account: MemoryAccount;
   #partial: PartialBlock | undefined;
   /** The HEADERS frame of the last decoded block declared that its stream depends on itself (RFC 7540 §5.3.1). */
   selfDependent = false;
 
-  constructor(maxListSize: number, sink: FieldBlockSink, account: MemoryAccount) {
-    this.#maxListSize = maxListSize;
+  constructor(
+    { maxHeaderList, maxFields }: HeaderBounds,
+    sink: FieldBlockSink,
+    account: MemoryAccount,
+  ) {
+    this.#maxListSize = maxHeaderList;
+    this.#maxFields = maxFields;
     this.#sink = sink;
     this.#account = account;
   }
@@ -150,7 +162,7 @@ export class FieldBlockReader {
   }
 
   #decode(block: Buffer, start: number, end: number): FieldList {
-    const fields = new FieldList(this.#maxListSize, MAX_FIELDS);
+    const fields = new FieldList(this.#maxListSize, this.#maxFields);
     try {
       this.#decoder.decode(block, start, end, fields);
     } catch (thrown) {

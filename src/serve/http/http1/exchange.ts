@@ -4,7 +4,7 @@ import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:ht
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { isHost } from "../../transport/host.ts";
-import { MAX_CONCURRENT_CALLS, MAX_FIELDS } from "../../transport/limits.ts";
+import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
 import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
 import { linger } from "../reply.ts";
@@ -133,7 +133,8 @@ export class Http1Exchange extends HttpExchange {
       throw this.#closing(new Fault("INVALID_ARGUMENT", spoken, { http: 505 }));
     }
     // More are refused, not dropped. `max_header_bytes` limits their size.
-    if (rawHeaders.length > 2 * MAX_FIELDS) throw headersTooLarge();
+    const { settings } = this.context;
+    if (rawHeaders.length > 2 * settings.max_headers) throw headersTooLarge(settings);
     // RFC 9112 §3.2: a request must name exactly one host.
     const hosts = countNamed(rawHeaders, "host");
     if (hosts === 0 ? httpVersion !== "1.0" : hosts !== 1) throw this.#closing(badHost());

@@ -176,7 +176,9 @@ class FastConnection implements Waiting {
     }
     this.#unconfirmed?.requestArrived();
     const { context, maxHeadBytes } = this.fastPath;
-    const request = context.closeAfterReply ? undefined : readFastRequest(chunk, maxHeadBytes);
+    const request = context.closeAfterReply
+      ? undefined
+      : readFastRequest(chunk, maxHeadBytes, context.settings.max_headers);
     if (request === undefined) {
       this.#handOver(chunk);
       return;

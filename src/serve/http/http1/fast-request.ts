@@ -43,8 +43,12 @@ export interface FastRequest {
   readonly bodyStart: number;
 }
 
-/** Returns undefined unless the chunk is exactly one simple request whose header section has at most `most` bytes. */
-export function readFastRequest(chunk: Buffer, maxHeadBytes: number): FastRequest | undefined {
+/** Returns undefined unless the chunk is exactly one simple request whose header section has so few bytes and fields. */
+export function readFastRequest(
+  chunk: Buffer,
+  maxHeadBytes: number,
+  maxFields: number,
+): FastRequest | undefined {
   if (!startsWith(chunk, 0, BEGIN)) return undefined;
   const limit = Math.min(chunk.length, MAX_HEAD, maxHeadBytes);
   let at = visibleEnd(chunk, SLASH, limit);
@@ -53,7 +57,9 @@ export function readFastRequest(chunk: Buffer, maxHeadBytes: number): FastReques
   at += VERSION.length;
   // Without a prototype: a field may have the name of one of its members.
   const headers: Record<string, string> = Object.create(null);
+  let fields = 0;
   while (chunk[at] !== CARRIAGE_RETURN) {
+    if (++fields > maxFields) return undefined;
     const colon = nameEnd(chunk, at, limit);
     if (colon === at || chunk[colon] !== COLON) return undefined;
     const name = chunk.toString("latin1", at, colon).toLowerCase();

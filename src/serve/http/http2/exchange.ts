@@ -107,7 +107,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
 
   /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
   protected validateHead(): void {
-    if (this.#head.overflow) throw headersTooLarge();
+    if (this.#head.overflow) throw headersTooLarge(this.context.settings);
   }
 
   protected receiveBody(): void {

@@ -12,7 +12,6 @@ import {
   MAX_HEADER_LIST_SIZE,
   RESET_BURST,
 } from "#serve/h2/limits.ts";
-import { MAX_FIELDS } from "#serve/transport/limits.ts";
 import {
   CODES,
   data,
@@ -30,6 +29,8 @@ import {
 import { block, indexed, literal } from "../../../kit/clients/hpack.ts";
 import { type MemoryPeer, memoryServer } from "../../../kit/clients/memory-peer.ts";
 
+const MAX_FIELDS = 1_000;
+
 const TRAILERS = END_HEADERS | END_STREAM;
 const say = block(grpcFields("/test.Heads/Say"));
 const services = [
@@ -42,7 +43,11 @@ const services = [
 
 function headReader(): FieldBlockReader {
   const keeper = { reserve: () => true, release() {} };
-  return new FieldBlockReader(MAX_HEADER_LIST_SIZE, () => undefined, keeper);
+  return new FieldBlockReader(
+    { maxHeaderList: MAX_HEADER_LIST_SIZE, maxFields: MAX_FIELDS },
+    () => undefined,
+    keeper,
+  );
 }
 
 const fieldsOf = (reader: FieldBlockReader, bytes: Buffer) =>

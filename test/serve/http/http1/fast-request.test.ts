@@ -10,6 +10,8 @@ import fc from "fast-check";
 import { readFastRequest } from "#serve/http/http1/fast-request.ts";
 
 const MOST = 1_000_000;
+/** Most header fields. */
+const FIELDS = 1_000;
 
 interface Parsed {
   readonly method: string;
@@ -55,7 +57,7 @@ const USUAL = "POST /v1/check?x=1 HTTP/1.1\r\nhost: sluice\r\ncontent-type: appl
 
 test("reads a typical request", () => {
   const chunk = request(`${USUAL}\r\nX-Long:  \tspaced out\t \r\nConnection: Keep-Alive\r\nempty:`);
-  const read = readFastRequest(chunk, MOST);
+  const read = readFastRequest(chunk, MOST, FIELDS);
   assert.ok(read !== undefined);
   assert.equal(read.target, "/v1/check?x=1");
   assert.deepEqual(
@@ -117,25 +119,31 @@ const OTHERS: Readonly<Record<string, Buffer>> = {
 };
 for (const [what, chunk] of Object.entries(OTHERS)) {
   test(`leaves to Node's parser: ${what}`, () =>
-    assert.equal(readFastRequest(chunk, MOST), undefined));
+    assert.equal(readFastRequest(chunk, MOST, FIELDS), undefined));
 }
 
 test("never takes part of a request for a request", () => {
   const whole = request(USUAL, '{"a":"\\r\\n\\r\\n"}');
   for (let end = 0; end < whole.length; end++) {
-    assert.equal(readFastRequest(whole.subarray(0, end), MOST), undefined, `${end} bytes`);
+    assert.equal(readFastRequest(whole.subarray(0, end), MOST, FIELDS), undefined, `${end} bytes`);
   }
-  assert.ok(readFastRequest(whole, MOST) !== undefined);
+  assert.ok(readFastRequest(whole, MOST, FIELDS) !== undefined);
+});
+
+test("leaves a head with too many fields to Node's parser", () => {
+  const chunk = request(USUAL);
+  assert.ok(readFastRequest(chunk, MOST, 3) !== undefined);
+  assert.equal(readFastRequest(chunk, MOST, 2), undefined);
 });
 
 test("leaves a long head to Node's parser", () => {
   const chunk = request(USUAL);
   const head = chunk.length - 2;
-  assert.ok(readFastRequest(chunk, head) !== undefined);
-  assert.equal(readFastRequest(chunk, head - 1), undefined);
+  assert.ok(readFastRequest(chunk, head, FIELDS) !== undefined);
+  assert.equal(readFastRequest(chunk, head - 1, FIELDS), undefined);
   const padded = (size: number) => request(`${USUAL}\r\nx: ${"y".repeat(size)}`);
-  assert.ok(readFastRequest(padded(3_000), MOST) !== undefined);
-  assert.equal(readFastRequest(padded(4_096), MOST), undefined);
+  assert.ok(readFastRequest(padded(3_000), MOST, FIELDS) !== undefined);
+  assert.equal(readFastRequest(padded(4_096), MOST, FIELDS), undefined);
 });
 
 const piece = fc.constantFrom(
@@ -174,7 +182,7 @@ test("Node's parser finds the same request and nothing after it", async () => {
   let read = 0;
   await fc.assert(
     fc.asyncProperty(mutated, async (bytes) => {
-      const plain = readFastRequest(bytes, MOST);
+      const plain = readFastRequest(bytes, MOST, FIELDS);
       if (plain === undefined) return;
       read++;
       const { found, fault } = await byNode(bytes);

@@ -6,7 +6,6 @@ import type { Exchange, RequestHead, RequestStream } from "#serve/h2/exchange.ts
 import type { FixedBlock } from "#serve/h2/fixed-block.ts";
 import { MAX_BUFFERED_PER_REPLY } from "#serve/http/http2/exchange.ts";
 import { httpTransport } from "#serve/http/transport.ts";
-import { MAX_FIELDS } from "#serve/transport/limits.ts";
 import { Turns } from "#serve/transport/turns.ts";
 import { type FakeClock, fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
@@ -292,7 +291,7 @@ test("answers expect: 100-continue with 100, or with a refusal before the body i
 test("answers a header list that exceeded the limits with 431", () => {
   const { ask } = opened([post]);
   assert.equal(ask({ overflow: true }, true).stream.status, "431");
-  const fields = Array.from({ length: 2 * MAX_FIELDS }, () => "x");
+  const fields = Array.from({ length: 2 * 1_000 }, () => "x");
   assert.equal(ask({ fields }, true).stream.status, "200");
 });
 
