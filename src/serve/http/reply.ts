@@ -55,7 +55,8 @@ const PARSER_ERRORS: Readonly<
   HPE_HEADER_OVERFLOW: [
     "431 Request Header Fields Too Large",
     "RESOURCE_EXHAUSTED",
-    "a request line and headers that are too large",
+    // Node's parser does not say which of the two it met.
+    "too many headers, or a request line and headers that are too large",
   ],
   HPE_CHUNK_EXTENSIONS_OVERFLOW: [
     "413 Payload Too Large",
