@@ -24,10 +24,5 @@ export async function forwardingRoutes(
   const secure = tls.enabled || own.enabled ? { tls: new TlsFiles(tls, options) } : {};
   const client = new GrpcClient({ address, ...secure });
   scope.add("gateway", () => client.close());
-  return gatewayRoutes(
-    forwardTo(client, clock),
-    chance,
-    unreadCheckHttp(context),
-    context.bounds,
-  );
+  return gatewayRoutes(forwardTo(client, clock), chance, unreadCheckHttp(context), context.bounds);
 }
