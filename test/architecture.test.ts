@@ -24,7 +24,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   client: [],
   config: [],
   host: [],
-  serve: ["wire"],
+  serve: ["wire", "host"],
   api: ["flow", "wire", "client"],
   store: [],
   sync: ["flow", "circuit", "policy", "wire", "store"],

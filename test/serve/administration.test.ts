@@ -1,6 +1,7 @@
 // Who may use administration: by the address of the listener, by credential, and by what a browser says of a page.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { renameSync, writeFileSync } from "node:fs";
 import { request as requestTls } from "node:https";
 import { join } from "node:path";
@@ -458,12 +459,27 @@ test("a token that cannot be used ends the start, and is not repeated", async (t
       clock: realClock,
       log: memoryLog(),
     });
-  const path = join(folderOf(t, { empty: "" }), "empty");
+  const folder = folderOf(t, { empty: "", large: "x".repeat(65_537) });
+  const [path, large, pipe] = ["empty", "large", "pipe"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  execFileSync("mkfifo", [pipe]);
   const cases: readonly (readonly [Partial<AdministrationSettings>, RegExp])[] = [
     [{ token: "short" }, /^server\.administration\.token: wanted a token of at least 16/],
     [{ token: "has a blank inside it" }, /^server\.administration\.token: wanted/],
     [{ token_path: path }, /^server\.administration\.token_path: wanted a token/],
-    [{ token_path: `${path}/not` }, /token_path: wanted a file that can be read at .*ENOTDIR/],
+    [
+      { token_path: pipe },
+      /^server\.administration\.token_path: .*: wanted a regular file, got a pipe$/,
+    ],
+    [{ token_path: "/dev/zero" }, /wanted a regular file, got a device or socket$/],
+    [{ token_path: large }, /wanted at most 65536 bytes, got 65537$/],
+    [
+      { token_path: `${path}/not` },
+      /token_path: .*: wanted a file that can be read, got .*ENOTDIR/,
+    ],
   ];
   for (const [over, message] of cases) {
     await assert.rejects(start(over), (fault: Error & { code: string }) => {

@@ -2,15 +2,17 @@
 // tokens are compared in constant time, and no token is ever logged.
 
 import { hash, timingSafeEqual } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { Clock } from "#base/clock.ts";
-import { Fault, systemErrorText } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { readTextFile } from "#host/life/text-file.ts";
 import type { AdministrationSettings } from "../settings.ts";
 import { watchFiles } from "../tls/watch.ts";
 
 /** Shorter ones could be guessed. */
 const MIN_LENGTH = 16;
+/** Size of the largest file: far more than any token needs. */
+const MAX_BYTES = 64 * 1024;
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/;
 
 export interface Token {
@@ -49,9 +51,9 @@ export async function openToken(
 }
 
 async function read(path: string): Promise<string> {
-  const text = await readFile(path, "utf8").catch((thrown: unknown) => {
-    const wanted = `server.administration.token_path: wanted a file that can be read at ${path}`;
-    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
+  const text = await readTextFile(path, MAX_BYTES).catch((thrown: unknown) => {
+    const { code, message } = Fault.from(thrown);
+    throw new Fault(code, `server.administration.token_path: ${message}`);
   });
   return usable(text.trim(), "token_path");
 }
