@@ -4,6 +4,7 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
 import { nearest } from "#base/spelling.ts";
+import { textOf } from "#host/life/text-file.ts";
 
 export interface Terminal {
   out(text: string): void;
@@ -72,7 +73,7 @@ export async function readInput({ stdin }: Terminal, maxBytes: number): Promise<
     }
     chunks.push(bytes);
   }
-  return Buffer.concat(chunks).toString();
+  return textOf("-", Buffer.concat(chunks));
 }
 
 /** Turns `--config_path=a_b` into `--config-path=a_b`. Arguments after a lone `--` are not options. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, symlinkSync } from "node:fs";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
@@ -46,4 +46,22 @@ test("commands of a terminal also read pipes, to their end and up to the same bo
   assert.equal(await given("ä: 1", 100), "ä: 1");
   assert.equal(await given("", 100), "");
   await assert.rejects(given("12345", 4), /pipe\.yaml: wanted at most 4 bytes, got more/);
+});
+
+test("bytes that are not UTF-8 are refused wherever they are, with their line", async (t) => {
+  const folder = folderOf(t, { "bad.yaml": "" });
+  const path = join(folder, "bad.yaml");
+  const bad = Buffer.from([0xff]);
+  const texts: readonly (readonly [readonly Buffer[], number])[] = [
+    [[bad], 1],
+    [[Buffer.from("ä: 1\n"), bad], 2],
+    [[Buffer.from("# ä\n".repeat(20_000)), bad, Buffer.from("\na: 1\n")], 20_001],
+    [[Buffer.from("a: 1\n\n"), Buffer.from("ä").subarray(0, 1), Buffer.from("\n")], 3],
+  ];
+  for (const [parts, line] of texts) {
+    writeFileSync(path, Buffer.concat(parts));
+    const message = new RegExp(`bad\\.yaml: wanted UTF-8 text, got other bytes in line ${line}$`);
+    await assert.rejects(readTextFile(path, 1_000_000), message);
+    await assert.rejects(readTextFileOrPipe(path, 1_000_000), message);
+  }
 });

@@ -1,5 +1,6 @@
 // Reads text files that users name, of bounded size.
 
+import { isUtf8 } from "node:buffer";
 import { open, stat } from "node:fs/promises";
 import { Fault, systemErrorText } from "#base/fault.ts";
 
@@ -27,7 +28,7 @@ async function read(path: string, maxBytes: number, pipes: boolean): Promise<str
       // Of a file that grows meanwhile, only what was there at the time of `stat` is read.
       const bytes = Buffer.alloc(facts.size);
       const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
-      return bytes.toString("utf8", 0, bytesRead);
+      return textOf(path, bytes.subarray(0, bytesRead));
     } finally {
       await file.close();
     }
@@ -47,7 +48,24 @@ async function readPipe(path: string, maxBytes: number): Promise<string> {
     size += chunk.length;
     if (size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, "more");
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return textOf(path, Buffer.concat(chunks));
+}
+
+/**
+ * Returns UTF-8 bytes of `path` as text. Throws a Fault INVALID_ARGUMENT that names the first line with other bytes:
+ * replaced silently, these would change what the text says.
+ */
+export function textOf(path: string, bytes: Buffer): string {
+  if (isUtf8(bytes)) return bytes.toString("utf8");
+  // A newline is never part of a longer character, so each line can be looked at alone.
+  let line = 1;
+  let start = 0;
+  for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, start)) {
+    if (!isUtf8(bytes.subarray(start, end))) break;
+    line++;
+    start = end + 1;
+  }
+  throw wanted(path, "UTF-8 text", `other bytes in line ${line}`);
 }
 
 /** Has no cause: the path and the system's reason explain everything, and a stack would add nothing. */
