@@ -154,7 +154,7 @@ function assemble(options: ControllerOptions) {
     failed,
     changed: (loops) => {
       backend.setQueries([...loops.values()].flatMap(queriesIn));
-      warnings.examine();
+      void warnings.examine();
     },
   });
   const warnings = new PolicyWarnings({

@@ -66,6 +66,8 @@ export interface Surroundings {
   readonly agentGroups?: readonly string[] | undefined;
   /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
+  /** Finds the known word that was meant. It compares all of them, so it is asked for unmet needs only. */
+  readonly suggest?: (word: string, known: readonly string[]) => string | undefined;
 }
 
 /** Warnings about what no policy of the set and nothing else defines, by policy name; most policies have none. */
@@ -73,66 +75,82 @@ export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
   around: Surroundings = {},
 ): ReadonlyMap<string, readonly Warning[]> {
-  const {
-    knowsMetric = () => true,
-    labels: sent = [],
-    agentGroups,
-    isUnused = () => false,
-  } = around;
-  const hasAgents = (group: string) => agentGroups?.includes(group) ?? true;
-  const labels = new Set([...sent, ...policies.flatMap(({ supply }) => supply.labels)]);
-  const meters = new Set(policies.flatMap(({ supply }) => supply.fluxMeters));
-  const warningOf = ({ kind, name, agentGroup = "", at, path }: Need): readonly Warning[] => {
-    switch (kind) {
-      case "label":
-        return labels.has(name)
-          ? []
-          : [{ code: "unknown_label", at, path, text: unknownLabel(name, labels) }];
-      case "metric": {
-        const text = `a query reads ${name}, which Sluice does not measure, so it has no values`;
-        return knowsMetric(name) ? [] : [{ code: "unknown_metric", at, path, text }];
-      }
-      case "flux_meter": {
-        const text = `a query reads the flux meter ${name}, which no policy defines${hint(name, meters)}`;
-        return meters.has(name) ? [] : [{ code: "unknown_flux_meter", at, path, text }];
-      }
-      case "agent_group": {
-        const text = `no agent is in the agent group ${name}${hint(name, new Set(agentGroups))}`;
-        return hasAgents(name) ? [] : [{ code: "unknown_agent_group", at, path, text }];
-      }
-      case "control_point": {
-        const of = agentGroup === "default" ? "" : ` of the agent group ${agentGroup}`;
-        const text = `no check has named the control point ${name}${of} for ten minutes`;
-        // A group without agents has a warning of its own, from the start.
-        const isNews = hasAgents(agentGroup) && isUnused(agentGroup, name);
-        return isNews ? [{ code: "unused_control_point", at, path, text }] : [];
-      }
-    }
-  };
+  const warningOf = needChecker(policies, around);
   const unmet = new Map<string, readonly Warning[]>();
   for (const { name, needs } of policies) {
-    const warnings = needs.flatMap(warningOf);
+    const warnings = needs.flatMap((need) => warningOf(need) ?? []);
     if (warnings.length > 0) unmet.set(name, warnings);
   }
   return unmet;
 }
 
+/** Returns a function that warns of a need of these policies that nothing meets. For callers that divide the work. */
+export function needChecker(
+  policies: readonly Pick<CompiledPolicy, "supply">[],
+  around: Surroundings = {},
+): (need: Need) => Warning | undefined {
+  const {
+    knowsMetric = () => true,
+    labels: sent = [],
+    agentGroups,
+    isUnused = () => false,
+    suggest = nearest,
+  } = around;
+  const hint = (name: string, known: ReadonlySet<string>) => {
+    // Long lists would make the comparison slow, and a suggestion is only a help.
+    const near = known.size > MOST_COMPARED ? undefined : suggest(name, [...known]);
+    return near === undefined ? "" : `; did you mean ${near}?`;
+  };
+  const groups = new Set(agentGroups);
+  const hasAgents = (group: string) => agentGroups === undefined || groups.has(group);
+  const labels = new Set([...sent, ...policies.flatMap(({ supply }) => supply.labels)]);
+  const meters = new Set(policies.flatMap(({ supply }) => supply.fluxMeters));
+  return ({ kind, name, agentGroup = "", at, path }) => {
+    switch (kind) {
+      case "label": {
+        if (labels.has(name)) return undefined;
+        const text = unknownLabel(name, () => hint(name, labels));
+        return { code: "unknown_label", at, path, text };
+      }
+      case "metric": {
+        if (knowsMetric(name)) return undefined;
+        const text = `a query reads ${name}, which Sluice does not measure, so it has no values`;
+        return { code: "unknown_metric", at, path, text };
+      }
+      case "flux_meter": {
+        if (meters.has(name)) return undefined;
+        const text = `a query reads the flux meter ${name}, which no policy defines${hint(name, meters)}`;
+        return { code: "unknown_flux_meter", at, path, text };
+      }
+      case "agent_group": {
+        if (hasAgents(name)) return undefined;
+        const text = `no agent is in the agent group ${name}${hint(name, groups)}`;
+        return { code: "unknown_agent_group", at, path, text };
+      }
+      case "control_point": {
+        // A group without agents has a warning of its own, from the start.
+        if (!hasAgents(agentGroup) || !isUnused(agentGroup, name)) return undefined;
+        const of = agentGroup === "default" ? "" : ` of the agent group ${agentGroup}`;
+        const text = `no check has named the control point ${name}${of} for ten minutes`;
+        return { code: "unused_control_point", at, path, text };
+      }
+    }
+  };
+}
+
+/** Names that a suggestion is looked for among; among more, none is made. */
+const MOST_COMPARED = 200;
+
 const HEADER = /^http\.request\.header\./;
 
 /** Says what would make the label, as far as its name tells. */
-function unknownLabel(name: string, classifierLabels: ReadonlySet<string>): string {
+function unknownLabel(name: string, hint: () => string): string {
   const what = `no request attribute, header or classifier makes the label ${name}`;
   const baggageOr = isReserved(name) ? "" : "baggage or ";
   const only = `only ${baggageOr}a caller that sends it, such as an SDK, can set it`;
-  if (!HEADER.test(name)) return `${what}${hint(name, classifierLabels)}; ${only}`;
+  if (!HEADER.test(name)) return `${what}${hint()}; ${only}`;
   const spelled = name.toLowerCase().replaceAll("-", "_");
   return `${what}; header labels are lower case, with _ instead of -: ${spelled}; ${only}`;
-}
-
-function hint(name: string, known: ReadonlySet<string>): string {
-  // Long lists would make the comparison slow, and a suggestion is only a help.
-  const near = known.size > 200 ? undefined : nearest(name, [...known]);
-  return near === undefined ? "" : `; did you mean ${near}?`;
 }
 
 /** The parts of a document that name something outside it. */

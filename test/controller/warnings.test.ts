@@ -2,8 +2,13 @@
 
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
+import type { PolicyLoop } from "#controller/loop/policy-loop.ts";
+import { PolicyWarnings } from "#controller/warnings/policy-warnings.ts";
+import { SLICE_PIECES } from "#host/life/slices.ts";
+import type { Need } from "#policy/compiled.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
+import { fakeClock } from "../kit/clock.ts";
 import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
 import { aComponent, aDecision, aFlow, aVerdict } from "../telemetry/kit.ts";
 import { type Bench, type BenchOptions, bench } from "./kit.ts";
@@ -55,6 +60,11 @@ class Checks implements MetricSource {
   }
 }
 
+/** Waits until the examinations are over that the clock has started: they take turns of the event loop. */
+async function examined({ turn }: Bench): Promise<void> {
+  for (let turns = 0; turns < 20; turns++) await turn();
+}
+
 async function started(
   t: TestContext,
   files: Readonly<Record<string, string>>,
@@ -63,6 +73,7 @@ async function started(
   const of = await bench(t, { files, agentGroup: "default", ...options });
   const checks = new Checks();
   of.metrics.add(checks);
+  await examined(of);
   return { of, checks, logged: (part: string) => of.logged.filter((line) => line.includes(part)) };
 }
 
@@ -73,6 +84,7 @@ describe("warnings about running policies", () => {
     assert.equal(countOf(of, "p", "unknown_label"), 1);
     assert.equal(logged("policy p: circuit.components[0]").length, 1);
     of.clock.advance(300_000);
+    await examined(of);
     assert.equal(logged("the label user").length, 1);
     of.write("q.yaml", classifying("user"));
     await of.when("the classifier is in force", () => codesOf(of, "p").length === 0);
@@ -143,8 +155,10 @@ describe("warnings about running policies", () => {
     const limited = circuit(rateLimiter(CONSTANT_PORTS));
     const { of, checks, logged } = await started(t, { "a.yaml": limited, "b.yaml": limited });
     of.clock.advance(570_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), []);
     of.clock.advance(60_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
     assert.equal(countOf(of, "b", "unused_control_point"), 1);
     assert.deepEqual(
@@ -153,10 +167,12 @@ describe("warnings about running policies", () => {
     );
     checks.counts.set("ingress", 1);
     of.clock.advance(30_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), []);
     assert.equal(logged("resolved:").length, 1);
     // The last check is ten minutes ago again.
     of.clock.advance(630_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
   });
 
@@ -167,9 +183,11 @@ describe("warnings about running policies", () => {
       checks.counts.set("egress", minute);
       of.clock.advance(60_000);
     }
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), ["unused_control_point"]);
     const alone = await bench(t, { files: { "a.yaml": limited } });
     alone.clock.advance(1_200_000);
+    await examined(alone);
     assert.deepEqual(codesOf(alone, "a"), []);
   });
 
@@ -190,6 +208,7 @@ describe("warnings about running policies", () => {
     assert.equal(logged("no agent is in the agent group shops; did you mean shop?").length, 1);
     // It says more than that its control point is unused.
     of.clock.advance(660_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "a"), ["unknown_agent_group"]);
     assert.equal(countOf(of, "a", "unknown_agent_group"), 1);
   });
@@ -227,5 +246,63 @@ describe("warnings about running policies", () => {
     assert.match(shown[0]?.why ?? "", /^query of root\.0: /);
     assert.equal(logged("the signal A of circuit root has never been valid: query of").length, 1);
     assert.equal(countOf(of, "p", "fails_open"), 1);
+  });
+});
+
+describe("an examination", () => {
+  const need: Need = { kind: "metric", name: "m", at: { line: 1, column: 1 }, path: "circuit" };
+
+  function examining(policies: number) {
+    const loops = new Map<string, PolicyLoop>();
+    for (let at = 0; at < policies; at++) {
+      const name = `p${at}`;
+      const supply = { labels: [], fluxMeters: [] };
+      const policy = { name, needs: [need], supply, warnings: [] };
+      const loop = { version: { policy, origin: "file" }, diagnosis: { warnings: () => [] } };
+      loops.set(name, loop as unknown as PolicyLoop);
+    }
+    /** Calls that no turn of the event loop divides. */
+    const calls: number[] = [0];
+    const warnings = new PolicyWarnings({
+      loops: () => loops,
+      clock: fakeClock(),
+      log: { info: () => undefined, warn: () => undefined },
+      knowsMetric: () => {
+        if (calls.at(-1) === 0) setImmediate(() => calls.push(0));
+        calls[calls.length - 1] = (calls.at(-1) ?? 0) + 1;
+        return false;
+      },
+      agentGroups: undefined,
+      checks: undefined,
+    });
+    const total = () => calls.reduce((sum, each) => sum + each, 0);
+    return { warnings, calls, total };
+  }
+
+  it("of many policies lets the event loop turn", async () => {
+    const { warnings, calls, total } = examining(10 * SLICE_PIECES);
+    await warnings.examine();
+    assert.equal(total(), 10 * SLICE_PIECES);
+    assert.ok(Math.max(...calls) <= SLICE_PIECES, `${calls}`);
+    assert.equal(warnings.of("p0")[0]?.code, "unknown_metric");
+    assert.equal(warnings.of(`p${10 * SLICE_PIECES - 1}`)[0]?.code, "unknown_metric");
+  });
+
+  it("that is asked for during another one follows it, once", async () => {
+    const { warnings, total } = examining(2 * SLICE_PIECES);
+    const first = warnings.examine();
+    void warnings.examine();
+    void warnings.examine();
+    await first;
+    assert.equal(total(), 4 * SLICE_PIECES);
+  });
+
+  it("ends with the controller", async () => {
+    const { warnings, total } = examining(2 * SLICE_PIECES);
+    const first = warnings.examine();
+    void warnings.examine();
+    warnings.close();
+    await first;
+    assert.equal(total(), 2 * SLICE_PIECES);
   });
 });

@@ -123,6 +123,33 @@ describe("what a query reads", () => {
   });
 });
 
+describe("the search for the name that was meant", () => {
+  const meters = "ab".split("").map((name) => `m_${name}: {${SELECTORS}}`);
+  const meter = compiled(`resources: {flow_control: {flux_meters: {${meters.join(", ")}}}}`, "m");
+  const reads = (name: string) =>
+    compiled(asking(`sum(flux_meter_sum{flux_meter_name="${name}"})`));
+  const searches = (policies: readonly CompiledPolicy[]) => {
+    const words: string[] = [];
+    const suggest = (word: string) => {
+      words.push(word);
+      return undefined;
+    };
+    unmetNeeds(policies, { agentGroups: ["default"], labels: ["user"], suggest });
+    return words;
+  };
+
+  test("is not made for needs that are met", () => {
+    assert.deepEqual(
+      searches([meter, reads("m_a"), reads("m_b"), compiled(limitedBy("user"))]),
+      [],
+    );
+  });
+
+  test("is made once for each that is not", () => {
+    assert.deepEqual(searches([meter, reads("m_c"), reads("m_a")]), ["m_c"]);
+  });
+});
+
 describe("path templates", () => {
   const codes = (template: string) =>
     judged(

@@ -4,9 +4,10 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import type { PolicyWarning } from "#policy/document/warning.ts";
+import { Slices } from "#host/life/slices.ts";
+import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
-import { unmetNeeds } from "#policy/needs.ts";
+import { needChecker } from "#policy/needs.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { listed } from "../loop/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
@@ -45,6 +46,10 @@ export class PolicyWarnings implements MetricSource {
   /** Warnings that were logged and still hold, by their lines without the reasons. */
   #logged: ReadonlySet<string> = new Set();
   #disarm: () => void;
+  /** An examination is under way; another one follows it because something changed since it began. */
+  #examining = false;
+  #again = false;
+  #closed = false;
 
   constructor(options: PolicyWarningsOptions) {
     this.#options = options;
@@ -55,6 +60,7 @@ export class PolicyWarnings implements MetricSource {
   }
 
   close(): void {
+    this.#closed = true;
     this.#disarm();
   }
 
@@ -64,20 +70,44 @@ export class PolicyWarnings implements MetricSource {
     return loop === undefined ? NONE : [...loop.version.policy.warnings, ...this.#running(loop)];
   }
 
-  /** Examines the policies. Call it whenever other policies or versions come into force. */
-  examine(): void {
-    const loops = [...this.#options.loops().values()];
+  /**
+   * Examines the policies, in slices, because there may be thousands. Call it whenever other policies or versions come
+   * into force. Resolves when the examination is over that sees them.
+   */
+  async examine(): Promise<void> {
+    this.#again = true;
+    if (this.#examining) return;
+    this.#examining = true;
+    while (this.#again && !this.#closed) {
+      this.#again = false;
+      await this.#examineOnce();
+    }
+    this.#examining = false;
+  }
+
+  async #examineOnce(): Promise<void> {
+    const { loops: current, clock, knowsMetric, agentGroups } = this.#options;
+    const slices = new Slices(clock);
+    const loops = [...current().values()];
     const policies = loops.map(({ version }) => version.policy);
     const watch = this.#watch;
     watch?.observe(policies);
     this.#labels.observe(policies);
-    this.#unmet = unmetNeeds(policies, {
-      knowsMetric: this.#options.knowsMetric,
-      labels: this.#labels.seen,
-      agentGroups: this.#options.agentGroups,
-      isUnused: watch && ((group, point) => watch.isUnused(group, point)),
-    });
-    this.#report(loops);
+    const labels = this.#labels.seen;
+    const isUnused = watch && ((group: string, point: string) => watch.isUnused(group, point));
+    const warningOf = needChecker(policies, { knowsMetric, labels, agentGroups, isUnused });
+    const unmet = new Map<string, readonly Warning[]>();
+    for (const { name, needs } of policies) {
+      const warnings: Warning[] = [];
+      for (const need of needs) {
+        const warning = warningOf(need);
+        if (warning !== undefined) warnings.push(warning);
+        await slices.pause();
+      }
+      if (warnings.length > 0) unmet.set(name, warnings);
+    }
+    this.#unmet = unmet;
+    await this.#report(loops, slices);
   }
 
   collect(to: MetricSink): void {
@@ -90,7 +120,7 @@ export class PolicyWarnings implements MetricSource {
   }
 
   readonly #examineAgain = (): void => {
-    this.examine();
+    void this.examine();
     this.#disarm = this.#options.clock.alarm(EXAMINE_MS, this.#examineAgain);
   };
 
@@ -101,7 +131,7 @@ export class PolicyWarnings implements MetricSource {
   }
 
   /** Logs each warning once when it begins and once when it ends, in one line for all policies that share it. */
-  #report(loops: readonly PolicyLoop[]): void {
+  async #report(loops: readonly PolicyLoop[], slices: Slices): Promise<void> {
     const shared = new Map<string, { readonly line: string; readonly names: Set<string> }>();
     for (const loop of loops) {
       for (const { why, ...warning } of this.#toLog(loop)) {
@@ -111,7 +141,9 @@ export class PolicyWarnings implements MetricSource {
         shared.set(key, own);
         own.names.add(loop.version.policy.name);
       }
+      await slices.pause();
     }
+    if (this.#closed) return;
     const { log } = this.#options;
     const begun = [...shared].filter(([key]) => !this.#logged.has(key));
     const ended = [...this.#logged].filter((key) => !shared.has(key));
