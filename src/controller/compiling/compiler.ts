@@ -10,7 +10,7 @@ import { dirname } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
+import { type Code, Fault } from "#base/fault.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { CompileSettings } from "#policy/compiled.ts";
 import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
@@ -64,6 +64,9 @@ const HEAP_MB = 1_024;
 /** How far the child process stands back behind this one, which answers checks ("nice"). */
 const PRIORITY = 10;
 
+/** V8 aborts the process whose heap is full. */
+const OUT_OF_MEMORY: NodeJS.Signals = "SIGABRT";
+
 const ENTRY = new URL("./compiler-process.ts", import.meta.url);
 
 /** Compiles in one child process, one job at a time, in order. A few small texts are compiled in this process. */
@@ -83,7 +86,8 @@ export class Compiler {
   /**
    * Compiles each text to a set of its own. Conflicts between texts are not looked for. Small texts are compiled at
    * once, even while larger ones wait, and checks are answered between two of them.
-   * @throws Fault RESOURCE_EXHAUSTED when compiling takes too much memory or time, UNAVAILABLE after `close`.
+   * @throws Fault RESOURCE_EXHAUSTED when compiling takes too much memory or time, UNAVAILABLE when the child process
+   * ends for another reason, and after `close`.
    */
   async compile(texts: readonly PolicyText[]): Promise<readonly PolicySet[]> {
     if (this.#closed) throw stopping();
@@ -151,6 +155,7 @@ export class Compiler {
       const seconds = LONGEST_MS / 1_000;
       this.#childFailed(
         child,
+        "RESOURCE_EXHAUSTED",
         `wanted a document that compiles within ${seconds} s, got one that takes longer`,
       );
     });
@@ -168,14 +173,20 @@ export class Compiler {
       serialization: "advanced",
       stdio: ["ignore", "ignore", "ignore", "ipc"],
     });
-    if (child.pid !== undefined) standBack(child.pid);
-    const failed = (cause?: unknown) => {
-      const wanted = `wanted a document that compiles within ${heapMb} MiB of memory`;
-      this.#childFailed(child, `${wanted}, got one whose compiler stopped`, cause);
-    };
+    if (child.pid !== undefined) lowerPriority(child.pid);
     child.on("message", (reply) => this.#receive(child, reply as CompileReply));
-    child.on("error", failed);
-    child.on("exit", () => failed());
+    child.on("error", (cause) => {
+      this.#childFailed(child, "UNAVAILABLE", "the compiler process failed", cause);
+    });
+    child.on("exit", (code, signal) => {
+      if (signal === OUT_OF_MEMORY) {
+        const why = `wanted a document that compiles within ${heapMb} MiB of memory, got a larger one`;
+        this.#childFailed(child, "RESOURCE_EXHAUSTED", why);
+      } else {
+        const how = signal ?? code;
+        this.#childFailed(child, "UNAVAILABLE", `the compiler process ended (${how})`);
+      }
+    });
     this.#child = child;
     return child;
   }
@@ -192,13 +203,13 @@ export class Compiler {
   }
 
   /** The child cannot be used any more; the next job gets another one. */
-  #childFailed(child: ChildProcess, why: string, cause?: unknown): void {
+  #childFailed(child: ChildProcess, code: Code, why: string, cause?: unknown): void {
     if (child !== this.#child) return;
     const job = this.#takeRunning();
     void this.#endChild();
     if (job !== undefined) {
       const message = `${nameOf(job.texts)}: ${why}`;
-      job.failed(new Fault("RESOURCE_EXHAUSTED", message, { cause }));
+      job.failed(new Fault(code, message, { cause }));
     }
     this.#next();
   }
@@ -221,7 +232,7 @@ export class Compiler {
 }
 
 /** Where the system does not allow it, both processes have the same priority. */
-function standBack(pid: number): void {
+function lowerPriority(pid: number): void {
   try {
     setPriority(pid, PRIORITY);
   } catch {

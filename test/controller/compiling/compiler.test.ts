@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { Fault } from "#base/fault.ts";
+import { type Code, Fault } from "#base/fault.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
 import { sha256 } from "#controller/compiling/digest.ts";
 import { Sharer } from "#controller/compiling/sharer.ts";
@@ -33,6 +33,7 @@ const ECHO = `
 let asked = 0;
 process.on("message", ({ texts: [{ source }] }) => {
   if (source === "dies") process.exit(1);
+  if (source === "killed") process.kill(process.pid, "SIGKILL");
   if (source === "throws") throw new Error("out of the blue");
   asked += 1;
   if (source !== "sleeps") process.send({ sets: [{ source, pid: process.pid, asked }] });
@@ -61,9 +62,13 @@ function made(t: TestContext, { child, heapMb }: { child?: string; heapMb?: numb
 }
 
 function exhausted(words: RegExp) {
+  return fault("RESOURCE_EXHAUSTED", words);
+}
+
+function fault(code: Code, words: RegExp) {
   return (thrown: unknown) => {
     assert.ok(thrown instanceof Fault, String(thrown));
-    assert.equal(thrown.code, "RESOURCE_EXHAUSTED");
+    assert.equal(thrown.code, code);
     assert.match(thrown.message, words);
     return true;
   };
@@ -132,10 +137,13 @@ test("one process compiles one document at a time, in order; it ends when idle a
 
 test("a process that dies, throws or takes too long fails only its document, by name", async (t) => {
   const { clock, echo } = made(t, { child: ECHO });
-  const dies = assert.rejects(echo("dies"), exhausted(/^dies: wanted .* memory/));
-  const throws = assert.rejects(echo("throws"), exhausted(/^throws: wanted/));
+  const ended = (source: string, how: string) =>
+    fault("UNAVAILABLE", new RegExp(`^${source}: the compiler process ended \\(${how}\\)$`));
+  const dies = assert.rejects(echo("dies"), ended("dies", "1"));
+  const throws = assert.rejects(echo("throws"), ended("throws", "1"));
+  const killed = assert.rejects(echo("killed"), ended("killed", "SIGKILL"));
   const last = echo("well");
-  await Promise.all([dies, throws]);
+  await Promise.all([dies, throws, killed]);
   assert.equal((await last).asked, 1);
   const sleeps = assert.rejects(echo("sleeps"), exhausted(/^sleeps: wanted .* within 120 s/));
   clock.advance(120_000);
