@@ -91,17 +91,12 @@ export function standInOf(decision: CircuitDecision | undefined): StandIn | unde
   return decision !== undefined && "failure" in decision ? decision.failure : undefined;
 }
 
-/** Whether the component accepts everything because a signal that it needs is invalid. */
-export function failsOpen(
-  { leaf, key }: Actuator,
-  circuit: Circuit,
-  decisions: Decisions,
-): boolean {
-  const { failsClosed, lastFailsOpen } = ACTUATORS[leaf.kind] ?? {};
+/** Whether the component accepts everything because a signal that it needs is invalid: its last decision says so. */
+export function failsOpen({ key }: Actuator, decisions: Decisions): boolean {
   const last = decisions.get(key);
-  if (lastFailsOpen !== undefined) return lastFailsOpen(last);
-  if (standInOf(last) === "last_known") return false;
-  return failsClosed?.(leaf) !== true && invalidPorts(leaf, circuit).length > 0;
+  // A load scheduler has one failure mode, and its decisions pass everything for no other reason.
+  if (last?.kind === "load_scheduler") return last.passThrough;
+  return standInOf(last) === "open";
 }
 
 /** Kind, id and invalid ports, such as `pod_scaler root.1 (invalid: replicas)`. */

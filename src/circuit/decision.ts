@@ -5,20 +5,20 @@ import type { Kind, Leaf } from "./plan.ts";
 import type { Tick } from "./ticks.ts";
 
 /** Marks numbers that a failure mode made, because a signal is invalid. */
-interface Made {
+interface MadeByFailureMode {
   readonly failure?: StandIn;
 }
 
 /** `last_known` repeats the last valid numbers. */
 export type StandIn = "open" | "closed" | "last_known";
 
-export interface BucketNumbers extends Made {
+export interface BucketNumbers extends MadeByFailureMode {
   readonly bucketCapacity: number;
   readonly fillAmount: number;
   readonly passThrough: boolean;
 }
 
-export interface ConcurrencyNumbers extends Made {
+export interface ConcurrencyNumbers extends MadeByFailureMode {
   readonly maxConcurrency: number;
   readonly passThrough: boolean;
 }
@@ -36,7 +36,7 @@ interface DecisionNumbers {
     /** Unix ms. */
     readonly validUntil: number;
   };
-  readonly sampler: Made & {
+  readonly sampler: MadeByFailureMode & {
     readonly acceptPercentage: number;
     readonly passThroughLabelValues: readonly string[];
   };
@@ -69,8 +69,6 @@ interface ActuatorKind {
   readonly max?: number;
   /** Whether an invalid number that was never valid makes it refuse everything instead of failing open. */
   readonly failsClosed?: (leaf: Leaf) => boolean;
-  /** Whether its last decision fails open, for kinds that decide more rarely than once in every tick. */
-  readonly lastFailsOpen?: (last: CircuitDecision | undefined) => boolean;
 }
 
 const BUCKET_NEEDS = ["bucket_capacity", "fill_amount"] as const;
@@ -87,11 +85,7 @@ export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
     needs: ["max_concurrency"],
     failsClosed,
   },
-  load_actuator: {
-    decision: "load_scheduler",
-    needs: ["load_multiplier"],
-    lastFailsOpen: (last) => last?.kind === "load_scheduler" && last.passThrough,
-  },
+  load_actuator: { decision: "load_scheduler", needs: ["load_multiplier"] },
   sampler: {
     decision: "sampler",
     needs: ["accept_percentage"],

@@ -3,15 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Actuator, carryOver, decisionId, failsOpen } from "#circuit/actuators.ts";
-import type { Circuit } from "#circuit/circuit.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { Leaf } from "#circuit/plan.ts";
 
 /** A sampler of this identity whose accept percentage is signal 0. */
-function sampler(identity: string, componentId: string, group = "a", rampMode = false): Actuator {
+function sampler(identity: string, componentId: string, group = "a"): Actuator {
   const kind = "sampler";
   const leaf = {
-    ...{ kind, id: componentId, identity, config: { ramp_mode: rampMode } },
+    ...{ kind, id: componentId, identity, config: {} },
     inputs: { accept_percentage: [{ kind: "signal", signal: 0 }] },
   } as unknown as Leaf;
   const key = decisionId({ kind, componentId });
@@ -40,11 +39,14 @@ test("decisions follow the identity of their component, else its kind and id, un
   );
 });
 
-test("a sampler with an invalid input fails open, except on a load ramp", () => {
-  const reading = (value: number) => ({ reading: () => value }) as unknown as Circuit;
-  const fails = (rampMode: boolean, value: number) =>
-    failsOpen(sampler("one", "root.0", "a", rampMode), reading(value), new Map());
-  assert.equal(fails(false, Number.NaN), true);
-  assert.equal(fails(false, 50), false);
-  assert.equal(fails(true, Number.NaN), false);
+test("a component fails open if its last decision was made by the failure mode open", () => {
+  const actuator = sampler("one", "root.0");
+  const fails = (last: CircuitDecision | undefined) =>
+    failsOpen(actuator, new Map(last === undefined ? [] : [[actuator.key, last]]));
+  const made = decision("root.0", 100);
+  assert.equal(fails(undefined), false);
+  assert.equal(fails(made), false);
+  for (const failure of ["open", "closed", "last_known"] as const) {
+    assert.equal(fails({ ...made, failure } as CircuitDecision), failure === "open", failure);
+  }
 });

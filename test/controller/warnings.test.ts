@@ -228,6 +228,20 @@ describe("warnings about running policies", () => {
     );
   });
 
+  it("a limiter that the policy lets pass everything does not fail open", async (t) => {
+    const ports = (pass: string) =>
+      `bucket_capacity: {signal_name: NONE}, fill_amount: {constant_signal: {value: 1}}, pass_through: {constant_signal: {value: ${pass}}}`;
+    const none =
+      "variable: {constant_output: {special_value: NaN}, out_ports: {output: {signal_name: NONE}}}";
+    const { of } = await started(t, {
+      "p.yaml": circuit(none, rateLimiter(ports("1"))),
+      "q.yaml": circuit(none, rateLimiter(ports("0"))),
+    });
+    of.clock.advance(2_000);
+    assert.equal(countOf(of, "p", "fails_open"), 0);
+    assert.equal(countOf(of, "q", "fails_open"), 1);
+  });
+
   it("a signal that has never been valid, with its reason; signals that follow from it are not named", async (t) => {
     const { of, logged } = await started(t, {
       "p.yaml": measuring('sluice_circuit_ticks_total{policy_name="none"}'),

@@ -17,7 +17,7 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
     let sent: BucketNumbers | undefined;
 
     /** While the policy itself lets all flows pass, nothing has failed. */
-    const instead = (passThrough: boolean): BucketNumbers => {
+    const numbersOnFailure = (passThrough: boolean): BucketNumbers => {
       if (passThrough) return OPEN;
       const failure = standIn(on_failure, state.valid !== undefined, "open");
       if (failure === "last_known" && state.valid !== undefined) return { ...state.valid, failure };
@@ -29,7 +29,9 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
         const [bucketCapacity, fillAmount] = [read(readings, capacity), read(readings, fill)];
         const passThrough = truthy(read(readings, pass));
         const valid = !Number.isNaN(bucketCapacity) && !Number.isNaN(fillAmount);
-        const numbers = valid ? { bucketCapacity, fillAmount, passThrough } : instead(passThrough);
+        const numbers = valid
+          ? { bucketCapacity, fillAmount, passThrough }
+          : numbersOnFailure(passThrough);
         if (sent !== undefined && equal(numbers, sent)) return;
         // Numbers equal to those sent are kept already.
         if (valid) state.valid = { bucketCapacity, fillAmount, passThrough: false };

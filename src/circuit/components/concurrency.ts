@@ -15,7 +15,7 @@ export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
     let sent: ConcurrencyNumbers | undefined;
 
     /** While the policy itself lets all flows pass, nothing has failed. */
-    const instead = (passThrough: boolean): ConcurrencyNumbers => {
+    const numbersOnFailure = (passThrough: boolean): ConcurrencyNumbers => {
       if (passThrough) return { maxConcurrency: 0, passThrough };
       const failure = standIn(on_failure, !Number.isNaN(state.valid), "open");
       const maxConcurrency = failure === "last_known" ? state.valid : 0;
@@ -28,7 +28,7 @@ export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
         const passThrough = truthy(read(readings, pass));
         const valid = !Number.isNaN(maxConcurrency);
         if (valid) state.valid = maxConcurrency;
-        const numbers = valid ? { maxConcurrency, passThrough } : instead(passThrough);
+        const numbers = valid ? { maxConcurrency, passThrough } : numbersOnFailure(passThrough);
         if (sent !== undefined && equal(numbers, sent)) return;
         sent = numbers;
         context.decide({ kind, componentId, agentGroups, ...numbers });

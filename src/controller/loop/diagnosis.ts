@@ -143,7 +143,7 @@ export class Diagnosis {
     const { circuit, actuators, decisions } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
     for (const actuator of actuators) {
-      if (failsOpen(actuator, circuit, decisions)) yield describeActuator(actuator, circuit);
+      if (failsOpen(actuator, decisions)) yield describeActuator(actuator, circuit);
     }
   }
 
@@ -268,7 +268,7 @@ export class Diagnosis {
 
   #reportFailingOpen(circuit: Circuit): void {
     const { actuators, decisions } = this.#runner;
-    const holds = (each: Actuator) => failsOpen(each, circuit, decisions);
+    const holds = (each: Actuator) => failsOpen(each, decisions);
     const { begun, ended } = this.#failOpenNotifier.changes(actuators, identityOf, holds);
     const policy = this.#policy;
     if (begun.length > 0) {
