@@ -117,12 +117,8 @@ export class SampleStore {
   }
 
   #queryOf(text: string): LoadedQuery {
-    const known = this.#queries.get(text) ?? {
-      selections: selectionsOf(text),
-      lostAt: Number.NEGATIVE_INFINITY,
-    };
-    this.#queries.set(text, known);
-    return known;
+    const known = this.#queries.get(text);
+    return known ?? { selections: selectionsOf(text), lostAt: Number.NEGATIVE_INFINITY };
   }
 
   /** Tells whether any query selects this metric. */

@@ -20,7 +20,7 @@ export function cutText(text: string, max = MAX_SHOWN_BYTES): string {
 }
 
 /** The last offset up to `at` where a character of a UTF-8 text begins. */
-export function characterStart(bytes: Uint8Array, at: number): number {
+function characterStart(bytes: Uint8Array, at: number): number {
   let start = Math.max(0, at);
   while (start > 0 && ((bytes[start] ?? 0) & 0xc0) === 0x80) start--;
   return start;

@@ -52,7 +52,7 @@ export class Shutdown {
   }
 
   async #inOrder({ accept_for, grace }: DrainSettings, clock: Clock, log: Log): Promise<void> {
-    const { health, acceptor: reception, transports } = this.#options;
+    const { health, acceptor, transports } = this.#options;
     health.beginDrain();
     for (const transport of transports) transport.beginDrain();
     await this.#pause(accept_for, clock);
@@ -60,11 +60,11 @@ export class Shutdown {
     if (this.#cut.signal.aborted) return this.#close();
     const closed = this.#close();
     health.close();
-    reception.closePending();
+    acceptor.closePending();
     for (const transport of transports) transport.drain(grace);
     const forget = clock.alarm(grace, () => {
       log.warn({}, "cutting calls that did not end within the grace time");
-      reception.destroyAll();
+      acceptor.destroyAll();
     });
     await closed;
     forget();
