@@ -103,22 +103,23 @@ describe("warnings about running policies", () => {
     const { of, logged } = await started(t, { "p.yaml": keyed, "q.yaml": taking });
     const flows = new FlowMetrics({ agent_group: "default" });
     of.metrics.add(flows);
-    const judged = (policy: string, missing?: "key" | "tokens") => {
+    const judged = async (policy: string, missing?: "key" | "tokens") => {
       const [, policyHash = ""] =
         new RegExp(`\\b${policy} \\((\\w+)\\)`).exec(of.logged.join("\n")) ?? [];
       const component = aComponent({ policyName: policy, policyHash, componentId: "root.0" });
       if (missing !== undefined) flows.missingLabel(component, missing);
       flows.decided(aFlow(), aVerdict({ decisions: [aDecision({ component })] }));
       of.clock.advance(30_000);
+      await examined(of);
     };
-    judged("p", "key");
-    judged("q", "tokens");
+    await judged("p", "key");
+    await judged("q", "tokens");
     assert.deepEqual(codesOf(of, "p"), ["unknown_label"]);
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
     // What lacks one label may have the other.
-    judged("q", "tokens");
+    await judged("q", "tokens");
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
-    judged("p");
+    await judged("p");
     assert.deepEqual(codesOf(of, "p"), []);
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
     assert.equal(logged("no longer so: circuit.components[0]").length, 1);
@@ -126,6 +127,7 @@ describe("warnings about running policies", () => {
     of.write("p.yaml", `${keyed}\n# edited\n`.replace("1s", "2s"));
     await of.when("the edit is in force", () => logged("changed: p").length > 0);
     of.clock.advance(30_000);
+    await examined(of);
     assert.deepEqual(codesOf(of, "p"), []);
   });
 
@@ -288,6 +290,7 @@ describe("an examination", () => {
       },
       agentGroups: undefined,
       checks: undefined,
+      limiters: () => [],
     });
     const total = () => calls.reduce((sum, each) => sum + each, 0);
     return { warnings, calls, total };
