@@ -122,7 +122,7 @@ describe("warnings about running policies", () => {
     await judged("p");
     assert.deepEqual(codesOf(of, "p"), []);
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
-    assert.equal(logged("no longer so: circuit.components[0]").length, 1);
+    assert.equal(logged("resolved: circuit.components[0]").length, 1);
     // An edited policy counts from nothing, and its label is still known.
     of.write("p.yaml", `${keyed}\n# edited\n`.replace("1s", "2s"));
     await of.when("the edit is in force", () => logged("changed: p").length > 0);
