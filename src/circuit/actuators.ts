@@ -92,11 +92,10 @@ export function standInOf(decision: CircuitDecision | undefined): StandIn | unde
 }
 
 /** Whether the component accepts everything because a signal that it needs is invalid: its last decision says so. */
-export function failsOpen({ key }: Actuator, decisions: Decisions): boolean {
+export function failsOpen({ leaf, key }: Actuator, decisions: Decisions): boolean {
   const last = decisions.get(key);
-  // A load scheduler has one failure mode, and its decisions pass everything for no other reason.
-  if (last?.kind === "load_scheduler") return last.passThrough;
-  return standInOf(last) === "open";
+  const { lastFailsOpen } = ACTUATORS[leaf.kind] ?? {};
+  return lastFailsOpen === undefined ? standInOf(last) === "open" : lastFailsOpen(last);
 }
 
 /** Kind, id and invalid ports, such as `pod_scaler root.1 (invalid: replicas)`. */

@@ -69,6 +69,8 @@ interface ActuatorKind {
   readonly max?: number;
   /** Whether an invalid number that was never valid makes it refuse everything instead of failing open. */
   readonly failsClosed?: (leaf: Leaf) => boolean;
+  /** Whether its last decision fails open, for kinds whose decisions do not name a failure mode. */
+  readonly lastFailsOpen?: (last: CircuitDecision | undefined) => boolean;
 }
 
 const BUCKET_NEEDS = ["bucket_capacity", "fill_amount"] as const;
@@ -85,7 +87,11 @@ export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
     needs: ["max_concurrency"],
     failsClosed,
   },
-  load_actuator: { decision: "load_scheduler", needs: ["load_multiplier"] },
+  load_actuator: {
+    decision: "load_scheduler",
+    needs: ["load_multiplier"],
+    lastFailsOpen: (last) => last?.kind === "load_scheduler" && last.passThrough,
+  },
   sampler: {
     decision: "sampler",
     needs: ["accept_percentage"],
