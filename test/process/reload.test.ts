@@ -21,7 +21,7 @@ test("after SIGHUP lines go to a new log file where the old one was moved away",
   renameSync(path, join(folder, "moved.log"));
   child.kill("SIGHUP");
   await until("the file is there again", () => existsSync(path));
-  const reopened = () => readFileSync(path, "utf8").includes("log files are opened again");
+  const reopened = () => readFileSync(path, "utf8").includes("reopened the log files");
   await until("lines go there", reopened);
   child.kill("SIGTERM");
   assert.equal(await child.ended, 0);
