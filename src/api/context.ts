@@ -58,11 +58,23 @@ export function createOperationContext(
     flowController,
     serviceLookup,
     headerNames: new HeaderNames(chance, bounds.max_headers),
-    bounds,
+    bounds: readOnce(bounds),
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
     nextDecisionId: () => prefix + (count++).toString(36),
+  };
+}
+
+function readOnce({
+  max_baggage_bytes,
+  max_headers,
+  max_json_depth,
+}: RequestBounds): RequestBounds {
+  return {
+    ...(max_baggage_bytes !== undefined && { max_baggage_bytes }),
+    ...(max_headers !== undefined && { max_headers }),
+    ...(max_json_depth !== undefined && { max_json_depth }),
   };
 }
 

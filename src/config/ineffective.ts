@@ -83,6 +83,8 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "readiness", why: STANDALONE },
     { path: "server", why: STANDALONE },
     { path: "server.grpc_gateway", why: CHECKS },
+    { path: "server.http.max_baggage_bytes", why: CHECKS },
+    { path: "server.http.max_json_depth", why: CHECKS },
     { path: "token_source", why: NOT_YET },
     { path: "watchdog", why: NOT_YET },
   ],

@@ -429,9 +429,12 @@ describe("sluice policy check", () => {
     writeFileSync(join(folder, "binary.yaml"), every);
     const text = 'circuit: { components: [], "\\e[31mred\\x07\\u202e\\u2028": 1 }\n';
     writeFileSync(join(folder, "escaped.yaml"), text);
-    for (const name of ["binary.yaml", "escaped.yaml"]) {
+    for (const [name, exitCode] of [
+      ["binary.yaml", 64],
+      ["escaped.yaml", 1],
+    ] as const) {
       const { code, err, out } = await run(["policy", "check", join(folder, name)]);
-      assert.deepEqual([code, out], [1, ""]);
+      assert.deepEqual([code, out], [exitCode, ""]);
       assert.doesNotMatch(err, /[^\P{C}\n]|[\p{Zl}\p{Zp}]/u);
     }
     const { err } = await run(["policy", "check", join(folder, "escaped.yaml")]);

@@ -26,7 +26,7 @@ function at(tree: unknown, path: string): unknown {
 
 /** Keys that some value of needs another key beside it; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|administration\.token(_path)?|send_batch_(max_)?size|crashreport\.dsn)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;

@@ -67,6 +67,7 @@ const ABSENT = "data-plane §7.5: an absent label differs from a label with an e
 const ANY_CASE =
   "data-plane D-27: header names and authentication schemes are recognised in any case";
 const UNREADABLE = "the report of a classifier says when a body could not be read";
+const CUT = "replies and metadata show at most 1 KiB of a label's value";
 const UNFIT = "a header value with LF is refused with status 400; later steps find one token more";
 const ENUM_NAME = "an unknown name of a protocol is an error, as an unknown number is";
 const FORWARDED =
@@ -78,6 +79,7 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   "cls-selectors": {
     3: "not built yet: the label r2 of the removed Rego module, and its report",
   },
+  "baggage-limits": { 3: CUT, 5: CUT, 6: CUT },
   "cls-from": { 3: ANY_CASE, 4: ANY_CASE },
   "cls-json-pointer": { 18: UNREADABLE, 20: UNREADABLE },
   "rl-denied-code": { 6: NAMES_LABEL, 7: NAMES_LABEL },

@@ -203,8 +203,8 @@ test("each reason of a refusal is logged at most once a minute, without what the
         fields["refused_since_last_line"],
       ];
     });
-  const none = "administration needs a token: authorization: Bearer TOKEN";
-  const wrong = "this is not the token of administration";
+  const none = "administration requires a token: send `authorization: Bearer TOKEN`";
+  const wrong = "wrong administration token";
   const type = "content-type must be application/json";
   await refused(JSON_TYPE, 3);
   assert.deepEqual(said(), [[none, 1]]);

@@ -40,6 +40,8 @@ export interface HttpContext extends TransportContext {
   /** New requests are refused. */
   draining: boolean;
   /** For requests of costly routes. */
+  /** Longest body in bytes, for routes that have no limit of their own. */
+  readonly maxBody: number;
   readonly costlyQueue: CostlyQueue;
   /** Bytes of replies that peers have not read yet. */
   unsentBytes: number;
@@ -169,7 +171,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   /** A longer body is refused, not truncated. */
   #maxBody(route: Route): number {
-    return route.maxBody ?? this.context.settings.max_body_bytes;
+    return route.maxBody ?? this.context.maxBody;
   }
 
   #refuseBody(route: Route, status: 400 | 413): void {

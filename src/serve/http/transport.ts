@@ -48,6 +48,7 @@ class NodeTransport implements HttpTransport {
     this.#context = {
       router: new Router(routes),
       settings,
+      maxBody: settings.max_body_bytes,
       turns,
       clock,
       log,

@@ -47,6 +47,9 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "opentelemetry.proto.collector.logs.v1.LogsService": async () =>
     (await import("./gen/opentelemetry/proto/collector/logs/v1/logs_service_pb.ts"))
       .file_opentelemetry_proto_collector_logs_v1_logs_service,
+  "opentelemetry.proto.collector.trace.v1.TraceService": async () =>
+    (await import("./gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts"))
+      .file_opentelemetry_proto_collector_trace_v1_trace_service,
 };
 
 /** Full names of all services that have a description. */

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { cutText } from "#base/text/cut.ts";
 import { spanField, writeSpanField } from "#wire/check/span-fields.ts";
 import { Base64Writer, base64Length, Fragment, Template, viewOf } from "#wire/protobuf/base64.ts";
 import { ByteSpan } from "#wire/protobuf/reader.ts";
@@ -151,7 +152,7 @@ describe("an entry whose value is copied from the request's bytes", () => {
         const wanted = new ProtoWriter();
         const start = wanted.open(0x3a);
         wanted.text(0x0a, name);
-        wanted.text(0x12, text === "GET" ? "get" : text === "" ? "none" : text);
+        wanted.text(0x12, text === "GET" ? "get" : text === "" ? "none" : cutText(text));
         wanted.close(start);
         assert.deepEqual(out.copy(), wanted.copy());
       }),

@@ -33,7 +33,7 @@ test("closes connections beyond the limit and serves the others", async (t) => {
   const bound = {
     frames: 5 * most,
     callsPerFrame: CONNECTION,
-    refused: { too_many_of_address: 4 * most },
+    refused: { too_many: 4 * most },
   };
   await server.withstand(t, bound, async () => {
     const peers = await Promise.all(Array.from({ length: 5 * most }, () => server.peer(t)));

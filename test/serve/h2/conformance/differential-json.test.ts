@@ -156,7 +156,7 @@ test("the same requests get the same replies over HTTP/1.1 and HTTP/2", async (t
     }),
     { numRuns: 600 },
   );
-  for (const status of [200, 400, 404, 415]) assert.ok(statuses.has(status), `${status} came`);
+  for (const status of [200, 400, 404]) assert.ok(statuses.has(status), `${status} came`);
 });
 
 test("bodies up to the size limit and beyond get the same replies", async (t) => {
@@ -173,6 +173,8 @@ test("bodies up to the size limit and beyond get the same replies", async (t) =>
     const request = { method: "POST", path: CHECK, body: JSON.stringify(value) };
     const [wanted, own] = [await one(request), await two(request)];
     assert.deepEqual(comparable(own), comparable(wanted), `${size} bytes`);
-    assert.equal(own.status, size > MAX ? 413 : 200);
+    assert.equal(own.status, 200);
+    // A longer body is a refused decision, because gateways let requests pass on any other answer.
+    assert.equal(own.body.includes("REJECTED"), size > MAX, `${size} bytes`);
   }
 });
