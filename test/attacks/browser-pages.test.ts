@@ -75,8 +75,8 @@ interface Attacker {
 async function attacker(t: TestContext, script: string): Promise<Attacker> {
   const { promise: report, resolve } = Promise.withResolvers<Seen>();
   let port = 0;
-  const server = createServer(async (request, response) => {
-    if (request.url === "/report") resolve(JSON.parse(await textOf(request)));
+  const server = createServer((request, response) => {
+    if (request.url === "/report") void textOf(request).then((text) => resolve(JSON.parse(text)));
     const html = `<!doctype html><body><script type="module">${PRELUDE}${script}
       await fetch("http://127.0.0.1:${port}/report",
         { method: "POST", mode: "no-cors", body: JSON.stringify(seen) });</script>`;

@@ -47,5 +47,6 @@ export function inOwnNetwork(file: string, declare: (addresses: Addresses) => vo
     .filter(({ family, internal }) => family === "IPv4" && !internal)
     .map(({ address }) => address);
   if (one !== undefined && other !== undefined) declare([one, other]);
-  else test.skip(`${basename(file)}: needs a network namespace, or an address besides loopback`);
+  else
+    void test.skip(`${basename(file)}: needs a network namespace, or an address besides loopback`);
 }
