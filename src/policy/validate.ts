@@ -298,10 +298,12 @@ class Validator {
   }
 
   #enum(type: Type & { readonly kind: "enum" }, tree: Tree, path: Path): unknown {
-    const numbers = [...type.numbers.values()];
-    if (tree.kind === "number" && numbers.includes(tree.value)) return tree.value;
-    const value = tree.kind === "text" ? type.numbers.get(tree.value) : undefined;
-    if (value !== undefined) return value;
+    const value = enumValue(type, tree);
+    if (value !== undefined) {
+      const remark = type.remark?.(value);
+      if (remark !== undefined) this.#report.warn("unusual_value", () => tree.at, path, remark);
+      return value;
+    }
     const hint = tree.kind === "text" ? this.#didYouMean(tree.value, [...type.numbers.keys()]) : "";
     return this.#refuse(tree, path, `a ${type.name} by name or number${hint}`, describe(tree));
   }
@@ -312,6 +314,11 @@ class Validator {
     const near = spelling(text, choices) ?? nearest(text, choices);
     return near === undefined ? "" : `; did you mean ${near}?`;
   }
+}
+
+function enumValue({ numbers }: Type & { readonly kind: "enum" }, tree: Tree): number | undefined {
+  if (tree.kind === "text") return numbers.get(tree.value);
+  return [...numbers.values()].find((one) => tree.kind === "number" && one === tree.value);
 }
 
 /** About 10 000 years, the range of a protobuf Duration. */

@@ -219,6 +219,22 @@ describe("defaults", () => {
       assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
     }
   });
+  test("a status that does not tell of a refusal is remarked upon", () => {
+    const texts = (status: string) =>
+      compiled(
+        circuit(
+          rateLimiter(
+            CONSTANT_PORTS,
+            `parameters: {interval: 1s}, request_parameters: {denied_response_status_code: ${status}}`,
+          ),
+        ),
+      ).warnings.map(({ code, text }) => `${code}: ${text}`);
+    for (const [status, number] of Object.entries({ OK: 200, 200: 200, Continue: 100, Found: 302 }))
+      assert.deepEqual(texts(status), [
+        `unusual_value: a refusal with status ${number} does not look like one: use a status from 400 on`,
+      ]);
+    for (const status of ["BadRequest", "503", "Empty", "0"]) assert.deepEqual(texts(status), []);
+  });
   test("without a status the stage that refuses chooses it", () => {
     assert.equal(rule("parameters: {interval: 1s}, request_parameters: {}").deniedStatus, 0);
     assert.equal(rule("parameters: {interval: 1s}").deniedStatus, 0);

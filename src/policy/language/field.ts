@@ -25,6 +25,13 @@ interface TextRules {
   readonly labelName?: true;
 }
 
+interface Enumeration {
+  readonly name: string;
+  readonly numbers: ReadonlyMap<string, number>;
+  /** Tells what is odd about a value that is allowed; undefined when nothing is. */
+  readonly remark?: (value: number) => string | undefined;
+}
+
 export type Type =
   | ({ readonly kind: "text" } & TextRules)
   | ({ readonly kind: "number" } & Range)
@@ -33,7 +40,7 @@ export type Type =
   /** Validated to milliseconds. Never negative; `positive` also refuses zero. */
   | { readonly kind: "duration"; readonly positive?: true }
   /** Written as a name or a number, validated to the number. */
-  | { readonly kind: "enum"; readonly name: string; readonly numbers: ReadonlyMap<string, number> }
+  | ({ readonly kind: "enum" } & Enumeration)
   /** Any object, kept as it is. */
   | { readonly kind: "object" }
   | { readonly kind: "message"; readonly of: () => Message }
@@ -153,8 +160,8 @@ export function durationOr(value: number, rules: { readonly positive?: true } = 
 }
 
 /** An enum; the default is the value 0. */
-export function enumeration(name: string, numbers: ReadonlyMap<string, number>): Field<number> {
-  return { type: { kind: "enum", name, numbers }, default: 0 };
+export function enumeration(of: Enumeration): Field<number> {
+  return { type: { kind: "enum", ...of }, default: 0 };
 }
 
 /** A key of the dynamic configuration; "" when there is none. */
