@@ -15,7 +15,13 @@ import type { Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
 import { infraMeter as infraMeterTable } from "./language/resources.ts";
-import { type Selector, selector as selectorTable } from "./language/selector.ts";
+import {
+  type LabelMatcher,
+  labelMatcher,
+  MATCHED_LABEL,
+  type Selector,
+  selector as selectorTable,
+} from "./language/selector.ts";
 
 export function supplyOf({ resources }: Policy): Supply {
   const flow = resources?.flow_control;
@@ -36,10 +42,14 @@ export function needsOf(
     const where = [...path, ...inner];
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
-  const { labelKeys, selectors, groups } = mentions(document);
+  const { labelKeys, matchedLabels, selectors, groups } = mentions(document);
   const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
     .map(({ name, path: inner }) => ({ ...need("label", name, inner), readBy: limiterAt(inner) }));
+  // Callers and baggage may set other labels, and nothing notices whether a flow that a selector looked at had them.
+  const matched = matchedLabels
+    .filter(({ name }) => isReserved(name) && !isRequestLabel(name))
+    .map(({ name, path: inner }) => need("label", name, inner));
   const controlPoints = [...selectors.values()].map(({ value, path: inner }) => ({
     ...need("control_point", value.control_point, [...inner, "control_point"]),
     agentGroup: value.agent_group,
@@ -53,7 +63,7 @@ export function needsOf(
     ];
   });
   const agentGroups = [...groups].map(([name, inner]) => need("agent_group", name, inner));
-  return [...labels, ...queries, ...agentGroups, ...controlPoints];
+  return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints];
 }
 
 /** What exists besides what the policies of a set define. */
@@ -157,6 +167,8 @@ function unknownLabel(name: string, hint: () => string): string {
 interface Mentions {
   /** The labels that limiters and schedulers are keyed by. */
   readonly labelKeys: readonly { readonly name: string; readonly path: Path }[];
+  /** The labels that selectors and workloads ask for. */
+  readonly matchedLabels: readonly { readonly name: string; readonly path: Path }[];
   /** The first selector of each agent group and control point. */
   readonly selectors: ReadonlyMap<string, { readonly value: Selector; readonly path: Path }>;
   /** Where each agent group is named first, or would be if it were not the default. */
@@ -165,6 +177,7 @@ interface Mentions {
 
 function mentions(document: Policy): Mentions {
   const labelKeys: { name: string; path: Path }[] = [];
+  const matchedLabels: { name: string; path: Path }[] = [];
   const selectors = new Map<string, { value: Selector; path: Path }>();
   const groups = new Map<string, Path>();
   const visit = (message: Message, value: unknown, path: Path): void => {
@@ -177,9 +190,18 @@ function mentions(document: Policy): Mentions {
       const own = value as Selector;
       const key = JSON.stringify([own.agent_group, own.control_point]);
       if (!selectors.has(key)) selectors.set(key, { value: own, path });
-      return;
     }
     const members = value as Readonly<Record<string, unknown>>;
+    if (message === labelMatcher) {
+      for (const name of (value as LabelMatcher).match_labels.keys()) {
+        matchedLabels.push({ name, path: [...path, "match_labels", name] });
+      }
+    }
+    const labelIn = MATCHED_LABEL.get(message);
+    const matched = labelIn === undefined ? undefined : members[labelIn];
+    if (labelIn !== undefined && typeof matched === "string") {
+      matchedLabels.push({ name: matched, path: [...path, labelIn] });
+    }
     for (const [name, { type, labelKey }] of Object.entries(message.fields)) {
       const own = members[name];
       if (labelKey && typeof own === "string" && own !== "") {
@@ -197,7 +219,7 @@ function mentions(document: Policy): Mentions {
     }
   };
   visit(policyTable, document, []);
-  return { labelKeys, selectors, groups };
+  return { labelKeys, matchedLabels, selectors, groups };
 }
 
 /** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */

@@ -175,3 +175,38 @@ describe("path templates", () => {
     }
   });
 });
+
+describe("the labels that a selector asks for", () => {
+  const selecting = (matcher: string) =>
+    compiled(
+      circuit(
+        `flow_control: {rate_limiter: {in_ports: {${CONSTANT_PORTS}}, parameters: {interval: 1s}, selectors: [{control_point: c, label_matcher: {${matcher}}}]}}`,
+      ),
+    );
+  const WRONG = "http.request.headers.x_user";
+  const BASE = "circuit.components[0].flow_control.rate_limiter.selectors[0].label_matcher";
+  const cases: readonly (readonly [string, string])[] = [
+    [`match_labels: {${WRONG}: a}`, `match_labels["${WRONG}"]`],
+    [`match_list: [{key: ${WRONG}, operator: Exists}]`, "match_list[0].key"],
+    [`match_expressions: [{key: ${WRONG}, operator: Exists}]`, "match_expressions[0].key"],
+    [`expression: {not: {label_exists: ${WRONG}}}`, "expression.not.label_exists"],
+    [`expression: {label_equals: {label: ${WRONG}, value: a}}`, "expression.label_equals.label"],
+    [`expression: {label_matches: {label: ${WRONG}, regex: a}}`, "expression.label_matches.label"],
+  ];
+  for (const [matcher, place] of cases) {
+    test(`${place} that nothing makes`, () => {
+      const found = warned([selecting(matcher)]).filter(({ code }) => code === "unknown_label");
+      assert.deepEqual(
+        found.map(({ path }) => path),
+        [`${BASE}.${place}`.replace(".[", "[")],
+      );
+      assert.match(found[0]?.text ?? "", /makes the label http\.request\.headers\.x_user; only/);
+      assert.deepEqual(warned([selecting(matcher.replace("headers", "header"))]), []);
+      assert.deepEqual(warned([selecting(matcher)], { labels: [WRONG] }), []);
+    });
+  }
+
+  test("a label that a caller or baggage may set is not remarked upon", () => {
+    assert.deepEqual(warned([selecting("match_labels: {user_type: guest}")]), []);
+  });
+});

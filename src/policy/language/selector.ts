@@ -86,6 +86,14 @@ export const labelMatcher = message("LabelMatcher", {
 });
 export type LabelMatcher = ValueOf<typeof labelMatcher>;
 
+/** The key with the name of a label, in each part of a label matcher that has one. */
+export const MATCHED_LABEL: ReadonlyMap<Message, string> = new Map<Message, string>([
+  [matchRequirement, "key"],
+  [equalsExpression, "label"],
+  [matchesExpression, "label"],
+  [expression as Message, "label_exists"],
+]);
+
 export const agentGroup = () =>
   about(
     "Agent group that the selector applies to. The key `policies.default_agent_group` of the controller names another default.",
