@@ -76,6 +76,12 @@ async function everything(port: number, request: string): Promise<string> {
   return text;
 }
 
+/** Each character of the body is one byte. */
+function postedBytes(body: string): Buffer {
+  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`;
+  return Buffer.from(head + body, "latin1");
+}
+
 function posted(headers: readonly string[], body: string, host = "gateway"): string {
   const length = `content-length: ${Buffer.byteLength(body)}`;
   const head = [`POST ${CHECK} HTTP/1.1`, `host: ${host}`, length, ...headers];
@@ -161,6 +167,27 @@ for (const how of ["judged", "forwarded"] as const) {
     // None of them took the only token.
     const { body } = await exchange(port, posted([], plain));
     assert.equal(JSON.parse(body).check_response.decision_type, "DECISION_TYPE_ACCEPTED");
+  });
+
+  test(`text that is not Unicode and sizes that are no number are judged: ${how}`, async (t) => {
+    const { port } = await door(t, how);
+    assert.equal((await exchange(port, posted([], plain))).status, 200);
+    const requests = [
+      ...['"\xff"', '"\xc0\x80"', '"\\ud800"', '"\xed\xa0\x80"'].flatMap((text) => [
+        `"path":${text}`,
+        `"host":${text}`,
+        `"body":${text}`,
+        `"headers":{"x":${text}}`,
+        `"headers":{${text}:"x"}`,
+      ]),
+      '"headers":{"\xff":"1","\xfe":"2"}',
+      ...['"007"', '" 5 "', '""', '"5, 5"'].map((text) => `"size":${text}`),
+    ];
+    for (const request of requests) {
+      const body = `{"control_point":"here","request":{${request}}}`;
+      const answer = await exchange(port, postedBytes(body));
+      assert.equal(await deniedStatus(answer), 429, request);
+    }
   });
 
   test(`a body that is too large without an announced length is refused, too: ${how}`, async (t) => {

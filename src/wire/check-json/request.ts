@@ -20,6 +20,7 @@ import {
 import {
   exactNumber,
   fieldNames,
+  int64Text,
   invalid,
   type Parsed,
   parseBody,
@@ -72,9 +73,12 @@ const REF = fieldNames({
 
 const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
 
-/** Parses a body. An empty body is an empty message, as in canonical protobuf JSON. */
+/**
+ * Parses a body. An empty body is an empty message, as in canonical protobuf JSON. Text that is not Unicode is replaced
+ * and not refused: the client of a gateway chooses it, and gateways let requests pass on errors.
+ */
 function readBody(body: Uint8Array, maxDepth: number | undefined): Parsed {
-  const parsed = parseBody(body, maxDepth) ?? ABSENT;
+  const parsed = parseBody(body, maxDepth, "replace") ?? ABSENT;
   readObject(parsed.value, "the body");
   return parsed;
 }
@@ -122,6 +126,8 @@ function readProtocol(value: unknown, what: string): number {
   throw invalid(`${what} must be TCP or UDP`);
 }
 
+const LEADING_ZEROS = /^0+(?=\d)/;
+
 function readRequest(
   value: unknown,
   names: HeaderNames,
@@ -135,11 +141,20 @@ function readRequest(
   request.path = readText(fields[3], "request.path");
   request.host = readText(fields[4], "request.host");
   request.scheme = readText(fields[5], "request.scheme");
-  request.sizeText = readInt64(fields[6], "request.size", () => exactNumber(text, ["size"]));
+  request.sizeText = readSize(fields[6], text);
   request.protocol = readText(fields[7], "request.protocol");
   request.body = readText(fields[8], "request.body");
   request.finish();
   return request;
+}
+
+/**
+ * Decimal text of an int64. Gateways copy a text from their client's `content-length`, so one that is no size counts as
+ * absent and is not refused.
+ */
+function readSize(value: unknown, text: string): string {
+  if (typeof value === "string") return int64Text(value.replace(LEADING_ZEROS, "")) ?? "0";
+  return readInt64(value, "request.size", () => exactNumber(text, ["size"]));
 }
 
 /** A map from name to value, or to a list of values where the header was repeated. */

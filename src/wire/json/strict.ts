@@ -1,5 +1,6 @@
 // A strict JSON parser for request bodies: the platform's parser, and a pass over the bytes that refuses what it lets
-// through (duplicate names, lone surrogates, invalid UTF-8, deep nesting). Also readers of members by type.
+// through (duplicate names, lone surrogates, invalid UTF-8, deep nesting). Text that is not Unicode can be repaired
+// instead, for bodies in which the caller's own clients choose the text. Also readers of members by type.
 
 import { isUtf8 } from "node:buffer";
 import { Fault } from "#base/fault.ts";
@@ -36,36 +37,62 @@ export interface Parsed {
   readonly text: string;
 }
 
+/** What becomes of text that is not Unicode: bytes that are not UTF-8, and escapes of lone surrogates. */
+export type BadText = "refuse" | "replace";
+
 /**
  * Parses a body; undefined when it is empty or only white space. Read objects in the result by their own keys only: a
  * member `__proto__` is an own key like any other.
+ * @param badText `replace` puts U+FFFD in its place, as decoders of UTF-8 do
  * @throws Fault INVALID_ARGUMENT
  */
-export function parseBody(body: Uint8Array, maxDepth = MAX_DEPTH): Parsed | undefined {
+export function parseBody(
+  body: Uint8Array,
+  maxDepth = MAX_DEPTH,
+  badText: BadText = "refuse",
+): Parsed | undefined {
   const bytes = asBuffer(body);
   const seen = scan(bytes, maxDepth);
   if (seen.blank) return undefined;
-  if (!isUtf8(bytes)) throw invalid("the body must be UTF-8");
+  const utf8 = isUtf8(bytes);
+  if (!utf8 && badText === "refuse") throw invalid("the body must be UTF-8");
   const text = bytes.toString("utf8");
-  let value: unknown;
+  const value = parseText(text);
+  const found: Found = { members: 0, loneSurrogate: false };
+  survey(value, seen.escapes, found);
+  if (found.loneSurrogate && badText === "refuse") throw invalid("the body has a lone surrogate");
+  // With escaped names the parser's count cannot be trusted: V8 14.6 confuses the name `"` with `\` if it has met
+  // that one before. No member that is read here has such a name.
+  if (seen.escapedNames || (!utf8 && found.members !== seen.members)) {
+    if (hasDuplicateName(text, !utf8)) throw invalid("the body names a member twice");
+  } else if (found.members !== seen.members) throw invalid("the body names a member twice");
+  if (!found.loneSurrogate) return { value, text };
+  const repaired = text.replace(ESCAPE, withoutLoneSurrogate);
+  return { value: parseText(repaired), text: repaired };
+}
+
+function parseText(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     throw invalid("the body is not valid JSON");
   }
-  const members = countMembers(value, seen.escapes);
-  // With escaped names the parser's count cannot be trusted: V8 14.6 confuses the name `"` with `\` if it has met
-  // that one before. No member that is read here has such a name.
-  if (seen.escapedNames ? hasDuplicateName(text) : members !== seen.members) {
-    throw invalid("the body names a member twice");
-  }
-  return { value, text };
+}
+
+/** An escape in a string, or two that are a pair of surrogates. */
+const ESCAPE = /\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u[dD][89a-fA-F]..|.)/g;
+
+function withoutLoneSurrogate(escaped: string): string {
+  return escaped.length === "\\ud800".length ? "\\ufffd" : escaped;
 }
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:]/g;
 
-/** Whether an object in a valid JSON text has two members of the same name, after unescaping. */
-function hasDuplicateName(text: string): boolean {
+/**
+ * Whether an object in a valid JSON text has two members of the same name, after unescaping. With `replaced`, names
+ * with U+FFFD do not count: they may have differed before the replacement.
+ */
+function hasDuplicateName(text: string, replaced: boolean): boolean {
   const open: Set<string>[] = [];
   let literal = "";
   for (const [token] of text.matchAll(TOKEN)) {
@@ -74,6 +101,7 @@ function hasDuplicateName(text: string): boolean {
     else if (token !== ":") literal = token;
     else {
       const name: string = JSON.parse(literal);
+      if (replaced && name.includes("\ufffd")) continue;
       const names = open.at(-1);
       if (names?.has(name)) return true;
       names?.add(name);
@@ -113,23 +141,29 @@ function scan(bytes: Buffer, maxDepth: number): Scan {
   return { members, escapes, escapedNames, blank };
 }
 
-function countMembers(value: unknown, checkText: boolean): number {
+/** What a walk through a parsed value finds. */
+interface Found {
+  members: number;
+  loneSurrogate: boolean;
+}
+
+/** Counts members, and looks for lone surrogates if `checkText` is set. */
+function survey(value: unknown, checkText: boolean, found: Found): void {
   if (typeof value === "string") {
-    if (checkText && !value.isWellFormed()) throw invalid("the body has a lone surrogate");
-    return 0;
+    if (checkText && !value.isWellFormed()) found.loneSurrogate = true;
+    return;
   }
-  if (typeof value !== "object" || value === null) return 0;
-  let count = 0;
+  if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value)) {
-    for (const item of value) count += countMembers(item, checkText);
-    return count;
+    for (const item of value) survey(item, checkText, found);
+    return;
   }
   const members: Members = value as Members;
   for (const key of Object.keys(members)) {
-    if (checkText && !key.isWellFormed()) throw invalid("the body has a lone surrogate");
-    count += 1 + countMembers(members[key], checkText);
+    if (checkText && !key.isWellFormed()) found.loneSurrogate = true;
+    found.members++;
+    survey(members[key], checkText, found);
   }
-  return count;
 }
 
 /** An object from `parseJson`. Read it by its own keys only. */
@@ -223,12 +257,17 @@ export function readInt64(value: unknown, what: string, exact: () => unknown): s
   if (value === undefined) return "0";
   if (typeof value === "number" && Number.isSafeInteger(value)) return String(value + 0);
   const given = typeof value === "number" ? exact() : value;
-  const text = typeof given === "string" ? wholeText(given) : undefined;
-  if (text !== undefined) {
-    const number = BigInt(text);
-    if (number <= INT64_MAX && number >= -INT64_MAX - 1n) return text;
-  }
+  const text = typeof given === "string" ? int64Text(given) : undefined;
+  if (text !== undefined) return text;
   throw invalid(`${what} must be a whole number of 64 bits`);
+}
+
+/** The exact decimal text of a JSON number that is an int64; else undefined. */
+export function int64Text(given: string): string | undefined {
+  const text = wholeText(given);
+  if (text === undefined) return undefined;
+  const number = BigInt(text);
+  return number <= INT64_MAX && number >= -INT64_MAX - 1n ? text : undefined;
 }
 
 /** A uint32, given as a number or a string. */
