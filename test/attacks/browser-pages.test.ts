@@ -2,7 +2,7 @@
 // request reaches the port, as the counters show, and changes nothing.
 
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect, createServer as createRelay, type Server } from "node:net";
 import { type TestContext, test } from "node:test";
 import { openPage, REBOUND } from "../kit/clients/chromium.ts";
@@ -75,15 +75,17 @@ interface Attacker {
 async function attacker(t: TestContext, script: string): Promise<Attacker> {
   const { promise: report, resolve } = Promise.withResolvers<Seen>();
   let port = 0;
-  const server = createServer((request, response) => {
-    if (request.url === "/report") void textOf(request).then((text) => resolve(JSON.parse(text)));
+  const answer = async (request: IncomingMessage, response: ServerResponse) => {
+    // The connection closes with the reply, so the whole report must be read before it.
+    if (request.url === "/report") resolve(JSON.parse(await textOf(request)));
     const html = `<!doctype html><body><script type="module">${PRELUDE}${script}
       await fetch("http://127.0.0.1:${port}/report",
         { method: "POST", mode: "no-cors", body: JSON.stringify(seen) });</script>`;
     // The next request of a page that is rebound must open another connection.
     response.writeHead(200, { "content-type": "text/html", connection: "close" });
     response.end(request.url === "/page" ? html : "");
-  });
+  };
+  const server = createServer((request, response) => void answer(request, response));
   port = await listening(t, server);
   return { port, report };
 }

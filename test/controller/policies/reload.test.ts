@@ -116,8 +116,10 @@ test("a change of many policies takes many turns and is one write, first decisio
     commits.slice(commitsBefore).some((each) => changedIn(each) === 100),
   );
   assert.ok(turns > 100 / SLICE_PIECES, `${turns} turns`);
-  const between = new Set(started.filter((now) => now > 0 && now < 100));
-  assert.deepEqual([...between], [SLICE_PIECES, 2 * SLICE_PIECES, 3 * SLICE_PIECES]);
+  // A slice also ends when its time is up, so a busy machine may see smaller steps.
+  for (const [turn, now] of started.entries())
+    assert.ok(now - (started[turn - 1] ?? 0) <= SLICE_PIECES, started.join(" "));
+  assert.ok(new Set(started.filter((now) => now > 0 && now < 100)).size >= 3);
   for (const commit of commits.slice(commitsBefore)) {
     const configs = changedIn(commit);
     assert.ok(configs === 0 || configs === 100, `a commit with ${configs} configurations`);

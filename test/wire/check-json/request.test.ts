@@ -107,7 +107,8 @@ describe("strict JSON", () => {
   });
 
   it("replaces them where it is asked to", () => {
-    const read = (body: string) => parseBody(Buffer.from(body, "latin1"), "replace")?.value;
+    const read = (body: string) =>
+      parseBody(Buffer.from(body, "latin1"), undefined, "replace")?.value;
     const cases: readonly (readonly [string, unknown])[] = [
       ['"\\ud800"', "\ufffd"],
       ['"\\udc00\\uD83D\\uDE00\\ud83d"', "\ufffd😀\ufffd"],
