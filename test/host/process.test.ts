@@ -1,9 +1,11 @@
 // `run` in a separate process, with the real operating system.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { test } from "node:test";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { folderOf } from "../kit/folder.ts";
 
 const SCRIPT = (main: string) => `
   import { realClock } from "#host/life/clock.ts";
@@ -19,8 +21,11 @@ async function lived(main: string, whenUp?: NodeJS.Signals) {
   child.stderr.on("data", (chunk) => {
     text += chunk;
   });
+  // A child that hangs would keep the test from failing.
+  const impatience = setTimeout(() => child.kill("SIGKILL"), 60_000);
   if (whenUp !== undefined) child.stdout.once("data", () => child.kill(whenUp));
   const [code, signal] = await once(child, "close");
+  clearTimeout(impatience);
   return { code, signal, text };
 }
 
@@ -40,6 +45,31 @@ test("an unhandled rejection ends the process with 70 and shows the stack", asyn
   const { code, text } = await lived(`Promise.reject(new Error("lost"));`);
   assert.equal(code, 70);
   assert.match(text, /unhandled rejection\nError: lost\n\s+at/);
+});
+
+/** Occupies a thread for ever: nobody writes to the pipe. */
+function hanging(t: TestContext): string {
+  const pipe = join(folderOf(t, {}), "pipe");
+  execFileSync("mkfifo", [pipe]);
+  return `void (await import("node:fs/promises")).readFile(${JSON.stringify(pipe)});`;
+}
+
+test("a failed start ends with its code even while a thread hangs", async (t) => {
+  const main = `${hanging(t)} throw new Error("broken");`;
+  const { code, text } = await lived(main);
+  assert.equal(code, 70, text);
+  assert.match(text, /cannot start\nError: broken/);
+});
+
+test("a drain that was cut ends with the code of its signal even while a thread hangs", async (t) => {
+  const main = `${hanging(t)} context.scope.add("deaf", () => {
+      process.kill(process.pid, "SIGTERM");
+      return new Promise(() => undefined);
+    });
+    console.log("up");`;
+  const { code, text } = await lived(main, "SIGTERM");
+  assert.equal(code, 143, text);
+  assert.match(text, /cutting what is left/);
 });
 
 test("rarely used modules are not loaded before they are needed", async () => {

@@ -11,11 +11,15 @@ function stage(main: Main) {
   const listeners = new Map<ProcessEvent, (what: unknown) => void>();
   const said: string[] = [];
   const exits: number[] = [];
+  const forced: boolean[] = [];
   let held = 0;
   const ended = run(main, {
     ...{ argv: ["--flag"], env: { NAME: "value" }, clock },
     stderr: (text) => void said.push(text),
-    exit: (code) => void exits.push(code),
+    exit: (code, force) => {
+      exits.push(code);
+      forced.push(force);
+    },
     on: (event, listener) => void listeners.set(event, listener),
     off: (event, listener) => {
       if (listeners.get(event) === listener) listeners.delete(event);
@@ -30,7 +34,7 @@ function stage(main: Main) {
     await turn();
   };
   const left = () => ({ listeners: listeners.size, alarms: clock.alarms, held });
-  return { clock, said, exits, ended, send, left, text: () => said.join("") };
+  return { clock, said, exits, forced, ended, send, left, text: () => said.join("") };
 }
 
 const NOTHING = { listeners: 0, alarms: 0, held: 0 };
@@ -61,7 +65,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     assert.equal(context()?.stopping.aborted, false);
     await it.send(signal);
     assert.equal(await it.ended, EXIT.clean);
-    assert.deepEqual([it.exits, speeds], [[0], ["drain"]]);
+    assert.deepEqual([it.exits, it.forced, speeds], [[0], [false], ["drain"]]);
     assert.equal(context()?.stopping.aborted, true);
     assert.match(it.text(), new RegExp(`${signal}: draining`));
     assert.match(it.text(), /drained/);
@@ -128,6 +132,7 @@ test("even a stop that ignores the cut does not keep the process alive", async (
   await it.send("SIGTERM");
   it.clock.advance(1_000);
   assert.equal(await it.ended, 128 + 15);
+  assert.deepEqual(it.forced, [true]);
 });
 
 test("a configuration fault ends with 64 and its whole message", async () => {
@@ -158,6 +163,7 @@ test("a start beyond its time limit is a failed start", async () => {
   it.clock.advance(1);
   assert.equal(await it.ended, EXIT.internal);
   assert.match(it.text(), /cannot start: wanted a start within 30000 ms/);
+  assert.deepEqual(it.forced, [true]);
 });
 
 test("a signal during the start waits for the start to end, then stops what it had started", async () => {

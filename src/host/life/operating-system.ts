@@ -12,7 +12,10 @@ export function operatingSystem(clock: Clock): OperatingSystem {
     env: process.env,
     clock,
     stderr: (text) => void process.stderr.write(text),
-    exit: (code) => process.exit(code),
+    exit(code, force) {
+      if (force) replaceProcess(code);
+      process.exit(code);
+    },
     on: (event, listener) => void process.on(event, listener),
     off: (event, listener) => void process.off(event, listener),
     keepAlive() {
@@ -20,4 +23,19 @@ export function operatingSystem(clock: Clock): OperatingSystem {
       return () => clearInterval(timer);
     },
   };
+}
+
+/**
+ * Ends the process with `code` whatever its threads do. An ordinary exit waits for the threads that read files, and one
+ * that opens a pipe nobody writes to, or a disk that no longer answers, never returns. Signals would end the process
+ * as well, but with a code of their own. Returns where the platform cannot replace a process.
+ */
+function replaceProcess(code: number): void {
+  const { execPath, env } = process;
+  try {
+    const args = [execPath, "--eval", `process.exit(${code})`];
+    process.execve?.(execPath, args, { ...env, NODE_OPTIONS: "" });
+  } catch {
+    // The ordinary exit follows.
+  }
 }

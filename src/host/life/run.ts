@@ -33,7 +33,8 @@ export interface OperatingSystem {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
   stderr(text: string): void;
-  exit(code: number): void;
+  /** `force`: something may still run that an ordinary exit would wait for, such as a file that cannot be opened. */
+  exit(code: number, force: boolean): void;
   on(event: ProcessEvent, listener: Listener): void;
   off(event: ProcessEvent, listener: Listener): void;
   /** Keeps the process alive until the returned function is called. */
@@ -114,6 +115,7 @@ class ProcessRun {
   readonly #reloads: (() => void)[] = [];
   #ending = false;
   #crashed = false;
+  #wasCut = false;
 
   constructor(
     system: OperatingSystem,
@@ -135,7 +137,7 @@ class ProcessRun {
     await this.#log.close();
     for (const [event, listener] of listeners) this.#system.off(event, listener);
     release();
-    this.#system.exit(code);
+    this.#system.exit(code, this.#wasCut || end.kind === "start failed");
     return code;
   }
 
@@ -256,6 +258,7 @@ class ProcessRun {
   }
 
   async #cut(): Promise<void> {
+    this.#wasCut = true;
     const late = Promise.withResolvers<void>();
     const disarm = this.#system.clock.alarm(this.#limits.cutMs, late.resolve);
     await Promise.race([this.#scope.close("cut"), late.promise]);
