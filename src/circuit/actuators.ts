@@ -1,8 +1,9 @@
-// The actuators of a plan, which are the components whose decisions agents act on: their last decisions, and
-// whether one fails open because a signal that it needs is invalid.
+// The actuators of a plan, which are the components whose decisions agents act on: their last decisions, and what
+// stands in for one whose signals are invalid.
 
+import { type FailureMode, type StandIn, standInOf } from "#base/failure-mode.ts";
 import type { Circuit } from "./circuit.ts";
-import { ACTUATORS, type CircuitDecision, type DecisionKind, type StandIn } from "./decision.ts";
+import { ACTUATORS, type CircuitDecision, type DecisionKind } from "./decision.ts";
 import type { CircuitPlan, Leaf } from "./plan.ts";
 
 /** One component of a plan that makes decisions. */
@@ -86,16 +87,26 @@ export function carryOver(
   return carried;
 }
 
-/** The failure mode that made a decision; undefined for a decision from valid signals. */
-export function standInOf(decision: CircuitDecision | undefined): StandIn | undefined {
-  return decision !== undefined && "failure" in decision ? decision.failure : undefined;
+/** What the component does while a signal that it needs has never been valid. */
+export function standInAtFirst(leaf: Leaf): StandIn {
+  const byDefault = ACTUATORS[leaf.kind]?.byDefault?.(leaf) ?? "open";
+  return standInOf(failureModeOf(leaf), byDefault, false);
 }
 
-/** Whether the component accepts everything because a signal that it needs is invalid: its last decision says so. */
-export function failsOpen({ leaf, key }: Actuator, decisions: Decisions): boolean {
+/**
+ * What the component does because a signal that it needs is invalid: its last decision says so. Undefined while its
+ * signals are valid.
+ */
+export function standInNow({ leaf, key }: Actuator, decisions: Decisions): StandIn | undefined {
   const last = decisions.get(key);
-  const { lastFailsOpen } = ACTUATORS[leaf.kind] ?? {};
-  return lastFailsOpen === undefined ? standInOf(last) === "open" : lastFailsOpen(last);
+  if (last === undefined) return undefined;
+  if (ACTUATORS[leaf.kind]?.failsOpen?.(last)) return "open";
+  return "failure" in last ? last.failure : undefined;
+}
+
+/** The failure mode that the policy names; undefined where it names none. */
+export function failureModeOf({ config }: Leaf): FailureMode | undefined {
+  return "on_failure" in config ? config.on_failure : undefined;
 }
 
 /** Kind, id and invalid ports, such as `pod_scaler root.1 (invalid: replicas)`. */

@@ -1,16 +1,14 @@
 // Decisions, which are the numbers that agents act on. Each kind of component that makes decisions has one entry in
 // `DecisionDetails` and one row in `ACTUATORS`.
 
-import type { Kind, Leaf } from "./plan.ts";
+import type { StandIn } from "#base/failure-mode.ts";
+import type { Configs, Kind, Leaf } from "./plan.ts";
 import type { Tick } from "./ticks.ts";
 
 /** Marks numbers that a failure mode made, because a signal is invalid. */
 interface MadeByFailureMode {
   readonly failure?: StandIn;
 }
-
-/** `last_known` repeats the last valid numbers. */
-export type StandIn = "open" | "closed" | "last_known";
 
 export interface BucketNumbers extends MadeByFailureMode {
   readonly bucketCapacity: number;
@@ -67,38 +65,30 @@ interface ActuatorKind {
   readonly needs: readonly string[];
   /** The largest effective value of each needed port; larger values count as this one. */
   readonly max?: number;
-  /** Whether an invalid number that was never valid makes it refuse everything instead of failing open. */
-  readonly failsClosed?: (leaf: Leaf) => boolean;
-  /** Whether its last decision fails open, for kinds whose decisions do not name a failure mode. */
-  readonly lastFailsOpen?: (last: CircuitDecision | undefined) => boolean;
+  /** What a leaf does without valid numbers where its policy names no failure mode; absent for `open`. */
+  readonly byDefault?: (leaf: Leaf) => "open" | "closed";
+  /** Whether a decision fails open, for kinds whose decisions do not name their failure mode. */
+  readonly failsOpen?: (decision: CircuitDecision) => boolean;
 }
 
 const BUCKET_NEEDS = ["bucket_capacity", "fill_amount"] as const;
 
-const failsClosed = ({ config }: Leaf) => "on_failure" in config && config.on_failure === "closed";
-
 /** The kinds of leaves that make decisions. */
 export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
-  rate_limiter: { decision: "rate_limiter", needs: BUCKET_NEEDS, failsClosed },
-  quota_scheduler: { decision: "quota_scheduler", needs: BUCKET_NEEDS, failsClosed },
-  concurrency_limiter: { decision: "concurrency_limiter", needs: ["max_concurrency"], failsClosed },
-  concurrency_scheduler: {
-    decision: "concurrency_scheduler",
-    needs: ["max_concurrency"],
-    failsClosed,
-  },
+  rate_limiter: { decision: "rate_limiter", needs: BUCKET_NEEDS },
+  quota_scheduler: { decision: "quota_scheduler", needs: BUCKET_NEEDS },
+  concurrency_limiter: { decision: "concurrency_limiter", needs: ["max_concurrency"] },
+  concurrency_scheduler: { decision: "concurrency_scheduler", needs: ["max_concurrency"] },
   load_actuator: {
     decision: "load_scheduler",
     needs: ["load_multiplier"],
-    lastFailsOpen: (last) => last?.kind === "load_scheduler" && last.passThrough,
+    failsOpen: (decision) => decision.kind === "load_scheduler" && decision.passThrough,
   },
   sampler: {
     decision: "sampler",
     needs: ["accept_percentage"],
     max: 100,
-    failsClosed: (leaf) =>
-      failsClosed(leaf) ||
-      (leaf.kind === "sampler" && leaf.config.ramp_mode && leaf.config.on_failure !== "open"),
+    byDefault: (leaf) => (leaf.kind === "sampler" ? samplerDefault(leaf.config) : "open"),
   },
   // Without a valid number it leaves the scale as it is.
   pod_scale_actuator: { decision: "pod_scaler", needs: [] },
@@ -108,3 +98,8 @@ export const ACTUATORS: Readonly<Partial<Record<Kind, ActuatorKind>>> = {
 export const DECISION_KINDS: readonly DecisionKind[] = Object.values(ACTUATORS).map(
   ({ decision }) => decision,
 );
+
+/** What a sampler does without a valid percentage where its policy names no failure mode. */
+export function samplerDefault({ ramp_mode }: Pick<Configs["sampler"], "ramp_mode">) {
+  return ramp_mode ? "closed" : "open";
+}

@@ -1,6 +1,8 @@
 // A compiled control loop as data: `policy` compiles documents to it, and `Circuit` runs it. Configurations of
 // components are the language's own messages without their ports (same names, durations in milliseconds).
 
+import type { FailureMode } from "#base/failure-mode.ts";
+
 /** The value that an in-port reads. An open wire reads invalid. */
 export type Wire =
   /** `signal` is an index of `CircuitPlan.signals`. A looped wire reads the signal of the previous tick. */
@@ -57,9 +59,6 @@ interface Limiting extends Actuating {
   /** What it decides while a signal that it needs is invalid; absent for what its kind does then. */
   readonly on_failure?: FailureMode | undefined;
 }
-
-/** The same modes as agents have; `local` is what the kind does. */
-export type FailureMode = "open" | "closed" | "local" | "last_known";
 
 /** Configuration of leaves by kind, with the field names of the language where it has them. */
 export interface Configs {

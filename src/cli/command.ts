@@ -3,7 +3,7 @@
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { textOf } from "#host/life/text-file.ts";
 
 export interface Terminal {

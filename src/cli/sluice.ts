@@ -1,7 +1,7 @@
 // The command `sluice`. Each subcommand is a row of a table; its module is loaded only when the subcommand runs.
 
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { EXIT, exitCode } from "#host/life/run.ts";
 import type { Command, Terminal } from "./command.ts";
 

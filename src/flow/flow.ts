@@ -1,9 +1,10 @@
 // The glossary of one check: what asks to pass (Flow), the answer (Verdict), the decision of
 // each limiter (Decision), and an answer that is not there yet (Pending). Enum numbers are those of the wire format.
 
+import type { FailureMode } from "#base/failure-mode.ts";
 import type { Held } from "#base/handler.ts";
 import type { LabelSource, Labels } from "./label.ts";
-import type { DecisionDetail, FailureMode, LimiterKind } from "./rules.ts";
+import type { DecisionDetail, LimiterKind } from "./rules.ts";
 
 /** How the caller was inserted: a proxy or middleware describes HTTP requests, an SDK only labels. */
 export type ControlPointType = "http" | "feature";

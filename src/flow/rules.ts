@@ -2,6 +2,8 @@
 // decides for a limiter, and the detail that a limiter's decisions report. `policy` produces rules from documents,
 // and `sync` turns them to wrapper messages and back. Durations are milliseconds; absent text is "".
 
+import type { FailureMode } from "#base/failure-mode.ts";
+
 export interface Requirement {
   readonly key: string;
   readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
@@ -29,10 +31,6 @@ export interface SelectorRule {
   readonly service: string;
   readonly matcher: MatcherRule;
 }
-
-export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
-/** The stand-in for a limiter that cannot decide. Reported with the decision, never implied. */
-export type FailureMode = (typeof FAILURE_MODES)[number];
 
 /**
  * The failure mode of a kind whose policy names none. Limiters without numbers let flows pass, and count in process

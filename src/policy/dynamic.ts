@@ -2,7 +2,7 @@
 // that their components cannot read. The compiler, the controller and the simulation all use these checks; they
 // differ in what they do with what it finds.
 
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { overridesOf, valueAt } from "#circuit/overrides.ts";
 import type { JsonObject } from "./compiled.ts";
 import type { Report } from "./document/finding.ts";

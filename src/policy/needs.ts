@@ -3,7 +3,7 @@
 // limits nothing, and a circuit whose query has no values decides nothing; all of this is silent, so it becomes a
 // warning once it is known what the policies in force define together.
 
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { isRequestLabel, isReserved } from "#flow/label.ts";
 import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax/ast.ts";

@@ -2,7 +2,7 @@
 // what was wanted and what was got. A valid document is returned as typed data with defaults filled in.
 
 import { parseSeconds } from "#base/duration.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { labelRuleFaults, matcherFaults } from "#flow/rule-faults.ts";
 import type { Report } from "./document/finding.ts";
 import {

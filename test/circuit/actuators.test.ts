@@ -1,8 +1,8 @@
-// Which decisions stay in force when a plan is replaced, and which actuators fail open.
+// Which decisions stay in force when a plan is replaced, and what stands in for an actuator.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Actuator, carryOver, decisionId, failsOpen } from "#circuit/actuators.ts";
+import { type Actuator, carryOver, decisionId, standInNow } from "#circuit/actuators.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { Leaf } from "#circuit/plan.ts";
 
@@ -39,14 +39,24 @@ test("decisions follow the identity of their component, else its kind and id, un
   );
 });
 
-test("a component fails open if its last decision was made by the failure mode open", () => {
+test("what stands in for a component is the failure mode that made its last decision", () => {
   const actuator = sampler("one", "root.0");
-  const fails = (last: CircuitDecision | undefined) =>
-    failsOpen(actuator, new Map(last === undefined ? [] : [[actuator.key, last]]));
+  const after = (last: CircuitDecision | undefined) =>
+    standInNow(actuator, new Map(last === undefined ? [] : [[actuator.key, last]]));
   const made = decision("root.0", 100);
-  assert.equal(fails(undefined), false);
-  assert.equal(fails(made), false);
+  assert.equal(after(undefined), undefined);
+  assert.equal(after(made), undefined);
   for (const failure of ["open", "closed", "last_known"] as const) {
-    assert.equal(fails({ ...made, failure } as CircuitDecision), failure === "open", failure);
+    assert.equal(after({ ...made, failure } as CircuitDecision), failure);
   }
+});
+
+test("a load scheduler fails open while its decision lets everything pass", () => {
+  const kind = "load_scheduler";
+  const key = decisionId({ kind, componentId: "root.0" });
+  const leaf = { kind: "load_actuator", config: {} } as unknown as Leaf;
+  const actuator = { kind, componentId: "root.0", agentGroups: ["a"], key, leaf } as const;
+  const after = (passThrough: boolean) =>
+    standInNow(actuator, new Map([[key, { kind, passThrough } as CircuitDecision]]));
+  assert.deepEqual([after(true), after(false)], ["open", undefined]);
 });

@@ -1,9 +1,9 @@
 // Decides the numbers of a token bucket, for rate limiters and quota schedulers. Sends them when they change and
 // always at the first tick. While capacity or fill amount is invalid, `on_failure` decides; by default every flow passes.
 
+import { standInOf } from "#base/failure-mode.ts";
 import { type ComponentFactory, read, truthy } from "../component.ts";
 import type { BucketNumbers, DecisionKindOf } from "../decision.ts";
-import { standIn } from "./stand-in.ts";
 
 const OPEN: BucketNumbers = { bucketCapacity: 0, fillAmount: 0, passThrough: true };
 const CLOSED: BucketNumbers = { bucketCapacity: 0, fillAmount: 0, passThrough: false };
@@ -19,7 +19,7 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
     /** While the policy itself lets all flows pass, nothing has failed. */
     const numbersOnFailure = (passThrough: boolean): BucketNumbers => {
       if (passThrough) return OPEN;
-      const failure = standIn(on_failure, state.valid !== undefined, "open");
+      const failure = standInOf(on_failure, "open", state.valid !== undefined);
       if (failure === "last_known" && state.valid !== undefined) return { ...state.valid, failure };
       return { ...(failure === "closed" ? CLOSED : OPEN), failure };
     };

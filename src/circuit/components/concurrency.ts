@@ -1,9 +1,9 @@
 // Decides how many requests may be in flight, for concurrency limiters and schedulers. Sends the number when it
 // changes and always at the first tick. While it is invalid, `on_failure` decides; by default every flow passes.
 
+import { standInOf } from "#base/failure-mode.ts";
 import { type ComponentFactory, read, truthy } from "../component.ts";
 import type { ConcurrencyNumbers, DecisionKindOf } from "../decision.ts";
-import { standIn } from "./stand-in.ts";
 
 export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
   kind: K,
@@ -17,7 +17,7 @@ export function makeConcurrency<K extends DecisionKindOf<ConcurrencyNumbers>>(
     /** While the policy itself lets all flows pass, nothing has failed. */
     const numbersOnFailure = (passThrough: boolean): ConcurrencyNumbers => {
       if (passThrough) return { maxConcurrency: 0, passThrough };
-      const failure = standIn(on_failure, !Number.isNaN(state.valid), "open");
+      const failure = standInOf(on_failure, "open", !Number.isNaN(state.valid));
       const maxConcurrency = failure === "last_known" ? state.valid : 0;
       return { maxConcurrency, passThrough: failure === "open", failure };
     };

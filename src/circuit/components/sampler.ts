@@ -3,14 +3,14 @@
 // policy's, or their override in the dynamic configuration under pass_through_label_values_config_key. A sampler
 // without any in-ports, not even an unconnected one, decides only when it has such values (control-plane D-6).
 
+import { type StandIn, standInOf } from "#base/failure-mode.ts";
 import { type ComponentFactory, read } from "../component.ts";
-import type { StandIn } from "../decision.ts";
-import { standIn } from "./stand-in.ts";
+import { samplerDefault } from "../decision.ts";
 
 export const makeSampler: ComponentFactory<"sampler"> = (config, wires, context) => {
   const input = wires.in("accept_percentage");
   const hasNoPort = wires.all("accept_percentage").length === 0;
-  const usual = config.ramp_mode ? "closed" : "open";
+  const byDefault = samplerDefault(config);
   const state = context.state(() => ({ valid: Number.NaN }));
   let passing = config.pass_through_label_values;
   let sent = Number.NaN;
@@ -21,7 +21,7 @@ export const makeSampler: ComponentFactory<"sampler"> = (config, wires, context)
       const reading = read(readings, input);
       let failure: StandIn | undefined;
       if (Number.isNaN(reading)) {
-        failure = standIn(config.on_failure, !Number.isNaN(state.valid), usual);
+        failure = standInOf(config.on_failure, byDefault, !Number.isNaN(state.valid));
       } else state.valid = reading;
       const acceptPercentage = failure === "open" ? 100 : failure === "closed" ? 0 : state.valid;
       if (acceptPercentage === sent && failure === sentFailure) return;

@@ -4,7 +4,7 @@
 import { writeFile } from "node:fs/promises";
 import { dirname, extname, resolve } from "node:path";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import type { Finding } from "#policy/document/finding.ts";

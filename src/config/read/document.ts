@@ -15,7 +15,7 @@ import {
   type YAMLMap,
   type YAMLSeq,
 } from "yaml";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import type { LeafRow, Table } from "../table/row.ts";
 import { gotOf, validateValue } from "../table/value.ts";
 import { joined } from "../tree.ts";

@@ -1,7 +1,7 @@
 // Environment variables: their names, which are derived from key paths, and reading them. The name of a key sets the key;
 // the name of an object, which ends in an underscore, takes the object as JSON. Keys take precedence over objects.
 
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import { gotOf, validateText } from "../table/value.ts";
 import {
   type Branch,

@@ -2,15 +2,16 @@
 // queries that are not answered, limiters that fail open, and why signals are invalid.
 
 import type { Clock } from "#base/clock.ts";
+import type { StandIn } from "#base/failure-mode.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import {
   type Actuator,
   type Decisions,
   describeActuator,
-  failsOpen,
+  failureModeOf,
   signalsWithEffect,
-  standInOf,
+  standInNow,
   writersOf,
 } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
@@ -143,7 +144,7 @@ export class Diagnosis {
     const { circuit, actuators, decisions } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
     for (const actuator of actuators) {
-      if (failsOpen(actuator, decisions)) yield describeActuator(actuator, circuit);
+      if (standInNow(actuator, decisions) === "open") yield describeActuator(actuator, circuit);
     }
   }
 
@@ -268,7 +269,7 @@ export class Diagnosis {
 
   #reportFailingOpen(circuit: Circuit): void {
     const { actuators, decisions } = this.#runner;
-    const holds = (each: Actuator) => failsOpen(each, decisions);
+    const holds = (each: Actuator) => standInNow(each, decisions) === "open";
     const { begun, ended } = this.#failOpenNotifier.changes(actuators, identityOf, holds);
     const policy = this.#policy;
     if (begun.length > 0) {
@@ -294,10 +295,9 @@ function isFirst(circuit: Circuit, { kind, inputs }: Leaf): boolean {
 }
 
 /** The failure mode other than `open` that the policy names and that made the last decision. */
-function otherMode({ leaf, key }: Actuator, decisions: Decisions): string | undefined {
-  const named = "on_failure" in leaf.config && leaf.config.on_failure !== undefined;
-  const mode = named ? standInOf(decisions.get(key)) : undefined;
-  return mode === "open" ? undefined : mode;
+function otherMode(actuator: Actuator, decisions: Decisions): StandIn | undefined {
+  const mode = standInNow(actuator, decisions);
+  return mode === "open" || failureModeOf(actuator.leaf) === undefined ? undefined : mode;
 }
 
 /** Names the inputs that explain why a component gives no valid number: ` (invalid: lhs)`. */

@@ -9,7 +9,7 @@ import { boundedSignal } from "./bounded-signal.ts";
 import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalSlots, type LocalSlotsContext, type SlotParams } from "./counters/local-slots.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
-import { type Gap, gapOf, type StandIn, standInOf } from "./stand-in.ts";
+import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 const COUNTING: CountingKind<SlotDetail> = {
   detail: (label, value, { remaining, current }, consumed, requestId) => ({
@@ -94,13 +94,14 @@ export class ConcurrencyLimiter implements Limiter {
     state.max = max;
   }
 
-  #standIn(): StandIn | undefined {
+  #standIn(): Substitute | undefined {
     const { gap, max } = this.#state;
-    return gap && standInOf(gap, this.component.onFailure, max !== undefined);
+    if (gap === undefined || gap === "pass_through") return gap;
+    return standInFor(gap, this.component, max !== undefined);
   }
 
   /** The parameters to count by; undefined while nothing is counted. */
-  #counted(standIn: StandIn | undefined): SlotParams | undefined {
+  #counted(standIn: Substitute | undefined): SlotParams | undefined {
     return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
   }
 

@@ -1,13 +1,14 @@
 // What rate limiters and concurrency limiters share: from labels to one request to a counter engine, and from
 // its answer to a Decision and a Grant.
 
+import type { FailureMode } from "#base/failure-mode.ts";
 import { type Component, type Decision, type Grant, Missing, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
-import type { FailureMode, MissingLabelMode, TokenDetail } from "../rules.ts";
+import type { MissingLabelMode, TokenDetail } from "../rules.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "./counters/counter-engine.ts";
 import { LimiterInput, type LimiterInputRule } from "./limiter-input.ts";
-import type { StandIn } from "./stand-in.ts";
+import type { Substitute } from "./stand-in.ts";
 
 /** Numbers of an answer that a detail reports. */
 interface Counts {
@@ -76,7 +77,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     labels: Labels,
     now: number,
     params: Params | undefined,
-    standIn: StandIn | undefined,
+    standIn: Substitute | undefined,
   ): Decision<Detail> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
@@ -96,7 +97,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     labels: Labels,
     now: number,
     params: Params | undefined,
-    standIn: StandIn | undefined,
+    standIn: Substitute | undefined,
   ): Decision | Pending<Decision> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
@@ -179,7 +180,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   }
 
   /** The decision while there are no numbers to count by. */
-  #uncounted(value: string | undefined, label: string, standIn: StandIn | undefined) {
+  #uncounted(value: string | undefined, label: string, standIn: Substitute | undefined) {
     return standIn === "open" || standIn === "closed"
       ? this.#undecided(value, label, standIn)
       : this.#pass(value, label, Missing.nothing);
@@ -259,7 +260,11 @@ function missingOf(keyless: boolean, tokens: number): number {
 }
 
 /** A decision that says which labels were missing, and which failure mode made the numbers that it counted by. */
-function noted<D extends Decision>(decision: D, missing: number, standIn: StandIn | undefined): D {
+function noted<D extends Decision>(
+  decision: D,
+  missing: number,
+  standIn: Substitute | undefined,
+): D {
   const failure = standIn === "last_known" ? (decision.failure ?? standIn) : decision.failure;
   return { ...decision, missing, failure };
 }
@@ -267,7 +272,7 @@ function noted<D extends Decision>(decision: D, missing: number, standIn: StandI
 function whenNoted(
   decision: Decision | Pending<Decision>,
   missing: number,
-  standIn: StandIn | undefined,
+  standIn: Substitute | undefined,
 ): Decision | Pending<Decision> {
   if (!(decision instanceof Pending)) return noted(decision, missing, standIn);
   const later = new Pending<Decision>(() => decision.cancel());

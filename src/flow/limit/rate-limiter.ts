@@ -9,7 +9,7 @@ import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
 import type { BucketParams } from "./counters/token-bucket.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
-import { type Gap, gapOf, type StandIn, standInOf } from "./stand-in.ts";
+import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 interface RateNumbers {
   readonly capacity: number;
@@ -99,13 +99,14 @@ export class RateLimiter implements Limiter {
     if (params !== undefined) state.buckets.adopt(params);
   }
 
-  #standIn(): StandIn | undefined {
+  #standIn(): Substitute | undefined {
     const { gap, numbers } = this.#state;
-    return gap && standInOf(gap, this.component.onFailure, numbers !== undefined);
+    if (gap === undefined || gap === "pass_through") return gap;
+    return standInFor(gap, this.component, numbers !== undefined);
   }
 
   /** The parameters to count by; undefined while nothing is counted. */
-  #counted(standIn: StandIn | undefined): BucketParams | undefined {
+  #counted(standIn: Substitute | undefined): BucketParams | undefined {
     return standIn === undefined || standIn === "last_known" ? this.#current() : undefined;
   }
 

@@ -2,26 +2,22 @@
 // ramp is a sampler whose share grows; without numbers it lets nothing pass.
 
 import type { Chance } from "#base/chance.ts";
+import type { StandIn } from "#base/failure-mode.ts";
 import { cutText } from "#base/text/cut.ts";
 import { type Component, type Decision, type Flow, Missing } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import type { Limiter, LimiterContext } from "../plan/stage-member.ts";
-import {
-  type FailureMode,
-  type LabelDetail,
-  type SamplerNumbers,
-  type SamplerRule,
-  usualFailureMode,
-} from "../rules.ts";
+import type { LabelDetail, SamplerNumbers, SamplerRule } from "../rules.ts";
 import { fnv1a, mixedHash } from "./session-hash.ts";
+import { type FailureGap, standInFor } from "./stand-in.ts";
 
 const NO_SESSIONS: ReadonlySet<string> = new Set();
 
 /** The last valid share, and the sessions that pass in any case. */
 export class SamplerState {
   /** Why the share does not count now; undefined while it does. */
-  gap: FailureMode | "no_numbers" | undefined = "no_numbers";
+  gap: FailureGap | undefined = "no_numbers";
   percentage: number | undefined;
   passing: ReadonlySet<string> = NO_SESSIONS;
 
@@ -84,10 +80,10 @@ export class Sampler implements Limiter {
     const { gap, percentage } = this.#state;
     const session = this.#sessionSlot < 0 ? undefined : labels.get(this.#sessionSlot);
     let missing: number = Missing.nothing;
-    let failure: FailureMode | undefined;
+    let failure: StandIn | undefined;
     let share = percentage ?? 0;
     if (gap !== undefined) {
-      failure = this.#standIn(gap);
+      failure = standInFor(gap, this.component, percentage !== undefined);
       if (failure !== "last_known") share = failure === "open" ? 100 : 0;
     }
     let passes = this.#passes(session, share);
@@ -109,15 +105,6 @@ export class Sampler implements Limiter {
       failure,
       detail: { label, value: shown },
     };
-  }
-
-  /** A share that the controller's failure mode chose counts as it is. */
-  #standIn(gap: FailureMode | "no_numbers"): FailureMode {
-    if (gap !== "no_numbers") return gap;
-    const { onFailure, kind } = this.component;
-    const usual = usualFailureMode(kind);
-    if (onFailure === "local") return usual;
-    return onFailure === "last_known" && this.#state.percentage === undefined ? usual : onFailure;
   }
 
   #passes(session: string | undefined, percentage: number): boolean {

@@ -1,13 +1,18 @@
-// What answers in place of a limiter that has no valid numbers: no decision has arrived, the last one was removed, or
-// a signal of its circuit is invalid. The policy's `on_failure` chooses.
+// Finds out why a limiter has no valid numbers, and what answers instead of it: no decision has arrived, the last one
+// was removed, or a signal of its circuit is invalid. The policy's `on_failure` chooses.
 
-import type { FailureMode } from "../rules.ts";
+import { type FailureMode, type StandIn, standInOf } from "#base/failure-mode.ts";
+import type { Component } from "../flow.ts";
+import { usualFailureMode } from "../rules.ts";
 
-/** Why a limiter has no numbers of its own: its policy lets all flows pass, none are there, or a mode that made them. */
-export type Gap = "pass_through" | "no_numbers" | FailureMode;
+/** A limiter without valid numbers of its own: none are there, or a failure mode made those that are. */
+export type FailureGap = "no_numbers" | FailureMode;
 
-/** `last_known` counts by numbers that were valid once; the others ask no counter. */
-export type StandIn = "pass_through" | "open" | "closed" | "last_known";
+/** Why a limiter does not count by valid numbers: its policy lets all flows pass, or it has none. */
+export type Gap = "pass_through" | FailureGap;
+
+/** What answers instead. `last_known` counts by numbers that were valid once; the others ask no counter. */
+export type Substitute = "pass_through" | StandIn;
 
 /** The gap in decided numbers, or undefined when they are valid. A mode that the controller applied stays as it is. */
 export function gapOf(
@@ -20,10 +25,8 @@ export function gapOf(
   return numbers.passThrough ? "pass_through" : undefined;
 }
 
-/** `known` says whether there are numbers that were valid once; `local` means the default of the kind, which is open. */
-export function standInOf(gap: Gap, onFailure: FailureMode, known: boolean): StandIn {
-  if (gap === "pass_through") return gap;
-  const mode = gap === "no_numbers" ? onFailure : gap;
-  if (mode === "last_known") return known ? mode : "open";
-  return mode === "closed" ? mode : "open";
+/** `known` says whether there were valid numbers before. */
+export function standInFor(gap: FailureGap, component: Component, known: boolean): StandIn {
+  const byDefault = usualFailureMode(component.kind) === "closed" ? "closed" : "open";
+  return standInOf(gap === "no_numbers" ? component.onFailure : gap, byDefault, known);
 }

@@ -1,7 +1,7 @@
 // Warnings about numbers at the ports of limiters that are allowed but rarely meant. They are known before
 // anything runs where the port reads a constant, or a variable that dynamic configuration cannot override.
 
-import { writersOf } from "#circuit/actuators.ts";
+import { standInAtFirst, writersOf } from "#circuit/actuators.ts";
 import { ACTUATORS } from "#circuit/decision.ts";
 import { type CircuitPlan, constantOf, type Leaf, type Wire } from "#circuit/plan.ts";
 
@@ -44,9 +44,9 @@ function fixed(wire: Wire | undefined, writers: ReadonlyMap<number, Leaf>): numb
 }
 
 function warningText(leaf: Leaf, value: number): string {
-  const { max, failsClosed } = ACTUATORS[leaf.kind] ?? {};
+  const { max } = ACTUATORS[leaf.kind] ?? {};
   if (Number.isNaN(value)) {
-    const effect = failsClosed?.(leaf) ? "no flow passes" : "all flows pass";
+    const effect = standInAtFirst(leaf) === "closed" ? "no flow passes" : "all flows pass";
     return `never a valid number, so ${effect}`;
   }
   if (value < 0) return `${value}, which counts as 0`;

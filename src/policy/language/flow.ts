@@ -1,6 +1,7 @@
 // Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
 
-import { FAILURE_MODES, MISSING_LABEL_MODES, SESSION_HASHES } from "#flow/rules.ts";
+import { FAILURE_MODES } from "#base/failure-mode.ts";
+import { MISSING_LABEL_MODES, SESSION_HASHES } from "#flow/rules.ts";
 import {
   about,
   choice,

@@ -1,7 +1,7 @@
 // Messages for queries that the grammar cannot parse: where, what was wanted there, and what was got.
 
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 
 /** `column 7`, with the line where the text has several. `from` counts from 0. */
 export function positionText(text: string, from: number): string {

@@ -2,7 +2,7 @@
 // recordings. Reports all findings at once.
 
 import { Fault } from "#base/fault.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 import { type Finding, finding } from "#policy/document/finding.ts";
 import { quote } from "#policy/document/tree.ts";

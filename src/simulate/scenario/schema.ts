@@ -2,7 +2,7 @@
 // position, what was wanted and what was got.
 
 import { parseDuration } from "#base/duration.ts";
-import { nearest } from "#base/spelling.ts";
+import { nearest } from "#base/text/spelling.ts";
 import type { Report } from "#policy/document/finding.ts";
 import {
   describe,

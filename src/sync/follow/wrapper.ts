@@ -1,9 +1,8 @@
 // What an agent needs to know about one kind of stored configuration, and the parts that the kinds share.
 
+import { FAILURE_MODES, type FailureMode } from "#base/failure-mode.ts";
 import { Fault } from "#base/fault.ts";
 import {
-  FAILURE_MODES,
-  type FailureMode,
   type LimiterKind,
   type LimiterNumbers,
   MISSING_LABEL_MODES,

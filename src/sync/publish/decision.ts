@@ -1,11 +1,7 @@
 // Decisions of circuits as store entries: one row per kind of decision.
 
-import type {
-  BucketNumbers,
-  CircuitDecision,
-  ConcurrencyNumbers,
-  StandIn,
-} from "#circuit/decision.ts";
+import type { StandIn } from "#base/failure-mode.ts";
+import type { BucketNumbers, CircuitDecision, ConcurrencyNumbers } from "#circuit/decision.ts";
 import type { Tick } from "#circuit/ticks.ts";
 import type { Encodable, MessageName } from "#wire/protobuf/message-types.ts";
 import { compactJson, durationOf, encode } from "#wire/protobuf/messages.ts";

@@ -3,8 +3,9 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { FailureMode } from "#base/failure-mode.ts";
 import { Missing } from "#flow/flow.ts";
-import type { FailureMode, LimiterNumbers, LimiterRule } from "#flow/rules.ts";
+import type { LimiterNumbers, LimiterRule } from "#flow/rules.ts";
 import {
   Bench,
   concurrency,

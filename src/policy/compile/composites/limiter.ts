@@ -2,7 +2,8 @@
 // decisions agents act on, and the percentage of flows that agents accepted recently. Each kind has a file
 // beside this one.
 
-import type { Configs, FailureMode, Kind } from "#circuit/plan.ts";
+import type { FailureMode } from "#base/failure-mode.ts";
+import type { Configs, Kind } from "#circuit/plan.ts";
 import type { Message } from "../../language/field.ts";
 import type { InPort, OutPort } from "../../language/ports.ts";
 import { groupsOf, type Selector } from "../../language/selector.ts";

@@ -1,0 +1,23 @@
+// What a limiter does while it cannot decide, `on_failure` in policies: for the circuit, which decides numbers, and for
+// agents, which decide flows.
+
+export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
+
+/** `local` is the kind's own way: counting in process where shared counters do not answer, else its default. */
+export type FailureMode = (typeof FAILURE_MODES)[number];
+
+/** Accepts everything, refuses everything, or goes on with the numbers that were valid last. */
+export type StandIn = "open" | "closed" | "last_known";
+
+/**
+ * What stands in for a limiter without valid numbers. `mode` is undefined where the policy names none, `byDefault` is
+ * what the kind does then, and `known` says whether there were valid numbers before.
+ */
+export function standInOf(
+  mode: FailureMode | undefined,
+  byDefault: "open" | "closed",
+  known: boolean,
+): StandIn {
+  if (mode === "last_known") return known ? mode : byDefault;
+  return mode === "open" || mode === "closed" ? mode : byDefault;
+}
