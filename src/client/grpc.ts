@@ -8,7 +8,7 @@ import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 export interface GrpcClientSettings {
   /** `host:port` or `unix:/path`. */
   readonly address: string;
-  /** Absent: cleartext. The files are looked at before calls; when they change, new connections use them. */
+  /** Absent: cleartext. When the files change, new connections use them. Closed with the client. */
   readonly tls?: TlsFiles;
 }
 
@@ -75,6 +75,7 @@ export class GrpcClient {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#settings.tls?.close();
     this.#connected?.client.close();
     this.#connected = undefined;
   }
@@ -82,7 +83,7 @@ export class GrpcClient {
   /** The connections for the next call: other ones when the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
     const { address, tls } = this.#settings;
-    const material = tls?.current();
+    const material = tls?.current;
     const before = this.#connected;
     if (before !== undefined && before.material === material) return before;
     const credentials =

@@ -75,8 +75,8 @@ export class HttpClient {
   constructor(options: HttpClientOptions) {
     const { settings, proxy, env, clock, log } = options;
     this.#options = options;
-    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log });
     this.#proxyFor = settings.use_proxy ? proxySelector(proxy, env) : () => undefined;
+    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log });
   }
 
   /**
@@ -104,6 +104,7 @@ export class HttpClient {
   /** Aborts the calls in progress and closes all connections. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#tls.close();
     await (await this.#connections)?.close();
   }
 

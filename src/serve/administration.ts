@@ -60,7 +60,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
   const { settings, listener, tls, clock, log } = options;
   const { allowed_hosts, insecure } = settings;
   const binding = await readAddress(listener);
-  const token = await openToken(settings, clock, log);
+  const token = openToken(settings, clock, log);
   const requirement =
     token !== undefined
       ? "token"

@@ -95,7 +95,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
   try {
     if (settings.tls.enabled) {
-      tls = await openTlsTerminator({
+      tls = openTlsTerminator({
         settings: settings.tls,
         handshakeTimeout: settings.grpc.connection_timeout,
         clock,

@@ -403,7 +403,10 @@ test("an unusable TLS file makes the constructor throw an error with its key", (
   const [one, two] = [authority(folder, "one"), authority(folder, "two")];
   const refused = (tls: Parameters<typeof clientSettings>[0], words: RegExp) =>
     assert.throws(() => caller(t, tls), words);
-  refused({ tls: { ca_file: "/nowhere/ca" } }, /tls\.ca_file: cannot read \/nowhere\/ca: ENOENT/);
+  refused(
+    { tls: { ca_file: "/nowhere/ca" } },
+    /tls\.ca_file: \/nowhere\/ca: wanted a file that can be read, got ENOENT/,
+  );
   refused({ tls: { cert_file: one.certFile } }, /cert_file and key_file together/);
   refused({ tls: { cert_file: one.certFile, key_file: two.keyFile } }, /belong together/);
   refused({ tls: { ca_file: one.keyFile } }, /in PEM/);

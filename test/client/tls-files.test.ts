@@ -1,21 +1,25 @@
 // Certificates of clients that are rotated while the process runs (short-lived ones live for hours).
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { copyFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { TLSSocket } from "node:tls";
 import { GrpcClient } from "#client/grpc.ts";
 import { HttpClient } from "#client/http.ts";
 import { TlsFiles } from "#client/tls-files.ts";
 import { fakeClock } from "../kit/clock.ts";
+import { folderOf } from "../kit/folder.ts";
 import { authority, type Certificate, temporaryFolder } from "../kit/servers/tls.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { portSettings, testPort } from "../kit/sluice/port.ts";
+import { until } from "../kit/until.ts";
 
-const PAST_LOOK = 11_000;
+const PAST_LOOK = 31_000;
 
 function setting(t: TestContext) {
   const ca = authority(temporaryFolder(t), "ca");
@@ -33,38 +37,40 @@ function setting(t: TestContext) {
   return { ca, client, replaceBy, paths, clock, log: memoryLog() };
 }
 
-test("files that changed are in use for the next connection, and read at most every ten seconds", (t) => {
+/** Files that are watched until the test ends. */
+function watched(t: TestContext, ...given: ConstructorParameters<typeof TlsFiles>): TlsFiles {
+  const files = new TlsFiles(...given);
+  t.after(() => files.close());
+  return files;
+}
+
+test("files that changed are in use for the next connection", async (t) => {
   const { ca, replaceBy, paths, clock, log } = setting(t);
-  const files = new TlsFiles(paths, { clock, log, key: "tls" });
-  const before = files.current();
+  const files = watched(t, paths, { clock, log, key: "tls" });
+  const before = files.current;
   replaceBy(ca.issue("second", 30));
-  assert.equal(files.current(), before);
+  assert.equal(files.current, before);
   clock.advance(PAST_LOOK);
-  const after = files.current();
-  assert.notEqual(after, before);
-  clock.advance(PAST_LOOK);
-  assert.equal(files.current(), after);
+  await until("the files are in use", () => files.current !== before);
   assert.deepEqual(
     log.lines.map(({ message }) => message),
-    ["tls: reloaded the certificate files"],
+    ["tls: reloaded the certificates"],
   );
 });
 
-test("files that are not usable never replace good ones, and are reported once", (t) => {
+test("files that are not usable never replace good ones", async (t) => {
   const { ca, client, replaceBy, paths, clock, log } = setting(t);
-  const files = new TlsFiles(paths, { clock, log, key: "tls" });
-  const before = files.current();
+  const files = watched(t, paths, { clock, log, key: "tls" });
+  const before = files.current;
   writeFileSync(client.certFile, "nothing");
-  for (let look = 0; look < 3; look++) {
-    clock.advance(PAST_LOOK);
-    assert.equal(files.current(), before);
-  }
-  assert.equal(log.lines.length, 1);
+  clock.advance(PAST_LOOK);
+  await until("refusal", () => log.lines.length === 1);
   const short = ca.issue("short", 1);
-  clock.advance(3 * 86_400_000);
   replaceBy(short);
-  assert.equal(files.current(), before);
-  assert.match(log.lines.at(-1)?.message ?? "", /tls\.cert_file: the certificate expired on/);
+  clock.advance(3 * 86_400_000);
+  const expired = /tls\.cert_file: the certificate expired on/;
+  await until("refusal", () => log.lines.some(({ message }) => expired.test(message)));
+  assert.equal(files.current, before);
 });
 
 test("a client does not start with an expired certificate, or with half of a pair", (t) => {
@@ -73,6 +79,22 @@ test("a client does not start with an expired certificate, or with half of a pai
   clock.advance(31 * 86_400_000);
   assert.throws(() => new TlsFiles(paths, { clock, key: "tls" }), /the certificate expired on/);
   assert.ok(client.cert.length > 0);
+});
+
+test("a client does not start with a file that is no regular file, or too large", (t) => {
+  const { paths, clock } = setting(t);
+  const folder = folderOf(t, { large: "x".repeat(1024 * 1024 + 1) });
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  const started = (ca_file: string) => () =>
+    new TlsFiles({ ...paths, ca_file }, { clock, key: "tls" });
+  const refusals = [
+    [join(folder, "pipe"), /^tls\.ca_file: .*pipe: wanted a regular file, got a pipe$/],
+    ["/dev/zero", /^tls\.ca_file: \/dev\/zero: wanted a regular file, got a device or socket$/],
+    [join(folder, "large"), /^tls\.ca_file: .*large: wanted at most 1048576 bytes, got 1048577$/],
+  ] as const;
+  for (const [path, message] of refusals) {
+    assert.throws(started(path), { code: "INVALID_ARGUMENT", message });
+  }
 });
 
 test("an HTTP client presents the rotated certificate to its server", async (t) => {
@@ -100,6 +122,7 @@ test("an HTTP client presents the rotated certificate to its server", async (t) 
   assert.equal(await name(), "first");
   replaceBy(ca.issue("second", 30));
   clock.advance(PAST_LOOK);
+  await until("news", () => log.lines.length === 1);
   assert.equal(await name(), "second");
 });
 
@@ -131,5 +154,6 @@ test("a gRPC client reconnects with the rotated certificate", async (t) => {
   await assert.rejects(say(), { code: "UNAVAILABLE" });
   replaceBy(ca.issue("second", 30));
   clock.advance(PAST_LOOK);
+  await until("news", () => log.lines.length === 1);
   assert.equal(String(await say()), "a");
 });

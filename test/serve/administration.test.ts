@@ -459,7 +459,7 @@ test("a token that cannot be used ends the start, and is not repeated", async (t
       clock: realClock,
       log: memoryLog(),
     });
-  const folder = folderOf(t, { empty: "", large: "x".repeat(65_537) });
+  const folder = folderOf(t, { empty: "", large: "x".repeat(1024 * 1024 + 1) });
   const [path, large, pipe] = ["empty", "large", "pipe"].map((name) => join(folder, name)) as [
     string,
     string,
@@ -475,7 +475,7 @@ test("a token that cannot be used ends the start, and is not repeated", async (t
       /^server\.administration\.token_path: .*: wanted a regular file, got a pipe$/,
     ],
     [{ token_path: "/dev/zero" }, /wanted a regular file, got a device or socket$/],
-    [{ token_path: large }, /wanted at most 65536 bytes, got 65537$/],
+    [{ token_path: large }, /wanted at most 1048576 bytes, got 1048577$/],
     [
       { token_path: `${path}/not` },
       /token_path: .*: wanted a file that can be read, got .*ENOTDIR/,

@@ -20,7 +20,7 @@ async function terminator(t: TestContext, { certFile, keyFile }: Certificate, da
   const clock = fakeClock(1_000_000, Date.now() + days * DAY);
   const log = memoryLog();
   const { meter, certificates } = memoryMeter();
-  const opened = await openTlsTerminator({
+  const opened = openTlsTerminator({
     settings: portSettings({ tls: { enabled: true, cert_file: certFile, key_file: keyFile } }).tls,
     handshakeTimeout: 0,
     ...{ clock, log, meter },
@@ -85,6 +85,22 @@ test("from 14 days ahead a warning is logged once a day, however often the files
   }
   assert.match(warnings()[0] ?? "", /the certificate .*server\.crt expires in 1[34] days$/);
   assert.match(warnings().at(-1) ?? "", /the certificate .*server\.crt has expired$/);
+});
+
+test("the warning says how long is left in words that hold", () => {
+  const clock = fakeClock();
+  const saidAt = (left: number): string => {
+    const log = memoryLog();
+    new ExpiryReminder("a.crt", clock, log).remind(clock.wall() + left);
+    return log.lines[0]?.message ?? "";
+  };
+  const HOUR = 3_600_000;
+  assert.equal(saidAt(14 * DAY), "the certificate a.crt expires in 14 days");
+  assert.equal(saidAt(2 * DAY), "the certificate a.crt expires in 2 days");
+  assert.equal(saidAt(2 * DAY - 1), "the certificate a.crt expires in 47 hours");
+  assert.equal(saidAt(2 * HOUR), "the certificate a.crt expires in 2 hours");
+  assert.equal(saidAt(2 * HOUR - 1), "the certificate a.crt expires within two hours");
+  assert.equal(saidAt(0), "the certificate a.crt has expired");
 });
 
 test("the port warns when it starts, and when it looks at the files", async (t) => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
   mkdirSync,
@@ -190,7 +191,7 @@ async function doorAt(
   prefers: "http1" | "http2",
 ) {
   const admitted: string[] = [];
-  const door = await openTlsTerminator({
+  const door = openTlsTerminator({
     settings: {
       ...portSettings().tls,
       enabled: true,
@@ -342,7 +343,7 @@ const broken: readonly (readonly [
   [
     "a missing certificate",
     ({ folder }) => ({ cert_file: join(folder, "none") }),
-    /server\.tls\.cert_file: wanted a file that can be read at .*none, got ENOENT/,
+    /server\.tls\.cert_file: .*none: wanted a file that can be read, got ENOENT/,
   ],
   ["no key", () => ({ key_file: "" }), /cert_file and key_file/],
   [
@@ -372,6 +373,21 @@ for (const [what, over, said] of broken) {
     await assert.rejects(withTls(t, given, over(given)), said);
   });
 }
+
+test("refuses to start with a file that is no regular file, or too large", async (t) => {
+  const given = setting(t);
+  const { folder } = given;
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  writeFileSync(join(folder, "large"), "x".repeat(1024 * 1024 + 1));
+  const refusals = [
+    [{ cert_file: join(folder, "pipe") }, /^server\.tls\.cert_file: .* regular file, got a pipe$/],
+    [{ key_file: "/dev/zero" }, /^server\.tls\.key_file: \/dev\/zero: .*, got a device or socket$/],
+    [{ client_ca_file: join(folder, "large") }, /^server\.tls\.client_ca_file: .*at most 1048576/],
+  ] as const;
+  for (const [over, message] of refusals) {
+    await assert.rejects(withTls(t, given, over), { code: "INVALID_ARGUMENT", message });
+  }
+});
 
 test("reloads changed files without a restart and keeps the old ones if the new ones are bad", async (t) => {
   const given = setting(t);

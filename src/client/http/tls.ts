@@ -11,6 +11,7 @@ export interface Tls {
   /** The context for the next connection: the same object until other files are in use. */
   secureContext(): SecureContext;
   readonly rejectUnauthorized: boolean;
+  close(): void;
   /** Appends the session keys of a connection to the key log file, if one is configured. */
   logKeys(socket: Socket): void;
 }
@@ -21,12 +22,13 @@ export function openTls(
   keyLog: string,
   options: Omit<TlsFilesOptions, "key">,
 ): Tls {
-  const files = new TlsFiles(settings, { ...options, key: "tls" });
   const file = settings.key_log_file || keyLog;
   if (file !== "") appendable(file);
+  const files = new TlsFiles(settings, { ...options, key: "tls" });
   return {
-    secureContext: () => files.current().context,
+    secureContext: () => files.current.context,
     rejectUnauthorized: !settings.insecure_skip_verify,
+    close: () => files.close(),
     logKeys(socket) {
       if (file === "" || !(socket instanceof TLSSocket)) return;
       // The file was writable when the client was created. A line lost later only matters for debugging.

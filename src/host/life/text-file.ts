@@ -1,6 +1,7 @@
-// Reads text files that users name, of bounded size.
+// Reads files that users name, of bounded size.
 
 import { isUtf8 } from "node:buffer";
+import { closeSync, constants, openSync, readSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { Fault, systemErrorText } from "#base/fault.ts";
 
@@ -18,24 +19,51 @@ export async function readTextFileOrPipe(path: string, maxBytes: number): Promis
 }
 
 async function read(path: string, maxBytes: number, pipes: boolean): Promise<string> {
+  const facts = pipes ? await stat(path).catch(() => undefined) : undefined;
+  if (facts?.isFIFO() === true) return readPipe(path, maxBytes);
+  return textOf(path, await readRegularFile(path, maxBytes));
+}
+
+/** Without this, the pipe that takes the place of a file after it was looked at would block whoever opens it. */
+const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** The bytes of a regular file. Throws the same Faults as `readTextFile`. */
+export async function readRegularFile(path: string, maxBytes: number): Promise<Buffer> {
   try {
-    const facts = await stat(path);
-    if (pipes && facts.isFIFO()) return await readPipe(path, maxBytes);
-    if (!facts.isFile()) throw wanted(path, "a regular file", kindOf(facts));
-    if (facts.size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, `${facts.size}`);
-    const file = await open(path);
+    const size = sizeOf(path, await stat(path), maxBytes);
+    const file = await open(path, FLAGS);
     try {
-      // Of a file that grows meanwhile, only what was there at the time of `stat` is read.
-      const bytes = Buffer.alloc(facts.size);
-      const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
-      return textOf(path, bytes.subarray(0, bytesRead));
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(size), 0, size, 0);
+      return buffer.subarray(0, bytesRead);
     } finally {
       await file.close();
     }
   } catch (thrown) {
-    if (thrown instanceof Fault) throw thrown;
-    throw wanted(path, "a file that can be read", systemErrorText(thrown));
+    throw unreadable(path, thrown);
   }
+}
+
+/** The same at once, for a process that does not serve yet. */
+export function readRegularFileNow(path: string, maxBytes: number): Buffer {
+  try {
+    const size = sizeOf(path, statSync(path), maxBytes);
+    const file = openSync(path, FLAGS);
+    try {
+      const bytes = Buffer.alloc(size);
+      return bytes.subarray(0, readSync(file, bytes, 0, size, 0));
+    } finally {
+      closeSync(file);
+    }
+  } catch (thrown) {
+    throw unreadable(path, thrown);
+  }
+}
+
+/** How much of the file is read: of one that grows meanwhile, only what was there when it was looked at. */
+function sizeOf(path: string, facts: Stats, maxBytes: number): number {
+  if (!facts.isFile()) throw wanted(path, "a regular file", kindOf(facts));
+  if (facts.size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, `${facts.size}`);
+  return facts.size;
 }
 
 /** Reads to the end of the pipe, or until there is more than `maxBytes`. */
@@ -68,12 +96,17 @@ export function textOf(path: string, bytes: Buffer): string {
   throw wanted(path, "UTF-8 text", `other bytes in line ${line}`);
 }
 
+function unreadable(path: string, thrown: unknown): Fault {
+  if (thrown instanceof Fault) return thrown;
+  return wanted(path, "a file that can be read", systemErrorText(thrown));
+}
+
 /** Has no cause: the path and the system's reason explain everything, and a stack would add nothing. */
 function wanted(path: string, what: string, got: string): Fault {
   return new Fault("INVALID_ARGUMENT", `${path}: wanted ${what}, got ${got}`);
 }
 
-function kindOf(facts: { isDirectory(): boolean; isFIFO(): boolean }): string {
+function kindOf(facts: Stats): string {
   if (facts.isDirectory()) return "a directory";
   return facts.isFIFO() ? "a pipe" : "a device or socket";
 }

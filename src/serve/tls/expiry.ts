@@ -41,11 +41,17 @@ export class ExpiryReminder {
     const left = expiresAt - this.#clock.wall();
     if (left > WARN_MS || this.#clock.now() < this.#quietUntil) return;
     this.#quietUntil = this.#clock.now() + WARN_EVERY_MS;
-    const days = Math.floor(left / 86_400_000);
-    const when = left <= 0 ? "has expired" : `expires in ${days === 1 ? "1 day" : `${days} days`}`;
     this.#log.warn(
       { file: this.#file, expires: new Date(expiresAt).toISOString() },
-      `the certificate ${this.#file} ${when}`,
+      `the certificate ${this.#file} ${whenOf(left)}`,
     );
   }
+}
+
+/** `left` is in ms. */
+function whenOf(left: number): string {
+  if (left <= 0) return "has expired";
+  const [days, hours] = [Math.floor(left / 86_400_000), Math.floor(left / 3_600_000)];
+  if (days > 1) return `expires in ${days} days`;
+  return hours > 1 ? `expires in ${hours} hours` : "expires within two hours";
 }

@@ -4,14 +4,13 @@
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
+import { WatchedFiles } from "#host/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
 import type { ApplicationProtocol } from "../transport/transport.ts";
-import { readCredentials, validateCredentials } from "./credentials.ts";
+import { credentialsOf, requireFiles } from "./credentials.ts";
 import { ExpiryReminder } from "./expiry.ts";
-import { watchFiles } from "./watch.ts";
 
 export interface TlsTerminator {
   terminate(socket: Socket): void;
@@ -33,45 +32,30 @@ export interface TlsTerminatorOptions {
 }
 
 /** Throws a Fault if the credentials are not usable. */
-export async function openTlsTerminator(options: TlsTerminatorOptions): Promise<TlsTerminator> {
-  const { settings, clock, log } = options;
-  const credentials = await readCredentials(settings);
-  let expiresAt = validateCredentials(credentials, clock.wall());
+export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator {
+  const { settings, clock, log, meter } = options;
+  requireFiles(settings);
   const { cert_file, key_file, client_ca_file } = settings;
-  const server = serverOf(options, credentials.context);
-
-  let current = credentials.digest;
-  let refused = "";
-  const reload = async () => {
-    try {
-      const loaded = await readCredentials(settings);
-      if (loaded.digest === current || loaded.digest === refused) return;
-      refused = loaded.digest;
-      const expiry = validateCredentials(loaded, clock.wall());
-      server.setSecureContext(loaded.context);
-      current = loaded.digest;
-      expiresAt = expiry;
-      refused = "";
-      log.info({}, "reloaded the certificate files");
-    } catch (thrown) {
-      log.warn(
-        {
-          error: Fault.from(thrown),
-        },
-        "keeping the current certificates: the changed files are invalid",
-      );
-    }
-  };
-  const files = [cert_file, key_file, client_ca_file].filter((path) => path !== "");
   const reminder = new ExpiryReminder(cert_file, clock, log);
-  reminder.remind(expiresAt);
-  const unwatch = watchFiles(files, clock, () => {
-    void reload().then(() => reminder.remind(expiresAt));
+  const files = new WatchedFiles({
+    setting: "server.tls",
+    what: "certificates",
+    files: { cert_file, key_file, client_ca_file },
+    use: (contents) => credentialsOf(contents, clock.wall()),
+    looked: (found) => {
+      if (found !== inUse) server.setSecureContext(found.context);
+      inUse = found;
+      reminder.remind(inUse.expiresAt);
+    },
+    ...{ clock, log },
   });
-  options.meter?.certificate(cert_file, () => (expiresAt - clock.wall()) / 1_000);
+  let inUse = files.current;
+  const server = serverOf(options, inUse.context);
+  reminder.remind(inUse.expiresAt);
+  meter?.certificate(cert_file, () => (inUse.expiresAt - clock.wall()) / 1_000);
   return {
     terminate: (socket) => void server.emit("connection", socket),
-    close: unwatch,
+    close: () => files.close(),
   };
 }
 
