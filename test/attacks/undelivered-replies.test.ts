@@ -3,13 +3,16 @@
 
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
-import { type TestContext, test } from "node:test";
+import { describe, type TestContext, test } from "node:test";
+import type { Clock } from "#base/clock.ts";
+import { realClock } from "#host/life/clock.ts";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
 import {
   data,
   END_STREAM,
   call as grpcCall,
   grpcFields,
+  grpcStatus,
   headers,
   httpFields,
   message,
@@ -25,10 +28,29 @@ import { until } from "../kit/until.ts";
 const SLOTS = 50;
 const CALLS = 60;
 const ROUNDS = 10;
+const DEADLINE_EXCEEDED = "4";
 
-const CHECK = "/aperture.flowcontrol.check.v1.FlowControlService/Check";
-/** CheckRequest with `control_point: here`, and the same with `expect_end`. */
-const PLAIN = Buffer.concat([Buffer.of(10, 4), Buffer.from("here")]);
+/** Methods that check with `control_point: here`, some with `expect_end`: who has no reply cannot end the flow. */
+const CHECKS = [
+  ["/aperture.flowcontrol.check.v1.FlowControlService/Check", check(1)],
+  ["/aperture.flowcontrol.check.v1.FlowControlService/Check", check(1, 5)],
+  ["/aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP/CheckHTTP", check(4)],
+  ["/aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP/CheckHTTP", check(4, 6)],
+] satisfies readonly (readonly [string, Buffer])[];
+/** A request by the numbers of its fields `control_point` and, where it is set, `expect_end`. */
+function check(controlPoint: number, expectEnd?: number): Buffer {
+  const end = expectEnd === undefined ? [] : [expectEnd << 3, 1];
+  return Buffer.concat([
+    Buffer.of((controlPoint << 3) | 2, 4),
+    Buffer.from("here"),
+    Buffer.of(...end),
+  ]);
+}
+/** The check of the call with this stream id; calls take turns. */
+function checkOf(id: number): [path: string, message: Buffer] {
+  const [path = "", bytes = check(1)] = CHECKS[(id >> 1) % CHECKS.length] ?? [];
+  return [path, bytes];
+}
 const JSON_CHECK = "/v1/flowcontrol/checkhttp";
 const checkBody = (expectEnd: boolean) =>
   JSON.stringify({
@@ -37,8 +59,9 @@ const checkBody = (expectEnd: boolean) =>
     request: { method: "GET", path: "/" },
   });
 
-async function target(t: TestContext): Promise<string> {
+async function target(t: TestContext, clock = realClock()): Promise<string> {
   const { address } = await standalone(t, {
+    clock,
     policies: { "slots.yaml": slotsPolicy("here", SLOTS) },
   });
   return address;
@@ -53,8 +76,9 @@ async function undelivered(address: string): Promise<number> {
 async function attack(
   t: TestContext,
   leave: (address: string, t: TestContext) => Promise<RawPeer | undefined>,
+  clock?: Clock,
 ): Promise<void> {
-  const address = await target(t);
+  const address = await target(t, clock);
   for (let round = 0; round < ROUNDS; round++) {
     const peer = await leave(address, t);
     await until(`round ${round}: all slots free`, async () => (await held(address)) === 0);
@@ -75,6 +99,9 @@ async function dialled(t: TestContext, address: string): Promise<Socket> {
   return socket;
 }
 
+/** A request to close the connection takes a check from the fast path. */
+const serverOf = (close: boolean) => (close ? "Node's server" : "the fast path");
+
 const post = (close: boolean, expectEnd = false): string => {
   const body = checkBody(expectEnd);
   return (
@@ -88,7 +115,7 @@ test("gRPC callers that reset their calls", async (t) => {
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
       await peer.send(
-        peer.onNewStreams(CALLS, (id) => Buffer.concat([grpcCall(id, CHECK, PLAIN), reset(id)])),
+        peer.onNewStreams(CALLS, (id) => Buffer.concat([grpcCall(id, ...checkOf(id)), reset(id)])),
       );
       await peer.pingRoundTrip();
       return peer;
@@ -99,7 +126,7 @@ test("gRPC callers that reset their calls", async (t) => {
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address, { paused: true });
       const from = peer.lastStream + 2;
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
+      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
       for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
       peer.listen();
       await peer.pingRoundTrip();
@@ -111,7 +138,7 @@ test("gRPC callers that reset their calls", async (t) => {
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
       const from = peer.lastStream + 2;
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
+      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
       await peer.outcome(peer.lastStream);
       for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
       return peer;
@@ -142,7 +169,7 @@ test("gRPC callers whose connection ends", async (t) => {
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
       await peer.pingRoundTrip();
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
+      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
       peer.socket.resetAndDestroy();
       return peer;
     }),
@@ -152,37 +179,62 @@ test("gRPC callers whose connection ends", async (t) => {
     attack(t, async (address, t) => {
       const peer = await rawPeer(t, address);
       await peer.pingRoundTrip();
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, CHECK, PLAIN)));
+      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
       peer.socket.destroy();
       return peer;
     }),
   );
 });
 
-test("gRPC callers whose deadline passes before the reply", (t) =>
-  attack(t, async (address, t) => {
+/** A clock that goes on by a second whenever it is read, so that deadlines pass while a check is answered. */
+function hurriedClock(): Clock {
+  const clock = realClock();
+  let ahead = 0;
+  return {
+    ...clock,
+    now() {
+      ahead += 1_000;
+      return clock.now() + ahead;
+    },
+  };
+}
+
+// JSON callers have no deadline of their own: a plugin forwards the `grpc-timeout` of its client.
+describe("gRPC callers whose deadline passes before the reply", () => {
+  // The clock is read once when a call begins, once before it is checked, by the check itself, and before the reply.
+  const timeout = ["grpc-timeout", "1500m"] as const;
+
+  test("who reset their calls, as gRPC clients do", (t) =>
+    attack(t, (address, t) => late(address, t, true), hurriedClock()));
+
+  test("who do not reset them", (t) =>
+    attack(t, (address, t) => late(address, t, false), hurriedClock()));
+
+  async function late(address: string, t: TestContext, resets: boolean): Promise<RawPeer> {
     const peer = await rawPeer(t, address);
     const from = peer.lastStream + 2;
-    // The deadlines are so short that some pass before the check and some during it. As every gRPC client does, this
-    // one resets a call whose deadline has passed.
-    const late = block(grpcFields(CHECK, ["grpc-timeout", "200u"]));
     await peer.send(
-      peer.onNewStreams(CALLS, (id) =>
-        Buffer.concat([headers(id, late), data(id, message(PLAIN), END_STREAM)]),
-      ),
+      peer.onNewStreams(CALLS, (id) => {
+        const [path, bytes] = checkOf(id);
+        const fields = block(grpcFields(path, timeout));
+        return Buffer.concat([headers(id, fields), data(id, message(bytes), END_STREAM)]);
+      }),
     );
-    for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
+    for (let id = from; id <= peer.lastStream; id += 2) {
+      if (resets) await peer.send(reset(id));
+      else assert.equal(grpcStatus(await peer.outcome(id)), DEADLINE_EXCEEDED);
+    }
     await peer.pingRoundTrip();
     return peer;
-  }));
+  }
+});
 
 for (const [how, leave] of [
   ["close", (socket: Socket) => socket.destroy()],
   ["reset", (socket: Socket) => socket.resetAndDestroy()],
 ] as const) {
   for (const close of [false, true]) {
-    const kind = close ? "Node's server" : "the fast path";
-    test(`HTTP/1.1 callers that ${how} the connection, on ${kind}`, (t) =>
+    test(`HTTP/1.1 callers that ${how} the connection, on ${serverOf(close)}`, (t) =>
       attack(t, async (address, t) => {
         const sockets = await Promise.all(Array.from({ length: CALLS }, () => dialled(t, address)));
         // The server accepts connections in order, so this one comes after all of them.
@@ -199,7 +251,7 @@ test("callers that take their reply keep its slot", async (t) => {
   // Over HTTP/2, also when the connection is reset later.
   const peer = await rawPeer(t, address);
   const first = peer.nextStream();
-  await peer.send(grpcCall(first, CHECK, PLAIN));
+  await peer.send(grpcCall(first, ...checkOf(first)));
   const pinged = await peer.frame(
     "the PING after the reply",
     ({ type, flags }) => type === 6 && flags === 0,

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { execPath } from "node:process";
 import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
 import { Scope } from "#base/scope.ts";
 import type { Port } from "#serve/port.ts";
 import { startStandalone } from "#standalone/standalone.ts";
@@ -25,6 +26,11 @@ export interface StandaloneOptions {
   readonly env?: Env;
 }
 
+export interface InProcessOptions extends StandaloneOptions {
+  /** Instead of the real clock. */
+  readonly clock?: Clock;
+}
+
 export interface Standalone {
   /** `host:port` or `unix:/path`. */
   readonly address: string;
@@ -41,7 +47,7 @@ const BASE: Env = {
 /** In this process; drained when the test ends. */
 export async function standalone(
   test: TestContext,
-  options: StandaloneOptions,
+  options: InProcessOptions,
 ): Promise<Standalone & { readonly port: Port }> {
   const quiet = { SVC_AGENT_LOG_LEVEL: "error" };
   const scope = new Scope((name, thrown) => {
@@ -57,7 +63,7 @@ export async function standalone(
     },
     policies: [policies],
     chance: seededChance(1),
-    context: processContext(scope),
+    context: processContext(scope, options.clock === undefined ? {} : { clock: options.clock }),
   });
   return { port, policies, address: port.address };
 }
