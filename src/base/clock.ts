@@ -5,8 +5,8 @@ export interface Clock {
   now(): number;
   /** Unix milliseconds with fractions. Only for timestamps in replies and logs. */
   wall(): number;
-  /** Current wall time, given an earlier `wall()` reading: half the cost of `wall()`, never earlier than that reading. */
-  wallSince(wall: number): number;
+  /** Wall time of a recent reading of `now`, at almost no cost: the two clocks are compared once a millisecond at most. */
+  wallOf(now: number): number;
   /**
    * Calls `ring` once when `ms` have passed on `now`, never sooner, and never before this call has returned. `ms` may
    * be arbitrarily large. The returned function cancels the alarm and may be called more than once.

@@ -98,6 +98,8 @@ class Judgement implements Verdict {
   readonly #plan: ServicePlan;
   /** Index of the step being asked, or to be asked next. */
   #step = 0;
+  /** When the step was asked, on the monotonic clock: read once for all steps that need not wait. */
+  #asked: number;
   /** Index of the first decision of this step. */
   #from = 0;
   /** Answers of this step that have not come yet; most checks have none. */
@@ -110,7 +112,8 @@ class Judgement implements Verdict {
     const here = plan.controlPoint(flow.controlPoint);
     this.#flow = flow;
     this.#context = context;
-    this.start = context.clock.wall();
+    this.#asked = context.clock.now();
+    this.start = context.clock.wallOf(this.#asked);
     this.#plan = here.forServices(flow.services);
     this.labels = new Labels(here.keys, flow.labels);
   }
@@ -147,7 +150,7 @@ class Judgement implements Verdict {
       const step = steps[this.#step];
       if (step === undefined) break;
       this.#from = this.decisions.length;
-      if (step.limiters.length > 0) this.#take(step.limiters, this.#context.clock.now());
+      if (step.limiters.length > 0) this.#take(step.limiters, this.#asked);
       else if (step.lookups.length > 0) this.#lookUp(step.lookups);
       else if (step.shadows.length > 0) this.#show(step.shadows);
       if (this.#pending !== undefined) return this.#wait(this.#pending);
@@ -195,7 +198,7 @@ class Judgement implements Verdict {
 
   /** Asks every lookup that matches until one has the answer. One that must wait does not stop the others. */
   #lookUp(lookups: readonly Candidate<Lookup>[]): void {
-    const now = this.#context.clock.now();
+    const now = this.#asked;
     // The hit of the lookup that comes first in component order counts.
     let best = lookups.length;
     for (const [at, candidate] of lookups.entries()) {
@@ -216,7 +219,7 @@ class Judgement implements Verdict {
   }
 
   #show(shadows: readonly Candidate<Shadow>[]): void {
-    const now = this.#context.clock.now();
+    const now = this.#asked;
     for (const candidate of shadows) {
       if (applies(candidate, this.labels)) candidate.item.observe(this.#flow, this.labels, now);
     }
@@ -240,6 +243,7 @@ class Judgement implements Verdict {
       complete: () => {
         stopAlarm();
         this.#pending = undefined;
+        this.#asked = this.#context.clock.now();
         this.#resume(later);
       },
       failed: (thrown) => {
@@ -329,7 +333,9 @@ class Judgement implements Verdict {
     this.reason = reason;
     this.deniedStatus = deniedStatus;
     this.waitMs = waitMs;
-    this.end = this.#context.clock.wallSince(this.start);
+    const { clock } = this.#context;
+    // The system clock may have been set back in between.
+    this.end = Math.max(this.start, clock.wallOf(clock.now()));
     // A caller that went away receives nothing: it was not refused, and this counts as no decision.
     if (this.#callerLeft) this.#context.observer.anomaly("abandoned");
     else this.#context.observer.decided(this.#flow, this);

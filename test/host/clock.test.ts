@@ -30,15 +30,21 @@ test("wall time follows when the system clock is set", (t) => {
   assert.ok(new Set(shown).size > 100, "fractions are kept after the step");
 });
 
-test("wallSince goes on from the given reading, even where the system clock steps back", (t) => {
-  const { wall, wallSince } = realClock();
-  const start = wall();
-  const later = wallSince(start);
-  assert.ok(later >= start && later <= wall() + 1);
-  const system = Date.now;
-  t.mock.method(Date, "now", () => system() - 3_600_000);
-  wall();
-  assert.equal(wallSince(later), later);
+test("wallOf agrees with the system clock and looks at it once a millisecond", (t) => {
+  let steady = 1_000;
+  t.mock.method(performance, "now", () => steady);
+  let system = 5_000_000;
+  const looks = t.mock.method(Date, "now", () => system);
+  const { wallOf } = realClock();
+  for (let turn = 0; turn < 100; turn++) {
+    steady += 0.125;
+    system = 5_000_000 + Math.floor(steady - 1_000);
+    assert.ok(Math.abs(wallOf(steady) - (5_000_000 + steady - 1_000)) < 1);
+  }
+  assert.ok(looks.mock.callCount() <= 14, `${looks.mock.callCount()} looks`);
+  system -= 3_600_000;
+  steady += 1;
+  assert.ok(Math.abs(wallOf(steady) - system) < 2, "follows when the system clock is set");
 });
 
 test("an alarm fires once, and not after it was cancelled", async () => {

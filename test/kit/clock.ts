@@ -15,7 +15,7 @@ export function fakeClock(start = 1_000_000, wall = 1_700_000_000_000): FakeCloc
   return {
     now: () => now,
     wall: () => wall + (now - start),
-    wallSince: () => wall + (now - start),
+    wallOf: (at) => wall + (at - start),
     alarm(ms, ring) {
       const alarm = { at: now + ms, ring };
       alarms.push(alarm);

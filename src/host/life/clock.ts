@@ -7,24 +7,32 @@ import type { Clock } from "#base/clock.ts";
 /** Longest delay of a platform timer, in milliseconds. One set to more would fire at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+/** Least time between two looks at the system clock by `wallOf`. */
+const COMPARE_EVERY_MS = 1;
+
 /** Alarms do not keep the process alive: listeners do, and so does `run` until it ends. */
 export function realClock(): Clock {
   let ahead = Date.now() - performance.now();
+  let compared = Number.NEGATIVE_INFINITY;
+  // `Date` follows adjustments of the system clock, but has only whole milliseconds. The fraction comes from the
+  // monotonic clock, whose offset is corrected whenever the two disagree.
+  const wall = (): number => {
+    const whole = Date.now();
+    const steady = performance.now();
+    compared = steady;
+    const guess = steady + ahead;
+    if (guess >= whole && guess < whole + 1) return guess;
+    const shown = guess < whole ? whole : whole + 0.999;
+    ahead = shown - steady;
+    return shown;
+  };
   return {
     now: () => performance.now(),
-    // `Date` follows adjustments of the system clock, but has only whole milliseconds. The fraction comes from the
-    // monotonic clock, whose offset is corrected whenever the two disagree.
-    wall() {
-      const whole = Date.now();
-      const steady = performance.now();
-      const guess = steady + ahead;
-      if (guess >= whole && guess < whole + 1) return guess;
-      const shown = guess < whole ? whole : whole + 0.999;
-      ahead = shown - steady;
-      return shown;
+    wall,
+    wallOf(now) {
+      if (now - compared >= COMPARE_EVERY_MS) wall();
+      return now + ahead;
     },
-    // Ignores adjustments of the system clock in between, so that all times of one piece of work are consistent.
-    wallSince: (wall) => Math.max(wall, performance.now() + ahead),
     alarm(ms, ring) {
       let timer: NodeJS.Timeout;
       const until = performance.now() + ms;

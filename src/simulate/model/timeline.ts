@@ -34,7 +34,7 @@ export class Timeline {
     return {
       now: () => this.#now,
       wall: () => this.#epoch + this.#now,
-      wallSince: () => this.#epoch + this.#now,
+      wallOf: (now) => this.#epoch + now,
       alarm: (ms, ring) => this.after(ms, ring),
     };
   }

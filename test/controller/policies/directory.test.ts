@@ -109,7 +109,7 @@ test("a slow check delays the next one, but an edit is still found within a seco
   let spent = 0;
   const slow: Clock = {
     wall: clock.wall,
-    wallSince: clock.wallSince,
+    wallOf: clock.wallOf,
     // The clock advances by 200 ms each time it is read.
     now() {
       spent += 200;
@@ -133,7 +133,7 @@ test("a long reload does not delay the next check", async (t) => {
   let spent = 0;
   const recording: Clock = {
     wall: clock.wall,
-    wallSince: clock.wallSince,
+    wallOf: clock.wallOf,
     now: () => clock.now() + spent,
     alarm(ms, ring) {
       pauses.push(ms);
