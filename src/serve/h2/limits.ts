@@ -90,12 +90,6 @@ export const STREAMS_PER_CONTROL_FRAME = 16;
 export const RESET_BURST = 1_000;
 export const RESETS_PER_SECOND = 100;
 
-/**
- * Replies of one connection that leave something taken and that its peer has not confirmed: as many as calls may be open.
- * Honest peers confirm them within a round trip.
- */
-export const MAX_UNCONFIRMED_REPLIES = 1_000;
-
 /** Number of most recently closed streams that are remembered: as many as may be open. */
 export const CLOSED_STREAM_HISTORY = 1_024;
 

@@ -9,6 +9,7 @@ import type { TransportContext } from "../transport/context.ts";
 import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
 import { MAX_BUFFERED_TOTAL } from "../transport/limits.ts";
 import type { Turns } from "../transport/turns.ts";
+import type { ReplyMemory } from "../transport/unconfirmed-replies.ts";
 import {
   acceptsBody,
   announcesTooMuch,
@@ -39,14 +40,14 @@ export interface HttpContext extends TransportContext {
   closeAfterReply: boolean;
   /** New requests are refused. */
   draining: boolean;
-  /** For requests of costly routes. */
   /** Longest body in bytes, for routes that have no limit of their own. */
   readonly maxBody: number;
+  /** For requests of costly routes. */
   readonly costlyQueue: CostlyQueue;
   /** Bytes of replies that peers have not read yet. */
   unsentBytes: number;
-  /** Bytes of what HTTP/1.1 replies hold that their callers have not confirmed. */
-  unconfirmedBytes: number;
+  /** For HTTP/1.1 replies that their callers have not confirmed. */
+  readonly replyMemory: ReplyMemory;
 }
 
 export abstract class HttpExchange implements Call, ReceivedHead {

@@ -9,6 +9,7 @@ import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import type { Transport } from "../transport/transport.ts";
 import type { Turns } from "../transport/turns.ts";
+import { SharedReplyMemory } from "../transport/unconfirmed-replies.ts";
 import { CostlyQueue } from "./costly-queue.ts";
 import type { HttpContext } from "./exchange.ts";
 import { Http1Exchange, type Pipeline } from "./http1/exchange.ts";
@@ -57,7 +58,7 @@ class NodeTransport implements HttpTransport {
       draining: false,
       costlyQueue: new CostlyQueue(),
       unsentBytes: 0,
-      unconfirmedBytes: 0,
+      replyMemory: new SharedReplyMemory(),
     };
     this.handleRequest = http2RequestHandler(this.#context);
     this.#server = createServer(serverOptions(settings));
@@ -121,7 +122,7 @@ class NodeTransport implements HttpTransport {
       open: new Set<Http1Exchange>(),
       running: 0,
       refused: false,
-      unconfirmed: undefined,
+      replyConfirmation: undefined,
     };
     this.#pipelines.set(socket, pipeline);
     socket.once("close", () => this.#pipelines.delete(socket));

@@ -6,6 +6,7 @@ import type { Held } from "#base/handler.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
+import { UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
 import type { RequestHandler } from "../exchange.ts";
 import { ConnectionError } from "../frames/connection-error.ts";
 import { DEFAULT_WINDOW, ERROR_CODE, MAX_WINDOW, SETTING } from "../frames/format.ts";
@@ -21,7 +22,6 @@ import {
 } from "../limits.ts";
 import type { H2Stream, StreamEnd } from "../streams/stream.ts";
 import { StreamTable } from "../streams/stream-table.ts";
-import { UnconfirmedReplies } from "../streams/unconfirmed-replies.ts";
 import { RateBudget } from "./rate-budget.ts";
 import type { ReceiveContext } from "./receive-context.ts";
 import { FrameReceiver } from "./receiver.ts";
@@ -167,7 +167,7 @@ export class Connection implements ReceiveContext {
   }
 
   #flushAndFinish(): void {
-    if (this.#unconfirmed?.takePing() === true && this.open) this.frames.ping(REPLY_PING);
+    if (this.#unconfirmed?.ask() === true && this.open) this.frames.ping(REPLY_PING);
     if (this.output.endTurn()) this.streams.resumeBlocked(this);
     if (!this.streams.empty) return;
     if (this.#peerGoingAway) {
@@ -219,7 +219,7 @@ export class Connection implements ReceiveContext {
     this.#reader.discard();
     this.#receiver.socketClosed();
     this.streams.closeAll();
-    this.#unconfirmed?.lost();
+    this.#unconfirmed?.lostAll();
   }
 
   // StreamContext and ReceiveContext
@@ -230,12 +230,12 @@ export class Connection implements ReceiveContext {
 
   pingAcknowledged(payload: number): void {
     if (payload === KEEPALIVE_PING) this.#pingOutstanding = false;
-    else if (payload === REPLY_PING) this.#unconfirmed?.acknowledged();
+    else if (payload === REPLY_PING) this.#unconfirmed?.confirmAsked();
     else if (payload === GOAWAY_PING && this.#state === "announced") this.completeGoAway();
   }
 
   replyRejected(id: number): void {
-    this.#unconfirmed?.reset(id);
+    this.#unconfirmed?.lost(id);
   }
 
   goAwayReceived(): void {

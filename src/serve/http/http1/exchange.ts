@@ -8,7 +8,7 @@ import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { plainAddress } from "../../transport/peer-address.ts";
 import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
 import { linger } from "../reply.ts";
-import { UnconfirmedReplies } from "./unconfirmed-replies.ts";
+import { ReplyConfirmation } from "./reply-confirmation.ts";
 
 /** The requests of one connection. */
 export interface Pipeline {
@@ -20,7 +20,7 @@ export interface Pipeline {
   /** Requests that are not finished: their replies are sent in order. */
   readonly open: Set<Http1Exchange>;
   /** Created with the first reply that leaves something taken. */
-  unconfirmed: UnconfirmedReplies | undefined;
+  replyConfirmation: ReplyConfirmation | undefined;
 }
 
 export class Http1Exchange extends HttpExchange {
@@ -46,7 +46,7 @@ export class Http1Exchange extends HttpExchange {
     this.#pipeline = pipeline;
     pipeline.newest = this;
     pipeline.open.add(this);
-    pipeline.unconfirmed?.requestArrived();
+    pipeline.replyConfirmation?.requestArrived();
     this.#bytesReadAtEnd = request.socket.bytesRead;
     // Node's server discards what it has read after a request to upgrade, which we never do: it is not known where
     // the next request would begin.
@@ -186,8 +186,8 @@ export class Http1Exchange extends HttpExchange {
 
   protected releaseUnlessTaken(held: Held): void {
     const pipeline = this.#pipeline;
-    pipeline.unconfirmed ??= new UnconfirmedReplies(this.#request.socket, this.context);
-    pipeline.unconfirmed.add(held);
+    pipeline.replyConfirmation ??= new ReplyConfirmation(this.#request.socket, this.context);
+    pipeline.replyConfirmation.add(held);
   }
 
   protected discardRest(): void {

@@ -10,7 +10,7 @@ import { plainAddress } from "../../transport/peer-address.ts";
 import type { Waiting } from "../../transport/turns.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { type FastRequest, readFastRequest } from "./fast-request.ts";
-import { UnconfirmedReplies } from "./unconfirmed-replies.ts";
+import { ReplyConfirmation } from "./reply-confirmation.ts";
 
 /** Bytes of further requests that are read while a reply is pending. */
 const MAX_READ_AHEAD = 64 * 1_024;
@@ -77,7 +77,7 @@ class FastConnection implements Waiting {
   #ended = false;
   #handedOver = false;
   #closing = false;
-  #unconfirmed: UnconfirmedReplies | undefined;
+  #replyConfirmation: ReplyConfirmation | undefined;
   readonly #read = (chunk: Buffer) => this.#receive(chunk);
   readonly #written = () => this.#exchange?.written();
   /** As in Node's server: a caller that closes its half does not get replies that are not ready yet. */
@@ -86,8 +86,8 @@ class FastConnection implements Waiting {
     // A request that came with the end is answered.
     if (this.#unhandled !== undefined) return;
     const close = () => this.socket.destroySoon();
-    if (this.#unconfirmed === undefined) close();
-    else this.#unconfirmed.whenEnded(close);
+    if (this.#replyConfirmation === undefined) close();
+    else this.#replyConfirmation.whenEnded(close);
   };
   readonly #idleTimeout = () => this.closeIfIdle();
   readonly #closed = () => {
@@ -120,8 +120,8 @@ class FastConnection implements Waiting {
 
   /** Releases `held` unless the caller takes the reply that is sent next. */
   releaseUnlessTaken(held: Held): void {
-    this.#unconfirmed ??= new UnconfirmedReplies(this.socket, this.fastPath.context);
-    this.#unconfirmed.add(held);
+    this.#replyConfirmation ??= new ReplyConfirmation(this.socket, this.fastPath.context);
+    this.#replyConfirmation.add(held);
   }
 
   /** Takes no further request after the current one. */
@@ -174,7 +174,7 @@ class FastConnection implements Waiting {
       if (this.#rest.length > MAX_READ_AHEAD) this.socket.pause();
       return;
     }
-    this.#unconfirmed?.requestArrived();
+    this.#replyConfirmation?.requestArrived();
     const { context, maxHeadBytes } = this.fastPath;
     const request = context.closeAfterReply
       ? undefined

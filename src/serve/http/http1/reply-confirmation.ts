@@ -1,37 +1,35 @@
-// Replies over HTTP/1.1 that leave something taken, until their caller has shown that it took them. HTTP/1.1 has no
+// Finds out whether a caller over HTTP/1.1 has taken the replies that leave something taken. HTTP/1.1 has no
 // acknowledgement, but the system tells: a caller that closes without having read a reply resets the connection, and one
 // that read it closes in order.
 
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import type { Held } from "#base/handler.ts";
+import { RESET_WITHIN_MS } from "../../transport/limits.ts";
+import { type ReplyMemory, UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
 import { NO_BODY } from "../body.ts";
 
-/** Bytes that unconfirmed replies of the whole process hold; beyond it they count as taken. */
-const MAX_UNCONFIRMED = 16 * 1024 * 1024;
-/** Time for the reset of a caller on another machine, after it has closed its side. */
-const RESET_WITHIN_MS = 250;
-
-/** Counts the memory of all connections. */
-interface Memory {
+interface Context {
   readonly clock: Clock;
-  unconfirmedBytes: number;
+  readonly replyMemory: ReplyMemory;
 }
 
-/** The unconfirmed replies of one connection. Created with the first of them. */
-export class UnconfirmedReplies {
+/** Watches one connection. Created with its first reply that leaves something taken. */
+export class ReplyConfirmation {
   readonly #socket: Socket;
-  readonly #memory: Memory;
-  #held: Held[] = [];
+  readonly #clock: Clock;
+  readonly #unconfirmed: UnconfirmedReplies;
+  #nextId = 0;
   /** Bytes that had been read from the connection when the newest reply was sent. */
   #readBefore = 0;
 
-  constructor(socket: Socket, memory: Memory) {
+  constructor(socket: Socket, { clock, replyMemory }: Context) {
     this.#socket = socket;
-    this.#memory = memory;
+    this.#clock = clock;
+    this.#unconfirmed = new UnconfirmedReplies(replyMemory);
     socket.once("close", (failed: boolean) => {
-      const held = this.#clear();
-      if (failed) for (const each of held) each.release();
+      if (failed) this.#unconfirmed.lostAll();
+      else this.#unconfirmed.confirmAll();
     });
     // Before others end the connection in turn: afterwards the system no longer reports a reset.
     socket.prependListener("end", () => this.#askForReset());
@@ -42,33 +40,25 @@ export class UnconfirmedReplies {
     };
   }
 
+  /** Releases `held` unless the caller takes the reply that is sent next. */
   add(held: Held): void {
-    if (this.#memory.unconfirmedBytes + held.size > MAX_UNCONFIRMED) return;
-    this.#memory.unconfirmedBytes += held.size;
-    this.#held.push(held);
+    this.#unconfirmed.add(this.#nextId++, held);
     this.#readBefore = this.#socket.bytesRead;
   }
 
   /** A request has arrived. If it was sent after the replies, their caller has taken them. */
   requestArrived(): void {
-    if (this.#held.length > 0 && this.#socket.bytesRead > this.#readBefore) this.#clear();
+    if (this.#socket.bytesRead > this.#readBefore) this.#unconfirmed.confirmAll();
   }
 
   /** Calls `close` when a reset would have arrived from a caller that has closed its side. */
   whenEnded(close: () => void): void {
-    if (this.#held.length === 0) {
+    if (this.#unconfirmed.isEmpty) {
       close();
       return;
     }
-    const cancel = this.#memory.clock.alarm(RESET_WITHIN_MS, close);
+    const cancel = this.#clock.alarm(RESET_WITHIN_MS, close);
     this.#socket.once("close", cancel);
-  }
-
-  #clear(): readonly Held[] {
-    const held = this.#held;
-    this.#held = [];
-    for (const { size } of held) this.#memory.unconfirmedBytes -= size;
-    return held;
   }
 
   /**
@@ -76,6 +66,6 @@ export class UnconfirmedReplies {
    * of no bytes reports it.
    */
   #askForReset(): void {
-    if (this.#held.length > 0 && this.#socket.writable) this.#socket.write(NO_BODY);
+    if (!this.#unconfirmed.isEmpty && this.#socket.writable) this.#socket.write(NO_BODY);
   }
 }
