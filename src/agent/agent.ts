@@ -82,7 +82,7 @@ async function followStore(
 ): Promise<void> {
   const { store, health, scope, fail } = process;
   const log = process.log.child("rules");
-  const status = health.component("rules");
+  const status = health.dependency("rules");
   const stop = new AbortController();
   let plan: Rulebook["plan"] | undefined;
   const { ready, ended } = follow({
@@ -104,9 +104,11 @@ async function followStore(
             `in force except for a part that this version does not run: ${key}: ${part}`,
           );
       }
+      // Rules are known from the first batch on. One that is refused leaves all others in force, so it must not take the
+      // agent out of traffic.
+      status.ok(`${book.rules.size} rules in force at revision ${revision}`);
       const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
-      if (lines.length > 0) status.fail(`rules refused: ${lines.join("; ")}`);
-      else status.ok(`${book.rules.size} rules in force at revision ${revision}`);
+      if (lines.length > 0) status.degraded(`rules refused: ${lines.join("; ")}`);
     },
   });
   scope.add("rules", async () => {

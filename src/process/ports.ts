@@ -6,12 +6,14 @@ import { Fault } from "#base/fault.ts";
 import { type GrpcService, isAdministration, type Route } from "#base/handler.ts";
 import { compactHeap } from "#host/life/compact-heap.ts";
 import { profiles } from "#host/profiling/routes.ts";
+import type { Health } from "#host/status/health.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
 import { NO_GUARD, openAdministration } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
+import { checkPort } from "./port-check.ts";
 import type { ProcessSettings, SluiceProcess } from "./process.ts";
 import { logReach } from "./reach.ts";
 
@@ -38,17 +40,31 @@ export async function openPorts(
   compactHeap();
   // The debug port and administration open first and close last, so that they can be asked while the main port drains.
   const debug = await openDebugPort(process);
-  if (debug !== undefined) scope.add("debug port", () => debug.cut());
+  if (debug !== undefined) {
+    scope.add("debug port", () => debug.cut());
+    joinHealth(health, "debug-port", debug);
+  }
   const whole = await served(process, parts);
   const administration = await openAdministrationPort(process, whole);
-  if (administration !== undefined) scope.add("administration", () => administration.cut());
+  if (administration !== undefined) {
+    scope.add("administration", () => administration.cut());
+    joinHealth(health, "administration", administration);
+  }
   const main = await openMainPort(process, whole);
   scope.add("port", (speed) => {
     health.enter("stopping");
     return speed === "cut" ? main.cut() : main.drain();
   });
+  joinHealth(health, "port", main);
   health.enter("running");
   return { main, administration, debugAddress: debug?.address };
+}
+
+/** The port is part of what readiness checks, and gRPC health on it says what the process's health says. */
+function joinHealth(health: Health, name: string, port: Port): void {
+  health.readiness.check(name, (signal) => checkPort(port.address, signal));
+  port.health.setAll(health.healthy);
+  health.onChange(port.health.setAll);
 }
 
 /** The routes that show the process itself: health, status, info and metrics. */

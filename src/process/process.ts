@@ -7,11 +7,13 @@ import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffectiv
 import type { Loaded } from "#config/load.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
 import type { ProcessContext } from "#host/life/run.ts";
+import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import type { Store } from "#store/store.ts";
 import { openLog } from "#telemetry/log/log.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ServerMetrics } from "#telemetry/metrics/server.ts";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
 
 /** The settings of the process itself, which both configuration trees have. */
 export interface ProcessSettings
@@ -64,6 +66,10 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   metrics.add(serverMetrics);
   const health = new Health(clock, settings);
   scope.add("health", health.close);
+  metrics.add(dependencyMetrics(health));
+  const { run, close } = watchEventLoop(clock, settings.liveness.service.execution_timeout);
+  scope.add("event loop", close);
+  health.liveness.check("event-loop", run);
   scope.add("store", () => store.close());
   return {
     argv,
@@ -81,6 +87,15 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     metrics,
     serverMetrics,
     health,
+  };
+}
+
+function dependencyMetrics(health: Health): MetricSource {
+  return {
+    collect(to) {
+      for (const [name, degraded] of health.degraded)
+        to.number("sluice_dependency_degraded", [name], degraded ? 1 : 0);
+    },
   };
 }
 

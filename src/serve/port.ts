@@ -53,7 +53,11 @@ export interface Port {
   /** The bound address, in the form of `listener.addr`. */
   readonly address: string;
   /** `service` is the full name of a service, or "" for the process. */
-  readonly health: { set(service: string, serving: boolean): void };
+  readonly health: {
+    set(service: string, serving: boolean): void;
+    /** Sets the process and every service. */
+    setAll(serving: boolean): void;
+  };
   /** Other machines can connect. */
   readonly remote: boolean;
   /**

@@ -364,7 +364,10 @@ test("an unusable value of another controller is reported, and the other rules w
   await publish(store, stored);
   await until("the good rule is in force", async () => !(await passes(address, "shop")));
   assert.ok(lines.some(({ level, message }) => level === "error" && /policy-q/.test(message)));
-  assert.match(health.root.find("system/readiness")?.firstError() ?? "", /policy-q/);
+  const ready = await call(address, "GET", "/v1/status/system/readiness");
+  assert.equal(ready.status, 200, "the rules that work go on being used");
+  assert.match(ready.body, /degraded: rules refused: [^"]*policy-q/);
+  assert.equal(health.degraded.get("rules"), true);
 });
 
 test("a store that ends its watch fails the process; a stop does not", async (t) => {

@@ -2,12 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
-import {
-  HealthChecks,
-  JobGroup,
-  type JobGroupSettings,
-  type JobSettings,
-} from "#host/life/jobs.ts";
+import { JobGroup, type JobGroupSettings, type JobSettings } from "#host/life/jobs.ts";
 import { Health } from "#host/status/health.ts";
 import { StatusNode } from "#host/status/status.ts";
 import { fakeClock } from "../kit/clock.ts";
@@ -188,23 +183,6 @@ test("a stopped job is aborted, loses its node and reports nothing more", async 
   assert.equal(clock.alarms, 0);
 });
 
-test("all checks are made, and the job names those that failed", async () => {
-  const status = new StatusNode(fakeClock());
-  const checks = new HealthChecks(status);
-  const signal = new AbortController().signal;
-  assert.equal(await checks.run(signal), "OK");
-  const remove = checks.add("store", () => {
-    throw new Fault("UNAVAILABLE", "no answer");
-  });
-  checks.add("peers", async () => "3 peers");
-  await assert.rejects(checks.run(signal), /failed: store/);
-  assert.equal(status.firstError(), "check:store: no answer");
-  assert.equal(status.find("check/peers")?.view().status?.message?.value, "3 peers");
-  remove();
-  assert.equal(await checks.run(signal), "OK");
-  assert.equal(status.firstError(), undefined);
-});
-
 test("readiness follows the platform and its components; liveness does not", async () => {
   const clock = fakeClock();
   const settings = { scheduler: FREE, service: EVERY_10_S };
@@ -215,20 +193,19 @@ test("readiness follows the platform and its components; liveness does not", asy
   assert.equal(trouble("liveness"), undefined);
   health.enter("running");
   assert.equal(trouble("readiness"), undefined);
-  const policies = health.component("policies");
+  const policies = health.dependency("policies");
   assert.match(trouble("readiness") ?? "", /policies is not ready yet/);
   policies.ok("2 loaded");
   assert.equal(trouble("readiness"), undefined);
-  health.readiness.checks.add("store", () => {
+  health.readiness.check("store", () => {
     throw new Fault("UNAVAILABLE", "away");
   });
-  clock.advance(10_000);
   await turn();
-  assert.match(trouble("readiness") ?? "", /service: .*(away|failed: store)/);
+  assert.match(trouble("readiness") ?? "", /executor:store: away/);
   assert.equal(trouble("liveness"), undefined);
   health.enter("stopping");
   assert.equal(health.phase, "stopping");
-  assert.match(trouble("readiness") ?? "", /platform stopping|service/);
+  assert.match(trouble("readiness") ?? "", /platform stopping|store/);
   await health.close("drain");
   assert.equal(clock.alarms, 0);
 });

@@ -1,4 +1,4 @@
-// Periodic jobs in groups. The result of the last run of a job (a message, an error, or a timeout) is shown in its node
+// Periodic jobs in groups, the health checks among them. The result of the last run of a job (a message, an error, or a timeout) is shown in its node
 // of the status tree.
 
 import type { Clock } from "#base/clock.ts";
@@ -136,48 +136,6 @@ export class JobGroup {
     this.#running--;
     scheduled.state = "idle";
     this.#work();
-  }
-}
-
-/** One health check: returns a message for the status, or throws. */
-export type HealthCheck = (signal: AbortSignal) => string | Promise<string>;
-
-/** The health checks of one job group. A single job runs all of them, one after the other, and reports each in a node of its own. */
-export class HealthChecks {
-  readonly #status: StatusNode;
-  readonly #checks = new Map<string, HealthCheck>();
-
-  /** Each check gets a node `check:<name>` below `status`. */
-  constructor(status: StatusNode) {
-    this.#status = status;
-  }
-
-  /** The returned function removes the check. */
-  add(name: string, check: HealthCheck): () => void {
-    this.#checks.set(name, check);
-    return () => {
-      if (this.#checks.get(name) !== check) return;
-      this.#checks.delete(name);
-      this.#status.remove("check", name);
-    };
-  }
-
-  /** Runs all checks, even after one has failed. Throws a Fault UNAVAILABLE that names the failed ones. */
-  async run(signal: AbortSignal): Promise<string> {
-    const failed: string[] = [];
-    for (const [name, check] of [...this.#checks]) {
-      let report: (node: StatusNode) => void;
-      try {
-        const message = await check(signal);
-        report = (node) => node.ok(message);
-      } catch (thrown) {
-        failed.push(name);
-        report = (node) => node.fail(messageOf(thrown));
-      }
-      if (this.#checks.get(name) === check) report(this.#status.at("check", name));
-    }
-    if (failed.length > 0) throw new Fault("UNAVAILABLE", `failed: ${failed.join(", ")}`);
-    return "OK";
   }
 }
 

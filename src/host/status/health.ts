@@ -1,20 +1,37 @@
-// Liveness and readiness: the two branches of the status tree that probes query, and the job groups that fill them.
+// Liveness and readiness: the two branches of the status tree that probes query, the checks that fill them, and what
+// both together say about the process.
 
 import type { Clock } from "#base/clock.ts";
 import type { Stop } from "#base/scope.ts";
-import { HealthChecks, JobGroup, type JobGroupSettings, type JobSettings } from "../life/jobs.ts";
+import { type Job, JobGroup, type JobGroupSettings, type JobSettings } from "../life/jobs.ts";
 import { StatusNode } from "./status.ts";
 
 /** `liveness.*` or `readiness.*` of the configuration. */
 export interface ProbeSettings {
+  /** How many checks run at once. */
   readonly scheduler: JobGroupSettings;
+  /** When each check runs and for how long. */
   readonly service: JobSettings;
 }
 
+/** Liveness or readiness. */
 export interface Probe {
+  readonly settings: ProbeSettings;
+  /** Jobs with settings of their own may join. Each job has a node `executor:<name>`. */
   readonly jobs: JobGroup;
-  /** The checks that the job `service` makes. */
-  readonly checks: HealthChecks;
+  /** Adds a check, which runs by `settings.service`. The returned function stops and removes it. */
+  check(name: string, run: Job["run"]): () => void;
+}
+
+/** Something that must be there before traffic arrives, and whose later loss the process survives. */
+export interface Dependency {
+  /** It is there, and the process is ready as far as this is concerned. */
+  ok(message: string): void;
+  /**
+   * It is not there, or does not do all that it should. Before the first `ok` the process is not ready. Later it stays
+   * ready: a store that is away for a minute must not take every protected service out of its load balancer.
+   */
+  degraded(message: string): void;
 }
 
 export type Phase = "starting" | "running" | "stopping";
@@ -23,33 +40,69 @@ export class Health {
   readonly root: StatusNode;
   readonly liveness: Probe;
   readonly readiness: Probe;
+  readonly #ready: StatusNode;
+  readonly #live: StatusNode;
+  readonly #degraded = new Map<string, boolean>();
+  readonly #listeners: ((healthy: boolean) => void)[] = [];
   #phase: Phase = "starting";
+  #healthy = false;
 
   constructor(
     clock: Clock,
     settings: { readonly liveness: ProbeSettings; readonly readiness: ProbeSettings },
   ) {
     this.root = new StatusNode(clock);
-    this.liveness = probe(this.root, "liveness", settings.liveness, clock);
-    this.readiness = probe(this.root, "readiness", settings.readiness, clock);
+    this.#live = this.root.at("system", "liveness");
+    this.#ready = this.root.at("system", "readiness");
+    this.liveness = probe(this.#live, "liveness", settings.liveness, clock);
+    this.readiness = probe(this.#ready, "readiness", settings.readiness, clock);
     this.enter("starting");
+    for (const branch of [this.#live, this.#ready]) branch.onChange(() => this.#compare());
   }
 
-  /** Registers something that must be ready before traffic arrives. It starts as not ready. */
-  component(name: string): StatusNode {
-    const node = this.root.at("system", "readiness").at("component", name);
+  /** Registers something that must be there before traffic arrives. It starts as not ready. */
+  dependency(name: string): Dependency {
+    const node = this.#ready.at("component", name);
     node.fail(`${name} is not ready yet`);
-    return node;
+    this.#degraded.set(name, false);
+    let wasReady = false;
+    return {
+      ok: (message) => {
+        wasReady = true;
+        this.#degraded.set(name, false);
+        node.ok(message);
+      },
+      degraded: (message) => {
+        this.#degraded.set(name, true);
+        if (wasReady) node.ok(`degraded: ${message}`);
+        else node.fail(`${name} is not ready yet: ${message}`);
+      },
+    };
+  }
+
+  /** The dependencies by name, and whether each is degraded. */
+  get degraded(): ReadonlyMap<string, boolean> {
+    return this.#degraded;
   }
 
   get phase(): Phase {
     return this.#phase;
   }
 
+  /** Whether the process is alive and ready: the answer of gRPC health for the process and all of its services. */
+  get healthy(): boolean {
+    return this.#healthy;
+  }
+
+  /** Calls `listener` whenever `healthy` has changed. */
+  onChange(listener: (healthy: boolean) => void): void {
+    this.#listeners.push(listener);
+  }
+
   /** The process is ready only while running: when it stops, readiness fails before the port stops accepting. */
   enter(phase: Phase): void {
     this.#phase = phase;
-    const node = this.root.at("system", "readiness").at("component", "platform");
+    const node = this.#ready.at("component", "platform");
     if (phase === "running") node.ok("platform running");
     else node.fail(`platform ${phase}`);
   }
@@ -58,18 +111,26 @@ export class Health {
     this.liveness.jobs.close();
     this.readiness.jobs.close();
   };
+
+  #compare(): void {
+    const healthy = this.#live.firstError() === undefined && this.#ready.firstError() === undefined;
+    if (healthy === this.#healthy) return;
+    this.#healthy = healthy;
+    for (const listener of this.#listeners) listener(healthy);
+  }
 }
 
 function probe(
-  root: StatusNode,
+  branch: StatusNode,
   name: "liveness" | "readiness",
   settings: ProbeSettings,
   clock: Clock,
 ): Probe {
-  const groups = root.at("system", name).at("job-group", "job_groups");
-  const status = groups.at("job-group", name);
+  const status = branch.at("job-group", "job_groups").at("job-group", name);
   const jobs = new JobGroup(settings.scheduler, clock, status);
-  const checks = new HealthChecks(status.at("executor", "service"));
-  jobs.add({ name: "service", settings: settings.service, run: (signal) => checks.run(signal) });
-  return { jobs, checks };
+  return {
+    settings,
+    jobs,
+    check: (check, run) => jobs.add({ name: check, settings: settings.service, run }),
+  };
 }

@@ -46,19 +46,22 @@ const NO_STATUS: StatusView = { message: null, error: null, timestamp: null };
 
 export class StatusNode {
   readonly #clock: Clock;
+  readonly #parent: StatusNode | undefined;
+  readonly #listeners: (() => void)[] = [];
   readonly #below = new Map<string, StatusNode>();
   #children: { readonly key: string; readonly nodes: ChildNodes } | undefined;
   #status: StatusView = NO_STATUS;
   #report: (() => NodeReport) | undefined;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, parent?: StatusNode) {
     this.#clock = clock;
+    this.#parent = parent;
   }
 
   /** The child node, created on first use. */
   at(key: string, value: string): StatusNode {
     const name = nameOf(key, value);
-    const node = this.#below.get(name) ?? new StatusNode(this.#clock);
+    const node = this.#below.get(name) ?? new StatusNode(this.#clock, this);
     this.#below.set(name, node);
     return node;
   }
@@ -74,7 +77,12 @@ export class StatusNode {
   }
 
   remove(key: string, value: string): void {
-    this.#below.delete(nameOf(key, value));
+    if (this.#below.delete(nameOf(key, value))) this.#changed();
+  }
+
+  /** Calls `listener` after each change of this node or one below it, except those that are computed when queried. */
+  onChange(listener: () => void): void {
+    this.#listeners.push(listener);
   }
 
   /** Children `key:<name>` beside those of `at`. A node has one such provider. */
@@ -86,14 +94,13 @@ export class StatusNode {
   ok(message: string, at = this.#clock.wall()): void {
     const type = "type.googleapis.com/google.protobuf.StringValue";
     const shown = { "@type": type, value: message };
-    this.#report = undefined;
-    this.#status = { message: shown, error: null, timestamp: timestamp(at) };
+    this.#set({ message: shown, error: null, timestamp: timestamp(at) });
   }
 
   /** Everyone who may query the status sees `message`, so it must hold no secrets. */
   fail(message: string): void {
-    this.#report = undefined;
-    this.#status = { message: null, error: { message }, timestamp: timestamp(this.#clock.wall()) };
+    const at = timestamp(this.#clock.wall());
+    this.#set({ message: null, error: { message }, timestamp: at });
   }
 
   /** For a state that changes more often than it is queried: `report` is called at each query. */
@@ -116,6 +123,17 @@ export class StatusNode {
     const below = [...this.#all()].sort(([a], [b]) => (a < b ? -1 : 1));
     const groups = Object.fromEntries(below.map(([name, node]) => [name, node.view()]));
     return { status: this.#now(), groups };
+  }
+
+  #set(status: StatusView): void {
+    this.#report = undefined;
+    this.#status = status;
+    this.#changed();
+  }
+
+  #changed(): void {
+    for (const listener of this.#listeners) listener();
+    if (this.#parent !== undefined) this.#parent.#changed();
   }
 
   #child(key: string, value: string): StatusNode | undefined {

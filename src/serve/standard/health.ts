@@ -14,6 +14,8 @@ export interface HealthService {
   readonly service: GrpcService;
   /** Setting a service also sets its other names. Throws for names that are not served. */
   set(name: string, serving: boolean): void;
+  /** Sets the process and every service. */
+  setAll(serving: boolean): void;
   /** A drain starts: nothing is serving any more, and nothing can be set. */
   beginDrain(): void;
   /** Ends every watch, so that its connection can close. */
@@ -81,6 +83,11 @@ export function healthService(services: readonly GrpcService[]): HealthService {
       if (names === undefined) throw new Fault("NOT_FOUND", `${name} is not served here`);
       if (leaving) return;
       for (const each of names) status.set(each, serving ? SERVING : NOT_SERVING);
+      wake();
+    },
+    setAll(serving) {
+      if (leaving) return;
+      for (const name of status.keys()) status.set(name, serving ? SERVING : NOT_SERVING);
       wake();
     },
     beginDrain() {

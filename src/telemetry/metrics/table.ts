@@ -210,6 +210,12 @@ export const METRICS = {
     about:
       "Alerts by result: sent, failed (the Alertmanager could not be reached or failed), refused (the Alertmanager rejected the alert) or dropped (the queue was full).",
   },
+  sluice_dependency_degraded: {
+    type: "gauge",
+    labels: ["dependency"],
+    about:
+      "1 while something that the process depends on is away or incomplete, 0 otherwise. The process stays ready once it has been.",
+  },
   sluice_metrics_inconsistent_total: {
     type: "counter",
     labels: [],
