@@ -50,7 +50,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
  * files. Every other folder inside a room is private.
  */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
-  base: ["net", "text"],
+  base: ["http", "net", "text"],
   policy: ["document", "diagram", "reference"],
   promql: ["syntax"],
   wire: ["check", "check-json", "json", "otlp", "protobuf"],

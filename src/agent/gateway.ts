@@ -1,7 +1,7 @@
 // The JSON routes of an agent that forwards them to another gRPC server instead of judging flows itself.
 
-import { unreadCheckHttp } from "#api/check-http.ts";
 import type { OperationContext } from "#api/context.ts";
+import { unreadHandlers } from "#api/endpoints.ts";
 import type { Route } from "#base/handler.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#process/process.ts";
@@ -24,5 +24,5 @@ export async function forwardingRoutes(
   const secure = tls.enabled || own.enabled ? { tls: new TlsFiles(tls, options) } : {};
   const client = new GrpcClient({ address, ...secure });
   scope.add("gateway", () => client.close());
-  return gatewayRoutes(forwardTo(client, clock), chance, unreadCheckHttp(context), context.bounds);
+  return gatewayRoutes(forwardTo(client, clock), chance, unreadHandlers(context), context.bounds);
 }

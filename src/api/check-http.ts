@@ -51,7 +51,7 @@ function checkHttp(
   validate(message);
   requireControlPoint(message.controlPoint);
   const described = describe(context, message, call);
-  const verdict = judged(context.flowController, described.flow, message.request?.refusal ?? 0);
+  const verdict = judged(context.flowController, described.flow, message.request?.refusal);
   return replyTo(verdict, call, (settled) => answer(context, described, settled, call));
 }
 
@@ -108,9 +108,9 @@ const UNREAD: CheckHttpRequest = {
  * on errors.
  */
 export function unreadCheckHttp(context: OperationContext): NonNullable<Route["unread"]> {
-  return (call, status) => {
+  return (call, refusal) => {
     const described = describe(context, UNREAD, call);
-    const verdict = context.flowController.refuse(described.flow, status);
+    const verdict = context.flowController.refuse(described.flow, refusal);
     return jsonReply(context.jsonWriter.checkHttp(answer(context, described, verdict, call)));
   };
 }

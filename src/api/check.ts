@@ -1,20 +1,25 @@
 // FlowControlService/Check, for callers that know their labels themselves, such as the SDKs: in protobuf and in
 // JSON.
 
-import type { Call, HttpHandler, UnaryHandler } from "#base/handler.ts";
-import type { Flow } from "#flow/flow.ts";
+import type { Call, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
+import type { Flow, Verdict } from "#flow/flow.ts";
 import type { LabelKey, LabelOrigin, LabelSource, LabelVisitor } from "#flow/label.ts";
 import { type CacheLookup, type CheckRequest, readCheckRequest } from "#wire/check/request.ts";
 import type { CacheAnswer, CacheReply, CheckReply } from "#wire/check/response.ts";
 import { checkFromJson } from "#wire/check-json/request.ts";
-import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "./context.ts";
+import {
+  DECISION_ID_HEADER,
+  type OperationContext,
+  REFUSAL_HEADER,
+  requireControlPoint,
+} from "./context.ts";
 import { findServicesCounted } from "./labels/services.ts";
 import { checkReply } from "./reply/check-reply.ts";
 import { jsonReply } from "./reply/json-reply.ts";
-import { andThen, replyTo } from "./reply/verdict.ts";
+import { andThen, judged, replyTo } from "./reply/verdict.ts";
 
 /** Labels as the caller states them. All of them go to telemetry. */
-class ClaimedLabels implements LabelSource {
+class CheckLabels implements LabelSource {
   readonly #labels: ReadonlyMap<string, string>;
 
   constructor(labels: ReadonlyMap<string, string>) {
@@ -52,7 +57,14 @@ function check(
   call: Call,
 ): CheckReply | Promise<CheckReply> {
   requireControlPoint(message.controlPoint);
-  const flow: Flow = {
+  const flow = flowOf(context, message, call);
+  return replyTo(judged(context.flowController, flow, message.refusal), call, (verdict) =>
+    answer(context, flow, verdict, message, call),
+  );
+}
+
+function flowOf(context: OperationContext, message: CheckRequest, call: Call): Flow {
+  return {
     controlPoint: message.controlPoint,
     type: "feature",
     services: findServicesCounted(
@@ -60,28 +72,57 @@ function check(
       call.peer,
       context.flowController.observer,
     ),
-    labels: new ClaimedLabels(message.labels),
+    labels: new CheckLabels(message.labels),
     http: undefined,
     rampMode: message.rampMode,
     expectEnd: message.expectEnd,
     deadline: call.deadline,
   };
-  return replyTo(context.flowController.judge(flow), call, (verdict) => {
-    call.reply(DECISION_ID_HEADER, context.nextDecisionId());
-    return checkReply(flow, verdict, cacheReply(message.cacheLookup));
-  });
+}
+
+function answer(
+  context: OperationContext,
+  flow: Flow,
+  verdict: Verdict,
+  { cacheLookup }: CheckRequest,
+  call: Call,
+): CheckReply {
+  call.reply(DECISION_ID_HEADER, context.nextDecisionId());
+  // CheckResponse has no member for it.
+  if (verdict.refusal !== undefined) call.reply(REFUSAL_HEADER, verdict.refusal.why);
+  return checkReply(flow, verdict, cacheReply(cacheLookup));
+}
+
+/** A message that was not read. */
+const UNREAD: CheckRequest = {
+  controlPoint: "",
+  labels: new Map(),
+  refusal: undefined,
+  rampMode: false,
+  expectEnd: false,
+  cacheLookup: undefined,
+};
+
+/** As for CheckHTTP: the labels of a flow come from requests, and SDKs let requests pass on errors. */
+export function unreadCheck(context: OperationContext): NonNullable<Route["unread"]> {
+  return (call, refusal) => {
+    const flow = flowOf(context, UNREAD, call);
+    const verdict = context.flowController.refuse(flow, refusal);
+    return jsonReply(context.jsonWriter.check(answer(context, flow, verdict, UNREAD, call)));
+  };
 }
 
 export function checkBinary(context: OperationContext): UnaryHandler {
   return (message, call) =>
-    andThen(check(context, readCheckRequest(message), call), (reply) =>
+    andThen(check(context, readCheckRequest(message, context.bounds.max_labels), call), (reply) =>
       context.protobufWriter.writeCheck(reply),
     );
 }
 
 export function checkJson(context: OperationContext): HttpHandler {
+  const { max_json_depth, max_labels } = context.bounds;
   return ({ body }, call) =>
-    andThen(check(context, checkFromJson(body, context.bounds.max_json_depth), call), (reply) =>
+    andThen(check(context, checkFromJson(body, max_json_depth, max_labels), call), (reply) =>
       jsonReply(context.jsonWriter.check(reply)),
     );
 }

@@ -6,11 +6,17 @@ import { Fault } from "#base/fault.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
+import { isControlPoint, MAX_CONTROL_POINT } from "#wire/check/request.ts";
 import { JsonAnswerWriter } from "#wire/check-json/response.ts";
 import { LabelNameCache } from "./labels/label-name-cache.ts";
 
 /** Reply header with the id of the decision, which is unique among all agents. */
 export const DECISION_ID_HEADER = "x-sluice-decision-id";
+
+/**
+ * Reply header with the reason why a flow was refused before any rule judged it, for replies without a member that fits.
+ */
+export const REFUSAL_HEADER = "x-sluice-refusal";
 
 /** Service names by the address of a peer or socket: what service discovery knows. */
 export interface ServiceLookup {
@@ -26,6 +32,8 @@ export interface RequestBounds {
   readonly max_baggage_bytes?: number;
   /** Headers of a request that a check describes. */
   readonly max_headers?: number;
+  /** Labels that the caller of Check claims. */
+  readonly max_labels?: number;
   /** Nesting of objects and lists in a JSON body. */
   readonly max_json_depth?: number;
 }
@@ -69,16 +77,23 @@ export function createOperationContext(
 function readOnce({
   max_baggage_bytes,
   max_headers,
+  max_labels,
   max_json_depth,
 }: RequestBounds): RequestBounds {
   return {
     ...(max_baggage_bytes !== undefined && { max_baggage_bytes }),
     ...(max_headers !== undefined && { max_headers }),
+    ...(max_labels !== undefined && { max_labels }),
     ...(max_json_depth !== undefined && { max_json_depth }),
   };
 }
 
-/** @throws Fault INVALID_ARGUMENT when a check names no control point, without which no rule can be selected */
+/** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */
 export function requireControlPoint(controlPoint: string): void {
-  if (controlPoint === "") throw new Fault("INVALID_ARGUMENT", "missing control-point");
+  if (isControlPoint(controlPoint)) return;
+  const wanted = `at most ${MAX_CONTROL_POINT} characters, none of them a control character, and no blank at either end`;
+  throw new Fault(
+    "INVALID_ARGUMENT",
+    controlPoint === "" ? "missing control-point" : `control_point must have ${wanted}`,
+  );
 }

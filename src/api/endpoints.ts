@@ -2,7 +2,7 @@
 
 import type { GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
 import type { Signal } from "#wire/otlp/records.ts";
-import { checkBinary, checkJson } from "./check.ts";
+import { checkBinary, checkJson, unreadCheck } from "./check.ts";
 import { checkHttpBinary, checkHttpJson, unreadCheckHttp } from "./check-http.ts";
 import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
@@ -60,18 +60,28 @@ export function grpcServices(
   ];
 }
 
+/** The answers to checks that are not read. */
+export interface UnreadHandlers {
+  readonly checkHttp: NonNullable<Route["unread"]>;
+  readonly check: NonNullable<Route["unread"]>;
+}
+
+export function unreadHandlers(context: OperationContext): UnreadHandlers {
+  return { checkHttp: unreadCheckHttp(context), check: unreadCheck(context) };
+}
+
 /** The handlers of the JSON routes: they check in this process or forward to another server. */
 export interface JsonHandlers {
   readonly checkHttp: HttpHandler;
-  /** The answer to a described request that is not read. */
-  readonly unreadCheckHttp: NonNullable<Route["unread"]>;
   readonly check: HttpHandler;
   readonly flowEnd: HttpHandler;
 }
 
 /** The route table. */
-export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
-  const { checkHttp, unreadCheckHttp, check, flowEnd } = handlers;
+export function flowControlRoutes(
+  { checkHttp, check, flowEnd }: JsonHandlers,
+  unread: UnreadHandlers,
+): readonly Route[] {
   return [
     {
       method: "POST",
@@ -81,7 +91,7 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
       access: "data",
       body: "json",
       forwarded: true,
-      unread: unreadCheckHttp,
+      unread: unread.checkHttp,
     },
     {
       method: "POST",
@@ -91,6 +101,7 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
       access: "data",
       body: "json",
       forwarded: true,
+      unread: unread.check,
     },
     {
       method: "POST",
@@ -106,11 +117,11 @@ export function flowControlRoutes(handlers: JsonHandlers): readonly Route[] {
 
 /** The HTTP routes, answered in this process. */
 export function httpRoutes(context: OperationContext, records: RecordConsumer): readonly Route[] {
-  const flowControl = flowControlRoutes({
+  const handlers = {
     checkHttp: checkHttpJson(context),
-    unreadCheckHttp: unreadCheckHttp(context),
     check: checkJson(context),
     flowEnd: flowEndJsonHandler(context),
-  });
+  };
+  const flowControl = flowControlRoutes(handlers, unreadHandlers(context));
   return [...flowControl, ...otlpRoutes(consumeAll(records))];
 }

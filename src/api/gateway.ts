@@ -14,13 +14,14 @@ import {
 } from "#wire/check/request-writer.ts";
 import { checkFromJson, checkHttpFromJson, flowEndFromJson } from "#wire/check-json/request.ts";
 import { readReply, writeRecords } from "#wire/otlp/protobuf.ts";
-import { DECISION_ID_HEADER, type RequestBounds } from "./context.ts";
+import { DECISION_ID_HEADER, REFUSAL_HEADER, type RequestBounds } from "./context.ts";
 import {
   CHECK_HTTP_SERVICE,
   CHECK_SERVICE,
   flowControlRoutes,
   type JsonHandlers,
   OTLP_SERVICES,
+  type UnreadHandlers,
 } from "./endpoints.ts";
 import { otlpRoutes } from "./otlp.ts";
 import { jsonReply } from "./reply/json-reply.ts";
@@ -35,36 +36,35 @@ export function forwardTo(client: GrpcClient, clock: Clock): Forward {
       timeoutMs: call.deadline - clock.now(),
       signal: call.signal(),
       onHeader: (name, value) => {
-        if (name === DECISION_ID_HEADER) call.reply(name, value);
+        if (name === DECISION_ID_HEADER || name === REFUSAL_HEADER) call.reply(name, value);
       },
     });
 }
 
-/** @param unreadCheckHttp as in `JsonHandlers`: what was not read cannot be forwarded, so it is answered here. */
+/** @param unread what was not read cannot be forwarded, so it is answered here. */
 export function gatewayRoutes(
   forward: Forward,
   chance: Chance,
-  unreadCheckHttp: JsonHandlers["unreadCheckHttp"],
-  { max_headers, max_json_depth }: RequestBounds = {},
+  unread: UnreadHandlers,
+  { max_headers, max_labels, max_json_depth }: RequestBounds = {},
 ): readonly Route[] {
   const names = new HeaderNames(chance, max_headers);
-  const flowControl = flowControlRoutes({
-    unreadCheckHttp,
+  const handlers: JsonHandlers = {
     checkHttp: route(forward, CHECK_HTTP_SERVICE, "CheckHTTP", (body) =>
       writeCheckHttpRequest(checkHttpFromJson(body, names, max_json_depth)),
     ),
     check: route(forward, CHECK_SERVICE, "Check", (body) =>
-      writeCheckRequest(checkFromJson(body, max_json_depth)),
+      writeCheckRequest(checkFromJson(body, max_json_depth, max_labels)),
     ),
     flowEnd: route(forward, CHECK_SERVICE, "FlowEnd", (body) =>
       writeFlowEndRequest(flowEndFromJson(body, max_json_depth)),
     ),
-  });
+  };
   const telemetry = otlpRoutes(async (signal, records, call) => {
     const message = writeRecords(signal, records);
     return readReply(await forward(`/${OTLP_SERVICES[signal]}/Export`, message, call));
   });
-  return [...flowControl, ...telemetry];
+  return [...flowControlRoutes(handlers, unread), ...telemetry];
 }
 
 function route(

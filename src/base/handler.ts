@@ -1,6 +1,8 @@
 // Calls, services and HTTP routes as their handlers see them. Handlers are written once against these shapes and do
 // not know which transport, TLS setting or protocol version a call came over.
 
+import type { Refusal } from "./http/refusal.ts";
+
 /** What a reply leaves taken until its caller gives it back, which only a caller that got the reply can do. */
 export interface Held {
   /** Bytes of memory that this occupies, about. */
@@ -120,10 +122,10 @@ export interface Route {
    */
   readonly forwarded?: boolean;
   /**
-   * Replies to a body that is not read, because it is larger than `maxBody` (413) or is not framed as its header section
-   * says (400). Where it is left out, the reply is an error with that status.
+   * Replies to a request that is not read, because its body is larger than `maxBody` or is not framed as its header
+   * section says. Where it is left out, the reply is an error with the same status.
    */
-  readonly unread?: (call: Call, status: 400 | 413) => HttpReply;
+  readonly unread?: (call: Call, refusal: Refusal) => HttpReply;
   /** Throws a Fault to refuse a request because of its header section, before its body is read. */
   readonly admit?: (call: Call) => void;
   /**

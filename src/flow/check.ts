@@ -5,6 +5,7 @@
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Held } from "#base/handler.ts";
+import type { Refusal } from "#base/http/refusal.ts";
 import { RequestReader } from "./classify/extract.ts";
 import {
   type ClassifierInfo,
@@ -51,15 +52,15 @@ export function judge(
 /**
  * Refuses a flow that no limiter is asked about, because its request is one that no service should see. Counted like
  * every refusal.
- * @param deniedStatus HTTP status for the refused caller
  */
-export function refuse(flow: Flow, deniedStatus: number, context: JudgementContext): Verdict {
+export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext): Verdict {
   const { clock, observer } = context;
   const start = clock.wall();
   const verdict: Verdict = {
     accepted: false,
     reason: RejectReason.none,
-    deniedStatus,
+    deniedStatus: refusal.status,
+    refusal,
     waitMs: 0,
     decisions: NO_DECISIONS,
     hit: undefined,
@@ -107,6 +108,10 @@ class Judgement implements Verdict {
   /** The promised verdict, once a step had to wait. */
   #later: Pending<Verdict> | undefined;
   #callerLeft = false;
+
+  get refusal(): undefined {
+    return undefined;
+  }
 
   constructor(plan: Plan, flow: Flow, context: JudgementContext) {
     const here = plan.controlPoint(flow.controlPoint);

@@ -1,5 +1,6 @@
 // The flow controller as callers use it: ask whether a flow may pass, and end one that did.
 
+import type { Refusal } from "#base/http/refusal.ts";
 import { type JudgementContext, judge, refuse } from "./check.ts";
 import type { Flow, Pending, SlotRef, SlotReturn, Verdict } from "./flow.ts";
 import type { Observer } from "./observer.ts";
@@ -9,7 +10,7 @@ import type { Rulebook } from "./rulebook.ts";
 export interface FlowController {
   judge(flow: Flow): Verdict | Pending<Verdict>;
   /** Refuses a flow without asking any limiter. */
-  refuse(flow: Flow, deniedStatus: number): Verdict;
+  refuse(flow: Flow, refusal: Refusal): Verdict;
   /** Frees slots; also from another connection, and after a change of the policy that took them. */
   end(refs: readonly SlotRef[]): readonly SlotReturn[];
   readonly observer: Observer;
@@ -19,7 +20,7 @@ export interface FlowController {
 export function createFlowController(book: Rulebook, context: JudgementContext): FlowController {
   return {
     judge: (flow) => judge(book.plan, flow, context),
-    refuse: (flow, deniedStatus) => refuse(flow, deniedStatus, context),
+    refuse: (flow, refusal) => refuse(flow, refusal, context),
     end: (refs) => refs.map((ref) => endSlot(book, ref)),
     observer: context.observer,
   };

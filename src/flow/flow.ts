@@ -3,6 +3,7 @@
 
 import type { FailureMode } from "#base/failure-mode.ts";
 import type { Held } from "#base/handler.ts";
+import type { Refusal } from "#base/http/refusal.ts";
 import type { LabelSource, Labels } from "./label.ts";
 import type { DecisionDetail, LimiterKind } from "./rules.ts";
 
@@ -172,6 +173,8 @@ export interface Verdict {
   readonly reason: RejectReason;
   /** HTTP status for the refused caller; 0 when neither component nor stage sets one. */
   readonly deniedStatus: number;
+  /** Why the flow was refused before any rule judged it; undefined if rules judged it. */
+  readonly refusal: Refusal | undefined;
   /** Longest wait among the decisions that refused, ms; 0 when none reports a wait. */
   readonly waitMs: number;
   /** Stages in their order, components in order within a stage. */

@@ -23,6 +23,7 @@ it("errors of checks repeat nothing of the caller's input", async (t) => {
       `{"control_point":"x","request":"${SECRET}"}`,
       `{"control_point":"x","request":{"headers":{"${SECRET}":{"${SECRET}":1}}}}`,
       `{"control_point":"x","request":{"size":["${SECRET}"]}}`,
+      `{"control_point":" ${SECRET}"}`,
       `{"control_point":"x","source":{"address":"${SECRET}","port":99999}}`,
     ],
     check: [

@@ -195,6 +195,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     accepted: true,
     reason: RejectReason.none,
     deniedStatus: 0,
+    refusal: undefined,
     waitMs: 0,
     decisions: [],
     hit: undefined,

@@ -47,6 +47,7 @@ async function door(t: TestContext, how: "judged" | "forwarded" = "judged") {
 
 interface Answer {
   readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
@@ -61,7 +62,11 @@ function exchange(port: number, request: string | Buffer): Promise<Answer> {
       const [, length] = /\r\ncontent-length: (\d+)/i.exec(head) ?? [];
       if (length === undefined || Buffer.byteLength(body) < Number(length)) return;
       socket.destroy();
-      resolve({ status: Number(head.slice(9, 12)), body });
+      const fields = head
+        .split("\r\n")
+        .slice(1)
+        .map((line) => line.toLowerCase().split(": "));
+      resolve({ status: Number(head.slice(9, 12)), headers: Object.fromEntries(fields), body });
     });
     socket.on("error", reject);
     socket.on("close", () => reject(new Error(`closed without a reply: ${text}`)));
@@ -82,15 +87,15 @@ function postedBytes(body: string): Buffer {
   return Buffer.from(head + body, "latin1");
 }
 
-function posted(headers: readonly string[], body: string, host = "gateway"): string {
+function posted(headers: readonly string[], body: string, host = "gateway", path = CHECK): string {
   const length = `content-length: ${Buffer.byteLength(body)}`;
-  const head = [`POST ${CHECK} HTTP/1.1`, `host: ${host}`, length, ...headers];
+  const head = [`POST ${path} HTTP/1.1`, `host: ${host}`, length, ...headers];
   return `${head.join("\r\n")}\r\n\r\n${body}`;
 }
 
 const plain = JSON.stringify({ ...CONTROL, request: { method: "GET", path: "/" } });
 
-async function deniedStatus({ status, body }: Answer): Promise<number> {
+async function deniedStatus({ status, body }: Pick<Answer, "status" | "body">): Promise<number> {
   assert.equal(status, 200, body);
   const { check_response: check, denied_response: denied } = JSON.parse(body);
   assert.equal(check.decision_type, "DECISION_TYPE_REJECTED");
@@ -142,17 +147,27 @@ for (const how of ["judged", "forwarded"] as const) {
   test(`faults that the end user controls are refused decisions: ${how}`, async (t) => {
     const { port, agent } = await door(t, how);
     const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`h${at}`, ""]));
-    const cases: readonly [number, object][] = [
-      [431, { headers: many }],
-      [400, { headers: { cookie: "a\u0000b" } }],
-      [400, { headers: { cookie: ["a", "b\r\nx: y"] } }],
-      [400, { path: "/a%00b" }],
-      [400, { path: "/a\nb" }],
-      [413, { body: "x".repeat(1 << 20) }],
+    const cases: readonly [number, RegExp, object][] = [
+      [
+        431,
+        /^the request has more headers than server\.http\.max_headers allows$/,
+        { headers: many },
+      ],
+      [400, /^the value of a header contains NUL, CR or LF$/, { headers: { cookie: "a\u0000b" } }],
+      [400, /^the value of a header/, { headers: { cookie: ["a", "b\r\nx: y"] } }],
+      [400, /^the name of a header contains a control char/, { headers: { "a\u0001b": "" } }],
+      [400, /^the name of a header/, { headers: { "a\u007f": "" } }],
+      [400, /^the method contains a control character$/, { method: "GE\u0009T" }],
+      [400, /^the method/, { method: "GET\u007f" }],
+      [400, /^the path contains NUL, CR, LF or %00$/, { path: "/a%00b" }],
+      [400, /^the path/, { path: "/a\nb" }],
+      [400, /^the host contains NUL, CR or LF$/, { host: "a\nb" }],
+      [413, /longer than server\.http\.max_body_bytes allows$/, { body: "x".repeat(1 << 20) }],
     ];
-    for (const [wanted, request] of cases) {
+    for (const [wanted, why, request] of cases) {
       const answer = await exchange(port, posted([], JSON.stringify({ ...CONTROL, request })));
       assert.equal(await deniedStatus(answer), wanted);
+      assert.match(JSON.parse(answer.body).status.message, why);
     }
     const rejected = agent.observer.verdicts.map(({ accepted }) => accepted);
     assert.deepEqual(
@@ -167,6 +182,28 @@ for (const how of ["judged", "forwarded"] as const) {
     // None of them took the only token.
     const { body } = await exchange(port, posted([], plain));
     assert.equal(JSON.parse(body).check_response.decision_type, "DECISION_TYPE_ACCEPTED");
+  });
+
+  test(`too many labels of a flow, and too long ones, are refused decisions: ${how}`, async (t) => {
+    const { port, agent } = await door(t, how);
+    const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`l${at}`, ""]));
+    const cases: readonly [RegExp, object][] = [
+      [/^the flow has more labels than server\.http\.max_labels allows$/, many],
+      [/longer than server\.http\.max_body_bytes allows$/, { l: "x".repeat(1 << 20) }],
+    ];
+    for (const [why, labels] of cases) {
+      const body = JSON.stringify({ ...CONTROL, labels });
+      const answer = await exchange(port, posted([], body, "sdk", "/v1/flowcontrol/check"));
+      assert.equal(answer.status, 200, answer.body);
+      const check = JSON.parse(answer.body);
+      assert.equal(check.decision_type, "DECISION_TYPE_REJECTED");
+      assert.equal(check.denied_response_status_code, "PayloadTooLarge");
+      assert.match(answer.headers["x-sluice-refusal"] ?? "", why);
+    }
+    assert.deepEqual(
+      agent.observer.anomalies,
+      cases.map(() => "request_refused"),
+    );
   });
 
   test(`text that is not Unicode and sizes that are no number are judged: ${how}`, async (t) => {
@@ -228,6 +265,18 @@ test("faults of the caller's own message are errors", async (t) => {
   for (const body of bodies) {
     const { status } = await exchange(port, posted([], body));
     assert.equal(status, 400, body);
+  }
+  for (const path of [CHECK, "/v1/flowcontrol/check"]) {
+    for (const name of ["", " ", "in ", " in", "in\n", "i\u007fn", "x".repeat(257)]) {
+      const body = JSON.stringify({ control_point: name, request: {} });
+      const answer = await exchange(port, posted([], body, "gateway", path));
+      assert.equal(answer.status, 400, `${path} ${name}`);
+      assert.match(answer.body, name === "" ? /missing control-point/ : /at most 256 characters/);
+    }
+    for (const name of ["in side", "x".repeat(256), "/", "é"]) {
+      const body = JSON.stringify({ control_point: name, request: {} });
+      assert.equal((await exchange(port, posted([], body, "gateway", path))).status, 200, name);
+    }
   }
   const empty = { ...CONTROL, source: { address: "10.0.0.1", port: "", protocol: "" } };
   assert.equal((await exchange(port, posted([], JSON.stringify(empty)))).status, 200);

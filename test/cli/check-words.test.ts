@@ -94,6 +94,16 @@ async function checks(t: TestContext) {
   };
 }
 
+it("says why a flow is refused before any rule judges it", async (t) => {
+  const { address } = await standalone(t, { policies: { "p.yaml": POLICY } });
+  const { code, out } = await run(["check", "--address", address, "--path", "/a%00b"]);
+  assert.equal(code, 1);
+  assert.equal(
+    out,
+    "rejected: the path contains NUL, CR, LF or %00; the caller gets HTTP 400 Bad Request\n  no limiter was asked\n",
+  );
+});
+
 it("says why a flow is refused, what the caller gets, and which labels are missing", async (t) => {
   const check = await checks(t);
   assert.deepEqual(await check("refuses"), [

@@ -254,6 +254,7 @@ const COMMON = {
       max_baggage_bytes: 8_192,
       max_body_bytes: 1_048_576,
       max_headers: 1_000,
+      max_labels: 1_000,
       max_json_depth: 64,
       max_header_bytes: 1_048_576,
       read_header_timeout: 10_000,

@@ -4,6 +4,10 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
+  CheckRequestSchema as FlowCheckRequestSchema,
+  CheckResponseSchema as FlowCheckResponseSchema,
+} from "#wire/protobuf/gen/aperture/flowcontrol/check/v1/check_pb.ts";
+import {
   CheckRequestSchema,
   CheckResponseSchema,
 } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
@@ -16,6 +20,7 @@ import { standalone } from "../kit/sluice/standalone.ts";
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";
 const FLOW_END = "/v1/flowcontrol/flowend";
 const GRPC_CHECK = "/envoy.service.auth.v3.Authorization/Check";
+const GRPC_FLOW_CHECK = "/aperture.flowcontrol.check.v1.FlowControlService/Check";
 const OK = 0;
 const RESOURCE_EXHAUSTED = 8;
 
@@ -48,8 +53,8 @@ async function decidedByGrpc(client: TestClient, headers: Readonly<Record<string
 test("server.http.max_body_bytes: 413, as the refusal of a decision where the body describes a request", async (t) => {
   const address = await serve(t, "HTTP_MAX_BODY_BYTES", 2_000);
   const body = (length: number) => {
-    const bare = JSON.stringify({ control_point: "" }).length;
-    return { control_point: "x".repeat(length - bare) };
+    const bare = JSON.stringify({ control_point: "ingress", more: "" }).length;
+    return { control_point: "ingress", more: "x".repeat(length - bare) };
   };
   assert.equal((await call(address, "POST", FLOW_END, body(2_000))).status, 200);
   assert.equal((await call(address, "POST", FLOW_END, body(2_001))).status, 413);
@@ -101,6 +106,31 @@ test("server.http.max_headers: a check that describes more is a refusal with 431
     // A list of values is left to the general parser.
     assert.equal(await decided(address, { headers: { ...named(count - 1), y: ["1"] } }), wanted);
     assert.equal(await decidedByGrpc(client, named(count)), wanted);
+  }
+});
+
+test("server.http.max_labels: a check with more is a refusal with 413", async (t) => {
+  const address = await serve(t, "HTTP_MAX_LABELS", 20);
+  const client = grpcClient(t, address);
+  for (const [count, wanted] of [
+    [20, "Empty"],
+    [21, "PayloadTooLarge"],
+    [500, "PayloadTooLarge"],
+  ] as const) {
+    const flow = { control_point: "ingress", labels: named(count) };
+    const { status, body } = await call(address, "POST", "/v1/flowcontrol/check", flow);
+    assert.equal(status, 200, body);
+    assert.equal(JSON.parse(body).denied_response_status_code, wanted);
+    const message = create(FlowCheckRequestSchema, {
+      controlPoint: "ingress",
+      labels: named(count),
+    });
+    const reply = await client.unary(GRPC_FLOW_CHECK, toBinary(FlowCheckRequestSchema, message));
+    assert.equal(reply.code, OK, reply.details);
+    const read = fromBinary(FlowCheckResponseSchema, reply.message ?? new Uint8Array());
+    assert.equal(read.deniedResponseStatusCode, count > 20 ? 413 : 0);
+    assert.equal(read.flowLabelKeys.length >= 20, true);
+    assert.equal(read.flowLabelKeys.length <= 22, true, "the rest is not kept");
   }
 });
 

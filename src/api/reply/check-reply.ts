@@ -119,6 +119,7 @@ export function httpAnswer(
 export class ReusableAnswer implements HttpAnswer {
   readonly check = new Reply();
   deniedStatus = 0;
+  refusal = "";
   retryAfter = 0;
   baggage: string | undefined;
   /** Whether the request writes its telemetry labels itself, because they are not in `check`. */
@@ -136,6 +137,7 @@ export class ReusableAnswer implements HttpAnswer {
     const { accepted } = verdict;
     this.check.fill(flow, verdict, reply);
     this.deniedStatus = accepted ? 0 : verdict.deniedStatus || FORBIDDEN;
+    this.refusal = accepted ? "" : (verdict.refusal?.why ?? "");
     this.retryAfter = accepted ? 0 : Math.ceil(verdict.waitMs / 1_000);
     this.baggage = accepted ? newBaggage(labels, verdict) : undefined;
     return this;

@@ -2,19 +2,17 @@
 // is cancelled when the caller disconnects.
 
 import type { Call } from "#base/handler.ts";
+import type { Refusal } from "#base/http/refusal.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
 
-/**
- * The verdict about the flow of a described request. `refusal` is the HTTP status with which the request must be refused
- * unjudged; 0 for none.
- */
+/** The verdict about a flow. `refusal` is why it must be refused unjudged, if it must. */
 export function judged(
   flowController: FlowController,
   flow: Flow,
-  refusal: number,
+  refusal: Refusal | undefined,
 ): Verdict | Pending<Verdict> {
-  return refusal === 0 ? flowController.judge(flow) : flowController.refuse(flow, refusal);
+  return refusal === undefined ? flowController.judge(flow) : flowController.refuse(flow, refusal);
 }
 
 /**

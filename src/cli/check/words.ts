@@ -38,6 +38,8 @@ interface ClassifierInfo {
 }
 
 export interface Reply {
+  /** `message` says why a flow was refused before any rule judged it. */
+  readonly status?: { readonly message: string };
   readonly denied_response?: { readonly status: number; readonly headers: Record<string, string> };
   readonly check_response: {
     readonly decision_type: string;
@@ -61,21 +63,31 @@ export function replyText(reply: Reply, paint: Paint): string {
   for (const decision of response.limiter_decisions) {
     lines.push(`  ${limiterText(decision, accepted, paint)}`);
   }
-  if (response.limiter_decisions.length === 0) lines.push("  no limiter applies to this request");
+  if (response.limiter_decisions.length === 0) {
+    const asked = whyUnjudged(reply) === "" ? "applies to this request" : "was asked";
+    lines.push(`  no limiter ${asked}`);
+  }
   return `${lines.join("\n")}\n`;
 }
 
+function whyUnjudged({ status }: Reply): string {
+  return status?.message ?? "";
+}
+
 /** Reason and status in the same words: the reason of the stage alone says RATE_LIMITED of every limiter. */
-function refusalText({ check_response: response, denied_response: denied }: Reply): string {
-  const stage = response.reject_reason.replace("REJECT_REASON_", "");
+function refusalText(reply: Reply): string {
+  const { check_response: response, denied_response: denied } = reply;
   const first = response.limiter_decisions.find(({ dropped }) => dropped);
-  const why = first === undefined ? "" : ` by ${nameOf(first)}: ${reasonOf(first)}`;
+  const by = first === undefined ? "" : ` by ${nameOf(first)}: ${reasonOf(first)}`;
+  const stage = response.reject_reason.replace("REJECT_REASON_", "");
+  const unjudged = whyUnjudged(reply);
+  const why = unjudged === "" ? `${by} (${stage})` : `: ${unjudged}`;
   const status = denied?.status ?? 0;
   const set = first !== undefined && first.denied_response_status_code !== "Empty";
   const words = `HTTP ${status} ${STATUS_CODES[status] ?? ""}`.trimEnd();
   const retry = denied?.headers["retry-after"];
   const after = retry ? `, retry after ${retry} s` : "";
-  return `rejected${why} (${stage}); the caller gets ${words}${set ? ", which the policy sets" : ""}${after}`;
+  return `rejected${why}; the caller gets ${words}${set ? ", which the policy sets" : ""}${after}`;
 }
 
 function reasonOf(decision: LimiterDecision): string {

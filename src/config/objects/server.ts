@@ -155,6 +155,12 @@ const httpServerConfig = table("HTTPServerConfig", "The HTTP server.", {
     "Maximum number of headers of a request. More are refused with 431, and over gRPC with RESOURCE_EXHAUSTED. A check that describes a request with more headers is decided: refused with status 431.",
     { own: true, min: 1, max: 10_000 },
   ),
+  max_labels: number(
+    "int64",
+    1_000,
+    "Maximum number of labels that the caller of a check claims for a flow. A flow with more is decided: refused with status 413.",
+    { own: true, min: 1, max: 10_000 },
+  ),
   max_json_depth: number(
     "int64",
     64,

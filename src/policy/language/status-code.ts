@@ -1,6 +1,6 @@
 // HTTP statuses that a policy can choose for refused requests, by name.
 
-import { STATUS_NAMES } from "#base/http-status.ts";
+import { STATUS_NAMES } from "#base/http/status.ts";
 import { about, enumeration } from "./field.ts";
 
 const NUMBERS: ReadonlyMap<string, number> = new Map(

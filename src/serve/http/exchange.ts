@@ -4,6 +4,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { Call, Held, HttpReply, HttpRequest, Route } from "#base/handler.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import { parseTimeout, requireTimeout } from "../transport/grpc-timeout.ts";
@@ -133,7 +134,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       if (acceptsBody(route)) {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;
-        if (announcesTooMuch(this.headers, this.#maxBody(route))) this.#refuseBody(route, 413);
+        if (announcesTooMuch(this.headers, this.#maxBody(route)))
+          this.#refuseBody(route, REFUSALS.tooLarge);
         else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
       else this.#run(this.#match, NO_BODY);
@@ -158,7 +160,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       return;
     this.#body ??= new BodyBuffer();
     const { route } = this.#match;
-    if (this.#body.length + end - start > this.#maxBody(route)) this.#refuseBody(route, 413);
+    if (this.#body.length + end - start > this.#maxBody(route))
+      this.#refuseBody(route, REFUSALS.tooLarge);
     else this.#body.add(chunk, start, end, whole);
   }
 
@@ -166,7 +169,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   refuseBrokenBody(): boolean {
     const route = this.#match?.route;
     if (route?.unread === undefined || !this.#receivingBody || this.answered) return false;
-    this.#refuseBody(route, 400);
+    this.#refuseBody(route, REFUSALS.framing);
     return true;
   }
 
@@ -175,10 +178,10 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return route.maxBody ?? this.context.maxBody;
   }
 
-  #refuseBody(route: Route, status: 400 | 413): void {
+  #refuseBody(route: Route, refusal: Refusal): void {
     try {
       if (route.unread === undefined) throw tooLarge(this.#maxBody(route));
-      const reply = route.unread(this, status);
+      const reply = route.unread(this, refusal);
       this.discardRest();
       this.#send(reply, this.#replyFields);
     } catch (thrown) {

@@ -2,14 +2,14 @@
 // All other forms are left to the general parser in `request.ts`.
 
 import { isUtf8 } from "node:buffer";
-import { hasEscapedNul, memoryOf } from "../check/bytes.ts";
+import { hasControlByte, hasEscapedNul, memoryOf } from "../check/bytes.ts";
 import {
   type HeaderList,
   type HeaderName,
   type HeaderNames,
   headerByName,
 } from "../check/headers.ts";
-import { isPort, type SocketAddress } from "../check/request.ts";
+import { isControlPoint, isPort, type SocketAddress } from "../check/request.ts";
 import { JsonScanner, memberNames } from "../json/scanner.ts";
 import { fragment } from "../json/writer.ts";
 import { asBuffer, ByteSpan } from "../protobuf/reader.ts";
@@ -81,7 +81,7 @@ export class JsonCheckHttp implements HeaderList {
   /** All of the memory that the body lies in, and the body's place there. */
   #memory: DataView = new DataView(NOTHING.buffer);
   #offset = 0;
-  /** Bytes of the last control point, which is usually that of the next request too. */
+  /** Bytes of the last good control point, which is usually that of the next request too. */
   #pointBytes: Buffer = NOTHING;
 
   get bytes(): Buffer {
@@ -228,10 +228,13 @@ export class JsonCheckHttp implements HeaderList {
   #point(): boolean {
     const json = this.#json;
     if (!json.text()) return false;
-    if (json.matches(this.#pointBytes)) return json.start < json.end;
-    this.#pointBytes = Buffer.from(json.bytes.subarray(json.start, json.end));
-    this.controlPoint = this.#pointBytes.toString("utf8");
-    return json.start < json.end;
+    if (json.start < json.end && json.matches(this.#pointBytes)) return true;
+    const bytes = Buffer.from(json.bytes.subarray(json.start, json.end));
+    const text = bytes.toString("utf8");
+    if (!isControlPoint(text)) return false;
+    this.#pointBytes = bytes;
+    this.controlPoint = text;
+    return true;
   }
 
   #member(bit: number, names: HeaderNames): boolean {
@@ -312,7 +315,7 @@ export class JsonCheckHttp implements HeaderList {
   #part(field: number, parts: JsonCheckHttp["parts"]): boolean {
     switch (field) {
       case 1:
-        return this.#span(parts.method);
+        return this.#span(parts.method) && !this.#hasControl(parts.method);
       case 3:
         return this.#span(parts.path) && !this.#hasEscapedNul(parts.path);
       case 4:
@@ -333,6 +336,11 @@ export class JsonCheckHttp implements HeaderList {
     return hasEscapedNul(this.#memory, this.#offset + start, this.#offset + end);
   }
 
+  /** The scanner leaves control characters to the general parser, except DEL. */
+  #hasControl({ start, end }: ByteSpan): boolean {
+    return hasControlByte(this.#memory, this.#offset + start, this.#offset + end);
+  }
+
   #size(size: ByteSpan): boolean {
     const json = this.#json;
     if (!json.integer()) return false;
@@ -351,7 +359,7 @@ export class JsonCheckHttp implements HeaderList {
     do {
       if (count === most || !json.name()) return false;
       const name = names.ofBytes(memory, offset + json.start, offset + json.end);
-      if (!json.text() || this.#has(name, count)) return false;
+      if (name.invalid || !json.text() || this.#has(name, count)) return false;
       // The list is not emptied between requests: growing it again would allocate again.
       this.names[count] = name;
       this.#values[count * 2] = json.start;

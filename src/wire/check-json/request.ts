@@ -5,16 +5,15 @@ import {
   type CacheLookup,
   type CheckHttpRequest,
   type CheckRequest,
+  ClaimedLabels,
   DescribedRequest,
   type DescribedSocket,
   type FlowEndRequest,
   type InflightRef,
   ListedHeaders,
   MAX_CACHE_KEYS,
-  MAX_LABELS,
   MAX_REFS,
   tooManyCacheKeys,
-  tooManyLabels,
   tooManyRefs,
 } from "../check/request.ts";
 import {
@@ -177,26 +176,31 @@ function headerItem(value: unknown): string {
   throw invalid("request.headers must have texts, or lists of texts, as values");
 }
 
-export function checkFromJson(body: Uint8Array, maxDepth?: number): CheckRequest {
+export function checkFromJson(
+  body: Uint8Array,
+  maxDepth?: number,
+  maxLabels?: number,
+): CheckRequest {
   const fields = readFields(readBody(body, maxDepth).value, CHECK, "the body") ?? [];
+  const labels = readLabels(fields[2], maxLabels);
   return {
     controlPoint: readText(fields[1], "control_point"),
-    labels: readLabels(fields[2]),
+    labels: labels.values,
+    refusal: labels.refusal,
     rampMode: readBoolean(fields[3], "ramp_mode"),
     cacheLookup: readLookup(fields[4]),
     expectEnd: readBoolean(fields[5], "expect_end"),
   };
 }
 
-function readLabels(value: unknown): ReadonlyMap<string, string> {
-  const labels = new Map<string, string>();
+function readLabels(value: unknown, most: number | undefined): ClaimedLabels {
+  const labels = new ClaimedLabels(most);
   if (value === undefined) return labels;
   const members = readObject(value, "labels");
   for (const name of Object.keys(members)) {
     const member = members[name];
     if (typeof member !== "string") throw invalid("labels must have texts as values");
-    labels.set(name, member);
-    if (labels.size > MAX_LABELS) throw tooManyLabels();
+    labels.add(name, member);
   }
   return labels;
 }

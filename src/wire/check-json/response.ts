@@ -1,7 +1,7 @@
 // Replies of the JSON endpoints as canonical protobuf JSON: proto field names, every field present, null for unset
 // messages, only the set member of a oneof, int64 as text.
 
-import { STATUS_NAMES } from "#base/http-status.ts";
+import { STATUS_NAMES } from "#base/http/status.ts";
 import { cutText } from "#base/text/cut.ts";
 import {
   type DetailWriter,
@@ -57,9 +57,8 @@ const ACCEPTED = fragment(
 );
 const BAGGAGE = fragment('"baggage":');
 const NO_METADATA = fragment('},"dynamic_metadata":null}');
-const DENIED = fragment(
-  `{"status":{"code":${DENIED_CODE},"message":"","details":[]},"denied_response":{"status":`,
-);
+const DENIED = fragment(`{"status":{"code":${DENIED_CODE},"message":`);
+const DENIED_RESPONSE = fragment(',"details":[]},"denied_response":{"status":');
 const DENIED_HEADERS = fragment(',"headers":{');
 const NO_BODY = fragment('},"body":""}');
 const CHECK = fragment(',"check_response":{"start":');
@@ -150,9 +149,11 @@ export class JsonAnswerWriter {
   }
 
   /** Only the set member of the oneof: to some clients the other would look set if it were named, too. */
-  #denied({ deniedStatus, retryAfter }: HttpAnswer): void {
+  #denied({ deniedStatus, refusal, retryAfter }: HttpAnswer): void {
     const out = this.#out;
     out.raw(DENIED);
+    out.text(refusal);
+    out.raw(DENIED_RESPONSE);
     out.double(deniedStatus);
     out.raw(DENIED_HEADERS);
     if (retryAfter > 0) out.literal(`"retry-after":"${retryAfter}"`);

@@ -44,6 +44,8 @@ function equalFewBytes(
 const NUL = 0x00;
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+const DELETE = 0x7f;
 const PERCENT = 0x25;
 const ZERO = 0x30;
 const HIGH_BITS = 0x80808080;
@@ -70,6 +72,15 @@ function hasInvalid(bytes: DataView, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {
     const byte = bytes.getUint8(at);
     if (byte === NUL || byte === LINE_FEED || byte === CARRIAGE_RETURN) return true;
+  }
+  return false;
+}
+
+/** Whether any control character is among the bytes. For short texts: it looks at one after another. */
+export function hasControlByte(bytes: DataView, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = bytes.getUint8(at);
+    if (byte < SPACE || byte === DELETE) return true;
   }
   return false;
 }
@@ -102,6 +113,15 @@ const INVALID_TEXT = /[\0\r\n]/;
 /** The same for text. */
 export function isInvalidText(text: string): boolean {
   return INVALID_TEXT.test(text);
+}
+
+/** Whether a control character is in the text, which is invalid in methods and names of headers (RFC 9110 §5.6.2). */
+export function hasControl(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < SPACE || code === DELETE) return true;
+  }
+  return false;
 }
 
 export function isInvalidPathText(text: string): boolean {

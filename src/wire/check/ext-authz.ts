@@ -2,18 +2,11 @@
 // bytes. A part becomes a string only when it is read.
 
 import { Fault } from "#base/fault.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { ByteSpan, headerText, ProtoReader, ShortTextDecoder } from "../protobuf/reader.ts";
-import { hasEscapedNul, hasInvalidByte, memoryOf } from "./bytes.ts";
+import { hasControlByte, hasEscapedNul, hasInvalidByte, memoryOf } from "./bytes.ts";
 import { metadataText } from "./ext-authz/metadata.ts";
-import {
-  BAD_REQUEST,
-  type HeaderList,
-  type HeaderName,
-  type HeaderNames,
-  headerByName,
-  type Refusal,
-  TOO_MANY_HEADERS,
-} from "./headers.ts";
+import { type HeaderList, type HeaderName, type HeaderNames, headerByName } from "./headers.ts";
 import type { SocketAddress } from "./request.ts";
 
 /** One end of the connection. */
@@ -80,7 +73,7 @@ export class AuthRequest implements HeaderList {
   /** Whether the message has an HTTP request at all. */
   hasHttp = false;
   repeated: "last" | "join" = "last";
-  refusal: Refusal = 0;
+  refusal: Refusal | undefined;
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
@@ -191,7 +184,7 @@ export class AuthRequest implements HeaderList {
   /** Prepares for reading another message; returns the reader of its bytes. */
   reset(message: Uint8Array): ProtoReader {
     this.hasHttp = false;
-    this.refusal = 0;
+    this.refusal = undefined;
     this.#extensions = 0;
     this.repeated = "last";
     this.parts.clear();
@@ -206,15 +199,17 @@ export class AuthRequest implements HeaderList {
   addHeader(names: HeaderNames, key: number, keyEnd: number, start: number, end: number): void {
     const at = this.#count;
     if (at >= names.maxHeaders) {
-      this.refusal = TOO_MANY_HEADERS;
+      this.refusal = REFUSALS.tooManyHeaders;
       return;
     }
     const memory = this.#memory;
     const offset = this.#offset;
-    if (hasInvalidByte(memory, offset + start, offset + end)) this.refusal ||= BAD_REQUEST;
+    if (hasInvalidByte(memory, offset + start, offset + end)) this.refusal ??= REFUSALS.headerValue;
     if (at * 2 === this.#values.length) this.#grow();
     // The list is not emptied between requests: growing it again would allocate again.
-    this.names[at] = names.ofBytes(memory, offset + key, offset + keyEnd);
+    const name = names.ofBytes(memory, offset + key, offset + keyEnd);
+    if (name.invalid) this.refusal ??= REFUSALS.headerName;
+    this.names[at] = name;
     this.#values[at * 2] = start;
     this.#values[at * 2 + 1] = end;
     this.#count = at + 1;
@@ -233,16 +228,21 @@ export class AuthRequest implements HeaderList {
     this.#count = 0;
   }
 
-  /** Ends reading: judges path and host, and drops surplus headers of the request before. */
+  /** Ends reading: judges method, path and host, and drops surplus headers of the request before. */
   finish(): void {
-    const { path, host } = this.parts;
+    const { method, path, host } = this.parts;
     const memory = this.#memory;
     const offset = this.#offset;
-    const invalid =
+    if (
       hasInvalidByte(memory, offset + path.start, offset + path.end) ||
-      hasEscapedNul(memory, offset + path.start, offset + path.end) ||
-      hasInvalidByte(memory, offset + host.start, offset + host.end);
-    if (invalid) this.refusal ||= BAD_REQUEST;
+      hasEscapedNul(memory, offset + path.start, offset + path.end)
+    ) {
+      this.refusal ??= REFUSALS.path;
+    } else if (hasInvalidByte(memory, offset + host.start, offset + host.end)) {
+      this.refusal ??= REFUSALS.host;
+    } else if (hasControlByte(memory, offset + method.start, offset + method.end)) {
+      this.refusal ??= REFUSALS.method;
+    }
     if (this.names.length > this.#count) this.names.length = this.#count;
   }
 

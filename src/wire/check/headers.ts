@@ -2,19 +2,10 @@
 // names that every request has. Values stay where they are until they are read.
 
 import type { Chance } from "#base/chance.ts";
-import { equalBytes, textOf } from "./bytes.ts";
+import { equalBytes, hasControl, textOf } from "./bytes.ts";
 
 /** Default maximum number of headers of one request: more than any legitimate request has. */
 export const MAX_HEADERS = 1_000;
-
-/**
- * HTTP status with which a described request is refused before any rule judges it; 0 for none. Whoever sent the request
- * controls these faults, so they are no errors of the check's caller: gateways let requests pass on errors.
- */
-export type Refusal = 0 | 400 | 431;
-
-export const TOO_MANY_HEADERS: Refusal = 431;
-export const BAD_REQUEST: Refusal = 400;
 
 /** One spelling of a header name. The same object as long as it stays interned. */
 export interface HeaderName {
@@ -29,6 +20,8 @@ export interface HeaderName {
   readonly label: string;
   /** A pseudo-header, whose name starts with a colon. */
   readonly pseudo: boolean;
+  /** Has a control character, so that the request is refused. */
+  readonly invalid: boolean;
 }
 
 export interface HeaderList {
@@ -184,7 +177,8 @@ function mixed(value: number): number {
 function describe(raw: string, id: number, lo: number, hi: number): HeaderName {
   const lower = raw.toLowerCase();
   const label = lower.replaceAll("-", "_");
-  return { id, lo, hi, raw, lower, label, pseudo: raw.startsWith(":") };
+  const pseudo = raw.startsWith(":");
+  return { id, lo, hi, raw, lower, label, pseudo, invalid: hasControl(raw) };
 }
 
 /** Whether the entry counts: of equal keys in a map only the last does. */

@@ -17,6 +17,8 @@ export interface HttpAnswer {
   readonly check: CheckReply;
   /** HTTP status of a refusal. */
   readonly deniedStatus: number;
+  /** Why the request was refused before any rule judged it; empty otherwise. */
+  readonly refusal: string;
   /** Whole seconds; 0 sends no header. */
   readonly retryAfter: number;
   /** New value of the baggage header; undefined leaves the request's headers alone. */
@@ -48,7 +50,7 @@ export class HttpAnswerWriter {
       if (answer.baggage !== undefined) writeHeaderOption(out, "baggage", answer.baggage);
       out.close(ok);
     } else {
-      writeDeniedStatus(out);
+      writeDeniedStatus(out, answer.refusal);
       const denied = out.open(0x12);
       const status = out.open(0x0a);
       out.uint32Field(0x08, answer.deniedStatus);
@@ -70,7 +72,7 @@ export class HttpAnswerWriter {
       if (answer.baggage !== undefined) writePair(out, 0x0a, "baggage", answer.baggage);
       out.close(ok);
     } else {
-      writeDeniedStatus(out);
+      writeDeniedStatus(out, answer.refusal);
       const denied = out.open(0x12);
       out.uint32Field(0x08, answer.deniedStatus);
       if (answer.retryAfter > 0) writePair(out, 0x12, "retry-after", String(answer.retryAfter));
@@ -123,9 +125,11 @@ const DYNAMIC_METADATA = 0x22;
 /** The encoded key of the Struct's only entry. */
 const KEY_FIELD = Buffer.from(`\x0a${String.fromCharCode(METADATA_KEY.length)}${METADATA_KEY}`);
 
-function writeDeniedStatus(out: ProtoWriter): void {
+/** A google.rpc.Status, whose message is for developers. */
+function writeDeniedStatus(out: ProtoWriter, message: string): void {
   const status = out.open(0x0a);
   out.uint32Field(0x08, DENIED_CODE);
+  out.textField(0x12, message);
   out.close(status);
 }
 

@@ -2,18 +2,16 @@
 // they run on every check.
 
 import { Fault } from "#base/fault.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { viewOf } from "../protobuf/base64.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
-import { isInvalidPathText, isInvalidText } from "./bytes.ts";
+import { hasControl, isInvalidPathText, isInvalidText } from "./bytes.ts";
 import {
-  BAD_REQUEST,
   type HeaderList,
   type HeaderName,
   type HeaderNames,
   headerByName,
   NO_HEADERS,
-  type Refusal,
-  TOO_MANY_HEADERS,
 } from "./headers.ts";
 
 /** One end of a connection. */
@@ -32,6 +30,21 @@ export function isPort(port: number): boolean {
   return port >= 0 && port <= 65_535;
 }
 
+/** Maximum length of the name of a control point: replies, logs and metrics repeat it. */
+export const MAX_CONTROL_POINT = 256;
+
+/**
+ * Whether a text can name a control point. A blank at its beginning or end is a slip of whoever configured the caller:
+ * no selector would match, and no policy would apply.
+ */
+export function isControlPoint(text: string): boolean {
+  const { length } = text;
+  if (length === 0 || length > MAX_CONTROL_POINT || hasControl(text)) return false;
+  return text.charCodeAt(0) !== SPACE && text.charCodeAt(length - 1) !== SPACE;
+}
+
+const SPACE = 0x20;
+
 /** An HTTP request as the caller describes it. */
 export class DescribedRequest {
   method = "";
@@ -46,7 +59,7 @@ export class DescribedRequest {
   sizeText = "0";
   headers: HeaderList = NO_HEADERS;
   readonly id = "";
-  refusal: Refusal = 0;
+  refusal: Refusal | undefined;
   source: SocketAddress | undefined;
   destination: SocketAddress | undefined;
 
@@ -54,11 +67,13 @@ export class DescribedRequest {
     return Number(this.sizeText);
   }
 
-  /** Judges path and host, and adopts the judgement about the headers. */
+  /** Judges method, path and host, and adopts the judgement about the headers. */
   finish(): void {
-    const headers = this.headers instanceof ListedHeaders ? this.headers.refusal : 0;
-    const invalid = isInvalidPathText(this.path) || isInvalidText(this.host);
-    this.refusal = headers || (invalid ? BAD_REQUEST : 0);
+    const headers = this.headers instanceof ListedHeaders ? this.headers.refusal : undefined;
+    if (headers !== undefined) this.refusal = headers;
+    else if (isInvalidPathText(this.path)) this.refusal = REFUSALS.path;
+    else if (isInvalidText(this.host)) this.refusal = REFUSALS.host;
+    else if (hasControl(this.method)) this.refusal = REFUSALS.method;
   }
 
   /** Value of a header by its name in lower case. */
@@ -90,6 +105,8 @@ export interface CacheLookup {
 export interface CheckRequest {
   readonly controlPoint: string;
   readonly labels: ReadonlyMap<string, string>;
+  /** Why the flow must be refused unjudged, if it must. */
+  readonly refusal: Refusal | undefined;
   readonly rampMode: boolean;
   readonly expectEnd: boolean;
   readonly cacheLookup: CacheLookup | undefined;
@@ -109,8 +126,29 @@ export interface FlowEndRequest {
   readonly refs: readonly InflightRef[];
 }
 
-/** Maximum number of labels of one flow: all are sorted into the reply. */
+/** Default maximum number of labels that a caller claims for one flow: all are sorted into the reply. */
 export const MAX_LABELS = 1_000;
+
+/** Labels that a caller claims for a flow. */
+export class ClaimedLabels {
+  readonly values = new Map<string, string>();
+  refusal: Refusal | undefined;
+
+  readonly #most: number;
+
+  constructor(most = MAX_LABELS) {
+    this.#most = most;
+  }
+
+  /** Does nothing where there are too many. */
+  add(name: string, value: string): void {
+    const { values } = this;
+    // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
+    if (this.refusal !== undefined && !values.has(name)) return;
+    values.set(name, value);
+    if (values.size > this.#most) this.refusal = REFUSALS.tooManyLabels;
+  }
+}
 
 /** Maximum number of cached values that one check may ask for: the reply names each of them. */
 export const MAX_CACHE_KEYS = 1_000;
@@ -120,7 +158,7 @@ export class ListedHeaders implements HeaderList {
   readonly names: HeaderName[] = [];
   readonly values: string[] = [];
   readonly repeated: "last" | "join";
-  refusal: Refusal = 0;
+  refusal: Refusal | undefined;
 
   readonly #most: number;
 
@@ -132,8 +170,9 @@ export class ListedHeaders implements HeaderList {
   add(name: HeaderName, value: string): void {
     // One beyond the bound is kept, so that another agent to which the request is forwarded refuses it, too.
     if (this.names.length > this.#most) return;
-    if (this.names.length === this.#most) this.refusal = TOO_MANY_HEADERS;
-    if (isInvalidText(value)) this.refusal ||= BAD_REQUEST;
+    if (this.names.length === this.#most) this.refusal = REFUSALS.tooManyHeaders;
+    if (name.invalid) this.refusal ??= REFUSALS.headerName;
+    if (isInvalidText(value)) this.refusal ??= REFUSALS.headerValue;
     this.names.push(name);
     this.values.push(value);
   }
@@ -148,10 +187,6 @@ export const MAX_REFS = 1_000;
 
 export function tooManyRefs(): Fault {
   return new Fault("INVALID_ARGUMENT", `more than ${MAX_REFS} inflight requests`);
-}
-
-export function tooManyLabels(): Fault {
-  return new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_LABELS} labels`, { http: 413 });
 }
 
 export function tooManyCacheKeys(): Fault {
@@ -261,10 +296,10 @@ function readHeader(
   headers.add(names.ofBytes(view, start, stop), value);
 }
 
-export function readCheckRequest(message: Uint8Array): CheckRequest {
+export function readCheckRequest(message: Uint8Array, maxLabels?: number): CheckRequest {
   const reader = new ProtoReader(message);
   const { end } = reader;
-  const labels = new Map<string, string>();
+  const labels = new ClaimedLabels(maxLabels);
   let controlPoint = "";
   let rampMode = false;
   let expectEnd = false;
@@ -275,7 +310,6 @@ export function readCheckRequest(message: Uint8Array): CheckRequest {
     if (field === 1 && wire === BYTES) controlPoint = reader.text(end);
     else if (field === 2 && wire === BYTES) {
       readPair(reader, reader.sub(end), labels);
-      if (labels.size > MAX_LABELS) throw tooManyLabels();
     } else if (field === 3 && wire === VARINT) rampMode = reader.bool(end);
     else if (field === 4 && wire === BYTES) {
       cacheLookup ??= { resultKey: "", globalKeys: [] };
@@ -283,11 +317,12 @@ export function readCheckRequest(message: Uint8Array): CheckRequest {
     } else if (field === 5 && wire === VARINT) expectEnd = reader.bool(end);
     else reader.skip(field, end);
   }
-  return { controlPoint, labels, rampMode, expectEnd, cacheLookup };
+  const { values, refusal } = labels;
+  return { controlPoint, labels: values, refusal, rampMode, expectEnd, cacheLookup };
 }
 
 /** One entry of a map from string to string. */
-function readPair(reader: ProtoReader, end: number, into: Map<string, string>): void {
+function readPair(reader: ProtoReader, end: number, into: ClaimedLabels): void {
   let key = "";
   let value = "";
   while (reader.at < end) {
@@ -296,7 +331,7 @@ function readPair(reader: ProtoReader, end: number, into: Map<string, string>): 
     else if (field === 2 && reader.wire === BYTES) value = reader.text(end);
     else reader.skip(field, end);
   }
-  into.set(key, value);
+  into.add(key, value);
 }
 
 /** A CacheLookup while it is read: the field may be repeated, and its parts are merged. */

@@ -2,7 +2,6 @@
 
 import { getEventListeners } from "node:events";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import { unreadCheckHttp } from "#api/check-http.ts";
 import {
   createOperationContext,
   NO_SERVICES,
@@ -15,6 +14,7 @@ import {
   CHECK_SERVICE,
   grpcServices,
   httpRoutes,
+  unreadHandlers,
 } from "#api/endpoints.ts";
 import { type Forward, gatewayRoutes } from "#api/gateway.ts";
 import type { RecordConsumer } from "#api/otlp.ts";
@@ -119,7 +119,7 @@ export function forwardedRoutes(
   flowController: FlowController,
 ): readonly Route[] {
   const context = createOperationContext(flowController, NO_SERVICES, seededChance(3));
-  return gatewayRoutes(forward, seededChance(1), unreadCheckHttp(context));
+  return gatewayRoutes(forward, seededChance(1), unreadHandlers(context));
 }
 
 /** The endpoints of a flow controller, each as a function from a message to the decoded reply. */

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { type HeaderList, HeaderNames } from "#wire/check/headers.ts";
-import type { CheckHttpRequest } from "#wire/check/request.ts";
+import { type CheckHttpRequest, isControlPoint } from "#wire/check/request.ts";
 import { JsonCheckHttp } from "#wire/check-json/check-http.ts";
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 
@@ -62,7 +62,8 @@ function sameOrLeft(body: Buffer): boolean {
   if (read === undefined) return false;
   const wanted = general(body);
   assert.deepEqual(read, wanted, body.toString());
-  assert.notEqual(read.controlPoint, "");
+  assert.ok(isControlPoint(read.controlPoint));
+  assert.equal(checkHttpFromJson(body, names).request?.refusal, undefined);
   for (const end of [read.source, read.destination]) {
     assert.ok(end === undefined || (end.address !== "" && end.port <= 65_535));
   }
@@ -185,7 +186,7 @@ describe("a CheckHTTP request in JSON, read in place", () => {
       fc.property(document(false), blanks, (value, gaps) => {
         const headers = value.request?.headers ?? {};
         const good =
-          String(Object.values(value).find((each) => typeof each === "string")) !== "" &&
+          isControlPoint(String(Object.values(value).find((each) => typeof each === "string"))) &&
           Object.keys(headers).length > 0 &&
           ![value.source, value.destination].some((end) => end?.address === "");
         const read = sameOrLeft(Buffer.from(spelt(value, gaps)));

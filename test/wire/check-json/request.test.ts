@@ -277,8 +277,8 @@ describe("requests in JSON", () => {
 
   it("refuse more than 1000 header values, counting each item of a list", () => {
     const list = JSON.stringify(Array.from({ length: 1_001 }, () => "v"));
-    assert.equal(http(`{"request":{"headers":{"a":${list}}}}`).request?.refusal, 431);
-    assert.equal(http('{"request":{"headers":{"a":"b"}}}').request?.refusal, 0);
+    assert.equal(http(`{"request":{"headers":{"a":${list}}}}`).request?.refusal?.status, 431);
+    assert.equal(http('{"request":{"headers":{"a":"b"}}}').request?.refusal, undefined);
   });
 
   it("read the ends of flows", () => {

@@ -85,7 +85,13 @@ describe("decisions that are written by a template", () => {
           const writer = new HttpAnswerWriter();
           for (const given of all) {
             const check: FullReply = { ...first, decisions: given };
-            const answer = { check, deniedStatus: 403, retryAfter: 0, baggage: undefined };
+            const answer = {
+              check,
+              deniedStatus: 403,
+              refusal: "",
+              retryAfter: 0,
+              baggage: undefined,
+            };
             const wanted = new HttpAnswerWriter().writeAuth(answer);
             written += fragmentsIn(() => assert.deepEqual(writer.writeAuth(answer), wanted)).length;
             assert.deepEqual(writer.writeCheck(check), new HttpAnswerWriter().writeCheck(check));

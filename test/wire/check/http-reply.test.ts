@@ -122,6 +122,10 @@ function metadataOf(check: ReturnType<typeof checkOf>) {
   return { [METADATA_KEY]: Buffer.from(bytes).toString("base64") };
 }
 
+function statusOf({ check, refusal }: HttpAnswer) {
+  return check.accepted ? { code: 0 } : { code: 14, message: refusal };
+}
+
 function authOf(given: HttpAnswer, more: readonly Pair[]) {
   const { check, deniedStatus, retryAfter, baggage } = given;
   const option = (key: string, value: string) => [{ header: { key, value }, append: false }];
@@ -129,7 +133,7 @@ function authOf(given: HttpAnswer, more: readonly Pair[]) {
   const denied = { status: { code: deniedStatus }, headers };
   const ok = { headers: baggage === undefined ? [] : option("baggage", baggage) };
   return {
-    status: { code: check.accepted ? 0 : 14 },
+    status: statusOf(given),
     httpResponse: check.accepted
       ? { case: "okResponse" as const, value: ok }
       : { case: "deniedResponse" as const, value: denied },
@@ -142,7 +146,7 @@ function checkHttpOf(given: HttpAnswer) {
   const check = checkOf(given.check);
   const headers = retryAfter > 0 ? { "retry-after": String(retryAfter) } : {};
   return {
-    status: { code: given.check.accepted ? 0 : 14 },
+    status: statusOf(given),
     httpResponse: given.check.accepted
       ? {
           case: "okResponse" as const,

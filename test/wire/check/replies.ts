@@ -103,6 +103,7 @@ export const reply: fc.Arbitrary<FullReply> = fc.record({
 export const answer: fc.Arbitrary<HttpAnswer> = fc.record({
   check: reply,
   deniedStatus: fc.constantFrom(403, 429, 599),
+  refusal: fc.constantFrom("", "the path is odd"),
   retryAfter: fc.constantFrom(0, 1, 77),
   baggage: fc.constantFrom(undefined, "", "a=b", 'k="odd"', `k=${"x".repeat(200)}`),
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fromBinary, isMessage, toBinary } from "@bufbuild/protobuf";
 import fc from "fast-check";
-import { STATUS_NAMES } from "#base/http-status.ts";
+import { STATUS_NAMES } from "#base/http/status.ts";
 import type { ReportedComponent } from "#wire/check/decisions/reported-decision.ts";
 import { type HttpAnswer, HttpAnswerWriter, METADATA_KEY } from "#wire/check/http-reply.ts";
 import { writeFlowEndResponse } from "#wire/check/response.ts";

@@ -1,0 +1,31 @@
+// Why a flow is refused before any rule judges it: its request is one that no service should see. Whoever sent the
+// request controls these faults, so they are decisions and no errors of the check's caller: gateways let requests pass on
+// errors.
+
+export interface Refusal {
+  /** HTTP status for the sender of the request. */
+  readonly status: 400 | 413 | 431;
+  /** A sentence without its full stop, which repeats nothing of the request. */
+  readonly why: string;
+}
+
+export const REFUSALS = {
+  method: { status: 400, why: "the method contains a control character" },
+  path: { status: 400, why: "the path contains NUL, CR, LF or %00" },
+  host: { status: 400, why: "the host contains NUL, CR or LF" },
+  headerName: { status: 400, why: "the name of a header contains a control character" },
+  headerValue: { status: 400, why: "the value of a header contains NUL, CR or LF" },
+  framing: { status: 400, why: "the body is not framed as its header section says" },
+  tooManyHeaders: {
+    status: 431,
+    why: "the request has more headers than server.http.max_headers allows",
+  },
+  tooManyLabels: {
+    status: 413,
+    why: "the flow has more labels than server.http.max_labels allows",
+  },
+  tooLarge: {
+    status: 413,
+    why: "the description of the request is longer than server.http.max_body_bytes allows",
+  },
+} as const satisfies Readonly<Record<string, Refusal>>;
