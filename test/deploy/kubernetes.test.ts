@@ -20,6 +20,7 @@ import { OPTIONS } from "../policy/kit.ts";
 
 interface Probe {
   readonly httpGet?: { readonly path: string; readonly port: string | number };
+  readonly tcpSocket?: { readonly port: string | number };
 }
 
 interface Container {
@@ -139,6 +140,22 @@ test("Envoy asks the port that Sluice listens on", () => {
   assert.equal(addr, `:${port}`);
   const text = mounted(container("envoy"), "/etc/envoy")["envoy.yaml"] ?? "";
   assert.match(text, new RegExp(`address: 127.0.0.1, port_value: ${port} `));
+});
+
+test("probes of init containers name their port by number, and the container listens on it", () => {
+  // Kubernetes finds no port by name in an init container, not even in one that goes on running.
+  for (const { name, ports, startupProbe, readinessProbe, livenessProbe } of pod.initContainers) {
+    const probes = [startupProbe, readinessProbe, livenessProbe].filter((probe) => probe);
+    assert.ok(probes.length > 0, name);
+    for (const probe of probes) {
+      const port = (probe?.httpGet ?? probe?.tcpSocket)?.port;
+      assert.equal(typeof port, "number", name);
+      assert.ok(
+        ports?.some(({ containerPort }) => containerPort === port),
+        `${name} has port ${port}`,
+      );
+    }
+  }
 });
 
 test("no container runs as root, writes to its root file system or gains privileges", () => {
