@@ -87,6 +87,11 @@ describe("the label that a limit is keyed by", () => {
       codes.map((path) => path.split(".").at(-1)),
       ["session_label_key", "tokens_label_key"],
     );
+    const former = sampler.replace("session_label_key", "label_key");
+    assert.deepEqual(
+      warned([compiled(circuit(former))]).map(({ path }) => path.split(".").at(-1)),
+      ["label_key"],
+    );
   });
 
   test("the known labels are those that the API reads from requests", () => {

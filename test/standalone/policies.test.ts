@@ -194,3 +194,45 @@ test("a directory whose files are replaced through a symbolic link is followed",
   });
   assert.equal(await passes(address, "one"), true);
 });
+
+test("former names of label keys work, and name their key in decisions", async (t) => {
+  const documents = {
+    "sessions.yaml": `circuit:
+  components:
+    - flow_control:
+        sampler:
+          in_ports: { accept_percentage: { constant_signal: { value: 50 } } }
+          parameters: { selectors: [{ control_point: shop }], label_key: http.request.header.user }
+`,
+    "limits.yaml": perUser({ capacity: 9 }).replace("limit_by_label_key", "label_key"),
+  };
+  const { address } = await standalone(t, { policies: documents });
+  const decisionsOf = async (user: string) => {
+    const check = {
+      control_point: "shop",
+      request: { method: "GET", path: "/", headers: { user } },
+    };
+    const { body } = await call(address, "POST", "/v1/flowcontrol/checkhttp", check);
+    const decisions: readonly Decision[] = JSON.parse(body).check_response.limiter_decisions;
+    const [sampler] = decisions.flatMap((each) => each.sampler_info ?? []);
+    const [limiter] = decisions.flatMap((each) => each.rate_limiter_info ?? []);
+    assert.equal(sampler?.label, `http.request.header.user:${user}`);
+    const dropped = decisions.find((each) => each.sampler_info)?.dropped;
+    // Samplers are asked before rate limiters.
+    assert.equal(limiter?.label, dropped === true ? undefined : sampler.label);
+    return dropped;
+  };
+  const chosen = new Set<boolean | undefined>();
+  for (let user = 0; user < 20; user++) {
+    const first = await decisionsOf(`user${user}`);
+    for (let again = 0; again < 3; again++) assert.equal(await decisionsOf(`user${user}`), first);
+    chosen.add(first);
+  }
+  assert.equal(chosen.size, 2, "some sessions pass and some do not");
+});
+
+interface Decision {
+  readonly dropped: boolean;
+  readonly sampler_info?: { readonly label: string };
+  readonly rate_limiter_info?: { readonly label: string };
+}

@@ -437,6 +437,22 @@ describe("a policy and its decisions in a store", () => {
     );
   });
 
+  it("a sampler's former label key counts where the current one is absent", () => {
+    const read = (parameters: object) => {
+      const value = encode("aperture.policy.sync.v1.SamplerWrapper", {
+        commonAttributes: { policyName: "p", policyHash: "h", componentId: "root.0" },
+        sampler: { parameters },
+      });
+      const key = "/config/sampler/agent_group-default-policy-p-component_id-root.0";
+      const [rule] = readBatch("default", batchOf([[key, value]])).rules.values();
+      assert.ok(rule?.kind === "sampler");
+      return rule.sessionLabelKey;
+    };
+    assert.equal(read({ labelKey: "old" }), "old");
+    assert.equal(read({ labelKey: "old", sessionLabelKey: "new" }), "new");
+    assert.equal(read({}), "");
+  });
+
   it("without Sluice's own fields mean what is usual for their kind", () => {
     const common = {
       commonAttributes: { policyName: "p", policyHash: "h", componentId: "root.0" },

@@ -159,7 +159,7 @@ const samplerParameters = message("Sampler.Parameters", {
   ),
   label_key: about(
     "Former name of `session_label_key`.",
-    deprecated("session_label_key", maybe(text())),
+    deprecated("session_label_key", labelKey(maybe(text()))),
   ),
   selectors: selectors(),
   denied_response_status_code: statusCode("Forbidden"),
