@@ -33,7 +33,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   prometheus: ["circuit", "promql", "client"],
   telemetry: ["flow", "circuit", "wire", "client", "host"],
   process: ["wire", "config", "serve", "store", "telemetry", "host"],
-  agent: ["flow", "api", "client", "config", "store", "sync/follow", "telemetry", "process"],
+  agent: [
+    "flow",
+    "api",
+    "client",
+    "config",
+    "store",
+    "sync/follow",
+    "telemetry",
+    "host",
+    "process",
+  ],
   controller: [
     ...["circuit", "policy", "promql", "prometheus", "api", "serve", "wire", "client"],
     ...["config", "store", "sync", "telemetry", "host", "process"],

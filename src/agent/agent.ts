@@ -80,7 +80,7 @@ async function followStore(
   book: Rulebook,
   planChanged: () => void,
 ): Promise<void> {
-  const { store, health, scope, fail } = process;
+  const { store, health, scope, clock, fail } = process;
   const log = process.log.child("rules");
   const status = health.dependency("rules");
   const stop = new AbortController();
@@ -89,6 +89,7 @@ async function followStore(
     store,
     group: config.agent_info.agent_group,
     book,
+    clock,
     signal: stop.signal,
     applied(revision, { refused, partial, added }) {
       if (book.plan !== plan) planChanged();

@@ -1,10 +1,11 @@
 // Keeps the rulebook equal to the store. Every batch is applied whole and synchronously, so that no check sees half of
-// it; a large one is decoded before that in several turns of the event loop. A rule that cannot be read or compiled is
+// it; a large one is decoded before that in slices. A rule that cannot be read or compiled is
 // reported and changes nothing.
 
-import { setImmediate } from "node:timers/promises";
+import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { Rulebook } from "#flow/rulebook.ts";
+import { Slices } from "#host/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 
@@ -28,6 +29,7 @@ export interface FollowOptions {
   readonly store: Store;
   readonly group: string;
   readonly book: Rulebook;
+  readonly clock: Pick<Clock, "now">;
   /** Called after each batch, synchronously with its coming into force. */
   readonly applied: (revision: number, faults: RuleFaults) => void;
   readonly signal: AbortSignal;
@@ -45,7 +47,7 @@ export function follow(options: FollowOptions): Following {
 }
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
-  const { store, group, book, applied, signal } = options;
+  const { store, group, book, clock, applied, signal } = options;
   const refused = new Map<string, Fault>();
   const partial = new Map<string, string>();
   for await (const batch of store.watch(agentPrefixes(group), signal)) {
@@ -53,7 +55,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       refused.delete(key);
       partial.delete(key);
     }
-    const { rules, numbers, faults, notRun } = await readInTurns(group, batch);
+    const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
       map.set(key, value);
@@ -67,16 +69,21 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
   }
 }
 
-/** Entries that are decoded in one turn of the event loop, which takes some milliseconds. */
-const AT_ONCE = 64;
+/** Entries that are decoded as one piece of work. */
+const AT_ONCE = 8;
 
-async function readInTurns(group: string, batch: Batch): Promise<RuleChanges> {
+async function readInSlices(
+  group: string,
+  batch: Batch,
+  clock: Pick<Clock, "now">,
+): Promise<RuleChanges> {
   const { puts } = batch;
   if (puts.length <= AT_ONCE) return readBatch(group, batch);
+  const slices = new Slices(clock);
   const parts = [readBatch(group, { ...batch, puts: [] })];
   for (let at = 0; at < puts.length; at += AT_ONCE) {
     parts.push(readBatch(group, { ...batch, deletes: [], puts: puts.slice(at, at + AT_ONCE) }));
-    await setImmediate();
+    await slices.pause();
   }
   return {
     rules: new Map(parts.flatMap(({ rules }) => [...rules])),

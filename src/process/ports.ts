@@ -11,7 +11,7 @@ import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
 import { NO_GUARD, openAdministration } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
-import type { PortSettings } from "#serve/settings.ts";
+import { keyOf, type PortSettings } from "#serve/settings.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
 import { checkPort } from "./port-check.ts";
 import type { ProcessSettings, SluiceProcess } from "./process.ts";
@@ -105,10 +105,10 @@ function filtered({ routes, services }: ProcessPart, keep: typeof isAdministrati
 async function openMainPort(process: SluiceProcess, whole: ProcessPart): Promise<Port> {
   const { server } = process.settings;
   const { enabled, addr } = server.administration;
-  if (enabled && addr === "") return openGuarded(process, "server.listener.addr", server, whole);
+  if (enabled && addr === "") return openGuarded(process, server, whole);
   const settings = { ...server, grpc: { ...server.grpc, enable_reflection: false } };
   const open = filtered(whole, (served) => !isAdministration(served));
-  return openGuarded(process, "server.listener.addr", settings, open);
+  return openGuarded(process, settings, open);
 }
 
 /** Opens `server.administration.addr`, if there is one. */
@@ -121,28 +121,23 @@ async function openAdministrationPort(
   if (!enabled || addr === "") return undefined;
   const settings = {
     ...server,
-    listener: { ...server.listener, addr },
+    listener: { ...server.listener, addr, key: "server.administration.addr" },
     tls: { ...server.tls, enabled: server.tls.enabled && !addr.startsWith("unix:") },
   };
-  const administration = filtered(whole, isAdministration);
-  try {
-    return await openGuarded(process, "server.administration.addr", settings, administration);
-  } catch (thrown) {
-    throw named(Fault.from(thrown), "server.administration.addr");
-  }
+  return openGuarded(process, settings, filtered(whole, isAdministration));
 }
 
-/** Opens a port whose address has this key. */
+/** Opens a port that guards its administration, and says what other machines can use of it. */
 async function openGuarded(
   process: SluiceProcess,
-  key: string,
   settings: PortSettings & Pick<ProcessSettings["server"], "administration">,
   { routes, services }: ProcessPart,
 ): Promise<Port> {
   const { clock, scope, serverMetrics } = process;
-  const main = key === "server.listener.addr";
-  const log = process.log.child(main ? "port" : "administration");
   const { listener, tls, administration } = settings;
+  const key = keyOf(listener);
+  const main = key === keyOf({});
+  const log = process.log.child(main ? "port" : "administration");
   const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
   scope.add("token", guard.close);
   const port = await openPort({
@@ -158,18 +153,17 @@ async function openGuarded(
       return loadDescriptors(served);
     },
   });
-  if (port.remote) {
-    const { requirement } = guard;
-    if (requirement === "local") {
-      await port.cut();
-      throw new Fault(
-        "UNAVAILABLE",
-        `${key}: the host name was a loopback address when access was decided and is another one now`,
-      );
-    }
-    logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
-  }
   const { address } = port;
+  const { requirement } = guard;
+  if (port.remote && requirement === "local") {
+    await port.cut();
+    const why =
+      "the host name was a loopback address when access was decided and is another one now";
+    throw new Fault("UNAVAILABLE", `${key}: ${why}`);
+  }
+  if (port.remote) {
+    logReach({ key, address, tls: tls.enabled, requirement, routes, services }, log);
+  }
   log.info({ address }, main ? `listening on ${address}` : `administration listens on ${address}`);
   return port;
 }
@@ -188,7 +182,11 @@ async function openDebugPort(process: SluiceProcess): Promise<Port | undefined> 
     const opened = await openPort({
       settings: {
         ...settings.server,
-        listener: { ...settings.server.listener, addr: `${debugHost(settings)}:${port}` },
+        listener: {
+          ...settings.server.listener,
+          addr: `${debugHost(settings)}:${port}`,
+          key: "otel.ports.debug_port",
+        },
         grpc: { ...settings.server.grpc, enable_reflection: false },
       },
       services: [],
@@ -206,18 +204,10 @@ async function openDebugPort(process: SluiceProcess): Promise<Port | undefined> 
     }
     return opened;
   } catch (thrown) {
-    const fault = named(Fault.from(thrown), "otel.ports.debug_port");
-    if (debugPortRequired) throw fault;
-    log.warn({ port }, `no debug port: ${fault.message}`);
+    if (debugPortRequired) throw thrown;
+    log.warn({ port }, `no debug port: ${Fault.from(thrown).message}`);
     return undefined;
   }
-}
-
-/** `openPort` names `server.listener.addr` as the source of its address; here it is another key. */
-function named(fault: Fault, key: string): Fault {
-  const { code, message, cause } = fault;
-  const other = message.replace("server.listener.addr", key);
-  return other === message ? fault : new Fault(code, other, { cause });
 }
 
 /** The interface of the main port; loopback where that is a Unix socket, which only this machine reaches. */

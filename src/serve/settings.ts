@@ -4,10 +4,17 @@
 export interface ListenerSettings {
   /** `host:port`, `[v6%zone]:port`, `:port` (every interface) or `unix:/path`. Port 0 picks a free one. */
   readonly addr: string;
+  /** The configuration key of `addr`, which messages name; absent for `server.listener.addr`. */
+  readonly key?: string;
   /** `tcp` (both families), `tcp4` or `tcp6`. */
   readonly network: string;
   /** Idle time before TCP keep-alive probes; 0 = the system's default, negative = no probes. */
   readonly keep_alive: number;
+}
+
+/** The configuration key of a listener's address. */
+export function keyOf({ key = "server.listener.addr" }: Pick<ListenerSettings, "key">): string {
+  return key;
 }
 
 export interface GrpcSettings {

@@ -76,6 +76,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     store,
     group: "default",
     book,
+    clock,
     signal: stop.signal,
     applied(revision, trouble) {
       reached = revision;
@@ -288,6 +289,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     store,
     group: "default",
     book,
+    clock,
     signal: stop.signal,
     applied(_, { refused, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
@@ -346,7 +348,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
 
 test("a large batch is decoded in several turns of the event loop and comes into force whole", async () => {
   const store = memoryStore();
-  const count = 500;
+  const count = 1_500;
   const ops = Array.from({ length: count }, (_, at): readonly Op[] => {
     const config = { ...RATE, name: `root.${at}` };
     const entries = configEntries({ name: "p", hash: "h", configs: [config] });
@@ -359,7 +361,7 @@ test("a large batch is decoded in several turns of the event loop and comes into
   const stop = new AbortController();
   const sizes: number[] = [];
   const { ready, ended } = follow({
-    ...{ store, group: "default", book, signal: stop.signal },
+    ...{ store, group: "default", book, clock: context.clock, signal: stop.signal },
     applied: () => void sizes.push(book.rules.size),
   });
   await ready;

@@ -1,7 +1,6 @@
 // The policies in force, and the transition from one set of them to the next: new policies start, changed ones
 // continue in their new version, and removed ones stop, all in one write to the store.
 
-import { setImmediate } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
@@ -84,12 +83,12 @@ export class ActivePolicies {
       sources.map((source) => ({ origin: source.origin, offers: [...source.offers()] })),
       running,
     );
-    await setImmediate();
+    await slices.pause();
     const changes = new Changes();
     const removed = this.#removeOthers(changes);
     const loaded = await this.#loadOwners(changes, slices);
     if (this.#stopped) return;
-    await setImmediate();
+    await slices.pause();
     if (this.#stopped) return;
     context.outbox.put(changes.entries());
     // Only now, so that no decision of a later tick reaches the store before its configuration.

@@ -3,13 +3,15 @@
 import { lookup } from "node:dns/promises";
 import { type AddressInfo, isIP, isIPv6 } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import type { ListenerSettings } from "../settings.ts";
+import { keyOf, type ListenerSettings } from "../settings.ts";
 import { isLoopbackAddress } from "../transport/peer-address.ts";
 
+/** An address to listen on, and the configuration key that it comes from. */
 export type Binding =
-  | { readonly kind: "unix"; readonly path: string }
+  | { readonly kind: "unix"; readonly key: string; readonly path: string }
   | {
       readonly kind: "tcp";
+      readonly key: string;
       /** undefined: every interface, in both families if the system has both. */
       readonly host: string | undefined;
       readonly port: number;
@@ -22,11 +24,11 @@ const FAMILY: Readonly<Record<string, 0 | 4 | 6>> = { "": 0, tcp: 0, tcp4: 4, tc
 /** Parses `addr`. Names are resolved here so that `network` can choose among their addresses. */
 export async function readAddress(settings: ListenerSettings): Promise<Binding> {
   const { addr, network } = settings;
+  const key = keyOf(settings);
   if (addr.startsWith("unix:")) {
     const path = addr.slice("unix:".length);
-    if (path === "")
-      throw new Fault("INVALID_ARGUMENT", "server.listener.addr: unix: needs a path");
-    return { kind: "unix", path };
+    if (path === "") throw new Fault("INVALID_ARGUMENT", `${key}: unix: needs a path`);
+    return { kind: "unix", key, path };
   }
   const family = FAMILY[network];
   if (family === undefined) {
@@ -35,39 +37,30 @@ export async function readAddress(settings: ListenerSettings): Promise<Binding> 
   const [, bracketed, bare, digits] = HOST_PORT.exec(addr) ?? [];
   const port = Number(digits);
   if (digits === undefined || port > 65_535) {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      "server.listener.addr must be host:port, :port or unix:/path",
-    );
+    throw new Fault("INVALID_ARGUMENT", `${key} must be host:port, :port or unix:/path`);
   }
   const host = bracketed ?? bare ?? "";
   if (bracketed !== undefined && !isIPv6(bracketed)) {
-    throw new Fault(
-      "INVALID_ARGUMENT",
-      "server.listener.addr: brackets must contain an IPv6 address",
-    );
+    throw new Fault("INVALID_ARGUMENT", `${key}: brackets must contain an IPv6 address`);
   }
   if (host === "") {
     const every = family === 4 ? "0.0.0.0" : family === 6 ? "::" : undefined;
-    return { kind: "tcp", host: every, port, ipv6Only: family === 6 };
+    return { kind: "tcp", key, host: every, port, ipv6Only: family === 6 };
   }
-  return { kind: "tcp", host: await resolve(host, family), port, ipv6Only: false };
+  return { kind: "tcp", key, host: await resolve(key, host, family), port, ipv6Only: false };
 }
 
-async function resolve(host: string, family: 0 | 4 | 6): Promise<string> {
+async function resolve(key: string, host: string, family: 0 | 4 | 6): Promise<string> {
   const literal = isIP(host);
   if (literal !== 0 && family !== 0 && literal !== family) {
-    throw new Fault("INVALID_ARGUMENT", `server.listener.addr is not an IPv${family} address`);
+    throw new Fault("INVALID_ARGUMENT", `${key} is not an IPv${family} address`);
   }
   if (literal !== 0) return host;
   try {
     return (await lookup(host, { family })).address;
   } catch (cause) {
     const why = systemErrorText(cause);
-    throw new Fault(
-      "UNAVAILABLE",
-      `server.listener.addr: the host name cannot be resolved: ${why}`,
-    );
+    throw new Fault("UNAVAILABLE", `${key}: the host name cannot be resolved: ${why}`);
   }
 }
 

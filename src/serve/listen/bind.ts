@@ -8,19 +8,20 @@ import type { Binding } from "./address.ts";
 
 /** Starts to listen, or throws a Fault that says why it cannot. */
 export async function bind(server: Server, binding: Binding): Promise<void> {
+  const { key } = binding;
   if (binding.kind === "unix") {
-    await removeStale(binding.path);
-    return listen(server, { path: binding.path });
+    await removeStale(key, binding.path);
+    return listen(server, key, { path: binding.path });
   }
   const { host, port, ipv6Only } = binding;
-  return listen(server, host === undefined ? { port } : { host, port, ipv6Only });
+  return listen(server, key, host === undefined ? { port } : { host, port, ipv6Only });
 }
 
-function listen(server: Server, options: ListenOptions): Promise<void> {
+function listen(server: Server, key: string, options: ListenOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     const failed = (cause: Error & { readonly code?: string }) => {
       server.off("listening", listening);
-      reject(listenFault(options, cause));
+      reject(listenFault(key, options, cause));
     };
     const listening = () => {
       server.off("error", failed);
@@ -36,14 +37,18 @@ function listen(server: Server, options: ListenOptions): Promise<void> {
  * An address in use may be free at the next start, but a path at which no socket can be created is an invalid
  * setting.
  */
-function listenFault(options: ListenOptions, cause: Error & { readonly code?: string }): Fault {
+function listenFault(
+  key: string,
+  options: ListenOptions,
+  cause: Error & { readonly code?: string },
+): Fault {
   const { code = cause.message } = cause;
   const inUse = code === "EADDRINUSE";
   const remedy = "stop the process that listens there, or choose another address";
   const address = addressOf(options);
   const why = inUse ? `the address is in use (${address}); ${remedy}` : `${code} (${address})`;
   const kind = options.path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
-  return new Fault(kind, `cannot listen on server.listener.addr: ${why}`);
+  return new Fault(kind, `cannot listen on ${key}: ${why}`);
 }
 
 function addressOf({ path, host = "", port }: ListenOptions): string {
@@ -51,19 +56,19 @@ function addressOf({ path, host = "", port }: ListenOptions): string {
 }
 
 /** Removes a socket file on which nothing listens. Any other file in its place is left alone and reported. */
-async function removeStale(path: string): Promise<void> {
+async function removeStale(key: string, path: string): Promise<void> {
   const found = await lstat(path).catch((thrown: NodeJS.ErrnoException) => {
     if (thrown.code === "ENOENT") return undefined;
     const why = systemErrorText(thrown);
-    throw new Fault("INVALID_ARGUMENT", `server.listener.addr: the path cannot be read: ${why}`);
+    throw new Fault("INVALID_ARGUMENT", `${key}: the path cannot be read: ${why}`);
   });
   if (found === undefined) return;
   if (!found.isSocket()) {
     const found = "the path is taken by a file that is not a socket";
-    throw new Fault("INVALID_ARGUMENT", `server.listener.addr: ${found}`);
+    throw new Fault("INVALID_ARGUMENT", `${key}: ${found}`);
   }
   if (await hasListener(path)) {
-    throw new Fault("UNAVAILABLE", "server.listener.addr: another process listens on this socket");
+    throw new Fault("UNAVAILABLE", `${key}: another process listens on this socket`);
   }
   await unlink(path);
 }

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Binding, isLocalBinding } from "#serve/listen/address.ts";
+import { type Binding, isLocalBinding, readAddress } from "#serve/listen/address.ts";
 
 test("knows which listeners only this machine can reach", () => {
   const at = (host: string | undefined): Binding => ({
     kind: "tcp",
+    key: "server.listener.addr",
     host,
     port: 1,
     ipv6Only: false,
@@ -15,5 +16,13 @@ test("knows which listeners only this machine can reach", () => {
   for (const host of [undefined, "0.0.0.0", "::", "10.0.0.1", "fe80::1%lo"]) {
     assert.equal(isLocalBinding(at(host)), false, String(host));
   }
-  assert.equal(isLocalBinding({ kind: "unix", path: "/run/sluice.sock" }), true);
+  assert.equal(isLocalBinding({ ...at(undefined), kind: "unix", path: "/run/sluice.sock" }), true);
+});
+
+test("faults name the key of the address, which the settings may state", async () => {
+  const settings = { addr: "no port", network: "tcp", keep_alive: 0 };
+  const wanted = "must be host:port, :port or unix:/path";
+  await assert.rejects(readAddress(settings), { message: `server.listener.addr ${wanted}` });
+  const key = "otel.ports.debug_port";
+  await assert.rejects(readAddress({ ...settings, key }), { message: `${key} ${wanted}` });
 });
