@@ -2,7 +2,7 @@
 
 import type { Report } from "./document/finding.ts";
 import { parse } from "./document/read.ts";
-import { describe, type Position, type Tree } from "./document/tree.ts";
+import { kindOf, type Position, type Tree } from "./document/tree.ts";
 
 const DYNAMIC_FILE = /\.dynamic\.(?:ya?ml|json)$/;
 
@@ -23,7 +23,7 @@ export function readDynamicFile(text: string, report: Report): Tree | undefined 
   const [second] = more;
   if (second !== undefined) report.refuse(second.at, [], "one document", "several");
   else if (tree !== undefined && tree.kind !== "map") {
-    report.refuse(tree.at, [], "an object at the top level", describe(tree));
+    report.refuse(tree.at, [], "an object at the top level", kindOf(tree));
   }
   if (report.faults > before) return undefined;
   return tree ?? { kind: "map", at: START, entries: [] };

@@ -121,8 +121,11 @@ export function unreadKeys(
 /** `no component reads "limt"; did you mean limit?`. */
 export function unreadReason({ key, near }: UnreadKey): string {
   const hint = near === undefined ? "" : `; did you mean ${near}?`;
-  return `no component reads ${quote(key)}${hint}`;
+  return `no component reads ${NAME.test(key) ? quote(key) : "a key that is no name"}${hint}`;
 }
+
+/** Other keys are not repeated: the text may be anything but dynamic configuration, as behind a link to another file. */
+const NAME = /^[\p{L}_][\p{L}\d_.\-/]*$/u;
 
 /**
  * Warns of what is wrong with a dynamic configuration that comes with a document, inside it or in a file of its own.
@@ -138,7 +141,8 @@ export function checkDynamicConfig(
   const given = plain(config) as JsonObject;
   for (const unread of unreadKeys(keys, given)) {
     const text = `ignored: ${unreadReason(unread)}`;
-    report.warn("dynamic_config", locate(config, unread.path), [...path, ...unread.path], text);
+    const named = NAME.test(unread.key) ? unread.path : [];
+    report.warn("dynamic_config", locate(config, unread.path), [...path, ...named], text);
   }
   for (const { path: inner, wanted } of unfitValues(keys, given)) {
     const value = inner.reduce<Tree | undefined>(member, config) ?? config;

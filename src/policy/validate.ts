@@ -106,6 +106,11 @@ class Validator {
   ): ReadonlySet<string> {
     const names = Object.keys(message.fields);
     const meant = new Set<string>();
+    if (path.length === 0 && isForeign(tree, names)) {
+      const wanted = `a policy, which has ${names.join(" or ")}, or a Kubernetes object around one`;
+      this.#refuse(tree, path, wanted, "an object without any of their keys");
+      return meant;
+    }
     for (const { key, keyAt } of tree.entries) {
       if (Object.hasOwn(message.fields, key)) continue;
       const got = `the unknown key ${quote(key)}`;
@@ -410,4 +415,16 @@ function spelling(key: string, names: readonly string[]): string | undefined {
   const bare = (text: string): string => text.replaceAll(/[_-]/g, "").toLowerCase();
   const wanted = bare(key);
   return names.find((name) => bare(name) === wanted);
+}
+
+/**
+ * True for an object that has none of these keys, not even misspelt. Such a document may be anything, as behind a link
+ * to another file, so the finding does not repeat its keys.
+ */
+function isForeign(
+  { entries }: Tree & { readonly kind: "map" },
+  names: readonly string[],
+): boolean {
+  const isNear = (key: string) => names.includes(key) || nearest(key, names) !== undefined;
+  return entries.length > 0 && !entries.some(({ key }) => isNear(key));
 }

@@ -1,7 +1,8 @@
 // `policy check` as authors and CI use it: what is a warning, what `--strict` makes of it, and the last line.
 
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { runCommand } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
@@ -75,6 +76,28 @@ describe("policy check", () => {
     assert.equal(refused.code, 1);
     const unknown = await check(t, asking("my_service_latency"), "--queries", "own");
     assert.match(unknown.text, /\(warning unknown_metric\)/);
+  });
+
+  it("names the files of a directory that look like policies and are not read", async (t) => {
+    const folder = folderOf(t, {
+      ...{ "p.yaml": PLAIN, "CHECKOUT.YAML": PLAIN, "p.yaml.bak": PLAIN, "p.yaml~": PLAIN },
+      ...{ ".p.yaml.swp": "", "README.md": "", "notes.txt": "" },
+    });
+    mkdirSync(join(folder, "team"));
+    writeFileSync(join(folder, "team", "q.yml"), PLAIN);
+    const { code, out } = await runCommand(["policy", "check", folder]);
+    assert.equal(code, 0);
+    const named = [
+      ...out.matchAll(/^(.*):1:1: not read as a policy: .*\(warning ignored_file\)$/gm),
+    ];
+    assert.deepEqual(
+      named.map(([, path = ""]) => relative(folder, path)),
+      ["CHECKOUT.YAML", "p.yaml.bak", "p.yaml~", "team/q.yml"],
+    );
+    assert.equal((await runCommand(["policy", "check", "--strict", folder])).code, 1);
+    rmSync(join(folder, "p.yaml"));
+    const { err } = await runCommand(["policy", "check", folder]);
+    assert.match(err, /wanted at least one policy .*, got none; not read: .*CHECKOUT\.YAML, /);
   });
 
   it("reports codes in JSON, and `ok` as the exit code means it", async (t) => {

@@ -93,6 +93,7 @@ const SAID: readonly (readonly [config: string, said: RegExp])[] = [
   ["{x.y: {z: 1}}", /^dynamicConfig\["x\.y"\]: ignored: no component reads "x\.y"/],
   ["{a: 1}", /^dynamicConfig\.a: ignored: no component reads "a"/],
   ["{vip: x}", /wanted a list of texts, got "x"$/],
+  ["{'root:$6$x:1::': 1}", /^dynamicConfig: ignored: no component reads a key that is no name$/],
   ["{vip: [1]}", /wanted a list of texts, got a list$/],
 ];
 

@@ -6,6 +6,7 @@ import { readdir, stat } from "node:fs/promises";
 import { basename, join, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { queriesOf } from "#circuit/queries.ts";
+import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
 import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
 import { Report } from "#policy/document/finding.ts";
 import type { Position } from "#policy/document/tree.ts";
@@ -18,12 +19,6 @@ import { compileSet, type PolicySet, type PolicyText, type Sourced } from "#poli
 import type { Dialect } from "#promql/result.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
 import { readInput, type Terminal } from "../command.ts";
-
-/** The largest document that the controller reads. */
-export const MAX_BYTES = 4 * 1024 * 1024;
-
-/** The files of a directory that the controller reads. */
-const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
 
 const START: Position = { line: 1, column: 1 };
 
@@ -64,6 +59,7 @@ export async function checkFiles(
     ...set.warnings,
     ...missing(set, queries === "own", labels),
     ...(queries === undefined ? needingPrometheus(texts, set) : []),
+    ...(await ignoredIn(names)),
   ];
   const seen = new Set<string>();
   for (const source of dynamicFiles) {
@@ -180,12 +176,31 @@ async function readAndCompile(
 
 /** The documents of a directory, or the name itself. Files that cannot be read are reported when they are read. */
 async function filesOf(name: string): Promise<readonly string[]> {
-  const facts = name === "-" ? undefined : await stat(name).catch(() => undefined);
-  if (facts?.isDirectory() !== true) return [name];
-  const found = (await readdir(name)).filter((file) => DOCUMENT.test(file)).sort();
+  if (!(await isDirectory(name))) return [name];
+  const found = (await readdir(name)).filter(isDocument).sort();
   if (found.length > 0) return found.map((file) => join(name, file));
+  const ignored = await ignoredFiles(name);
   const wanted = "wanted at least one policy (*.yaml, *.yml, *.json) in the directory";
-  throw new Fault("INVALID_ARGUMENT", `${name}: ${wanted}, got none`);
+  const but = ignored.length === 0 ? "" : `; not read: ${ignored.join(", ")}; ${WANTED_NAME}`;
+  throw new Fault("INVALID_ARGUMENT", `${name}: ${wanted}, got none${but}`);
+}
+
+/** Warnings of the files in named directories that look like policies and that the controller does not read. */
+async function ignoredIn(names: readonly string[]): Promise<readonly Sourced<Warning>[]> {
+  const warnings: Sourced<Warning>[] = [];
+  for (const name of names) {
+    if (!(await isDirectory(name))) continue;
+    for (const source of await ignoredFiles(name)) {
+      const text = `not read as a policy: ${WANTED_NAME}`;
+      warnings.push({ source, of: { code: "ignored_file", at: START, path: "", text } });
+    }
+  }
+  return warnings;
+}
+
+async function isDirectory(name: string): Promise<boolean> {
+  const facts = name === "-" ? undefined : await stat(name).catch(() => undefined);
+  return facts?.isDirectory() === true;
 }
 
 async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText> {

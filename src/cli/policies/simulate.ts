@@ -5,6 +5,7 @@ import { writeFile } from "node:fs/promises";
 import { dirname, extname, resolve } from "node:path";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { nearest } from "#base/text/spelling.ts";
+import { MAX_BYTES } from "#controller/policy-directory.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import type { Finding } from "#policy/document/finding.ts";
@@ -16,7 +17,7 @@ import { filesOf, readScenario, type Scenario } from "#simulate/scenario.ts";
 import { type Simulation, simulate } from "#simulate/simulate.ts";
 import { type Paint, paintFor } from "../colour.ts";
 import { type Command, readArgs, type Terminal } from "../command.ts";
-import { compileFiles, MAX_BYTES } from "./files.ts";
+import { compileFiles } from "./files.ts";
 
 const OPTIONS = {
   scenario: { type: "string" },

@@ -11,6 +11,7 @@ import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
 import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
 import { listed, MOST_LISTED } from "../loop/log-list.ts";
+import { WANTED_NAME } from "../policy-directory.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";
 import type { ConfigFile, SortedDocuments } from "./documents.ts";
@@ -51,6 +52,8 @@ interface AppliedFiles {
   readonly configFaults: readonly string[];
   /** Files of dynamic configuration, by policy name. */
   readonly configFiles: ReadonlyMap<string, ConfigFile>;
+  /** Files that look like documents and are not read. */
+  readonly ignored: readonly string[];
 }
 
 /** The files as they are in the directory, when they are not in force. */
@@ -63,7 +66,12 @@ interface HeldBack {
   readonly why: string;
 }
 
-const NOTHING: AppliedFiles = { files: new Map(), configFaults: [], configFiles: new Map() };
+const NOTHING: AppliedFiles = {
+  files: new Map(),
+  configFaults: [],
+  configFiles: new Map(),
+  ignored: [],
+};
 
 export class DirectorySource implements PolicySource {
   readonly origin = "file";
@@ -183,7 +191,7 @@ export class DirectorySource implements PolicySource {
     const { directories, clock, active, compile } = this.#options;
     const before = this.#applied;
     const reading = await readPolicyFiles(directories, before.files, clock.wall());
-    const { sorted, digests, fault } = reading;
+    const { sorted, digests, ignored, fault } = reading;
     if (fault !== undefined) {
       this.#heldBack = { digests, findings: [], why: fault.message };
       throw fault;
@@ -210,6 +218,7 @@ export class DirectorySource implements PolicySource {
       files,
       configFaults: sorted.faults,
       configFiles: sorted.dynamicConfigs,
+      ignored,
     };
     this.#applying = true;
     try {
@@ -234,12 +243,14 @@ export class DirectorySource implements PolicySource {
   }
 
   #remarks(leftOut: readonly string[]): readonly string[] {
-    const { configFaults, configFiles } = this.#applied;
+    const { configFaults, configFiles, ignored } = this.#applied;
     const own = new Set([...this.offers()].map(({ name }) => name));
     const stray = [...configFiles.keys()].filter(
       (name) => !own.has(name) && !this.#options.hasPolicy(name),
     );
+    const notRead = `not read as policies: ${listed(ignored, (path) => path)}; ${WANTED_NAME}`;
     return [
+      ...(ignored.length === 0 ? [] : [notRead]),
       ...configFaults.map((fault) => `dynamic configuration was ignored: ${fault}`),
       ...stray.map((name) => `dynamic configuration for ${name}: there is no such policy`),
       ...[...configFiles].flatMap(([name, file]) => this.#unread(name, file)),

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { readTextFile } from "#host/life/text-file.ts";
+import { isDocument, MAX_BYTES } from "../policy-directory.ts";
 
 /** A file of the directory. */
 export interface DocumentFile {
@@ -21,11 +22,6 @@ export interface DocumentFile {
 
 /** By path, in the order of the directories and of the names in each. */
 export type Documents = ReadonlyMap<string, DocumentFile>;
-
-const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
-
-/** Size of the largest policy document: far beyond any written by hand, too small to stall the process. */
-const MAX_BYTES = 4 * 1024 * 1024;
 
 /** Time from the first notice until the files are read, ms: editors write in several steps. */
 const SETTLE_MS = 50;
@@ -91,7 +87,7 @@ async function documentNames(dir: string): Promise<readonly string[]> {
   const names = await readdir(dir).catch((cause: unknown) => {
     throw unreadable(`policies: ${dir}: wanted a directory that can be read`, cause);
   });
-  return names.filter((name) => DOCUMENT.test(name)).sort();
+  return names.filter(isDocument).sort();
 }
 
 interface FileFacts {

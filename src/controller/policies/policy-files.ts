@@ -6,6 +6,7 @@ import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
 import { type PolicySet, type PolicyText, type Sourced, validateSet } from "#policy/set.ts";
 import { sha256 } from "../compiling/digest.ts";
+import { ignoredFiles } from "../policy-directory.ts";
 import { readDocuments } from "./directory.ts";
 import { type PolicyFile, type SortedDocuments, sortDocuments } from "./documents.ts";
 
@@ -29,6 +30,8 @@ export interface Reading {
   readonly sorted: SortedDocuments;
   /** Digest of each policy file's text, by path; a file that could not be read has one that no text has. */
   readonly digests: ReadonlyMap<string, string>;
+  /** Files that look like documents and are not read. */
+  readonly ignored: readonly string[];
   /** Why a file could not be read. */
   readonly fault: Fault | undefined;
 }
@@ -49,7 +52,8 @@ export async function readPolicyFiles(
   }
   for (const path of unreadable.keys()) digests.set(path, UNREADABLE);
   const [fault] = unreadable.values();
-  return { sorted, digests, fault };
+  const ignored = (await Promise.all(directories.map(ignoredFiles))).flat();
+  return { sorted, digests, ignored, fault };
 }
 
 /**

@@ -86,6 +86,12 @@ export function describe(tree: Tree): string {
   }
 }
 
+/** The kind of a value without its content, for texts that are no policy: whatever they are, messages do not repeat it. */
+export function kindOf({ kind }: Tree): string {
+  if (kind === "null") return "null";
+  return kind === "map" ? "an object" : `a ${kind}`;
+}
+
 export function quote(text: string): string {
   return JSON.stringify(shorten(text));
 }

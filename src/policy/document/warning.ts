@@ -16,6 +16,7 @@ export const WARNINGS = {
   literal_path: "A segment of a path template looks like a parameter or a wildcard and is neither.",
   needs_prometheus:
     "Only a Prometheus server can answer the query; Sluice refuses it where none is configured.",
+  ignored_file: "A file looks like a policy by its name and is not read.",
   unknown_agent_group: "A selector's agent group, named or default, has no agents.",
   unused_control_point: "No check has named the control point for ten minutes.",
   invalid_signal: "A signal has had no valid value since the policy was loaded.",

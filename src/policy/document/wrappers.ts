@@ -3,7 +3,7 @@
 
 import type { Report } from "./finding.ts";
 import { nameFault } from "./name.ts";
-import { describe, member, type Path, type Position, quote, type Tree } from "./tree.ts";
+import { describe, kindOf, member, type Path, type Position, quote, type Tree } from "./tree.ts";
 
 /** One policy as it was read, not validated yet. */
 export interface PolicyDocument {
@@ -41,8 +41,8 @@ export function unwrap(
 ): void {
   const take = (tree: Tree, path: Path): void => {
     if (tree.kind !== "map") {
-      const wanted = path.length === 0 ? "an object at the top level" : "an object";
-      report.refuse(tree.at, path, wanted, describe(tree));
+      if (path.length > 0) report.refuse(tree.at, path, "an object", describe(tree));
+      else report.refuse(tree.at, path, "an object at the top level", kindOf(tree));
       return;
     }
     if (!tree.entries.some(({ key }) => key === "apiVersion" || key === "kind")) {

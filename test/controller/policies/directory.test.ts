@@ -11,6 +11,7 @@ import { realClock } from "#host/life/clock.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";
+import { bench, variable } from "../kit.ts";
 
 /** Longest pause between regular checks with which an edit is noticed within a second, ms. */
 const LONGEST_PAUSE_MS = 900;
@@ -198,4 +199,16 @@ test("an entry that is not a readable file is named, with the reason", async (t)
   rmdirSync(join(dir, "b.yaml"));
   const tries = seen.changes;
   await lookUntil(clock, "the rest is read", () => seen.changes > tries);
+});
+
+test("files that look like policies and are not read are named in one line of the log, and in the status", async (t) => {
+  const { directory, logged, status } = await bench(t, {
+    files: { "a.yaml": variable(), "B.YAML": variable(), "a.yaml.bak": "", ".a.yaml.swp": "" },
+  });
+  const lines = logged.filter((line) => line.startsWith("not read as policies: "));
+  assert.equal(lines.length, 1);
+  assert.match(lines[0] ?? "", /B\.YAML; .*a\.yaml\.bak; only files directly in the directory are/);
+  assert.doesNotMatch(lines[0] ?? "", /swp/);
+  const shown = JSON.stringify(status.find("system/policies")?.view());
+  assert.ok(shown.includes(join(directory, "B.YAML")), shown);
 });

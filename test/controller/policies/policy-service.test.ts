@@ -228,7 +228,7 @@ test("changes of one policy are applied in order, however long each takes to com
 
 test("a refused change does not fail the next one of the same policy", async (t) => {
   const { policies } = (await bench(t)).controller;
-  const refused = policies.upsert("v", "nonsense: 1");
+  const refused = policies.upsert("v", "nonsense: 1\nresources: {}");
   const next = policies.upsert("v", variable());
   await assert.rejects(refused, fault("INVALID_ARGUMENT", /nonsense/));
   await next;

@@ -198,8 +198,39 @@ describe("text", () => {
     assert.deepEqual(names(latin1.toString("utf8")), ["file"], "a comment may have any bytes");
   });
 
+  test("a text that is no policy is refused in one line that repeats nothing of it", () => {
+    const shadow = "root:$6$salt$hash:19000:0:99999:7:::\nann:$y$hash:19000:0:99999:7:::\n";
+    const foreign = [
+      [
+        shadow,
+        /:1:1: wanted a policy, which has circuit or resources, .*without any of their keys$/,
+      ],
+      ["password: hash\nuser: ann\n", /:1:1: wanted a policy, /],
+      [
+        "-----BEGIN PRIVATE KEY-----\nhash\n",
+        /:1:1: wanted an object at the top level, got a text$/,
+      ],
+      ["hash=1", /got a text$/],
+      ["[hash]", /got a list$/],
+      ["1234567", /got a number$/],
+    ] as const;
+    for (const [text, message] of foreign) {
+      const found = lines(text);
+      assert.equal(found.length, 1, text);
+      assert.match(found[0] ?? "", message);
+      assert.doesNotMatch(found.join(), /hash|ann\b|123/);
+    }
+    assert.match(
+      lines("circut: {}").join(),
+      /did you mean circuit\?, got the unknown key "circut"/,
+    );
+  });
+
   test("names of members of Object.prototype are ordinary keys", () => {
-    assert.match(lines('{"__proto__": 1}').join(), /__proto__: wanted a key of Policy/);
+    assert.match(
+      lines('{"__proto__": 1, "resources": {}}').join(),
+      /__proto__: wanted a key of Policy/,
+    );
     const policy = compiled(
       "resources: {flow_control: {flux_meters: {__proto__: {selectors: [{control_point: x, label_matcher: {match_labels: {__proto__: v}}}]}}}}",
     );

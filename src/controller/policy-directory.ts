@@ -1,0 +1,45 @@
+// Which files of a policy directory are documents, and which look as if they were meant to be. `policy check` and the
+// controller share it, so that a check reads what would run.
+
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+
+/** Size of the largest policy document: far beyond any written by hand, too small to stall the process. */
+export const MAX_BYTES = 4 * 1024 * 1024;
+
+/** Names that start with a dot are none: editors and mounted volumes use them. */
+const DOCUMENT = /^[^.].*\.(?:ya?ml|json)$/;
+
+/** Also matches other cases of letters and copies, as in `a.YAML`, `a.yaml.bak` and `a.yaml~`. */
+const LOOKS_LIKE_DOCUMENT = /^[^.].*\.(?:ya?ml|json)(?:~|\.[^.]+~?)?$/i;
+
+export const WANTED_NAME =
+  "only files directly in the directory are, with names that end in .yaml, .yml or .json and do not start with a dot";
+
+export function isDocument(name: string): boolean {
+  return DOCUMENT.test(name);
+}
+
+/**
+ * Paths of the files that look like documents and are not read, by their names or because they are in a folder directly
+ * below. Empty for a directory that cannot be read.
+ */
+export async function ignoredFiles(directory: string): Promise<readonly string[]> {
+  const ignored: string[] = [];
+  for (const entry of await entriesOf(directory)) {
+    const path = join(directory, entry.name);
+    if (LOOKS_LIKE_DOCUMENT.test(entry.name)) {
+      if (!entry.isDirectory() && !isDocument(entry.name)) ignored.push(path);
+    } else if (!entry.isFile() && !entry.name.startsWith(".")) {
+      // A folder, or a link that may be one.
+      const inner = (await entriesOf(path)).filter(({ name }) => isDocument(name));
+      ignored.push(...inner.map(({ name }) => join(path, name)));
+    }
+  }
+  return ignored;
+}
+
+async function entriesOf(directory: string) {
+  const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
+  return entries.sort((one, other) => (one.name < other.name ? -1 : 1));
+}
