@@ -75,12 +75,16 @@ export async function openAdministration(options: AdministrationOptions): Promis
   const anyHost = requirement === "token" || requirement === "certificate";
   const hosts =
     anyHost || binding.kind === "unix" ? undefined : new Set(allowed_hosts.map(hostName));
-  const admit = (call: Call): void => {
+  const scheme = tls.enabled ? "https" : "http";
+  /** Calls over gRPC may name no host: no browser can make them. */
+  const admitFrom = (call: Call, host: string | undefined): void => {
     if (requirement === "refused") throw noCredential();
     if (token !== undefined) requireToken(call, token);
-    refuseCrossOrigin(call);
-    if (hosts !== undefined) requireKnownHost(call, hosts);
+    refuseCrossOrigin(call, scheme);
+    if (hosts !== undefined && host !== undefined) requireKnownHost(host, hosts);
   };
+  const admit: Admit = (call) => admitFrom(call, call.header("host"));
+  const admitHttp: Admit = (call) => admitFrom(call, call.header("host") ?? "");
   const refusals = new RefusalLog(clock, log);
   const logged = (question: Admit): Admit => {
     return (call) => {
@@ -94,7 +98,7 @@ export async function openAdministration(options: AdministrationOptions): Promis
   };
   return {
     requirement,
-    route: (route) => (isAdministration(route) ? guardedRoute(route, admit, logged) : route),
+    route: (route) => (isAdministration(route) ? guardedRoute(route, admitHttp, logged) : route),
     service: (service) =>
       isAdministration(service) ? guardedService(service, logged(admit)) : service,
     close: () => token?.close(),

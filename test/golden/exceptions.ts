@@ -100,6 +100,9 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
     11: NOT_BUILT,
     14: "records that cannot be used are reported as a partial success, as the protocol asks",
   },
+  "json-control-point": {
+    3: "a control point of a blank is a slip of whoever configured the caller: no policy would apply",
+  },
   "json-protocol-forms": { 9: ENUM_NAME, 11: ENUM_NAME },
   "json-routing": {
     10: "GET / is a page with the name of the process and its routes",

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { renameSync, writeFileSync } from "node:fs";
 import { request as requestTls } from "node:https";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { ChannelCredentials } from "@grpc/grpc-js";
@@ -328,6 +329,10 @@ const pages: readonly (readonly [what: string, headers: Record<string, string>, 
     ["another site, without fetch metadata", { origin: "http://evil.example" }, 403],
     ["another port, without fetch metadata", { origin: "http://127.0.0.1:1" }, 403],
     ["a file or a sandboxed frame", { origin: "null" }, 403],
+    ["another scheme", { origin: "https://127.0.0.1:PORT" }, 403],
+    ["an extension of the browser", { origin: "chrome-extension://127.0.0.1:PORT" }, 403],
+    ["the usual port", { origin: "http://127.0.0.1" }, 403],
+    ["text that is no origin", { origin: "127.0.0.1:PORT" }, 403],
     ["a host that is a part of its own", { origin: `http://127.0.0.1:PORT.evil.example` }, 403],
   ];
 for (const [what, headers, status] of pages) {
@@ -365,6 +370,13 @@ const hosts: readonly (readonly [host: string, status: number])[] = [
   ["127.0.0.1.evil.example", 403],
   ["[evil]", 403],
   ["a:b:c", 403],
+  ["evil.example/.localhost", 403],
+  ["evil.example#.localhost", 403],
+  [".localhost", 403],
+  ["a..localhost", 403],
+  ["[localhost]", 403],
+  ["[127.0.0.1]", 403],
+  [":8080", 403],
 ];
 for (const [host, status] of hosts) {
   test(`a request for ${host} gets ${status}`, async (t) => {
@@ -375,6 +387,40 @@ for (const [host, status] of hosts) {
     assert.deepEqual(await statuses(over2(t, port), authority), wanted);
   });
 }
+
+test("a page of the usual port of the scheme may leave it out", async (t) => {
+  const { port } = await open(t);
+  const ask = (host: string, origin: string) =>
+    statuses(over1(t, port), { ...JSON_TYPE, host, origin });
+  const granted = [200, 200, 200, 200];
+  assert.deepEqual(await ask("localhost:80", "http://localhost"), granted);
+  assert.deepEqual(await ask("LocalHost", "http://localhost:80"), granted);
+  assert.deepEqual(await ask("[0:0::1]", "http://[::1]"), granted);
+  assert.deepEqual(await ask("localhost", "https://localhost"), [403, 403, 200, 200]);
+  assert.deepEqual(await ask("localhost:443", "http://localhost"), [403, 403, 200, 200]);
+});
+
+test("a request without a host is refused, and the host of an absolute target is the one that counts", async (t) => {
+  const { port, written } = await open(t);
+  const body = `content-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}`;
+  const status = async (line: string, host: string) => {
+    const socket = connect(port.port, "127.0.0.1");
+    socket.end(`POST ${line}\r\n${host}${body}`);
+    let text = "";
+    for await (const chunk of socket.setEncoding("latin1")) text += chunk;
+    return Number(text.slice(9, 12));
+  };
+  const origin = "/administration HTTP/1.1";
+  assert.equal(await status(origin, "host: localhost\r\n"), 200);
+  assert.equal(await status(origin, "host:\r\n"), 403);
+  assert.equal(await status("/administration HTTP/1.0", ""), 403);
+  const absolute = (authority: string) => `http://${authority}/administration HTTP/1.1`;
+  assert.equal(await status(absolute("localhost"), "host: evil.example\r\n"), 200);
+  assert.equal(await status(absolute("evil.example"), "host: localhost\r\n"), 403);
+  assert.equal(await status(absolute(""), "host: localhost\r\n"), 403);
+  assert.equal(await status(absolute("localhost@evil.example"), "host: localhost\r\n"), 400);
+  assert.equal(written.length, 2);
+});
 
 test("with a token or on a Unix socket, the host is not judged: no page gets that far", async (t) => {
   const foreign = { ...JSON_TYPE, host: "evil.example" };

@@ -2,22 +2,25 @@
 // reaches the port carries requests of any page: directly to the port, or to a name of the page that its author lets
 // resolve to the port's address (DNS rebinding).
 
-import { isIP } from "node:net";
+import { isIP, isIPv6 } from "node:net";
 import { Fault } from "#base/fault.ts";
 import type { Call } from "#base/handler.ts";
 
 type Headers = Pick<Call, "header">;
 
 const JSON_TYPE = /^application\/json[ \t]*(?:;|$)/i;
-const LOOPBACK_NAME = /^(?:.+\.)?localhost$/;
+const LOOPBACK_NAME = /^(?:[a-z0-9_-]+\.)*localhost$/;
 
-/** Throws PERMISSION_DENIED if the request comes from a page of another origin, even of another port of this machine. */
-export function refuseCrossOrigin(call: Headers): void {
+/**
+ * Throws PERMISSION_DENIED if the request comes from a page of another origin, even of another port of this machine.
+ * `scheme` is that of the listener.
+ */
+export function refuseCrossOrigin(call: Headers, scheme: "http" | "https"): void {
   const site = call.header("sec-fetch-site");
   const origin = call.header("origin");
   const own =
     (site === undefined || site === "same-origin" || site === "none") &&
-    (origin === undefined || isOrigin(origin, call.header("host")));
+    (origin === undefined || isOrigin(origin, scheme, call.header("host")));
   if (!own) {
     throw new Fault(
       "PERMISSION_DENIED",
@@ -26,18 +29,20 @@ export function refuseCrossOrigin(call: Headers): void {
   }
 }
 
-function isOrigin(origin: string, host = ""): boolean {
-  const start = origin.indexOf("://");
-  return start !== -1 && origin.slice(start + 3).toLowerCase() === host.toLowerCase();
+/** Whether scheme, host and port agree. The port may be left out where it is the usual one of the scheme. */
+function isOrigin(origin: string, scheme: string, host = ""): boolean {
+  const own = `${scheme}://${host}`;
+  if (!URL.canParse(origin) || !URL.canParse(own)) return false;
+  return new URL(origin).origin === new URL(own).origin;
 }
 
 /**
- * Throws PERMISSION_DENIED unless the request names an IP address, a loopback name or an allowed host. A page that uses DNS
- * rebinding sends its own name, and never an address. Callers that send no host are not browsers.
+ * Throws PERMISSION_DENIED unless the host is an IP address, a loopback name or an allowed host. A page that uses DNS
+ * rebinding sends its own name, and never an address.
  */
-export function requireKnownHost(call: Headers, allowed: ReadonlySet<string>): void {
-  const name = hostName(call.header("host") ?? "");
-  if (name === "" || isIP(name) !== 0 || LOOPBACK_NAME.test(name) || allowed.has(name)) return;
+export function requireKnownHost(host: string, allowed: ReadonlySet<string>): void {
+  const name = hostName(host);
+  if (isIP(name) !== 0 || LOOPBACK_NAME.test(name) || allowed.has(name)) return;
   const remedy = "add it to server.administration.allowed_hosts";
   const why = `administration is not served under this host name; ${remedy}`;
   throw new Fault("PERMISSION_DENIED", why);
@@ -46,8 +51,9 @@ export function requireKnownHost(call: Headers, allowed: ReadonlySet<string>): v
 /** Lower case, without the port, the brackets of an IPv6 address and a dot at the end. */
 export function hostName(host: string): string {
   const [, bracketed, bare = ""] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [];
+  if (bracketed !== undefined && isIPv6(bracketed)) return bracketed.toLowerCase();
   // What is not a host and a port stays whole and is known nowhere.
-  return (bracketed ?? (bare || host)).toLowerCase().replace(/\.$/, "");
+  return (bare || host).toLowerCase().replace(/\.$/, "");
 }
 
 /** Throws 415. A page cannot send this type to another origin without asking first, which is never granted. */

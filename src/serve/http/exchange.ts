@@ -242,6 +242,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   }
 
   header(name: string): string | undefined {
+    // The host of a target in absolute form replaces the header (RFC 9112 §3.2.2).
+    if (name === "host" && this.#target?.authority !== undefined) return this.#target.authority;
     const value = this.headers[name];
     return typeof value === "object" ? value[0] : value;
   }
@@ -382,7 +384,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   }
 }
 
-const NO_TARGET: Target = { path: "", search: "" };
+const NO_TARGET: Target = { authority: undefined, path: "", search: "" };
 
 function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });

@@ -40,6 +40,8 @@ export class ReceivedRequest implements HttpRequest {
 }
 
 export interface Target {
+  /** Host and port in absolute form; undefined in origin form. */
+  readonly authority: string | undefined;
   readonly path: string;
   /** The part after the `?`. */
   readonly search: string;
@@ -48,16 +50,19 @@ export interface Target {
 /** Parses a request target in origin form, or in the absolute form that proxies send (RFC 9112 §3.2). */
 export function readTarget(url: string): Target {
   let origin = url;
+  let authority: string | undefined;
   if (!origin.startsWith("/")) {
     const scheme = origin.indexOf("://");
     // `*` is not a path: no route matches it.
-    if (scheme === -1) return { path: origin, search: "" };
-    const end = origin.slice(scheme + 3).search(/[/?]/);
-    origin = end === -1 ? "/" : origin.slice(scheme + 3 + end);
+    if (scheme === -1) return { authority, path: origin, search: "" };
+    const rest = origin.slice(scheme + 3);
+    const end = rest.search(/[/?]/);
+    authority = end === -1 ? rest : rest.slice(0, end);
+    origin = end === -1 ? "/" : rest.slice(end);
     if (origin.startsWith("?")) origin = `/${origin}`;
   }
   const query = origin.indexOf("?");
   return query === -1
-    ? { path: origin, search: "" }
-    : { path: origin.slice(0, query), search: origin.slice(query + 1) };
+    ? { authority, path: origin, search: "" }
+    : { authority, path: origin.slice(0, query), search: origin.slice(query + 1) };
 }

@@ -31,7 +31,7 @@ export function isPort(port: number): boolean {
 }
 
 /** Maximum length of the name of a control point: replies, logs and metrics repeat it. */
-export const MAX_CONTROL_POINT = 256;
+export const MAX_CONTROL_POINT = 1_024;
 
 /**
  * Whether a text can name a control point. A blank at its beginning or end is a slip of whoever configured the caller:

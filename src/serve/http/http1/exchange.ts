@@ -141,8 +141,7 @@ export class Http1Exchange extends HttpExchange {
   }
 
   protected validateHost(): void {
-    const { host = "" } = this.#request.headers;
-    if (!isHost(host)) throw this.#closing(badHost());
+    if (!isHost(this.header("host") ?? "")) throw this.#closing(badHost());
   }
 
   /** Makes a refusal close the connection. */
