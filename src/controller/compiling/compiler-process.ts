@@ -1,8 +1,7 @@
 // The child process of `compiler.ts`: validates and compiles documents.
 
-import { compileSet } from "#policy/set.ts";
+import { compileText } from "./compile-text.ts";
 import type { CompileReply, CompileRequest } from "./compiler.ts";
-import { sha256 } from "./digest.ts";
 import { Sharer } from "./sharer.ts";
 
 // A terminal sends its signals to both processes. When the parent process ends, the channel closes and so does this one.
@@ -14,7 +13,7 @@ function answer({ texts, settings }: CompileRequest): CompileReply {
   try {
     // Objects that are one object here are one object in the parent process, too.
     const sharer = new Sharer();
-    const sets = texts.map((text) => compileSet([text], { digest: sha256, ...settings }));
+    const sets = texts.map((text) => compileText(text, settings));
     return { sets: sharer.share(sets) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };

@@ -13,8 +13,8 @@ import type { Clock } from "#base/clock.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { CompileSettings } from "#policy/compiled.ts";
-import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
-import { sha256 } from "./digest.ts";
+import type { PolicySet, PolicyText } from "#policy/set.ts";
+import { compileText } from "./compile-text.ts";
 import { poolStrings } from "./sharer.ts";
 
 /** A message to the child process. */
@@ -107,7 +107,7 @@ export class Compiler {
     const slices = new Slices(clock);
     const sets: PolicySet[] = [];
     for (const text of texts) {
-      sets.push(compileSet([text], { digest: sha256, ...settings }));
+      sets.push(compileText(text, settings));
       await slices.pause();
     }
     return sets;

@@ -5,10 +5,9 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { type Code, Fault } from "#base/fault.ts";
+import { compileText } from "#controller/compiling/compile-text.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
-import { sha256 } from "#controller/compiling/digest.ts";
 import { Sharer } from "#controller/compiling/sharer.ts";
-import { compileSet } from "#policy/set.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";
@@ -84,7 +83,7 @@ test("the child process returns the same set as compiling here, faults and warni
   const there = await compiler.compile(texts);
   assert.deepEqual(
     there,
-    texts.map((text) => compileSet([text], { digest: sha256, queries: "own" })),
+    texts.map((text) => compileText(text, { queries: "own" })),
   );
   assert.deepEqual(
     there.map(({ policies, findings }) => [policies.length, findings.length]),
