@@ -64,6 +64,8 @@ function descriptors(out: string): void {
     "--path",
     "proto/aperture",
     "--path",
+    "proto/etcdserverpb",
+    "--path",
     "proto/grpc",
     "--path",
     "proto/opentelemetry",
@@ -140,9 +142,9 @@ function dropForeignComments(out: string): void {
   }
 }
 
-/** Writes a type that is the union of all of Sluice's messages. */
+/** Writes a type that is the union of all messages of Sluice and of etcd. */
 function unionOfMessages(out: string): void {
-  const files = globSync("aperture/**/*_pb.ts", { cwd: out }).sort();
+  const files = globSync("{aperture,etcdserverpb}/**/*_pb.ts", { cwd: out }).sort();
   const alias = (file: string) => file.replaceAll(/[^a-z0-9]/g, "_");
   const lines = [
     "// The union of all messages described in this folder. Generated; do not edit.",
@@ -164,8 +166,8 @@ function generate(out: string): void {
   descriptors(out);
   dropForeignComments(out);
   unionOfMessages(out);
-  const ours = globSync("proto/aperture/**/*.proto", { cwd: ROOT }).sort();
-  bundle(join(out, "aperture.json"), ours, (name) => name.startsWith("aperture."));
+  const ours = globSync("proto/{aperture,etcdserverpb}/**/*.proto", { cwd: ROOT }).sort();
+  bundle(join(out, "aperture.json"), ours, (name) => /^(aperture|etcdserverpb)\./.test(name));
   bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
 }
 

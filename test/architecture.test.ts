@@ -27,6 +27,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   serve: ["wire", "host"],
   api: ["flow", "wire", "client"],
   store: [],
+  // The one store that is another server.
+  "store/etcd": ["client", "wire"],
   sync: ["flow", "circuit", "policy", "wire", "store"],
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire", "store"],

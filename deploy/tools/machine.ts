@@ -1,7 +1,7 @@
 // Puts programs on the machine: Debian packages, and folders of a cache that are either complete or absent.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 
 const CACHE = join(import.meta.dirname, "../../.cache/tools");
@@ -13,6 +13,20 @@ export function debian(command: string, name: string): string {
     run("apt-get", ["install", "-qq", "-y", "--no-install-recommends", name]);
   }
   return command;
+}
+
+/**
+ * Folder of the cache with the files of a Debian package, which is not installed: installing a server may start it.
+ */
+export function debianFiles(name: string): string {
+  return cached(`debian-${name}`, (folder) => {
+    run("apt-get", ["update", "-qq"]);
+    execFileSync("apt-get", ["download", "-qq", name], {
+      cwd: folder,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    for (const file of readdirSync(folder)) run("dpkg", ["-x", join(folder, file), folder]);
+  });
 }
 
 export function onPath(command: string): boolean {

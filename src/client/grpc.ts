@@ -1,8 +1,9 @@
-// gRPC client for unary calls to another server, bytes in and bytes out: carries the JSON routes that an agent
-// forwards. The gRPC library is imported with the first call, because most agents never forward.
+// gRPC client for calls to another server, bytes in and bytes out: carries the JSON routes that an agent forwards, and
+// the calls to etcd. The gRPC library is imported with the first call, because many processes never make one.
 
-import type { Client, ServiceError } from "@grpc/grpc-js";
+import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } from "@grpc/grpc-js";
 import { CODES, type Code, Fault } from "#base/fault.ts";
+import { type GrpcTlsOptions, secureCredentials } from "./grpc-tls.ts";
 import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 
 export interface GrpcClientSettings {
@@ -10,6 +11,9 @@ export interface GrpcClientSettings {
   readonly address: string;
   /** Absent: cleartext. When the files change, new connections use them. Closed with the client. */
   readonly tls?: TlsFiles;
+  readonly tlsOptions?: GrpcTlsOptions;
+  /** Options of the channel, under the names of the gRPC library. */
+  readonly channel?: ChannelOptions;
 }
 
 export interface UnaryOptions {
@@ -19,6 +23,20 @@ export interface UnaryOptions {
   readonly signal?: AbortSignal;
   /** Called with the first value of each text header of the response. */
   readonly onHeader?: (name: string, value: string) => void;
+}
+
+export interface StreamOptions {
+  readonly metadata?: Readonly<Record<string, string>>;
+  readonly received: (message: Uint8Array) => void;
+  /** Called once, after which nothing is received. The fault is undefined when the server ended the stream with OK. */
+  readonly ended: (fault: Fault | undefined) => void;
+}
+
+/** A call whose two sides send any number of messages. */
+export interface GrpcStream {
+  send(message: Uint8Array): void;
+  /** Ends the call with CANCELLED. */
+  cancel(): void;
 }
 
 export class GrpcClient {
@@ -36,14 +54,8 @@ export class GrpcClient {
    * @throws Fault with the server's status code, or UNAVAILABLE when the server cannot be reached
    */
   async call(method: string, message: Uint8Array, options: UnaryOptions): Promise<Uint8Array> {
-    this.#grpc ??= import("@grpc/grpc-js");
-    const grpc = await this.#grpc;
-    if (this.#closed) throw new Fault("CANCELLED", "the gRPC client was closed");
-    const connected = this.#connect(grpc);
+    const { connected, metadata } = await this.#begin(options.metadata);
     const { client } = connected;
-    connected.calls += 1;
-    const metadata = new grpc.Metadata();
-    for (const [name, value] of Object.entries(options.metadata ?? {})) metadata.set(name, value);
     const { timeoutMs, signal } = options;
     const deadline = Number.isFinite(timeoutMs) ? Date.now() + timeoutMs : Infinity;
     return new Promise((resolve, reject) => {
@@ -57,8 +69,7 @@ export class GrpcClient {
         { deadline },
         (error: ServiceError | null, reply?: Buffer) => {
           signal?.removeEventListener("abort", cancel);
-          connected.calls -= 1;
-          if (connected !== this.#connected && connected.calls === 0) client.close();
+          this.#over(connected);
           if (reply !== undefined && error === null) resolve(reply);
           else reject(faultOf(error));
         },
@@ -73,6 +84,46 @@ export class GrpcClient {
     });
   }
 
+  /** Opens a stream in both directions. `method` is `/package.Service/Method`. */
+  async stream(method: string, options: StreamOptions): Promise<GrpcStream> {
+    const { connected, metadata } = await this.#begin(options.metadata);
+    const same = (bytes: Buffer) => bytes;
+    const call = connected.client.makeBidiStreamRequest(method, same, same, metadata, {});
+    let over = false;
+    call.on("data", (message: Buffer) => options.received(message));
+    // The status follows every error and says the same.
+    call.on("error", () => undefined);
+    call.on("status", (status: StatusObject) => {
+      if (over) return;
+      over = true;
+      this.#over(connected);
+      options.ended(status.code === 0 ? undefined : faultOf({ ...status, name: "", message: "" }));
+    });
+    return {
+      send: (message) => void call.write(Buffer.from(message)),
+      cancel: () => call.cancel(),
+    };
+  }
+
+  async #begin(
+    entries: Readonly<Record<string, string>> = {},
+  ): Promise<{ connected: Connected; metadata: Metadata }> {
+    this.#grpc ??= import("@grpc/grpc-js");
+    const grpc = await this.#grpc;
+    if (this.#closed) throw new Fault("CANCELLED", "the gRPC client was closed");
+    const connected = this.#connect(grpc);
+    connected.calls += 1;
+    const metadata = new grpc.Metadata();
+    for (const [name, value] of Object.entries(entries)) metadata.set(name, value);
+    return { connected, metadata };
+  }
+
+  /** A call has ended. Connections that were replaced are closed with their last call. */
+  #over(connected: Connected): void {
+    connected.calls -= 1;
+    if (connected !== this.#connected && connected.calls === 0) connected.client.close();
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     this.#settings.tls?.close();
@@ -82,19 +133,15 @@ export class GrpcClient {
 
   /** The connections for the next call: other ones when the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
-    const { address, tls } = this.#settings;
+    const { address, tls, tlsOptions = {}, channel = {} } = this.#settings;
     const material = tls?.current;
     const before = this.#connected;
     if (before !== undefined && before.material === material) return before;
     const credentials =
       material === undefined
         ? grpc.credentials.createInsecure()
-        : grpc.credentials.createSsl(
-            material.ca ?? null,
-            material.key ?? null,
-            material.cert ?? null,
-          );
-    const client = new grpc.Client(address, credentials);
+        : secureCredentials(grpc, material, address, tlsOptions);
+    const client = new grpc.Client(address, credentials, channel);
     this.#connected = { client, material, calls: 0 };
     if (before?.calls === 0) before.client.close();
     return this.#connected;

@@ -1,8 +1,9 @@
 // A store within one process, for a laptop or a single sidecar.
 
-import type { Batch, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
+import { Fault } from "#base/fault.ts";
+import type { Batch, CommitOptions, Entry, Guard, Leadership, Lease, Op, Store } from "./store.ts";
 
-/** A signal that never aborts: within one process neither a lease nor leadership can be lost. */
+/** A signal that never aborts: within one process leadership cannot be lost. */
 const never = (): AbortSignal => new AbortController().signal;
 
 export function memoryStore(): Store {
@@ -14,15 +15,13 @@ class MemoryStore implements Store {
   readonly #leased = new Map<Lease, Set<string>>();
   readonly #watchers = new Set<Watcher>();
   #revision = 0;
+  #candidates = 0;
 
   async list(prefix: string): Promise<{ revision: number; entries: readonly Entry[] }> {
     return { revision: this.#revision, entries: this.#under([prefix]) };
   }
 
-  async commit(
-    ops: readonly Op[],
-    options: { guards?: readonly Guard[]; lease?: Lease } = {},
-  ): Promise<number | undefined> {
+  async commit(ops: readonly Op[], options: CommitOptions = {}): Promise<number | undefined> {
     const { guards = [], lease } = options;
     const holds = ({ key, revision }: Guard) =>
       (this.#entries.get(key)?.revision ?? 0) === revision;
@@ -38,7 +37,6 @@ class MemoryStore implements Store {
 
   async lease(): Promise<Lease> {
     const lease: Lease = {
-      lost: never(),
       revoke: async () => {
         const keys = this.#leased.get(lease) ?? [];
         this.#leased.delete(lease);
@@ -68,8 +66,18 @@ class MemoryStore implements Store {
     }
   }
 
-  async lead(): Promise<Leadership> {
-    return { lost: never(), resign: async () => undefined };
+  /** As in etcd, each candidate has a key, and the one whose key came first leads. */
+  async lead(name: string, signal: AbortSignal, candidate = ""): Promise<Leadership> {
+    const key = `${name}/${++this.#candidates}`;
+    this.#write([{ kind: "put", key, value: new TextEncoder().encode(candidate) }]);
+    const guard = { key, revision: this.#revision };
+    const resign = async () => this.#write([{ kind: "delete", key }]);
+    for await (const _ of this.watch([`${name}/`], signal)) {
+      const [first] = [...this.#under([`${name}/`])].sort((a, b) => a.revision - b.revision);
+      if (first?.key === key) return { lost: never(), guard, resign };
+    }
+    await resign();
+    throw new Fault("CANCELLED", "no longer a candidate");
   }
 
   async close(): Promise<void> {

@@ -25,33 +25,52 @@ export interface Batch {
   readonly deletes: readonly string[];
 }
 
-/** Ties keys to the life of their owner: they are deleted when it revokes the lease or stops renewing it. */
+/**
+ * Ties keys to the life of their owner: they are deleted when it revokes the lease or stops renewing it. A lease that
+ * was lost although its owner lives is made again, and its keys are written again.
+ */
 export interface Lease {
   revoke(): Promise<void>;
-  /** Aborts when the lease expires without having been revoked. */
-  readonly lost: AbortSignal;
+}
+
+export interface LeaseOptions {
+  /** Milliseconds after which the keys of an owner that no longer responds are deleted; the store's own by default. */
+  readonly ttlMs?: number;
+  /** Called each time the lease was lost and is made again. Its keys had gone in between, and are there again. */
+  readonly remade?: () => void;
 }
 
 export interface Leadership {
   /** Aborts when another process may have become leader. */
   readonly lost: AbortSignal;
+  /** Holds as long as this process leads: a commit with this guard cannot be made by a leader that was deposed. */
+  readonly guard: Guard;
   resign(): Promise<void>;
+}
+
+export interface CommitOptions {
+  readonly guards?: readonly Guard[];
+  readonly lease?: Lease;
 }
 
 export interface Store {
   list(prefix: string): Promise<{ readonly revision: number; readonly entries: readonly Entry[] }>;
-  /** Writes all of `ops` in one revision and returns it; writes nothing and returns undefined when a guard fails. */
-  commit(
-    ops: readonly Op[],
-    options?: { guards?: readonly Guard[]; lease?: Lease },
-  ): Promise<number | undefined>;
-  lease(ttlMs: number): Promise<Lease>;
+  /**
+   * Writes all of `ops` in one revision and returns it; writes nothing and returns undefined when a guard fails. Of
+   * several operations on one key the last counts. A store with a limit on the size of a commit writes a larger one in
+   * several revisions, puts before deletes, each of them under the guards, and returns the last revision.
+   */
+  commit(ops: readonly Op[], options?: CommitOptions): Promise<number | undefined>;
+  lease(options?: LeaseOptions): Promise<Lease>;
   /**
    * Yields the whole state under the prefixes as a first batch (possibly empty), then every change. Ends when
-   * the signal aborts or the store closes.
+   * the signal aborts or the store closes. A batch never splits what a commit changed under one prefix.
    */
   watch(prefixes: readonly string[], signal: AbortSignal): AsyncIterable<Batch>;
-  /** Resolves once this process is the leader of the named election. */
-  lead(name: string, signal: AbortSignal): Promise<Leadership>;
+  /**
+   * Resolves once this process is the leader of the named election. Others can read `candidate`, the name of this
+   * process, under a key that starts with `<name>/`.
+   */
+  lead(name: string, signal: AbortSignal, candidate?: string): Promise<Leadership>;
   close(): Promise<void>;
 }

@@ -1,7 +1,7 @@
 // Child processes of tests: their output is collected, and they are killed when the test ends.
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
-import type { TestContext } from "node:test";
+import type { Ending } from "../ending.ts";
 import { until } from "../until.ts";
 
 export interface Child {
@@ -17,7 +17,7 @@ export interface Child {
 }
 
 export function child(
-  test: TestContext,
+  test: Ending,
   command: string,
   args: readonly string[],
   options: SpawnOptions = {},

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { TestContext } from "node:test";
+import type { Ending } from "../ending.ts";
 
 export interface Certificate {
   readonly certFile: string;
@@ -24,7 +24,7 @@ function openssl(...args: readonly string[]): void {
 
 const KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
-export function temporaryFolder(test: TestContext): string {
+export function temporaryFolder(test: Ending): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-tls-"));
   test.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;

@@ -1,0 +1,83 @@
+// What a failed call to etcd means: a message that names the server, and whether another server may answer.
+
+import { type Code, Fault } from "#base/fault.ts";
+
+/** Calls that failed like this are made again, at another server. */
+const TRANSIENT: ReadonlySet<Code> = new Set([
+  "UNAVAILABLE",
+  "DEADLINE_EXCEEDED",
+  "INTERNAL",
+  "CANCELLED",
+  "ABORTED",
+]);
+
+export function isTransient({ code }: Fault): boolean {
+  return TRANSIENT.has(code);
+}
+
+/** Whether the failed call never left this process, so that making it again cannot repeat its effect. */
+export function neverSent(fault: Fault): boolean {
+  return /^No connection established|^Name resolution failed/.test(detailsOf(fault));
+}
+
+/** Whether a new token may help: the one in use expired, or users and roles were changed since it was issued. */
+export function needsToken(fault: Fault): boolean {
+  return /invalid auth token|auth store is old|user name is empty/.test(detailsOf(fault));
+}
+
+export function authIsOff(fault: Fault): boolean {
+  return /authentication is not enabled/.test(detailsOf(fault));
+}
+
+/** The lease of a write does not exist (any more). */
+export function leaseIsGone(fault: Fault): boolean {
+  return /requested lease not found/.test(detailsOf(fault));
+}
+
+/** The reply was larger than this client reads. */
+export function isTooLarge(fault: Fault): boolean {
+  return /message larger than max/i.test(detailsOf(fault));
+}
+
+/** The fault that callers see. */
+export function etcdFault(address: string, thrown: Fault): Fault {
+  const details = detailsOf(thrown);
+  const { code, message } = explained(thrown.code, details);
+  return new Fault(code, `etcd at ${address}: ${message}`, { cause: thrown.cause ?? thrown });
+}
+
+/** What the server said, or the library if no server did. */
+function detailsOf({ cause, message }: Fault): string {
+  const root = cause instanceof Fault ? cause.cause : cause;
+  if (typeof root === "object" && root !== null && "details" in root) {
+    return String(root.details) || message;
+  }
+  return message;
+}
+
+function explained(code: Code, details: string): { readonly code: Code; readonly message: string } {
+  const said = details.replace(/^etcdserver: (mvcc: )?/, "");
+  if (/invalid user ID or password/.test(said)) {
+    const message = "refused etcd.username and etcd.password";
+    return { code: "UNAUTHENTICATED", message };
+  }
+  if (/user name is empty/.test(said)) {
+    const message = "wants a user: set etcd.username and etcd.password";
+    return { code: "UNAUTHENTICATED", message };
+  }
+  if (/permission denied/.test(said)) {
+    const message = "permission denied: the user has no role that allows this on these keys";
+    return { code: "PERMISSION_DENIED", message };
+  }
+  if (/database space exceeded/.test(said)) {
+    const message =
+      "its database is full (alarm NOSPACE): compact and defragment it, then disarm the alarm";
+    return { code: "RESOURCE_EXHAUSTED", message };
+  }
+  if (code === "DEADLINE_EXCEEDED") return { code: "UNAVAILABLE", message: "no answer in time" };
+  const lost = said
+    .replace(/^No connection established\. Last error: (Error: )?/, "cannot connect: ")
+    .replace(/\. ?Resolution note: .*$/s, "")
+    .trim();
+  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: lost };
+}

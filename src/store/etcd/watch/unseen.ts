@@ -1,0 +1,77 @@
+// What a reader of a watch has yet to see: the net difference between the state that it was given last and the present
+// one. Its memory is bounded by the entries of both, however many changes there were between them.
+
+import type { Batch, Entry } from "../../store.ts";
+
+export class Unseen {
+  /** Revision of each key that the reader has. */
+  readonly #delivered = new Map<string, number>();
+  #changed = new Map<string, Entry | undefined>();
+  #revision = 0;
+  /** The first state is delivered even if it is empty. */
+  #due = false;
+
+  /** The revision up to which all changes are noted; 0 before the first state. */
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** All keys that exist as far as is known. */
+  keys(): Set<string> {
+    const keys = new Set(this.#delivered.keys());
+    for (const [key, entry] of this.#changed) {
+      if (entry === undefined) keys.delete(key);
+      else keys.add(key);
+    }
+    return keys;
+  }
+
+  /** Whether an entry is another one than the reader has or is about to get. */
+  differs({ key, revision }: Entry): boolean {
+    return this.#changed.has(key)
+      ? this.#changed.get(key)?.revision !== revision
+      : this.#delivered.get(key) !== revision;
+  }
+
+  put(entry: Entry): void {
+    if (this.#delivered.get(entry.key) === entry.revision) this.#changed.delete(entry.key);
+    else this.#changed.set(entry.key, entry);
+  }
+
+  delete(key: string): void {
+    // What the reader never saw need not be taken away.
+    if (this.#delivered.has(key)) this.#changed.set(key, undefined);
+    else this.#changed.delete(key);
+  }
+
+  /** Revisions no longer tell values apart: every entry counts as changed when it is listed. */
+  forgetRevisions(): void {
+    for (const key of this.#delivered.keys()) this.#delivered.set(key, -1);
+  }
+
+  reached(revision: number, how: "listed" | "changed"): void {
+    if (how === "listed" && this.#revision === 0) this.#due = true;
+    this.#revision = revision;
+  }
+
+  /** The difference in key order; undefined when there is none. */
+  take(): Batch | undefined {
+    if (this.#changed.size === 0 && !this.#due) return undefined;
+    this.#due = false;
+    const changed = this.#changed;
+    this.#changed = new Map();
+    const puts: Entry[] = [];
+    const deletes: string[] = [];
+    for (const key of [...changed.keys()].sort()) {
+      const entry = changed.get(key);
+      if (entry === undefined) {
+        deletes.push(key);
+        this.#delivered.delete(key);
+      } else {
+        puts.push(entry);
+        this.#delivered.set(key, entry.revision);
+      }
+    }
+    return { revision: this.#revision, puts, deletes };
+  }
+}

@@ -1,0 +1,249 @@
+// Follows the keys under some prefixes. Changes come over a stream of watches that is opened again, from where it was,
+// whenever it breaks. Where etcd no longer has the changes since then, the present state is listed and compared with
+// what was delivered. A reader therefore gets the keys that changed and nothing else, whatever happened in between.
+
+import { setImmediate } from "node:timers";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Batch, Entry } from "../../store.ts";
+import type { EtcdClient, WatchResponse, WatchStream } from "../client.ts";
+import { isTransient } from "../faults.ts";
+import type { Keys } from "../keys.ts";
+import { list } from "../list.ts";
+import { Unseen } from "./unseen.ts";
+
+/** What happened to the watches of a store, for metrics and tests. */
+export interface WatchCounts {
+  /** Streams that were opened, the first one included. */
+  opened: number;
+  /** States that were listed, the first one included. */
+  listed: number;
+}
+
+export interface WatchOptions {
+  readonly client: EtcdClient;
+  readonly keys: Keys;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly counts: WatchCounts;
+  /** Called when the keys cannot be followed although a server answers, and with undefined when they can again. */
+  readonly refused: (fault: Fault | undefined) => void;
+}
+
+/** Milliseconds that a change waits for others of its commit: those under other prefixes come in messages of their own. */
+const GATHER_MS = 5;
+/** Milliseconds that a server may take to begin a watch. */
+const OPEN_MS = 5_000;
+
+export class EtcdWatch {
+  readonly #options: WatchOptions;
+  readonly #prefixes: readonly string[];
+  readonly #unseen = new Unseen();
+  #clusterId: bigint | undefined;
+  /** Revision up to which everything is delivered or unseen, by prefix. */
+  readonly #known: Map<string, number>;
+  #ended: Fault | undefined;
+  #gathering: (() => void) | undefined;
+  #stream: WatchStream | undefined;
+  #over = false;
+  #wake: () => void = () => undefined;
+
+  constructor(prefixes: readonly string[], options: WatchOptions) {
+    this.#prefixes = prefixes;
+    this.#options = options;
+    this.#known = new Map(prefixes.map((prefix) => [prefix, 0]));
+  }
+
+  /** Follows until `close`. A login or a right that is refused before the first state ends the watch with a fault. */
+  async run(): Promise<void> {
+    try {
+      for (let failures = 0; !this.#over; ) {
+        try {
+          if (this.#clusterId === undefined) await this.#relist();
+          const broken = await this.#follow(() => {
+            failures = 0;
+          });
+          if (broken === "compacted") this.#clusterId = undefined;
+        } catch (thrown) {
+          if (this.#over) return;
+          const fault = Fault.from(thrown);
+          // A list that was overtaken by a compaction begins again.
+          const refused = !isTransient(fault) && fault.code !== "OUT_OF_RANGE";
+          if (refused && this.#unseen.revision === 0) throw fault;
+          if (refused) this.#options.refused(fault);
+        }
+        failures += 1;
+        if (!this.#over) await this.#options.client.pause(failures);
+      }
+    } catch (thrown) {
+      if (!this.#over) this.#ended = Fault.from(thrown);
+      this.#wake();
+    }
+  }
+
+  close(): void {
+    this.#over = true;
+    this.#gathering?.();
+    this.#stream?.cancel();
+    this.#wake();
+  }
+
+  /** The next difference; undefined when the watch was closed. Throws the fault that ended it. */
+  async next(): Promise<Batch | undefined> {
+    for (;;) {
+      if (this.#over) return undefined;
+      if (this.#ended !== undefined) throw this.#ended;
+      const batch = this.#gathering === undefined ? this.#unseen.take() : undefined;
+      if (batch !== undefined) return batch;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  /** Lists the present state and notes how it differs from what was delivered. */
+  async #relist(): Promise<void> {
+    const { client, keys, counts } = this.#options;
+    counts.listed += 1;
+    const gone = this.#unseen.keys();
+    const entries: Entry[] = [];
+    let revision = 0;
+    let clusterId = 0n;
+    // All prefixes show one state.
+    for (const prefix of this.#prefixes) {
+      const found = (entry: Entry) => {
+        gone.delete(entry.key);
+        // A reader that has this revision of the key needs no copy of it.
+        if (this.#unseen.differs(entry)) entries.push(entry);
+      };
+      const state = await list(client, keys, prefix, found, { revision });
+      ({ revision, clusterId } = state);
+    }
+    if (this.#over) return;
+    for (const entry of entries) this.#unseen.put(entry);
+    for (const key of gone) this.#unseen.delete(key);
+    this.#unseen.reached(revision, "listed");
+    for (const prefix of this.#prefixes) this.#known.set(prefix, revision);
+    this.#clusterId = clusterId;
+    this.#wake();
+  }
+
+  /** Resolves when the stream ended; with `compacted` when it cannot be continued. Rejects with what is refused. */
+  async #follow(working: () => void): Promise<"broken" | "compacted"> {
+    const { client, keys, clock, counts, refused } = this.#options;
+    const result = Promise.withResolvers<"broken" | "compacted">();
+    const parts = new Map<bigint, WatchResponse["events"][number][]>();
+    const received = (response: WatchResponse) => {
+      const { watchId, created, canceled, compactRevision, header, fragment, events } = response;
+      const prefix = this.#prefixes[Number(watchId) - 1];
+      if (compactRevision > 0n) return result.resolve("compacted");
+      if (canceled) return result.reject(refusal(response));
+      if (prefix === undefined || header === null) return;
+      if (this.#clusterId !== undefined && header.clusterId !== this.#clusterId) {
+        this.#unseen.forgetRevisions();
+        return result.resolve("compacted");
+      }
+      disarm();
+      if (created) {
+        // A member that lags behind says less than is known; a cluster that was restored from a backup does too.
+        if (header.revision < (this.#known.get(prefix) ?? 0)) void this.#assertNotBehind(result);
+        return;
+      }
+      working();
+      refused(undefined);
+      const all = parts.get(watchId) ?? [];
+      all.push(...events);
+      if (fragment) {
+        parts.set(watchId, all);
+        return;
+      }
+      parts.delete(watchId);
+      this.#apply(prefix, all, Number(header.revision));
+    };
+    const stream = await client.watch(received, (fault) => {
+      if (isTransient(fault)) result.resolve("broken");
+      else result.reject(fault);
+    });
+    const late = new Fault("UNAVAILABLE", "no answer in time");
+    const disarm = clock.alarm(OPEN_MS, () => {
+      client.moveOn(late);
+      result.resolve("broken");
+    });
+    counts.opened += 1;
+    this.#stream = stream;
+    if (this.#over) stream.cancel();
+    for (const [at, prefix] of this.#prefixes.entries()) {
+      stream.send({
+        createRequest: {
+          ...keys.range(prefix),
+          startRevision: (this.#known.get(prefix) ?? 0) + 1,
+          progressNotify: true,
+          watchId: at + 1,
+          fragment: true,
+        },
+      });
+    }
+    try {
+      return await result.promise;
+    } catch (thrown) {
+      // The watch says little about why it was refused; a list does.
+      if (Fault.from(thrown).code !== "UNAVAILABLE") client.forgetToken();
+      for (const prefix of this.#prefixes) {
+        const request = { ...keys.range(prefix), limit: 1, keysOnly: true };
+        await client.call("range", request, { repeatable: true });
+      }
+      return "broken";
+    } finally {
+      disarm();
+      stream.cancel();
+    }
+  }
+
+  /** Ends the stream as if compacted when the cluster has gone back to an older state. */
+  async #assertNotBehind(
+    result: Pick<PromiseWithResolvers<"broken" | "compacted">, "resolve">,
+  ): Promise<void> {
+    const { client, keys } = this.#options;
+    try {
+      const request = { key: keys.bytes(""), limit: 1, keysOnly: true };
+      const { header } = await client.call("range", request, { repeatable: true });
+      const now = Number(header?.revision ?? 0);
+      if ([...this.#known.values()].some((known) => known > now)) {
+        this.#unseen.forgetRevisions();
+        result.resolve("compacted");
+      }
+    } catch {
+      result.resolve("broken");
+    }
+  }
+
+  #apply(prefix: string, events: WatchResponse["events"], revision: number): void {
+    const { keys, clock } = this.#options;
+    if (revision <= (this.#known.get(prefix) ?? 0)) return;
+    this.#known.set(prefix, revision);
+    for (const { type, kv } of events) {
+      if (kv === null) continue;
+      const key = keys.text(kv.key);
+      if (type === 1) this.#unseen.delete(key);
+      else this.#unseen.put({ key, value: kv.value, revision: Number(kv.modRevision) });
+    }
+    if (events.length === 0) return;
+    this.#unseen.reached(revision, "changed");
+    if (this.#gathering !== undefined) return;
+    const disarm = clock.alarm(GATHER_MS, () => {
+      // What the socket has by now is read before this.
+      setImmediate(() => {
+        this.#gathering = undefined;
+        this.#wake();
+      });
+    });
+    this.#gathering = disarm;
+  }
+}
+
+function refusal({ cancelReason }: WatchResponse): Fault {
+  const reason = cancelReason === "" ? "the watch was refused" : cancelReason;
+  const code = /permission denied/.test(reason) ? "PERMISSION_DENIED" : "UNKNOWN";
+  return new Fault(/no leader/.test(reason) ? "UNAVAILABLE" : code, reason);
+}

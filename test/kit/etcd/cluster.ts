@@ -1,0 +1,203 @@
+// Starts real etcd servers: one or three members, with or without TLS, client certificates and users. Tests kill, freeze
+// and restart members.
+
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { etcd, etcdctl } from "../../../deploy/tools/install.ts";
+import type { Ending } from "../ending.ts";
+import { folderOf } from "../folder.ts";
+import { type Child, child } from "../servers/child.ts";
+import type { Certificate } from "../servers/tls.ts";
+import { until } from "../until.ts";
+
+export type EtcdVersion = "3.4" | "3.5";
+
+export const ETCD_VERSIONS = ["3.4", "3.5"] as const satisfies readonly EtcdVersion[];
+
+export interface EtcdOptions {
+  readonly version?: EtcdVersion;
+  readonly members?: 1 | 3;
+  readonly tls?: {
+    readonly server: Certificate;
+    readonly authorityFile: string;
+    /** Present: clients must have a certificate, of which this is one. */
+    readonly client?: Certificate;
+  };
+  readonly flags?: readonly string[];
+}
+
+export interface Member {
+  /** `host:port` of clients. */
+  readonly address: string;
+  /** Kills it and waits until it has ended. */
+  kill(): Promise<void>;
+  /** Starts it again with its data. */
+  start(): Promise<void>;
+  /** Stops it from running until `thaw`: the system still accepts connections, and nothing is answered. */
+  freeze(): Promise<void>;
+  thaw(): void;
+}
+
+export interface Etcd {
+  readonly members: readonly Member[];
+  /** `http://host:port` or `https://host:port` of each member. */
+  readonly endpoints: readonly string[];
+  /** Runs etcdctl and resolves with its output. */
+  ctl(...args: readonly string[]): Promise<string>;
+  /** The present revision. */
+  revision(): Promise<number>;
+  /** Forgets all earlier states. */
+  compact(): Promise<void>;
+}
+
+/** Starts a cluster that runs until the test ends, and waits until it answers. */
+export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promise<Etcd> {
+  const { version = "3.5", members: count = 1, tls, flags = [] } = options;
+  const binary = etcd()[version];
+  const folder = folderOf(test);
+  const ports = await freePorts(count * 2);
+  const scheme = tls === undefined ? "http" : "https";
+  const peers = Array.from({ length: count }, (_, at) => `http://127.0.0.1:${ports[count + at]}`);
+  const names = peers.map((peer, at) => `m${at}=${peer}`).join(",");
+  const secure =
+    tls === undefined
+      ? []
+      : [
+          `--cert-file=${tls.server.certFile}`,
+          `--key-file=${tls.server.keyFile}`,
+          ...(tls.client === undefined
+            ? []
+            : ["--client-cert-auth", `--trusted-ca-file=${tls.authorityFile}`]),
+        ];
+  const launch = (at: number) =>
+    child(
+      test,
+      binary,
+      [
+        `--name=m${at}`,
+        `--data-dir=${folder}/m${at}`,
+        `--listen-client-urls=${scheme}://127.0.0.1:${ports[at]}`,
+        `--advertise-client-urls=${scheme}://127.0.0.1:${ports[at]}`,
+        `--listen-peer-urls=${peers[at]}`,
+        `--initial-advertise-peer-urls=${peers[at]}`,
+        `--initial-cluster=${names}`,
+        "--logger=zap",
+        // Members of a test never leave; a disk that is slow for a second must not cost the election.
+        "--heartbeat-interval=100",
+        "--election-timeout=1000",
+        "--unsafe-no-fsync",
+        ...secure,
+        ...flags,
+      ].filter((flag) => version === "3.5" || flag !== "--unsafe-no-fsync"),
+    );
+  const running = Array.from({ length: count }, (_, at) => launch(at));
+  const endpoints = Array.from({ length: count }, (_, at) => `${scheme}://127.0.0.1:${ports[at]}`);
+  const credentials =
+    tls === undefined
+      ? []
+      : [
+          `--cacert=${tls.authorityFile}`,
+          ...(tls.client === undefined
+            ? []
+            : [`--cert=${tls.client.certFile}`, `--key=${tls.client.keyFile}`]),
+        ];
+  const ctl = async (...args: readonly string[]): Promise<string> => {
+    const all = [`--endpoints=${endpoints.join(",")}`, ...credentials, ...args];
+    const { stdout } = await promisify(execFile)(etcdctl(), all, {
+      env: { ...process.env, ETCDCTL_API: "3" },
+      maxBuffer: 1 << 26,
+    });
+    return stdout;
+  };
+  const revision = async () => {
+    const status = JSON.parse(await ctl("endpoint", "status", "-w", "json"));
+    return Math.max(...status.map((each: { Status: Head }) => each.Status.header.revision));
+  };
+  const healthy = async () => {
+    if (running.some(({ process }) => process.exitCode !== null)) {
+      throw new Error(`etcd ended\n${running.map(({ err }) => err()).join("\n")}`);
+    }
+    return ctl("endpoint", "health", "--command-timeout=2s").then(
+      () => true,
+      () => false,
+    );
+  };
+  await until("etcd is healthy", healthy);
+  return {
+    members: endpoints.map((endpoint, at) => ({
+      address: endpoint.replace(/^https?:\/\//, ""),
+      kill: async () => {
+        running[at]?.kill("SIGKILL");
+        await running[at]?.ended;
+      },
+      start: async () => {
+        running[at] = launch(at);
+        await until("etcd is healthy again", healthy);
+      },
+      freeze: async () => {
+        running[at]?.kill("SIGSTOP");
+        while (!isStopped(running[at])) await sleep(2);
+      },
+      thaw: () => running[at]?.kill("SIGCONT"),
+    })),
+    endpoints,
+    ctl,
+    revision,
+    compact: async () => void (await ctl("compact", String(await revision()))),
+  };
+}
+
+interface Head {
+  readonly header: { readonly revision: number };
+}
+
+/** Turns authentication on: `root` with the password `root`, and a user with all rights below the namespace. */
+export async function enableUsers(
+  { ctl }: Etcd,
+  {
+    name,
+    password,
+    prefix = "aperture",
+  }: Readonly<Record<"name" | "password", string>> & {
+    readonly prefix?: string;
+  },
+): Promise<void> {
+  await ctl("user", "add", "root:root");
+  await ctl("user", "grant-role", "root", "root");
+  await ctl("role", "add", "sluice");
+  await ctl("role", "grant-permission", "sluice", "--prefix=true", "readwrite", prefix);
+  await ctl("user", "add", `${name}:${password}`);
+  await ctl("user", "grant-role", name, "sluice");
+  await ctl("auth", "enable");
+}
+
+/** Ports that were free a moment ago. */
+async function freePorts(count: number): Promise<readonly number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const server = createServer();
+      await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+      return server;
+    }),
+  );
+  const ports = servers.map((server) => {
+    const address = server.address();
+    return typeof address === "object" && address !== null ? address.port : 0;
+  });
+  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))));
+  return ports;
+}
+
+/** Whether every thread is stopped. Assumes so where there is no /proc. */
+function isStopped(own: Child | undefined): boolean {
+  const tasks = `/proc/${own?.process.pid}/task`;
+  if (!existsSync(tasks)) return true;
+  return readdirSync(tasks).every((task) => {
+    const stat = readFileSync(join(tasks, task, "stat"), "utf8");
+    return /^[Tt]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  });
+}
