@@ -389,6 +389,18 @@ test("a full table: full buckets are dropped first, empty ones stay", () => {
   }
 });
 
+test("a full table: buckets that nobody used for max_idle_time are dropped, even empty ones", () => {
+  const rule = rateRule({ limitByLabelKey: "k", maxIdleMs: 60_000 });
+  const bench = new Bench(rule, rate(1, 0), testContext(2));
+  bench.take({ k: "idle" });
+  bench.context.clock.advance(59_000);
+  bench.take({ k: "used" });
+  bench.context.clock.advance(2_000);
+  assert.equal(bench.take({ k: "new" }).dropped, false);
+  assert.deepEqual(bench.context.anomalies, []);
+  assert.equal(bench.take({ k: "used" }).dropped, true, "its bucket is still there");
+});
+
 test("tokens of a forgotten key are not given to another one", () => {
   const bench = new Bench(rateRule({ limitByLabelKey: "k" }), rate(2, 2), testContext(1));
   const a = bench.take({ k: "a" });
