@@ -76,7 +76,7 @@ test("docs/access-logs.md lists every attribute that Sluice reads or that deploy
   assert.ok(sent.includes("x-request-id") && sent.includes("BYTES_SENT"));
   const asked = new Set<string>();
   for (const source of ["envoy", "sdk"] as const) {
-    const record = new Map([["aperture.source", source]]);
+    const record = new Map<string, string>([["aperture.source", source]]);
     if (source === "sdk") record.set("aperture.check_response", "{}");
     record.get = (name) => {
       asked.add(name);
