@@ -91,6 +91,9 @@ export class DemoProcesses {
     await this.spawn("Sluice", process.execPath, sluice, /listening on/, {
       SVC_AGENT_SERVER_LISTENER_ADDR: `127.0.0.1:${this.port("Sluice")}`,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
       SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
       ...env,
     });

@@ -2,6 +2,7 @@
 // standalone start from this and differ only in the parts that they add.
 
 import type { Chance } from "#base/chance.ts";
+import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffective.ts";
 import type { Loaded } from "#config/load.ts";
@@ -18,7 +19,13 @@ import type { MetricSource } from "#telemetry/metrics/table.ts";
 /** The settings of the process itself, which both configuration trees have. */
 export interface ProcessSettings
   extends Pick<AgentConfig, "liveness" | "log" | "metrics" | "profilers" | "readiness" | "server"> {
-  readonly otel: { readonly ports: { readonly debug_port: number } };
+  readonly otel: Pick<AgentConfig["otel"], "ports">;
+}
+
+/** The routes and services of a part of the process, such as its agent. */
+export interface ProcessPart {
+  readonly routes: readonly Route[];
+  readonly services: readonly GrpcService[];
 }
 
 export interface ProcessOptions {
@@ -37,8 +44,8 @@ export interface SluiceProcess
   /** The name in log lines and on the info routes, such as `sluice-agent`. */
   readonly service: string;
   readonly settings: ProcessSettings;
-  /** True when the debug port was configured explicitly: the process then does not start without it. */
-  readonly debugPortRequired: boolean;
+  /** Whether a person set this key: what they chose must be had, where a default may give way. */
+  readonly isChosen: (path: string) => boolean;
   readonly chance: Chance;
   readonly store: Store;
   readonly log: Log;
@@ -80,7 +87,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     scope,
     service,
     settings,
-    debugPortRequired: origins.get("otel.ports.debug_port")?.source !== "default",
+    isChosen: (path) => origins.get(path)?.source !== "default",
     chance,
     store,
     log,

@@ -14,7 +14,7 @@ import type { RequestHandler } from "./h2/exchange.ts";
 import { h2Transport } from "./h2/transport.ts";
 import { frontPage } from "./http/front-page.ts";
 import { httpTransport } from "./http/transport.ts";
-import { ConnectionAcceptor } from "./listen/acceptor.ts";
+import { ConnectionAcceptor, type OpenConnection } from "./listen/acceptor.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
 import { Places } from "./listen/places.ts";
@@ -60,6 +60,8 @@ export interface Port {
   };
   /** Other machines can connect. */
   readonly remote: boolean;
+  /** The connections that are open now, the oldest first. */
+  connections(): readonly OpenConnection[];
   /**
    * Stops in order: report NOT_SERVING, keep accepting for a while, then finish the calls in progress within the
    * grace time.
@@ -124,6 +126,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
     address: showAddress(bound),
     health,
     remote: !isLocal(bound),
+    connections: () => acceptor.connections(),
     drain: () => shutdown.drain(settings.drain, clock, log),
     cut: () => shutdown.cut(),
   };

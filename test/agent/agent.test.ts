@@ -18,6 +18,7 @@ import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { folderOf } from "../kit/folder.ts";
+import { freePort } from "../kit/free-port.ts";
 import { processContext } from "../kit/process-context.ts";
 import { authority } from "../kit/servers/tls.ts";
 import { call, passes } from "../kit/sluice/check.ts";
@@ -40,6 +41,9 @@ async function agentOn(
   const config = configOf("agent", {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
     SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
     ...env,
   });
@@ -221,7 +225,7 @@ test("the debug port is named too when other machines reach it", async (t) => {
 test("the debug port carries /metrics and nothing else", async (t) => {
   const free = await freePort();
   const { ports } = await agentOn(t, { SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(free) });
-  const debug = ports.debugAddress ?? "";
+  const debug = ports.telemetry.get("debug_port") ?? "";
   assert.equal(debug, `127.0.0.1:${free}`);
   assert.equal((await call(debug, "GET", "/metrics")).status, 200);
   assert.equal((await call(debug, "GET", "/v1/status")).status, 404);
@@ -235,7 +239,7 @@ test("an agent runs without a debug port that is taken, unless it was configured
   assert.ok(address !== null && typeof address === "object");
   const env = { SVC_AGENT_OTEL_PORTS_DEBUG_PORT: String(address.port) };
   const without = await agentOn(t, env, { debugPortByDefault: true });
-  assert.equal(without.ports.debugAddress, undefined);
+  assert.equal(without.ports.telemetry.get("debug_port"), undefined);
   assert.ok(
     without.lines.some(({ level, message }) => level === "warn" && /no debug port/.test(message)),
   );
@@ -479,12 +483,3 @@ test("health reports services under their real names and under those that client
     assert.equal((await ask(service)).code, NOT_FOUND, service);
   }
 });
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, "127.0.0.1", () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === "object" ? (address?.port ?? 0) : 0));
-    });
-  });
-}

@@ -553,6 +553,9 @@ describe("the real command", () => {
     const sluice = start(t, ["standalone", "--policies", folderOf(t)], {
       SVC_AGENT_SERVER_LISTENER_ADDR: address,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
     });
     assert.equal(await sluice.ended, 69);
     const taken = `server.listener.addr: the address is in use (${address})`;
@@ -563,6 +566,9 @@ describe("the real command", () => {
   const loopback = {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
+    SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
   };
   const unusable: Readonly<Record<string, readonly [Readonly<Record<string, string>>, RegExp]>> = {
     "a certificate": [

@@ -26,8 +26,8 @@ test("the groups of keys that are in effect in the agent", () => {
       ...["otel", "profilers", "readiness", "server"],
     ],
   );
-  assert.equal(ineffectiveReason("agent", "otel.ports.debug_port"), undefined);
-  assert.notEqual(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);
+  assert.equal(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);
+  assert.notEqual(ineffectiveReason("agent", "otel.batch_prerollup.timeout"), undefined);
 });
 
 test("only keys that were set are reported, and without their values", () => {

@@ -75,7 +75,7 @@ test("a drain that was cut ends with the code of its signal even while a thread 
 test("rarely used modules are not loaded before they are needed", async () => {
   const main = `const { Metrics } = await import("#telemetry/metrics/metrics.ts");
     const { profiles } = await import("#host/profiling/routes.ts");
-    const settings = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+    const settings = { cpu_profiler: false, profiles_path: "default" };
     const made = profiles(settings, { service: "x", argv: [], clock: context.clock });
     const { createRequire } = await import("node:module");
     const loaded = () => [

@@ -11,7 +11,7 @@ import { profiles } from "#host/profiling/routes.ts";
 import { callRoute } from "../kit/clients/route.ts";
 import { type FakeClock, fakeClock } from "../kit/clock.ts";
 
-const SETTINGS = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+const SETTINGS = { cpu_profiler: false, profiles_path: "default" };
 const directory = await mkdtemp(join(tmpdir(), "profiles-"));
 after(() => rm(directory, { recursive: true }));
 
@@ -129,7 +129,6 @@ test("the plain routes and the index", async () => {
   const index = String((await ask("")).body);
   for (const { path } of routes) assert.ok(path === "/debug/pprof" || index.includes(path), path);
   for (const route of routes) assert.equal(isAdministration(route), true, route.path);
-  assert.deepEqual(stage({ register_http_routes: false }).routes, []);
 });
 
 test("the profile of a whole run is written at the stop and rotates; meanwhile the routes are busy", async () => {

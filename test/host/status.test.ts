@@ -143,7 +143,7 @@ test("healthz follows the state of the port", async () => {
 
 test("the routes fit the port's table", () => {
   const around = { service: "x", argv: [], clock: fakeClock() };
-  const settings = { cpu_profiler: false, profiles_path: "default", register_http_routes: true };
+  const settings = { cpu_profiler: false, profiles_path: "default" };
   const rows: readonly Route[] = [
     ...[healthRoute(() => true), ...statusRoutes(tree().root)],
     ...infoRoutes(info("x", fakeClock(), seededChance(1))),

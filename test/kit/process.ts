@@ -4,8 +4,8 @@ import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
 import type { ProcessName } from "#config/tree.ts";
-import { openPorts, type ProcessPart } from "#process/ports.ts";
-import { startProcess } from "#process/process.ts";
+import { openPorts } from "#process/ports.ts";
+import { type ProcessPart, startProcess } from "#process/process.ts";
 import { memoryStore } from "#store/memory.ts";
 import { type FakeClock, fakeClock } from "./clock.ts";
 import { processContext } from "./process-context.ts";
@@ -37,6 +37,8 @@ export interface ProcessOnOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly clock?: FakeClock;
   readonly parts?: readonly ProcessPart[];
+  /** Whether a key was set by a person; by default as the configuration says. */
+  readonly chosen?: (path: string) => boolean;
   /** Called when the process has started, before its ports open. */
   readonly prepare?: (process: ReturnType<typeof startProcess>) => void;
 }
@@ -45,20 +47,21 @@ export interface ProcessOnOptions {
 export async function processOn(
   t: TestContext,
   name: ProcessName,
-  { env, clock = fakeClock(), parts = [], prepare }: ProcessOnOptions = {},
+  { env, clock = fakeClock(), parts = [], chosen, prepare }: ProcessOnOptions = {},
 ) {
   const scope = new Scope((what, cause) => {
     throw new Error(`stop of ${what} failed`, { cause });
   });
   t.after(() => scope.close("cut"));
   const log = memoryLog();
-  const process = startProcess({
+  const started = startProcess({
     configs: [configOf(name, variables(name, env))],
     store: memoryStore(),
     context: processContext(scope, { clock }),
     chance: seededChance(1),
     log: { ...log, close: async () => undefined },
   });
+  const process = chosen === undefined ? started : { ...started, isChosen: chosen };
   prepare?.(process);
   const ports = await openPorts(process, parts);
   return { process, ports, clock, scope, lines: log.lines, address: ports.main.address };

@@ -34,6 +34,9 @@ const CLOSED = `circuit:
 const env = (prefix: string) => ({
   [`${prefix}_SERVER_LISTENER_ADDR`]: "127.0.0.1:0",
   [`${prefix}_OTEL_PORTS_DEBUG_PORT`]: "0",
+  [`${prefix}_OTEL_PORTS_HEALTH_CHECK_PORT`]: "0",
+  [`${prefix}_OTEL_PORTS_PPROF_PORT`]: "0",
+  [`${prefix}_OTEL_PORTS_ZPAGES_PORT`]: "0",
   [`${prefix}_SERVER_DRAIN_ACCEPT_FOR`]: "0s",
 });
 

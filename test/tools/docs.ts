@@ -94,7 +94,7 @@ function routesPage(): string {
     ]),
     "## Agent: gRPC",
     table(GRPC_HEAD, grpc(grpcServices(door, { consume: never }))),
-    "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`.",
+    "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
     "`sluice standalone` serves these on the same port.",
     table(HTTP_HEAD, http(policyRoutes(policies))),

@@ -97,27 +97,36 @@ export const profilersConfig = table("ProfilersConfig", "Profiles of the process
 
 const PORT = { min: 0, max: 65_535 } as const;
 
-const portsConfig = table("PortsConfig", "Ports of the telemetry pipeline.", {
-  debug_port: number(
-    "uint32",
-    8_888,
-    "Port that serves /metrics in addition to the main port. 0 means the main port only.",
-    PORT,
-  ),
-  health_check_port: number(
-    "uint32",
-    13_133,
-    "Port of the pipeline's health check. 0 turns it off.",
-    PORT,
-  ),
-  pprof_port: number("uint32", 1_777, "Port of the pipeline's profiles. 0 turns it off.", PORT),
-  zpages_port: number(
-    "uint32",
-    55_679,
-    "Port of the pipeline's debug pages. 0 turns it off.",
-    PORT,
-  ),
-});
+const portsConfig = table(
+  "PortsConfig",
+  "Ports beside the main port. A port that is set must be free; a default that is taken is left out with a warning.",
+  {
+    debug_port: number(
+      "uint32",
+      8_888,
+      "Port that serves /metrics in addition to the main port. 0 means the main port only.",
+      PORT,
+    ),
+    health_check_port: number(
+      "uint32",
+      13_133,
+      "Port that answers only whether the process is alive and ready: `GET /`, the probe routes and gRPC health. On the interface of the main port. 0 turns it off.",
+      PORT,
+    ),
+    pprof_port: number(
+      "uint32",
+      1_777,
+      "Port of profiles (/debug/pprof) on 127.0.0.1, which is administration. 0 turns it off.",
+      PORT,
+    ),
+    zpages_port: number(
+      "uint32",
+      55_679,
+      "Port of debug pages on 127.0.0.1, which are administration: recent slow calls (/debug/tracez) and open connections (/debug/connectionz). 0 turns it off.",
+      PORT,
+    ),
+  },
+);
 
 function sizesFit(batch: {
   readonly send_batch_max_size: number;

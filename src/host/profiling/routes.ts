@@ -14,11 +14,9 @@ export interface ProfilersSettings {
   readonly cpu_profiler: boolean;
   /** A directory; `default` is that of the service under the system log directory. */
   readonly profiles_path: string;
-  readonly register_http_routes: boolean;
 }
 
 export interface Profiles {
-  /** Empty unless `register_http_routes` is on. */
   readonly routes: readonly Route[];
   /** Starts the profile of the whole run if it is configured. The returned function ends it and writes the file. */
   start(): Promise<() => Promise<void>>;
@@ -39,7 +37,7 @@ export function profiles(
   const standard = `/var/log/sluice/${around.service}/profiles`;
   const directory = settings.profiles_path === "default" ? standard : settings.profiles_path;
   return {
-    routes: settings.register_http_routes ? profileRoutes(profiler, around) : [],
+    routes: profileRoutes(profiler, around),
     async start() {
       if (!settings.cpu_profiler) return () => Promise.resolve();
       // Fails now rather than at the end, when the profile would be lost.

@@ -16,6 +16,15 @@ export function healthRoute(serving: () => boolean): Route {
   };
 }
 
+/** The whole answer of a port that exists for health: whether the process is alive and ready. */
+export function probeRoute(healthy: () => boolean): Route {
+  return {
+    ...healthRoute(healthy),
+    path: "/",
+    about: "200 while the process is alive and ready, 503 otherwise.",
+  };
+}
+
 /** The nodes that probes of orchestrators ask for, which have no credential. */
 const PROBES = [
   {

@@ -30,6 +30,23 @@ interface Expected<Answer> {
   readonly brokenFault: RefusedConnection | undefined;
 }
 
+/** A connection as the debug pages show it. */
+export interface OpenConnection {
+  /** Address and port; empty on a Unix socket. */
+  readonly peer: string;
+  /** `tls` whatever it carries; `unknown` until its first bytes are there. */
+  readonly protocol: "http1" | "http2" | "tls" | "unknown";
+  /** When it was accepted, on the monotonic clock. */
+  readonly since: number;
+  readonly read: number;
+  readonly written: number;
+}
+
+interface Held {
+  readonly since: number;
+  protocol: OpenConnection["protocol"];
+}
+
 /** Takes a connection that starts with TLS and later calls `acceptDecrypted`. */
 interface TlsTerminator {
   terminate(socket: Socket): void;
@@ -37,7 +54,7 @@ interface TlsTerminator {
 
 export class ConnectionAcceptor {
   readonly #options: AcceptorOptions;
-  readonly #all = new Set<Socket>();
+  readonly #all = new Map<Socket, Held>();
   /** Connections that have not sent enough yet, each with the function that cancels its alarm. */
   readonly #pending = new Map<Socket, () => void>();
   #tls: TlsTerminator | undefined;
@@ -61,7 +78,8 @@ export class ConnectionAcceptor {
       this.#refuse(socket, why);
       return;
     }
-    this.#all.add(socket);
+    const held: Held = { since: this.#options.clock.now(), protocol: "unknown" };
+    this.#all.set(socket, held);
     socket.once("close", () => {
       this.#all.delete(socket);
       places.release(remoteAddress);
@@ -74,6 +92,7 @@ export class ConnectionAcceptor {
       brokenFault: undefined,
     } as const;
     this.#awaitBytes(socket, expected, (protocol) => {
+      held.protocol = protocol;
       if (this.#tls === undefined) {
         if (protocol === "tls") this.#refuse(socket, "tls_on_cleartext");
         else this.#handOver(socket, protocol);
@@ -93,6 +112,19 @@ export class ConnectionAcceptor {
     else this.#handOver(inner, protocol);
   }
 
+  connections(): readonly OpenConnection[] {
+    return [...this.#all].map(([socket, { since, protocol }]) => {
+      const {
+        remoteAddress = "",
+        remotePort = "",
+        bytesRead: read,
+        bytesWritten: written,
+      } = socket;
+      const peer = remoteAddress.includes(":") ? `[${remoteAddress}]` : remoteAddress;
+      return { peer: peer && `${peer}:${remotePort}`, protocol, since, read, written };
+    });
+  }
+
   /** Accepts no more: connections that have not been handed over are closed. */
   closePending(): void {
     this.#refusing = true;
@@ -104,7 +136,7 @@ export class ConnectionAcceptor {
 
   destroyAll(): void {
     this.closePending();
-    for (const socket of [...this.#all]) socket.destroy();
+    for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 
   #handOver(socket: Socket, protocol: ApplicationProtocol): void {

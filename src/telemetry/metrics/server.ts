@@ -10,6 +10,7 @@ import {
   type RefusedConnection,
   type ServerMeter,
 } from "#base/server-meter.ts";
+import { SlowCalls } from "./slow-calls.ts";
 import type { MetricSink, MetricSource } from "./table.ts";
 
 interface ServerMetricsSettings {
@@ -87,6 +88,8 @@ interface HttpRow {
 }
 
 export class ServerMetrics implements MetricSource, ServerMeter {
+  /** The last slow calls, once somebody records them. */
+  readonly slow = new SlowCalls();
   readonly #grpcBounds: readonly number[];
   readonly #httpBounds: readonly number[];
   readonly #calls = new Map<string, GrpcRow>();
@@ -111,6 +114,7 @@ export class ServerMetrics implements MetricSource, ServerMeter {
     const { number } = CODES[code];
     row.codes[number] = (row.codes[number] ?? 0) + 1;
     row.seconds.observe(ms / 1_000);
+    if (this.slow.isSlow(ms)) this.slow.add(ms, CODE_NAMES[number] ?? code, method.path);
   }
 
   grpcReceived(method: MeteredMethod): void {
@@ -140,6 +144,7 @@ export class ServerMetrics implements MetricSource, ServerMeter {
     const row = this.#request(known, status || CLIENT_CLOSED_REQUEST, route || OTHER);
     row.count++;
     row.ms.observe(ms);
+    if (this.slow.isSlow(ms)) this.slow.add(ms, status, `${known} ${route || OTHER}`);
   }
 
   collect(to: MetricSink): void {

@@ -47,6 +47,9 @@ export function sluiceCommand({ target, policies, transport = "own", tree: given
     env: {
       SVC_AGENT_SERVER_LISTENER_ADDR: target,
       SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
+      SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
       SVC_AGENT_LOG_LEVEL: "error",
       ...(hasTransports ? { SVC_AGENT_SERVER_GRPC_TRANSPORT: transport } : {}),
     },

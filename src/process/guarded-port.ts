@@ -1,0 +1,59 @@
+// Opens one port of the process: its guard of administration, and what the log says about who can reach it.
+
+import { Fault } from "#base/fault.ts";
+import { openAdministration } from "#serve/administration.ts";
+import { openPort, type Port } from "#serve/port.ts";
+import { keyOf, type PortSettings } from "#serve/settings.ts";
+import { checkPort } from "./port-check.ts";
+import type { ProcessPart, ProcessSettings, SluiceProcess } from "./process.ts";
+import { logReach } from "./reach.ts";
+
+export interface GuardedPort {
+  /** Name of the port in the log, in the status and on the debug pages. */
+  readonly name: string;
+  readonly settings: PortSettings & Pick<ProcessSettings["server"], "administration">;
+  readonly part: ProcessPart;
+}
+
+/** Throws a Fault that names the key of the address when the port cannot be opened. */
+export async function openGuarded(
+  process: SluiceProcess,
+  { name, settings, part }: GuardedPort,
+): Promise<Port> {
+  const { clock, scope, serverMetrics, health } = process;
+  const { routes, services } = part;
+  const log = process.log.child(name);
+  const { listener, tls, administration } = settings;
+  const key = keyOf(listener);
+  const guard = await openAdministration({ settings: administration, listener, tls, clock, log });
+  scope.add("token", guard.close);
+  const port = await openPort({
+    settings,
+    services,
+    routes,
+    guard,
+    clock,
+    log,
+    meter: serverMetrics,
+    descriptors: async (served) => {
+      const { loadDescriptors } = await import("#wire/protobuf/descriptors.ts");
+      return loadDescriptors(served);
+    },
+  });
+  if (port.remote) {
+    const { requirement } = guard;
+    if (requirement === "local") {
+      await port.cut();
+      throw new Fault(
+        "UNAVAILABLE",
+        `${key}: the host name was a loopback address when access was decided and is another one now`,
+      );
+    }
+    logReach({ key, address: port.address, tls: tls.enabled, requirement, routes, services }, log);
+  }
+  // Readiness checks the port, and gRPC health on it says what the health of the process is.
+  health.readiness.check(name, (signal) => checkPort(port.address, signal));
+  port.health.setAll(health.healthy);
+  health.onChange(port.health.setAll);
+  return port;
+}
