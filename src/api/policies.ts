@@ -50,8 +50,11 @@ export interface PolicyOperations {
   ): { readonly type: string; readonly text: string };
   /** Undefined where there is none. @throws Fault NOT_FOUND when there is no such policy */
   dynamicConfig(name: string): Json | undefined;
-  /** Replaces the whole configuration; undefined removes it. @throws Fault NOT_FOUND, INVALID_ARGUMENT */
-  configure(name: string, config: Json | undefined, peer?: string): Promise<void>;
+  /**
+   * Replaces the whole configuration; undefined removes it. Returns warnings: keys that no component reads.
+   * @throws Fault NOT_FOUND, INVALID_ARGUMENT
+   */
+  configure(name: string, config: Json | undefined, peer?: string): Promise<readonly string[]>;
   /** The last decisions of a kind as JSON texts, by key; "" means all kinds. */
   decisions(kind: string): Promise<Readonly<Record<string, string>>>;
 }
@@ -72,10 +75,17 @@ const upsert: Operation = async (policies, request, { peer }) => {
   return { policy_hash: await policies.upsert(name, documentOf(request), peer) };
 };
 
-const configure: Operation = async (policies, request, { peer }) => {
+/** Reply header with warnings, for callers over gRPC, whose reply is an Empty. */
+const WARNING_HEADER = "x-sluice-warning";
+/** Of a text in JSON, everything that a header cannot carry. */
+const NOT_PRINTABLE = /[^ -~]/g;
+
+const configure: Operation = async (policies, request, call) => {
   const name = policyNameOf(request, "policy_name");
-  await policies.configure(name, configOf(request), peer);
-  return {};
+  const warnings = await policies.configure(name, configOf(request), call.peer);
+  if (warnings.length === 0) return {};
+  call.reply(WARNING_HEADER, warnings.join("; ").replaceAll(NOT_PRINTABLE, "?"));
+  return { warnings };
 };
 
 const ROWS: readonly Row[] = [
@@ -130,7 +140,8 @@ const ROWS: readonly Row[] = [
   {
     method: "POST",
     path: "/v1/dynamic-configs/{name}",
-    about: "Replaces the dynamic configuration. Body: PostDynamicConfigRequest",
+    about:
+      "Replaces the dynamic configuration. The reply warns of keys that no component reads. Body: PostDynamicConfigRequest",
     rpc: "PostDynamicConfig",
     run: configure,
   },

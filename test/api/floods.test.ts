@@ -44,7 +44,7 @@ const operations: PolicyOperations = {
   validate: async () => ({}),
   graph: refuse,
   dynamicConfig: () => undefined,
-  configure: async () => undefined,
+  configure: async () => [],
   decisions: async () => ({}),
 };
 const policies = [policyGrpcService(operations)];

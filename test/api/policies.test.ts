@@ -7,7 +7,11 @@ import { Fault } from "#base/fault.ts";
 import { type Call, type HttpReply, isAdministration, type Route } from "#base/handler.ts";
 import { encode, encodeJson } from "#wire/protobuf/messages.ts";
 
-const call = { peer: "192.0.2.7" } as Call;
+const replied = new Map<string, string>();
+const call = {
+  peer: "192.0.2.7",
+  reply: (name, value) => void replied.set(name, value),
+} as Call;
 
 function fakePolicies() {
   const asked: unknown[][] = [];
@@ -28,7 +32,8 @@ function fakePolicies() {
     graph: (name, format, depth) =>
       note({ type: "text/plain", text: "" }, "graph", name, format, depth),
     dynamicConfig: (name) => note(undefined, "dynamicConfig", name),
-    configure: async (name, config) => note(undefined, "configure", name, config),
+    configure: async (name, config) =>
+      note(Object.keys(config ?? {}).slice(1), "configure", name, config),
     decisions: async (kind) => note({}, "decisions", kind),
   };
   return { policies, asked };
@@ -40,7 +45,7 @@ function http(policies: PolicyOperations) {
     method: Route["method"],
     path: string,
     params: Record<string, string> = {},
-    body = "",
+    body: string | Buffer = "",
     query = "",
   ): Promise<HttpReply> => {
     const route = routes.find((each) => each.method === method && each.path === path);
@@ -135,6 +140,50 @@ test("a configuration is passed on unchanged, including unusual member names", a
   const [[, , config] = []] = asked;
   assert.equal(JSON.stringify(config), '{"__proto__":{"x":1},"a.b":[null,1.5]}');
   assert.equal(({} as { x?: number }).x, undefined);
+});
+
+test("a reply warns of keys that nothing reads: in JSON, and in a header, since the message is empty", async () => {
+  const { policies } = fakePolicies();
+  const config = { used: 1, "limit é": 2, other: 3 };
+  const path = "/v1/dynamic-configs/{name}";
+  const post = (dynamic_config: object) =>
+    http(policies)("POST", path, { name: "p" }, JSON.stringify({ dynamic_config }));
+  replied.clear();
+  assert.equal((await post({ used: 1 })).body, "{}");
+  assert.equal(replied.size, 0);
+  assert.equal((await post(config)).body, '{"warnings":["limit é","other"]}');
+  assert.equal(replied.get("x-sluice-warning"), "limit ?; other");
+  replied.clear();
+  const { PostDynamicConfig: method } = policyGrpcService(policies).methods;
+  assert.ok(method?.kind === "unary");
+  const request = encodeJson("aperture.policy.language.v1.PostDynamicConfigRequest", {
+    policy_name: "p",
+    dynamic_config: config,
+  });
+  assert.equal((await method.handle(request, call)).length, 0);
+  assert.equal(replied.get("x-sluice-warning"), "limit ?; other");
+});
+
+test("a document that is not UTF-8 is refused, in either encoding", async () => {
+  const { policies, asked } = fakePolicies();
+  const post = http(policies);
+  const path = "/v1/policies/{name}";
+  const cases = ["\xff\xfe", "caf\xe9", "\xed\xa0\x80", "\xc0\x80"];
+  const said = /UTF-8/;
+  for (const text of cases) {
+    const body = Buffer.from(`{"policy_string":"${text}"}`, "latin1");
+    await assert.rejects(post("POST", path, { name: "p" }, body), said);
+    const { UpsertPolicy: method } = policyGrpcService(policies).methods;
+    assert.ok(method?.kind === "unary");
+    const inner = Buffer.from(text, "latin1");
+    const bytes = Buffer.concat([Buffer.from([0x0a, 1, 0x70, 0x22, inner.length]), inner]);
+    await assert.rejects(async () => method.handle(bytes, call), said);
+  }
+  await assert.rejects(
+    post("POST", path, { name: "p" }, '{"policy_string":"\\ud800"}'),
+    /surrogate|Unicode/i,
+  );
+  assert.deepEqual(asked, []);
 });
 
 test("the graph's format and depth", async () => {

@@ -43,10 +43,15 @@ function decoded(
   try {
     return fromBinary(input, message);
   } catch (cause) {
-    throw new Fault("INVALID_ARGUMENT", `wanted a serialized ${input.typeName}, got other bytes`, {
-      cause,
-    });
+    const wanted = isEncodingError(cause) ? "texts in UTF-8" : `a serialized ${input.typeName}`;
+    throw new Fault("INVALID_ARGUMENT", `wanted ${wanted}, got other bytes`, { cause });
   }
+}
+
+/** What TextDecoder throws for bytes that are not UTF-8. */
+function isEncodingError(thrown: unknown): boolean {
+  const code = "ERR_ENCODING_INVALID_ENCODED_DATA";
+  return thrown instanceof Error && "code" in thrown && thrown.code === code;
 }
 
 const STRUCT = "google.protobuf.Struct";

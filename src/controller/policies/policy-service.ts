@@ -91,7 +91,10 @@ export class PolicyService implements PolicyOperations {
       return view(stored.compiled, "NOT_LOADED", why || "not loaded into the controller");
     }
     if (stored === undefined) return view(running.policy, "STALE", "no longer stored");
-    if (stored.compiled?.hash === running.policy.hash) return view(running.policy, "VALID", "");
+    if (stored.compiled?.hash === running.policy.hash) {
+      const unread = unreadWarnings(running.policy, api.dynamicConfig(name));
+      return view(running.policy, "VALID", unread.join("; "));
+    }
     return view(running.policy, "OUTDATED", why || "another version is stored");
   }
 
@@ -143,7 +146,7 @@ export class PolicyService implements PolicyOperations {
     return api.dynamicConfig(name) ?? active.loops.get(name)?.version.dynamicConfig;
   }
 
-  configure(name: string, config: Json | undefined, peer?: string): Promise<void> {
+  configure(name: string, config: Json | undefined, peer?: string): Promise<readonly string[]> {
     return this.#inTurn(name, () => this.#configure(name, config as JsonObject | undefined, peer));
   }
 
@@ -185,17 +188,19 @@ export class PolicyService implements PolicyOperations {
     name: string,
     config: JsonObject | undefined,
     peer: string | undefined,
-  ): Promise<void> {
+  ): Promise<readonly string[]> {
     this.#assertKnown(name);
     const text = config && JSON.stringify(config);
     if (text !== undefined && text.length > LARGEST_CONFIG) throw tooLarge(text.length);
-    if (config !== undefined) this.#checkConfig(name, config);
+    const warnings = config === undefined ? [] : this.#checkConfig(name, config);
     const key = API_DYNAMIC_CONFIGS + name;
     const op: Op =
       text === undefined ? { kind: "delete", key } : { kind: "put", key, value: bytesOf(text) };
     await this.#commit([op], await this.#stillStored(name));
     const what = config === undefined ? "removed" : "replaced";
     this.#logChange({ policy: name, peer }, `dynamic configuration ${what}`);
+    for (const warning of warnings) this.#options.log.warn({ policy: name }, warning);
+    return warnings;
   }
 
   /** The owner of a policy that is not changed over the API; undefined for all others. */
@@ -239,17 +244,15 @@ export class PolicyService implements PolicyOperations {
   }
 
   /** Keys that no component reads are only warned of: another version of the policy may read them. */
-  #checkConfig(name: string, config: JsonObject): void {
-    const { active, api, log } = this.#options;
+  #checkConfig(name: string, config: JsonObject): readonly string[] {
+    const { active, api } = this.#options;
     const policy = api.policies.get(name)?.compiled ?? active.loops.get(name)?.version.policy;
-    if (policy === undefined) return;
+    if (policy === undefined) return [];
     const faults = [...unfitReasons(policy, config)].map(([key, why]) => `${key}: ${why}`);
     if (faults.length > 0) {
       throw new Fault("INVALID_ARGUMENT", `dynamic_config: ${faults.join("; ")}`);
     }
-    for (const each of unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED)) {
-      log.warn({ policy: name }, `dynamic configuration: ${unreadReason(each)}`);
-    }
+    return unreadWarnings(policy, config);
   }
 
   /** The fault of a name that another source has; undefined when none has it. */
@@ -308,6 +311,12 @@ export class PolicyService implements PolicyOperations {
     await Promise.race([reached(revision), late.promise]);
     disarm();
   }
+}
+
+function unreadWarnings(policy: CompiledPolicy, config: JsonObject | undefined): readonly string[] {
+  if (config === undefined) return [];
+  const unread = unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED);
+  return unread.map((each) => `dynamic configuration: ${unreadReason(each)}`);
 }
 
 function view(

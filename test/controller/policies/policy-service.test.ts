@@ -351,7 +351,7 @@ test("a stop while a document is compiled fails that call and deletes nothing", 
   assert.ok((await store.list("/decisions/")).entries.length > 0);
 });
 
-test("a value that its component cannot read is refused by key; a key that no component reads is logged", async (t) => {
+test("a value that its component cannot read is refused by key; a key that no component reads is warned of", async (t) => {
   const { controller, logged } = await bench(t);
   const { policies } = controller;
   await policies.upsert("v", variable());
@@ -366,12 +366,18 @@ test("a value that its component cannot read is refused by key; a key that no co
     fault("INVALID_ARGUMENT", /got \{"value":Infinity\}$/),
   );
   assert.equal(policies.dynamicConfig("v"), undefined);
-  await policies.configure("v", { limit: { value: 7 }, limits: 1, other: { x: [null] } });
-  const lines = logged.filter((line) => line.includes("no component reads"));
-  assert.deepEqual(lines, [
+  const config = { limit: { value: 7 }, limits: 1, other: { x: [null] } };
+  const warnings = [
     'dynamic configuration: no component reads "limits"; did you mean limit?',
     'dynamic configuration: no component reads "other"',
-  ]);
+  ];
+  assert.deepEqual(await policies.configure("v", config), warnings);
+  const lines = logged.filter((line) => line.includes("no component reads"));
+  assert.deepEqual(lines, warnings);
+  const { status, reason } = policies.get("v");
+  assert.deepEqual([status, reason], ["VALID", warnings.join("; ")]);
+  assert.deepEqual(await policies.configure("v", { limit: { value: 7 } }), []);
+  assert.equal(policies.get("v").reason, "");
 });
 
 test("each change over the API is one line in the log, and refused ones are none", async (t) => {
