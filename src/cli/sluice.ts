@@ -132,7 +132,8 @@ const COMMANDS: Readonly<Record<string, Row>> = {
   },
   completion: {
     usage: "bash|zsh|fish",
-    about: "print a script that completes commands and flags in a shell",
+    about:
+      "print a script that completes commands and flags in a shell; it works for the installed command `sluice`, not for `npm run sluice`",
     flags: {},
     load: async () => (await import("./completion.ts")).completionCommand(() => COMMANDS),
   },

@@ -291,7 +291,16 @@ class Validator {
 
   #duration(type: Type & { readonly kind: "duration" }, tree: Tree, path: Path): unknown {
     const ms = tree.kind === "text" ? parseSeconds(tree.value) : undefined;
-    if (ms === undefined || Math.abs(ms) > MAX_MS) {
+    if (tree.kind === "text" && (LONG_SECONDS.test(tree.value) || (ms ?? 0) > MAX_MS)) {
+      const got = `${quote(tree.value)}, which is longer`;
+      return this.#refuse(
+        tree,
+        path,
+        `a duration of at most ${MAX_MS / 1_000}s (10 000 years)`,
+        got,
+      );
+    }
+    if (ms === undefined) {
       const wanted = "a duration in seconds with the suffix s, such as 10s or 0.5s";
       return this.#refuse(tree, path, wanted, describe(tree));
     }
@@ -326,6 +335,8 @@ function enumValue({ numbers }: Type & { readonly kind: "enum" }, tree: Tree): n
   return [...numbers.values()].find((one) => tree.kind === "number" && one === tree.value);
 }
 
+/** Seconds with too many digits to be parsed. */
+const LONG_SECONDS = /^\d{13,}(?:\.\d+)?s$/;
 /** About 10 000 years, the range of a protobuf Duration. */
 const MAX_MS = 315_576_000_000_000;
 

@@ -135,7 +135,7 @@ test("only names that are near are suggested, and never the bare prefix", () => 
   }
   assert.throws(
     () => configOf("agent", { SVC_AGENT_LOGS_: "{}" }),
-    /did you mean SVC_AGENT_LOG_\?/,
+    /did you mean SVC_AGENT_LOG_, which takes an object as JSON\?/,
   );
 });
 

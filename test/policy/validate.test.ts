@@ -121,7 +121,7 @@ const ONE_FAULT: readonly (readonly [string, RegExp])[] = [
   ],
   ["pulse_generator: {out_ports: {output: {signal_name: ''}}}", /signal_name: wanted text/],
   ["pulse_generator: {outPorts: {}}", /wanted out_ports \(keys are snake_case\)/],
-  ["holder: {hold_for: 315576000001s}", /hold_for: wanted a duration in seconds/],
+  ["holder: {hold_for: 315576000001s}", /hold_for: wanted a duration of at most 315576000000s/],
   ["constructor: {}", /constructor: wanted a key of Component/],
 ];
 
@@ -218,6 +218,50 @@ describe("defaults", () => {
       const request = `request_parameters: {denied_response_status_code: ${status}}`;
       assert.equal(rule(`parameters: {interval: 1s}, ${request}`).deniedStatus, 402);
     }
+  });
+  test("a refusal of flows without a label, where no label is read, is remarked upon", () => {
+    const texts = (kind: string, parameters: string, ports: string) =>
+      compiled(
+        circuit(
+          `flow_control: {${kind}: {${SELECTORS}, in_ports: {${ports}}, parameters: {${parameters}}}}`,
+        ),
+      ).warnings.map(({ path, text }) => `${path.split(".").at(-1)}: ${text}`);
+    const rate = (more: string) => texts("rate_limiter", `interval: 1s, ${more}`, CONSTANT_PORTS);
+    const most = "max_concurrency: {constant_signal: {value: 5}}";
+    const inFlight = (more: string) =>
+      texts("concurrency_limiter", `max_inflight_duration: 1s, ${more}`, most);
+    for (const warningsOf of [rate, inFlight]) {
+      assert.deepEqual(warningsOf("on_missing_label: refuse"), [
+        "on_missing_label: has no effect without `limit_by_label_key`: no flow lacks a label",
+      ]);
+      assert.deepEqual(warningsOf("on_missing_label: refuse, limit_by_label_key: user"), []);
+      assert.deepEqual(warningsOf("on_missing_label: pass"), []);
+    }
+    const old = rate("on_missing_label: refuse, label_key: user").join();
+    assert.match(old, /deprecated/);
+    assert.doesNotMatch(old, /has no effect/);
+    const sampled = (more: string) =>
+      compiled(
+        circuit(
+          `flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {value: 5}}}, parameters: {${SELECTORS}, ${more}}}}`,
+        ),
+      ).warnings.map(({ text }) => text);
+    assert.deepEqual(sampled("on_missing_label: refuse"), [
+      "has no effect without `session_label_key`: no flow lacks a label",
+    ]);
+    assert.deepEqual(sampled("on_missing_label: refuse, session_label_key: user"), []);
+  });
+  test("a duration that is too long is told its bound", () => {
+    const said = (interval: string) =>
+      lines(circuit(rateLimiter(CONSTANT_PORTS, `parameters: {interval: ${interval}}`))).join();
+    for (const long of ["315576000001s", "999999999999999s", "99999999999999999.5s"]) {
+      assert.match(
+        said(long),
+        /wanted a duration of at most 315576000000s \(10 000 years\), got ".*", which is longer$/,
+      );
+    }
+    assert.equal(said("315576000000s"), "");
+    assert.match(said("99999999999999m"), /in seconds with the suffix s/);
   });
   test("a status that does not tell of a refusal is remarked upon", () => {
     const texts = (status: string) =>

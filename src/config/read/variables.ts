@@ -93,7 +93,7 @@ function unknown(
   const wanted =
     meant === undefined
       ? "a name from the reference page"
-      : `a known name: did you mean ${prefix}${meant}?`;
+      : `a known name: did you mean ${prefix}${meant}${meant.endsWith("_") ? ", which takes an object as JSON" : ""}?`;
   into.fault("", origin.where, wanted, "an unknown name");
 }
 

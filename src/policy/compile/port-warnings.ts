@@ -17,7 +17,7 @@ export function portWarnings(plan: CircuitPlan): readonly PortWarning[] {
   return plan.leaves.flatMap((leaf) =>
     (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
       const value = fixed(leaf.inputs[port]?.[0], writers);
-      const text = value === undefined ? "" : warningText(leaf, value);
+      const text = value === undefined ? "" : warningText(leaf, port, value);
       const id = "component_id" in leaf.config ? leaf.config.component_id : leaf.id;
       return text === "" ? [] : [{ id, port, text }];
     }),
@@ -43,12 +43,20 @@ function fixed(wire: Wire | undefined, writers: ReadonlyMap<number, Leaf>): numb
   return undefined;
 }
 
-function warningText(leaf: Leaf, value: number): string {
+/** Ports that say how much passes. */
+const AMOUNTS: ReadonlySet<string> = new Set(["bucket_capacity", "fill_amount", "max_concurrency"]);
+
+/** No traffic ever reaches it. */
+const ENDLESS = 1e12;
+
+function warningText(leaf: Leaf, port: string, value: number): string {
   const { max } = ACTUATORS[leaf.kind] ?? {};
   if (Number.isNaN(value)) {
     const effect = standInAtFirst(leaf) === "closed" ? "no flow passes" : "all flows pass";
     return `never a valid number, so ${effect}`;
   }
+  if (value >= ENDLESS && AMOUNTS.has(port))
+    return `${value}, which no traffic reaches: it limits nothing`;
   if (value < 0) return `${value}, which counts as 0`;
   return max !== undefined && value > max ? `${value}, which counts as ${max}` : "";
 }

@@ -2,6 +2,8 @@
 
 import { FAILURE_MODES } from "#base/failure-mode.ts";
 import { MISSING_LABEL_MODES, SESSION_HASHES } from "#flow/rules.ts";
+import type { Refuse } from "../document/finding.ts";
+import type { Warn } from "../document/warning.ts";
 import {
   about,
   choice,
@@ -63,35 +65,57 @@ const onMissingKey = () =>
     "which counts all such flows together. Default: `pass`. Callers choose their headers, so use `refuse` for a limit that they must not be able to avoid.",
   );
 
+/** Warns of `on_missing_label: refuse` where there is no label that could be missing. */
+const needingKey = <V extends { readonly on_missing_label: string | undefined }>(
+  key: string,
+  keyOf: (value: V) => string | undefined,
+) => ({
+  check(value: V, _: Refuse, warn: Warn): void {
+    if (value.on_missing_label !== "refuse" || keyOf(value)) return;
+    warn(
+      "unusual_value",
+      ["on_missing_label"],
+      `has no effect without \`${key}\`: no flow lacks a label`,
+    );
+  },
+});
+
 const limitByLabelKey = () =>
   about(
     "Label each of whose values has a limit of its own; empty limits all flows together.",
     labelKey(text()),
   );
 
-export const rateLimiterParameters = message("RateLimiter.Parameters", {
-  label_key: about(
-    "Former name of `limit_by_label_key`.",
-    deprecated("limit_by_label_key", labelKey(text())),
+export const rateLimiterParameters = message(
+  "RateLimiter.Parameters",
+  {
+    label_key: about(
+      "Former name of `limit_by_label_key`.",
+      deprecated("limit_by_label_key", labelKey(text())),
+    ),
+    limit_by_label_key: limitByLabelKey(),
+    interval: about(
+      "Time in which `fill_amount` tokens are added.",
+      required(duration({ positive: true })),
+    ),
+    continuous_fill: about(
+      "Adds tokens continuously over the interval; false adds them all at once, once per interval.",
+      flag(true),
+    ),
+    max_idle_time: maxIdleTime(),
+    lazy_sync: about(
+      "Trades accuracy for speed: agents synchronise their counts only now and then.",
+      part(lazySync),
+    ),
+    delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
+    on_missing_label: onMissingKey(),
+    on_failure: onKeyedFailure(),
+  },
+  needingKey(
+    "limit_by_label_key",
+    ({ limit_by_label_key, label_key }) => limit_by_label_key || label_key,
   ),
-  limit_by_label_key: limitByLabelKey(),
-  interval: about(
-    "Time in which `fill_amount` tokens are added.",
-    required(duration({ positive: true })),
-  ),
-  continuous_fill: about(
-    "Adds tokens continuously over the interval; false adds them all at once, once per interval.",
-    flag(true),
-  ),
-  max_idle_time: maxIdleTime(),
-  lazy_sync: about(
-    "Trades accuracy for speed: agents synchronise their counts only now and then.",
-    part(lazySync),
-  ),
-  delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
-  on_missing_label: onMissingKey(),
-  on_failure: onKeyedFailure(),
-});
+);
 
 export const rateLimiterIns = message("RateLimiter.Ins", {
   bucket_capacity: required(input("Maximum number of tokens in a bucket.")),
@@ -124,16 +148,20 @@ export const rateLimiter = message("RateLimiter", {
 });
 export type RateLimiter = ValueOf<typeof rateLimiter>;
 
-export const concurrencyLimiterParameters = message("ConcurrencyLimiter.Parameters", {
-  limit_by_label_key: limitByLabelKey(),
-  max_inflight_duration: about(
-    "A flow whose end was not reported counts as ended after this long.",
-    required(duration({ positive: true })),
-  ),
-  max_idle_time: maxIdleTime(),
-  on_missing_label: onMissingKey(),
-  on_failure: onKeyedFailure(),
-});
+export const concurrencyLimiterParameters = message(
+  "ConcurrencyLimiter.Parameters",
+  {
+    limit_by_label_key: limitByLabelKey(),
+    max_inflight_duration: about(
+      "A flow whose end was not reported counts as ended after this long.",
+      required(duration({ positive: true })),
+    ),
+    max_idle_time: maxIdleTime(),
+    on_missing_label: onMissingKey(),
+    on_failure: onKeyedFailure(),
+  },
+  needingKey("limit_by_label_key", ({ limit_by_label_key }) => limit_by_label_key),
+);
 
 export const concurrencyLimiterIns = message("ConcurrencyLimiter.Ins", {
   max_concurrency: required(input("Maximum number of flows (or tokens) in flight.")),
@@ -152,31 +180,38 @@ export const concurrencyLimiter = message("ConcurrencyLimiter", {
 });
 export type ConcurrencyLimiter = ValueOf<typeof concurrencyLimiter>;
 
-const samplerParameters = message("Sampler.Parameters", {
-  session_label_key: about(
-    "Label that identifies a session: flows with the same value get the same decision.",
-    labelKey(text()),
+const samplerParameters = message(
+  "Sampler.Parameters",
+  {
+    session_label_key: about(
+      "Label that identifies a session: flows with the same value get the same decision.",
+      labelKey(text()),
+    ),
+    label_key: about(
+      "Former name of `session_label_key`.",
+      deprecated("session_label_key", labelKey(maybe(text()))),
+    ),
+    selectors: selectors(),
+    denied_response_status_code: statusCode("Forbidden"),
+    ramp_mode: about(
+      "Makes `closed` the default of `on_failure`: no flow passes while `accept_percentage` is invalid.",
+      flag(),
+    ),
+    hash: about(
+      "How sessions are chosen: `mixed` spreads all values evenly, `fnv1a` chooses the same sessions as Aperture, but consecutive numbers in runs. Default: `mixed`.",
+      choice(SESSION_HASHES),
+    ),
+    on_missing_label: onMissingLabel(
+      "the label `session_label_key`",
+      "which decides about each such flow by chance. Default: `default_key`.",
+    ),
+    on_failure: onFailure(`${INVALID}, or ${NO_DECISION}`, "`open`, in ramp mode `closed`"),
+  },
+  needingKey(
+    "session_label_key",
+    ({ session_label_key, label_key }) => session_label_key || label_key,
   ),
-  label_key: about(
-    "Former name of `session_label_key`.",
-    deprecated("session_label_key", labelKey(maybe(text()))),
-  ),
-  selectors: selectors(),
-  denied_response_status_code: statusCode("Forbidden"),
-  ramp_mode: about(
-    "Makes `closed` the default of `on_failure`: no flow passes while `accept_percentage` is invalid.",
-    flag(),
-  ),
-  hash: about(
-    "How sessions are chosen: `mixed` spreads all values evenly, `fnv1a` chooses the same sessions as Aperture, but consecutive numbers in runs. Default: `mixed`.",
-    choice(SESSION_HASHES),
-  ),
-  on_missing_label: onMissingLabel(
-    "the label `session_label_key`",
-    "which decides about each such flow by chance. Default: `default_key`.",
-  ),
-  on_failure: onFailure(`${INVALID}, or ${NO_DECISION}`, "`open`, in ramp mode `closed`"),
-});
+);
 
 const passThrough = () =>
   ({

@@ -682,7 +682,10 @@ test("numbers that are allowed but rarely meant give a warning at the limiter", 
       {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {signal_name: P}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}}]}},
     {flow_control: {rate_limiter: {in_ports: {bucket_capacity: {constant_signal: {value: -3}}, fill_amount: {signal_name: OVERRIDDEN}}, parameters: {interval: 1s}, selectors: [{control_point: c}]}}},
     {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {value: 500}}}, parameters: {selectors: [{control_point: c}]}}}},
-    {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {special_value: NaN}}}, parameters: {ramp_mode: true, selectors: [{control_point: c}]}}}}]}`;
+    {flow_control: {sampler: {in_ports: {accept_percentage: {constant_signal: {special_value: NaN}}}, parameters: {ramp_mode: true, selectors: [{control_point: c}]}}}},
+    {flow_control: {rate_limiter: {in_ports: {bucket_capacity: {constant_signal: {special_value: +Inf}}, fill_amount: {constant_signal: {value: 1e300}}}, parameters: {interval: 1s}, selectors: [{control_point: c}]}}},
+    {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {constant_signal: {value: 1000000000000}}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}},
+    {flow_control: {concurrency_limiter: {in_ports: {max_concurrency: {constant_signal: {value: 999999999999}}}, parameters: {max_inflight_duration: 1s}, selectors: [{control_point: c}]}}}]}`;
   const { warnings, findings } = compileSet([{ source: "p", defaultName: "p", text }], {
     digest,
     queries: "prometheus",
@@ -695,6 +698,9 @@ test("numbers that are allowed but rarely meant give a warning at the limiter", 
       "circuit.components[3]: bucket_capacity is -3, which counts as 0",
       "circuit.components[4]: accept_percentage is 500, which counts as 100",
       "circuit.components[5]: accept_percentage is never a valid number, so no flow passes",
+      "circuit.components[6]: bucket_capacity is Infinity, which no traffic reaches: it limits nothing",
+      "circuit.components[6]: fill_amount is 1e+300, which no traffic reaches: it limits nothing",
+      "circuit.components[7]: max_concurrency is 1000000000000, which no traffic reaches: it limits nothing",
     ],
   );
 });
