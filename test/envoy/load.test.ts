@@ -5,10 +5,10 @@ import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { type Client, http2 } from "../kit/clients/http.ts";
 import { AT } from "../kit/servers/bootstrap.ts";
 import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { call } from "../kit/sluice/check.ts";
 import { standaloneProcess } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
 
@@ -29,6 +29,8 @@ const FILE = "per-user.yaml";
 interface House {
   readonly client: Client;
   readonly policies: string;
+  /** Of the agent, which can also be asked directly. */
+  readonly address: string;
 }
 
 async function house(test: TestContext, policy: string): Promise<House> {
@@ -39,7 +41,7 @@ async function house(test: TestContext, policy: string): Promise<House> {
     // These tests count requests. They do not measure latency on a machine that runs everything at once.
     edit: (bootstrap) => bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "10s"),
   });
-  return { client: http2(test, envoy.url), policies: sluice.policies };
+  return { client: http2(test, envoy.url), policies: sluice.policies, address: sluice.address };
 }
 
 /** Runs `work` for each item, with a limited number at once. */
@@ -81,16 +83,18 @@ test("the sixth request of each user in a burst is refused, whatever other users
   }
 });
 
-test("an edit under load is in force within a second, and never more passes than capacity and refill allow", async (t) => {
+test("an edit under load comes into force, and never more passes than capacity and refill allow", async (t) => {
   const CAPACITY = 20;
   const NO_FILL = 0.0001;
   const FILL = 50;
-  const { client, policies } = await house(t, perUser(CAPACITY, NO_FILL));
+  const { client, policies, address } = await house(t, perUser(CAPACITY, NO_FILL));
   const passed: number[] = [];
+  let asked = 0;
   const load = { on: true };
   const lanes = Array.from({ length: 8 }, async () => {
     while (load.on) {
       const { status } = await client({ headers: { "x-user": "ann" } });
+      asked++;
       if (status === 200) passed.push(performance.now());
       else assert.equal(status, 429);
     }
@@ -103,27 +107,39 @@ test("an edit under load is in force within a second, and never more passes than
     writeFileSync(join(policies, FILE), perUser(CAPACITY, fill));
     return at;
   };
-  const since = (from: number, to = Number.POSITIVE_INFINITY) =>
-    passed.filter((at) => at > from && at <= to).length;
+  const since = (from: number) => passed.filter((at) => at > from).length;
+  /** Waits until so many requests were answered that whatever a bucket holds is spent. */
+  const manyMore = async () => {
+    const enough = asked + 500;
+    await until("500 more requests", async () => asked >= enough);
+  };
 
   await until("the bucket is empty", async () => since(0) === CAPACITY);
-  await sleep(200);
+  await manyMore();
   assert.equal(since(0), CAPACITY, "no more than the capacity");
 
   const opened = edit(FILL);
-  await until("the first request passes again", async () => since(opened) > 0, 1_000);
-  await sleep(1_000);
-  const closed = edit(NO_FILL);
-  await sleep(1_000);
+  await until("refilled tokens pass", async () => since(opened) >= 2 * CAPACITY);
+  assert.equal(passed.length - since(opened), CAPACITY, "the edit itself opened nothing");
+  const before = await policyHash(address);
+  edit(NO_FILL);
+  await until("the edit is in force", async () => (await policyHash(address)) !== before);
   const live = performance.now();
-  await sleep(500);
+  await manyMore();
+  const spent = performance.now();
+  await manyMore();
   load.on = false;
   await Promise.all(lanes);
 
-  assert.equal(since(live), 0, "a second after the edit the old fill gives nothing any more");
-  const last = passed.at(-1) ?? 0;
-  const most = ((last - opened) / 1_000) * FILL;
+  assert.equal(since(spent), 0, "after the edit the old fill gives nothing any more");
+  const most = ((live - opened) / 1_000) * FILL;
   assert.ok(since(opened) <= most + 1, `${since(opened)} passed, ${most} were refilled at most`);
-  assert.ok(since(opened, closed) >= FILL * 0.8, `${since(opened, closed)} in a second and more`);
-  assert.equal(since(0, opened), CAPACITY, "the edit itself opened nothing");
 });
+
+/** Hash of the policy that decides now, asked by a user with a bucket of its own. */
+async function policyHash(address: string): Promise<string> {
+  const request = { method: "GET", path: "/", headers: { "x-user": "somebody" } };
+  const check = { control_point: "ingress", request };
+  const { body } = await call(address, "POST", "/v1/flowcontrol/checkhttp", check);
+  return JSON.parse(body).check_response.limiter_decisions[0].policy_hash;
+}
