@@ -25,6 +25,9 @@ const DISCARD = 1;
 /** Index of the first signal. */
 const FIRST = 2;
 
+/** Shared, because an empty map takes as much memory as one with four entries, and there is one for each policy. */
+const NONE: ReadonlyMap<string, never> = new Map<string, never>();
+
 interface PlacedComponent {
   readonly leaf: Leaf;
   readonly running: RunningComponent;
@@ -64,7 +67,8 @@ export class Circuit {
     // Sliced, because an array that grows has room for sixteen more elements, and there is one for each policy.
     this.#order = plan.order.flatMap((at) => placed[at] ?? []).slice();
     const querying = this.#order.filter(({ running }) => running.answer !== undefined);
-    this.#querying = new Map(querying.map((placed) => [placed.leaf.id, placed]));
+    this.#querying =
+      querying.length === 0 ? NONE : new Map(querying.map((placed) => [placed.leaf.id, placed]));
     this.#readings = places.readings();
     this.#loops = places.loops();
     if (kept !== undefined) this.#takeOver(kept);

@@ -18,11 +18,14 @@ export interface RunnerSink {
   fault(componentId: string, kind: Kind, thrown: unknown): void;
 }
 
+/** Shared, because most policies ask no queries. */
+const NONE: ReadonlyMap<string, never> = new Map<string, never>();
+
 export class CircuitRunner {
   readonly #sink: RunnerSink;
   #circuit: Circuit | undefined;
   /** Ids of the components that ask queries, by identity. */
-  #asking: ReadonlyMap<string, string> = new Map();
+  #asking: ReadonlyMap<string, string> = NONE;
   #actuators: readonly Actuator[] = [];
   #decisions = new Map<string, CircuitDecision>();
   /** Decisions of the tick under way. */
@@ -98,5 +101,5 @@ export class CircuitRunner {
 
 function askingOf(plan: CircuitPlan | undefined): ReadonlyMap<string, string> {
   const asking = plan?.leaves.filter((leaf) => queryOf(leaf) !== "") ?? [];
-  return new Map(asking.map(({ id, identity }) => [identity, id]));
+  return asking.length === 0 ? NONE : new Map(asking.map(({ id, identity }) => [identity, id]));
 }

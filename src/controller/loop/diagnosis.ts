@@ -60,11 +60,11 @@ export class Diagnosis {
   readonly #standInNotifier: ComponentNotifier;
   /** By component id. */
   #faults: Map<string, ComponentFaults> | undefined;
-  /** Last answers that gave no number, by the identity of the component that asked. */
-  readonly #unanswered = new Map<string, FailedAnswer>();
+  /** Last answers that gave no number, by the identity of the component that asked; made for the first one. */
+  #unanswered: Map<string, FailedAnswer> | undefined;
   /** Components that ask queries. */
   #asking: readonly Leaf[] = [];
-  /** Signals with an effect that had no valid value since the version was loaded; undefined when there are none. */
+  /** Those of `awaitedSignals` that had no valid value since the version was loaded; undefined when there are none. */
   #neverValid: Set<number> | undefined;
   readonly #clock: Clock;
   /** On the monotonic clock. */
@@ -92,12 +92,12 @@ export class Diagnosis {
   /** A new version runs: faults count from zero, conditions of components that stay go on. */
   restart(plan: CircuitPlan | undefined): void {
     this.#faults = undefined;
-    this.#neverValid = new Set(plan && signalsWithEffect(plan));
+    this.#neverValid = plan && awaitedSignals(plan);
     this.#loadedAt = this.#clock.now();
     this.#asking = plan?.leaves.filter((leaf) => queryOf(leaf) !== "").slice() ?? [];
     const asking = new Set(this.#asking.map(leafIdentity));
-    for (const identity of this.#unanswered.keys()) {
-      if (!asking.has(identity)) this.#unanswered.delete(identity);
+    for (const identity of this.#unanswered?.keys() ?? []) {
+      if (!asking.has(identity)) this.#unanswered?.delete(identity);
     }
     this.#unansweredNotifier.retain(asking);
     const limiters = new Set(this.#runner.actuators.map(identityOf));
@@ -107,8 +107,12 @@ export class Diagnosis {
 
   /** Notes the answer to a query. */
   answered(identity: string, answer: QueryAnswer): void {
-    if (answer.kind === "failed") this.#unanswered.set(identity, answer);
-    else this.#unanswered.delete(identity);
+    if (answer.kind !== "failed") {
+      this.#unanswered?.delete(identity);
+      return;
+    }
+    this.#unanswered ??= new Map();
+    this.#unanswered.set(identity, answer);
   }
 
   /** Notes what a component threw; logs the first fault of each component. */
@@ -134,7 +138,7 @@ export class Diagnosis {
     if (circuit === undefined) return;
     this.#forgetValid(circuit);
     // Most ticks find no query unanswered and skip the list of components.
-    if (this.#unanswered.size > 0 || this.#unansweredNotifier.hasOpen) this.#reportQueries();
+    if (this.#unanswered?.size || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
     this.#reportStandingIn(circuit);
   }
@@ -214,7 +218,7 @@ export class Diagnosis {
     const fault = this.#faults?.get(id);
     if (fault?.tick === circuit.ticks) return `${kind} ${id} failed: ${fault.message}`;
     if (kind === "promql") {
-      const why = this.#unanswered.get(identity)?.why ?? "no number yet, or not a number";
+      const why = this.#unanswered?.get(identity)?.why ?? "no number yet, or not a number";
       return `query of ${id}: ${why}`;
     }
     return `${kind} ${id} gives no valid number${invalidInputs(circuit, writer)}`;
@@ -230,14 +234,14 @@ export class Diagnosis {
 
   #reportQueries(): void {
     const fails = ({ identity }: Leaf) => {
-      const answer = this.#unanswered.get(identity);
+      const answer = this.#unanswered?.get(identity);
       return answer !== undefined && answer.empty !== true;
     };
     const { begun, ended } = this.#unansweredNotifier.changes(this.#asking, leafIdentity, fails);
     const policy = this.#policy;
     if (begun.length > 0) {
       const each = listed(begun, (leaf) => {
-        const why = this.#unanswered.get(leaf.identity)?.why ?? "";
+        const why = this.#unanswered?.get(leaf.identity)?.why ?? "";
         return `${leaf.kind} ${leaf.id} (${shorten(queryOf(leaf))}): ${why}`;
       });
       this.#log.warn({ policy }, `queries of ${policy} fail: ${each}`);
@@ -284,14 +288,28 @@ export class Diagnosis {
   }
 }
 
-/** Whether a component without a valid output has no invalid input that explains it. */
-function isFirst(circuit: Circuit, { kind, inputs }: Leaf): boolean {
-  const wires = Object.values(inputs).flat();
-  // Nothing is connected to an optional port, or the author wrote down that the value is invalid.
-  if (kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"))) {
-    return false;
+/** Signals with an effect that are meant to become valid; undefined when there are none. */
+function awaitedSignals(plan: CircuitPlan): Set<number> | undefined {
+  const writers = writersOf(plan.leaves);
+  const found = new Set<number>();
+  for (const signal of signalsWithEffect(plan)) {
+    const writer = writers.get(signal);
+    if (writer === undefined || !isMeantInvalid(writer)) found.add(signal);
   }
-  return !wires.some((wire) => isInvalid(circuit, wire));
+  return found.size === 0 ? undefined : found;
+}
+
+/** Nothing is connected to an optional port, or the author wrote down that the value is invalid. */
+function isMeantInvalid({ kind, inputs }: Leaf): boolean {
+  const wires = Object.values(inputs).flat();
+  return kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"));
+}
+
+/** Whether a component without a valid output has no invalid input that explains it. */
+function isFirst(circuit: Circuit, { inputs }: Leaf): boolean {
+  return !Object.values(inputs)
+    .flat()
+    .some((wire) => isInvalid(circuit, wire));
 }
 
 /** The failure mode other than `open` that the policy names and that made the last decision. */
