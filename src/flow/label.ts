@@ -2,6 +2,8 @@
 // first: attributes of the request and its sockets, classifiers, claims of an SDK, baggage. Baggage never sets
 // `http.*` or `aperture.*`, so a client cannot overwrite what the proxy reports.
 
+import { decimalOf } from "#base/text/decimal.ts";
+
 /** The origin of a label's value. */
 export type LabelOrigin = "attribute" | "classifier" | "claim" | "baggage";
 
@@ -174,14 +176,14 @@ export class Labels {
   }
 }
 
-const DECIMAL = /^\+?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?$/;
-
 /** Largest number that a label may carry: anything beyond it is an attack, not a cost. */
 export const MAX_LABEL_NUMBER = 1e12;
 
+const MAX_NUMBER_LENGTH = 40;
+
 /** The text as a finite decimal within [0, 1e12], or undefined: labels may come from outside. */
 export function labelNumber(text: string): number | undefined {
-  if (text.length > 40 || !DECIMAL.test(text)) return undefined;
-  const value = Number(text);
-  return value <= MAX_LABEL_NUMBER ? value : undefined;
+  if (text.length > MAX_NUMBER_LENGTH || text.startsWith("-")) return undefined;
+  const value = decimalOf(text);
+  return value !== undefined && value <= MAX_LABEL_NUMBER ? value : undefined;
 }

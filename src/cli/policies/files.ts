@@ -1,11 +1,11 @@
 // Reads policy documents from files, directories or standard input, and compiles them as the controller would. Shared by
 // all commands that take policies.
 
-import { createHash } from "node:crypto";
 import { readdir, stat } from "node:fs/promises";
 import { basename, join, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
 import { queriesOf } from "#circuit/queries.ts";
+import { sha256 } from "#controller/digest.ts";
 import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
 import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
 import { Report } from "#policy/document/finding.ts";
@@ -93,7 +93,7 @@ function needingPrometheus(
   const asking = policies.filter(({ of }) => queriesOf(of.circuit).length > 0);
   if (asking.length === 0) return [];
   const known = new Set(findings.map(findingLine));
-  const more = compileSet(texts, { digest, queries: "own" }).findings.filter(
+  const more = compileSet(texts, { digest: sha256, queries: "own" }).findings.filter(
     (finding) => !known.has(findingLine(finding)),
   );
   const refused = more.map(({ source, of: { at, path, wanted, got } }): Sourced<Warning> => {
@@ -170,7 +170,7 @@ async function readAndCompile(
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one policy, got ${got}`);
   }
   const texts = await Promise.all(policies.map((file) => readPolicy(file, terminal)));
-  const set = compileSet(texts, { digest, queries: dialect });
+  const set = compileSet(texts, { digest: sha256, queries: dialect });
   return { set, texts, dynamicFiles: files.filter(isDynamic) };
 }
 
@@ -213,10 +213,6 @@ async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText>
   return file === "-"
     ? { source: "stdin", defaultName: "stdin", text }
     : { source: file, defaultName: parse(file).name, text };
-}
-
-function digest(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
 }
 
 function dialectOf(name = "prometheus"): Dialect {

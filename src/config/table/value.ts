@@ -2,6 +2,7 @@
 // what a row accepts and what was found.
 
 import { parseDuration } from "#base/duration.ts";
+import { decimalOf } from "#base/text/decimal.ts";
 import type { ChoiceRow, DurationRow, FloatsRow, LeafRow, NumberRow, StringsRow } from "./row.ts";
 
 /** A valid value in the form of the typed tree, or a description of what was wanted. */
@@ -157,11 +158,11 @@ export function validateValue(row: LeafRow, raw: unknown): Validated {
 const TRUE: ReadonlySet<string> = new Set(["1", "t", "T", "TRUE", "true", "True"]);
 const FALSE: ReadonlySet<string> = new Set(["0", "f", "F", "FALSE", "false", "False"]);
 const WHOLE = /^[+-]?\d+$/;
-const DECIMAL = /^[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$/;
 
 /** Parses a number strictly. Returns undefined for any other text. */
 function numberOf(text: string, whole: boolean): number | undefined {
-  return (whole ? WHOLE : DECIMAL).test(text) ? Number(text) : undefined;
+  if (!whole) return decimalOf(text);
+  return WHOLE.test(text) ? Number(text) : undefined;
 }
 
 /** `[a,b,c]` or a JSON array. Items of the first form are trimmed and cannot be quoted. */

@@ -2,7 +2,7 @@
 
 import type { CompileSettings } from "#policy/compiled.ts";
 import { compileSet, type PolicySet, type PolicyText } from "#policy/set.ts";
-import { sha256 } from "./digest.ts";
+import { sha256 } from "../digest.ts";
 import { withoutUnread } from "./unread.ts";
 
 export function compileText(text: PolicyText, settings: CompileSettings): PolicySet {

@@ -5,7 +5,7 @@ import type { Fault } from "#base/fault.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine } from "#policy/format.ts";
 import { type PolicySet, type PolicyText, type Sourced, validateSet } from "#policy/set.ts";
-import { sha256 } from "../compiling/digest.ts";
+import { sha256 } from "../digest.ts";
 import { ignoredFiles } from "../policy-directory.ts";
 import { readDocuments } from "./directory.ts";
 import { type PolicyFile, type SortedDocuments, sortDocuments } from "./documents.ts";

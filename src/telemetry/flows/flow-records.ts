@@ -1,6 +1,7 @@
 // The numbers and texts of a record of a finished flow: what the three kinds of senders report, and what follows from it.
 // Durations in ms, lengths in bytes.
 
+import { decimalOf } from "#base/text/decimal.ts";
 import type { Attributes } from "#wire/otlp/records.ts";
 
 /** Who sent a record: a proxy its access log, the plugin of nginx and Kong or an SDK a span. */
@@ -10,11 +11,6 @@ const SOURCES: ReadonlySet<string> = new Set<Source>(["envoy", "lua", "sdk"]);
 
 /** The text that a proxy writes for an unknown value. */
 const MISSING = "-";
-
-/** Unambiguous, so that matching takes time linear in the length of the text. */
-const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
-/** Longer than any number that a program writes. */
-const MAX_NUMBER_LENGTH = 64;
 
 const NS_PER_MS = 1e6;
 
@@ -113,10 +109,6 @@ function notNegative(value: number, bad: Bad): number | undefined {
 
 /** A finite number, or one in decimal text. */
 function plain(value: string | number | undefined): number | undefined {
-  const number = typeof value === "string" ? parsed(value) : value;
+  const number = typeof value === "string" ? decimalOf(value) : value;
   return number !== undefined && Number.isFinite(number) ? number : undefined;
-}
-
-function parsed(text: string): number | undefined {
-  return text.length <= MAX_NUMBER_LENGTH && DECIMAL.test(text) ? Number(text) : undefined;
 }

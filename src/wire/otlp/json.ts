@@ -1,6 +1,7 @@
 // OpenTelemetry's exports of logs and traces in JSON. Names are read in camelCase, as the protocol has them, and in
 // snake_case, as some senders write them.
 
+import { decimalOf } from "#base/text/decimal.ts";
 import { fieldNames, invalid, parseBody, readFields, readText } from "../json/strict.ts";
 import { type Attributes, RecordList, type Signal } from "./records.ts";
 
@@ -20,9 +21,6 @@ const LISTS: Readonly<Record<Signal, readonly ReturnType<typeof fieldNames>[]>> 
 const RECORD = fieldNames({ attributes: 1 });
 const PAIR = fieldNames({ key: 1, value: 2 });
 const VALUE = fieldNames({ string_value: 1, bool_value: 2, int_value: 3, double_value: 4 });
-
-/** A number as programs write it in a string; the length is bounded because the text comes from outside. */
-const DECIMAL = /^-?\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,3})?$/;
 
 /**
  * Reads the attributes of each record or span. An empty body is an empty message.
@@ -71,7 +69,7 @@ function readAttribute(pair: unknown, list: RecordList): void {
 /** 64-bit integers come as text, from some senders as numbers. */
 function numberOf(value: unknown): number | undefined {
   if (typeof value === "number") return value;
-  return typeof value === "string" && DECIMAL.test(value) ? Number(value) : undefined;
+  return typeof value === "string" ? decimalOf(value) : undefined;
 }
 
 /** ExportLogsServiceResponse or ExportTraceServiceResponse. */

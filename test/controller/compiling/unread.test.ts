@@ -6,8 +6,8 @@ import type { CircuitPlan } from "#circuit/plan.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { CircuitRunner } from "#circuit/runner.ts";
 import { compileText } from "#controller/compiling/compile-text.ts";
-import { sha256 } from "#controller/compiling/digest.ts";
 import { withoutUnread } from "#controller/compiling/unread.ts";
+import { sha256 } from "#controller/digest.ts";
 import { compileSet } from "#policy/set.ts";
 
 const limiter = (more = "") => `

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { renameSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { sha256 } from "#controller/compiling/digest.ts";
+import { sha256 } from "#controller/digest.ts";
 import { compileFiles, readPolicyFiles } from "#controller/policies/policy-files.ts";
 import { SLICE_PIECES, Slices } from "#host/life/slices.ts";
 import { compileSet, type PolicyText } from "#policy/set.ts";

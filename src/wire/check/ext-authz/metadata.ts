@@ -33,9 +33,13 @@ export function metadataText(
   return undefined;
 }
 
-interface Found {
+/** Where a message lies. */
+interface Span {
   readonly at: number;
   readonly stop: number;
+}
+
+interface Found extends Span {
   /** The names that follow; undefined at the last one. */
   readonly rest: string | undefined;
 }
@@ -92,14 +96,14 @@ function eachEntry(
 }
 
 /** The Struct that a Value holds, if it holds one. */
-function structIn(reader: ProtoReader, start: number, end: number): Found | undefined {
-  let found: Found | undefined;
+function structIn(reader: ProtoReader, start: number, end: number): Span | undefined {
+  let found: Span | undefined;
   reader.at = start;
   while (reader.at < end) {
     const field = reader.tag(end);
     if (field === 5 && reader.wire === BYTES) {
       const stop = reader.sub(end);
-      found = { at: reader.at, stop, rest: undefined };
+      found = { at: reader.at, stop };
       reader.at = stop;
     } else {
       if (field <= 6) found = undefined;
