@@ -18,6 +18,7 @@ import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { follow } from "./follow.ts";
 import { forwardingRoutes } from "./gateway.ts";
+import { publishMetrics } from "./metrics-publisher.ts";
 
 export interface Agent extends ProcessPart {
   /** The rules in force. */
@@ -42,6 +43,7 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
     fluxMeters.keep(inventory.fluxMeters);
   });
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
+  publishMetrics(process, config);
   const controller = createFlowController(book, context);
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);

@@ -28,6 +28,8 @@ const INSTALLATION_MODE =
 const STANDALONE = "the agent's setting applies";
 const CONTROLLER = "set it in the controller's configuration";
 const CHECKS = "a controller answers no checks";
+const WHOLE_BATCHES = "all series are written at once, in requests of send_batch_max_size";
+const NOT_PUBLISHED = "a controller publishes no metrics; collectors read its /metrics";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
@@ -37,7 +39,6 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "alerter", why: CONTROLLER },
     { path: "alertmanagers", why: CONTROLLER },
     { path: "auto_scale", why: KUBERNETES },
-    { path: "client", why: NOT_YET },
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
     { path: "cloudext", why: CLOUD },
     { path: "crashreport", why: NOT_YET },
@@ -48,13 +49,15 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "kubernetes_client", why: KUBERNETES },
     { path: "object_storage", why: NOT_YET },
     { path: "otel.batch_alerts", why: NOT_YET },
-    { path: "otel.batch_postrollup", why: PIPELINE },
+    { path: "otel.batch_postrollup.send_batch_size", why: WHOLE_BATCHES },
     { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
     { path: "otel.disable_kubernetes_scraper", why: KUBERNETES },
-    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
     { path: "peer_discovery", why: SHARED_COUNTERS },
-    { path: "prometheus", why: CONTROLLER },
+    { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
+    { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
+    { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
+    { path: "prometheus.labels", why: CONTROLLER },
     { path: "service_discovery", why: KUBERNETES },
     { path: "token_source", why: NOT_YET },
     { path: "watchdog", why: NOT_YET },
@@ -67,7 +70,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "health", why: NOT_YET },
     { path: "log", why: STANDALONE },
     { path: "metrics", why: STANDALONE },
-    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_YET },
+    { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_PUBLISHED },
     { path: "otel.ports", why: STANDALONE },
     { path: "policies.cr_watcher", why: KUBERNETES },
     { path: "profilers", why: STANDALONE },
@@ -79,6 +82,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "server.grpc_gateway", why: CHECKS },
     { path: "server.http.max_baggage_bytes", why: CHECKS },
     { path: "server.http.max_json_depth", why: CHECKS },
+    { path: "server.http.max_labels", why: CHECKS },
     { path: "token_source", why: NOT_YET },
     { path: "watchdog", why: NOT_YET },
   ],

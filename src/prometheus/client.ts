@@ -4,6 +4,7 @@ import { Fault } from "#base/fault.ts";
 import type { HttpClientRequest, HttpClientResponse } from "#client/http.ts";
 import { enforceLabels } from "#promql/enforce-labels.ts";
 import type { QueryEngine, Result } from "#promql/result.ts";
+import { serverUrl } from "./address.ts";
 import { readResponse } from "./response.ts";
 
 /** PrometheusConfig. */
@@ -36,7 +37,7 @@ export class PrometheusClient implements QueryEngine {
 
   constructor(options: PrometheusOptions) {
     this.#options = options;
-    this.#url = queryUrl(options.settings.address);
+    this.#url = serverUrl(options.settings.address, "/api/v1/query");
   }
 
   async query(text: string, at: number, signal: AbortSignal): Promise<Result> {
@@ -93,24 +94,6 @@ function cache<T>(map: Map<string, T>, key: string, value: T): void {
   const [oldest] = map.size < MAX_CACHED ? [] : map.keys();
   if (oldest !== undefined) map.delete(oldest);
   map.set(key, value);
-}
-
-/** An address without its user name, password, query and fragment. It need not be a valid URL. */
-function withoutSecrets(address: string): string {
-  return address.replace(/^((?:[a-z][a-z0-9+.-]*:\/\/)?).*@/is, "$1***@").replace(/[?#].*$/s, "");
-}
-
-function queryUrl(address: string): string {
-  const url = URL.parse(address.includes("://") ? address : `http://${address}`);
-  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    const wanted = "wanted host:port, a name or an http:// or https:// URL";
-    const got = JSON.stringify(withoutSecrets(address));
-    throw new Fault("INVALID_ARGUMENT", `prometheus.address: ${wanted}, got ${got}`);
-  }
-  url.pathname = `${url.pathname.replace(/\/+$/, "")}/api/v1/query`;
-  url.search = "";
-  url.hash = "";
-  return url.href;
 }
 
 /** Unix seconds with up to three decimals. */

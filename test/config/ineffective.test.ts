@@ -22,8 +22,8 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.deepEqual(
     [...new Set(roots)],
     [
-      ...["agent_info", "flow_control", "liveness", "log", "metrics"],
-      ...["otel", "profilers", "readiness", "server"],
+      ...["agent_info", "client", "flow_control", "liveness", "log", "metrics"],
+      ...["otel", "profilers", "prometheus", "readiness", "server"],
     ],
   );
   assert.equal(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);

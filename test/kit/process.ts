@@ -36,6 +36,8 @@ export function variables(
 export interface ProcessOnOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly clock?: FakeClock;
+  /** Of the randomness from which the id of the process is made. */
+  readonly seed?: number;
   readonly parts?: readonly ProcessPart[];
   /** Whether a key was set by a person; by default as the configuration says. */
   readonly chosen?: (path: string) => boolean;
@@ -47,7 +49,7 @@ export interface ProcessOnOptions {
 export async function processOn(
   t: TestContext,
   name: ProcessName,
-  { env, clock = fakeClock(), parts = [], chosen, prepare }: ProcessOnOptions = {},
+  { env, clock = fakeClock(), parts = [], seed = 1, chosen, prepare }: ProcessOnOptions = {},
 ) {
   const scope = new Scope((what, cause) => {
     throw new Error(`stop of ${what} failed`, { cause });
@@ -58,7 +60,7 @@ export async function processOn(
     configs: [configOf(name, variables(name, env))],
     store: memoryStore(),
     context: processContext(scope, { clock }),
-    chance: seededChance(1),
+    chance: seededChance(seed),
     log: { ...log, close: async () => undefined },
   });
   const process = chosen === undefined ? started : { ...started, isChosen: chosen };

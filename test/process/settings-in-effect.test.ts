@@ -56,7 +56,7 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
     chance: seededChance(1),
     context: processContext(scope),
   });
-  await exercise(port, { ...env, ...controllerEnv }, controllerReads.read);
+  await exercise(port, { ...env, ...controllerEnv }, agentReads.read, controllerReads.read);
   await scope.close("drain");
   return { agent: agentReads.read, controller: controllerReads.read };
 }
@@ -79,15 +79,24 @@ async function readByProcess<P extends ProcessName>(
   const context = processContext(scope);
   const options = { store: memoryStore(), context, chance: seededChance(1) };
   const { main } = await start(options, { ...loaded, config });
-  await exercise(main, env, read);
+  await exercise(main, env, read, read);
   await scope.close("drain");
   return read;
 }
 
 /** Some keys are read when a request comes, others when a circuit queries or alerts. */
-async function exercise(port: Port, env: Env, controllerRead: ReadonlySet<string>): Promise<void> {
+async function exercise(
+  port: Port,
+  env: Env,
+  agentRead: ReadonlySet<string>,
+  controllerRead: ReadonlySet<string>,
+): Promise<void> {
   if (!Object.keys(env).some((name) => name.endsWith("_SERVER_TLS_ENABLED")))
     await call(port.address, "GET", "/metrics");
+  if (env["SVC_AGENT_PROMETHEUS_ADDRESS"] !== undefined)
+    await until("metrics were sent", () =>
+      agentRead.has("prometheus.http_client.proxy_connect_header"),
+    );
   if (env["SVC_CONTROLLER_PROMETHEUS_ADDRESS"] === undefined) return;
   await until("a query and an alert were sent", () =>
     ["prometheus.http_client.proxy_connect_header", "otel.batch_alerts.send_batch_max_size"].every(
@@ -112,7 +121,16 @@ function ofTheProcess(t: TestContext, prefix: string): readonly [Env, Env] {
   ];
 }
 
+/** Publishing metrics reads the keys of its client when it first sends. */
+const PUBLISHING: Env = {
+  SVC_AGENT_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",
+  SVC_AGENT_PROMETHEUS_HTTP_CLIENT_USE_PROXY: "true",
+  SVC_AGENT_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
+  SVC_AGENT_OTEL_BATCH_POSTROLLUP_TIMEOUT: "1ms",
+};
+
 const FORWARDING: Env = {
+  ...PUBLISHING,
   SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
   SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
 };

@@ -210,6 +210,17 @@ export const METRICS = {
     about:
       "Alerts by result: sent, failed (the Alertmanager could not be reached or failed), refused (the Alertmanager rejected the alert) or dropped (the queue was full).",
   },
+  sluice_remote_write_samples_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Samples of this process for the metrics server of `prometheus.address` (agent), by result: sent, refused (by the server) or dropped (there was no room while the server was away).",
+  },
+  sluice_remote_write_waiting_bytes: {
+    type: "gauge",
+    labels: [],
+    about: "Bytes of samples that wait for the metrics server, at most 16 MiB.",
+  },
   sluice_dependency_degraded: {
     type: "gauge",
     labels: ["dependency"],

@@ -1,0 +1,55 @@
+// Publishes the metrics of the process by remote write, where `prometheus.address` names a server: circuits of a
+// controller in another process ask for them there.
+
+import { hostname } from "node:os";
+import { uuid } from "#base/chance.ts";
+import { HttpClient } from "#client/http.ts";
+import type { AgentConfig } from "#config/tree.ts";
+import type { SluiceProcess } from "#process/process.ts";
+import { RESULTS, RemoteWrite } from "#prometheus/remote-write.ts";
+
+/** Metrics for each method of gRPC, of which a server with many agents gets very many series. */
+const HIGH_CARDINALITY = /^grpc_server_(?:handled|handling|msg|started)/;
+
+export function publishMetrics(
+  { clock, chance, env, log, metrics, health, scope, service }: SluiceProcess,
+  { agent_info, client, otel, prometheus }: AgentConfig,
+): void {
+  if (prometheus.address === "") return;
+  const own = log.child("remote-write");
+  const settings = prometheus.http_client;
+  const http = new HttpClient({ settings, proxy: client.proxy, env, clock, log: own });
+  const status = health.root.at("system", "telemetry").at("component", "remote-write");
+  const everything = otel.enable_high_cardinality_platform_metrics;
+  const writer = new RemoteWrite({
+    address: prometheus.address,
+    http,
+    samples: () => metrics.samples((name) => everything || !HIGH_CARDINALITY.test(name)),
+    labels: {
+      job: service,
+      instance: hostname(),
+      process_uuid: uuid(chance),
+      agent_group: agent_info.agent_group,
+    },
+    everyMs: otel.batch_postrollup.timeout,
+    mostSeries: otel.batch_postrollup.send_batch_max_size,
+    clock,
+    log: own,
+    state: (trouble) => {
+      if (trouble === undefined) status.ok("the metrics server takes what is sent");
+      else status.fail(trouble);
+    },
+  });
+  const remove = metrics.add({
+    collect(to) {
+      for (const result of RESULTS)
+        to.number("sluice_remote_write_samples_total", [result], writer.counts[result]);
+      to.number("sluice_remote_write_waiting_bytes", [], writer.waitingBytes);
+    },
+  });
+  scope.add("remote write", async () => {
+    remove();
+    await writer.close();
+    await http.close();
+  });
+}
