@@ -127,3 +127,9 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   },
   "sampler-pass-through-values": { 5: ABSENT, 6: ABSENT },
 };
+
+/** Policies that the reference implementation refuses and Sluice accepts, with the reason. */
+export const ACCEPTED: Readonly<Record<string, string>> = {
+  "classifier-path-template-order":
+    "static segments may stand after parameters, as in /users/{id}/orders",
+};

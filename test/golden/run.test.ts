@@ -6,6 +6,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { ACCEPTED } from "./exceptions.ts";
 
 const CASES = join(import.meta.dirname, "control-plane/cases");
 
@@ -74,6 +75,18 @@ test("a policy that must be refused and is accepted fails", (t) => {
     "0 passed, 1 failed",
   ]);
   assert.equal(status, 1);
+});
+
+test("a policy that Sluice accepts on purpose must be accepted", (t) => {
+  const root = folder(t);
+  const [name = ""] = Object.keys(ACCEPTED);
+  const path = join(root, "control-plane-invalid", name);
+  mkdirSync(path, { recursive: true });
+  writeFileSync(join(path, "policy.yaml"), "circuit: {components: []}\n");
+  assert.deepEqual(run(root).lines, ["1 passed, 0 failed"]);
+  writeFileSync(join(path, "policy.yaml"), "circuit: {component: []}\n");
+  const [line] = run(root).lines;
+  assert.equal(line, `FAIL control-plane-invalid/${name}: refused, wanted Sluice to accept it`);
 });
 
 test("a run without cases fails", (t) => {
