@@ -279,3 +279,15 @@ test("negative durations and lengths are counted and not used; other negative nu
   assert.equal(sum(), -7);
   assert.equal(metrics.read("sluice_bad_measurements_total"), undefined);
 });
+
+test("only a proxy's record that carries its decision says that proxies report decisions", () => {
+  let reports = 0;
+  const unreported = { reported: () => void reports++, take: () => undefined };
+  const log = new FinishedFlows(new FluxMeters(), () => undefined, unreported);
+  log.consume(span());
+  log.consume(record({ "aperture.source": "lua" }));
+  log.consume(record({ "aperture.check_response": "", "x-request-id": "one" }));
+  assert.equal(reports, 0);
+  log.consume(record());
+  assert.equal(reports, 1);
+});
