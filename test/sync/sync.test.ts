@@ -13,6 +13,8 @@ import { configEntries } from "#sync/publish/policy.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
 
+type WrapperName = Parameters<typeof encode>[0];
+
 const ADDRESS = { kind: "address", from: "source.address" } as const;
 const selector: SelectorRule = {
   controlPoint: "ingress",
@@ -384,6 +386,51 @@ describe("a policy and its decisions in a store", () => {
     assert.equal(read.rules.size, rules.length - 1);
   });
 
+  it("are refused where the attributes or the component is missing", () => {
+    const commonAttributes = { policyName: "p", policyHash: "h", componentId: "root.0" };
+    const name = "agent_group-default-policy-p-component_id-root.0";
+    const lack = (key: string, wrapper: WrapperName, ...lacking: readonly object[]) => {
+      for (const message of lacking) {
+        const { faults } = readBatch("default", batchOf([[key, encode(wrapper, message)]]));
+        assert.equal(
+          faults.get(key)?.message,
+          `${wrapper}: wanted attributes and a component, got a message without one of them`,
+          JSON.stringify(message),
+        );
+      }
+    };
+    for (const [kind, component, wrapper] of [
+      ["rate_limiter", "rateLimiter", "RateLimiter"],
+      ["concurrency_limiter", "concurrencyLimiter", "ConcurrencyLimiter"],
+      ["sampler", "sampler", "Sampler"],
+    ] as const) {
+      const whole = { [component]: { parameters: {} } };
+      const cut = { commonAttributes, [component]: {} };
+      lack(`/config/${kind}/${name}`, `aperture.policy.sync.v1.${wrapper}Wrapper`, {}, whole, cut, {
+        commonAttributes,
+      });
+      const decision = { [`${component}Decision`]: {} };
+      lack(
+        `/decisions/${kind}/${name}`,
+        `aperture.policy.sync.v1.${wrapper}DecisionWrapper`,
+        ...[{}, decision, { commonAttributes }],
+      );
+    }
+    const classifier = "/config/classifiers/agent_group-default-policy-p-classifier_index-0";
+    const [without, only] = [{ classifierAttributes: commonAttributes }, { classifier: {} }];
+    lack(classifier, "aperture.policy.sync.v1.ClassifierWrapper", {}, without, only);
+    const meter = "/config/flux_meter/agent_group-default-flux_meter-m";
+    lack(meter, "aperture.policy.sync.v1.FluxMeterWrapper", { fluxMeterName: "m" });
+  });
+
+  it("of kinds that agents do not know, and keys of others, are no faults", () => {
+    const name = "agent_group-default-policy-p-component_id-root.0";
+    for (const key of [`/config/newer_kind/${name}`, `/decisions/newer_kind/${name}`, "/other"]) {
+      const read = readBatch("default", batchOf([[key, new Uint8Array([0xff])]]));
+      assert.deepEqual([read.rules.size, read.numbers.size, read.faults.size], [0, 0, 0], key);
+    }
+  });
+
   it("give a flux meter without buckets the default ones, in milliseconds", () => {
     const value = encode("aperture.policy.sync.v1.FluxMeterWrapper", {
       fluxMeterName: "m",
@@ -393,7 +440,8 @@ describe("a policy and its decisions in a store", () => {
     const key = "/config/flux_meter/agent_group-default-flux_meter-m";
     const [rule] = readBatch("default", batchOf(new Map([[key, value]]))).rules.values();
     assert.ok(rule?.kind === "flux_meter" && rule.buckets.kind === "static");
-    assert.deepEqual([rule.buckets.bounds[0], rule.buckets.bounds.at(-1)], [5, 10_000]);
+    const bounds = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
+    assert.deepEqual(rule.buckets.bounds, bounds);
   });
 
   it("are read with the deprecated keys of other controllers, which current keys override", () => {
@@ -473,6 +521,10 @@ describe("a policy and its decisions in a store", () => {
       rateLimiter: { parameters: {} },
     });
     assert.deepEqual(read("rate_limiter", rate), ["local", "pass", undefined]);
+    const key = "/config/rate_limiter/agent_group-default-policy-p-component_id-root.0";
+    const [limiter] = readBatch("default", batchOf([[key, rate]])).rules.values();
+    assert.ok(limiter?.kind === "rate_limiter");
+    assert.deepEqual([limiter.deniedStatus, limiter.tokensLabelKey], [0, ""]);
     assert.deepEqual(read("sampler", sampler(false)), ["open", "default_key", "mixed"]);
     assert.deepEqual(read("sampler", sampler(true)), ["closed", "default_key", "mixed"]);
   });
