@@ -10,7 +10,7 @@ import type { Finding } from "#policy/document/finding.ts";
 import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
 import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
-import { listed, MOST_LISTED } from "../loop/log-list.ts";
+import { listed, MOST_LISTED } from "../diagnosis/log-list.ts";
 import { WANTED_NAME } from "../policy-directory.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";

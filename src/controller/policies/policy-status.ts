@@ -4,7 +4,7 @@
 import { type StatusMessage, type StatusNode, timestamp } from "#host/status/status.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { decisionJson } from "#sync/publish/decision.ts";
-import { listed } from "../loop/log-list.ts";
+import { listed } from "../diagnosis/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 
 const STRUCT = "type.googleapis.com/google.protobuf.Struct";

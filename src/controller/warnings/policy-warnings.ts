@@ -9,7 +9,7 @@ import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
 import { needChecker } from "#policy/needs.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
-import { listed } from "../loop/log-list.ts";
+import { listed } from "../diagnosis/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policies/source.ts";
 import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";

@@ -1,5 +1,5 @@
 // Finds out what does not work in a running policy, and logs what begins and what ends: components that throw,
-// queries that are not answered, limiters that fail open, and why signals are invalid.
+// queries that are not answered, limiters without valid signals.
 
 import type { Clock } from "#base/clock.ts";
 import type { StandIn } from "#base/failure-mode.ts";
@@ -10,43 +10,26 @@ import {
   type Decisions,
   describeActuator,
   failureModeOf,
-  signalsWithEffect,
   standInNow,
-  writersOf,
 } from "#circuit/actuators.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { QueryAnswer } from "#circuit/component.ts";
-import type { CircuitPlan, Kind, Leaf, Wire } from "#circuit/plan.ts";
+import type { CircuitPlan, Kind, Leaf } from "#circuit/plan.ts";
 import { queryOf } from "#circuit/queries.ts";
 import type { CircuitRunner } from "#circuit/runner.ts";
 import type { PolicyWarning } from "#policy/document/warning.ts";
 import { ComponentNotifier } from "./component-notifier.ts";
+import {
+  type ComponentFaults,
+  type Evidence,
+  type FailedAnswer,
+  type InvalidSignal,
+  InvalidSignals,
+  invalidSignals,
+} from "./invalid-signals.ts";
 import { listed } from "./log-list.ts";
 
-/** The errors of a component over all ticks of the version in force. */
-export interface ComponentFaults {
-  readonly kind: Kind;
-  readonly count: number;
-  /** The last tick in which it threw. */
-  readonly tick: number;
-  /** Of the last fault. Holds nothing that must not be shown. */
-  readonly message: string;
-}
-
-/** A signal that was invalid in the last tick, and the likeliest reason. */
-export interface InvalidSignal {
-  readonly circuit: string;
-  readonly name: string;
-  readonly why: string;
-}
-
-type FailedAnswer = Extract<QueryAnswer, { readonly kind: "failed" }>;
-
 const NO_FAULTS: ReadonlyMap<string, ComponentFaults> = new Map();
-
-/** A signal that is invalid for this long, and for this many ticks, had time to become valid. */
-const NEVER_VALID_MS = 60_000;
-const NEVER_VALID_TICKS = 10;
 
 /** Length of a query in a log line, in UTF-16 units. */
 const LONGEST_QUERY = 100;
@@ -64,11 +47,7 @@ export class Diagnosis {
   #unanswered: Map<string, FailedAnswer> | undefined;
   /** Components that ask queries. */
   #asking: readonly Leaf[] = [];
-  /** Those of `awaitedSignals` that had no valid value since the version was loaded; undefined when there are none. */
-  #neverValid: Set<number> | undefined;
-  readonly #clock: Clock;
-  /** On the monotonic clock. */
-  #loadedAt = 0;
+  readonly #signals: InvalidSignals;
 
   constructor(
     policy: string,
@@ -78,7 +57,7 @@ export class Diagnosis {
     this.#policy = policy;
     this.#runner = runner;
     this.#log = log;
-    this.#clock = clock;
+    this.#signals = new InvalidSignals(clock);
     this.#unansweredNotifier = new ComponentNotifier(clock);
     this.#failOpenNotifier = new ComponentNotifier(clock);
     this.#standInNotifier = new ComponentNotifier(clock);
@@ -92,8 +71,7 @@ export class Diagnosis {
   /** A new version runs: faults count from zero, conditions of components that stay go on. */
   restart(plan: CircuitPlan | undefined): void {
     this.#faults = undefined;
-    this.#neverValid = plan && awaitedSignals(plan);
-    this.#loadedAt = this.#clock.now();
+    this.#signals.restart(plan);
     this.#asking = plan?.leaves.filter((leaf) => queryOf(leaf) !== "").slice() ?? [];
     const asking = new Set(this.#asking.map(leafIdentity));
     for (const identity of this.#unanswered?.keys() ?? []) {
@@ -136,7 +114,7 @@ export class Diagnosis {
   report(): void {
     const { circuit } = this.#runner;
     if (circuit === undefined) return;
-    this.#forgetValid(circuit);
+    this.#signals.noteValid(circuit);
     // Most ticks find no query unanswered and skip the list of components.
     if (this.#unanswered?.size || this.#unansweredNotifier.hasOpen) this.#reportQueries();
     this.#reportFailingOpen(circuit);
@@ -166,12 +144,7 @@ export class Diagnosis {
   *invalidSignals(): Generator<InvalidSignal> {
     const { circuit } = this.#runner;
     if (circuit === undefined || circuit.ticks === 0) return;
-    const { plan } = circuit;
-    const writers = writersOf(plan.leaves);
-    for (const [at, signal] of plan.signals.entries()) {
-      if (!Number.isNaN(circuit.reading(at))) continue;
-      yield { ...signal, why: this.#whyInvalid(circuit, writers.get(at)) };
-    }
+    yield* invalidSignals(circuit, this.#evidence);
   }
 
   /** What does not work now. Computed on demand. */
@@ -189,47 +162,11 @@ export class Diagnosis {
         why: message,
       };
     }
-    yield* this.#neverValidWarnings();
+    if (circuit !== undefined) yield* this.#signals.warnings(circuit, this.#evidence);
   }
 
-  /**
-   * Signals without a valid value since the version was loaded, once it had time for one. Of a chain of signals only the
-   * first is named: the others follow from it.
-   */
-  *#neverValidWarnings(): Generator<PolicyWarning> {
-    const { circuit } = this.#runner;
-    if (circuit === undefined || circuit.ticks < NEVER_VALID_TICKS) return;
-    if (this.#neverValid === undefined || this.#clock.now() - this.#loadedAt < NEVER_VALID_MS)
-      return;
-    const writers = writersOf(circuit.plan.leaves);
-    for (const signal of this.#neverValid) {
-      const writer = writers.get(signal);
-      const name = circuit.plan.signals[signal];
-      if (name === undefined || (writer !== undefined && !isFirst(circuit, writer))) continue;
-      const why = this.#whyInvalid(circuit, writer);
-      const text = `the signal ${name.name} of circuit ${name.circuit} has never been valid`;
-      yield { code: "invalid_signal", path: "circuit", text, why };
-    }
-  }
-
-  #whyInvalid(circuit: Circuit, writer: Leaf | undefined): string {
-    if (writer === undefined) return "no component writes it";
-    const { id, kind, identity } = writer;
-    const fault = this.#faults?.get(id);
-    if (fault?.tick === circuit.ticks) return `${kind} ${id} failed: ${fault.message}`;
-    if (kind === "promql") {
-      const why = this.#unanswered?.get(identity)?.why ?? "no number yet, or not a number";
-      return `query of ${id}: ${why}`;
-    }
-    return `${kind} ${id} gives no valid number${invalidInputs(circuit, writer)}`;
-  }
-
-  #forgetValid(circuit: Circuit): void {
-    if (this.#neverValid === undefined) return;
-    for (const signal of this.#neverValid) {
-      if (!Number.isNaN(circuit.reading(signal))) this.#neverValid.delete(signal);
-    }
-    if (this.#neverValid.size === 0) this.#neverValid = undefined;
+  get #evidence(): Evidence {
+    return { faults: this.faults, unanswered: this.#unanswered };
   }
 
   #reportQueries(): void {
@@ -252,85 +189,55 @@ export class Diagnosis {
     }
   }
 
-  #reportStandingIn(circuit: Circuit): void {
-    const { actuators, decisions } = this.#runner;
-    const holds = (each: Actuator) => otherMode(each, decisions) !== undefined;
-    const { begun, ended } = this.#standInNotifier.changes(actuators, identityOf, holds);
-    const policy = this.#policy;
-    if (begun.length > 0) {
-      const each = listed(
-        begun,
-        (actuator) => `${describeActuator(actuator, circuit)}: ${otherMode(actuator, decisions)}`,
-      );
-      const what = `limiters of ${policy} decide by on_failure: required signals are invalid`;
-      this.#log.warn({ policy }, `${what}: ${each}`);
-    }
-    if (ended.length > 0) {
-      const each = listed(ended, ({ kind, componentId }) => `${kind} ${componentId}`);
-      this.#log.info({ policy }, `limiters of ${policy} decide by valid signals again: ${each}`);
-    }
-  }
-
   #reportFailingOpen(circuit: Circuit): void {
-    const { actuators, decisions } = this.#runner;
-    const holds = (each: Actuator) => standInNow(each, decisions) === "open";
-    const { begun, ended } = this.#failOpenNotifier.changes(actuators, identityOf, holds);
+    const { decisions } = this.#runner;
+    this.#reportLimiters(circuit, this.#failOpenNotifier, {
+      holds: (each) => standInNow(each, decisions) === "open",
+      suffix: () => "",
+      begun: `limiters of ${this.#policy} fail open: required signals are invalid`,
+      ended: `limiters of ${this.#policy} have valid signals again`,
+    });
+  }
+
+  #reportStandingIn(circuit: Circuit): void {
+    const { decisions } = this.#runner;
+    this.#reportLimiters(circuit, this.#standInNotifier, {
+      holds: (each) => otherMode(each, decisions) !== undefined,
+      suffix: (each) => `: ${otherMode(each, decisions)}`,
+      begun: `limiters of ${this.#policy} decide by on_failure: required signals are invalid`,
+      ended: `limiters of ${this.#policy} decide by valid signals again`,
+    });
+  }
+
+  /** Logs for which limiters a condition begins, and for which it ends. */
+  #reportLimiters(circuit: Circuit, notifier: ComponentNotifier, of: LimiterCondition): void {
+    const { begun, ended } = notifier.changes(this.#runner.actuators, identityOf, of.holds);
     const policy = this.#policy;
     if (begun.length > 0) {
-      const each = listed(begun, (actuator) => describeActuator(actuator, circuit));
-      const what = `limiters of ${policy} fail open: required signals are invalid`;
-      this.#log.warn({ policy }, `${what}: ${each}`);
+      const each = listed(begun, (one) => describeActuator(one, circuit) + of.suffix(one));
+      this.#log.warn({ policy }, `${of.begun}: ${each}`);
     }
     if (ended.length > 0) {
       const each = listed(ended, ({ kind, componentId }) => `${kind} ${componentId}`);
-      this.#log.info({ policy }, `limiters of ${policy} have valid signals again: ${each}`);
+      this.#log.info({ policy }, `${of.ended}: ${each}`);
     }
   }
 }
 
-/** Signals with an effect that are meant to become valid; undefined when there are none. */
-function awaitedSignals(plan: CircuitPlan): Set<number> | undefined {
-  const writers = writersOf(plan.leaves);
-  const found = new Set<number>();
-  for (const signal of signalsWithEffect(plan)) {
-    const writer = writers.get(signal);
-    if (writer === undefined || !isMeantInvalid(writer)) found.add(signal);
-  }
-  return found.size === 0 ? undefined : found;
-}
-
-/** Nothing is connected to an optional port, or the author wrote down that the value is invalid. */
-function isMeantInvalid({ kind, inputs }: Leaf): boolean {
-  const wires = Object.values(inputs).flat();
-  return kind === "variable" || (wires.length > 0 && wires.every((wire) => wire.kind === "open"));
-}
-
-/** Whether a component without a valid output has no invalid input that explains it. */
-function isFirst(circuit: Circuit, { inputs }: Leaf): boolean {
-  return !Object.values(inputs)
-    .flat()
-    .some((wire) => isInvalid(circuit, wire));
+/** A condition of limiters that is logged. */
+interface LimiterCondition {
+  readonly holds: (limiter: Actuator) => boolean;
+  /** Follows the description of a limiter. */
+  readonly suffix: (limiter: Actuator) => string;
+  /** Text of the log line when it begins, and when it ends. */
+  readonly begun: string;
+  readonly ended: string;
 }
 
 /** The failure mode other than `open` that the policy names and that made the last decision. */
 function otherMode(actuator: Actuator, decisions: Decisions): StandIn | undefined {
   const mode = standInNow(actuator, decisions);
   return mode === "open" || failureModeOf(actuator.leaf) === undefined ? undefined : mode;
-}
-
-/** Names the inputs that explain why a component gives no valid number: ` (invalid: lhs)`. */
-function invalidInputs(circuit: Circuit, { inputs }: Leaf): string {
-  const invalid = Object.entries(inputs).flatMap(([port, wires]) =>
-    wires.some((wire) => isInvalid(circuit, wire)) ? [port] : [],
-  );
-  const isOpen = ({ kind }: Wire) => kind === "open";
-  if (Object.values(inputs).every((wires) => wires.every(isOpen))) return " (unconnected)";
-  return invalid.length === 0 ? "" : ` (invalid: ${invalid.join(", ")})`;
-}
-
-function isInvalid(circuit: Circuit, wire: Wire): boolean {
-  if (wire.kind === "open") return false;
-  return Number.isNaN(wire.kind === "constant" ? wire.value : circuit.reading(wire.signal));
 }
 
 function identityOf({ leaf }: Actuator): string {
