@@ -28,7 +28,7 @@ demo-loop: node ## An overload, without and with a policy that finds the right r
 	$(NODE) deploy/demo/loop.ts
 
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
-	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium go zsh fish
+	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium redis go zsh fish
 	npm test -s
 
 check: node ## Check format, lint rules, types and generated code

@@ -32,11 +32,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   sync: ["flow", "circuit", "policy", "wire", "store"],
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire", "store"],
+  fleet: ["flow", "client", "telemetry/metrics"],
   prometheus: ["circuit", "promql", "client", "wire"],
   telemetry: ["flow", "circuit", "wire", "client", "host"],
   process: ["wire", "config", "serve", "store", "telemetry", "host"],
   agent: [
     "flow",
+    "fleet",
     "api",
     "client",
     "config",
@@ -64,6 +66,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
  */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
   base: ["http", "net", "text"],
+  flow: ["counters"],
   policy: ["document", "diagram", "reference"],
   promql: ["syntax"],
   wire: ["check", "check-json", "json", "otlp", "protobuf"],

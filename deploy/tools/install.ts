@@ -76,6 +76,11 @@ function etcdWheel(): string {
   return bin;
 }
 
+/** Tests share counters through a real Redis, with Sentinel and as a cluster. */
+export function redis(): string {
+  return debian("redis-server", "redis-server");
+}
+
 /** Tests attack Sluice from pages in a real browser. */
 export function chromium(): string {
   return debian("chromium", "chromium");
@@ -97,7 +102,7 @@ export function go(): string {
 
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const fromDebian = { h2load, curl, openssl, prometheus, chromium, go, zsh, fish };
+  const fromDebian = { h2load, curl, openssl, prometheus, chromium, redis, go, zsh, fish };
   const etcds = () => Object.values(etcd()).join(" ");
   const tools = { envoy, grpcio, "go-tools": goTools, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {

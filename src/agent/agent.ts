@@ -6,6 +6,8 @@ import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import { openSharedCounters } from "#fleet/shared-counters.ts";
+import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
@@ -35,7 +37,9 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const unreported = new UnreportedFlows();
   metrics.add(unreported);
   const observer = observerOf([flowMetrics, unreported]);
-  const context = { clock, chance, observer, maxKeys: config.flow_control.max_keys };
+  const sharedCounters = await openCounters(process, config);
+  const maxKeys = config.flow_control.max_keys;
+  const context = { clock, chance, observer, maxKeys, sharedCounters };
   const book = new Rulebook(config.agent_info.agent_group, context);
   await followStore(process, config, book, () => {
     const inventory = inventoryOf(book);
@@ -56,6 +60,24 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
       (await forwardingRoutes(process, config.server, checkContext)) ??
       httpRoutes(checkContext, finishedFlows),
   };
+}
+
+/** The counters that agents share; undefined where each counts for itself. */
+async function openCounters(
+  { clock, log, health, metrics, scope }: SluiceProcess,
+  { agent_info, counters }: AgentConfig,
+): Promise<SharedCounters | undefined> {
+  const opened = await openSharedCounters(counters, {
+    group: agent_info.agent_group,
+    clock,
+    log: log.child("counters"),
+    // Not a part of readiness: without shared counters the agent still answers, as its policies say.
+    status: () => health.root.at("system", "counters"),
+  });
+  if (opened === undefined) return undefined;
+  metrics.add(opened.metrics);
+  scope.add("counters", () => opened.close());
+  return opened.counters;
 }
 
 /** Half of the ten minutes after which no series is left of what nobody has used for that long. */

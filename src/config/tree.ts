@@ -21,6 +21,7 @@ import {
   kubernetesDiscoveryConfig,
   peerDiscoveryConfig,
 } from "./objects/cluster.ts";
+import { countersConfig } from "./objects/counters.ts";
 import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
 import { serverConfig } from "./objects/server.ts";
 import {
@@ -82,6 +83,7 @@ const agentTable = table(
     ...common,
     agent_functions: object(agentFunctionsConfig),
     agent_info: object(agentInfoConfig),
+    counters: object(countersConfig),
     auto_scale: group({ kubernetes: object(autoScaleKubernetesConfig) }),
     dist_cache: object(distCacheConfig),
     flow_control: object(flowControlConfig),

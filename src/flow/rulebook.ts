@@ -150,7 +150,7 @@ export class Rulebook {
       const twin = twins.get(identity) ?? 0;
       twins.set(identity, twin + 1);
       const name = `${identity}#${twin}`;
-      const state = this.#states.get(name) ?? newState(rule, this.#context, this.#kinds);
+      const state = this.#states.get(name) ?? newState(rule, this.#context, this.#kinds, name);
       carried.set(name, state);
       byRule.set(rule, state);
     }

@@ -281,6 +281,22 @@ test("agent: defaults are the documented ones", () => {
     agent_functions: { endpoints: [], client: CLIENT },
     agent_info: { agent_group: "default" },
     auto_scale: { kubernetes: { enabled: false } },
+    counters: {
+      engine: "local",
+      redis: {
+        cluster: false,
+        max_pending: 10_000,
+        namespace: "sluice",
+        nodes: [],
+        password: "",
+        probe_interval: 1_000,
+        sentinel: { addresses: [], master: "", password: "", username: "" },
+        timeout: 100,
+        tls: { ca_file: "", cert_file: "", insecure_skip_verify: false, key_file: "" },
+        url: "redis://127.0.0.1:6379",
+        username: "",
+      },
+    },
     dist_cache: {
       bind_addr: ":3320",
       memberlist_advertise_addr: "",

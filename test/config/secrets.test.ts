@@ -28,6 +28,8 @@ test("the secret keys are these", () => {
       "cloudext.agent_api_key",
       "cloudext.api_key",
       "cloudext.client.http.proxy_connect_header",
+      "counters.redis.password",
+      "counters.redis.sentinel.password",
       "crashreport.dsn",
       "etcd.password",
       "kubernetes_client.http_client.proxy_connect_header",

@@ -135,6 +135,14 @@ const FORWARDING: Env = {
   SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
 };
 
+/** Counters in a Redis that is away. */
+const COUNTERS: Env = {
+  SVC_AGENT_COUNTERS_ENGINE: "redis",
+  SVC_AGENT_COUNTERS_REDIS_URL: "rediss://127.0.0.1:1",
+  SVC_AGENT_COUNTERS_REDIS_SENTINEL_MASTER: "main",
+  SVC_AGENT_COUNTERS_REDIS_SENTINEL_ADDRESSES: "[127.0.0.1:1]",
+};
+
 const OUTGOING: Env = {
   SVC_CONTROLLER_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",
   SVC_CONTROLLER_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
@@ -153,7 +161,11 @@ function assertIdle(process: ProcessName, role: TreeRole, runs: readonly Readonl
 test("standalone reads every key that is in effect, and no other", async (t) => {
   const [plain, tls] = ofTheProcess(t, "SVC_AGENT");
   const runs = [
-    await readBy(folderOf(t, { "loop.yaml": LOOP }), { ...plain, ...FORWARDING }, OUTGOING),
+    await readBy(
+      folderOf(t, { "loop.yaml": LOOP }),
+      { ...plain, ...FORWARDING, ...COUNTERS },
+      OUTGOING,
+    ),
     await readBy(folderOf(t), tls),
   ];
   assertIdle(
@@ -171,7 +183,7 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
 test("an agent in a process of its own reads every key that is in effect, and no other", async (t) => {
   const [plain, tls] = ofTheProcess(t, "SVC_AGENT");
   const runs = [];
-  for (const env of [{ ...plain, ...FORWARDING }, tls])
+  for (const env of [{ ...plain, ...FORWARDING, ...COUNTERS }, tls])
     runs.push(
       await readByProcess("agent", env, (options, config) =>
         startAgentProcess({ ...options, config }),

@@ -157,6 +157,33 @@ export const endpoint: TextFormat = {
   bad: ["", "etcd", "http://"],
 };
 
+export const plainEndpoint: TextFormat = {
+  wanted: "host:port",
+  accepts: (text) => isHostPort(text, 1) && !text.startsWith(":"),
+  good: ["redis-1:6379", "[::1]:26379"],
+  bad: ["", ":6379", "redis", "redis://redis:6379"],
+};
+
+export const redisUrl: TextFormat = {
+  wanted:
+    "redis://host:port or rediss://host:port, with or without a database number, and without user and password",
+  accepts(text) {
+    if (!/^rediss?:/.test(text) || !isUrl(text)) return false;
+    const { username, password, hostname, pathname, search, hash } = new URL(text);
+    const plain = username === "" && password === "" && search === "" && hash === "";
+    return plain && hostname !== "" && /^(?:\/?|\/\d+)$/.test(pathname);
+  },
+  good: ["redis://redis", "redis://127.0.0.1:6379/2", "rediss://[::1]:6380"],
+  bad: ["", "redis", "http://redis", "redis://redis/x", "redis://:secret@redis"],
+};
+
+export const redisNamespace: TextFormat = {
+  wanted: "a name without braces",
+  accepts: (text) => someText.accepts(text) && !/[{}]/.test(text),
+  good: ["sluice", "team/a"],
+  bad: ["", "{a}"],
+};
+
 export const proxyAddress: TextFormat = {
   wanted: "empty, a URL or host:port",
   accepts: (text) => text === "" || isUrl(text) || isHostPort(text, 1),

@@ -1,12 +1,12 @@
 // Concurrency limiter: a number of tokens in flight per label value. A slot is held from the check until the
 // flow ends or the slot expires.
 
+import type { CounterEngine } from "../counters/counter-engine.ts";
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Limiter } from "../plan/stage-member.ts";
 import type { ConcurrencyLimiterNumbers, ConcurrencyLimiterRule, SlotDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalSlots, type LocalSlotsContext, type SlotParams } from "./counters/local-slots.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";

@@ -2,11 +2,11 @@
 // its answer to a Decision and a Grant.
 
 import type { FailureMode } from "#base/failure-mode.ts";
+import type { CounterEngine, EngineAnswer, LocalEngine } from "../counters/counter-engine.ts";
 import { type Component, type Decision, type Grant, Missing, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import type { MissingLabelMode, TokenDetail } from "../rules.ts";
-import type { CounterEngine, EngineAnswer, LocalEngine } from "./counters/counter-engine.ts";
 import { LimiterInput, type LimiterInputRule } from "./limiter-input.ts";
 import type { Substitute } from "./stand-in.ts";
 

@@ -38,12 +38,14 @@ export interface KindRow<Rule, State extends LimiterState> {
   meaning(rule: Rule): readonly (string | boolean)[];
   /**
    * Fresh state without numbers: until they arrive, the failure mode of the rule answers. Limiters of one `group` are
-   * always asked together and are keyed by the same label.
+   * always asked together and are keyed by the same label. `name` identifies the state within its agent group: it is
+   * equal on all agents that have the same rules.
    */
   readonly State: new (
     context: SharedContext,
     rule: Rule,
     group: string,
+    name: string,
   ) => State;
   /** A component for one plan, over state that may have served earlier plans. */
   bind(
@@ -132,10 +134,11 @@ function selectorsOf({ selectors }: LimiterRule): readonly string[] {
 export function newState(
   rule: LimiterRule,
   context: SharedContext,
-  { rows }: KindTable = LIMITER_KINDS,
+  kinds: KindTable = LIMITER_KINDS,
+  name = stateIdentity(rule, kinds),
 ): LimiterState {
-  const { State } = rows[kindOf(rule)];
-  return new State(context, rule as never, groupOf(rule));
+  const { State } = kinds.rows[kindOf(rule)];
+  return new State(context, rule as never, groupOf(rule), name);
 }
 
 /** Binds a rule to its state for one plan. Throws INTERNAL when the state is that of another kind. */

@@ -1,13 +1,13 @@
 // Rate limiter: a number of tokens per interval and label value, in token buckets.
 
+import type { BucketParams, CounterEngine } from "../counters/counter-engine.ts";
+import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Limiter } from "../plan/stage-member.ts";
 import type { RateLimiterNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import type { CounterEngine } from "./counters/counter-engine.ts";
 import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
-import type { BucketParams } from "./counters/token-bucket.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
@@ -27,20 +27,28 @@ const COUNTING: CountingKind<TokenDetail> = {
   grantsNothing: false,
 };
 
+interface RateContext extends LocalBucketsContext {
+  readonly sharedCounters?: SharedCounters | undefined;
+}
+
 /** Buckets and the last valid numbers. */
 export class RateState {
   readonly buckets: LocalBuckets;
+  /** The same limiter's buckets where agents share them; undefined where they are counted in process. */
+  readonly shared: SharedEngine<BucketParams> | undefined;
   /** Why the numbers do not count now; undefined while they do. */
   gap: Gap | undefined = "no_numbers";
   numbers: RateNumbers | undefined;
 
   /** Limiters of one group are always asked together and keyed by the same label. */
-  constructor(context: LocalBucketsContext, _rule: unknown, group: string) {
+  constructor(context: RateContext, rule: RateLimiterRule, group: string, name: string) {
     this.buckets = new LocalBuckets(context, group);
+    this.shared = context.sharedCounters?.buckets({ policyName: rule.policyName, name });
   }
 
   close(): void {
     this.buckets.close();
+    this.shared?.close();
   }
 }
 
@@ -58,7 +66,7 @@ export class RateLimiter implements Limiter {
     slots: LabelSlots,
     state: RateState,
     { observer }: LocalBucketsContext,
-    engine: CounterEngine<BucketParams> = state.buckets,
+    engine: CounterEngine<BucketParams> = state.shared ?? state.buckets,
   ) {
     this.component = component;
     this.#rule = rule;
@@ -96,7 +104,9 @@ export class RateLimiter implements Limiter {
     if (!known || (state.gap !== undefined && state.gap !== "last_known")) return;
     state.numbers = { capacity, amount };
     const params = this.#current();
-    if (params !== undefined) state.buckets.adopt(params);
+    if (params === undefined) return;
+    state.buckets.adopt(params);
+    state.shared?.adopt(params);
   }
 
   #standIn(): Substitute | undefined {

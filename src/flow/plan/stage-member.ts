@@ -3,6 +3,7 @@
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { SharedCounters } from "../counters/shared-counters.ts";
 import type { Component, Decision, Flow, Grant, LookupHit, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
@@ -60,4 +61,6 @@ export interface LimiterContext {
   readonly observer: Observer;
   /** Number of keys that one limiter tells apart; further keys share one strict bucket. */
   readonly maxKeys: number;
+  /** Where agents share their counts; absent where each counts in process. */
+  readonly sharedCounters?: SharedCounters | undefined;
 }

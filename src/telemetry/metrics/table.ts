@@ -85,6 +85,23 @@ export const METRICS = {
     about:
       "Flows that reached a limiter without a label that it reads: the one by which it tells flows apart (`key`), or the one with the number of tokens (`tokens`).",
   },
+  sluice_counter_engine_up: {
+    type: "gauge",
+    labels: ["engine"],
+    about:
+      "1 while the engine of shared counters (`counters.engine`) answers, 0 while it is away and `on_failure` of each component answers. Absent where each process counts for itself.",
+  },
+  sluice_counter_engine_transitions_total: {
+    type: "counter",
+    labels: ["engine", "state"],
+    about: "How often the engine of shared counters went `away` and came `back`.",
+  },
+  sluice_counter_requests_total: {
+    type: "counter",
+    labels: ["engine", "result"],
+    about:
+      "Requests to the engine of shared counters: `answered`, `failed` (no reply in time, or an error), `skipped` (not sent while the engine is away), `refused` (not sent because too many wait for their replies).",
+  },
   flux_meter: {
     type: "histogram",
     labels: FLUX_METER,

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import type { CounterEngine, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
-import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
 import type { SlotParams } from "#flow/limit/counters/local-slots.ts";
 import {
   Bench,

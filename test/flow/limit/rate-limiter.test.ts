@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import type { BucketParams, CounterEngine, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import type { Component } from "#flow/flow.ts";
 import { type Decision, type Grant, grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
-import type { CounterEngine, EngineAnswer } from "#flow/limit/counters/counter-engine.ts";
-import type { BucketParams } from "#flow/limit/counters/token-bucket.ts";
 import { RateLimiter, RateState } from "#flow/limit/rate-limiter.ts";
 import { Bench, concurrency, counts, flat, flowOf, rate, rateRule, testContext } from "./setup.ts";
 
@@ -450,7 +449,7 @@ function remotely(onFailure: Component["onFailure"], engine: CounterEngine<Bucke
   const rule = rateRule({ onFailure });
   const component = new Bench(rule).limiter.component;
   const slots = new LabelSlots();
-  const state = new RateState(context, rule, "");
+  const state = new RateState(context, rule, "", "");
   const limiter = new RateLimiter(component, rule, slots, state, context, engine);
   limiter.decide(rate(1, 0));
   return {

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import type { BucketParams } from "#flow/counters/counter-engine.ts";
 import { ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
-import type { BucketParams } from "#flow/limit/counters/token-bucket.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
 import { Bench, concurrency, concurrencyRule, rate, rateRule, testContext } from "./setup.ts";
 

@@ -1,6 +1,7 @@
 // Child processes of tests: their output is collected, and they are killed when the test ends.
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { Ending } from "../ending.ts";
 import { until } from "../until.ts";
 
@@ -12,6 +13,8 @@ export interface Child {
   /** Resolves with the exit code, or with the signal that ended the process. */
   readonly ended: Promise<number | NodeJS.Signals>;
   kill(signal?: NodeJS.Signals): void;
+  /** Stops it from running until it gets SIGCONT: the system still accepts connections, and nothing is answered. */
+  freeze(): Promise<void>;
   /** Resolves when `holds` returns true. Rejects with the whole output when the process ends first. */
   until(what: string, holds: () => boolean): Promise<void>;
 }
@@ -49,6 +52,11 @@ export function child(
     err: () => err,
     ended,
     kill: (signal = "SIGTERM") => void process.kill(signal),
+    async freeze() {
+      process.kill("SIGSTOP");
+      // Until the signal is delivered, a request may still be answered.
+      await until("the process is stopped", () => isStopped(process.pid));
+    },
     async until(what, holds) {
       const printed = () => `${command} ${args.join(" ")}\n${out}${err}`;
       try {
@@ -61,4 +69,14 @@ export function child(
       }
     },
   };
+}
+
+/** Whether every thread is stopped. Assumes so where there is no /proc. */
+function isStopped(pid: number | undefined): boolean {
+  const tasks = `/proc/${pid}/task`;
+  if (!existsSync(tasks)) return true;
+  return readdirSync(tasks).every((task) => {
+    const stat = readFileSync(`${tasks}/${task}/stat`, "utf8");
+    return /^[Tt]/.test(stat.slice(stat.lastIndexOf(")") + 2));
+  });
 }

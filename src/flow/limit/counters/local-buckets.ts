@@ -2,13 +2,19 @@
 // buckets is not full.
 
 import type { Clock } from "#base/clock.ts";
+import {
+  type BucketParams,
+  type EngineAnswer,
+  type LocalEngine,
+  ReusedAnswer,
+  SLACK,
+} from "../../counters/counter-engine.ts";
 import type { Observer } from "../../observer.ts";
-import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
 import type { KeyHash } from "./key-hash.ts";
 import type { Column, EvictionPolicy, KeyTable } from "./key-table.ts";
 import { RefillHistory } from "./refill-history.ts";
 import { SharedTables } from "./shared-tables.ts";
-import { type BucketParams, delayedMark, fill, filled, markAt, waitFor } from "./token-bucket.ts";
+import { delayedMark, fill, filled, markAt, waitFor } from "./token-bucket.ts";
 
 export interface LocalBucketsContext {
   readonly clock: Clock;

@@ -3,8 +3,13 @@
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import {
+  type EngineAnswer,
+  type LocalEngine,
+  ReusedAnswer,
+  SLACK,
+} from "../../counters/counter-engine.ts";
 import type { Observer } from "../../observer.ts";
-import { type EngineAnswer, type LocalEngine, ReusedAnswer, SLACK } from "./counter-engine.ts";
 import { KeyHash } from "./key-hash.ts";
 import { type EvictionPolicy, KeyTable } from "./key-table.ts";
 import { NONE, SlotPool } from "./slot-pool.ts";

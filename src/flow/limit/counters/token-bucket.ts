@@ -2,21 +2,8 @@
 // numbers: `available`, and `mark`, the time up to which it has been filled. A delayed fill is a mark in the
 // future: nothing is added before it, so no third number is needed.
 
+import type { BucketParams } from "../../counters/counter-engine.ts";
 import type { RefillHistory } from "./refill-history.ts";
-
-/** Parameters of all buckets of one limiter. All numbers are finite and >= 0, `intervalMs` > 0. */
-export interface BucketParams {
-  readonly capacity: number;
-  /** Tokens per interval. */
-  readonly amount: number;
-  readonly intervalMs: number;
-  /** Fills continuously; otherwise by whole amounts at the ends of intervals. */
-  readonly continuous: boolean;
-  /** A full bucket that is used starts to fill only after the time that filling it takes. */
-  readonly delayed: boolean;
-  /** A bucket unused for longer is forgotten; 0 means never. */
-  readonly maxIdleMs: number;
-}
 
 /** Longest wait reported, ms: the most that a protobuf duration holds (10 000 years). */
 const MAX_MS = 315_576_000_000_000;

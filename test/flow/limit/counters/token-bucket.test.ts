@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import type { BucketParams } from "#flow/counters/counter-engine.ts";
 import { RefillHistory } from "#flow/limit/counters/refill-history.ts";
 import {
-  type BucketParams,
   delayedMark,
   fill,
   filled,

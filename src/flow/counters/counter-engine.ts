@@ -1,7 +1,7 @@
 // What a limiter asks of the place where its counts live. The local engines answer immediately; one behind a
 // network answers later, or reports that it cannot decide.
 
-import type { Pending } from "../../flow.ts";
+import type { Pending } from "../flow.ts";
 
 /** An engine's answer to one take. Borrowed: valid until the same engine is asked again. */
 export interface EngineAnswer {
@@ -14,6 +14,20 @@ export interface EngineAnswer {
   readonly id: string;
   /** The engine has no room for this key: the answer is that of a count which all such keys share. */
   readonly full: boolean;
+}
+
+/** Parameters of all buckets of one limiter. All numbers are finite and >= 0, `intervalMs` > 0. */
+export interface BucketParams {
+  readonly capacity: number;
+  /** Tokens per interval. */
+  readonly amount: number;
+  readonly intervalMs: number;
+  /** Fills continuously; otherwise by whole amounts at the ends of intervals. */
+  readonly continuous: boolean;
+  /** A full bucket that is used starts to fill only after the time that filling it takes. */
+  readonly delayed: boolean;
+  /** A bucket unused for longer is forgotten; 0 means never. */
+  readonly maxIdleMs: number;
 }
 
 /**

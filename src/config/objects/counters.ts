@@ -1,0 +1,112 @@
+// Keys of the counters that agents share.
+
+import { anyText, plainEndpoint, redisNamespace, redisUrl } from "../table/format.ts";
+import {
+  bool,
+  choice,
+  duration,
+  group,
+  number,
+  object,
+  string,
+  strings,
+  table,
+  type Violation,
+} from "../table/row.ts";
+import { pairOfFiles } from "./client.ts";
+
+const OWN = { own: true } as const;
+
+const redisTlsConfig = table(
+  "CountersRedisTLSConfig",
+  "TLS of connections to Redis, used where the URL begins with `rediss:`.",
+  {
+    ca_file: string(
+      "",
+      anyText,
+      "File with the certificate authorities for server certificates.",
+      OWN,
+    ),
+    cert_file: string("", anyText, "File with the client certificate.", OWN),
+    insecure_skip_verify: bool(false, "Accept any server certificate. Not for production.", OWN),
+    key_file: string("", anyText, "File with the private key of the client certificate.", OWN),
+  },
+  pairOfFiles,
+);
+
+const redisConfig = table(
+  "CountersRedisConfig",
+  "Redis or Valkey as the place of shared counters.",
+  {
+    url: string(
+      "redis://127.0.0.1:6379",
+      redisUrl,
+      "The server, or one node of the cluster: `redis://host:port/database`, with TLS `rediss://…`. A cluster has only the database 0. With Sentinel, only the scheme and the database count.",
+      OWN,
+    ),
+    username: string("", anyText, "User of an access control list. Empty means `default`.", OWN),
+    password: string("", anyText, "Password.", { secret: true, own: true }),
+    cluster: bool(false, "The server is a node of a cluster.", OWN),
+    nodes: strings(plainEndpoint, "Further nodes of the cluster to start from.", OWN),
+    sentinel: group({
+      master: string(
+        "",
+        anyText,
+        "Name of the group of servers that the Sentinels watch. Empty means no Sentinel.",
+        OWN,
+      ),
+      addresses: strings(plainEndpoint, "Addresses of the Sentinels.", OWN),
+      username: string("", anyText, "User name at the Sentinels.", OWN),
+      password: string("", anyText, "Password at the Sentinels.", { secret: true, own: true }),
+    }),
+    tls: object(redisTlsConfig),
+    namespace: string(
+      "sluice",
+      redisNamespace,
+      "Prefix of every key. Installations that share a server differ in it.",
+      OWN,
+    ),
+    timeout: duration(
+      "100ms",
+      "Longest wait for a reply. After it, `on_failure` of each component answers, without any wait, until Redis answers a probe.",
+      { least: "above 0s", own: true },
+    ),
+    probe_interval: duration("1s", "Time between two probes while Redis is away.", {
+      least: "above 0s",
+      own: true,
+    }),
+    max_pending: number(
+      "int64",
+      10_000,
+      "Most checks that wait for Redis at one time. `on_failure` answers further ones.",
+      { min: 1, own: true },
+    ),
+  },
+  ({ cluster, sentinel }): readonly Violation[] => {
+    const found: Violation[] = [];
+    const { master, addresses } = sentinel;
+    if (master !== "" && cluster) {
+      const wanted = "false where sentinel.master is set: it is one or the other";
+      found.push({ key: "cluster", wanted, got: "true" });
+    }
+    if (master !== "" && addresses.length === 0) {
+      const wanted = "at least one address, because sentinel.master is set";
+      found.push({ key: "sentinel.addresses", wanted, got: "none" });
+    }
+    return found;
+  },
+);
+
+export const countersConfig = table(
+  "CountersConfig",
+  "Where the numbers of rate limiters are counted.",
+  {
+    engine: choice(
+      "local",
+      ["local", "peers", "redis"] as const,
+      "`local`: each process counts for itself. `redis`: all agents of a group share their counts in Redis or Valkey. `peers` is not built yet: an agent with it does not start.",
+      OWN,
+    ),
+    redis: object(redisConfig),
+  },
+);

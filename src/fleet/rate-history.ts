@@ -1,0 +1,51 @@
+// The rates that a limiter had, as the script of a shared bucket needs them: a bucket is filled when it is used, and a
+// new rate counts from its change on.
+
+import type { BucketParams } from "#flow/counters/counter-engine.ts";
+
+/** Changes that are remembered. Before them, the smallest of the older rates counts: never more than was allowed. */
+const MOST = 8;
+
+interface Change {
+  /** On the monotonic clock. */
+  readonly at: number;
+  /** Tokens per ms before the change. */
+  readonly rate: number;
+}
+
+export class RateHistory {
+  /** Latest first. */
+  #changes: readonly Change[] = [];
+  #rate: number | undefined;
+
+  /** The parameters are those from `now` on. */
+  change(now: number, { amount, intervalMs }: BucketParams): void {
+    const rate = amount / intervalMs;
+    const before = this.#rate;
+    this.#rate = rate;
+    if (before === undefined || before === rate) return;
+    const all = [{ at: now, rate: before }, ...this.#changes];
+    const kept = all.slice(0, MOST);
+    const last = kept.at(-1);
+    if (last === undefined || all.length <= MOST) this.#changes = kept;
+    else {
+      const least = Math.min(...all.slice(MOST - 1).map((change) => change.rate));
+      this.#changes = [...kept.slice(0, -1), { at: last.at, rate: least }];
+    }
+  }
+
+  /** Forgets changes before `oldest`: no bucket has gone unused since then. */
+  forget(oldest: number): void {
+    if (this.#changes.some(({ at }) => at < oldest)) {
+      this.#changes = this.#changes.filter(({ at }) => at >= oldest);
+    }
+  }
+
+  /** For each change, latest first: how many ms ago it was, and the tokens per interval before it. */
+  pairs(now: number, { intervalMs }: BucketParams): readonly string[] {
+    if (this.#changes.length === 0) return NONE;
+    return this.#changes.flatMap(({ at, rate }) => [String(now - at), String(rate * intervalMs)]);
+  }
+}
+
+const NONE: readonly string[] = [];

@@ -1,0 +1,217 @@
+// The connection to Redis or Valkey: one server, the master that Sentinels name, or a cluster. Loaded only where counters
+// are kept there, because the client library takes time and memory.
+
+import { Cluster, Redis, type RedisOptions } from "ioredis";
+import type { Clock } from "#base/clock.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
+import type { Channel, Script } from "../requests.ts";
+import { probeKey } from "./keys.ts";
+import type { RedisSettings } from "./settings.ts";
+
+/** Time limit for connecting and for the handshake after it, ms. */
+const CONNECT_MS = 2_000;
+/** Time between two attempts to connect, ms. */
+const RETRY_MS = 500;
+const DEFAULT_PORT = 6379;
+const SENTINEL_PORT = 26379;
+
+/** A probe does what counting does: it runs a script that writes. The key expires. */
+const PROBE = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)";
+
+/** Replies and errors after which another attempt would fail as well: the configuration is wrong. */
+const MISCONFIGURED =
+  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
+
+export interface ConnectionOptions {
+  readonly settings: RedisSettings;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** A connection that was in use is lost. */
+  readonly lost: (reason: string) => void;
+}
+
+type Client = Redis | Cluster;
+
+export class RedisConnection implements Channel {
+  readonly #client: Client;
+  readonly #files: TlsFiles | undefined;
+  readonly #namespace: string;
+  readonly #lost: (reason: string) => void;
+  /** The last error of the connection itself, which tells more than that of a request without a connection. */
+  #error: string | undefined;
+  #stopHandshake: (() => void) | undefined;
+  #closing = false;
+
+  /** Throws a Fault when a file for TLS cannot be used. Connects at `connect`. */
+  constructor({ settings, clock, log, lost }: ConnectionOptions) {
+    this.#namespace = settings.namespace;
+    this.#lost = lost;
+    this.#files = settings.url.startsWith("rediss:")
+      ? new TlsFiles(settings.tls, { clock, log, key: "counters.redis.tls" })
+      : undefined;
+    const files = this.#files;
+    const client = clientOf(settings, files);
+    this.#client = client;
+    client.on("error", (error: Error & { lastNodeError?: Error }) => {
+      this.#error = textOf(error);
+    });
+    client.on("connect", () => {
+      this.#stopHandshake?.();
+      // A server that accepts connections and answers nothing, as a frozen one does.
+      this.#stopHandshake = clock.alarm(CONNECT_MS, () => {
+        if (client.status !== "ready") client.disconnect(true);
+      });
+    });
+    client.on("ready", () => {
+      this.#error = undefined;
+      this.#stopHandshake?.();
+    });
+    client.on("close", () => {
+      this.#stopHandshake?.();
+      // The next attempt uses the files as they are then.
+      if (files !== undefined) adoptTls(client, tlsOptions(files.current, settings));
+      if (!this.#closing) this.#lost(this.#error ?? "the connection was closed");
+    });
+  }
+
+  /**
+   * Resolves with undefined when counts can be changed, otherwise with the reason why not; further attempts are then made
+   * on their own. Throws a Fault when they would be in vain, because the configuration is wrong.
+   */
+  async connect(clock: Clock): Promise<string | undefined> {
+    const reason = await this.#attempt(clock);
+    if (reason === undefined || !MISCONFIGURED.test(reason)) return reason;
+    const wanted = "counters.redis: wanted a server that accepts these settings";
+    throw new Fault("FAILED_PRECONDITION", `${wanted}, got ${reason}`);
+  }
+
+  async #attempt(clock: Clock): Promise<string | undefined> {
+    let stop: (() => void) | undefined;
+    const late = new Promise<string>((resolve) => {
+      stop = clock.alarm(CONNECT_MS, () => resolve(this.#error ?? `no reply in ${CONNECT_MS} ms`));
+    });
+    const attempt = this.#client.connect().then(
+      () => this.probe(probeKey(this.#namespace, "{start}")).then(() => undefined, textOf),
+      (thrown: unknown) => this.#error ?? textOf(thrown),
+    );
+    const reason = await Promise.race([attempt, late]);
+    stop?.();
+    return reason;
+  }
+
+  /** The script is sent by its hash, and whole where the server does not know it (any more). */
+  async run(script: Script, key: string, args: readonly string[]): Promise<string> {
+    const { text, sha } = script;
+    try {
+      return String(await this.#client.evalsha(sha, 1, key, ...args));
+    } catch (thrown) {
+      if (!textOf(thrown).includes("NOSCRIPT")) throw thrown;
+      return String(await this.#client.eval(text, 1, key, ...args));
+    }
+  }
+
+  async probe(key: string): Promise<void> {
+    if (this.#client.status !== "ready") throw new Error(this.#error ?? "not connected");
+    await this.#client.eval(PROBE, 1, probeKey(this.#namespace, key), "1");
+  }
+
+  reset(): void {
+    this.#client.disconnect(true);
+  }
+
+  close(): void {
+    this.#closing = true;
+    this.#stopHandshake?.();
+    this.#client.disconnect();
+    this.#files?.close();
+  }
+}
+
+/** Makes further connections use these options. */
+function adoptTls(client: Client, tls: ReturnType<typeof tlsOptions>): void {
+  if (client instanceof Redis) client.options.tls = tls;
+  else if (client.options.redisOptions !== undefined) client.options.redisOptions.tls = tls;
+}
+
+function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client {
+  const { cluster, nodes, sentinel, username, password, url } = settings;
+  const { hostname, port, pathname } = new URL(url);
+  const tls = files === undefined ? undefined : tlsOptions(files.current, settings);
+  const common = {
+    ...(username === "" ? {} : { username }),
+    ...(password === "" ? {} : { password }),
+    ...(tls === undefined ? {} : { tls }),
+    connectTimeout: CONNECT_MS,
+    // What cannot be sent or answered now is decided without Redis, not later.
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    enableOfflineQueue: false,
+    // All commands of one turn of the event loop travel together.
+    enableAutoPipelining: true,
+    // A master that became a replica.
+    reconnectOnError: (error: Error) => error.message.includes("READONLY"),
+    lazyConnect: true,
+  } satisfies RedisOptions;
+  const first = { host: unbracketed(hostname), port: Number(port || DEFAULT_PORT) };
+  const database = Number(pathname.slice(1) || 0);
+  if (cluster) {
+    if (database > 0) {
+      const wanted = "counters.redis.url: wanted no database, because a cluster has only one";
+      throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${database}`);
+    }
+    return new Cluster([first, ...nodes.map((node) => addressOf(node, DEFAULT_PORT))], {
+      redisOptions: common,
+      clusterRetryStrategy: () => RETRY_MS,
+      clusterNodeRetryStrategy: () => RETRY_MS,
+      slotsRefreshTimeout: CONNECT_MS,
+      enableOfflineQueue: false,
+      enableAutoPipelining: true,
+      lazyConnect: true,
+    });
+  }
+  const single = {
+    ...common,
+    db: database,
+    retryStrategy: () => RETRY_MS,
+  } satisfies RedisOptions;
+  if (sentinel.master === "") return new Redis({ ...single, ...first });
+  return new Redis({
+    ...single,
+    name: sentinel.master,
+    sentinels: sentinel.addresses.map((address) => addressOf(address, SENTINEL_PORT)),
+    ...(sentinel.username === "" ? {} : { sentinelUsername: sentinel.username }),
+    ...(sentinel.password === "" ? {} : { sentinelPassword: sentinel.password }),
+    ...(tls === undefined ? {} : { enableTLSForSentinelMode: true, sentinelTLS: tls }),
+    sentinelCommandTimeout: CONNECT_MS,
+    sentinelRetryStrategy: () => RETRY_MS,
+  });
+}
+
+/** Options of a TLS connection. Servers are verified by their names, unless that is turned off. */
+function tlsOptions({ ca, cert, key }: TlsMaterial, { tls }: RedisSettings) {
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
+
+/** Of `host:port` or `[host]:port`. */
+function addressOf(text: string, defaultPort: number): { host: string; port: number } {
+  const { hostname, port } = new URL(`redis://${text}`);
+  return { host: unbracketed(hostname), port: Number(port || defaultPort) };
+}
+
+function unbracketed(host: string): string {
+  return host.startsWith("[") ? host.slice(1, -1) : host;
+}
+
+/** A cluster reports that all nodes failed; the error of the last one says why. */
+function textOf(thrown: unknown): string {
+  if (thrown instanceof Error && "lastNodeError" in thrown && thrown.lastNodeError instanceof Error)
+    return systemErrorText(thrown.lastNodeError);
+  return systemErrorText(thrown) || "the connection failed";
+}

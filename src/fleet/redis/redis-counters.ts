@@ -1,0 +1,62 @@
+// Counters in Redis, opened: connected, or trying to. The module that the process loads when Redis is configured.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import { type RequestCounts, Requests } from "../requests.ts";
+import { RedisBuckets } from "./buckets.ts";
+import { RedisConnection } from "./connection.ts";
+import { KeySpace } from "./keys.ts";
+import type { RedisSettings } from "./settings.ts";
+
+export interface RedisCountersOptions {
+  readonly settings: RedisSettings;
+  readonly group: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly changed: (reason: string | undefined) => void;
+}
+
+export interface RedisCounters extends SharedCounters {
+  readonly counts: Readonly<RequestCounts>;
+  /** Why Redis is not asked now; undefined while it is. */
+  readonly reason: string | undefined;
+  close(): void;
+}
+
+/**
+ * Returns when Redis can be asked, or when it turned out to be away: it is then probed until it comes back. Throws a
+ * Fault FAILED_PRECONDITION when it refuses the settings.
+ */
+export async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
+  const { settings, group, clock, log, changed } = options;
+  const connection = new RedisConnection({
+    settings,
+    clock,
+    log,
+    lost: (reason) => requests.trip(reason, ""),
+  });
+  const requests = new Requests(connection, {
+    clock,
+    timeoutMs: settings.timeout,
+    probeMs: settings.probe_interval,
+    most: settings.max_pending,
+    changed,
+  });
+  try {
+    const reason = await connection.connect(clock);
+    if (reason !== undefined) requests.trip(reason, "");
+  } catch (thrown) {
+    requests.close();
+    throw thrown;
+  }
+  return {
+    counts: requests.counts,
+    get reason() {
+      return requests.reason;
+    },
+    buckets: (name) =>
+      new RedisBuckets(requests, clock, new KeySpace(settings.namespace, group, name)),
+    close: () => requests.close(),
+  };
+}

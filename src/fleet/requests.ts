@@ -1,0 +1,242 @@
+// Requests to a server of counters: each is answered in time or not at all. A breaker stops asking after the first one
+// that is not, so that an outage costs one time limit, and asks again when a probe succeeds.
+
+import type { Clock } from "#base/clock.ts";
+import { systemErrorText } from "#base/fault.ts";
+
+/** A script that the server runs on one key, as one step. */
+export interface Script {
+  readonly text: string;
+  /** SHA-1 of the text, in hexadecimal digits. */
+  readonly sha: string;
+}
+
+/** The connection to the server. Every promise is rejected once the connection is lost or closed. */
+export interface Channel {
+  run(script: Script, key: string, args: readonly string[]): Promise<string>;
+  /** Resolves when counts beside this key can be changed. Rejects with the reason why they cannot. */
+  probe(key: string): Promise<void>;
+  /** Connects anew, to another server where another one is responsible now. */
+  reset(): void;
+  close(): void;
+}
+
+/** Called once. Undefined: there is no answer in time. */
+export type Answered = (reply: string | undefined) => void;
+
+export interface RequestsOptions {
+  readonly clock: Clock;
+  /** Longest wait for a reply, ms. */
+  readonly timeoutMs: number;
+  /** Time between two probes of a server that does not answer, ms. */
+  readonly probeMs: number;
+  /** Most requests without a reply: bounds the memory that a slow server costs. */
+  readonly most: number;
+  /** Called at each transition: with the reason why the server cannot be asked, or with undefined when it can again. */
+  readonly changed: (reason: string | undefined) => void;
+}
+
+/** Numbers since the start. */
+export interface RequestCounts {
+  answered: number;
+  /** No reply in time, or an error. */
+  failed: number;
+  /** Not asked, because the server is away. */
+  skipped: number;
+  /** Not asked, because too many requests wait. */
+  refused: number;
+  /** Transitions. */
+  away: number;
+  back: number;
+}
+
+/** One request that waits. */
+export interface Request {
+  /** The caller does not wait any longer. */
+  cancel(): void;
+}
+
+interface Waiting extends Request {
+  readonly key: string;
+  readonly until: number;
+  open: boolean;
+  settle(reply: string | undefined): void;
+}
+
+export class Requests {
+  readonly counts: RequestCounts = {
+    answered: 0,
+    failed: 0,
+    skipped: 0,
+    refused: 0,
+    away: 0,
+    back: 0,
+  };
+  readonly #channel: Channel;
+  readonly #options: RequestsOptions;
+  /** In the order in which they were asked, which is also that of their time limits. */
+  #waiting: Waiting[] = [];
+  #first = 0;
+  #inFlight = 0;
+  #stopAlarm: (() => void) | undefined;
+  #stopProbe: (() => void) | undefined;
+  #reason: string | undefined;
+  #closed = false;
+
+  /** Asks nothing until `start`. */
+  constructor(channel: Channel, options: RequestsOptions) {
+    this.#channel = channel;
+    this.#options = options;
+  }
+
+  /** Why the server is not asked now; undefined while it is. */
+  get reason(): string | undefined {
+    return this.#reason;
+  }
+
+  /**
+   * Asks the server. `late` gets a reply that comes when nobody waits for it any more. Undefined, without any call back,
+   * when the server is not asked.
+   */
+  ask(
+    script: Script,
+    key: string,
+    args: readonly string[],
+    answered: Answered,
+    late: (reply: string) => void,
+  ): Request | undefined {
+    if (this.#reason !== undefined || this.#closed) {
+      this.counts.skipped++;
+      return undefined;
+    }
+    if (this.#inFlight >= this.#options.most) {
+      this.counts.refused++;
+      return undefined;
+    }
+    const waiting = this.#wait(key, answered);
+    this.#inFlight++;
+    this.#channel.run(script, key, args).then(
+      (reply) => {
+        this.#inFlight--;
+        if (!waiting.open) late(reply);
+        else {
+          this.counts.answered++;
+          waiting.settle(reply);
+        }
+      },
+      (thrown: unknown) => {
+        this.#inFlight--;
+        // Reported before this request settles: what it then decides belongs to the outage.
+        this.trip(systemErrorText(thrown), key);
+        waiting.settle(undefined);
+      },
+    );
+    return waiting;
+  }
+
+  /** The server cannot be asked: ends the wait of all requests, and probes until it can. */
+  trip(reason: string, key: string): void {
+    if (this.#closed || this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.counts.away++;
+    this.#options.changed(reason);
+    this.#endWaits();
+    this.#probeLater(key);
+  }
+
+  /** Ends everything; no request is asked any more. */
+  close(): void {
+    this.#closed = true;
+    this.#stopProbe?.();
+    this.#endWaits();
+    this.#channel.close();
+  }
+
+  #wait(key: string, answered: Answered): Waiting {
+    const waiting: Waiting = {
+      key,
+      until: this.#options.clock.now() + this.#options.timeoutMs,
+      open: true,
+      settle(reply) {
+        if (!waiting.open) return;
+        waiting.open = false;
+        answered(reply);
+      },
+      cancel: () => waiting.settle(undefined),
+    };
+    this.#waiting.push(waiting);
+    if (this.#stopAlarm === undefined) this.#watch(waiting.until);
+    return waiting;
+  }
+
+  /** Sets the alarm for the time limit of the request that waits longest. */
+  #watch(until: number): void {
+    const { clock } = this.#options;
+    this.#stopAlarm = clock.alarm(Math.max(0, until - clock.now()), () => {
+      // Replies that have arrived while this process was busy are read first.
+      const soon = setImmediate(() => this.#checkLimits());
+      this.#stopAlarm = () => clearImmediate(soon);
+    });
+  }
+
+  #checkLimits(): void {
+    this.#stopAlarm = undefined;
+    const oldest = this.#oldest();
+    if (oldest === undefined) return;
+    const { clock, timeoutMs } = this.#options;
+    if (oldest.until > clock.now()) this.#watch(oldest.until);
+    else this.trip(`no reply within ${timeoutMs} ms`, oldest.key);
+  }
+
+  /** The request that waits longest. Forgets those before it. */
+  #oldest(): Waiting | undefined {
+    let first = this.#waiting[this.#first];
+    while (first !== undefined && !first.open) first = this.#waiting[++this.#first];
+    this.#waiting.splice(0, this.#first);
+    this.#first = 0;
+    return first;
+  }
+
+  #endWaits(): void {
+    this.#stopAlarm?.();
+    this.#stopAlarm = undefined;
+    const ended = this.#waiting;
+    this.#waiting = [];
+    this.#first = 0;
+    for (const waiting of ended) {
+      if (waiting.open) this.counts.failed++;
+      waiting.settle(undefined);
+    }
+  }
+
+  #probeLater(key: string): void {
+    const { clock, probeMs } = this.#options;
+    this.#stopProbe = clock.alarm(probeMs, () => this.#probe(key));
+  }
+
+  /** Probes with a key that the same server is responsible for as for the one that failed. */
+  #probe(key: string): void {
+    const { clock, timeoutMs, changed } = this.#options;
+    let over = false;
+    const end = (reason: string | undefined) => {
+      if (over || this.#closed) return;
+      over = true;
+      stop();
+      this.#reason = reason;
+      if (reason !== undefined) this.#probeLater(key);
+      else {
+        this.counts.back++;
+        changed(undefined);
+      }
+    };
+    const stop = clock.alarm(timeoutMs, () => {
+      this.#channel.reset();
+      end(`no reply within ${timeoutMs} ms`);
+    });
+    this.#stopProbe = stop;
+    this.#channel.probe(key).then(
+      () => end(undefined),
+      (thrown: unknown) => end(systemErrorText(thrown)),
+    );
+  }
+}

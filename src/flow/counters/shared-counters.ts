@@ -1,0 +1,23 @@
+// Counts that the agents of a group share. This room says what it needs of them; where they are kept is another room's.
+
+import type { BucketParams, CounterEngine } from "./counter-engine.ts";
+
+/** Identifies the counts of one limiter: equal on all agents of a group that have the same rules. */
+export interface CounterName {
+  readonly policyName: string;
+  /** Distinguishes the limiters of the policy by what their numbers mean. Any text. */
+  readonly name: string;
+}
+
+/** One limiter's counts, which other agents change as well. Answers later, or immediately that it cannot decide. */
+export interface SharedEngine<Params> extends CounterEngine<Params> {
+  /** Makes new numbers count from now on. */
+  adopt(params: Params): void;
+  /** The limiter is in no plan any more. What is counted stays, because other agents may still use it. */
+  close(): void;
+}
+
+export interface SharedCounters {
+  /** Must not have an effect by itself: rules are also tried without coming into force. */
+  buckets(name: CounterName): SharedEngine<BucketParams>;
+}

@@ -1,0 +1,82 @@
+// Token buckets in a real Redis: the suite of all engines, and random schedules beside the engine that counts in process.
+
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import fc from "fast-check";
+import type { BucketParams } from "#flow/counters/counter-engine.ts";
+import { LocalBuckets } from "#flow/limit/counters/local-buckets.ts";
+import { bucketSuite, rounded, TEN_PER_SECOND } from "../../flow/counters/suite.ts";
+import { testContext } from "../../flow/limit/setup.ts";
+import { startRedis } from "../../kit/servers/redis.ts";
+import { benchOf, VirtualRedis } from "./virtual-time.ts";
+
+/** One server for the tests of this file. */
+const here = { after: (end: () => void) => after(end) };
+const { url } = await startRedis(here);
+const redis = new VirtualRedis(here, url);
+
+bucketSuite("redis", async () => {
+  await redis.clear();
+  return benchOf(redis);
+});
+
+const PARAMS = fc.record({
+  capacity: fc.constantFrom(0, 1, 2.5, 10, 1_000),
+  amount: fc.constantFrom(0, 0.5, 1, 10, 333),
+  intervalMs: fc.constantFrom(100, 1_000, 60_000),
+});
+const STEP = fc.oneof(
+  { weight: 6, arbitrary: fc.record({ take: fc.constantFrom(0, 0.25, 1, 2, 10, 2_000) }) },
+  { weight: 2, arbitrary: fc.record({ back: fc.constantFrom(0.5, 1, 5) }) },
+  { weight: 5, arbitrary: fc.record({ advance: fc.constantFrom(1, 7, 99.5, 1_000, 61_000) }) },
+  { weight: 1, arbitrary: fc.record({ adopt: PARAMS }) },
+);
+
+test("random schedules get the same answers as in process", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      PARAMS,
+      fc.boolean(),
+      fc.boolean(),
+      fc.array(STEP, { minLength: 5, maxLength: 25 }),
+      async (first, continuous, delayed, steps) => {
+        await redis.clear();
+        const bench = benchOf(redis);
+        const context = testContext();
+        const local = new LocalBuckets(context, "");
+        let params: BucketParams = { ...TEN_PER_SECOND, ...first, continuous, delayed };
+        for (const buckets of [bench, local]) buckets.adopt(params);
+        for (const step of steps) {
+          if ("advance" in step) {
+            bench.advance(step.advance);
+            context.clock.advance(step.advance);
+          } else if ("adopt" in step) {
+            // A delay lasts at most as long as filling takes by today's numbers, where clocks may differ.
+            if (delayed) continue;
+            // A change of the interval in a bucket that fills in steps moves its steps: not compared.
+            const intervalMs = continuous ? step.adopt.intervalMs : params.intervalMs;
+            params = { ...params, ...step.adopt, intervalMs };
+            for (const buckets of [bench, local]) buckets.adopt(params);
+          } else if ("back" in step) {
+            local.giveBack("k", step.back, "", params);
+            await bench.giveBack("k", step.back, params);
+            local.take("k", 0, params, context.clock.now());
+          } else {
+            const wanted = { ...local.take("k", step.take, params, context.clock.now()) };
+            const got = await bench.take("k", step.take, params);
+            for (const each of ["outcome", "id", "full"] as const)
+              assert.equal(got[each], wanted[each], each);
+            for (const each of ["remaining", "current", "waitMs"] as const)
+              assert.equal(near(got[each]), near(wanted[each]), each);
+          }
+        }
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+/** The server's time has a resolution of a microsecond. */
+function near(value: number): number {
+  return Math.round(rounded(value) * 100) / 100;
+}

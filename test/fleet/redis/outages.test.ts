@@ -1,0 +1,201 @@
+// An agent whose shared counters are in a real Redis, while that Redis fails in every way: what callers are told, what
+// the log and the metrics say, and that it goes on when Redis is back.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { type RedisServer, startRedis } from "../../kit/servers/redis.ts";
+import { passes } from "../../kit/sluice/check.ts";
+import { counted, scraped } from "../../kit/sluice/scrape.ts";
+import { type StandaloneProcess, standaloneProcess } from "../../kit/sluice/standalone.ts";
+import { until } from "../../kit/until.ts";
+
+const MODES = ["open", "closed", "local", "last_known"] as const;
+type Mode = (typeof MODES)[number];
+
+const CAPACITY = 3;
+
+/** A limiter of each failure mode at a control point of its own; buckets never fill. */
+const POLICY = `circuit:
+  components:${MODES.map(
+    (mode) => `
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: ${mode} }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: ${CAPACITY} } }
+            fill_amount: { constant_signal: { value: 0 } }
+          parameters: { interval: 1s, limit_by_label_key: http.request.header.user, on_failure: ${mode} }`,
+  ).join("")}
+`;
+
+/** What an agent answers to one more than the capacity while Redis is away. */
+const ALONE: Readonly<Record<Mode, number>> = {
+  open: CAPACITY + 1,
+  closed: 0,
+  local: CAPACITY,
+  last_known: CAPACITY,
+};
+
+const REDIS_ENV = {
+  SVC_AGENT_COUNTERS_ENGINE: "redis",
+  SVC_AGENT_COUNTERS_REDIS_TIMEOUT: "2s",
+  SVC_AGENT_COUNTERS_REDIS_PROBE_INTERVAL: "100ms",
+};
+
+function agent(
+  test: TestContext,
+  { url }: Pick<RedisServer, "url">,
+  env: Readonly<Record<string, string>> = {},
+): Promise<StandaloneProcess> {
+  return standaloneProcess(test, {
+    policies: { "limits.yaml": POLICY },
+    env: { ...REDIS_ENV, SVC_AGENT_COUNTERS_REDIS_URL: url, ...env },
+  });
+}
+
+/** How many of one more than the capacity pass, for a user who was not seen before. */
+async function admitted({ address }: StandaloneProcess, mode: Mode, user: string) {
+  let count = 0;
+  for (let n = 0; n <= CAPACITY; n++) if (await passes(address, mode, { user })) count++;
+  return count;
+}
+
+async function isUp({ address }: StandaloneProcess): Promise<boolean> {
+  return /^sluice_counter_engine_up{engine="redis"} 1$/m.test(await scraped(address));
+}
+
+const transitions = ({ address }: StandaloneProcess) =>
+  counted(address, "sluice_counter_engine_transitions_total", "state");
+
+function lines({ child }: StandaloneProcess, text: string): number {
+  return (child.out() + child.err()).split("\n").filter((line) => line.includes(text)).length;
+}
+
+/** Each mode answers as it should, with one transition, one log line, and a ready agent; then all is as before. */
+async function survives(
+  own: StandaloneProcess,
+  name: string,
+  fail: () => Promise<unknown>,
+  repair: () => Promise<unknown>,
+): Promise<void> {
+  const before = await transitions(own);
+  const linesBefore = [lines(own, "Redis is away"), lines(own, "Redis answers again")];
+  assert.equal(await admitted(own, "closed", `before ${name}`), CAPACITY);
+  await fail();
+  for (const mode of MODES) {
+    assert.equal(await admitted(own, mode, `during ${name}`), ALONE[mode], mode);
+  }
+  assert.equal(await isUp(own), false);
+  const ready = await fetch(`http://${own.address}/v1/status/system/readiness`);
+  assert.equal(ready.status, 200, "an outage of Redis takes no agent out of service");
+  await ready.text();
+  await repair();
+  await until("Redis is asked again", () => isUp(own));
+  for (const mode of MODES) assert.equal(await admitted(own, mode, `after ${name}`), CAPACITY);
+  const after = await transitions(own);
+  assert.deepEqual(
+    [(after["away"] ?? 0) - (before["away"] ?? 0), (after["back"] ?? 0) - (before["back"] ?? 0)],
+    [1, 1],
+  );
+  const linesAfter = [lines(own, "Redis is away"), lines(own, "Redis answers again")];
+  assert.deepEqual(
+    linesAfter,
+    linesBefore.map((count) => count + 1),
+  );
+}
+
+test("Redis is killed, frozen and out of memory, and its scripts are flushed", async (t) => {
+  const redis = await startRedis(t);
+  const own = await agent(t, redis);
+  for (const mode of MODES) assert.equal(await admitted(own, mode, "at first"), CAPACITY);
+
+  await t.test("killed", () => survives(own, "kill", redis.kill, redis.restart));
+  await t.test("frozen", () => survives(own, "freeze", redis.freeze, async () => redis.thaw()));
+  await t.test("out of memory", () =>
+    survives(
+      own,
+      "memory",
+      () => redis.command("CONFIG", "SET", "maxmemory", "1"),
+      () => redis.command("CONFIG", "SET", "maxmemory", "0"),
+    ),
+  );
+  await t.test("scripts flushed: nobody notices", async () => {
+    const before = await transitions(own);
+    assert.equal(await passes(own.address, "closed", { user: "flush" }), true);
+    await redis.command("SCRIPT", "FLUSH");
+    assert.equal(await admitted(own, "closed", "flush"), CAPACITY - 1);
+    assert.deepEqual(await transitions(own), before);
+  });
+});
+
+test("a frozen Redis costs callers one time limit, not one each", async (t) => {
+  const redis = await startRedis(t);
+  const own = await agent(t, redis, { SVC_AGENT_COUNTERS_REDIS_PROBE_INTERVAL: "1h" });
+  await redis.freeze();
+  assert.equal(await passes(own.address, "closed", { user: "a" }), false);
+  for (let n = 0; n < 20; n++) assert.equal(await passes(own.address, "open"), true);
+  const results = await counted(own.address, "sluice_counter_requests_total", "result");
+  assert.deepEqual(
+    [results["failed"], results["skipped"]],
+    [1, 0],
+    "flows without a user ask nobody",
+  );
+  for (let n = 0; n < 20; n++) assert.equal(await passes(own.address, "open", { user: "a" }), true);
+  const later = await counted(own.address, "sluice_counter_requests_total", "result");
+  assert.deepEqual([later["failed"], later["skipped"]], [1, 20]);
+});
+
+test("an agent starts while Redis is away, says so, and finds it later", async (t) => {
+  const redis = await startRedis(t);
+  await redis.kill();
+  const own = await agent(t, redis);
+  assert.equal(await isUp(own), false);
+  assert.equal(lines(own, "Redis is away"), 1);
+  assert.equal(await admitted(own, "local", "a"), CAPACITY);
+  await redis.restart();
+  await until("Redis is asked", () => isUp(own));
+  assert.equal(await admitted(own, "closed", "b"), CAPACITY);
+});
+
+test("an engine that is not built yet is refused at start", async (t) => {
+  const redis = { url: "redis://127.0.0.1:1" };
+  const peers = { SVC_AGENT_COUNTERS_ENGINE: "peers" };
+  await assert.rejects(
+    agent(t, redis, peers),
+    /wanted local or redis, got peers, which is not built yet/,
+  );
+});
+
+test("a wrong password, or none, is refused loudly at start, without repeating it", async (t) => {
+  const password = "correct-horse";
+  const redis = await startRedis(t, { settings: [`requirepass ${password}`], password });
+  for (const [given, env] of [
+    ["wrong", { SVC_AGENT_COUNTERS_REDIS_PASSWORD: "battery-staple" }],
+    ["none", {}],
+  ] as const) {
+    await assert.rejects(agent(t, redis, env), (error: Error) => {
+      assert.match(error.message, /counters\.redis: wanted a server that accepts these settings/);
+      assert.match(error.message, given === "wrong" ? /WRONGPASS/ : /NOAUTH/);
+      assert.doesNotMatch(error.message, /battery-staple|correct-horse/);
+      return true;
+    });
+  }
+  const own = await agent(t, redis, { SVC_AGENT_COUNTERS_REDIS_PASSWORD: password });
+  assert.equal(await admitted(own, "closed", "a"), CAPACITY);
+});
+
+test("a user of an access control list needs only what the documents say", async (t) => {
+  const rights = "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time";
+  const users = [
+    `user counters on >secret ${rights}`,
+    "user reader on >secret ~* -@all +@read +hello +info",
+  ];
+  const redis = await startRedis(t, { settings: users });
+  const as = (name: string) => ({
+    SVC_AGENT_COUNTERS_REDIS_USERNAME: name,
+    SVC_AGENT_COUNTERS_REDIS_PASSWORD: "secret",
+  });
+  const own = await agent(t, redis, as("counters"));
+  assert.equal(await admitted(own, "closed", "a"), CAPACITY);
+  await assert.rejects(agent(t, redis, as("reader")), /NOPERM/);
+});

@@ -1,0 +1,149 @@
+// Counters in the other forms of Redis: a master that Sentinels watch, a cluster, and a server that speaks only TLS.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { type RedisServer, startRedis, startRedisCluster } from "../../kit/servers/redis.ts";
+import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
+import { passes } from "../../kit/sluice/check.ts";
+import { scraped } from "../../kit/sluice/scrape.ts";
+import { type StandaloneProcess, standaloneProcess } from "../../kit/sluice/standalone.ts";
+import { until } from "../../kit/until.ts";
+
+/** Two per user, and no more ever. */
+const POLICY = `circuit:
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: shop }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 2 } }
+            fill_amount: { constant_signal: { value: 0 } }
+          parameters: { interval: 1s, limit_by_label_key: http.request.header.user, on_failure: closed }
+`;
+
+function agent(test: TestContext, env: Readonly<Record<string, string>>) {
+  const redis = Object.entries(env).map(([name, value]) => [
+    `SVC_AGENT_COUNTERS_REDIS_${name}`,
+    value,
+  ]);
+  return standaloneProcess(test, {
+    policies: { "limits.yaml": POLICY },
+    env: {
+      SVC_AGENT_COUNTERS_ENGINE: "redis",
+      SVC_AGENT_COUNTERS_REDIS_TIMEOUT: "2s",
+      SVC_AGENT_COUNTERS_REDIS_PROBE_INTERVAL: "100ms",
+      ...Object.fromEntries(redis),
+    },
+  });
+}
+
+const isUp = async ({ address }: StandaloneProcess) =>
+  /^sluice_counter_engine_up{engine="redis"} 1$/m.test(await scraped(address));
+
+/** How many of four checks at two agents in turn pass. */
+async function admitted(agents: readonly StandaloneProcess[], user: string): Promise<number> {
+  let count = 0;
+  for (let n = 0; n < 4; n++) {
+    const { address } = agents[n % agents.length] ?? { address: "" };
+    if (await passes(address, "shop", { user })) count++;
+  }
+  return count;
+}
+
+/** A master, a replica that has all its writes, and three Sentinels that find it dead after a second. */
+async function withSentinels(test: TestContext) {
+  const master = await startRedis(test);
+  const replica = await startRedis(test, { settings: [`replicaof 127.0.0.1 ${master.port}`] });
+  await until("the replica follows", async () =>
+    String(await replica.command("INFO", "replication")).includes("master_link_status:up"),
+  );
+  const sentinels: RedisServer[] = [];
+  for (let n = 0; n < 3; n++) {
+    const settings = [
+      `sentinel monitor main 127.0.0.1 ${master.port} 2`,
+      "sentinel down-after-milliseconds main 1000",
+      "sentinel failover-timeout main 3000",
+    ];
+    sentinels.push(await startRedis(test, { settings, sentinel: true }));
+  }
+  for (const sentinel of sentinels) {
+    await until("the Sentinels know each other and the replica", async () => {
+      const state = String(await sentinel.command("SENTINEL", "MASTER", "main"));
+      return state.includes("num-other-sentinels,2") && state.includes("num-slaves,1");
+    });
+  }
+  const env = {
+    SENTINEL_MASTER: "main",
+    SENTINEL_ADDRESSES: JSON.stringify(sentinels.map(({ port }) => `127.0.0.1:${port}`)),
+  };
+  return { master, replica, env };
+}
+
+for (const [name, fail] of [
+  ["killed", (master: RedisServer) => master.kill()],
+  ["frozen", (master: RedisServer) => master.freeze()],
+] as const) {
+  test(`Sentinel: the master is ${name}, and the replica goes on with its counts`, async (t) => {
+    const { master, replica, env } = await withSentinels(t);
+    const agents = [await agent(t, env), await agent(t, env)];
+    assert.equal(await passes(agents[0]?.address ?? "", "shop", { user: "early" }), true);
+    assert.equal(await admitted(agents, "before"), 2);
+    await until(
+      "the replica has the counts",
+      async () => (await replica.command("DBSIZE")) === (await master.command("DBSIZE")),
+    );
+    await fail(master);
+    assert.equal(await admitted(agents, "during"), 0, "on_failure is closed");
+    for (const each of agents) await until("the new master is asked", () => isUp(each));
+    assert.match(String(await replica.command("ROLE")), /^master/);
+    assert.equal(await admitted(agents, "before"), 0, "what was taken stays taken");
+    assert.equal(await admitted(agents, "early"), 1);
+    assert.equal(await admitted(agents, "after"), 2);
+    master.thaw();
+  });
+}
+
+test("a cluster: keys of all nodes, whatever their characters, and a node that dies", async (t) => {
+  const nodes = await startRedisCluster(t);
+  const [first, second] = nodes;
+  const env = {
+    URL: first?.url ?? "",
+    CLUSTER: "true",
+    NODES: JSON.stringify([`127.0.0.1:${second?.port}`]),
+  };
+  const agents = [await agent(t, env), await agent(t, env)];
+  for (const user of ["a", "b", "c", "d", "e", "f", "{x}1", "}x{", "%7B"]) {
+    assert.equal(await admitted(agents, user), 2, user);
+  }
+  for (const node of nodes) assert.notEqual(await node.command("DBSIZE"), 0);
+  await nodes[2]?.kill();
+  let refused = 0;
+  for (let n = 0; n < 12; n++) refused += (await admitted(agents, `user ${n}`)) === 0 ? 1 : 0;
+  assert.ok(refused > 0, "keys of the dead node are undecided");
+});
+
+test("TLS with certificates of both sides; without them the agent does not start", async (t) => {
+  const folder = temporaryFolder(t);
+  const ca = authority(folder, "ca");
+  const server = ca.issue("redis");
+  const client = ca.issue("agent");
+  const plain = await startRedis(t, {
+    settings: [
+      `tls-cert-file ${server.certFile}`,
+      `tls-key-file ${server.keyFile}`,
+      `tls-ca-cert-file ${ca.certFile}`,
+      "tls-auth-clients yes",
+    ],
+  });
+  const tlsPort = await plain.openTls();
+  const env = {
+    URL: `rediss://127.0.0.1:${tlsPort}`,
+    TLS_CA_FILE: ca.certFile,
+    TLS_CERT_FILE: client.certFile,
+    TLS_KEY_FILE: client.keyFile,
+  };
+  const own = await agent(t, env);
+  assert.equal(await admitted([own], "a"), 2);
+  const { TLS_CA_FILE: _, ...distrustful } = env;
+  await assert.rejects(agent(t, distrustful), /counters\.redis: wanted .*certificate/);
+});
