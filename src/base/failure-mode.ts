@@ -1,5 +1,5 @@
-// What a limiter does while it cannot decide, `on_failure` in policies: for the circuit, which decides numbers, and for
-// agents, which decide flows.
+// Failure modes (`on_failure` in policies): the behaviour of a limiter that cannot decide. The circuit, which decides
+// numbers, and agents, which decide flows, follow the same table.
 
 export const FAILURE_MODES = ["open", "closed", "local", "last_known"] as const;
 
@@ -10,8 +10,8 @@ export type FailureMode = (typeof FAILURE_MODES)[number];
 export type StandIn = "open" | "closed" | "last_known";
 
 /**
- * What stands in for a limiter without valid numbers. `mode` is undefined where the policy names none, `byDefault` is
- * what the kind does then, and `known` says whether there were valid numbers before.
+ * Returns what replaces the decision of a limiter without valid numbers. `mode` is undefined where the policy names
+ * none, `byDefault` is the default of the kind, and `known` says whether there were valid numbers before.
  */
 export function standInOf(
   mode: FailureMode | undefined,

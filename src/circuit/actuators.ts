@@ -87,15 +87,15 @@ export function carryOver(
   return carried;
 }
 
-/** What the component does while a signal that it needs has never been valid. */
+/** The behaviour of a component while a signal that it needs has never been valid. */
 export function standInAtFirst(leaf: Leaf): StandIn {
   const byDefault = ACTUATORS[leaf.kind]?.byDefault?.(leaf) ?? "open";
   return standInOf(failureModeOf(leaf), byDefault, false);
 }
 
 /**
- * What the component does because a signal that it needs is invalid: its last decision says so. Undefined while its
- * signals are valid.
+ * The failure mode by which a component decides because a signal that it needs is invalid: its last decision names it.
+ * Undefined while its signals are valid.
  */
 export function standInNow({ leaf, key }: Actuator, decisions: Decisions): StandIn | undefined {
   const last = decisions.get(key);

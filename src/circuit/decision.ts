@@ -65,7 +65,7 @@ interface ActuatorKind {
   readonly needs: readonly string[];
   /** The largest effective value of each needed port; larger values count as this one. */
   readonly max?: number;
-  /** What a leaf does without valid numbers where its policy names no failure mode; absent for `open`. */
+  /** The failure mode of a leaf whose policy names none; absent for `open`. */
   readonly byDefault?: (leaf: Leaf) => "open" | "closed";
   /** Whether a decision fails open, for kinds whose decisions do not name their failure mode. */
   readonly failsOpen?: (decision: CircuitDecision) => boolean;
@@ -99,7 +99,7 @@ export const DECISION_KINDS: readonly DecisionKind[] = Object.values(ACTUATORS).
   ({ decision }) => decision,
 );
 
-/** What a sampler does without a valid percentage where its policy names no failure mode. */
+/** The failure mode of a sampler whose policy names none. */
 export function samplerDefault({ ramp_mode }: Pick<Configs["sampler"], "ramp_mode">) {
   return ramp_mode ? "closed" : "open";
 }

@@ -56,7 +56,7 @@ interface Actuating {
 
 /** Configuration of a component that lets flows pass or refuses them. */
 interface Limiting extends Actuating {
-  /** What it decides while a signal that it needs is invalid; absent for what its kind does then. */
+  /** Decides while a signal that it needs is invalid; absent for the default of its kind. */
   readonly on_failure?: FailureMode | undefined;
 }
 

@@ -255,7 +255,7 @@ function* checksIn(meters: LocalMetrics): Generator<CheckCount> {
 const MISSING = "sluice_limiter_missing_labels_total" satisfies MetricName;
 const LIMITER_METRICS: ReadonlySet<string> = new Set([...Object.values(LIMITER_COUNTERS), MISSING]);
 
-/** What the limiters of the agent of this process have counted. */
+/** The counts of the limiters whose agent runs in this process. */
 function limitersIn(meters: LocalMetrics): readonly LimiterCount[] {
   const limiters = new Map<string, LimiterCount>();
   for (const { labels, value } of meters.samples((each) => LIMITER_METRICS.has(each))) {

@@ -7,7 +7,7 @@ import type { Refusal } from "#base/http/refusal.ts";
 import type { LabelSource, Labels } from "./label.ts";
 import type { DecisionDetail, LimiterKind } from "./rules.ts";
 
-/** How the caller was inserted: a proxy or middleware describes HTTP requests, an SDK only labels. */
+/** The kind of caller: a proxy or middleware describes HTTP requests, an SDK only labels. */
 export type ControlPointType = "http" | "feature";
 
 /** One end of the connection that carried the request. */

@@ -1,5 +1,5 @@
-// What a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
-// own arrays and do nothing else. Every counter about decisions counts here, once, when the decision is made.
+// The events that a flow controller reports to telemetry. Calls happen on the check path: implementations count in their
+// own arrays and do nothing else. Every decision is counted here, once, when it is made.
 
 import type { Component, Flow, Verdict } from "./flow.ts";
 

@@ -1,4 +1,4 @@
-// What is wrong with parts of a rule, as one message per fault: policies are checked with these before
+// Validates parts of a rule and returns one message for each fault. Policies are validated with these functions before
 // anything is compiled, and compiling a rule relies on the same conditions.
 
 import { Fault } from "#base/fault.ts";

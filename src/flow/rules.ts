@@ -1,6 +1,6 @@
-// What each kind of rule is, as plain data: the rule that plans are compiled from, the numbers that a controller
+// The kinds of rules as plain data: the rule that plans are compiled from, the numbers that a controller
 // decides for a limiter, and the detail that a limiter's decisions report. `policy` produces rules from documents,
-// and `sync` turns them to wrapper messages and back. Durations are milliseconds; absent text is "".
+// and `sync` converts them to wrapper messages and back. Durations are milliseconds; absent text is "".
 
 import type { FailureMode } from "#base/failure-mode.ts";
 
@@ -42,11 +42,11 @@ export function usualFailureMode(kind: LimiterKind): FailureMode {
 }
 
 export const MISSING_LABEL_MODES = ["pass", "refuse", "default_key"] as const;
-/** What becomes of a flow that lacks the label by which a limiter tells flows apart. */
+/** The treatment of a flow that lacks the label by which a limiter tells flows apart. */
 export type MissingLabelMode = (typeof MISSING_LABEL_MODES)[number];
 
 export const SESSION_HASHES = ["mixed", "fnv1a"] as const;
-/** How samplers choose sessions. `fnv1a` chooses as the reference implementation does. */
+/** The hash by which samplers choose sessions. `fnv1a` chooses as the reference implementation does. */
 export type SessionHash = (typeof SESSION_HASHES)[number];
 
 interface ComponentRule {

@@ -25,7 +25,7 @@ import { isLocalBinding, readAddress } from "./listen/address.ts";
 import type { AdministrationSettings, PortSettings } from "./settings.ts";
 
 /**
- * What callers of administration need on a listener.
+ * The credential that callers of administration need on a listener.
  *
  * - `token`: the configured token, whoever they are.
  * - `certificate`: the client certificate that the listener requires of everyone.

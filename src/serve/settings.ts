@@ -63,7 +63,7 @@ export interface TlsSettings {
   readonly allowed_cn: string;
 }
 
-/** Who may see and change what the process does. */
+/** Settings of administration: who may see and change what the process does. */
 export interface AdministrationSettings {
   /** The token that callers send as `authorization: Bearer`; "" = none. */
   readonly token: string;

@@ -61,7 +61,7 @@ const LONGEST_MS = 120_000;
 /** Heap of the child process. The largest document needs less than half of it. */
 const HEAP_MB = 1_024;
 
-/** How far the child process stands back behind this one, which answers checks ("nice"). */
+/** The scheduling priority ("nice") of the child process: lower than that of this one, which answers checks. */
 const PRIORITY = 10;
 
 /** V8 aborts the process whose heap is full. */

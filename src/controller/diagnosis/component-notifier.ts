@@ -10,7 +10,7 @@ export class ComponentNotifier {
   #notifiers: Map<string, ChangeNotifier> | undefined;
   /** Identities of all components. */
   #members: readonly string[] = [];
-  /** Those that were there before the last `retain`; undefined when none was. */
+  /** The components that were there before the last `retain`; undefined when there were none. */
   #older: ReadonlySet<string> | undefined;
   /** End of the first ten seconds of the components that the last `retain` added, on the monotonic clock. */
   #newUntil = 0;

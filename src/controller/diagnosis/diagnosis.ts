@@ -147,7 +147,7 @@ export class Diagnosis {
     yield* invalidSignals(circuit, this.#evidence);
   }
 
-  /** What does not work now. Computed on demand. */
+  /** Warnings of what does not work now. Computed on demand. */
   *warnings(): Generator<PolicyWarning> {
     const { circuit } = this.#runner;
     for (const limiter of this.failingOpen()) {

@@ -1,5 +1,5 @@
-// What one policy has in the store: the entries of its version and its decisions, and which keys these are, so
-// that a change deletes the keys that the new version no longer has.
+// The entries of one policy in the store: its version and its decisions. Remembers their keys, so that a change deletes
+// the keys that the new version no longer has.
 
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";

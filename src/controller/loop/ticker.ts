@@ -52,7 +52,7 @@ export class Schedule {
     // An alarm may ring a moment early; the work is still that which it was set for.
     const due = Math.max(this.#alarmAt, this.clock.now());
     this.#alarmAt = Number.POSITIVE_INFINITY;
-    // What comes due meanwhile runs at the next alarm, after whatever else waits for this thread.
+    // Turns that come due meanwhile run at the next alarm, after whatever else waits for this thread.
     for (let left = this.#waiting.length; left > 0; left--) {
       const next = this.#waiting.at(-1);
       if (next === undefined || next.due > due) break;
@@ -95,7 +95,7 @@ export interface TickerOptions {
   /** Runs one turn, which comes `lateMs` after its time. Must not throw. */
   readonly turn: (lateMs: number) => void;
   readonly skipped: (turns: number) => void;
-  /** Turns have become too long for the interval, or short enough again. `tookMs`: duration of the last one. */
+  /** Called when turns have become too long for the interval, or short enough again. `tookMs`: duration of the last one. */
   readonly pace: (keeps: boolean, tookMs: number) => void;
 }
 

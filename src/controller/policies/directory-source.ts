@@ -325,7 +325,7 @@ function summaryOf({ size }: ReadonlyMap<string, string>, isBeside: boolean): st
   return `no policies from files${isBeside ? "" : ": every request passes, except those in ramp mode"}`;
 }
 
-/** What has changed, by policy name and hash: `changed: a (1f…)`. */
+/** Describes the changes by policy name and hash: `changed: a (1f…)`. */
 function newsOf(before: ReadonlyMap<string, string>, now: ReadonlyMap<string, string>): string {
   const line = (what: string, names: readonly string[]) => {
     const each = listed(names, (name) => `${name} (${now.get(name) ?? before.get(name)})`);

@@ -25,7 +25,7 @@ export type CompiledFiles = ReadonlyMap<string, CompiledFile>;
 /** In place of a digest, which is never this. */
 const UNREADABLE = "unreadable";
 
-/** What a reading of the directories found. */
+/** The result of reading the directories. */
 export interface Reading {
   readonly sorted: SortedDocuments;
   /** Digest of each policy file's text, by path; a file that could not be read has one that no text has. */

@@ -10,7 +10,7 @@ import type { PolicyLoop } from "../loop/policy-loop.ts";
 const STRUCT = "type.googleapis.com/google.protobuf.Struct";
 const SIGNALS = "type.googleapis.com/aperture.policy.monitoring.v1.SignalMetricsInfo";
 
-/** What the status is computed from. */
+/** The sources of the status. */
 interface Shown {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   /** The warnings about a policy. */

@@ -1,4 +1,4 @@
-// Where policies come from. A source offers policies and dynamic configuration; ownership.ts decides which of its
+// Sources of policies. A source offers policies and dynamic configuration; ownership.ts decides which of its
 // policies run beside those of all other sources. `POLICY_ORIGINS` has one row for each kind of source.
 
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";

@@ -23,7 +23,7 @@ interface Seen {
 export class ControlPointWatch {
   readonly #clock: Clock;
   readonly #checks: () => Iterable<CheckCount>;
-  /** Those that a policy in force selects. */
+  /** The control points that a policy in force selects. */
   #seen = new Map<string, Seen>();
 
   constructor(clock: Clock, checks: () => Iterable<CheckCount>) {

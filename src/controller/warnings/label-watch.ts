@@ -1,15 +1,15 @@
-// Notices labels that callers send with their checks, as SDKs do: no document shows them. A limiter that judged more
-// flows than lacked the label that it reads has seen it.
+// Notices labels that callers send with their checks, as SDKs do: no document shows them. A limiter has seen the label
+// that it reads if it judged more flows than lacked it.
 
 import type { CompiledPolicy, LimiterLabel } from "#policy/compiled.ts";
 
-/** What one limiter has judged so far. */
+/** The flows that one limiter has judged so far. */
 export interface LimiterCount {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
   readonly flows: number;
-  /** Those that lacked a label, by what the limiter reads it for. */
+  /** Number of flows that lacked a label, by what the limiter reads it for. */
   readonly missing: Readonly<Record<LimiterLabel["use"], number>>;
 }
 

@@ -1,5 +1,5 @@
-// What the policies in force cannot do although they say so: what their documents show, what no other policy and
-// nothing else defines, control points that no check names, signals that never had a value, limiters that fail
+// Collects what the policies in force cannot do although they say so: faults that their documents show, names that no
+// policy and nothing else defines, control points that no check names, signals that never had a value, limiters that fail
 // open. One list feeds the log, the status of each policy and a metric.
 
 import type { Clock } from "#base/clock.ts";

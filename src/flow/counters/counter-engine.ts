@@ -1,5 +1,5 @@
-// What a limiter asks of the place where its counts live. The local engines answer immediately; one behind a
-// network answers later, or reports that it cannot decide.
+// The interface between a limiter and the engine that keeps its counts. The local engines answer immediately; one
+// behind a network answers later, or reports that it cannot decide.
 
 import type { Pending } from "../flow.ts";
 

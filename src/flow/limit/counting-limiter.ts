@@ -1,5 +1,5 @@
-// What rate limiters and concurrency limiters share: from labels to one request to a counter engine, and from
-// its answer to a Decision and a Grant.
+// The common part of rate limiters and concurrency limiters: turns labels into one request to a counter engine, and its
+// answer into a Decision and a Grant.
 
 import type { FailureMode } from "#base/failure-mode.ts";
 import type { CounterEngine, EngineAnswer, LocalEngine } from "../counters/counter-engine.ts";

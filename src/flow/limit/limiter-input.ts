@@ -1,4 +1,4 @@
-// What a limiter reads from a flow's labels: the key whose count applies, and how many tokens the flow wants.
+// Reads a limiter's input from the labels of a flow: the key whose count applies, and how many tokens the flow wants.
 
 import { CUT_MARK, cutText, MAX_SHOWN_BYTES } from "#base/text/cut.ts";
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";

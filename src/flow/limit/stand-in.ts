@@ -1,5 +1,5 @@
-// Finds out why a limiter has no valid numbers, and what answers instead of it: no decision has arrived, the last one
-// was removed, or a signal of its circuit is invalid. The policy's `on_failure` chooses.
+// Finds out why a limiter has no valid numbers, and what replaces them: no decision has arrived, the last one was
+// removed, or a signal of its circuit is invalid. The policy's `on_failure` chooses.
 
 import { type FailureMode, type StandIn, standInOf } from "#base/failure-mode.ts";
 import type { Component } from "../flow.ts";
@@ -8,10 +8,10 @@ import { usualFailureMode } from "../rules.ts";
 /** A limiter without valid numbers of its own: none are there, or a failure mode made those that are. */
 export type FailureGap = "no_numbers" | FailureMode;
 
-/** Why a limiter does not count by valid numbers: its policy lets all flows pass, or it has none. */
+/** The reason why a limiter does not count by valid numbers: its policy lets all flows pass, or it has none. */
 export type Gap = "pass_through" | FailureGap;
 
-/** What answers instead. `last_known` counts by numbers that were valid once; the others ask no counter. */
+/** The replacement for the count. `last_known` counts by numbers that were valid once; the others ask no counter. */
 export type Substitute = "pass_through" | StandIn;
 
 /** The gap in decided numbers, or undefined when they are valid. A mode that the controller applied stays as it is. */

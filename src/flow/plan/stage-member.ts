@@ -1,5 +1,5 @@
-// What the check asks at each stage: limiters, lookups and shadows. A rule is bound to one of them anew for
-// every plan; the state behind it outlives plans.
+// The interfaces that the check calls at each stage: limiters, lookups and shadows. Every plan creates them anew from
+// rules; their state outlives the plan.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";

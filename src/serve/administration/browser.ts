@@ -52,7 +52,7 @@ export function requireKnownHost(host: string, allowed: ReadonlySet<string>): vo
 export function hostName(host: string): string {
   const [, bracketed, bare = ""] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [];
   if (bracketed !== undefined && isIPv6(bracketed)) return bracketed.toLowerCase();
-  // What is not a host and a port stays whole and is known nowhere.
+  // A text that is not a host and a port stays whole, and matches no known name.
   return (bare || host).toLowerCase().replace(/\.$/, "");
 }
 

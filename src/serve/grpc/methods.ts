@@ -1,5 +1,5 @@
-// What both gRPC transports know about methods and failed calls: one row per method, and how an exception of a
-// handler becomes a status.
+// Methods and failed calls, for both gRPC transports: the table of methods, and the conversion of a handler's exception
+// to a status.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Method, StreamHandler, UnaryHandler } from "#base/handler.ts";

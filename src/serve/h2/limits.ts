@@ -22,9 +22,9 @@ export const MAX_FRAMES_PER_BLOCK = 64;
 /** Bytes that a peer may send ahead of the handler on one stream. */
 export const STREAM_RECEIVE_WINDOW = 256 * 1024;
 /**
- * How far a peer may send ahead on the whole connection. The window is reopened at the end of each read, when the
- * data has been passed on: it bounds no memory, MAX_BUFFERED_PER_CONNECTION does. It is wide enough that the
- * update arrives before a peer has used it up.
+ * Bytes that a peer may send ahead of the handlers on the whole connection. The window is reopened at the end of each
+ * read, when the data has been passed on: it bounds no memory; MAX_BUFFERED_PER_CONNECTION does. It is wide enough that
+ * the update arrives before a peer has used it up.
  */
 export const CONNECTION_RECEIVE_WINDOW = 1024 * 1024;
 
@@ -51,13 +51,13 @@ export const MAX_SOCKET_BACKLOG = 256 * 1024;
 export const MAX_BYTES_PER_TURN = 1024 * 1024;
 
 /**
- * What a call counts as buffered once it outlives the read or the next header section: as much as a call with
+ * Bytes that a call counts as buffered once it outlives the read or the next header section: as much as a call with
  * streamed messages occupies by measurement, and more than a unary call does. About 20 000 calls can wait in the
  * process.
  */
 export const BUFFERED_PER_CALL = 3 * 1024;
 /**
- * What a call counts in addition for each byte of its header section: many small fields occupy twice their size
+ * Bytes that a call counts in addition for each byte of its header section: many small fields occupy twice their size
  * with what the protocol above derives from them. Calls that share one head count it each, as the last of them
  * keeps it alive.
  */

@@ -150,7 +150,7 @@ class NodeTransport implements HttpTransport {
 
   #answer(request: IncomingMessage, response: ServerResponse, expects100: boolean): void {
     const pipeline = this.#pipelines.get(request.socket);
-    // What follows the last reply is no request (RFC 9112 §9.6) and must not be acted upon.
+    // Bytes after the request of the last reply are no request (RFC 9112 §9.6) and must not be acted upon.
     if (pipeline === undefined || pipeline.newest?.closesConnection === true) {
       discardInput(request.socket);
       return;

@@ -78,7 +78,7 @@ export function isLocal(bound: AddressInfo | string | null): boolean {
   return bound === null || typeof bound === "string" || isLoopback(bound.address);
 }
 
-/** As `isLocal`, before the address is bound. */
+/** Whether only this machine will be able to reach an address that is not bound yet. */
 export function isLocalBinding(binding: Binding): boolean {
   return binding.kind === "unix" || isLoopback(binding.host);
 }

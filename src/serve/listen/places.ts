@@ -10,7 +10,7 @@ import { isLoopbackAddress } from "../transport/peer-address.ts";
 const SHARE_PER_ADDRESS = 0.5;
 /** Share of all places that is kept for addresses which hold few. */
 const KEPT_FREE = 0.05;
-/** As many connections as the probes of an orchestrator and a metrics server have open at once. */
+/** The number of connections that the probes of an orchestrator and a metrics server have open at once. */
 const FEW = 8;
 
 export class Places {

@@ -33,11 +33,11 @@ export const PING_AFTER_MS = 5 * 60_000;
 export const PING_TIMEOUT_MS = 20_000;
 
 /**
- * What one turn of the event loop handles of what connections have sent, in units of about 5 µs: a frame of HTTP/2 is one
- * unit, a JSON request is eight. A new connection waits for one or two such turns.
+ * The work that one turn of the event loop does for what connections have sent, in units of about 5 µs: a frame of
+ * HTTP/2 is one unit, a JSON request is eight. A new connection waits for one or two such turns.
  */
 export const MAX_WORK_PER_TURN = 1_024;
-/** What one connection may do before it waits in line behind the others. */
+/** The part of it that one connection may use before it waits in line behind the others. */
 export const MAX_WORK_PER_VISIT = 256;
 /** Units of one JSON request. */
 export const WORK_OF_JSON_REQUEST = 8;

@@ -71,7 +71,7 @@ export class Turns {
 
   #workInLine(): void {
     const line = this.#line;
-    // Those who have more left go to the end of the line, and are not visited twice in one turn.
+    // Connections that have more left go to the end of the line, and are not visited twice in one turn.
     let visits = line.length;
     for (; visits > 0 && this.#left > 0; visits--) {
       const next = line.shift();

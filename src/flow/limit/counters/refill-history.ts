@@ -1,5 +1,5 @@
-// How many tokens a bucket gains between two times when the fill rate changed in between. Buckets are filled
-// only when they are used; with this history a new rate counts from its change on, not from the last use.
+// Remembers changes of a fill rate, to compute how many tokens a bucket gains between two times. Buckets are filled only
+// when they are used; with this history a new rate counts from its change on, not from the last use.
 
 /** Number of changes remembered. Beyond it, old neighbours are merged: their sum stays exact. */
 const MAX_POINTS = 64;

@@ -1,5 +1,5 @@
-// Hands what a socket has read to its connection, as much in each turn of the event loop as the connection may handle.
-// Until the rest is handled, nothing more is read.
+// Hands the bytes that a socket has read to its connection, as many in each turn of the event loop as the connection
+// may handle. Until the rest is handled, nothing more is read.
 
 import type { Socket } from "node:net";
 import type { Turns, Waiting } from "../../transport/turns.ts";
@@ -9,7 +9,7 @@ export class PacedReader implements Waiting {
   readonly #socket: Socket;
   readonly #connection: Connection;
   readonly #turns: Turns;
-  /** What was read and not handled, from `#at` on. While there is some, the connection waits in line. */
+  /** Bytes that were read and, from `#at` on, not handled. While there are some, the connection waits in line. */
   #rest: Buffer | undefined;
   #at = 0;
 

@@ -15,7 +15,7 @@ import { H2Stream } from "../streams/stream.ts";
 import { ControlFrames } from "./control-frames.ts";
 import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-context.ts";
 
-/** What receiving takes from the settings of the transport. */
+/** The part of the transport's settings that concerns receiving. */
 interface ReceiverSettings extends HeaderBounds {
   readonly handleRequest: RequestHandler;
 }

@@ -33,7 +33,7 @@ export interface MemoryAccount {
   release(bytes: number): void;
 }
 
-/** What a header section may have. */
+/** Bounds of a header section. */
 export interface HeaderBounds {
   /** Bytes, as RFC 9113 §6.5.2 counts them. */
   readonly maxHeaderList: number;

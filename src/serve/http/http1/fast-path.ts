@@ -71,7 +71,7 @@ class FastConnection implements Waiting {
   #exchange: FastExchange | undefined;
   /** Bytes that arrived while a reply was pending. */
   #rest: Buffer | undefined;
-  /** What was read before it was this connection's turn. */
+  /** Bytes that were read before it was this connection's turn. */
   #unhandled: Buffer | undefined;
   /** The caller has closed its half. */
   #ended = false;

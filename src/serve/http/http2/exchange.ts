@@ -37,7 +37,7 @@ class Http2Exchange extends HttpExchange implements Exchange {
   #unsent: Uint8Array = NO_BODY;
   #long = false;
   /**
-   * What the reply counts as buffered while it waits: all of it, since no memory is freed before the last byte is
+   * Bytes that the reply counts as buffered while it waits: all of it, since no memory is freed before the last byte is
    * sent.
    */
   #replyCost = 0;
