@@ -264,3 +264,55 @@ test("the service and every route of it are administration", () => {
   for (const served of [...policyRoutes(policies), policyGrpcService(policies)])
     assert.equal(isAdministration(served), true);
 });
+
+test("the configuration of a policy is returned as it is, or as null", async () => {
+  const { policies } = fakePolicies();
+  const path = "/v1/dynamic-configs/{name}";
+  const get = (operations: PolicyOperations) => http(operations)("GET", path, { name: "p" });
+  assert.deepEqual(JSON.parse(String((await get(policies)).body)), { dynamic_config: null });
+  const config = { limit: 0, off: false };
+  const reply = await get({ ...policies, dynamicConfig: () => config });
+  assert.deepEqual(JSON.parse(String(reply.body)), { dynamic_config: config });
+});
+
+test("over gRPC, a configuration in several parts or of more than 256 KiB is refused undecoded", async () => {
+  const { policies, asked } = fakePolicies();
+  const { methods } = policyGrpcService(policies);
+  const send = async (name: string, ...parts: readonly Uint8Array[]) => {
+    const method = methods[name];
+    assert.ok(method?.kind === "unary", name);
+    return method.handle(Buffer.concat(parts), call);
+  };
+  const part = (config: Readonly<Record<string, unknown>>) =>
+    encodeJson("aperture.policy.language.v1.PostDynamicConfigRequest", {
+      policy_name: "p",
+      dynamic_config: config,
+    });
+  const large = "x".repeat(300 * 1024);
+  await assert.rejects(send("PostDynamicConfig", part({ a: 1 }), part({ b: 2 })), {
+    code: "INVALID_ARGUMENT",
+    message: "dynamic_config: wanted one part, got more",
+  });
+  await assert.rejects(send("PostDynamicConfig", part({ a: large })), {
+    code: "RESOURCE_EXHAUSTED",
+  });
+  assert.deepEqual(asked, []);
+  // Policies are larger, and the last one of several texts counts, as in any protobuf message.
+  const text = (policyString: string) =>
+    encode("aperture.policy.language.v1.UpsertPolicyRequest", { policyName: "p", policyString });
+  await send("UpsertPolicy", text("short"), text(large));
+  assert.deepEqual(asked, [["upsert", "p", large]]);
+});
+
+test("reads wait in the queue of costly work; writes take JSON of up to 4 MiB", () => {
+  for (const route of policyRoutes(fakePolicies().policies)) {
+    const { method, path, costly = false, body, maxBody } = route;
+    const bounds = method === "GET" || method === "DELETE" ? [] : ["json", 4 * 1024 * 1024];
+    assert.deepEqual(
+      [body, maxBody].filter((each) => each !== undefined),
+      bounds,
+      path,
+    );
+    assert.equal(costly, method === "GET", `${method} ${path}`);
+  }
+});
