@@ -39,8 +39,11 @@ const ROOMS: Readonly<
   },
 };
 
-/** The tests of a room take up to a minute on a quiet machine. A mutant that loops is stopped, and counts as noticed. */
-const LONGEST_MS = 300_000;
+/**
+ * A mutant that loops is stopped, and counts as noticed: sooner by the tests beside it, which take seconds, than by those
+ * of its room, which take up to a minute on a quiet machine.
+ */
+const LONGEST_MS = { beside: 60_000, room: 300_000 };
 
 type Result = "noticed" | "survived" | "timed out";
 
@@ -80,13 +83,17 @@ function workspace(): string {
 }
 
 /** Whether the tests pass; all files in one process, since most of them take less time than a process. */
-function passes(folder: string, patterns: readonly string[]): Promise<Result> {
+function passes(
+  folder: string,
+  patterns: readonly string[],
+  longestMs = LONGEST_MS.room,
+): Promise<Result> {
   const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: folder })).sort();
   if (files.length === 0) return Promise.resolve("survived");
   const args = ["--test", "--test-isolation=none", "--test-reporter=dot", ...files];
   return new Promise((resolved) => {
     const child = spawn(process.execPath, args, { cwd: folder, stdio: "ignore" });
-    const alarm = setTimeout(() => child.kill("SIGKILL"), LONGEST_MS);
+    const alarm = setTimeout(() => child.kill("SIGKILL"), longestMs);
     child.on("exit", (code) => {
       clearTimeout(alarm);
       resolved(code === 0 ? "survived" : code === null ? "timed out" : "noticed");
@@ -102,13 +109,13 @@ async function judge(folder: string, room: string, mutant: Mutant): Promise<Judg
     // Most mutants are noticed by the tests beside the code, so the slow rest of the room runs only for the others.
     const beside = mutant.file.replace(/^src/, "test");
     const stages = [
-      [beside.replace(/\.ts$/, ".test.ts")],
-      [join(dirname(beside), "*.test.ts")],
-      ROOMS[room]?.tests ?? [],
-    ];
+      [[beside.replace(/\.ts$/, ".test.ts")], LONGEST_MS.beside],
+      [[join(dirname(beside), "*.test.ts")], LONGEST_MS.beside],
+      [ROOMS[room]?.tests ?? [], LONGEST_MS.room],
+    ] as const;
     let result: Result = "survived";
-    for (const tests of stages) {
-      if (result === "survived") result = await passes(folder, tests);
+    for (const [tests, longestMs] of stages) {
+      if (result === "survived") result = await passes(folder, tests, longestMs);
     }
     return { room, mutant, result };
   } finally {
