@@ -123,3 +123,42 @@ test("a receiver of another kind: refused alerts are isolated, failures are logg
   await all.close();
   assert.equal(closes, 1);
 });
+
+/** Answers every batch the same way. */
+function receiverThat(answers: "refused" | "sent"): AlertReceiver {
+  return {
+    name: "",
+    kind: { field: "pager", phrase: "a pager" },
+    send: async () => answers,
+    close: async () => undefined,
+  };
+}
+
+test("refused alerts are logged once by name; names are forgotten beyond a thousand", async (t) => {
+  const { all, clock, counts, lines } = alertsTo(t, [receiverThat("refused")]);
+  let fired = 0;
+  const fire = async (...names: readonly string[]) => {
+    for (const name of names) all.fire(named(name), "p", AT);
+    clock.advance(1_000);
+    fired += names.length;
+    await until("all are settled", () => counts()["refused"] === fired);
+  };
+  const first = () => lines.filter((line) => line.includes('"name 0"')).length;
+  for (let from = 0; from < 1_000; from += 50)
+    await fire(...Array.from({ length: 50 }, (_, at) => `name ${from + at}`));
+  await fire("name 0");
+  assert.equal(first(), 1);
+  await fire("one more");
+  await fire("name 0");
+  assert.equal(first(), 2);
+  await all.close();
+});
+
+test("a queue has room for one alert, whatever its size", async (t) => {
+  const { all, clock, counts } = alertsTo(t, [receiverThat("sent")], undefined, { queueSize: 0 });
+  for (const name of ["a", "b"]) all.fire(named(name), "p", AT);
+  clock.advance(1_000);
+  await until("the last one is sent", () => counts()["sent"] === 1);
+  assert.equal(counts()["dropped"], 1);
+  await all.close();
+});
