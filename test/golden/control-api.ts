@@ -219,6 +219,7 @@ const OBJECT = "the object form gets its defaults as the text does (D-11)";
 const BOTH = "answered with and without the slash";
 const SLASH = "a name with a slash is refused for what it is (D-23)";
 const METHOD = "a method that is not mapped is 405";
+const UNREAD_KEY = "the reply warns of keys that no component reads";
 export const OURS: Readonly<Record<string, string>> = {
   "decisions 1": EARLY,
   "decisions 6": UNKNOWN_KIND,
@@ -226,6 +227,8 @@ export const OURS: Readonly<Record<string, string>> = {
   "decisions 8": BOTH,
   "decisions 9": EARLY,
   "decisions 11": "the service of the command line is not here",
+  "dynamic-config 2": UNREAD_KEY,
+  "dynamic-config 6": UNREAD_KEY,
   "dynamic-config 9": "a request that lacks what it must have is 400",
   "dynamic-config 18": "the policy's own value is back when the configuration is taken away (D-7)",
   "grpc-policy-service 7": "a request that lacks what it must have is INVALID_ARGUMENT",
