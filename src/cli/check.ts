@@ -5,7 +5,7 @@ import { Fault } from "#base/fault.ts";
 import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
-import { ask } from "./check/ask.ts";
+import { type Agent, ask } from "./check/ask.ts";
 import { replyText } from "./check/words.ts";
 import { paintFor } from "./colour.ts";
 import { type Command, readArgs, readInput, type Terminal } from "./command.ts";
@@ -29,12 +29,12 @@ const MAX_REQUEST_BYTES = 1024 * 1024;
 export const checkCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
   const { address, json, ...flags } = values;
-  const url = address === undefined ? configuredAddress(terminal) : namedAddress(address);
+  const agent = address === undefined ? configuredAddress(terminal) : namedAddress(address);
   const request =
     positionals.length === 0
       ? requestOfFlags(flags)
       : await requestFrom(positionals, Object.keys(flags), terminal);
-  const reply = await ask(url, request);
+  const reply = await ask(agent, request);
   const text = () => replyText(reply, paintFor(terminal, "out"));
   terminal.out(json === true ? `${JSON.stringify(reply)}\n` : text());
   return reply.check_response.decision_type === "DECISION_TYPE_ACCEPTED"
@@ -43,13 +43,18 @@ export const checkCommand: Command = async (args, terminal) => {
 };
 
 /** The message does not repeat the text, which may hold a password. */
-function namedAddress(text: string): URL {
-  const url = urlOf(text, "http");
+function namedAddress(text: string): Agent {
+  if (UNIX.test(text)) return { url: SOCKET, socketPath: text.slice("unix:".length) };
+  const url = text.startsWith("unix:") ? undefined : urlOf(text, "http");
   const unwanted = url === undefined ? unreadable(text) : unwantedPart(url);
-  if (url !== undefined && unwanted === undefined) return url;
-  const wanted = "--address: wanted HOST:PORT, http://HOST:PORT or https://HOST:PORT";
+  if (url !== undefined && unwanted === undefined) return { url };
+  const wanted = "--address: wanted HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
   throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${unwanted}`);
 }
+
+const UNIX = /^unix:\/[^\0]/;
+/** Stands for the agent at a Unix socket in the request. */
+const SOCKET = new URL("http://localhost");
 
 function unreadable(text: string): string {
   const [, port] = /:(\d+)\/?$/.exec(text) ?? [];
@@ -72,12 +77,16 @@ function unwantedPart({
 }
 
 /** The address on which an agent with the same configuration listens. */
-function configuredAddress({ env }: Terminal): URL {
+function configuredAddress({ env }: Terminal): Agent {
   const { listener, tls } = loadConfig("agent", { env }).config.server;
-  const unix = listener.addr.startsWith("unix:");
-  const url = unix ? undefined : urlOf(listener.addr, tls.enabled ? "https" : "http");
-  if (url !== undefined) return url;
-  const got = `none, and server.listener.addr is ${unix ? "a Unix socket" : "not part of a URL"}`;
+  const scheme = tls.enabled ? "https" : "http";
+  const { addr } = listener;
+  if (UNIX.test(addr)) {
+    return { url: new URL(`${scheme}://localhost`), socketPath: addr.slice("unix:".length) };
+  }
+  const url = urlOf(addr, scheme);
+  if (url !== undefined) return { url };
+  const got = "none, and server.listener.addr is not part of a URL";
   throw new Fault("INVALID_ARGUMENT", `--address: wanted HOST:PORT or a URL, got ${got}`);
 }
 

@@ -58,7 +58,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     about: "ask a running agent whether a request may pass",
     flags: {
       "--address ADDRESS":
-        "the agent, as HOST:PORT or URL; by default server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) of the configuration that an agent started here would read",
+        "the agent, as HOST:PORT, URL or unix:/PATH; by default server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) of the configuration that an agent started here would read",
       "--control-point NAME": "the control point of the request (default ingress)",
       "--method METHOD": "the method of the request (default GET)",
       "--path PATH": "the path of the request (default /)",

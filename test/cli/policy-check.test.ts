@@ -49,6 +49,11 @@ describe("policy check", () => {
     assert.equal(last, "valid: 1 policy; 1 warning");
     assert.equal((await check(t, BY_USER, "--strict")).code, 1);
     assert.equal((await check(t, BY_USER, "--strict", "--label", "user")).code, 0);
+    for (const blank of ["", " "]) {
+      const { code, text } = await check(t, BY_USER, "--label", blank);
+      assert.equal(code, 64);
+      assert.equal(text, "sluice: --label: wanted the name of a label, got nothing\n");
+    }
   });
 
   it("says in its last line which parts agents do not act on; --strict refuses them", async (t) => {

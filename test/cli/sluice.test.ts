@@ -13,12 +13,14 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createServer, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { runCommand as run } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
 import { child } from "../kit/servers/child.ts";
+import { authority } from "../kit/servers/tls.ts";
 import { standalone, standaloneProcess } from "../kit/sluice/standalone.ts";
 
 const SLUICE = join(import.meta.dirname, "../../src/cli/sluice.js");
@@ -291,10 +293,10 @@ describe("sluice check", () => {
       assert.equal(code, 0, err);
       assert.match(out, /^accepted\n/);
     }
-    const elsewhere = { SVC_AGENT_SERVER_LISTENER_ADDR: "unix:/run/a.sock" };
+    const elsewhere = { SVC_AGENT_SERVER_LISTENER_ADDR: "unix:/nowhere/a.sock" };
     const socket = await run(["check"], { env: elsewhere });
-    assert.equal(socket.code, 64);
-    assert.match(socket.err, /--address: wanted .* server\.listener\.addr is a Unix socket\n$/);
+    assert.equal(socket.code, 69);
+    assert.match(socket.err, /no agent answers at unix:\/nowhere\/a\.sock \(ENOENT\)/);
     const explicit = await run(["check", "--address", address], { env: elsewhere });
     assert.equal(explicit.code, 0, explicit.err);
     const free = await listening(t, () => undefined, "closed");
@@ -307,6 +309,53 @@ describe("sluice check", () => {
     const { code, err } = await run(["check"], { env: tls });
     assert.equal(code, 69);
     assert.ok(err.includes(`no agent answers at https://127.0.0.1:${free} `), err);
+  });
+
+  it("asks an agent at a Unix socket, named or configured", async (t) => {
+    const addr = `unix:${join(folderOf(t, {}), "sluice.sock")}`;
+    const env = { SVC_AGENT_SERVER_LISTENER_ADDR: addr };
+    await standalone(t, { policies: { "p.yaml": LIMITED }, env });
+    const named = await run(["check", "--address", addr, "--header", "X-User=ann"]);
+    assert.match(named.out, /^accepted\n {2}rate limiter p/, named.err);
+    const configured = await run(["check", "--header", "X-User=ann"], { env });
+    assert.match(configured.out, /^rejected by rate limiter p/, configured.err);
+    for (const bad of ["unix:", "unix:relative"])
+      assert.match(
+        (await run(["check", "--address", bad])).err,
+        /wanted HOST:PORT.* or unix:\/PATH, got/,
+      );
+  });
+
+  it("says so when the agent speaks TLS and was asked without, or the other way round", async (t) => {
+    const plain = await standalone(t, { policies: {} });
+    const asked = await run(["check", "--address", `https://${plain.address}`]);
+    assert.equal(asked.code, 69);
+    assert.match(asked.err, /no agent answers at https:.*it speaks HTTP without TLS: ask http:/);
+
+    const ca = authority(folderOf(t, {}), "authority");
+    const { certFile, keyFile } = ca.issue("server");
+    const tls = {
+      SVC_AGENT_SERVER_TLS_ENABLED: "true",
+      SVC_AGENT_SERVER_TLS_CERT_FILE: certFile,
+      SVC_AGENT_SERVER_TLS_KEY_FILE: keyFile,
+    };
+    const mutual = { ...tls, SVC_AGENT_SERVER_TLS_CLIENT_CA_FILE: ca.certFile };
+    for (const env of [tls, mutual]) {
+      const { address } = await standalone(t, { policies: {}, env });
+      assert.match((await run(["check", "--address", address])).err, /this port speaks TLS\n$/);
+    }
+    const foreign = createTlsServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) });
+    foreign.on("request", (_request, response) => void response.end("hello"));
+    t.after(() => foreign.close());
+    foreign.listen(0, "127.0.0.1");
+    await once(foreign, "listening");
+    const { port } = foreign.address() as AddressInfo;
+    const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`]);
+    assert.equal(code, 69);
+    assert.match(err, /no agent answers at http:.*it speaks TLS: ask https:/);
+    const other = await listening(t, (_request, response) => void response.end("hello"));
+    const hello = await run(["check", "--address", `http://127.0.0.1:${other}`]);
+    assert.match(hello.err, /HTTP 200 to POST .*, unlike an agent/);
   });
 });
 

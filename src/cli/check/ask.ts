@@ -13,10 +13,17 @@ const TIMEOUT_MS = 10_000;
 /** Larger than any reply of an agent. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
 
+/** Where an agent listens. */
+export interface Agent {
+  readonly url: URL;
+  /** The Unix socket that is used in place of the URL's host and port. */
+  readonly socketPath?: string;
+}
+
 /** @throws Fault UNAVAILABLE when no agent answers, or INVALID_ARGUMENT when it refuses the request as malformed. */
-export async function ask(agent: URL, request: string): Promise<Reply> {
-  const { status, text } = await post(new URL(ROUTE, agent), request).catch((thrown: unknown) => {
-    throw noAgent(agent, failureText(thrown));
+export async function ask(agent: Agent, request: string): Promise<Reply> {
+  const { status, text } = await send(agent, "POST", ROUTE, request).catch(async (thrown) => {
+    throw noAgent(agent, (await otherScheme(agent)) ?? failureText(thrown));
   });
   const body = jsonOf(text);
   const ok = status >= 200 && status < 300;
@@ -26,7 +33,7 @@ export async function ask(agent: URL, request: string): Promise<Reply> {
     throw noAgent(agent, `HTTP ${status} to POST ${ROUTE}, unlike an agent`);
   }
   const code = status < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE";
-  throw new Fault(code, `the agent at ${agent.origin} answered ${status}: ${message}`);
+  throw new Fault(code, `the agent at ${nameOf(agent)} answered ${status}: ${message}`);
 }
 
 interface Answer {
@@ -34,17 +41,25 @@ interface Answer {
   readonly text: string;
 }
 
-async function post(url: URL, body: string): Promise<Answer> {
-  const send = url.protocol === "https:" ? (await import("node:https")).request : requestHttp;
+async function send(
+  { url, socketPath }: Agent,
+  method: "GET" | "POST",
+  path: string,
+  body: string,
+  more: { readonly rejectUnauthorized?: boolean } = {},
+): Promise<Answer> {
+  const request = url.protocol === "https:" ? (await import("node:https")).request : requestHttp;
   const length = Buffer.byteLength(body);
   const options = {
-    method: "POST",
+    ...more,
+    ...(socketPath !== undefined && { socketPath }),
+    method,
     headers: { "content-type": "application/json", "content-length": length },
     agent: false,
     signal: AbortSignal.timeout(TIMEOUT_MS),
   };
   return new Promise((resolve, reject) => {
-    const call = send(url, options, (reply) => {
+    const call = request(new URL(path, url), options, (reply) => {
       textOf(reply).then((text) => resolve({ status: reply.statusCode ?? 0, text }), reject);
     });
     call.on("error", reject);
@@ -72,10 +87,36 @@ function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-function noAgent({ origin }: URL, why: string): Fault {
+/**
+ * Why nothing answered, if a server answers at the same address with TLS where it was asked without, or the other way
+ * round. The errors of such a mistake differ from one server to the next, so the other way is tried.
+ */
+async function otherScheme({ url, ...rest }: Agent): Promise<string | undefined> {
+  const secure = url.protocol === "https:";
+  const other = new URL(url);
+  other.protocol = secure ? "http:" : "https:";
+  if (url.port === "" && rest.socketPath === undefined) other.port = secure ? "443" : "80";
+  try {
+    // Whether the certificate is good does not matter here, because nothing but the question for its health is sent.
+    await send({ url: other, ...rest }, "GET", "/healthz", "", { rejectUnauthorized: false });
+    return secure ? "it speaks HTTP without TLS: ask http://" : "it speaks TLS: ask https://";
+  } catch (thrown) {
+    // A server that demands a client certificate ends the handshake with an alert, which is TLS too.
+    const code = thrown instanceof Error && "code" in thrown ? String(thrown.code) : "";
+    return !secure && /^ERR_SSL_.*(?:CERTIFICATE|HANDSHAKE|ALERT)/.test(code)
+      ? "it speaks TLS: ask https://"
+      : undefined;
+  }
+}
+
+function nameOf({ url, socketPath }: Agent): string {
+  return socketPath === undefined ? url.origin : `unix:${socketPath}`;
+}
+
+function noAgent(agent: Agent, why: string): Fault {
   const remedy =
     "start one with `sluice standalone --policies DIR`, or name another with --address";
-  return new Fault("UNAVAILABLE", `no agent answers at ${origin} (${why}); ${remedy}`);
+  return new Fault("UNAVAILABLE", `no agent answers at ${nameOf(agent)} (${why}); ${remedy}`);
 }
 
 /** Why a request failed: the code of the system error, if there is one. */

@@ -2,6 +2,7 @@
 // the request, and what each limiter decided.
 
 import { STATUS_CODES } from "node:http";
+import { mayBeSecret } from "#base/text/secret.ts";
 import type { Paint } from "../colour.ts";
 
 interface LimiterDecision {
@@ -172,8 +173,6 @@ function addedLabels({ check_response: response }: Reply): readonly string[] {
     });
 }
 
-const SECRET_NAME =
-  /api_?key|authorization|bearer|cookie|credential|jwt|pass(?:wd|word|phrase)|secret|session|token/i;
 /** A JSON Web Token, or a long text without spaces in which letters and digits alternate. */
 const SECRET_VALUE = /^ey[\w-]+\.[\w-]+|^(?=.*\d)(?=.*[a-z])[\w+/=.-]{24,}$/i;
 
@@ -181,6 +180,6 @@ const SMALL_NUMBER = /^\d{0,6}$/;
 
 /** The value, or stars where name or value look like a secret: terminals are recorded and shown to others. */
 function masked(name: string, value: string): string {
-  const secret = SECRET_NAME.test(name) || SECRET_VALUE.test(value);
+  const secret = mayBeSecret(name) || SECRET_VALUE.test(value);
   return secret && !SMALL_NUMBER.test(value) ? `${name}***` : `${name}${value}`;
 }

@@ -1,5 +1,6 @@
 // `sluice policy check`: compiles documents as the controller would, without running them, and prints the findings.
 
+import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/life/run.ts";
 import type { Position } from "#policy/document/tree.ts";
 import { type SetLine, setLines } from "#policy/format.ts";
@@ -24,6 +25,9 @@ export const policyCheckCommand: Command = async (args, terminal) => {
   } as const;
   const { positionals, values } = readArgs(args, options, true);
   const { queries, strict, label: labels } = values;
+  if (labels.some((label) => label.trim() === "")) {
+    throw new Fault("INVALID_ARGUMENT", "--label: wanted the name of a label, got nothing");
+  }
   const set = await checkFiles("policy check", positionals, terminal, { queries, labels });
   const refused = set.findings.length > 0 || (strict && set.warnings.length > 0);
   if (values.json === true) {

@@ -3,8 +3,8 @@
 import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
 import type { Call, Held } from "#base/handler.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import { isBinary, sendable } from "../grpc/metadata.ts";
-import { plainAddress } from "../transport/peer-address.ts";
 
 /** The common part of the library's four kinds of calls. */
 export interface LibraryCall
@@ -44,7 +44,7 @@ export class GrpcCall implements Call {
     const peer = this.#libraryCall.getPeer();
     const port = peer.lastIndexOf(":");
     // The library reports "unknown" for a Unix socket.
-    return port === -1 ? "" : plainAddress(peer.slice(0, port));
+    return port === -1 ? "" : canonicalAddress(peer.slice(0, port));
   }
 
   header(name: string): string | undefined {

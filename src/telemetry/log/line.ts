@@ -3,30 +3,10 @@
 
 import type { LogFields } from "#base/log.ts";
 import { cutText } from "#base/text/cut.ts";
+import { isCredential } from "#base/text/secret.ts";
 
 const MASK = "***";
 const DEEPEST = 6;
-
-/** Names of fields whose values are never written. Compared in lower case, without dashes and underscores. */
-const SECRET: ReadonlySet<string> = new Set([
-  "authorization",
-  "proxyauthorization",
-  "cookie",
-  "setcookie",
-  "xapikey",
-  "apikey",
-  "agentapikey",
-  "password",
-  "passwd",
-  "secret",
-  "dsn",
-  "accesstoken",
-  "xforwardedaccesstoken",
-]);
-
-function isSecretName(name: string): boolean {
-  return name.length <= 40 && SECRET.has(name.toLowerCase().replaceAll(/[-_]/g, ""));
-}
 
 /** Masks credentials in text: bearer and basic tokens, and the user part of URLs. */
 function safeText(text: string): string {
@@ -48,7 +28,7 @@ type ListKind = "headers" | "any";
 function safeList(list: readonly unknown[], kind: ListKind, depth: number): readonly unknown[] {
   return list.map((item, at) => {
     const before = list[at - 1];
-    if (typeof before === "string" && isSecretName(before)) {
+    if (typeof before === "string" && isCredential(before)) {
       if (kind === "headers" || /^[^A-Z]+$|-/.test(before)) return MASK;
     }
     return safeValue(item, "headers", depth + 1);
@@ -70,7 +50,7 @@ function safeValue(value: unknown, kind: ListKind, depth: number): unknown {
 function safeFields(fields: object, depth: number): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(fields).map(([name, value]) => {
-      if (isSecretName(name) && value !== undefined) return [name, MASK];
+      if (isCredential(name) && value !== undefined) return [name, MASK];
       return [name, safeValue(value, HEADER_FIELD.test(name) ? "headers" : "any", depth)];
     }),
   );

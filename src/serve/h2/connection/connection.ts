@@ -3,9 +3,9 @@
 
 import type { Duplex } from "node:stream";
 import type { Held } from "#base/handler.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
-import { plainAddress } from "../../transport/peer-address.ts";
 import { UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
 import type { RequestHandler } from "../exchange.ts";
 import { ConnectionError } from "../frames/connection-error.ts";
@@ -89,7 +89,7 @@ export class Connection implements ReceiveContext {
 
   constructor(socket: PeerSocket, context: ConnectionContext) {
     this.socket = socket;
-    this.peer = plainAddress(socket.remoteAddress ?? "");
+    this.peer = canonicalAddress(socket.remoteAddress ?? "");
     this.#context = context;
     this.output = new Output(socket, context.chunkPool, () => this.#scheduleFlush());
     this.frames = new FrameWriter(this.output);

@@ -3,9 +3,9 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
-import { plainAddress } from "../../transport/peer-address.ts";
 import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
 import { linger } from "../reply.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
@@ -63,7 +63,7 @@ export class Http1Exchange extends HttpExchange {
   }
 
   get peer(): string {
-    return plainAddress(this.#request.socket.remoteAddress ?? "");
+    return canonicalAddress(this.#request.socket.remoteAddress ?? "");
   }
 
   protected get requestTarget(): string {

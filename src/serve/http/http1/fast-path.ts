@@ -5,8 +5,8 @@
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
 import { WORK_OF_JSON_REQUEST } from "../../transport/limits.ts";
-import { plainAddress } from "../../transport/peer-address.ts";
 import type { Waiting } from "../../transport/turns.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { type FastRequest, readFastRequest } from "./fast-request.ts";
@@ -224,7 +224,7 @@ class FastExchange extends HttpExchange {
   }
 
   get peer(): string {
-    return plainAddress(this.#connection.socket.remoteAddress ?? "");
+    return canonicalAddress(this.#connection.socket.remoteAddress ?? "");
   }
 
   /** Everything written has been sent. */

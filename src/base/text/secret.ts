@@ -1,0 +1,45 @@
+// Which names look like those of secrets. The values behind them are neither logged nor shown on terminals, which are
+// recorded and shown to others.
+
+/** Ends of names of credentials, in lower case without dashes and underscores. */
+const CREDENTIALS: readonly string[] = [
+  "accesstoken",
+  "apikey",
+  "authorization",
+  "cookie",
+  "dsn",
+  "passwd",
+  "password",
+  "secret",
+];
+
+/** Words in names whose values may be secrets. */
+const WORDS: readonly string[] = [
+  ...CREDENTIALS,
+  "bearer",
+  "credential",
+  "jwt",
+  "passphrase",
+  "session",
+  "token",
+];
+
+/** No name of a credential is longer. */
+const LONGEST = 40;
+
+/** Whether a field or a header has the name of a credential (`x-api-key`, `proxy_authorization`). */
+export function isCredential(name: string): boolean {
+  if (name.length > LONGEST) return false;
+  const plain = plainName(name);
+  return CREDENTIALS.some((end) => plain.endsWith(end));
+}
+
+/** Whether the value of a label may be a secret, by the label's name (`user_session_id`). Suspects more than `isCredential`. */
+export function mayBeSecret(name: string): boolean {
+  const plain = plainName(name);
+  return WORDS.some((word) => plain.includes(word));
+}
+
+function plainName(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_]/g, "");
+}
