@@ -133,6 +133,24 @@ test("no forwarded header keeps a check from being judged", async (t) => {
   assert.equal(agent.observer.verdicts.length, 1 + forwarded.length + 4);
 });
 
+test("more forwarded headers than the port takes are a refused decision", async (t) => {
+  const { port, agent } = await door(t);
+  const many = Array.from({ length: 1_001 }, (_, at) => `a${at}:`);
+  for (const path of [CHECK, "/v1/flowcontrol/check"]) {
+    const { status, body } = await exchange(port, posted(many, plain, "gateway", path));
+    assert.equal(status, 200, body);
+    const reply = JSON.parse(body);
+    const { decision_type, denied_response_status_code } = reply.check_response ?? reply;
+    assert.equal(decision_type, "DECISION_TYPE_REJECTED");
+    assert.equal(denied_response_status_code, "RequestHeaderFieldsTooLarge");
+  }
+  assert.equal(agent.observer.verdicts.length, 2);
+  assert.equal(
+    (await exchange(port, posted(many, "{}", "x", "/v1/flowcontrol/flowend"))).status,
+    431,
+  );
+});
+
 test("a chunked body is read", async (t) => {
   const { port } = await door(t);
   const half = plain.length >> 1;

@@ -88,6 +88,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   // --- What the subclass does
 
+  /** There are more headers than `max_headers`, some of which are lost, or they are longer than the protocol allows. */
+  protected abstract readonly headersOverflow: boolean;
   /** Throws if the request must be refused because of its header section, whatever its path. */
   protected abstract validateHead(): void;
   /** Throws if the request names no valid host. Not asked where callers forward the headers of others. */
@@ -127,6 +129,12 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       this.#target = readTarget(this.requestTarget);
       this.#match = context.router.find(this.httpMethod, this.#target.path);
       const { route } = this.#match;
+      if (this.headersOverflow) {
+        if (route.unread === undefined) throw headersTooLarge(this.context.settings);
+        this.#receivingBody = true;
+        this.#refuseUnread(route, REFUSALS.tooManyHeaders);
+        return;
+      }
       if (route.forwarded !== true) this.validateHost();
       const timeout = this.headers["grpc-timeout"];
       if (timeout !== undefined) this.#deadline = this.#started + timeoutOf(timeout, route);
@@ -135,7 +143,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
         validateBodyHeaders(this.headers, route);
         this.#receivingBody = true;
         if (announcesTooMuch(this.headers, this.#maxBody(route)))
-          this.#refuseBody(route, REFUSALS.tooLarge);
+          this.#refuseUnread(route, REFUSALS.tooLarge);
         else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
       else this.#run(this.#match, NO_BODY);
@@ -161,7 +169,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#body ??= new BodyBuffer();
     const { route } = this.#match;
     if (this.#body.length + end - start > this.#maxBody(route))
-      this.#refuseBody(route, REFUSALS.tooLarge);
+      this.#refuseUnread(route, REFUSALS.tooLarge);
     else this.#body.add(chunk, start, end, whole);
   }
 
@@ -169,7 +177,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   refuseBrokenBody(): boolean {
     const route = this.#match?.route;
     if (route?.unread === undefined || !this.#receivingBody || this.answered) return false;
-    this.#refuseBody(route, REFUSALS.framing);
+    this.#refuseUnread(route, REFUSALS.framing);
     return true;
   }
 
@@ -178,7 +186,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return route.maxBody ?? this.context.maxBody;
   }
 
-  #refuseBody(route: Route, refusal: Refusal): void {
+  #refuseUnread(route: Route, refusal: Refusal): void {
     try {
       if (route.unread === undefined) throw tooLarge(this.#maxBody(route));
       const reply = route.unread(this, refusal);

@@ -62,8 +62,8 @@ class NodeTransport implements HttpTransport {
     };
     this.handleRequest = http2RequestHandler(this.#context);
     this.#server = createServer(serverOptions(settings));
-    // Node drops what is beyond its own bound. With one header more, the exchange sees that there are too many.
-    this.#server.maxHeadersCount = settings.max_headers + 1;
+    // Beyond its own bound Node refuses a request itself, whatever its route. Below it, the exchange does.
+    this.#server.maxHeadersCount = Math.max(settings.max_headers + 1, MOST_PARSED_HEADERS);
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#answer(request, response, true));
     // Other expectations may be ignored (RFC 9110 §10.1.1).
@@ -158,6 +158,12 @@ class NodeTransport implements HttpTransport {
     new Http1Exchange(this.#context, pipeline, request, response, expects100);
   }
 }
+
+/**
+ * Headers that are parsed, so that a check with too many of them is decided and not answered with an error. Gateways
+ * forward at most 32 KiB of headers by default, four bytes each or more.
+ */
+const MOST_PARSED_HEADERS = 10_000;
 
 /** Takes further bytes away from Node's parser: otherwise requests that are never answered would pile up. */
 function discardInput(socket: Socket): void {

@@ -6,7 +6,7 @@ import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
-import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
+import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { linger } from "../reply.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
 
@@ -132,12 +132,16 @@ export class Http1Exchange extends HttpExchange {
       const spoken = "this server speaks HTTP/1.0 and HTTP/1.1";
       throw this.#closing(new Fault("INVALID_ARGUMENT", spoken, { http: 505 }));
     }
-    // More are refused, not dropped. `max_header_bytes` limits their size.
-    const { settings } = this.context;
-    if (rawHeaders.length > 2 * settings.max_headers) throw headersTooLarge(settings);
+    // The host may be one of those that are lost.
+    if (this.headersOverflow) return;
     // RFC 9112 §3.2: a request must name exactly one host.
     const hosts = countNamed(rawHeaders, "host");
     if (hosts === 0 ? httpVersion !== "1.0" : hosts !== 1) throw this.#closing(badHost());
+  }
+
+  /** More are refused, not dropped. `max_header_bytes` limits their size. */
+  protected get headersOverflow(): boolean {
+    return this.#request.rawHeaders.length > 2 * this.context.settings.max_headers;
   }
 
   protected validateHost(): void {

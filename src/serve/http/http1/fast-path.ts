@@ -252,6 +252,8 @@ class FastExchange extends HttpExchange {
   /** Requests that could be refused do not take the fast path. */
   protected validateHead(): void {}
 
+  protected readonly headersOverflow = false;
+
   protected validateHost(): void {}
 
   protected receiveBody(): void {

@@ -8,7 +8,7 @@ import { ERROR_CODE } from "../../h2/frames/format.ts";
 import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
 import { MAX_BUFFERED_PER_CONNECTION } from "../../transport/limits.ts";
 import { NO_BODY } from "../body.ts";
-import { type HttpContext, HttpExchange, headersTooLarge } from "../exchange.ts";
+import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { Http2Headers } from "./headers.ts";
 
 /**
@@ -106,8 +106,10 @@ class Http2Exchange extends HttpExchange implements Exchange {
   // --- What the base class asks for
 
   /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
-  protected validateHead(): void {
-    if (this.#head.overflow) throw headersTooLarge(this.context.settings);
+  protected validateHead(): void {}
+
+  protected get headersOverflow(): boolean {
+    return this.#head.overflow;
   }
 
   protected receiveBody(): void {
