@@ -70,7 +70,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   policy: ["document", "diagram", "reference"],
   promql: ["syntax"],
   wire: ["check", "check-json", "json", "otlp", "protobuf"],
-  telemetry: ["log", "metrics", "flows", "alerts"],
+  telemetry: ["log", "metrics", "flows", "alerts", "crash"],
   host: ["life", "status", "profiling"],
   sync: ["publish", "follow"],
 };

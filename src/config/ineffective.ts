@@ -30,6 +30,7 @@ const CONTROLLER = "set it in the controller's configuration";
 const CHECKS = "a controller answers no checks";
 const WHOLE_BATCHES = "all series are written at once, in requests of send_batch_max_size";
 const NOT_PUBLISHED = "a controller publishes no metrics; collectors read its /metrics";
+const NO_TRACES = "Sluice makes no traces of its own";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
@@ -41,7 +42,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "auto_scale", why: KUBERNETES },
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
     { path: "cloudext", why: CLOUD },
-    { path: "crashreport", why: NOT_YET },
+    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "dist_cache", why: SHARED_COUNTERS },
     { path: "etcd", why: SHARED_STORE },
     { path: "flow_control.preview_service", why: NOT_YET },
@@ -65,7 +66,8 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   controller: [
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
     { path: "cloudext", why: CLOUD },
-    { path: "crashreport", why: NOT_YET },
+    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
+    { path: "crashreport", why: STANDALONE },
     { path: "etcd", why: SHARED_STORE },
     { path: "health", why: NOT_YET },
     { path: "log", why: STANDALONE },

@@ -6,11 +6,14 @@ import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffective.ts";
 import type { Loaded } from "#config/load.ts";
+import { secretsOf } from "#config/secrets.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
 import type { ProcessContext } from "#host/life/run.ts";
 import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
+import { version } from "#host/status/info.ts";
 import type { Store } from "#store/store.ts";
+import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog } from "#telemetry/log/log.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ServerMetrics } from "#telemetry/metrics/server.ts";
@@ -18,7 +21,10 @@ import type { MetricSource } from "#telemetry/metrics/table.ts";
 
 /** The settings of the process itself, which both configuration trees have. */
 export interface ProcessSettings
-  extends Pick<AgentConfig, "liveness" | "log" | "metrics" | "profilers" | "readiness" | "server"> {
+  extends Pick<
+    AgentConfig,
+    "client" | "crashreport" | "liveness" | "log" | "metrics" | "profilers" | "readiness" | "server"
+  > {
   readonly otel: Pick<AgentConfig["otel"], "ports">;
 }
 
@@ -61,10 +67,24 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   const { argv, clock, env, fail, onReload, scope } = context;
   const [{ process: name, config: settings, origins }] = configs;
   const { service } = PROCESSES[name];
-  const log = options.log ?? openLog(settings.log, { service, clock, colours: !env["NO_COLOR"] });
-  context.useLog(log);
+  const opened =
+    options.log ?? openLog(settings.log, { service, clock, colours: !env["NO_COLOR"] });
+  context.useLog(opened);
+  const crashes = crashReporter({
+    settings: settings.crashreport,
+    proxy: settings.client.proxy,
+    env,
+    clock,
+    chance,
+    log: opened,
+    service,
+    version: version(),
+    secrets: () => configs.flatMap(secretsOf),
+  });
+  if (crashes !== undefined) context.onCrash(crashes.report);
+  const log = crashes?.log ?? opened;
   context.onReload(() => {
-    log.reopen?.();
+    opened.reopen?.();
     log.info({}, "SIGHUP: reopened the log files, reading the policy files again");
   });
   logConfigNotes(configs, log.child("config"));

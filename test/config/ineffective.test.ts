@@ -22,7 +22,8 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.deepEqual(
     [...new Set(roots)],
     [
-      ...["agent_info", "client", "counters", "flow_control", "liveness", "log", "metrics"],
+      ...["agent_info", "client", "counters", "crashreport", "flow_control"],
+      ...["liveness", "log", "metrics"],
       ...["otel", "profilers", "prometheus", "readiness", "server"],
     ],
   );

@@ -253,3 +253,39 @@ test("once main hands over a log, the process writes to it", async () => {
   ]);
   assert.equal(it.text(), "");
 });
+
+test("a crash and a failed part are reported before the process ends, for five seconds at most; a signal is not", async () => {
+  const reports: [string, unknown][] = [];
+  const cause = new Error("broken");
+  const reporting =
+    (settled: Promise<void>, then: (context: ProcessContext) => void = () => undefined): Main =>
+    async (context) => {
+      context.onCrash(async (...report) => {
+        reports.push(report);
+        await settled;
+      });
+      then(context);
+      return undefined;
+    };
+  const sent = Promise.withResolvers<void>();
+  const crashed = stage(reporting(sent.promise));
+  await crashed.send("uncaughtException", cause);
+  for (let turns = 0; turns < 10; turns++) await turn();
+  assert.deepEqual([reports, crashed.exits], [[["uncaught exception", cause]], []]);
+  sent.resolve();
+  assert.equal(await crashed.ended, EXIT.internal);
+
+  const failed = stage(
+    reporting(new Promise(() => {}), ({ fail }) => fail("lost the store", cause)),
+  );
+  for (let turns = 0; turns < 10; turns++) await turn();
+  assert.deepEqual([reports[1], failed.exits], [["lost the store", cause], []]);
+  failed.clock.advance(5_000);
+  assert.equal(await failed.ended, EXIT.internal);
+
+  const stopped = stage(reporting(new Promise(() => {})));
+  await turn();
+  await stopped.send("SIGTERM");
+  assert.equal(await stopped.ended, EXIT.clean);
+  assert.equal(reports.length, 2);
+});

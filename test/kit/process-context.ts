@@ -17,6 +17,7 @@ export function processContext(
     stopping: new AbortController().signal,
     useLog: ({ close }) => scope.add("log", close),
     onReload: () => undefined,
+    onCrash: () => undefined,
     fail(message, cause) {
       throw new Error(message, { cause });
     },

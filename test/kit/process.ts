@@ -4,6 +4,7 @@ import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
 import type { ProcessName } from "#config/tree.ts";
+import type { ProcessContext } from "#host/life/run.ts";
 import { openPorts } from "#process/ports.ts";
 import { type ProcessPart, startProcess } from "#process/process.ts";
 import { memoryStore } from "#store/memory.ts";
@@ -41,6 +42,7 @@ export interface ProcessOnOptions {
   readonly parts?: readonly ProcessPart[];
   /** Whether a key was set by a person; by default as the configuration says. */
   readonly chosen?: (path: string) => boolean;
+  readonly context?: Partial<ProcessContext>;
   /** Called when the process has started, before its ports open. */
   readonly prepare?: (process: ReturnType<typeof startProcess>) => void;
 }
@@ -49,7 +51,15 @@ export interface ProcessOnOptions {
 export async function processOn(
   t: TestContext,
   name: ProcessName,
-  { env, clock = fakeClock(), parts = [], seed = 1, chosen, prepare }: ProcessOnOptions = {},
+  {
+    env,
+    clock = fakeClock(),
+    parts = [],
+    seed = 1,
+    context,
+    chosen,
+    prepare,
+  }: ProcessOnOptions = {},
 ) {
   const scope = new Scope((what, cause) => {
     throw new Error(`stop of ${what} failed`, { cause });
@@ -59,7 +69,7 @@ export async function processOn(
   const started = startProcess({
     configs: [configOf(name, variables(name, env))],
     store: memoryStore(),
-    context: processContext(scope, { clock }),
+    context: processContext(scope, { clock, ...context }),
     chance: seededChance(seed),
     log: { ...log, close: async () => undefined },
   });

@@ -47,6 +47,8 @@ interface ProcessLog extends Pick<Log, "info" | "error"> {
   close(): Promise<void>;
 }
 
+type CrashListener = (message: string, cause: unknown) => Promise<void>;
+
 /** The context that `main` works in. */
 export interface ProcessContext {
   readonly argv: readonly string[];
@@ -63,6 +65,11 @@ export interface ProcessContext {
    * listener the signal ends the process, as a terminal that closes does.
    */
   onReload(listener: () => void): void;
+  /**
+   * Calls the listener when the process crashes or an essential part fails. The process ends when it settles, or some
+   * seconds later. It must not throw.
+   */
+  onCrash(listener: CrashListener): void;
   /** Reports that an essential part failed while serving: the process stops and ends with code 70. */
   fail(message: string, cause?: unknown): void;
 }
@@ -82,6 +89,8 @@ export interface TimeLimits {
 const START_MS = 30_000;
 const STOP_MS = 15_000;
 const CUT_MS = 1_000;
+/** Time for reporting a crash. */
+const CRASH_REPORT_MS = 5_000;
 const SIGNAL_NUMBER = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 type SignalName = keyof typeof SIGNAL_NUMBER;
 
@@ -113,6 +122,7 @@ class ProcessRun {
   readonly #interrupted = Promise.withResolvers<number>();
   #log: ProcessLog;
   readonly #reloads: (() => void)[] = [];
+  readonly #crashListeners: CrashListener[] = [];
   #ending = false;
   #crashed = false;
   #wasCut = false;
@@ -133,7 +143,9 @@ class ProcessRun {
     for (const [event, listener] of listeners) this.#system.on(event, listener);
     const started = this.#start(main);
     const end = await this.#ended.promise;
+    const reported = this.#reportCrash(end);
     const code = await this.#stop(end, started);
+    await reported;
     await this.#log.close();
     for (const [event, listener] of listeners) this.#system.off(event, listener);
     release();
@@ -175,7 +187,8 @@ class ProcessRun {
     };
     const stopping = this.#stopping.signal;
     const onReload = (listener: () => void) => void this.#reloads.push(listener);
-    return { argv, env, clock, scope: this.#scope, stopping, useLog, onReload, fail };
+    const onCrash = (listener: CrashListener) => void this.#crashListeners.push(listener);
+    return { argv, env, clock, scope: this.#scope, stopping, useLog, onReload, onCrash, fail };
   }
 
   #startFailed(cause: unknown): void {
@@ -224,6 +237,15 @@ class ProcessRun {
   #logEnd(end: End): void {
     if (end.kind === "signal") this.#log.info({}, `${end.signal}: draining`);
     else if (end.kind !== "done") this.#log.error(causeFields(end.cause), end.message);
+  }
+
+  async #reportCrash(end: End): Promise<void> {
+    if (end.kind !== "crashed" && end.kind !== "failed") return;
+    const reports = this.#crashListeners.map((listener) => listener(end.message, end.cause));
+    const late = Promise.withResolvers<void>();
+    const disarm = this.#system.clock.alarm(CRASH_REPORT_MS, late.resolve);
+    await Promise.race([Promise.allSettled(reports), late.promise]);
+    disarm();
   }
 
   /** Drains, or cuts when a drain makes no sense (after a crash) or takes too long. Returns the exit code. */
