@@ -66,6 +66,7 @@ export async function openSharedCounters(
   const counters = await openRedisCounters({ settings: redis, group, clock, log, changed });
   if (counters.reason === undefined) {
     log.info({}, "shared counters: connected to Redis");
+    log.info({}, "rate limits are shared; concurrency limits count in each process");
     node.ok("Redis answers");
   }
   return { counters, metrics: metricsOf(engine, counters), close: () => counters.close() };

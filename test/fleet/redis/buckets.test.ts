@@ -20,6 +20,43 @@ bucketSuite("redis", async () => {
   return benchOf(redis);
 });
 
+test("what nobody waited for comes back", async () => {
+  await redis.clear();
+  const bench = benchOf(redis);
+  const params = { ...TEN_PER_SECOND, amount: 0 };
+  await bench.take("a", 3, params);
+  assert.equal(await bench.abandon("a", 5, params), "undecided");
+  assert.equal((await bench.take("a", 0, params)).remaining, 7);
+  assert.equal(await bench.abandon("a", 8, params), "undecided");
+  assert.equal((await bench.take("a", 0, params)).remaining, 7, "a late refusal took nothing");
+});
+
+test("a server whose clock was set back fills nothing twice and delays nothing", async () => {
+  await redis.clear();
+  const bench = benchOf(redis);
+  assert.equal((await bench.take("a", 10, TEN_PER_SECOND)).remaining, 0);
+  redis.now -= 3_600_000;
+  assert.equal((await bench.take("a", 1, TEN_PER_SECOND)).outcome, "refused");
+  bench.advance(200);
+  const { outcome, remaining } = await bench.take("a", 2, TEN_PER_SECOND);
+  assert.deepEqual([outcome, remaining], ["granted", 0]);
+});
+
+test("a bucket is kept for ten minutes after it is full, and no longer than it may be unused", async () => {
+  for (const [maxIdleMs, wanted] of [
+    [0, 601_000],
+    [7_200_000, 601_000],
+    [30_000, 30_000],
+  ] as const) {
+    await redis.clear();
+    await benchOf(redis).take("a", 10, { ...TEN_PER_SECOND, maxIdleMs });
+    const [left = 0, ...others] = redis.lives;
+    assert.deepEqual(others, []);
+    // The server counts down while the test asks.
+    assert.ok(left <= wanted && left > wanted - 20_000, `${left} ms of ${wanted}`);
+  }
+});
+
 const PARAMS = fc.record({
   capacity: fc.constantFrom(0, 1, 2.5, 10, 1_000),
   amount: fc.constantFrom(0, 0.5, 1, 10, 333),

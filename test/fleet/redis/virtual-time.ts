@@ -36,6 +36,11 @@ export class VirtualRedis implements Channel {
     return reply;
   }
 
+  /** Milliseconds until each key expires. */
+  get lives(): readonly number[] {
+    return [...this.#expiry.values()].map((at) => at - this.now);
+  }
+
   async clear(): Promise<void> {
     await this.#client.flushall();
     this.#expiry.clear();
@@ -46,8 +51,13 @@ export class VirtualRedis implements Channel {
   readonly close = () => undefined;
 }
 
+export interface RedisBench extends BucketBench {
+  /** Takes, and does not wait for the answer. Resolves with what the caller was told once Redis has handled all of it. */
+  abandon(value: string, want: number, params: BucketParams): Promise<EngineAnswer["outcome"]>;
+}
+
 /** One agent's buckets. */
-export function benchOf(redis: VirtualRedis): BucketBench {
+export function benchOf(redis: VirtualRedis): RedisBench {
   const clock = fakeClock();
   const requests = new Requests(redis, {
     clock,
@@ -66,6 +76,14 @@ export function benchOf(redis: VirtualRedis): BucketBench {
       buckets.giveBack(value, amount, "", params);
       // Requests of one connection are handled in order.
       await answered(buckets.take(value, 0, params, clock.now()));
+    },
+    async abandon(value, want, params) {
+      const taken = buckets.take(value, want, params, clock.now());
+      const told = answered(taken);
+      if (taken instanceof Pending) taken.cancel();
+      // The reply to the first of these comes after the late one, and the second is handled after what that one caused.
+      for (let n = 0; n < 2; n++) await answered(buckets.take(value, 0, params, clock.now()));
+      return (await told).outcome;
     },
     adopt: (params) => buckets.adopt(params),
     advance(ms) {
