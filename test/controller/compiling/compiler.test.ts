@@ -98,18 +98,13 @@ test("the child process returns the same set as compiling here, faults and warni
 test("this thread is not blocked while a large document is compiled", async (t) => {
   const { compiler } = made(t);
   const text = large(1_500);
-  const started = performance.now();
-  let last = started;
-  let gap = 0;
-  const timer = setInterval(() => {
-    gap = Math.max(gap, performance.now() - last);
-    last = performance.now();
-  }, 5);
+  let turns = 0;
+  const timer = setInterval(() => turns++, 1);
   const [set] = await compiler.compile([{ source: "a", defaultName: "c", text }]);
   clearInterval(timer);
-  const took = performance.now() - started;
   assert.equal(set?.policies.length, 1);
-  assert.ok(gap < took / 2, `a gap of ${gap} ms in ${took} ms`);
+  // A thread that compiles has one turn at most.
+  assert.ok(turns >= 5, `${turns} turns of the event loop`);
 });
 
 test("small documents are compiled here and do not wait for large ones", async (t) => {
