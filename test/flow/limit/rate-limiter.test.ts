@@ -93,6 +93,16 @@ test("delayed interval fill: the wait is the one to the fill that really comes",
   assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 3_000]);
 });
 
+test("delayed interval fill by single tokens: the first comes when a full bucket would have filled", () => {
+  const rule = rateRule({ delayInitialFill: true, continuousFill: false, intervalMs: 3_000 });
+  const bench = new Bench(rule, rate(2, 1));
+  bench.take();
+  bench.take();
+  assert.deepEqual(counts(bench.take()), [true, 0, 2, 0, 6_000]);
+  bench.context.clock.advance(6_000);
+  assert.deepEqual(counts(bench.take()), [false, 0, 2, 1, 0]);
+});
+
 test("more than the capacity, no fill, no capacity: as recorded", () => {
   const rule = rateRule({ intervalMs: 10_000, limitByLabelKey: "k", tokensLabelKey: "cost" });
   const filling = new Bench(rule, rate(4, 1));
