@@ -21,7 +21,13 @@ const CONFIG_FLAGS = {
   "--json": "print JSON instead of YAML",
 } as const;
 
+const AGENT_GROUP = {
+  "--agent-group NAME":
+    "the agent group of selectors that name none, as policies.default_agent_group of the controller (default: default)",
+} as const;
+
 const POLICY_FLAGS = {
+  ...AGENT_GROUP,
   "--queries WHO":
     "what will answer queries: prometheus (default), or own, the subset that Sluice evaluates itself",
   FILE: "a policy document, a directory of them, or - for standard input; all together form one set",
@@ -110,6 +116,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
       POLICY:
         "a policy document, a directory of them, or - for standard input; all run together; without one, only the service runs",
       "--scenario FILE": "what happens to the service, and what is expected",
+      "--agent-group NAME": `${AGENT_GROUP["--agent-group NAME"]}, and of the agent, unless the scenario names one`,
       "--seed NUMBER": "another random seed than that of the scenario",
       "--plot FILE.svg": "draw the panels of the scenario as SVG",
       "--series NAME,…":

@@ -132,7 +132,7 @@ const whole = checked(
     duration: required(duration({ positive: true })),
     seed: withDefault(number({ min: 0, max: 2 ** 32 - 1, whole: true }), 1),
     sample_every: withDefault(duration({ positive: true }), 1_000),
-    agent_group: withDefault(text(), "default"),
+    agent_group: optional(text()),
     phases: withDefault(list(phase), []),
     services: withDefault(list(serviceSpec), []),
     series: withDefault(list(located(script)), []),
@@ -169,8 +169,11 @@ function unique(all: readonly { readonly name: string }[], key: string, say: Say
   }
 }
 
-/** Does not read the files of recordings: the caller passes their texts to `simulate`. */
-export function readScenario(source: string): ScenarioReading {
+/**
+ * Does not read the files of recordings: the caller passes their texts to `simulate`. `agentGroup` is the group of the
+ * agent unless the scenario names one.
+ */
+export function readScenario(source: string, agentGroup = "default"): ScenarioReading {
   const report = new Report();
   const [root, second] = parse(source, report);
   const nothing = { line: 1, column: 1 };
@@ -189,7 +192,7 @@ export function readScenario(source: string): ScenarioReading {
       durationMs: given.duration,
       seed: given.seed,
       sampleMs: given.sample_every,
-      agentGroup: given.agent_group,
+      agentGroup: given.agent_group ?? agentGroup,
       phases: windowsOf(given.phases, given.duration),
       services: given.services,
       scripts: given.series.map((one) => ({ ...one, value: scriptOf(one.value) })),

@@ -105,6 +105,29 @@ describe("policy check", () => {
     assert.match(err, /wanted at least one policy .*, got none; not read: .*CHECKOUT\.YAML, /);
   });
 
+  it("puts selectors that name no group into that of --agent-group, as the controller's key would", async (t) => {
+    // Keys of the store join names without escaping, so that these two collide in the group shop.
+    const folder = folderOf(t, {
+      "a-policy-b.yaml": PLAIN,
+      "b.yaml": PLAIN.replace(
+        "control_point: ingress",
+        "control_point: ingress, agent_group: shop-policy-a",
+      ),
+    });
+    assert.equal((await runCommand(["policy", "check", folder])).code, 0);
+    const inShop = await runCommand(["policy", "check", "--agent-group", "shop", folder]);
+    assert.equal(inShop.code, 1);
+    assert.match(
+      inShop.err,
+      /wanted a unique store key, got .* agent_group-shop-policy-a-policy-b/,
+    );
+    for (const bad of ["", "a/b"]) {
+      const { code, text } = await check(t, PLAIN, `--agent-group=${bad}`);
+      assert.equal(code, 64);
+      assert.match(text, /--agent-group: wanted a name without \/, got "/);
+    }
+  });
+
   it("reports codes in JSON, and `ok` as the exit code means it", async (t) => {
     for (const [flags, ok] of [
       [["--json"], true],

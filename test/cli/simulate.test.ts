@@ -61,6 +61,40 @@ describe("sluice simulate", () => {
     assert.match(out, /^level \(/);
   });
 
+  it("puts selectors and the agent into the group of --agent-group, unless the scenario names the agent's", async (t) => {
+    const policy = `circuit:
+  evaluation_interval: 1s
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: p }]
+          in_ports: { bucket_capacity: { constant_signal: { value: 1 } }, fill_amount: { constant_signal: { value: 1 } } }
+          parameters: { interval: 1s }
+`;
+    const limited =
+      "duration: 10s\nservices: [{ name: s, control_point: p, rate: 20, servers: 2, service_time: { constant: 5ms } }]\n";
+    const expecting = `${limited}expect: [{ refused_share: { at_least: 0.5 } }]\n`;
+    const simulated = (scenario: string, ...flags: readonly string[]) => {
+      const { level, scene } = files(t, { policy, scenario });
+      return run(level, "--scenario", scene, ...flags);
+    };
+    const inShop = `${expecting}agent_group: shop\n`;
+    for (const [scenario, ...flags] of [
+      [expecting],
+      [expecting, "--agent-group", "shop"],
+      [inShop, "--agent-group", "shop"],
+    ] as const) {
+      const { code, err } = await simulated(scenario, ...flags);
+      assert.deepEqual([code, err], [0, ""]);
+    }
+    const elsewhere = await simulated(inShop);
+    assert.equal(elsewhere.code, 1);
+    assert.match(
+      elsewhere.err,
+      /level\.yaml:.*: no agent is in the agent group default \(warning\)\n$/,
+    );
+  });
+
   it("ends with 1 when an expectation fails, and says what was measured", async (t) => {
     const { level, scene } = files(t, { scenario: SCENARIO.replace("at_most: 4", "at_most: 3") });
     const { code, out } = await run(level, "--scenario", scene);

@@ -20,6 +20,7 @@ export const policyCheckCommand: Command = async (args, terminal) => {
   const options = {
     json: { type: "boolean" },
     queries: { type: "string" },
+    "agent-group": { type: "string" },
     strict: { type: "boolean", default: false },
     label: { type: "string", multiple: true, default: [] as string[] },
   } as const;
@@ -28,7 +29,8 @@ export const policyCheckCommand: Command = async (args, terminal) => {
   if (labels.some((label) => label.trim() === "")) {
     throw new Fault("INVALID_ARGUMENT", "--label: wanted the name of a label, got nothing");
   }
-  const set = await checkFiles("policy check", positionals, terminal, { queries, labels });
+  const judging = { queries, labels, agentGroup: values["agent-group"] };
+  const set = await checkFiles("policy check", positionals, terminal, judging);
   const refused = set.findings.length > 0 || (strict && set.warnings.length > 0);
   if (values.json === true) {
     terminal.out(`${JSON.stringify({ ok: !refused, ...checkReport(set) }, undefined, 2)}\n`);

@@ -30,15 +30,21 @@ export async function compileFiles(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  queries?: string,
+  setting: Setting = {},
 ): Promise<PolicySet> {
-  return (await readAndCompile(command, names, terminal, queries)).set;
+  return (await readAndCompile(command, names, terminal, setting)).set;
+}
+
+/** What the controller would be configured with. */
+export interface Setting {
+  /** What answers queries. `checkFiles` without it tries both, and warns of queries that only Prometheus can answer. */
+  readonly queries?: string | undefined;
+  /** The group of selectors that name none: `policies.default_agent_group` of the controller. */
+  readonly agentGroup?: string | undefined;
 }
 
 /** How `checkFiles` judges. */
-interface Judging {
-  /** What answers queries; undefined tries both, and warns of queries that only Prometheus can answer. */
-  readonly queries: string | undefined;
+interface Judging extends Setting {
   /** Labels that callers send with their checks. */
   readonly labels: readonly string[];
 }
@@ -51,14 +57,15 @@ export async function checkFiles(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  { queries, labels }: Judging,
+  judging: Judging,
 ): Promise<PolicySet> {
-  const { set, texts, dynamicFiles } = await readAndCompile(command, names, terminal, queries);
+  const { queries, labels } = judging;
+  const { set, texts, dynamicFiles } = await readAndCompile(command, names, terminal, judging);
   const findings = [...set.findings];
   const warnings = [
     ...set.warnings,
     ...missing(set, queries === "own", labels),
-    ...(queries === undefined ? needingPrometheus(texts, set) : []),
+    ...(queries === undefined ? needingPrometheus(texts, set, judging.agentGroup) : []),
     ...(await ignoredIn(names)),
   ];
   const seen = new Set<string>();
@@ -88,14 +95,18 @@ function missing(
 function needingPrometheus(
   texts: readonly PolicyText[],
   { policies, findings }: PolicySet,
+  agentGroup: string | undefined,
 ): readonly Sourced<Warning>[] {
   const without = "without a Prometheus server (prometheus.address)";
   const asking = policies.filter(({ of }) => queriesOf(of.circuit).length > 0);
   if (asking.length === 0) return [];
   const known = new Set(findings.map(findingLine));
-  const more = compileSet(texts, { digest: sha256, queries: "own" }).findings.filter(
-    (finding) => !known.has(findingLine(finding)),
-  );
+  const own = compileSet(texts, {
+    digest: sha256,
+    queries: "own",
+    defaultGroup: groupOf(agentGroup),
+  });
+  const more = own.findings.filter((finding) => !known.has(findingLine(finding)));
   const refused = more.map(({ source, of: { at, path, wanted, got } }): Sourced<Warning> => {
     const text = `${without} a controller refuses this: wanted ${wanted}, got ${got}`;
     return { source, of: { code: "needs_prometheus", at, path, text } };
@@ -141,7 +152,7 @@ async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  queries: string | undefined,
+  { queries, agentGroup }: Setting,
 ): Promise<{
   readonly set: PolicySet;
   readonly texts: readonly PolicyText[];
@@ -158,6 +169,7 @@ async function readAndCompile(
     );
   }
   const dialect = dialectOf(queries);
+  const defaultGroup = groupOf(agentGroup);
   // A file may be named twice, by itself and with its directory.
   const all = (await Promise.all(names.map(filesOf))).flat();
   const files = [
@@ -170,7 +182,7 @@ async function readAndCompile(
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one policy, got ${got}`);
   }
   const texts = await Promise.all(policies.map((file) => readPolicy(file, terminal)));
-  const set = compileSet(texts, { digest: sha256, queries: dialect });
+  const set = compileSet(texts, { digest: sha256, queries: dialect, defaultGroup });
   return { set, texts, dynamicFiles: files.filter(isDynamic) };
 }
 
@@ -213,6 +225,13 @@ async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText>
   return file === "-"
     ? { source: "stdin", defaultName: "stdin", text }
     : { source: file, defaultName: parse(file).name, text };
+}
+
+/** A group as documents may name it. */
+function groupOf(name = "default"): string {
+  if (name !== "" && !name.includes("/")) return name;
+  const got = JSON.stringify(name);
+  throw new Fault("INVALID_ARGUMENT", `--agent-group: wanted a name without /, got ${got}`);
 }
 
 function dialectOf(name = "prometheus"): Dialect {

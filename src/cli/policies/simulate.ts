@@ -10,6 +10,7 @@ import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
 import type { Finding } from "#policy/document/finding.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
+import { unmetNeeds } from "#policy/needs.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { plotSvg } from "#simulate/plot.ts";
 import { holds, reportJson, reportLines } from "#simulate/report.ts";
@@ -21,6 +22,7 @@ import { compileFiles } from "./files.ts";
 
 const OPTIONS = {
   scenario: { type: "string" },
+  "agent-group": { type: "string" },
   seed: { type: "string" },
   plot: { type: "string" },
   series: { type: "string", multiple: true, default: [] as string[] },
@@ -33,7 +35,7 @@ const MAX_RECORDING_BYTES = 64 * 1024 * 1024;
 
 export const simulateCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
-  const { scenario: file, seed, plot, series, json } = values;
+  const { scenario: file, seed, plot, series, json, "agent-group": agentGroup } = values;
   if (file === undefined) throw usage("--scenario FILE", "none");
   if (plot !== undefined && extname(plot).toLowerCase() !== ".svg") {
     throw usage("a file name that ends in .svg for --plot, which draws SVG", plot);
@@ -49,9 +51,9 @@ export const simulateCommand: Command = async (args, terminal) => {
   const set =
     positionals.length === 0
       ? NO_POLICIES
-      : await compileFiles("simulate", positionals, terminal, "prometheus");
+      : await compileFiles("simulate", positionals, terminal, { agentGroup });
   const text = await readTextFileOrPipe(file, MAX_BYTES);
-  const { scenario, findings } = readScenario(text);
+  const { scenario, findings } = readScenario(text, agentGroup);
   const refused = [...set.findings.map(findingLine), ...findings.map((of) => line(file, of))];
   if (scenario === undefined || refused.length > 0) return refuse(terminal, refused);
   const simulated = await simulate({
@@ -66,7 +68,8 @@ export const simulateCommand: Command = async (args, terminal) => {
     );
   const { simulation } = simulated;
   for (const name of series.flatMap((names) => names.split(","))) known(simulation, name);
-  for (const warning of set.warnings) terminal.err(`${warningLine(warning)} (warning)\n`);
+  for (const warning of [...set.warnings, ...withoutAgent(set, scenario)])
+    terminal.err(`${warningLine(warning)} (warning)\n`);
   if (plot !== undefined) await draw(plot, simulation, series);
   terminal.out(
     json
@@ -84,6 +87,17 @@ export const simulateCommand: Command = async (args, terminal) => {
   );
   return holds(simulation) ? EXIT.clean : EXIT.refused;
 };
+
+/** Warnings of selectors whose group is not that of the simulated agent. */
+function withoutAgent({ policies }: PolicySet, { agentGroup }: Scenario) {
+  const given = policies.map(({ of }) => of);
+  const unmet = unmetNeeds(given, { agentGroups: [agentGroup] });
+  return policies.flatMap(({ source, of: { name } }) =>
+    (unmet.get(name) ?? [])
+      .filter(({ code }) => code === "unknown_agent_group")
+      .map((of) => ({ source, of })),
+  );
+}
 
 /** Colours the lines that say whether expectations hold. */
 function painted(paint: Paint): (line: string) => string {

@@ -10,10 +10,12 @@ import { findingLine } from "#policy/format.ts";
 import { type Command, readArgs, type Terminal } from "../command.ts";
 import { compileFiles } from "./files.ts";
 
+const SETTING = { queries: { type: "string" }, "agent-group": { type: "string" } } as const;
+
 export const policyExpandCommand: Command = async (args, terminal) => {
-  const options = { json: { type: "boolean" }, queries: { type: "string" } } as const;
+  const options = { json: { type: "boolean" }, ...SETTING } as const;
   const { positionals, values } = readArgs(args, options, true);
-  return view("policy expand", positionals, values.queries, terminal, (policies) =>
+  return view("policy expand", positionals, values, terminal, (policies) =>
     values.json === true
       ? `${JSON.stringify(policies.map(expanded), undefined, 2)}\n`
       : policies.map((policy) => stringify(expanded(policy), { lineWidth: 110 })).join("---\n"),
@@ -32,7 +34,7 @@ export const policyGraphCommand: Command = async (args, terminal) => {
     format: { type: "string", default: "mermaid" },
     open: { type: "boolean" },
     depth: { type: "string", default: "0" },
-    queries: { type: "string" },
+    ...SETTING,
   } as const;
   const { positionals, values } = readArgs(args, options, true);
   const draw = Object.hasOwn(DRAW, values.format) ? DRAW[values.format] : undefined;
@@ -42,7 +44,7 @@ export const policyGraphCommand: Command = async (args, terminal) => {
     throw new Fault("INVALID_ARGUMENT", `--format: wanted one of ${wanted}, got ${got}`);
   }
   const depth = values.open === true ? ALL_OPEN : depthOf(values.depth);
-  return view("policy graph", positionals, values.queries, terminal, (policies) =>
+  return view("policy graph", positionals, values, terminal, (policies) =>
     draw(policies.map((policy) => graphOf(policy, depth))),
   );
 };
@@ -57,11 +59,14 @@ function depthOf(text: string): number {
 async function view(
   command: string,
   files: readonly string[],
-  queries: string | undefined,
+  {
+    queries,
+    "agent-group": agentGroup,
+  }: { readonly queries?: string; readonly "agent-group"?: string },
   terminal: Terminal,
   write: (policies: readonly CompiledPolicy[]) => string,
 ): Promise<number> {
-  const set = await compileFiles(command, files, terminal, queries);
+  const set = await compileFiles(command, files, terminal, { queries, agentGroup });
   if (set.findings.length > 0) {
     for (const finding of set.findings) terminal.err(`${findingLine(finding)}\n`);
     return EXIT.refused;
