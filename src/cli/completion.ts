@@ -221,6 +221,13 @@ function fish(entries: readonly Entry[]): string {
     }
   }
   for (const { words, flags } of entries) {
+    // `policy check` and `agent config` are other commands than `check` and `agent`.
+    const longer = entries
+      .filter((other) => words.length === 1 && other.words.length > 1)
+      .flatMap((other) =>
+        other.words.filter((word) => word !== words[0] && other.words.includes(words[0] ?? "")),
+      )
+      .map((word) => seen(word));
     for (const { name, about, value } of flags) {
       const choices = VALUES[value];
       const takes =
@@ -231,7 +238,7 @@ function fish(entries: readonly Entry[]): string {
             : FILES.has(value)
               ? " -r -F"
               : " -x";
-      const when = quoted(seen(...words));
+      const when = quoted([seen(...words), ...longer].join("; and not "));
       lines.push(`complete -c sluice -n ${when} -l ${name}${takes} -d ${quoted(about)}`);
     }
   }

@@ -5,7 +5,7 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { promisify } from "node:util";
-import { onPath } from "../../deploy/tools/machine.ts";
+import { fish, zsh } from "../../deploy/tools/install.ts";
 import { runCommand } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
 
@@ -22,11 +22,47 @@ const OFFERED: readonly (readonly [line: string, words: readonly string[]])[] = 
   ["sluice pol", ["policy"]],
   ["sluice policy ", ["check", "expand", "graph"]],
   ["sluice policy check --st", ["--strict"]],
-  ["sluice policy graph --format ", ["dot", "json", "mermaid"]],
   ["sluice completion ", ["bash", "fish", "zsh"]],
   ["sluice agent --conf", ["--config-path"]],
   ["sluice agent config --js", ["--json"]],
 ];
+
+/** Every command, as the help lists them. */
+async function commands(): Promise<readonly string[]> {
+  const { out } = await runCommand(["help"]);
+  return [...out.matchAll(/^ {2}sluice ([a-z]+(?: [a-z]+)?)(?= |$)/gm)].map(
+    ([, name = ""]) => name,
+  );
+}
+
+/** The flags that the help of a command lists. */
+async function flagsOf(command: string): Promise<readonly string[]> {
+  const { out } = await runCommand([...command.split(" "), "--help"]);
+  const own = out.split(/\n(?=sluice )/)[0] ?? "";
+  return [...own.matchAll(/^ {2}(--[a-z-]+)/gm)].map(([, flag = ""]) => flag);
+}
+
+/** The words that a flag takes, as the fault about another word names them. */
+async function valuesOf(command: string, flag: string): Promise<readonly string[]> {
+  const { err } = await runCommand([...command.split(" "), `${flag}=other`, "none.yaml"]);
+  const [, words = ""] = /: wanted (?:one of )?(.*), got "other"/.exec(err) ?? [];
+  return words.split(/, | or /).sort();
+}
+
+/** Lines for all flags of each command, and for the values of flags that take certain words. */
+async function fromHelp(): Promise<readonly (readonly [string, readonly string[]])[]> {
+  const lines: [string, readonly string[]][] = [];
+  for (const command of await commands()) {
+    lines.push([`sluice ${command} --`, (await flagsOf(command)).toSorted()]);
+  }
+  for (const [command, flag] of [
+    ["policy graph", "--format"],
+    ["policy check", "--queries"],
+  ] as const) {
+    lines.push([`sluice ${command} ${flag} `, await valuesOf(command, flag)]);
+  }
+  return lines;
+}
 
 /** Prints what `_sluice` leaves in COMPREPLY for the words of a line. */
 const BASH = `source "$1"; IFS=' ' read -ra COMP_WORDS <<< "$2"
@@ -49,17 +85,18 @@ print done`;
 describe("completion", () => {
   it("in bash", async (t) => {
     const script = await scriptFor(t, "bash");
-    for (const [line, words] of OFFERED) {
+    for (const [line, words] of [...OFFERED, ...(await fromHelp())]) {
       const { stdout } = await run("bash", ["-c", BASH, "bash", script, line]);
       assert.deepEqual(stdout.trim().split("\n").sort(), words, line);
     }
   });
 
-  it("in fish", { skip: !onPath("fish") && "fish is not installed" }, async (t) => {
+  it("in fish", async (t) => {
+    const shell = fish();
     const script = await scriptFor(t, "fish");
-    for (const [line, words] of OFFERED) {
+    for (const [line, words] of [...OFFERED, ...(await fromHelp())]) {
       const command = `source ${script}; complete -C '${line}'`;
-      const { stdout } = await run("fish", ["--no-config", "-c", command]);
+      const { stdout } = await run(shell, ["--no-config", "-c", command]);
       const offered = stdout
         .trim()
         .split("\n")
@@ -68,9 +105,10 @@ describe("completion", () => {
     }
   });
 
-  it("in zsh", { skip: !onPath("zsh") && "zsh is not installed" }, async (t) => {
+  it("in zsh", async (t) => {
+    const shell = zsh();
     const script = await scriptFor(t, "zsh");
-    const { stdout } = await run("zsh", ["-f", "-c", ZSH, "zsh", script], { timeout: 60_000 });
+    const { stdout } = await run(shell, ["-f", "-c", ZSH, "zsh", script], { timeout: 60_000 });
     assert.equal(stdout.trim(), "done");
   });
 
@@ -80,11 +118,18 @@ describe("completion", () => {
       assert.equal(code, 64);
       assert.match(err, /completion: wanted bash, zsh, fish, got/);
     }
-    const { out } = await runCommand(["help"]);
-    const commands = [...out.matchAll(/^ {2}sluice ([a-z]+)/gm)].map(([, name = ""]) => name);
+    const all = await commands();
+    assert.ok(all.includes("policy check") && all.includes("standalone"), all.join());
     for (const shell of ["bash", "zsh", "fish"]) {
       const script = (await runCommand(["completion", shell])).out;
-      for (const name of commands) assert.ok(script.includes(name), `${shell}: ${name}`);
+      for (const name of all) for (const word of name.split(" ")) assert.ok(script.includes(word));
+    }
+    // Typing into zsh is slow, so the rest of its flags are looked up in the script.
+    const lines = (await runCommand(["completion", "zsh"])).out.split("\n");
+    for (const name of all) {
+      const line = lines.find((each) => each.startsWith(`    ('${name}') _arguments `)) ?? "";
+      for (const flag of await flagsOf(name))
+        assert.ok(line.includes(`'*${flag}[`), `${name} ${flag}`);
     }
   });
 });

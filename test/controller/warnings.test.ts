@@ -265,6 +265,25 @@ describe("warnings about running policies", () => {
   });
 });
 
+it("a signal has ten ticks to become valid, however long they take", async (t) => {
+  const slow = measuring('sluice_circuit_ticks_total{policy_name="none"}').replace(
+    "circuit:",
+    "circuit:\n  evaluation_interval: 60s",
+  );
+  const { of } = await started(t, { "p.yaml": slow });
+  const pass = async (seconds: number) => {
+    for (let second = 0; second < seconds; second += 10) {
+      of.clock.advance(10_000);
+      await of.turn();
+    }
+  };
+  // The first tick is that of the start, so this is the ninth.
+  await pass(8 * 60 + 30);
+  assert.ok(!codesOf(of, "p").includes("invalid_signal"));
+  await pass(60);
+  assert.ok(codesOf(of, "p").includes("invalid_signal"));
+});
+
 describe("an examination", () => {
   const need: Need = { kind: "metric", name: "m", at: { line: 1, column: 1 }, path: "circuit" };
 
@@ -295,6 +314,45 @@ describe("an examination", () => {
     const total = () => calls.reduce((sum, each) => sum + each, 0);
     return { warnings, calls, total };
   }
+
+  it("logs twenty lines at most of what began and of what ended, and counts the others", async () => {
+    const loops = new Map<string, PolicyLoop>();
+    const policyOf = (name: string, needs: readonly Need[]) => {
+      const policy = { name, needs, supply: { labels: [], fluxMeters: [] }, warnings: [] };
+      const loop = { version: { policy, origin: "file" }, diagnosis: { warnings: () => [] } };
+      loops.set(name, loop as unknown as PolicyLoop);
+    };
+    const lines: string[] = [];
+    const warnings = new PolicyWarnings({
+      loops: () => loops,
+      clock: fakeClock(),
+      log: {
+        info: (_, message) => lines.push(message),
+        warn: (_, message) => lines.push(message),
+      },
+      knowsMetric: () => false,
+      ...{ agentGroups: undefined, checks: undefined, limiters: () => [] },
+    });
+    const examined = async (needs: number) => {
+      policyOf(
+        "p",
+        Array.from({ length: needs }, (_, at) => ({ ...need, name: `m${at}` })),
+      );
+      lines.length = 0;
+      await warnings.examine();
+      return lines;
+    };
+    const begun = await examined(23);
+    assert.equal(begun.filter((line) => line.startsWith("policy p: ")).length, 20);
+    assert.deepEqual(begun.slice(20), ["3 more warnings are in the status of the policies"]);
+    const ended = await examined(0);
+    assert.equal(ended.filter((line) => line.startsWith("resolved: circuit")).length, 20);
+    assert.deepEqual(ended.slice(20), ["resolved: 3 more"]);
+    // None is cut from exactly twenty.
+    assert.equal((await examined(20)).length, 20);
+    assert.equal((await examined(0)).length, 20);
+    warnings.close();
+  });
 
   it("of many policies lets the event loop turn", async () => {
     const { warnings, calls, total } = examining(10 * SLICE_PIECES);

@@ -154,6 +154,8 @@ export class PolicyWarnings implements MetricSource {
     for (const key of ended.slice(0, MOST_LINES)) log.info({}, `resolved: ${key}`);
     const more = begun.length - MOST_LINES;
     if (more > 0) log.warn({}, `${more} more warnings are in the status of the policies`);
+    const over = ended.length - MOST_LINES;
+    if (over > 0) log.info({}, `resolved: ${over} more`);
     this.#logged = new Set(shared.keys());
   }
 
