@@ -4,12 +4,12 @@
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import type { Clock } from "#base/clock.ts";
-import type { Fault } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { openSharedCounters } from "#fleet/shared-counters.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { SlotRef } from "#flow/flow.ts";
-import { createFlowController } from "#flow/flow-controller.ts";
+import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
 import { observerOf } from "#flow/observer.ts";
 import { Rulebook } from "#flow/rulebook.ts";
@@ -27,7 +27,10 @@ export interface Agent extends ProcessPart {
   readonly book: Rulebook;
 }
 
-/** Starts an agent. When it returns, the rules that the store holds are in force. */
+/**
+ * Starts an agent. When it returns, the rules that the store holds are in force; where the store is away, the agent
+ * judges no flow until it has them.
+ */
 export async function startAgent(process: SluiceProcess, config: AgentConfig): Promise<Agent> {
   const { metrics, clock, chance } = process;
   const flowMetrics = new FlowMetrics(config.agent_info);
@@ -41,14 +44,15 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const maxKeys = config.flow_control.max_keys;
   const context = { clock, chance, observer, maxKeys, sharedCounters };
   const book = new Rulebook(config.agent_info.agent_group, context);
-  await followStore(process, config, book, () => {
+  const known = followStore(process, config, book, () => {
     const inventory = inventoryOf(book);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
   });
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
   publishMetrics(process, config);
-  const controller = createFlowController(book, context);
+  const controller = judgingFrom(known, createFlowController(book, context));
+  await soon(known, clock);
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);
   metrics.add(finishedFlows);
@@ -80,6 +84,31 @@ async function openCounters(
   return opened.counters;
 }
 
+/** Milliseconds that a start waits for the rules. Later, the ports open without them. */
+const RULES_MS = 2_000;
+
+/** Waits for the rules, but not for a store that is away. Rejects when the store refuses to be followed. */
+async function soon(known: Promise<void>, clock: Clock): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const disarm = clock.alarm(RULES_MS, late.resolve);
+  await Promise.race([known, late.promise]).finally(disarm);
+}
+
+/** Judges no flow before the rules are known: without them every flow would pass. */
+function judgingFrom(known: Promise<void>, controller: FlowController): FlowController {
+  const { judge } = controller;
+  controller.judge = () => {
+    throw new Fault("UNAVAILABLE", "the agent has not received its rules yet");
+  };
+  known.then(
+    () => {
+      controller.judge = judge;
+    },
+    () => undefined,
+  );
+  return controller;
+}
+
 /** Half of the ten minutes after which no series is left of what nobody has used for that long. */
 const SWEEP_MS = 300_000;
 
@@ -97,7 +126,7 @@ function sweepRegularly(clock: Clock, swept: readonly { sweep(): void }[]): () =
 }
 
 /** `planChanged` is called synchronously when another plan comes into force; new numbers alone change no plan. */
-async function followStore(
+function followStore(
   process: SluiceProcess,
   config: AgentConfig,
   book: Rulebook,
@@ -143,5 +172,5 @@ async function followStore(
     () => stop.signal.aborted || fail("the store ended its watch"),
     (thrown: Fault) => fail("following the store failed", thrown),
   );
-  await ready;
+  return ready;
 }

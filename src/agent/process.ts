@@ -9,7 +9,7 @@ export interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"agent">;
 }
 
-/** Starts everything. When it returns, the agent judges by the rules of the store and accepts calls. */
+/** Starts everything. When it returns, the agent accepts calls, and judges by the rules of the store as soon as it has them. */
 export async function startAgentProcess(options: AgentProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   return openPorts(process, [await startAgent(process, options.config.config)]);

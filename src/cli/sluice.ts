@@ -46,13 +46,13 @@ const COMMANDS: Readonly<Record<string, Row>> = {
   },
   agent: {
     usage: "[--config-path PATH]",
-    about: "run an agent that shares a store with a controller (not yet possible: needs etcd)",
+    about: "run an agent that shares a store with a controller",
     flags: CONFIG_PATH,
     load: async () => (await import("./processes/agent.ts")).agentCommand,
   },
   controller: {
     usage: "--policies DIR… [--config-path PATH]",
-    about: "run a controller that shares a store with agents (not yet possible: needs etcd)",
+    about: "run a controller that shares a store with agents",
     flags: {
       "--policies DIR": "directory of policy documents (*.yaml, *.yml, *.json); may be repeated",
       ...CONFIG_PATH,

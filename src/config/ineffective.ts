@@ -11,10 +11,10 @@ interface Entry {
 }
 
 /**
- * Whether a tree configures the process itself, with its log, metrics, health and ports, or only one part of it, as
- * the controller's tree does in standalone.
+ * Whether a tree configures the process itself, with its log, metrics, health and ports, alone or as the agent's tree
+ * does in standalone, or only one part of it, as the controller's tree does there.
  */
-export type TreeRole = "process" | "part";
+export type TreeRole = "process" | "standalone" | "part";
 
 const NOT_YET = "not built yet";
 const SHARED_STORE = "not built yet: agents and controllers in processes of their own, over etcd";
@@ -24,6 +24,9 @@ const CLOUD = "not built yet: there is no cloud service to report to";
 const PIPELINE = "not built yet: exporting metrics over OTLP";
 const INSTALLATION_MODE =
   "informational, except that CLOUD_AGENT permits the agent group `aperture-cloud`";
+/** Applies only to trees of standalone. */
+const IN_MEMORY = "standalone keeps its rules in memory";
+const NO_LEASE = "not built yet: keys that an agent writes";
 /** Applies only to a tree that configures a part of the process. */
 const STANDALONE = "the agent's setting applies";
 const CONTROLLER = "set it in the controller's configuration";
@@ -44,7 +47,8 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "dist_cache", why: SHARED_COUNTERS },
-    { path: "etcd", why: SHARED_STORE },
+    { path: "etcd.lease_ttl", why: NO_LEASE },
+    { path: "etcd", why: IN_MEMORY },
     { path: "flow_control.preview_service", why: NOT_YET },
     { path: "health", why: NOT_YET },
     { path: "kubernetes_client", why: KUBERNETES },
@@ -68,7 +72,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "crashreport", why: STANDALONE },
-    { path: "etcd", why: SHARED_STORE },
+    { path: "etcd", why: IN_MEMORY },
     { path: "health", why: NOT_YET },
     { path: "log", why: STANDALONE },
     { path: "metrics", why: STANDALONE },
@@ -99,12 +103,13 @@ export function ineffectiveReason(
   return INEFFECTIVE[process].find(
     (entry) =>
       (role === "part" || entry.why !== STANDALONE) &&
+      (role !== "process" || entry.why !== IN_MEMORY) &&
       (path === entry.path || path.startsWith(`${entry.path}.`)),
   )?.why;
 }
 
 function roleInStandalone(process: ProcessName): TreeRole {
-  return process === "agent" ? "process" : "part";
+  return process === "agent" ? "standalone" : "part";
 }
 
 /** Every leaf of a tree that has no effect yet. */
@@ -131,7 +136,7 @@ export function ineffectiveGroups(process: ProcessName): readonly IneffectiveGro
   return [...counts].map(([entry, keys]) => ({
     ...entry,
     keys,
-    onlyAsPart: entry.why === STANDALONE,
+    onlyAsPart: entry.why === STANDALONE || entry.why === IN_MEMORY,
   }));
 }
 

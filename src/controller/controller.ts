@@ -14,6 +14,7 @@ import type { StatusNode } from "#host/status/status.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
+import { API, PUBLISHED } from "#sync/keys.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
@@ -90,7 +91,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
 type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts): Promise<Controller> {
-  const { sources, files, follower, compiler, outbox, policies } = parts;
+  const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
   const endFollowing = async () => {
     const closed = sources.map((source) => source.close?.());
     follower.stop();
@@ -99,9 +100,12 @@ async function start(parts: Parts): Promise<Controller> {
     await Promise.all([follower.ended(), ...closed]);
   };
   try {
+    await adopt();
     // The store first: policies that are stored already keep their names.
     await follower.start();
     for (const source of sources) await source.start?.();
+    await outbox.settled();
+    removeOrphans();
     await outbox.settled();
   } catch (thrown) {
     await endFollowing();
@@ -195,7 +199,17 @@ function assemble(options: ControllerOptions) {
     await Promise.all([compiler.close(), backend.close(), alerts.close(), outbox.close()]);
     for (const remove of removeMetrics) remove();
   };
-  return { sources, files, follower, policies, outbox, compiler, close };
+  const adopt = async () => {
+    for (const prefix of PUBLISHED) {
+      const { entries } = await store.list(prefix);
+      outbox.adopt(entries.filter(({ key }) => !key.startsWith(API)));
+    }
+  };
+  const removeOrphans = () => {
+    const keys = outbox.removeOrphans();
+    if (keys > 0) log.info({ keys }, "removed entries of policies that no longer exist");
+  };
+  return { sources, files, follower, policies, outbox, compiler, close, adopt, removeOrphans };
 }
 
 const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };

@@ -7,6 +7,7 @@ import { openPorts, type Ports } from "#process/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Controller, startController } from "./controller.ts";
+import { leadIn } from "./leadership.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
@@ -14,11 +15,12 @@ export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"
   readonly policies: readonly string[];
 }
 
-/** Starts everything. When it returns, policies run, their rules are in the store, and the port accepts calls. */
+/** Waits until this process leads, then starts everything. When it returns, policies run, their rules are in the store, and the port accepts calls. */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
+  const leading = { ...process, store: await leadIn(process) };
   return openPorts(process, [
-    await startControllerPart(process, options.config.config, options.policies),
+    await startControllerPart(leading, options.config.config, options.policies),
   ]);
 }
 

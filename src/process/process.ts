@@ -2,6 +2,7 @@
 // standalone start from this and differ only in the parts that they add.
 
 import type { Chance } from "#base/chance.ts";
+import type { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffective.ts";
@@ -12,7 +13,7 @@ import type { ProcessContext } from "#host/life/run.ts";
 import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
-import type { Store } from "#store/store.ts";
+import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog } from "#telemetry/log/log.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
@@ -37,8 +38,8 @@ export interface ProcessPart {
 export interface ProcessOptions {
   /** The trees in force. The first configures the process itself, the others only further parts. */
   readonly configs: readonly [Loaded, ...Loaded[]];
-  /** Closed when the process ends. */
-  readonly store: Store;
+  /** Closed when the process ends. A store that may be away is opened by the process, whose health depends on it. */
+  readonly store: Store | OpenStore;
   readonly context: ProcessContext;
   readonly chance: Chance;
   /** Opened as `log.*` configures it, unless given. */
@@ -63,7 +64,7 @@ export interface SluiceProcess
 }
 
 export function startProcess(options: ProcessOptions): SluiceProcess {
-  const { configs, store, context, chance } = options;
+  const { configs, context, chance } = options;
   const { argv, clock, env, fail, onReload, scope } = context;
   const [{ process: name, config: settings, origins }] = configs;
   const { service } = PROCESSES[name];
@@ -97,6 +98,10 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   const { run, close } = watchEventLoop(clock, settings.liveness.service.execution_timeout);
   scope.add("event loop", close);
   health.liveness.check("event-loop", run);
+  const store =
+    typeof options.store === "function"
+      ? openStore(options.store, { clock, chance, log: log.child("store") }, health)
+      : options.store;
   scope.add("store", () => store.close());
   return {
     argv,
@@ -117,6 +122,28 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   };
 }
 
+/** Opens a store that may be away, which status, readiness, a metric and the log then say. */
+function openStore(
+  open: OpenStore,
+  context: Omit<Parameters<OpenStore>[0], "usable">,
+  health: Health,
+): Store {
+  const dependency = health.dependency("store");
+  const { log } = context;
+  let lost = false;
+  const usable = (fault: Fault | undefined) => {
+    if (fault === undefined) {
+      dependency.ok("the store answers");
+      if (lost) log.info({}, "the store can be used again");
+    } else {
+      dependency.degraded(fault.message);
+      log.warn({}, `the store cannot be used, and what is known stays in force: ${fault.message}`);
+    }
+    lost = fault !== undefined;
+  };
+  return open({ ...context, usable });
+}
+
 function dependencyMetrics(health: Health): MetricSource {
   return {
     collect(to) {
@@ -135,7 +162,7 @@ export function stopTimeLimit({ server }: Pick<ProcessSettings, "server">): numb
 /** Logs the remarks from loading the configuration, and the settings that have no effect. */
 function logConfigNotes(configs: readonly Loaded[], log: Log): void {
   const effects = configs.map((loaded, at) =>
-    ineffectiveSettings(loaded, at === 0 ? "process" : "part"),
+    ineffectiveSettings(loaded, at > 0 ? "part" : configs.length > 1 ? "standalone" : "process"),
   );
   const notes = new Map(
     configs.flatMap((loaded) => loaded.notes).map((note) => [JSON.stringify(note), note]),

@@ -33,8 +33,8 @@ export interface EtcdStoreOptions {
   readonly chance: Chance;
   readonly log: Log;
   /**
-   * Called with the reason when the store cannot be used (any more), and with undefined when it can again: no server
-   * answers, or those that do refuse the user.
+   * Called with the reason when the store cannot be used (any more): no server answers, or those that do refuse the
+   * user; and with undefined when it can be used, for the first time or again.
    */
   readonly usable?: (fault: Fault | undefined) => void;
 }
@@ -61,6 +61,7 @@ class EtcdBackedStore implements EtcdStore {
   readonly #leases = new Set<KeptLease>();
   /** Why the store cannot be used, by who found out. */
   readonly #faults = new Map<unknown, Fault>();
+  #usable: boolean | undefined;
 
   constructor(options: EtcdStoreOptions) {
     const { settings, clock, chance, log } = options;
@@ -129,7 +130,7 @@ class EtcdBackedStore implements EtcdStore {
       signal.removeEventListener("abort", stop);
       watch.close();
       this.#watches.delete(watch);
-      this.#found(watch, undefined);
+      if (this.#faults.has(watch)) this.#found(watch, undefined);
       await ended;
     }
   }
@@ -177,10 +178,12 @@ class EtcdBackedStore implements EtcdStore {
   }
 
   #found(who: unknown, fault: Fault | undefined): void {
-    const before = this.#faults.size > 0;
     if (fault === undefined) this.#faults.delete(who);
     else this.#faults.set(who, fault);
     const [reason] = this.#faults.values();
-    if (before !== this.#faults.size > 0) this.#options.usable?.(reason);
+    const usable = reason === undefined;
+    if (this.#usable === usable) return;
+    this.#usable = usable;
+    this.#options.usable?.(reason);
   }
 }

@@ -1,6 +1,11 @@
 // The store between controllers and agents: a key-value store with revisions that can be watched. Every
 // implementation passes test/store/suite.ts.
 
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+
 export type Op =
   | { readonly kind: "put"; readonly key: string; readonly value: Uint8Array }
   | { readonly kind: "delete"; readonly key: string };
@@ -74,3 +79,15 @@ export interface Store {
   lead(name: string, signal: AbortSignal, candidate?: string): Promise<Leadership>;
   close(): Promise<void>;
 }
+
+/** Opens a store that may be away. */
+export type OpenStore = (context: {
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Log;
+  /**
+   * Called with the reason when the store cannot be used (any more), and with undefined when it can: for the first time,
+   * or again.
+   */
+  readonly usable: (fault: Fault | undefined) => void;
+}) => Store;

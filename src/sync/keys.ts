@@ -1,6 +1,15 @@
 // The store's key layout, shared by both halves. It is public: other implementations of a controller or an
 // agent read and write the same keys.
 
+/** What the API writes; everything else below `PUBLISHED` is written by the leading controller. */
+export const API = "/config/api/";
+
+/** The prefixes of all that a controller publishes. */
+export const PUBLISHED: readonly string[] = ["/config/", "/decisions/"];
+
+/** The election of the controller that runs policies. */
+export const CONTROLLER_ELECTION = "/controller-election";
+
 /** Policies as they run, one wrapper message per policy name. */
 export const POLICIES = "/config/policies/";
 

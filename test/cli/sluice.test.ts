@@ -499,8 +499,8 @@ for (const [process, other] of [
     it("names the store that it lacks, and what to run instead, with code 64", async () => {
       const { code, out, err } = await run([process]);
       assert.deepEqual([code, out], [64, ""]);
-      assert.match(err, new RegExp(`^sluice: the ${process} needs a store .* with ${other} `));
-      assert.match(err, /\(etcd\.endpoints\), .*cannot connect to etcd yet; `sluice standalone /);
+      assert.match(err, new RegExp(`^sluice: the ${process} shares its store with ${other}: `));
+      assert.match(err, /etcd\.endpoints, got none; `sluice standalone /);
       assert.equal(err.trimEnd().split("\n").length, 1);
     });
 

@@ -15,7 +15,8 @@ import type { Ports } from "#process/ports.ts";
 import type { ProcessOptions } from "#process/process.ts";
 import type { Port } from "#serve/port.ts";
 import { startStandalone } from "#standalone/standalone.ts";
-import { memoryStore } from "#store/memory.ts";
+import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import { processContext } from "../kit/process-context.ts";
 import { authority } from "../kit/servers/tls.ts";
@@ -61,7 +62,7 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
   return { agent: agentReads.read, controller: controllerReads.read };
 }
 
-/** The same for a process of its own over a store in memory. */
+/** The same for a process of its own over a store in etcd. */
 async function readByProcess<P extends ProcessName>(
   name: P,
   env: Env,
@@ -77,7 +78,8 @@ async function readByProcess<P extends ProcessName>(
   const { config, read } = recordReads(name, loaded.config);
   const scope = new Scope();
   const context = processContext(scope);
-  const options = { store: memoryStore(), context, chance: seededChance(1) };
+  const store = await sharedStore({ ...loaded, config });
+  const options = { store, context, chance: seededChance(1) };
   const { main } = await start(options, { ...loaded, config });
   await exercise(main, env, read, read);
   await scope.close("drain");
@@ -129,6 +131,23 @@ const PUBLISHING: Env = {
   SVC_AGENT_OTEL_BATCH_POSTROLLUP_TIMEOUT: "1ms",
 };
 
+/** Variables with which a process uses an etcd that wants client certificates, and all keys of `etcd` are read. */
+async function overEtcd(t: TestContext, prefix: string): Promise<Env> {
+  const folder = folderOf(t);
+  const root = authority(folder, "root");
+  const client = root.issue("client");
+  const tls = { server: root.issue("server"), authorityFile: root.certFile, client };
+  const { endpoints } = await startEtcd(t, { tls });
+  return {
+    [`${prefix}_ETCD_ENDPOINTS`]: JSON.stringify(endpoints),
+    [`${prefix}_ETCD_USERNAME`]: "ann",
+    [`${prefix}_ETCD_PASSWORD`]: "secret",
+    [`${prefix}_ETCD_TLS_CA_FILE`]: root.certFile,
+    [`${prefix}_ETCD_TLS_CERT_FILE`]: client.certFile,
+    [`${prefix}_ETCD_TLS_KEY_FILE`]: client.keyFile,
+  };
+}
+
 const FORWARDING: Env = {
   ...PUBLISHING,
   SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
@@ -170,7 +189,7 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
   ];
   assertIdle(
     "agent",
-    "process",
+    "standalone",
     runs.map(({ agent }) => agent),
   );
   assertIdle(
@@ -183,7 +202,11 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
 test("an agent in a process of its own reads every key that is in effect, and no other", async (t) => {
   const [plain, tls] = ofTheProcess(t, "SVC_AGENT");
   const runs = [];
-  for (const env of [{ ...plain, ...FORWARDING, ...COUNTERS }, tls])
+  const etcd = await overEtcd(t, "SVC_AGENT");
+  for (const env of [
+    { ...plain, ...FORWARDING, ...COUNTERS, ...etcd },
+    { ...tls, ...etcd },
+  ])
     runs.push(
       await readByProcess("agent", env, (options, config) =>
         startAgentProcess({ ...options, config }),
@@ -196,7 +219,11 @@ test("a controller in a process of its own reads every key that is in effect, an
   const [plain, tls] = ofTheProcess(t, "SVC_CONTROLLER");
   const policies = folderOf(t, { "loop.yaml": LOOP });
   const runs = [];
-  for (const env of [{ ...plain, ...OUTGOING }, tls])
+  const etcd = await overEtcd(t, "SVC_CONTROLLER");
+  for (const env of [
+    { ...plain, ...OUTGOING, ...etcd },
+    { ...tls, ...etcd },
+  ])
     runs.push(
       await readByProcess("controller", env, (options, config) =>
         startControllerProcess({ ...options, config, policies: [policies] }),

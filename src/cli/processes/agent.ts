@@ -4,11 +4,11 @@ import { startAgentProcess } from "#agent/process.ts";
 import { loadConfig } from "#config/load.ts";
 import { type Command, readArgs } from "../command.ts";
 import { serve } from "./serve.ts";
-import { openSharedStore } from "./shared-store.ts";
+import { sharedStore } from "./shared-store.ts";
 
 export const agentCommand: Command = async (args, { env }) => {
   const { values } = readArgs(args, { "config-path": { type: "string" } });
   const config = loadConfig("agent", { env, configPath: values["config-path"] });
-  const store = openSharedStore("agent");
+  const store = await sharedStore(config);
   return serve(config.config, (options) => startAgentProcess({ ...options, config, store }));
 };

@@ -5,7 +5,7 @@ import { startControllerProcess } from "#controller/process.ts";
 import { type Command, readArgs } from "../command.ts";
 import { POLICIES, policyDirectories } from "./policies-flag.ts";
 import { serve } from "./serve.ts";
-import { openSharedStore } from "./shared-store.ts";
+import { sharedStore } from "./shared-store.ts";
 
 export const controllerCommand: Command = async (args, { env }) => {
   const { values } = readArgs(args, {
@@ -13,7 +13,7 @@ export const controllerCommand: Command = async (args, { env }) => {
     "config-path": { type: "string" },
   });
   const config = loadConfig("controller", { env, configPath: values["config-path"] });
-  const store = openSharedStore("controller");
+  const store = await sharedStore(config);
   const policies = await policyDirectories(values.policies);
   return serve(config.config, (options) =>
     startControllerProcess({ ...options, config, store, policies }),

@@ -1,16 +1,19 @@
 // The store that an agent and a controller in separate processes share.
 
 import { Fault } from "#base/fault.ts";
+import type { Loaded } from "#config/load.ts";
 import type { ProcessName } from "#config/tree.ts";
-import type { Store } from "#store/store.ts";
+import type { OpenStore } from "#store/store.ts";
 
-/** Throws a Fault INVALID_ARGUMENT as long as there is no store that processes can share. */
-export function openSharedStore(process: ProcessName): Store {
-  const other = process === "agent" ? "a controller" : "its agents";
-  const needs = `the ${process} needs a store that it shares with ${other} (etcd.endpoints)`;
-  const remedy = "`sluice standalone --policies DIR` runs agent and controller in one process";
-  throw new Fault(
-    "INVALID_ARGUMENT",
-    `${needs}, and this version cannot connect to etcd yet; ${remedy}`,
-  );
+/** Throws a Fault INVALID_ARGUMENT when no server is configured. Loads the client, which other commands do not need. */
+export async function sharedStore({ process, config }: Loaded<ProcessName>): Promise<OpenStore> {
+  const { etcd: settings } = config;
+  if (settings.endpoints.length === 0) {
+    const other = process === "agent" ? "a controller" : "its agents";
+    const needs = `the ${process} shares its store with ${other}: wanted the address of an etcd server in etcd.endpoints`;
+    const remedy = "`sluice standalone --policies DIR` runs agent and controller in one process";
+    throw new Fault("INVALID_ARGUMENT", `${needs}, got none; ${remedy}`);
+  }
+  const { etcdStore } = await import("#store/etcd.ts");
+  return (context) => etcdStore({ settings, ...context });
 }

@@ -3,7 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import type { Op, Store } from "#store/store.ts";
+import type { Entry, Op, Store } from "#store/store.ts";
 
 /** Values by key; undefined deletes the key. */
 export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
@@ -28,6 +28,8 @@ export class Outbox {
   readonly #waiting = new Map<string, Uint8Array | undefined>();
   /** Values that this outbox has put into the store. */
   readonly #stored = new Map<string, Uint8Array>();
+  /** Keys that were in the store before, and that nobody here has put yet. */
+  readonly #adopted = new Set<string>();
   /** Keys of failed commits, which may have been written or not. */
   readonly #unsure = new Set<string>();
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
@@ -42,8 +44,26 @@ export class Outbox {
 
   /** Entries given together are committed together. */
   put(entries: Entries): void {
-    for (const [key, value] of entries) this.#waiting.set(key, value);
+    for (const [key, value] of entries) {
+      this.#adopted.delete(key);
+      this.#waiting.set(key, value);
+    }
     this.#work();
+  }
+
+  /** Takes over what an earlier controller left in the store: equal values are not written again. */
+  adopt(entries: readonly Entry[]): void {
+    for (const { key, value } of entries) {
+      this.#stored.set(key, value);
+      this.#adopted.add(key);
+    }
+  }
+
+  /** Deletes what was adopted and is not wanted by anyone here. Returns the number of keys. */
+  removeOrphans(): number {
+    const orphans = [...this.#adopted];
+    this.put(new Map(orphans.map((key) => [key, undefined])));
+    return orphans.length;
   }
 
   /** Resolves when everything that was put so far is in the store, or the outbox is closed. */

@@ -56,7 +56,7 @@ export interface EtcdClientOptions {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
-  /** Called when no server can be used any more, with the reason, and with undefined when one can be used again. */
+  /** Called when no server can be used (any more), with the reason, and with undefined when one can be used. */
   readonly reachable?: ((fault: Fault | undefined) => void) | undefined;
 }
 
@@ -97,7 +97,8 @@ export class EtcdClient {
   #at = 0;
   /** Failures since a server last answered. */
   #failures = 0;
-  #unreachable = false;
+  /** Whether a server can be used; undefined before the first answer or failure. */
+  #reachable: boolean | undefined;
   #token: Promise<string> | undefined;
 
   /** Throws a Fault for endpoints or TLS files that cannot be used. */
@@ -277,9 +278,9 @@ export class EtcdClient {
 
   #answered(): void {
     this.#failures = 0;
-    if (!this.#unreachable) return;
-    this.#unreachable = false;
-    this.#log.info({}, `etcd at ${this.#server().address} answers again`);
+    if (this.#reachable === true) return;
+    this.#reachable = true;
+    this.#log.info({}, `etcd at ${this.#server().address} answers`);
     this.#options.reachable?.(undefined);
   }
 
@@ -287,8 +288,8 @@ export class EtcdClient {
     this.#failures += 1;
     this.#log.debug({}, fault.message);
     if (this.#servers[this.#at] === server) this.#at = (this.#at + 1) % this.#servers.length;
-    if (this.#failures < this.#servers.length || this.#unreachable) return;
-    this.#unreachable = true;
+    if (this.#failures < this.#servers.length || this.#reachable === false) return;
+    this.#reachable = false;
     this.#log.error({}, `no etcd server can be used: ${fault.message}`);
     this.#options.reachable?.(fault);
   }

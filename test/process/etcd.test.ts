@@ -1,0 +1,179 @@
+// `sluice controller` and `sluice agent` as processes of the operating system over a real etcd.
+
+import assert from "node:assert/strict";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
+import { folderOf } from "../kit/folder.ts";
+import { type Child, child } from "../kit/servers/child.ts";
+import { call, passes } from "../kit/sluice/check.ts";
+import { until } from "../kit/until.ts";
+
+/** Refuses every request at a control point: its numbers, which are decisions, say so. */
+const closed = (controlPoint: string) => `circuit:
+  evaluation_interval: 0.05s
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: ${controlPoint} }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 0 } }
+            fill_amount: { constant_signal: { value: 0 } }
+          parameters: { interval: 60s }
+`;
+
+interface Started extends Child {
+  readonly address: () => string;
+}
+
+/** Starts `sluice agent` or `sluice controller`, and waits until it listens unless told otherwise. */
+function start(
+  t: TestContext,
+  name: "agent" | "controller",
+  endpoints: readonly string[],
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Started {
+  const prefix = `SVC_${name.toUpperCase()}`;
+  const settings = {
+    ETCD_ENDPOINTS: JSON.stringify(endpoints),
+    ETCD_LEASE_TTL: "2s",
+    SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SERVER_DRAIN_ACCEPT_FOR: "0s",
+    OTEL_PORTS_DEBUG_PORT: "0",
+    ...env,
+  };
+  const own = child(t, process.execPath, ["src/cli/sluice.js", name, ...args], {
+    env: {
+      PATH: process.env["PATH"],
+      ...Object.fromEntries(
+        Object.entries(settings).map(([key, value]) => [`${prefix}_${key}`, value]),
+      ),
+    },
+  });
+  const address = () => /listening on (127\.0\.0\.1:\d+)/.exec(own.out() + own.err())?.[1] ?? "";
+  return { ...own, address };
+}
+
+const listening = async (...all: readonly Started[]) => {
+  for (const each of all) await each.until("it listens", () => each.address() !== "");
+};
+
+test("rules, decisions and edits reach two agents, and an etcd that is restarted takes nothing away", async (t) => {
+  const etcd = await startEtcd(t, { version: "3.4" });
+  const { endpoints } = etcd;
+  const policies = folderOf(t, { "closed.yaml": closed("shop") });
+  const agents = [start(t, "agent", endpoints), start(t, "agent", endpoints)];
+  const controller = start(t, "controller", endpoints, ["--policies", policies]);
+  await listening(...agents, controller);
+  const refusedBy = async (agent: Started, point: string) =>
+    !(await passes(agent.address(), point));
+  for (const agent of agents)
+    await until("the agent refuses at shop", () => refusedBy(agent, "shop"));
+  writeFileSync(join(policies, "second.yaml"), closed("bar"));
+  for (const agent of agents) await until("the edit is visible", () => refusedBy(agent, "bar"));
+
+  await etcd.members[0]?.kill();
+  for (const agent of agents) {
+    await until("the agent is degraded", async () => {
+      const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
+      return body.includes("degraded: etcd at ");
+    });
+    const { status } = await call(agent.address(), "GET", "/v1/status/system/readiness");
+    assert.equal(status, 200, "what is known is in force");
+    assert.equal(await refusedBy(agent, "shop"), true);
+  }
+  writeFileSync(join(policies, "third.yaml"), closed("pub"));
+  // From here on every check at shop is counted: none may pass while the agents find their way back.
+  let passed = 0;
+  await Promise.all([
+    etcd.members[0]?.start(),
+    ...agents.map((agent) =>
+      until("the edit made meanwhile is visible", async () => {
+        if (await passes(agent.address(), "shop")) passed += 1;
+        return refusedBy(agent, "pub");
+      }),
+    ),
+  ]);
+  assert.equal(passed, 0);
+  for (const agent of agents) {
+    const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
+    assert.doesNotMatch(body, /degraded/);
+  }
+});
+
+test("rules outlive their controller; the one that takes over removes what no policy wants", async (t) => {
+  const { endpoints } = await startEtcd(t);
+  const policies = folderOf(t, { "a.yaml": closed("shop"), "b.yaml": closed("bar") });
+  const agent = start(t, "agent", endpoints);
+  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  await listening(first, agent);
+  await until("the agent refuses at bar", async () => !(await passes(agent.address(), "bar")));
+  const second = start(t, "controller", endpoints, ["--policies", policies]);
+  await second.until("it stands by", () => (second.out() + second.err()).includes("standing by"));
+  assert.equal(second.address(), "", "only one leads");
+  first.kill("SIGKILL");
+  await first.ended;
+  rmSync(join(policies, "b.yaml"));
+  assert.equal(await passes(agent.address(), "bar"), false, "the rule is still there");
+  await listening(second);
+  await until("the orphan is removed", () => passes(agent.address(), "bar"));
+  assert.equal(await passes(agent.address(), "shop"), false, "the other rule was adopted");
+  second.kill("SIGTERM");
+  assert.equal(await second.ended, 0);
+});
+
+test("a leader that was frozen and deposed ends instead of writing", async (t) => {
+  const etcd = await startEtcd(t);
+  const { endpoints } = etcd;
+  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  await listening(first);
+  const others = folderOf(t, { "a.yaml": closed("bar") });
+  const second = start(t, "controller", endpoints, ["--policies", others]);
+  await second.until("it stands by", () => (second.out() + second.err()).includes("standing by"));
+  first.kill("SIGSTOP");
+  await listening(second);
+  const stored = () => etcd.ctl("get", "--prefix", "aperture/config/rate_limiter");
+  const before = await stored();
+  assert.match(before, /bar/);
+  writeFileSync(join(policies, "a.yaml"), closed("shop-again"));
+  first.kill("SIGCONT");
+  assert.notEqual(await first.ended, 0);
+  assert.match(first.out() + first.err(), /no longer leads/);
+  assert.equal(await stored(), before);
+});
+
+test("an agent that starts while etcd is away says so, judges nothing, and begins when etcd is there", async (t) => {
+  const etcd = await startEtcd(t);
+  const { endpoints } = etcd;
+  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const controller = start(t, "controller", endpoints, ["--policies", policies]);
+  await listening(controller);
+  await etcd.members[0]?.kill();
+  const agent = start(t, "agent", endpoints);
+  await listening(agent);
+  const readiness = () => call(agent.address(), "GET", "/v1/status/system/readiness");
+  const before = await readiness();
+  assert.equal(before.status, 503);
+  assert.match(before.body, /etcd at 127\.0\.0\.1:\d+: /);
+  const check = { control_point: "shop", request: { method: "GET", path: "/" } };
+  const refused = await call(agent.address(), "POST", "/v1/flowcontrol/checkhttp", check);
+  assert.equal(refused.status, 503);
+  assert.match(refused.body, /has not received its rules yet/);
+  await etcd.members[0]?.start();
+  await until("the agent is ready", async () => (await readiness()).status === 200);
+  assert.equal(await passes(agent.address(), "shop"), false);
+});
+
+test("a wrong password ends the start with a message that names it and not its value", async (t) => {
+  const etcd = await startEtcd(t);
+  await enableUsers(etcd, { name: "ann", password: "right" });
+  const env = { ETCD_USERNAME: "ann", ETCD_PASSWORD: "hunter2" };
+  const agent = start(t, "agent", etcd.endpoints, [], env);
+  assert.notEqual(await agent.ended, 0);
+  const printed = agent.out() + agent.err();
+  assert.match(printed, /etcd at 127\.0\.0\.1:\d+: refused etcd\.username and etcd\.password/);
+  assert.doesNotMatch(printed, /hunter2/);
+});
