@@ -123,7 +123,8 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
     }
     return ctl("endpoint", "health", "--command-timeout=2s").then(
       () => true,
-      () => false,
+      // A server that wants a user answers.
+      (thrown: unknown) => /user name is empty/.test(String(thrown)),
     );
   };
   await until("etcd is healthy", healthy);
