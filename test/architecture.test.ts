@@ -71,7 +71,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   promql: ["syntax"],
   wire: ["check", "check-json", "json", "otlp", "protobuf"],
   telemetry: ["log", "metrics", "flows", "alerts", "crash"],
-  host: ["life", "status", "profiling"],
+  host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
 };
 

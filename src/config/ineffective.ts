@@ -33,6 +33,7 @@ const CONTROLLER = "set it in the controller's configuration";
 const CHECKS = "a controller answers no checks";
 const WHOLE_BATCHES = "all series are written at once, in requests of send_batch_max_size";
 const NOT_PUBLISHED = "a controller publishes no metrics; collectors read its /metrics";
+const NO_GOGC = "Node's collector has no such target";
 const NO_TRACES = "Sluice makes no traces of its own";
 const NO_COUNTERPART = "the HTTP client has no such setting";
 const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
@@ -65,7 +66,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "prometheus.labels", why: CONTROLLER },
     { path: "service_discovery", why: KUBERNETES },
     { path: "token_source", why: NOT_YET },
-    { path: "watchdog", why: NOT_YET },
+    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
   ],
   controller: [
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
@@ -90,7 +91,8 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "server.http.max_json_depth", why: CHECKS },
     { path: "server.http.max_labels", why: CHECKS },
     { path: "token_source", why: NOT_YET },
-    { path: "watchdog", why: NOT_YET },
+    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
+    { path: "watchdog", why: STANDALONE },
   ],
 };
 

@@ -13,6 +13,7 @@ import type { ProcessContext } from "#host/life/run.ts";
 import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
+import { watchMemory } from "#host/watchdog/watchdog.ts";
 import type { OpenStore, Store } from "#store/store.ts";
 import { crashReporter } from "#telemetry/crash/reporter.ts";
 import { openLog } from "#telemetry/log/log.ts";
@@ -24,7 +25,15 @@ import type { MetricSource } from "#telemetry/metrics/table.ts";
 export interface ProcessSettings
   extends Pick<
     AgentConfig,
-    "client" | "crashreport" | "liveness" | "log" | "metrics" | "profilers" | "readiness" | "server"
+    | "client"
+    | "crashreport"
+    | "liveness"
+    | "log"
+    | "metrics"
+    | "profilers"
+    | "readiness"
+    | "server"
+    | "watchdog"
   > {
   readonly otel: Pick<AgentConfig["otel"], "ports">;
 }
@@ -98,6 +107,8 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   const { run, close } = watchEventLoop(clock, settings.liveness.service.execution_timeout);
   scope.add("event loop", close);
   health.liveness.check("event-loop", run);
+  const { memory } = settings.watchdog;
+  watchMemory({ settings: memory, liveness: health.liveness, log: log.child("watchdog") });
   const store =
     typeof options.store === "function"
       ? openStore(options.store, { clock, chance, log: log.child("store") }, health)

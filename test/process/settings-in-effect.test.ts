@@ -107,17 +107,28 @@ async function exercise(
   );
 }
 
+/** Turns on one policy for each kind of memory. */
+function watchdog(prefix: string, policy: "ADAPTIVE" | "WATERMARKS"): Env {
+  return Object.fromEntries(
+    ["HEAP", "CGROUP", "SYSTEM"].map((kind) => [
+      `${prefix}_WATCHDOG_MEMORY_${kind}_${policy}_POLICY_ENABLED`,
+      "true",
+    ]),
+  );
+}
+
 /** Two sets of variables for the process itself, by which all keys of its ports, profiles and log are read. */
 function ofTheProcess(t: TestContext, prefix: string): readonly [Env, Env] {
   const files = authority(folderOf(t), "own");
   return [
-    {},
+    watchdog(prefix, "ADAPTIVE"),
     {
       [`${prefix}_SERVER_TLS_ENABLED`]: "true",
       [`${prefix}_SERVER_TLS_CERT_FILE`]: files.certFile,
       [`${prefix}_SERVER_TLS_KEY_FILE`]: files.keyFile,
       [`${prefix}_PROFILERS_CPU_PROFILER`]: "true",
       [`${prefix}_PROFILERS_PROFILES_PATH`]: folderOf(t),
+      ...watchdog(prefix, "WATERMARKS"),
       [`${prefix}_LOG_WRITERS`]: '[{"file":"stderr"}]',
     },
   ];

@@ -89,12 +89,16 @@ const heapConfig = table("HeapConfig", "Watching the heap.", {
   watermarks_policy: object(watermarksPolicy),
 });
 
-export const watchdogConfig = table("WatchdogConfig", "Watching memory.", {
-  cgroup: object(watchdogPolicyType),
-  heap: object(heapConfig),
-  job: object(jobConfig),
-  system: object(watchdogPolicyType),
-});
+export const watchdogConfig = table(
+  "WatchdogConfig",
+  "Watching memory: garbage is collected when usage reaches a threshold of a policy.",
+  {
+    cgroup: object(watchdogPolicyType),
+    heap: object(heapConfig),
+    job: object(jobConfig),
+    system: object(watchdogPolicyType),
+  },
+);
 
 function dsnIsUrl(crash: { readonly dsn: string }): readonly Violation[] {
   if (crash.dsn === "" || /^https?:\/\/./.test(crash.dsn)) return [];

@@ -1,0 +1,91 @@
+// Watches memory, and has garbage collected before a limit is reached: Node collects lazily, and the system ends a
+// container that passes its limit.
+
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import type { Log } from "#base/log.ts";
+import type { JobSettings } from "../life/jobs.ts";
+import type { Probe } from "../status/health.ts";
+import { type Policy, type PolicySettings, policyOf } from "./policy.ts";
+import { cgroupUsage, processUsage, systemUsage, type UsageSource } from "./usage.ts";
+
+/** `watchdog.memory` of the configuration. */
+export interface WatchdogSettings {
+  readonly cgroup: PolicySettings;
+  readonly heap: PolicySettings & { readonly limit: number };
+  readonly job: JobSettings;
+  readonly system: PolicySettings;
+}
+
+export interface WatchdogOptions {
+  readonly settings: WatchdogSettings;
+  readonly liveness: Probe;
+  readonly log: Log;
+  /** Usage by kind, and the collector of garbage; the real ones unless a test passes its own. */
+  readonly usage?: Readonly<Record<"heap" | "cgroup" | "system", UsageSource>>;
+  readonly collect?: () => void;
+}
+
+interface Watched {
+  readonly kind: "heap" | "cgroup" | "system";
+  readonly usage: UsageSource;
+  readonly policy: Policy;
+  threshold: number | undefined;
+}
+
+/** Adds the job `watchdog` to those of liveness, unless no policy is enabled. It never makes the process unhealthy. */
+export function watchMemory(options: WatchdogOptions): void {
+  const { settings, liveness, log, collect = collector() } = options;
+  const sources = options.usage ?? {
+    heap: processUsage(settings.heap.limit),
+    cgroup: cgroupUsage(),
+    system: systemUsage,
+  };
+  const watched: Watched[] = (["heap", "cgroup", "system"] as const).flatMap((kind) => {
+    const policy = policyOf(settings[kind]);
+    return policy === undefined
+      ? []
+      : [{ kind, usage: sources[kind], policy, threshold: undefined }];
+  });
+  if (watched.length === 0) return;
+  liveness.jobs.add({
+    name: "watchdog",
+    settings: settings.job,
+    run: () => watched.map((each) => look(each, { collect, log })).join("; "),
+  });
+}
+
+function look(
+  watched: Watched,
+  { collect, log }: { readonly collect: () => void; readonly log: Log },
+): string {
+  const { kind, usage, policy } = watched;
+  const before = usage();
+  if (before === undefined) return `${kind}: no limit is known`;
+  watched.threshold ??= policy(0, before.limit);
+  if (before.used < watched.threshold)
+    return `${kind}: ${shown(before.used)} of ${shown(before.limit)}`;
+  collect();
+  const after = usage() ?? before;
+  // The last watermark is behind us when usage was above it, whatever is left after collecting.
+  watched.threshold = policy(before.used, before.limit);
+  const text = `${kind}: ${shown(before.used)} of ${shown(before.limit)}, ${shown(after.used)} after collecting garbage`;
+  log.info({ kind, before: before.used, after: after.used, limit: before.limit }, text);
+  return text;
+}
+
+function shown(bytes: number): string {
+  return `${(bytes / 1_048_576).toFixed(0)} MiB`;
+}
+
+/** Node hides the collector; a flag makes it a global of new contexts. */
+function collector(): () => void {
+  let collect: (() => void) | undefined;
+  return () => {
+    if (collect === undefined) {
+      setFlagsFromString("--expose-gc");
+      collect = runInNewContext("gc") as () => void;
+    }
+    collect();
+  };
+}
