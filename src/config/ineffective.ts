@@ -17,7 +17,7 @@ interface Entry {
 export type TreeRole = "process" | "standalone" | "part";
 
 const NOT_YET = "not built yet";
-const SHARED_STORE = "not built yet: agents and controllers in processes of their own, over etcd";
+const AGENT_REQUESTS = "not built yet: requests of controllers to agents";
 const SHARED_COUNTERS = "not built yet: counters that agents share";
 const KUBERNETES = "not built yet: Kubernetes";
 const CLOUD = "not built yet: there is no cloud service to report to";
@@ -40,7 +40,7 @@ const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
 const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   agent: [
-    { path: "agent_functions", why: SHARED_STORE },
+    { path: "agent_functions", why: AGENT_REQUESTS },
     { path: "alerter", why: CONTROLLER },
     { path: "alertmanagers", why: CONTROLLER },
     { path: "auto_scale", why: KUBERNETES },
