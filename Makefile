@@ -17,7 +17,7 @@ node: node_modules/.package-lock.json
 	@$(NODE) src/cli/sluice.js version >/dev/null
 
 run: node ## Start Sluice alone with the sample policies on 127.0.0.1:8080
-	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec node --disable-sigusr1 --max-semi-space-size=4 --no-maglev src/cli/sluice.js standalone --policies deploy/policies
+	@PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec node --disable-sigusr1 --max-semi-space-size=4 src/cli/sluice.js standalone --policies deploy/policies
 
 demo: node ## A real Envoy, a demo service behind it, and traffic; shows accepts and refusals live
 	@$(NODE) deploy/tools/install.ts envoy

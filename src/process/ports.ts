@@ -3,6 +3,7 @@
 
 import { isAdministration, type Route } from "#base/handler.ts";
 import { compactHeap } from "#host/life/compact-heap.ts";
+import { useMiddleCompiler } from "#host/life/middle-compiler.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
@@ -28,6 +29,7 @@ export async function openPorts(
 ): Promise<Ports> {
   const { health, scope, settings } = process;
   compactHeap();
+  useMiddleCompiler();
   const ports: NamedPort[] = [];
   const own = processRoutes(process);
   const profiling = await startProfiling(process);

@@ -9,6 +9,7 @@ import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffectiv
 import type { Loaded } from "#config/load.ts";
 import { secretsOf } from "#config/secrets.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
+import { startWithoutMiddleCompiler } from "#host/life/middle-compiler.ts";
 import type { ProcessContext } from "#host/life/run.ts";
 import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
@@ -73,6 +74,7 @@ export interface SluiceProcess
 }
 
 export function startProcess(options: ProcessOptions): SluiceProcess {
+  startWithoutMiddleCompiler();
   const { configs, context, chance } = options;
   const { argv, clock, env, fail, onReload, scope } = context;
   const [{ process: name, config: settings, origins }] = configs;

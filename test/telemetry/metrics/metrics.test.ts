@@ -44,7 +44,18 @@ function everything(): Metrics {
       to.number("sluice_query_samples_lost_total", [], 0);
     },
   };
-  const sent = [alerts, warnings, samples];
+  // Counted by the parts that need servers of their own: shared counters, remote write and the store.
+  const servers: MetricSource = {
+    collect(to) {
+      to.number("sluice_counter_engine_up", ["redis"], 1);
+      to.number("sluice_counter_engine_transitions_total", ["redis", "away"], 1);
+      to.number("sluice_counter_requests_total", ["redis", "answered"], 1);
+      to.number("sluice_remote_write_samples_total", ["sent"], 1);
+      to.number("sluice_remote_write_waiting_bytes", [], 0);
+      to.number("sluice_dependency_degraded", ["store"], 1);
+    },
+  };
+  const sent = [alerts, warnings, samples, servers];
   for (const source of [flows, server, policies, meters, log, circuits, unreported, ...sent])
     metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
