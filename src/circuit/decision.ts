@@ -1,5 +1,5 @@
 // Decisions, which are the numbers that agents act on. Each kind of component that makes decisions has one entry in
-// `DecisionDetails` and one row in `ACTUATORS`.
+// `DecisionNumbers` and one row in `ACTUATORS`.
 
 import type { StandIn } from "#base/failure-mode.ts";
 import type { Configs, Kind, Leaf } from "./plan.ts";

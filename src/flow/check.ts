@@ -1,4 +1,4 @@
-// The path of one check, top to bottom: classify, measure, then ask stage after stage until one refuses, one has
+// The path of one check, top to bottom: classify, note the flux meters, then ask stage after stage until one refuses, one has
 // the answer, or all have granted; settle, and tell telemetry. Read `run` and `#ask` first; the order of the
 // stages is the table in `stages.ts`.
 
@@ -236,7 +236,10 @@ class Judgement implements Verdict {
     return this.#pending as PendingAnswers<Answer>;
   }
 
-  /** Stops until all of the step have answered, or the budget ends and local state must answer. */
+  /**
+   * Stops until all of the step have answered, or the budget ends: then the failure mode of each component that is still
+   * silent answers.
+   */
   #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
     const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
     this.#later = later;

@@ -20,7 +20,7 @@ export interface Limiter {
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
   end?(grant: Grant): boolean;
-  /** Adopts new numbers. Undefined when they were removed: the limiter opens, unless documented otherwise. */
+  /** Adopts new numbers. Undefined when they were removed: its failure mode then answers. */
   decide(numbers: LimiterNumbers | undefined): void;
 }
 
