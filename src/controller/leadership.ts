@@ -38,7 +38,8 @@ export async function leadIn({
     await leadership.resign().catch(() => undefined);
   });
   leadership.lost.addEventListener("abort", () => {
-    if (!resigned) fail("this controller no longer leads: another one takes over");
+    if (!resigned)
+      fail("this controller no longer leads: its lease has expired, or another controller leads");
   });
   return guarded(store, leadership);
 }
