@@ -74,6 +74,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   readonly #refill = new RefillHistory();
   readonly #answer = new ReusedAnswer();
   readonly #created: number;
+  #owing = false;
   #params: BucketParams | undefined;
   /** The bucket without a key, which is also the one that overflowing keys share. */
   #shared: Row | undefined;
@@ -134,6 +135,14 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
     const [d, w] = [table.d + 2 * place, table.w + place];
     return this.#take(table.doubles, d, table.words, w, want, params, now);
+  }
+
+  /** Takes more than there is, too: what fills the bucket pays that first. The wait is until nothing is owed. */
+  owe(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
+    this.#owing = true;
+    const answer = this.take(value, want, params, now);
+    this.#owing = false;
+    return answer;
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
@@ -202,7 +211,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     if (params.delayed && available >= capacity) mark = delayedMark(now, params);
     const answer = this.#answer;
     const deficit = want - available;
-    const granted = want <= 0 || deficit <= SLACK;
+    const enough = want <= 0 || deficit <= SLACK;
+    const granted = enough || this.#owing;
     if (granted) available -= want;
     if (seen !== UNUSED || (granted && want > 0)) {
       doubles[d] = available;
@@ -212,7 +222,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     answer.outcome = granted ? "granted" : "refused";
     answer.remaining = Math.max(0, available);
     answer.current = capacity - answer.remaining;
-    answer.waitMs = granted ? 0 : waitFor(deficit, mark, now, params);
+    answer.waitMs = enough ? 0 : waitFor(deficit, mark, now, params);
     answer.id = "";
     answer.full = false;
     return answer;

@@ -1,0 +1,59 @@
+// The home of token buckets that several agents use: the one place that knows how many tokens are left. What an agent
+// asks it for, and what it answers, in one step; how the question travels is the matter of each engine.
+
+/** Equal amounts that are wanted one after the other. Each of them is granted whole or refused. */
+export interface Run {
+  readonly want: number;
+  readonly times: number;
+}
+
+/** What becomes of a request for more than there is. */
+export type Overdraft = "refuse" | "owe";
+
+/** The part of a request that concerns the tokens which an agent has leased: it spends them without asking. */
+export interface LeaseRequest {
+  /** Identifies the agent. A restarted agent is another one. */
+  readonly agent: number;
+  /** Higher in each request of an agent, over all keys. The home ignores requests that are not newer than the last. */
+  readonly turn: number;
+  /** What is left of the tokens that the agent leased. The rest of them is spent. */
+  readonly unspent: number;
+  /** What it keeps of those. The rest of them comes back. */
+  readonly keep: number;
+  /** Tokens that it would like to lease beyond those. */
+  readonly wish: number;
+  /** Leases are whole multiples of it: the amount that flows want. Above 0. */
+  readonly unit: number;
+  /** How long the home counts the lease as outstanding, from now on. */
+  readonly durationMs: number;
+}
+
+export interface BucketRequest {
+  /** In the order in which they were asked. */
+  readonly runs: readonly Run[];
+  /** Tokens that were taken and come back. */
+  readonly back: number;
+  readonly overdraft: Overdraft;
+  readonly lease: LeaseRequest | undefined;
+}
+
+export interface BucketReply {
+  /** How many of each run were granted. */
+  readonly granted: readonly number[];
+  /** Tokens that are not spent, leased ones included. Never negative. */
+  readonly tokens: number;
+  /** Milliseconds until the first amount that was refused could be there, or until nothing is owed. */
+  readonly waitMs: number;
+  /** Tokens that the agent has leased now: those that it keeps, as far as the home knows of them, and new ones. */
+  readonly leased: number;
+  /** Others want the leased tokens: the agent gives back what it has. */
+  readonly recall: boolean;
+  /** The home has no room for this key, and counts it together with others. */
+  readonly full: boolean;
+}
+
+/** Most agents that hold leases of one key at one time. Further ones ask for each flow. */
+export const MOST_LEASES = 128;
+
+/** Longest lease, ms. */
+export const LONGEST_LEASE_MS = 60_000;
