@@ -32,7 +32,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   sync: ["flow", "circuit", "policy", "wire", "store"],
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire", "store"],
-  fleet: ["flow", "client", "telemetry/metrics"],
+  fleet: ["flow", "client", "store", "sync", "wire", "telemetry/metrics"],
   prometheus: ["circuit", "promql", "client", "wire"],
   telemetry: ["flow", "circuit", "wire", "client", "host"],
   process: ["wire", "config", "serve", "store", "telemetry", "host"],

@@ -3,6 +3,7 @@
 
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
+import { peerGrpcService, peerRoutes } from "#api/peers.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
@@ -21,6 +22,7 @@ import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { follow } from "./follow.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
+import { joinGroup } from "./peers.ts";
 
 export interface Agent extends ProcessPart {
   /** The rules in force. */
@@ -40,6 +42,7 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const unreported = new UnreportedFlows();
   metrics.add(unreported);
   const observer = observerOf([flowMetrics, unreported]);
+  const { group, opened } = joinGroup(process, config);
   const sharedCounters = await openCounters(process, config);
   const maxKeys = config.flow_control.max_keys;
   const context = { clock, chance, observer, maxKeys, sharedCounters };
@@ -59,10 +62,13 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const checkContext = createOperationContext(controller, NO_SERVICES, chance, config.server.http);
   return {
     book,
-    services: grpcServices(checkContext, finishedFlows),
-    routes:
-      (await forwardingRoutes(process, config.server, checkContext)) ??
-      httpRoutes(checkContext, finishedFlows),
+    services: [...grpcServices(checkContext, finishedFlows), peerGrpcService(group)],
+    routes: [
+      ...((await forwardingRoutes(process, config.server, checkContext)) ??
+        httpRoutes(checkContext, finishedFlows)),
+      ...peerRoutes(group),
+    ],
+    opened,
   };
 }
 

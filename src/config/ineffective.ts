@@ -26,7 +26,6 @@ const INSTALLATION_MODE =
   "informational, except that CLOUD_AGENT permits the agent group `aperture-cloud`";
 /** Applies only to trees of standalone. */
 const IN_MEMORY = "standalone keeps its rules in memory";
-const NO_LEASE = "not built yet: keys that an agent writes";
 /** Applies only to a tree that configures a part of the process. */
 const STANDALONE = "the agent's setting applies";
 const CONTROLLER = "set it in the controller's configuration";
@@ -48,7 +47,6 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "dist_cache", why: SHARED_COUNTERS },
-    { path: "etcd.lease_ttl", why: NO_LEASE },
     { path: "etcd", why: IN_MEMORY },
     { path: "flow_control.preview_service", why: NOT_YET },
     { path: "health", why: NOT_YET },
@@ -59,7 +57,6 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
     { path: "otel.disable_kubernetes_scraper", why: KUBERNETES },
-    { path: "peer_discovery", why: SHARED_COUNTERS },
     { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },
     { path: "prometheus.http_client.read_buffer_size", why: NO_COUNTERPART },
     { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },

@@ -60,6 +60,7 @@ export async function openPorts(
     return speed === "cut" ? main.cut() : main.drain();
   });
   health.enter("running");
+  for (const { opened } of parts) opened?.(main.address);
   const addresses = [...telemetry].map(([key, { address }]) => [key, address] as const);
   return { main, administration, telemetry: new Map(addresses) };
 }
@@ -70,12 +71,12 @@ export function processRoutes({
   metrics,
   health,
   clock,
-  chance,
-}: Pick<SluiceProcess, "service" | "metrics" | "health" | "clock" | "chance">): readonly Route[] {
+  id,
+}: Pick<SluiceProcess, "service" | "metrics" | "health" | "clock" | "id">): readonly Route[] {
   return [
     healthRoute(() => health.phase === "running"),
     ...statusRoutes(health.root),
-    ...infoRoutes(info(service, clock, chance)),
+    ...infoRoutes(info(service, clock, id)),
     metricsRoute(metrics),
   ];
 }

@@ -1,7 +1,7 @@
 // What every Sluice process has, whatever it runs: log, metrics, health, status tree and store. Agent, controller and
 // standalone start from this and differ only in the parts that they add.
 
-import type { Chance } from "#base/chance.ts";
+import { type Chance, uuid } from "#base/chance.ts";
 import type { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
@@ -43,6 +43,8 @@ export interface ProcessSettings
 export interface ProcessPart {
   readonly routes: readonly Route[];
   readonly services: readonly GrpcService[];
+  /** Called when the main port accepts calls, with its address. */
+  readonly opened?: (address: string) => void;
 }
 
 export interface ProcessOptions {
@@ -60,6 +62,8 @@ export interface SluiceProcess
   extends Pick<ProcessContext, "argv" | "clock" | "env" | "fail" | "onReload" | "scope"> {
   /** The name in log lines and on the info routes, such as `sluice-agent`. */
   readonly service: string;
+  /** UUID, another one in every process. */
+  readonly id: string;
   readonly settings: ProcessSettings;
   /** Whether a person set this key: what they chose must be had, where a default may give way. */
   readonly isChosen: (path: string) => boolean;
@@ -124,6 +128,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     onReload,
     scope,
     service,
+    id: uuid(chance),
     settings,
     isChosen: (path) => origins.get(path)?.source !== "default",
     chance,

@@ -25,6 +25,23 @@ export const API_DYNAMIC_CONFIGS = "/config/api/dynamic-config-policies/";
 /** Replica counts that agents report about the objects they scale. */
 export const REPLICAS = "/status/pod_scaler/";
 
+/** The records of all agents, by group and advertised address. */
+export const PEERS = "/peers/aperture-agent/";
+
+/** The record of one agent. */
+export function peerKey(group: string, address: string): string {
+  return `${PEERS}${group}/${address}`;
+}
+
+/** Undefined when the key is not that of an agent's record. An address holds no `/`; the name of a group may. */
+export function parsePeerKey(
+  key: string,
+): { readonly group: string; readonly address: string } | undefined {
+  const at = key.lastIndexOf("/");
+  if (!key.startsWith(PEERS) || at < PEERS.length || at === key.length - 1) return undefined;
+  return { group: key.slice(PEERS.length, at), address: key.slice(at + 1) };
+}
+
 /** Configuration of one component for the agents of one group. */
 export function configKey(kind: string, name: string): string {
   return `/config/${kind}/${name}`;

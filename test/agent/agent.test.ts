@@ -134,7 +134,7 @@ test("the log says what administration requires of other machines", async (t) =>
     open.message,
     /without a credential, because server\.administration\.insecure is true/,
   );
-  assert.deepEqual(open.fields["routes"], ["/v1/status", "/v1/info", "/debug/pprof"]);
+  assert.deepEqual(open.fields["routes"], ["/v1/peers", "/v1/status", "/v1/info", "/debug/pprof"]);
 
   const token = "correct-horse-battery-staple";
   const guarded = await agentOn(t, { ...addr, SVC_AGENT_SERVER_ADMINISTRATION_TOKEN: token });

@@ -24,7 +24,7 @@ test("the groups of keys that are in effect in the agent", () => {
     [
       ...["agent_info", "client", "counters", "crashreport", "flow_control"],
       ...["liveness", "log", "metrics"],
-      ...["otel", "profilers", "prometheus", "readiness", "server", "watchdog"],
+      ...["otel", "peer_discovery", "profilers", "prometheus", "readiness", "server", "watchdog"],
     ],
   );
   assert.equal(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);

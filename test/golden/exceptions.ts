@@ -95,7 +95,6 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   },
   // Steps 9 and 10 ask for unknown entities; the answer of a route that does not exist is the same.
   "info-and-status-routes": {
-    7: NOT_BUILT,
     8: NOT_BUILT,
     11: NOT_BUILT,
     14: "records that cannot be used are reported as a partial success, as the protocol asks",

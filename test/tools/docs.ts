@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
+import { peerGrpcService, peerRoutes } from "#api/peers.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { seededChance } from "#base/chance.ts";
 import { CODES } from "#base/fault.ts";
@@ -63,8 +64,14 @@ function routesPage(): string {
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
   const metrics = new Metrics(config.metrics);
-  const process = processRoutes({ service: "sluice-agent", metrics, health, clock, chance });
-  const all = [...httpRoutes(door, { consume: () => true }), ...process, ...profiling.routes];
+  const process = processRoutes({ service: "sluice-agent", metrics, health, clock, id: "" });
+  const peers = { self: undefined, list: [] };
+  const all = [
+    ...httpRoutes(door, { consume: () => true }),
+    ...peerRoutes(peers),
+    ...process,
+    ...profiling.routes,
+  ];
   void health.close("cut");
   const http = (routes: readonly Route[]) =>
     routes.map(({ method, path, about, access, stream }) => [
@@ -93,7 +100,7 @@ function routesPage(): string {
       ...http(all),
     ]),
     "## Agent: gRPC",
-    table(GRPC_HEAD, grpc(grpcServices(door, { consume: never }))),
+    table(GRPC_HEAD, grpc([...grpcServices(door, { consume: never }), peerGrpcService(peers)])),
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
     "`sluice standalone` serves these on the same port.",

@@ -95,7 +95,7 @@ export const peerDiscoveryConfig = table("PeerDiscoveryConfig", "How peers find 
   advertisement_addr: string(
     "",
     hostPort,
-    "Server address announced to peers. Empty means host name and listener port.",
+    "Address that this agent announces to the others of its group and to controllers. Empty means host name and listener port; an agent on a Unix socket then announces its id.",
   ),
 });
 

@@ -2,7 +2,6 @@
 
 import { readFileSync } from "node:fs";
 import { hostname, networkInterfaces } from "node:os";
-import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { formatSeconds } from "#base/duration.ts";
 import { timestamp } from "./status.ts";
@@ -41,11 +40,10 @@ export interface Info {
 const ROOT = new URL("../../../", import.meta.url);
 const UNKNOWN = "unknown";
 
-/** `service` is the name of this process, such as `sluice-agent`. */
-export function info(service: string, clock: Clock, chance: Chance): Info {
+/** `service` is the name of this process, such as `sluice-agent`; `id` is its UUID. */
+export function info(service: string, clock: Clock, id: string): Info {
   const started = clock.wall();
   const startedNow = clock.now();
-  const id = uuid(chance);
   let known: VersionInfo | undefined;
   return {
     version() {

@@ -227,6 +227,17 @@ export const METRICS = {
     about:
       "Alerts by result: sent, failed (the Alertmanager could not be reached or failed), refused (the Alertmanager rejected the alert) or dropped (the queue was full).",
   },
+  sluice_peers: {
+    type: "gauge",
+    labels: [],
+    about: "Agents of this agent's group that are in the store, this one included.",
+  },
+  sluice_peer_records_refused_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Records of agents in the store that were left out: unreadable ones, and those above 10 000 agents.",
+  },
   sluice_remote_write_samples_total: {
     type: "counter",
     labels: ["result"],

@@ -29,6 +29,8 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
       .file_aperture_flowcontrol_checkhttp_v1_checkhttp,
   "aperture.info.v1.InfoService": async () =>
     (await import("./gen/aperture/info/v1/info_pb.ts")).file_aperture_info_v1_info,
+  "aperture.peers.v1.PeerDiscoveryService": async () =>
+    (await import("./gen/aperture/peers/v1/peers_pb.ts")).file_aperture_peers_v1_peers,
   "aperture.policy.language.v1.PolicyService": async () =>
     (await import("./gen/aperture/policy/language/v1/policy_pb.ts"))
       .file_aperture_policy_language_v1_policy,

@@ -4,6 +4,7 @@ import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type * as aperture_flowcontrol_check_v1_check_pb_ts from "./aperture/flowcontrol/check/v1/check_pb.ts";
 import type * as aperture_flowcontrol_checkhttp_v1_checkhttp_pb_ts from "./aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
 import type * as aperture_info_v1_info_pb_ts from "./aperture/info/v1/info_pb.ts";
+import type * as aperture_peers_v1_peers_pb_ts from "./aperture/peers/v1/peers_pb.ts";
 import type * as aperture_policy_language_v1_autoscale_pb_ts from "./aperture/policy/language/v1/autoscale_pb.ts";
 import type * as aperture_policy_language_v1_flowcontrol_pb_ts from "./aperture/policy/language/v1/flowcontrol_pb.ts";
 import type * as aperture_policy_language_v1_label_matcher_pb_ts from "./aperture/policy/language/v1/label_matcher_pb.ts";
@@ -37,6 +38,7 @@ export type AnyMessage =
   | In<typeof aperture_flowcontrol_check_v1_check_pb_ts>
   | In<typeof aperture_flowcontrol_checkhttp_v1_checkhttp_pb_ts>
   | In<typeof aperture_info_v1_info_pb_ts>
+  | In<typeof aperture_peers_v1_peers_pb_ts>
   | In<typeof aperture_policy_language_v1_autoscale_pb_ts>
   | In<typeof aperture_policy_language_v1_flowcontrol_pb_ts>
   | In<typeof aperture_policy_language_v1_label_matcher_pb_ts>

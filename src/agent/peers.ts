@@ -1,0 +1,46 @@
+// Joins the agents of the group: announces this agent once its port is open, and knows the others.
+
+import { hostname } from "node:os";
+import type { AgentConfig } from "#config/tree.ts";
+import { JoinedGroup } from "#fleet/joined-group.ts";
+import type { ProcessPart, SluiceProcess } from "#process/process.ts";
+
+/** Returns the group, and what to do when the main port is open. */
+export function joinGroup(
+  { store, clock, log, id, health, metrics, scope }: SluiceProcess,
+  { agent_info, peer_discovery }: Pick<AgentConfig, "agent_info" | "peer_discovery">,
+): { readonly group: JoinedGroup; readonly opened: NonNullable<ProcessPart["opened"]> } {
+  const status = health.root.at("system", "peers");
+  const own = hostname();
+  const group = new JoinedGroup({
+    store,
+    group: agent_info.agent_group,
+    hostname: own,
+    id,
+    clock,
+    log: log.child("peers"),
+    announced: (fault) => {
+      if (fault === undefined) status.ok(`announced as ${group.self?.address}`);
+      else status.fail(`not announced yet: ${fault.message}`);
+    },
+  });
+  scope.add("peers", () => group.close());
+  metrics.add({
+    collect(to) {
+      to.number("sluice_peers", [], group.list.length);
+      to.number("sluice_peer_records_refused_total", [], group.refused);
+    },
+  });
+  const opened = (address: string) => {
+    group.announce(peer_discovery.advertisement_addr || advertised(own, address) || id);
+    // Nobody should ask an agent that drains.
+    scope.add("announcement", () => group.leave());
+  };
+  return { group, opened };
+}
+
+/** The host's name with the port of a listener; undefined for a Unix socket, which other machines cannot reach. */
+function advertised(host: string, listener: string): string | undefined {
+  if (listener.startsWith("unix:")) return undefined;
+  return `${host}:${listener.slice(listener.lastIndexOf(":") + 1)}`;
+}

@@ -1,0 +1,95 @@
+// This agent as a member of its group: its record in the store, and the others of the group.
+
+import type { Clock } from "#base/clock.ts";
+import type { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import { LeasedKeys } from "#store/leased-keys.ts";
+import type { Store } from "#store/store.ts";
+import { peerKey } from "#sync/keys.ts";
+import { FollowedMembers, type Member, type OwnGroup, writeMember } from "./members.ts";
+
+export interface JoinOptions {
+  readonly store: Store;
+  readonly group: string;
+  readonly hostname: string;
+  /** Id of this process. */
+  readonly id: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called with the reason when the store does not take the record, and with undefined when it has taken it. */
+  readonly announced: (fault: Fault | undefined) => void;
+}
+
+export class JoinedGroup implements OwnGroup {
+  readonly #options: JoinOptions;
+  readonly #members: FollowedMembers;
+  readonly #keys: LeasedKeys;
+  readonly #services = new Map<string, string>();
+  #address: string | undefined;
+  #warned = false;
+
+  constructor(options: JoinOptions) {
+    this.#options = options;
+    const { store, group, clock, log, announced: written } = options;
+    this.#members = new FollowedMembers({ store, group, clock, log });
+    this.#keys = new LeasedKeys({ store, clock, log, written });
+    this.#members.onChange(() => this.#warnOfTwins());
+  }
+
+  get list(): readonly Member[] {
+    return this.#members.list;
+  }
+
+  get refused(): number {
+    return this.#members.refused;
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.#members.onChange(listener);
+  }
+
+  get self(): Member | undefined {
+    const { group, hostname, id } = this.#options;
+    if (this.#address === undefined) return undefined;
+    const services = Object.fromEntries(this.#services);
+    return { group, address: this.#address, hostname, services, id };
+  }
+
+  register(service: string, address: string): void {
+    this.#services.set(service, address);
+    this.#write();
+  }
+
+  /** Writes the record: from now on this agent can be reached at `address`. */
+  announce(address: string): void {
+    this.#address = address;
+    this.#write();
+  }
+
+  /** Takes the record back, so that nobody asks this agent any more. */
+  async leave(): Promise<void> {
+    await this.#keys.close();
+  }
+
+  async close(): Promise<void> {
+    await this.leave();
+    await this.#members.close();
+  }
+
+  #write(): void {
+    const { self } = this;
+    if (self !== undefined) this.#keys.put(peerKey(self.group, self.address), writeMember(self));
+  }
+
+  /** Two agents with one address would overwrite each other's record without end if both insisted. */
+  #warnOfTwins(): void {
+    const { self } = this;
+    const twin = this.list.find(({ address, id }) => address === self?.address && id !== self?.id);
+    if (twin === undefined || this.#warned) return;
+    this.#warned = true;
+    this.#options.log.warn(
+      { address: twin.address },
+      `another agent announces the address of this one, ${twin.address}: set peer_discovery.advertisement_addr`,
+    );
+  }
+}

@@ -1,0 +1,95 @@
+// Keys that tell others about this process, and that end with it: they are written under one lease, in the background,
+// again and again until the store takes them.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Lease, Op, Store } from "./store.ts";
+
+export interface LeasedKeysOptions {
+  readonly store: Pick<Store, "lease" | "commit">;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called with the reason when the store does not take the keys, and with undefined when it has taken them. */
+  readonly written: (fault: Fault | undefined) => void;
+}
+
+/** Milliseconds before an attempt that follows a failed one. */
+const RETRY_MS = 1_000;
+
+export class LeasedKeys {
+  readonly #options: LeasedKeysOptions;
+  /** What the store does not have yet. Of several writes of one key only the last is here. */
+  readonly #unwritten = new Map<string, Op>();
+  #lease: Promise<Lease> | undefined;
+  #writing: Promise<void> | undefined;
+  #disarm: (() => void) | undefined;
+  #closed = false;
+  #failing = false;
+
+  constructor(options: LeasedKeysOptions) {
+    this.#options = options;
+  }
+
+  put(key: string, value: Uint8Array): void {
+    this.#write({ kind: "put", key, value });
+  }
+
+  delete(key: string): void {
+    this.#write({ kind: "delete", key });
+  }
+
+  /** Deletes all keys. Where the store is away, they end with the lease. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#unwritten.clear();
+    this.#disarm?.();
+    await this.#writing;
+    const lease = await this.#lease?.catch(() => undefined);
+    await lease?.revoke().catch(() => undefined);
+  }
+
+  #write(op: Op): void {
+    if (this.#closed) return;
+    this.#unwritten.set(op.key, op);
+    if (this.#disarm === undefined) this.#writing ??= this.#writeAll();
+  }
+
+  async #writeAll(): Promise<void> {
+    const { store, clock } = this.#options;
+    // What is written in the same turn goes into one commit.
+    await undefined;
+    while (this.#unwritten.size > 0) {
+      const ops = [...this.#unwritten.values()];
+      this.#unwritten.clear();
+      try {
+        this.#lease ??= store.lease();
+        await store.commit(ops, { lease: await this.#lease });
+        this.#report(undefined);
+      } catch (thrown) {
+        await this.#lease?.catch(() => {
+          this.#lease = undefined;
+        });
+        if (this.#closed) break;
+        for (const op of ops) {
+          if (!this.#unwritten.has(op.key)) this.#unwritten.set(op.key, op);
+        }
+        this.#report(Fault.from(thrown));
+        this.#disarm = clock.alarm(RETRY_MS, () => {
+          this.#disarm = undefined;
+          this.#writing ??= this.#writeAll();
+        });
+        break;
+      }
+    }
+    this.#writing = undefined;
+  }
+
+  #report(fault: Fault | undefined): void {
+    const { log, written } = this.#options;
+    if (fault !== undefined && !this.#failing)
+      log.warn({}, `the keys of this process cannot be written yet: ${fault.message}`);
+    this.#failing = fault !== undefined;
+    written(fault);
+  }
+}

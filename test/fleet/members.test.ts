@@ -1,0 +1,204 @@
+// The records that agents leave in the store, over a store in memory and over a real etcd.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import { JoinedGroup, type JoinOptions } from "#fleet/joined-group.ts";
+import { FollowedMembers, type Members, readMember, writeMember } from "#fleet/members.ts";
+import { realClock } from "#host/life/clock.ts";
+import { memoryStore } from "#store/memory.ts";
+import type { Store } from "#store/store.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { startEtcd } from "../kit/etcd/cluster.ts";
+import { etcdSettings, openEtcd } from "../kit/etcd/store.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+import { until } from "../kit/until.ts";
+
+function join(t: TestContext, store: Store, changed: Partial<JoinOptions> = {}) {
+  const { log, lines } = memoryLogOf();
+  const group = new JoinedGroup({
+    store,
+    group: "default",
+    hostname: "node1",
+    id: "id-1",
+    clock: realClock(),
+    log,
+    announced: () => undefined,
+    ...changed,
+  });
+  t.after(() => group.close());
+  return Object.assign(group, { lines });
+}
+
+function memoryLogOf() {
+  const log = memoryLog();
+  return { log, lines: log.lines };
+}
+
+function followAll(t: TestContext, store: Store, clock: Clock = realClock()): FollowedMembers {
+  const all = new FollowedMembers({ store, clock, log: memoryLog() });
+  t.after(() => all.close());
+  return all;
+}
+
+const addresses = ({ list }: Members) => list.map(({ address }) => address);
+
+test("agents see one another with their services; listeners hear of changes only", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  const two = join(t, store, { hostname: "node2", id: "id-2" });
+  let changes = 0;
+  one.onChange(() => {
+    changes += 1;
+  });
+  assert.equal(one.self, undefined, "no port is open yet");
+  one.register("counters", "node1:3320");
+  one.announce("node1:8080");
+  two.announce("node2:8080");
+  await until("both are known", () => one.list.length === 2 && two.list.length === 2);
+  assert.deepEqual(one.list, two.list);
+  assert.deepEqual(one.list[0], {
+    group: "default",
+    address: "node1:8080",
+    hostname: "node1",
+    services: { counters: "node1:3320" },
+    id: "id-1",
+  });
+  const before = changes;
+  const { list } = one;
+  two.announce("node2:8080");
+  two.register("rpc", "node2:1");
+  await until("the service is known", () => one.list[1]?.services["rpc"] === "node2:1");
+  assert.equal(changes, before + 1, "the record that was written without a change is none");
+  assert.notEqual(one.list, list);
+  await two.leave();
+  await until("it has left", () => one.list.length === 1);
+});
+
+test("D-15: group `a` does not receive the agents of `ab` or `a/b`", async (t) => {
+  const store = memoryStore();
+  const groups = ["a", "ab", "a/b"].map((group, at) => {
+    const joined = join(t, store, { group, id: `id-${at}` });
+    joined.announce(`host${at}:80`);
+    return joined;
+  });
+  const all = followAll(t, store);
+  await until("all are known", () => all.list.length === 3);
+  assert.deepEqual(groups.map(addresses), [["host0:80"], ["host1:80"], ["host2:80"]]);
+  assert.deepEqual(
+    all.list.map(({ group }) => group),
+    ["a/b", "a", "ab"],
+  );
+});
+
+test("a record that cannot be read is left out, counted and logged; the others stay", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  one.announce("node1:8080");
+  const put = (key: string, value: Uint8Array) => ({ kind: "put", key, value }) as const;
+  await store.commit([
+    put("/peers/aperture-agent/default/bad:1", Buffer.from([255])),
+    put("/peers/aperture-agent/default/large:1", Buffer.alloc(64 * 1024 + 1)),
+    put("/peers/aperture-agent/default/", Buffer.alloc(0)),
+  ]);
+  await until("it is refused", () => one.refused === 3);
+  await until("the own one is known", () => one.list.length === 1);
+  assert.equal(one.lines.filter(({ message }) => /is left out/.test(message)).length, 3);
+});
+
+test("records of other implementations are read: they have no id", () => {
+  const member = { group: "g", address: "h:1", hostname: "h", services: { a: "b:2" }, id: "" };
+  const bytes = writeMember(member);
+  assert.deepEqual(readMember("/peers/aperture-agent/g/h:1", bytes), member);
+  // Fields 1 to 3 as another writer encodes them.
+  assert.equal(Buffer.from(bytes).toString("hex"), "0a03683a3112016" + "81a080a01611203623a32");
+});
+
+test("two agents with one address are told so, once", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  one.announce("same:8080");
+  await until("the first is there", () => one.list.length === 1);
+  join(t, store, { id: "id-2" }).announce("same:8080");
+  const warned = () => one.lines.filter(({ message }) => /peer_discovery/.test(message)).length;
+  await until("a warning", () => warned() === 1);
+});
+
+test("a store that takes nothing is tried again, and the last record counts", async (t) => {
+  const store = memoryStore();
+  const clock = fakeClock();
+  let away = true;
+  const reports: (string | undefined)[] = [];
+  const leased = {
+    ...store,
+    watch: store.watch.bind(store),
+    commit: store.commit.bind(store),
+    lease: async () => {
+      if (away) throw new Fault("UNAVAILABLE", "no server answers");
+      return store.lease();
+    },
+  } as unknown as Store;
+  const one = join(t, leased, { clock, announced: (fault) => reports.push(fault?.message) });
+  one.announce("node1:8080");
+  await until("the failure is known", () => reports.length === 1);
+  one.register("counters", "node1:3320");
+  away = false;
+  clock.advance(1_000);
+  await until("the record is there", () => one.list.length === 1);
+  assert.deepEqual(one.list[0]?.services, { counters: "node1:3320" });
+  assert.deepEqual(reports, ["no server answers", undefined]);
+  assert.equal(one.lines.length, 1);
+});
+
+test("etcd: a lost lease brings the record back; a clean stop deletes it; a crash does within the lease", async (t) => {
+  const etcd = await startEtcd(t);
+  const settings = etcdSettings(etcd.endpoints, { lease_ttl: 2_000 });
+  const all = followAll(t, openEtcd(t, settings));
+  const one = join(t, openEtcd(t, settings));
+  one.register("counters", "node1:3320");
+  one.announce("node1:8080");
+  await until("it is announced", () => all.list.length === 1);
+  const [first] = all.list;
+
+  const states: number[] = [];
+  all.onChange(() => states.push(all.list.length));
+  const [, lease = ""] = (await etcd.ctl("lease", "list")).split("\n");
+  await etcd.ctl("lease", "revoke", lease);
+  await until("it went and came back", () => states.includes(0) && all.list.length === 1);
+  assert.deepEqual(all.list[0], first);
+
+  const crashing = openEtcd(undefined, settings);
+  const two = join(t, crashing, { hostname: "node2", id: "id-2" });
+  two.announce("node2:8080");
+  await until("the second is known", () => all.list.length === 2);
+  // Closing the store revokes nothing: that is what the others see of a crash.
+  await crashing.close();
+  await until("its lease has expired", () => all.list.length === 1);
+  const again = join(t, openEtcd(t, settings), { hostname: "node2", id: "id-3" });
+  again.announce("node2:8080");
+  await until("it is back", () => all.list[1]?.id === "id-3");
+
+  await again.leave();
+  await one.leave();
+  assert.equal(await etcd.ctl("get", "--prefix", "aperture/peers", "--keys-only"), "");
+});
+
+test("etcd: all records outlive an outage that is longer than the lease", async (t) => {
+  const etcd = await startEtcd(t);
+  const settings = etcdSettings(etcd.endpoints, { lease_ttl: 1_000 });
+  const store = openEtcd(t, settings);
+  const one = join(t, store);
+  one.announce("node1:8080");
+  await until("it is announced", () => one.list.length === 1);
+  await etcd.members[0]?.kill();
+  const key = "aperture/peers/aperture-agent/default/node1:8080";
+  await etcd.members[0]?.start();
+  await etcd.ctl("del", key);
+  const [, lease = ""] = (await etcd.ctl("lease", "list")).split("\n");
+  if (lease !== "") await etcd.ctl("lease", "revoke", lease).catch(() => undefined);
+  await until("it is written again", async () =>
+    (await etcd.ctl("get", key, "--keys-only")).includes(key),
+  );
+  await until("and known", () => one.list.length === 1);
+});
