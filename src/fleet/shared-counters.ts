@@ -66,7 +66,6 @@ export async function openSharedCounters(
   const counters = await openRedisCounters({ settings: redis, group, clock, log, changed });
   if (counters.reason === undefined) {
     log.info({}, "shared counters: connected to Redis");
-    log.info({}, "rate limits are shared; concurrency limits count in each process");
     node.ok("Redis answers");
   }
   return { counters, metrics: metricsOf(engine, counters), close: () => counters.close() };
@@ -77,12 +76,14 @@ const RESULTS = ["answered", "failed", "skipped", "refused"] as const;
 function metricsOf(engine: string, counters: RedisCounters): MetricSource {
   return {
     collect(to) {
-      const { counts, reason } = counters;
+      const { counts, slotEnds, reason } = counters;
       to.number("sluice_counter_engine_up", [engine], reason === undefined ? 1 : 0);
       for (const state of ["away", "back"] as const)
         to.number("sluice_counter_engine_transitions_total", [engine, state], counts[state]);
       for (const result of RESULTS)
         to.number("sluice_counter_requests_total", [engine, result], counts[result]);
+      for (const result of ["kept", "dropped"] as const)
+        to.number("sluice_counter_slot_ends_total", [engine, result], slotEnds[result]);
     },
   };
 }

@@ -2,17 +2,27 @@
 
 import type { Refusal } from "#base/http/refusal.ts";
 import { type JudgementContext, judge, refuse } from "./check.ts";
-import type { Flow, Pending, SlotRef, SlotReturn, Verdict } from "./flow.ts";
+import {
+  type Flow,
+  type Grant,
+  Pending,
+  type SlotRef,
+  type SlotReturn,
+  type Verdict,
+} from "./flow.ts";
 import type { Observer } from "./observer.ts";
-import { holdsSlots } from "./plan/stage-member.ts";
+import { holdsSlots, type SlotLimiter } from "./plan/stage-member.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {
   judge(flow: Flow): Verdict | Pending<Verdict>;
   /** Refuses a flow without asking any limiter. */
   refuse(flow: Flow, refusal: Refusal): Verdict;
-  /** Frees slots; also from another connection, and after a change of the policy that took them. */
-  end(refs: readonly SlotRef[]): readonly SlotReturn[];
+  /**
+   * Frees slots; also from another connection, and after a change of the policy that took them. Pending only where agents
+   * share their slots.
+   */
+  end(refs: readonly SlotRef[]): readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
   readonly observer: Observer;
 }
 
@@ -21,13 +31,13 @@ export function createFlowController(book: Rulebook, context: JudgementContext):
   return {
     judge: (flow) => judge(book.plan, flow, context),
     refuse: (flow, refusal) => refuse(flow, refusal, context),
-    end: (refs) => refs.map((ref) => endSlot(book, ref)),
+    end: (refs) => whenAll(refs.map((ref) => endSlot(book, ref))),
     observer: context.observer,
   };
 }
 
 /** Ends one slot. Never throws: errors are part of the result. */
-function endSlot(book: Rulebook, ref: SlotRef): SlotReturn {
+function endSlot(book: Rulebook, ref: SlotRef): SlotReturn | Pending<SlotReturn> {
   const { policyName, componentId, label, requestId } = ref;
   const all = book.members(policyName).filter(holdsSlots);
   const named = all.filter(({ component }) => component.componentId === componentId);
@@ -38,5 +48,44 @@ function endSlot(book: Rulebook, ref: SlotRef): SlotReturn {
   }
   if (requestId === "") return { returned: false, error: "request id cannot be empty" };
   const grant = { policyName, componentId, key: label, id: requestId, amount: ref.tokens };
-  return { returned: candidates.some((limiter) => limiter.end(grant)), error: "" };
+  const ended = endAtFirst(candidates, grant);
+  return ended instanceof Pending ? ended.chain(returnOf) : returnOf(ended);
+}
+
+/** Tries one limiter after the other until one knows the slot. */
+function endAtFirst(limiters: readonly SlotLimiter[], grant: Grant): boolean | Pending<boolean> {
+  for (const [at, limiter] of limiters.entries()) {
+    const ended = limiter.end(grant);
+    if (ended === true) return true;
+    if (ended === false) continue;
+    return ended.chain((known) => known || endAtFirst(limiters.slice(at + 1), grant));
+  }
+  return false;
+}
+
+function returnOf(returned: boolean): SlotReturn {
+  return { returned, error: "" };
+}
+
+/** All answers in their order, once the last one is there. */
+function whenAll<T>(answers: readonly (T | Pending<T>)[]): readonly T[] | Pending<readonly T[]> {
+  const settled: T[] = [];
+  const later = new Pending<readonly T[]>();
+  let left = 0;
+  for (const [at, answer] of answers.entries()) {
+    if (!(answer instanceof Pending)) {
+      settled[at] = answer;
+      continue;
+    }
+    left++;
+    answer.whenSettled(
+      (value) => {
+        settled[at] = value;
+        left--;
+        if (left === 0) later.settle(settled);
+      },
+      (thrown) => later.fail(thrown),
+    );
+  }
+  return left === 0 ? settled : later;
 }

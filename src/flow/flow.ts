@@ -239,6 +239,27 @@ export class Pending<T> {
     this.#notify();
   }
 
+  /** What `to` makes of the answer once it is there, which may have to wait as well. Takes the place of a listener. */
+  chain<U>(to: (value: T) => U | Pending<U>): Pending<U> {
+    let source: { cancel(): void } = this;
+    const later = new Pending<U>(() => source.cancel());
+    const failed = (thrown: unknown) => later.fail(thrown);
+    this.whenSettled((value) => {
+      try {
+        const next = to(value);
+        if (!(next instanceof Pending)) {
+          later.settle(next);
+          return;
+        }
+        source = next;
+        next.whenSettled((last) => later.settle(last), failed);
+      } catch (thrown) {
+        later.fail(thrown);
+      }
+    }, failed);
+    return later;
+  }
+
   cancel(): void {
     const cancelled = this.#cancelled;
     this.#cancelled = undefined;

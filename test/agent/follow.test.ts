@@ -128,10 +128,9 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
       const grant = decision && grantOf(decision);
       assert.ok(grant);
       const { key: label, id: requestId, amount: tokens, ...owner } = grant;
-      const [returned] = flowController.end([
-        { ...owner, policyHash: hash, label, requestId, tokens },
-      ]);
-      return returned?.returned;
+      const ended = flowController.end([{ ...owner, policyHash: hash, label, requestId, tokens }]);
+      assert.ok(!(ended instanceof Pending));
+      return ended[0]?.returned;
     },
   };
 }

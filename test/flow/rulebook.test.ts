@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { Pending, type Verdict } from "#flow/flow.ts";
+import { Pending, type SlotRef, type SlotReturn, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type {
@@ -95,7 +95,6 @@ function agent() {
   return {
     book,
     clock,
-    controller,
     /** Takes rules with their numbers in as one batch. */
     take(...given: readonly (readonly [LimiterRule, number?, number?])[]) {
       return book.apply({
@@ -121,6 +120,11 @@ function agent() {
       const verdict = controller.judge(flowOf({ controlPoint: point, claims: { user } }));
       assert.ok(!(verdict instanceof Pending));
       return verdict;
+    },
+    end(...refs: readonly SlotRef[]): readonly SlotReturn[] {
+      const ended = controller.end(refs);
+      assert.ok(!(ended instanceof Pending));
+      return ended;
     },
     /** How many of n checks pass. */
     passes(n: number, user = "ann"): number {
@@ -355,7 +359,7 @@ describe("ending a flow", () => {
     a.take([concurrency("root.0"), 1]);
     const first = a.ask();
     assert.equal(a.ask().accepted, false);
-    assert.deepEqual(a.controller.end([slotOf(first), slotOf(first)]), [
+    assert.deepEqual(a.end(slotOf(first), slotOf(first)), [
       { returned: true, error: "" },
       { returned: false, error: "" },
     ]);
@@ -371,7 +375,7 @@ describe("ending a flow", () => {
       [concurrency("root.1", { policyHash: "h2" }), 1],
     );
     assert.equal(a.ask().accepted, false);
-    assert.equal(a.controller.end([slotOf(first)])[0]?.returned, true);
+    assert.equal(a.end(slotOf(first))[0]?.returned, true);
     assert.equal(a.ask().accepted, true);
   });
 
@@ -379,11 +383,11 @@ describe("ending a flow", () => {
     const a = agent();
     a.take([concurrency("root.0"), 1], [rate("root.1"), 5]);
     const first = a.ask();
-    const errors = a.controller.end([
+    const errors = a.end(
       slotOf(first, { policyName: "unknown" }),
       slotOf(first, { requestId: "" }),
       slotOf(first, { requestId: "no-such-slot" }),
-    ]);
+    );
     assert.deepEqual(
       errors.map(({ error }) => error),
       ["flow ender not found for limiter id", "request id cannot be empty", ""],

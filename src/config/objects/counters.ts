@@ -99,7 +99,7 @@ const redisConfig = table(
 
 export const countersConfig = table(
   "CountersConfig",
-  "Where the numbers of rate limiters are counted.",
+  "Where the numbers of rate limiters and concurrency limiters are counted.",
   {
     engine: choice(
       "local",

@@ -1,23 +1,13 @@
 // One limiter's token buckets in Redis: one script call for each flow.
 
 import type { Clock } from "#base/clock.ts";
-import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
 import { RateHistory } from "../rate-history.ts";
 import type { Request, Requests } from "../requests.ts";
 import { BUCKET, FULL_MS, type Overdraft } from "./bucket-script.ts";
 import type { KeySpace } from "./keys.ts";
-
-/** The answer of an engine that was not asked. The failure mode of the limiter answers in its place. */
-const UNDECIDED: EngineAnswer = Object.freeze({
-  outcome: "undecided",
-  remaining: 0,
-  current: 0,
-  waitMs: 0,
-  id: "",
-  full: false,
-});
 
 const IGNORED = () => undefined;
 

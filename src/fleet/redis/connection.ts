@@ -17,8 +17,24 @@ const RETRY_MS = 500;
 const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26379;
 
-/** A probe does what counting does: it runs a script that writes. The key expires. */
-const PROBE = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)";
+/**
+ * A probe does what counting does: it runs a script that writes, with every command of the other scripts, so that a user
+ * without the right to one of them is found at once. The key is gone afterwards.
+ */
+const PROBE = `
+redis.call('TIME')
+redis.call('SET', KEYS[1], '1', 'PX', 60000)
+redis.call('GET', KEYS[1])
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[1], 1, 'a', 2, 'b')
+redis.call('PEXPIRE', KEYS[1], 60000)
+redis.call('ZSCORE', KEYS[1], 'a')
+redis.call('ZCARD', KEYS[1])
+redis.call('ZCOUNT', KEYS[1], 0, 1)
+redis.call('ZRANGEBYSCORE', KEYS[1], 0, 1)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, 1)
+return redis.call('ZREM', KEYS[1], 'b')
+`;
 
 /** Replies and errors after which another attempt would fail as well: the configuration is wrong. */
 const MISCONFIGURED =
@@ -114,7 +130,7 @@ export class RedisConnection implements Channel {
 
   async probe(key: string): Promise<void> {
     if (this.#client.status !== "ready") throw new Error(this.#error ?? "not connected");
-    await this.#client.eval(PROBE, 1, probeKey(this.#namespace, key), "1");
+    await this.#client.eval(PROBE, 1, probeKey(this.#namespace, key));
   }
 
   reset(): void {

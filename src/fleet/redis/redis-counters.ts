@@ -4,10 +4,15 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import { type RequestCounts, Requests } from "../requests.ts";
+import { type SlotEndCounts, SlotEnds } from "../slot-ends.ts";
 import { RedisBuckets } from "./buckets.ts";
 import { RedisConnection } from "./connection.ts";
 import { KeySpace } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
+import { askEnd, RedisSlots } from "./slots.ts";
+
+/** Ends of slots that were kept during an outage get this part of all requests that may wait. */
+const ENDS_SHARE = 10;
 
 export interface RedisCountersOptions {
   readonly settings: RedisSettings;
@@ -19,6 +24,7 @@ export interface RedisCountersOptions {
 
 export interface RedisCounters extends SharedCounters {
   readonly counts: Readonly<RequestCounts>;
+  readonly slotEnds: Readonly<SlotEndCounts>;
   /** Why Redis is not asked now; undefined while it is. */
   readonly reason: string | undefined;
   close(): void;
@@ -41,8 +47,14 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
     timeoutMs: settings.timeout,
     probeMs: settings.probe_interval,
     most: settings.max_pending,
-    changed,
+    changed(reason) {
+      changed(reason);
+      if (reason === undefined) ends.resume();
+    },
   });
+  const most = settings.max_pending;
+  const atOnce = Math.ceil(most / ENDS_SHARE);
+  const ends = new SlotEnds(askEnd(requests), { clock, most, atOnce });
   try {
     const reason = await connection.connect(clock);
     if (reason !== undefined) requests.trip(reason, "");
@@ -52,11 +64,13 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
   }
   return {
     counts: requests.counts,
+    slotEnds: ends.counts,
     get reason() {
       return requests.reason;
     },
     buckets: (name) =>
       new RedisBuckets(requests, clock, new KeySpace(settings.namespace, group, name)),
+    slots: (name) => new RedisSlots(requests, ends, new KeySpace(settings.namespace, group, name)),
     close: () => requests.close(),
   };
 }

@@ -30,6 +30,23 @@ export interface BucketParams {
   readonly maxIdleMs: number;
 }
 
+/** Parameters of all slots of one limiter. */
+export interface SlotParams {
+  /** Most tokens in flight; finite, >= 0. */
+  readonly max: number;
+  /** A slot that no caller ends is freed after this long. */
+  readonly maxInflightMs: number;
+}
+
+/** Token amounts this close count as equal: sums of fractions are not exact. */
+export const SLACK = 1e-9;
+
+/** Whether the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
+export function fits(sum: number, want: number, { max }: SlotParams): boolean {
+  if (max <= 0) return false;
+  return sum <= SLACK || sum + want <= max + SLACK;
+}
+
 /**
  * Counts of one limiter by label value; `undefined` is the one count of a limiter without a key. `params` is
  * an immutable object that is replaced when numbers or rule change. `now` is a reading of `Clock.now()`.
@@ -42,17 +59,30 @@ export interface CounterEngine<Params> {
     params: Params,
     now: number,
   ): EngineAnswer | Pending<EngineAnswer>;
-  /** False when the engine does not know (any more) what was taken. */
-  giveBack(value: string | undefined, amount: number, id: string, params: Params): boolean;
+  /** False when the engine does not know (any more) what was taken, or cannot be asked. */
+  giveBack(
+    value: string | undefined,
+    amount: number,
+    id: string,
+    params: Params,
+  ): boolean | Pending<boolean>;
 }
 
 /** An engine that never waits, and so can answer in place of one that is unavailable. */
 export interface LocalEngine<Params> extends CounterEngine<Params> {
   take(value: string | undefined, want: number, params: Params, now: number): EngineAnswer;
+  giveBack(value: string | undefined, amount: number, id: string, params: Params): boolean;
 }
 
-/** Token amounts this close count as equal: sums of fractions are not exact. */
-export const SLACK = 1e-9;
+/** The answer of an engine that was not asked. The failure mode of the limiter answers in its place. */
+export const UNDECIDED: EngineAnswer = Object.freeze({
+  outcome: "undecided",
+  remaining: 0,
+  current: 0,
+  waitMs: 0,
+  id: "",
+  full: false,
+});
 
 /** An answer that its engine fills again each time, so that answering allocates nothing. */
 export class ReusedAnswer implements EngineAnswer {

@@ -1,13 +1,14 @@
 // Concurrency limiter: a number of tokens in flight per label value. A slot is held from the check until the
 // flow ends or the slot expires.
 
-import type { CounterEngine } from "../counters/counter-engine.ts";
+import type { CounterEngine, SlotParams } from "../counters/counter-engine.ts";
+import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
 import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Limiter } from "../plan/stage-member.ts";
 import type { ConcurrencyLimiterNumbers, ConcurrencyLimiterRule, SlotDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import { LocalSlots, type LocalSlotsContext, type SlotParams } from "./counters/local-slots.ts";
+import { LocalSlots, type LocalSlotsContext } from "./counters/local-slots.ts";
 import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
@@ -23,19 +24,32 @@ const COUNTING: CountingKind<SlotDetail> = {
   grantsNothing: true,
 };
 
+interface ConcurrencyContext extends LocalSlotsContext {
+  readonly sharedCounters?: SharedCounters | undefined;
+}
+
 /** Slots in flight and the last valid limit. */
 export class ConcurrencyState {
   readonly slots: LocalSlots;
+  /** The same limiter's slots where agents share them; undefined where they are counted in process. */
+  readonly shared: SharedEngine<SlotParams> | undefined;
   /** Why the limit does not count now; undefined while it does. */
   gap: Gap | undefined = "no_numbers";
   max: number | undefined;
 
-  constructor(context: LocalSlotsContext) {
+  /** Each limiter has slots of its own, whatever group of limiters it is asked with. */
+  constructor(
+    context: ConcurrencyContext,
+    rule: ConcurrencyLimiterRule,
+    _group: string,
+    name: string,
+  ) {
     this.slots = new LocalSlots(context);
+    this.shared = context.sharedCounters?.slots({ policyName: rule.policyName, name });
   }
 
   close(): void {
-    // Nothing is kept elsewhere.
+    this.shared?.close();
   }
 }
 
@@ -52,7 +66,7 @@ export class ConcurrencyLimiter implements Limiter {
     slots: LabelSlots,
     state: ConcurrencyState,
     { observer }: LocalSlotsContext,
-    engine: CounterEngine<SlotParams> = state.slots,
+    engine: CounterEngine<SlotParams> = state.shared ?? state.slots,
   ) {
     this.component = component;
     this.#rule = rule;
@@ -80,9 +94,9 @@ export class ConcurrencyLimiter implements Limiter {
   }
 
   /** While nothing is counted the slot is freed as well, but it is not reported as ended. */
-  end(grant: Grant): boolean {
+  end(grant: Grant): boolean | Pending<boolean> {
     const ended = this.#counting.giveBack(grant, this.#current() ?? this.#params);
-    return ended && this.#counted(this.#standIn()) !== undefined;
+    return this.#counted(this.#standIn()) === undefined ? false : ended;
   }
 
   /** A limit that is not finite is no limit. */
@@ -92,6 +106,8 @@ export class ConcurrencyLimiter implements Limiter {
     state.gap = gapOf(max === undefined ? undefined : numbers);
     if (max === undefined || (state.gap !== undefined && state.gap !== "last_known")) return;
     state.max = max;
+    const params = this.#current();
+    if (params !== undefined) state.shared?.adopt(params);
   }
 
   #standIn(): Substitute | undefined {

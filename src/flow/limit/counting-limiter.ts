@@ -125,7 +125,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       : whenNoted(decision, missing, standIn);
   }
 
-  /** The decision once the engine has answered. Apart from `take`, where its closures would cost 100 bytes a call. */
+  /** The decision once the engine has answered. Apart from `take`, where its closure would cost memory in every call. */
   #later(
     taken: Pending<EngineAnswer>,
     value: string | undefined,
@@ -134,16 +134,15 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     params: Params,
     now: number,
   ): Pending<Decision> {
-    const decision = new Pending<Decision>(() => taken.cancel());
-    taken.whenSettled(
-      (late) => decision.settle(this.#settle(late, value, label, want, params, now)),
-      (thrown) => decision.fail(thrown),
-    );
-    return decision;
+    return taken.chain<Decision>((late) => {
+      // A local engine reports this itself.
+      if (late.full) this.#observer.anomaly("keys_overflow");
+      return this.#settle(late, value, label, want, params, now);
+    });
   }
 
-  /** False when the engine does not know (any more) what was taken. */
-  giveBack(grant: Grant, params: Params): boolean {
+  /** False when the engine does not know (any more) what was taken, or cannot be asked. */
+  giveBack(grant: Grant, params: Params): boolean | Pending<boolean> {
     if (!this.#input.owns(grant.key)) return false;
     const value = this.#input.valueOf(grant.key);
     if (!grant.id.startsWith(LOCAL_PREFIX)) {
@@ -274,11 +273,7 @@ function whenNoted(
   missing: number,
   standIn: Substitute | undefined,
 ): Decision | Pending<Decision> {
-  if (!(decision instanceof Pending)) return noted(decision, missing, standIn);
-  const later = new Pending<Decision>(() => decision.cancel());
-  decision.whenSettled(
-    (late) => later.settle(noted(late, missing, standIn)),
-    (thrown) => later.fail(thrown),
-  );
-  return later;
+  return decision instanceof Pending
+    ? decision.chain((late) => noted(late, missing, standIn))
+    : noted(decision, missing, standIn);
 }

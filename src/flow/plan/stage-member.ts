@@ -19,7 +19,7 @@ export interface Limiter {
   /** Gives back what a decision of this limiter took. */
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
-  end?(grant: Grant): boolean;
+  end?(grant: Grant): boolean | Pending<boolean>;
   /** Adopts new numbers. Undefined when they were removed: its failure mode then answers. */
   decide(numbers: LimiterNumbers | undefined): void;
 }

@@ -102,6 +102,12 @@ export const METRICS = {
     about:
       "Requests to the engine of shared counters: `answered`, `failed` (no reply in time, or an error), `skipped` (not sent while the engine is away), `refused` (not sent because too many wait for their replies).",
   },
+  sluice_counter_slot_ends_total: {
+    type: "counter",
+    labels: ["engine", "result"],
+    about:
+      "Ends of shared concurrency slots that the engine of shared counters did not confirm: `kept`, to be sent again when it answers, or `dropped`, because too many were kept already. A slot whose end was dropped expires after `max_inflight_duration`.",
+  },
   flux_meter: {
     type: "histogram",
     labels: FLUX_METER,

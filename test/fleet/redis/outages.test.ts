@@ -185,7 +185,9 @@ test("a wrong password, or none, is refused loudly at start, without repeating i
 });
 
 test("a user of an access control list needs only what the documents say", async (t) => {
-  const rights = "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time";
+  const rights =
+    "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time +del +pexpire " +
+    "+zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zscore";
   const users = [
     `user counters on >secret ${rights}`,
     "user reader on >secret ~* -@all +@read +hello +info",

@@ -2,14 +2,18 @@
 // it.
 
 import type { TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { RedisBuckets } from "#fleet/redis/buckets.ts";
 import { KeySpace } from "#fleet/redis/keys.ts";
+import { askEnd, RedisSlots } from "#fleet/redis/slots.ts";
 import { type Channel, Requests } from "#fleet/requests.ts";
-import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { SlotEnds } from "#fleet/slot-ends.ts";
+import type { BucketParams, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
+import type { SlotBench } from "../../flow/counters/slot-suite.ts";
 import type { BucketBench } from "../../flow/counters/suite.ts";
-import { fakeClock } from "../../kit/clock.ts";
+import { type FakeClock, fakeClock } from "../../kit/clock.ts";
 
 const START_MS = 1_700_000_000_000;
 
@@ -18,13 +22,39 @@ export class VirtualRedis implements Channel {
   readonly #client: Redis;
   readonly #expiry = new Map<string, number>();
   now = START_MS;
+  /** What becomes of the next call: the connection is lost before or after the server runs it. */
+  lost: "call" | "reply" | undefined;
+  #running = 0;
 
   constructor(test: Pick<TestContext, "after">, url: string) {
     this.#client = new Redis(url);
     test.after(() => this.#client.disconnect());
   }
 
-  async run({ text }: { readonly text: string }, key: string, args: readonly string[]) {
+  async run(script: { readonly text: string }, key: string, args: readonly string[]) {
+    const { lost } = this;
+    this.lost = undefined;
+    if (lost === "call") throw new Error("connection lost");
+    this.#running++;
+    try {
+      const reply = await this.#run(script, key, args);
+      if (lost === "reply") throw new Error("connection lost");
+      return reply;
+    } finally {
+      this.#running--;
+    }
+  }
+
+  /** Waits until everything that was sent has been answered, and what that caused as well. */
+  async idle(): Promise<void> {
+    let quiet = 0;
+    while (quiet < 3) {
+      await turn();
+      quiet = this.#running === 0 ? quiet + 1 : 0;
+    }
+  }
+
+  async #run({ text }: { readonly text: string }, key: string, args: readonly string[]) {
     const { now } = this;
     if ((this.#expiry.get(key) ?? Number.POSITIVE_INFINITY) <= now) await this.#client.del(key);
     const time = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
@@ -39,6 +69,15 @@ export class VirtualRedis implements Channel {
   /** Milliseconds until each key expires. */
   get lives(): readonly number[] {
     return [...this.#expiry.values()].map((at) => at - this.now);
+  }
+
+  /** The ids of all slots. */
+  async slots(): Promise<readonly string[]> {
+    const found: string[] = [];
+    for (const [key, at] of this.#expiry) {
+      if (at > this.now) found.push(...(await this.#client.zrange(key, "(0", "+inf", "BYSCORE")));
+    }
+    return found;
   }
 
   async clear(): Promise<void> {
@@ -93,9 +132,55 @@ export function benchOf(redis: VirtualRedis): RedisBench {
   };
 }
 
-export function answered(
-  answer: EngineAnswer | Pending<EngineAnswer>,
-): EngineAnswer | Promise<EngineAnswer> {
+/** The slots of one limiter as one agent counts them. */
+export class SlotAgent implements SlotBench {
+  readonly clock: FakeClock;
+  readonly requests: Requests;
+  readonly ends: SlotEnds;
+  readonly #redis: VirtualRedis;
+  readonly #slots: RedisSlots;
+
+  constructor(redis: VirtualRedis, clock = fakeClock()) {
+    this.#redis = redis;
+    this.clock = clock;
+    this.requests = new Requests(redis, {
+      clock,
+      timeoutMs: 1e12,
+      probeMs: 10,
+      most: 2_000,
+      changed: (reason) => {
+        if (reason === undefined) this.ends.resume();
+      },
+    });
+    this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100, atOnce: 3 });
+    const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" });
+    this.#slots = new RedisSlots(this.requests, this.ends, keys);
+  }
+
+  async take(value: string | undefined, want: number, params: SlotParams): Promise<EngineAnswer> {
+    return answered(this.#slots.take(value, want, params));
+  }
+
+  async end(value: string | undefined, id: string, params: SlotParams): Promise<boolean> {
+    return answered(this.#slots.giveBack(value, 0, id, params));
+  }
+
+  /** Takes, and does not wait for the answer. Resolves once Redis has handled all of it. */
+  async abandon(value: string, want: number, params: SlotParams): Promise<EngineAnswer["outcome"]> {
+    const taken = this.#slots.take(value, want, params);
+    const told = answered(taken);
+    if (taken instanceof Pending) taken.cancel();
+    await this.#redis.idle();
+    return (await told).outcome;
+  }
+
+  advance(ms: number): void {
+    this.clock.advance(ms);
+    this.#redis.now += ms;
+  }
+}
+
+export function answered<T>(answer: T | Pending<T>): T | Promise<T> {
   if (!(answer instanceof Pending)) return answer;
   return new Promise((resolve, reject) => {
     answer.whenSettled(resolve, reject);

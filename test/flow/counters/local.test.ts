@@ -1,7 +1,9 @@
-// The engine that counts in process passes the suite of all engines.
+// The engines that count in process pass the suites of all engines.
 
 import { LocalBuckets } from "#flow/limit/counters/local-buckets.ts";
+import { LocalSlots } from "#flow/limit/counters/local-slots.ts";
 import { testContext } from "../limit/setup.ts";
+import { slotSuite } from "./slot-suite.ts";
 import { bucketSuite } from "./suite.ts";
 
 bucketSuite("local", async () => {
@@ -14,6 +16,17 @@ bucketSuite("local", async () => {
       buckets.giveBack(value, amount, "", params);
     },
     adopt: (params) => buckets.adopt(params),
+    advance: (ms) => clock.advance(ms),
+  };
+});
+
+slotSuite("local", async () => {
+  const context = testContext();
+  const slots = new LocalSlots(context);
+  const { clock } = context;
+  return {
+    take: async (value, want, params) => ({ ...slots.take(value, want, params, clock.now()) }),
+    end: async (value, id, params) => slots.giveBack(value, 0, id, params),
     advance: (ms) => clock.advance(ms),
   };
 });

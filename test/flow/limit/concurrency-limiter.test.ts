@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { CounterEngine, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import type { CounterEngine, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
-import type { SlotParams } from "#flow/limit/counters/local-slots.ts";
+
 import {
   Bench,
   concurrency,
@@ -278,7 +278,7 @@ test("a slot that the local engine granted in place of another engine is freed b
   const rule = concurrencyRule({ onFailure: "local" });
   const { component } = new Bench(rule).limiter;
   const slots = new LabelSlots();
-  const state = new ConcurrencyState(context);
+  const state = new ConcurrencyState(context, rule, "", "");
   const limiter = new ConcurrencyLimiter(component, rule, slots, state, context, unavailable);
   limiter.decide(concurrency(1));
   const take = () => {

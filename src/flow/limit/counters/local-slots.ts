@@ -5,9 +5,10 @@ import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import {
   type EngineAnswer,
+  fits,
   type LocalEngine,
   ReusedAnswer,
-  SLACK,
+  type SlotParams,
 } from "../../counters/counter-engine.ts";
 import type { Observer } from "../../observer.ts";
 import { KeyHash } from "./key-hash.ts";
@@ -20,13 +21,6 @@ export interface LocalSlotsContext {
   readonly observer: Observer;
   readonly keyHash: KeyHash;
   readonly maxKeys: number;
-}
-
-export interface SlotParams {
-  /** Most tokens in flight; finite, >= 0. */
-  readonly max: number;
-  /** A slot that no caller ends is freed after this long. */
-  readonly maxInflightMs: number;
 }
 
 /** The first slot of a key. With the key's hash that is a row of 12 bytes. A key is stored while it has a slot. */
@@ -239,10 +233,4 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     answer.id = id;
     return answer;
   }
-}
-
-/** Whether the tokens fit beside those in flight. A lone request may exceed the limit, unless that is 0. */
-function fits(sum: number, want: number, params: SlotParams): boolean {
-  if (params.max <= 0) return false;
-  return sum <= SLACK || sum + want <= params.max + SLACK;
 }

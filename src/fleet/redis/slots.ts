@@ -1,0 +1,99 @@
+// One limiter's concurrency slots in Redis: one script call to take a slot and one to end it.
+
+import { randomUUID } from "node:crypto";
+import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
+import type { SharedEngine } from "#flow/counters/shared-counters.ts";
+import { Pending } from "#flow/flow.ts";
+import type { Request, Requests } from "../requests.ts";
+import { type AskEnd, isSlotId, mostSlots, type SlotEnds } from "../slot-ends.ts";
+import type { KeySpace } from "./keys.ts";
+import { SLOTS } from "./slot-script.ts";
+
+const IGNORED = () => undefined;
+
+export class RedisSlots implements SharedEngine<SlotParams> {
+  readonly #requests: Requests;
+  readonly #ends: SlotEnds;
+  readonly #keys: KeySpace;
+  #params: SlotParams | undefined;
+  /** The parameters as arguments of the script. */
+  #life = "";
+  #max = "";
+  #most = "";
+
+  constructor(requests: Requests, ends: SlotEnds, keys: KeySpace) {
+    this.#requests = requests;
+    this.#ends = ends;
+    this.#keys = keys;
+  }
+
+  adopt(params: SlotParams): void {
+    if (params === this.#params) return;
+    this.#params = params;
+    this.#life = String(params.maxInflightMs);
+    this.#max = String(params.max);
+    this.#most = String(mostSlots(params));
+  }
+
+  /** Nothing is known without asking. */
+  peek(): EngineAnswer {
+    return UNDECIDED;
+  }
+
+  /** The id is chosen here, so that a slot whose reply is lost can be ended all the same. */
+  take(
+    value: string | undefined,
+    want: number,
+    params: SlotParams,
+  ): EngineAnswer | Pending<EngineAnswer> {
+    this.adopt(params);
+    const key = this.#keys.of(value);
+    const id = randomUUID();
+    let request: Request | undefined;
+    const pending = new Pending<EngineAnswer>(() => request?.cancel());
+    const answered = (reply: string | undefined) => {
+      if (reply === undefined) this.#ends.end(key, id, params);
+      pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, id, params));
+    };
+    const args = ["take", id, this.#life, String(want), this.#max, this.#most];
+    request = this.#requests.ask(SLOTS, key, args, answered, IGNORED);
+    return request === undefined ? UNDECIDED : pending;
+  }
+
+  giveBack(
+    value: string | undefined,
+    _amount: number,
+    id: string,
+    params: SlotParams,
+  ): boolean | Pending<boolean> {
+    return isSlotId(id) && this.#ends.end(this.#keys.of(value), id, params);
+  }
+
+  close(): void {
+    // The slots end or expire where they are.
+  }
+}
+
+/** Asks Redis to end a slot. */
+export function askEnd(requests: Requests): AskEnd {
+  return ({ key, id, lifeMs }, answered) => {
+    const settled = (reply: string | undefined) =>
+      answered(reply === undefined ? undefined : reply === "1");
+    const args = ["end", id, String(lifeMs)];
+    return requests.ask(SLOTS, key, args, settled, IGNORED) !== undefined;
+  };
+}
+
+/** A reply of the script to a take. */
+function answerOf(reply: string, id: string, { max }: SlotParams): EngineAnswer {
+  const [state, sum] = reply.split(" ");
+  const current = Number(sum);
+  return {
+    outcome: state === "1" ? "granted" : "refused",
+    remaining: max - current,
+    current,
+    waitMs: 0,
+    id,
+    full: state === "2",
+  };
+}

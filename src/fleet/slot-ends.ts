@@ -1,0 +1,110 @@
+// Ends of concurrency slots that are kept elsewhere. An end that nobody confirmed is kept and sent again when the place of
+// the slots answers again: otherwise a short outage would occupy all slots of the flows that ended during it.
+
+import type { Clock } from "#base/clock.ts";
+import type { SlotParams } from "#flow/counters/counter-engine.ts";
+import { Pending } from "#flow/flow.ts";
+
+/** One slot that is to be ended. */
+export interface SlotEnd {
+  readonly key: string;
+  readonly id: string;
+  readonly lifeMs: number;
+}
+
+/**
+ * Asks for the end of a slot, which may be asked for again. `answered` gets whether the slot was known, or undefined when
+ * no answer came. Returns false, without a call back, when nobody can be asked.
+ */
+export type AskEnd = (end: SlotEnd, answered: (ended: boolean | undefined) => void) => boolean;
+
+export interface SlotEndsOptions {
+  readonly clock: Clock;
+  /** Most ends that are kept: bounds the memory that an outage costs. */
+  readonly most: number;
+  /** Most kept ends that are sent at one time, so that they leave room for checks. */
+  readonly atOnce: number;
+}
+
+/** Numbers since the start. */
+export interface SlotEndCounts {
+  /** Not confirmed, and kept to be sent again. */
+  kept: number;
+  /** Not confirmed, and not kept because too many were: the slot expires. */
+  dropped: number;
+}
+
+interface KeptEnd extends SlotEnd {
+  /** When the slot expires by itself. */
+  readonly until: number;
+}
+
+export class SlotEnds {
+  readonly counts: SlotEndCounts = { kept: 0, dropped: 0 };
+  readonly #ask: AskEnd;
+  readonly #options: SlotEndsOptions;
+  readonly #kept: KeptEnd[] = [];
+  #sending = 0;
+
+  constructor(ask: AskEnd, options: SlotEndsOptions) {
+    this.#ask = ask;
+    this.#options = options;
+  }
+
+  /** False when the slot is unknown or expired, or when nobody could be asked yet. */
+  end(key: string, id: string, { maxInflightMs }: SlotParams): boolean | Pending<boolean> {
+    const until = this.#options.clock.now() + maxInflightMs;
+    const end = { key, id, lifeMs: maxInflightMs, until };
+    const pending = new Pending<boolean>();
+    const asked = this.#ask(end, (ended) => {
+      if (ended === undefined) this.#keep(end);
+      else this.resume();
+      pending.settle(ended ?? false);
+    });
+    if (asked) return pending;
+    this.#keep(end);
+    return false;
+  }
+
+  /** Sends what was kept, the latest first: these slots would stay occupied for longest. */
+  resume(): void {
+    const { clock, atOnce } = this.#options;
+    while (this.#sending < atOnce) {
+      const end = this.#kept.pop();
+      if (end === undefined) return;
+      if (end.until <= clock.now()) continue;
+      const asked = this.#ask(end, (ended) => {
+        this.#sending--;
+        if (ended === undefined) this.#keep(end);
+        else this.resume();
+      });
+      if (!asked) {
+        this.#kept.push(end);
+        return;
+      }
+      this.#sending++;
+    }
+  }
+
+  #keep(end: KeptEnd): void {
+    if (this.#kept.length < this.#options.most) {
+      this.counts.kept++;
+      this.#kept.push(end);
+    } else this.counts.dropped++;
+  }
+}
+
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Whether a text, which a caller chooses, has the form of the ids of slots: version 4 UUIDs (RFC 9562 §5.4). */
+export function isSlotId(text: string): boolean {
+  return ID.test(text);
+}
+
+/** Slots under one key, where flows of less than one token each would let any number pass. */
+const LEAST_MOST = 1_024;
+
+/** The most slots under one key: flows of less than one token could otherwise take any number. */
+export function mostSlots({ max }: SlotParams): number {
+  return Math.max(LEAST_MOST, 2 * max);
+}
