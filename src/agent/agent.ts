@@ -143,12 +143,35 @@ function followStore(
   const status = health.dependency("rules");
   const stop = new AbortController();
   let plan: Rulebook["plan"] | undefined;
+  let keptKeys = 0;
+  let inForce = "";
+  let refusals: readonly string[] = [];
+  // Rules are known from the first batch on. One that is refused leaves all others in force, so it must not take the
+  // agent out of traffic.
+  const show = () => {
+    status.ok(inForce);
+    const lost = keptKeys > 0 ? [`the store lost ${keptKeys} keys, which stay in force`] : [];
+    const refused = refusals.length > 0 ? [`rules refused: ${refusals.join("; ")}`] : [];
+    const lines = [...lost, ...refused];
+    if (lines.length > 0) status.degraded(lines.join("; "));
+  };
+  process.metrics.add({ collect: (to) => to.number("sluice_rules_kept", [], keptKeys) });
   const { ready, ended } = follow({
     store,
     group: config.agent_info.agent_group,
     book,
     clock,
     signal: stop.signal,
+    kept(keys) {
+      keptKeys = keys;
+      show();
+      if (keys === 0)
+        log.info({}, "a controller has written again: the rules are those of the store");
+      else {
+        const why = "the store lost rules that no controller is known to have removed";
+        log.warn({ keys }, `${why}: they stay in force until a controller has written again`);
+      }
+    },
     applied(revision, { refused, partial, added }) {
       if (book.plan !== plan) planChanged();
       plan = book.plan;
@@ -163,11 +186,9 @@ function followStore(
             `in force except for a part that this version does not run: ${key}: ${part}`,
           );
       }
-      // Rules are known from the first batch on. One that is refused leaves all others in force, so it must not take the
-      // agent out of traffic.
-      status.ok(`${book.rules.size} rules in force at revision ${revision}`);
-      const lines = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
-      if (lines.length > 0) status.degraded(`rules refused: ${lines.join("; ")}`);
+      inForce = `${book.rules.size} rules in force at revision ${revision}`;
+      refusals = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
+      show();
     },
   });
   scope.add("rules", async () => {

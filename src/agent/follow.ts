@@ -8,6 +8,7 @@ import type { Rulebook } from "#flow/rulebook.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
+import { keepRules } from "#sync/follow/rule-keeper.ts";
 
 export interface Following {
   /** Resolves when the first batch is in force; before that the rules are unknown and no flow may be judged. */
@@ -29,7 +30,9 @@ export interface FollowOptions {
   readonly store: Store;
   readonly group: string;
   readonly book: Rulebook;
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "alarm">;
+  /** Called with the number of keys that stay in force although the store lost them. */
+  readonly kept: (keys: number) => void;
   /** Called after each batch, synchronously with its coming into force. */
   readonly applied: (revision: number, faults: RuleFaults) => void;
   readonly signal: AbortSignal;
@@ -47,10 +50,11 @@ export function follow(options: FollowOptions): Following {
 }
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
-  const { store, group, book, clock, applied, signal } = options;
+  const { store, group, book, clock, kept, applied, signal } = options;
   const refused = new Map<string, Fault>();
   const partial = new Map<string, string>();
-  for await (const batch of store.watch(agentPrefixes(group), signal)) {
+  const batches = store.watch(agentPrefixes(group), signal);
+  for await (const batch of keepRules(batches, { group, clock, kept })) {
     for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
       refused.delete(key);
       partial.delete(key);

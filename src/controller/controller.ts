@@ -14,7 +14,7 @@ import type { StatusNode } from "#host/status/status.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
-import { API, PUBLISHED } from "#sync/keys.ts";
+import { API, COMPLETE, PUBLISHED } from "#sync/keys.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
@@ -106,6 +106,7 @@ async function start(parts: Parts): Promise<Controller> {
     for (const source of sources) await source.start?.();
     await outbox.settled();
     removeOrphans();
+    outbox.confirm();
     await outbox.settled();
   } catch (thrown) {
     await endFollowing();
@@ -202,7 +203,7 @@ function assemble(options: ControllerOptions) {
   const adopt = async () => {
     for (const prefix of PUBLISHED) {
       const { entries } = await store.list(prefix);
-      outbox.adopt(entries.filter(({ key }) => !key.startsWith(API)));
+      outbox.adopt(entries.filter(({ key }) => !key.startsWith(API) && key !== COMPLETE));
     }
   };
   const removeOrphans = () => {
@@ -243,6 +244,10 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
   return new Outbox({
     store,
     clock,
+    complete: () => {
+      const value = new TextEncoder().encode(new Date(clock.wall()).toISOString());
+      return { kind: "put", key: COMPLETE, value };
+    },
     committed: (recovered) => {
       metrics.committed("success");
       if (recovered) log.info({}, "the store accepts configurations and decisions again");

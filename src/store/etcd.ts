@@ -71,19 +71,22 @@ class EtcdBackedStore implements EtcdStore {
     this.#client = new EtcdClient({ settings, clock, chance, log, reachable });
   }
 
-  async list(prefix: string): Promise<{ revision: number; entries: readonly Entry[] }> {
+  async list(
+    prefix: string,
+    options: Pick<CommitOptions, "timeoutMs"> = {},
+  ): Promise<{ revision: number; entries: readonly Entry[] }> {
     const entries: Entry[] = [];
     const found = (entry: Entry) => void entries.push(entry);
-    const { revision } = await list(this.#client, this.#keys, prefix, found);
+    const { revision } = await list(this.#client, this.#keys, prefix, found, options);
     return { revision, entries };
   }
 
   async commit(ops: readonly Op[], options: CommitOptions = {}): Promise<number | undefined> {
-    const { guards = [], lease } = options;
+    const { lease } = options;
     if (lease !== undefined && !(lease instanceof KeptLease)) {
       throw new Fault("INTERNAL", "the lease belongs to another store");
     }
-    const revision = await this.#write(ops, guards, lease);
+    const revision = await this.#write(ops, options, lease);
     if (revision === undefined) return undefined;
     // The last write owns the key.
     for (const each of this.#leases) each.released(ops);
@@ -157,7 +160,7 @@ class EtcdBackedStore implements EtcdStore {
 
   async #write(
     ops: readonly Op[],
-    guards: CommitOptions["guards"] = [],
+    { guards = [], timeoutMs }: CommitOptions,
     lease: KeptLease | undefined,
   ): Promise<number | undefined> {
     for (;;) {
@@ -168,6 +171,7 @@ class EtcdBackedStore implements EtcdStore {
           keys: this.#keys,
           guards,
           lease: used?.id ?? 0n,
+          timeoutMs,
         });
       } catch (thrown) {
         if (lease === undefined || used === undefined || !leaseIsGone(Fault.from(thrown)))

@@ -28,6 +28,11 @@ export interface Batch {
   readonly revision: number;
   readonly puts: readonly Entry[];
   readonly deletes: readonly string[];
+  /**
+   * True when this state does not follow from the one before: the store lost its data, went back to an older state, or is
+   * another one. What is deleted here was then lost rather than deleted by anybody.
+   */
+  readonly reset?: boolean;
 }
 
 /**
@@ -56,10 +61,15 @@ export interface Leadership {
 export interface CommitOptions {
   readonly guards?: readonly Guard[];
   readonly lease?: Lease;
+  /** Milliseconds after which a store that does not answer is given up; the store's own by default. */
+  readonly timeoutMs?: number;
 }
 
 export interface Store {
-  list(prefix: string): Promise<{ readonly revision: number; readonly entries: readonly Entry[] }>;
+  list(
+    prefix: string,
+    options?: Pick<CommitOptions, "timeoutMs">,
+  ): Promise<{ readonly revision: number; readonly entries: readonly Entry[] }>;
   /**
    * Writes all of `ops` in one revision and returns it; writes nothing and returns undefined when a guard fails. Of
    * several operations on one key the last counts. A store with a limit on the size of a commit writes a larger one in

@@ -7,6 +7,12 @@ export const API = "/config/api/";
 /** The prefixes of all that a controller publishes. */
 export const PUBLISHED: readonly string[] = ["/config/", "/decisions/"];
 
+/**
+ * Written by a leading controller when the store has all that it publishes: once its policies run, and after each
+ * removal. The value tells one time from another. Agents follow the removal of their rules when it comes.
+ */
+export const COMPLETE = "/config/complete";
+
 /** The election of the controller that runs policies. */
 export const CONTROLLER_ELECTION = "/controller-election";
 

@@ -13,6 +13,7 @@ import { Rulebook } from "#flow/rulebook.ts";
 import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Op } from "#store/store.ts";
+import { COMPLETE } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
 import { fakeClock } from "../kit/clock.ts";
@@ -57,6 +58,9 @@ const share = (acceptPercentage: number): CircuitDecision => ({
   ...{ acceptPercentage, passThroughLabelValues: [] },
 });
 
+/** What a controller adds to a removal. */
+const COMPLETED: Op = { kind: "put", key: COMPLETE, value: new Uint8Array() };
+
 interface Ends {
   after(end: () => Promise<void>): void;
 }
@@ -78,6 +82,7 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
     book,
     clock,
     signal: stop.signal,
+    kept: () => undefined,
     applied(revision, trouble) {
       reached = revision;
       refused += trouble.refused.size;
@@ -97,7 +102,8 @@ async function house(t: Ends, config: AgentConfig, hash = "h1") {
       ([key, value]): Op =>
         value === undefined ? { kind: "delete", key } : { kind: "put", key, value },
     );
-    const revision = (await store.commit(ops)) ?? 0;
+    const confirmed = ops.some(({ kind }) => kind === "delete") ? [...ops, COMPLETED] : ops;
+    const revision = (await store.commit(confirmed)) ?? 0;
     while (reached < revision) await seen.promise;
   };
   const ask = (user = "ann"): Verdict => {
@@ -290,6 +296,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     book,
     clock,
     signal: stop.signal,
+    kept: () => undefined,
     applied(_, { refused, partial, added }) {
       const names = (keys: Iterable<string>) => [...keys].map((key) => key.split("/")[0]).join();
       reports.push([names(refused.keys()), names(partial.keys()), names(added)]);
@@ -337,6 +344,7 @@ test("a rule that is refused, or runs without a part, is reported until its key 
     ...puts(entries({})),
     { kind: "delete", key: limiter },
     { kind: "delete", key: other },
+    COMPLETED,
   ]);
   assert.deepEqual(reports.slice(1), [
     ["rate_limiter", "classifiers", "rate_limiter,classifiers"],
@@ -361,6 +369,7 @@ test("a large batch is decoded in several turns of the event loop and comes into
   const sizes: number[] = [];
   const { ready, ended } = follow({
     ...{ store, group: "default", book, clock: context.clock, signal: stop.signal },
+    kept: () => undefined,
     applied: () => void sizes.push(book.rules.size),
   });
   await ready;

@@ -8,6 +8,7 @@ import { type Controller, startController } from "#controller/controller.ts";
 import { StatusNode } from "#host/status/status.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Batch, Op, Store } from "#store/store.ts";
+import { COMPLETE } from "#sync/keys.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { folderOf } from "../kit/folder.ts";
@@ -71,7 +72,9 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     async commit(ops: readonly Op[], guarded) {
       if (state === "failing") throw new Error("the store is away");
       if (state === "stuck") await new Promise<never>(() => undefined);
-      commits.push(new Map(ops.map((op) => [op.key, op.kind === "put" ? op.value : null])));
+      // That removals are complete is written after each of them, and at the start.
+      if (ops.some(({ key }) => key !== COMPLETE))
+        commits.push(new Map(ops.map((op) => [op.key, op.kind === "put" ? op.value : null])));
       return store.commit(ops, guarded);
     },
   };

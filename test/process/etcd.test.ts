@@ -124,6 +124,38 @@ test("rules outlive their controller; the one that takes over removes what no po
   assert.equal(await second.ended, 0);
 });
 
+test("an etcd that comes back empty takes no rule from an agent, which says so until a controller has written", async (t) => {
+  const etcd = await startEtcd(t);
+  const { endpoints } = etcd;
+  const policies = folderOf(t, { "a.yaml": closed("shop"), "b.yaml": closed("bar") });
+  const agent = start(t, "agent", endpoints);
+  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  await listening(first, agent);
+  const refuses = async (point: string) => !(await passes(agent.address(), point));
+  for (const point of ["shop", "bar"]) await until("the rule is there", () => refuses(point));
+  first.kill("SIGKILL");
+  const [member] = etcd.members;
+  await member?.kill();
+  member?.wipe();
+  await member?.start();
+  const get = (path: string) => call(agent.address(), "GET", path);
+  const readiness = () => get("/v1/status/system/readiness");
+  const lost = "the store lost 4 keys, which stay in force";
+  await until("the agent says so", async () => (await readiness()).body.includes(lost));
+  assert.equal((await readiness()).status, 200);
+  assert.match((await get("/metrics")).body, /^sluice_rules_kept 4$/m);
+  assert.match(agent.out() + agent.err(), /the store lost rules .* they stay in force/);
+  for (const point of ["shop", "bar"]) assert.equal(await refuses(point), true);
+
+  rmSync(join(policies, "b.yaml"));
+  writeFileSync(join(policies, "c.yaml"), closed("pub"));
+  start(t, "controller", endpoints, ["--policies", policies]);
+  await until("the new rule is there", () => refuses("pub"));
+  await until("the removed one is gone", async () => !(await refuses("bar")));
+  assert.equal(await refuses("shop"), true);
+  assert.doesNotMatch((await readiness()).body, /degraded/);
+});
+
 test("a leader that was frozen and deposed ends instead of writing", async (t) => {
   const etcd = await startEtcd(t);
   const { endpoints } = etcd;

@@ -23,9 +23,11 @@ function following(t: TestContext, store: EtcdStore) {
   const state = new Map<string, string>();
   const told: string[] = [];
   let batches = 0;
+  let resets = 0;
   const ended = (async () => {
-    for await (const { puts, deletes } of store.watch(["/k/"], stop.signal)) {
+    for await (const { puts, deletes, reset = false } of store.watch(["/k/"], stop.signal)) {
       batches += 1;
+      if (reset) resets += 1;
       for (const { key, value } of puts) state.set(key, new TextDecoder().decode(value));
       for (const key of deletes) state.delete(key);
       told.push(...puts.map(({ key }) => key), ...deletes.map((key) => `-${key}`));
@@ -35,7 +37,7 @@ function following(t: TestContext, store: EtcdStore) {
     stop.abort();
     await ended.catch(() => undefined);
   });
-  return { state, told, ended, batches: () => batches };
+  return { state, told, ended, batches: () => batches, resets: () => resets };
 }
 
 /** An etcd with keys 0 to 9, a store that reaches it through a proxy and follows, and one that reaches it directly. */
@@ -178,6 +180,48 @@ test("a lost lease is made again, its keys are written again, and the owner hear
     (await store.list("/")).entries.map(({ key }) => key),
     ["/other"],
   );
+});
+
+for (const [name, commits] of [
+  ["is behind what was known", 0],
+  ["has overtaken what was known", 30],
+] as const) {
+  test(`a store that lost its data says so, also if its revision ${name}`, async (t) => {
+    const { etcd, proxy, store, reader } = await throughProxy(t);
+    proxy.cut();
+    const [member] = etcd.members;
+    await member?.kill();
+    member?.wipe();
+    await member?.start();
+    // A store of its own: the one from before goes on with what it knew.
+    const writer = openEtcd(t, etcdSettings(etcd.endpoints));
+    await writer.commit([put("/k/1", "again")]);
+    for (let at = 0; at < commits; at++) await writer.commit([put("/other", String(at))]);
+    assert.equal((await etcd.revision()) > commits, true);
+    proxy.open();
+    await until("the loss is seen", () => reader.resets() === 1);
+    assert.deepEqual([...reader.state], [["/k/1", "again"]]);
+    await writer.commit([put("/k/2", "new")]);
+    await until("the reader follows again", () => reader.state.size === 2);
+    assert.equal(reader.resets(), 1);
+    assert.equal(store.counts.listed <= 3, true);
+  });
+}
+
+test("what others delete is no loss, also if it is everything", async (t) => {
+  const { etcd, proxy, direct, reader } = await throughProxy(t);
+  proxy.cut();
+  await direct.commit(Array.from({ length: 10 }, (_, at) => drop(`/k/${at}`)));
+  await etcd.compact();
+  proxy.open();
+  await until("the deletes arrive", () => reader.state.size === 0);
+  await direct.commit([put("/k/1", "new")]);
+  await until("the change arrives", () => reader.state.size === 1);
+  proxy.cut();
+  await direct.commit([put("/k/1", "newer")]);
+  proxy.open();
+  await until("the change arrives", () => reader.state.get("/k/1") === "newer");
+  assert.equal(reader.resets(), 0);
 });
 
 test("a token that is no longer valid is renewed, for calls and for watches", async (t) => {

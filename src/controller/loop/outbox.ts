@@ -11,6 +11,8 @@ export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
 export interface OutboxOptions {
   readonly store: Pick<Store, "commit">;
   readonly clock: Clock;
+  /** Says that the store has everything that was put; written after every removal. */
+  readonly complete: () => Op;
   /** A commit succeeded; `recovered` says that the one before it had failed. */
   readonly committed: (recovered: boolean) => void;
   /** A commit failed and will be tried again. */
@@ -33,6 +35,8 @@ export class Outbox {
   /** Keys of failed commits, which may have been written or not. */
   readonly #unsure = new Set<string>();
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
+  /** Something was removed, or is about to be, and `complete` has not been written since. */
+  #unconfirmed = false;
   #failures = 0;
   #commitUnderWay: Promise<void> = Promise.resolve();
   #disarm: () => void = () => undefined;
@@ -66,6 +70,12 @@ export class Outbox {
     return orphans.length;
   }
 
+  /** Writes `complete` as soon as everything that was put is in the store. */
+  confirm(): void {
+    this.#unconfirmed = true;
+    this.#work();
+  }
+
   /** Resolves when everything that was put so far is in the store, or the outbox is closed. */
   settled(): Promise<void> {
     if (this.#state === "idle" || this.#state === "closed") return Promise.resolve();
@@ -86,7 +96,7 @@ export class Outbox {
   #work(): void {
     if (this.#state !== "idle") return;
     const ops = this.#take();
-    if (ops.length === 0) {
+    if (ops.length === 0 && !this.#unconfirmed) {
       this.#notifyIdle();
       return;
     }
@@ -116,8 +126,13 @@ export class Outbox {
   }
 
   async #commit(ops: readonly Op[]): Promise<void> {
+    const { store, complete } = this.#options;
     try {
-      await this.#options.store.commit(ops);
+      if (ops.length > 0) await store.commit(ops);
+      this.#unconfirmed ||= ops.some(({ kind }) => kind === "delete");
+      // A commit of its own, because a store may write a large one in parts, the deletes last.
+      if (this.#unconfirmed) await store.commit([complete()]);
+      this.#unconfirmed = false;
       this.#succeeded(ops);
     } catch (thrown) {
       this.#failed(ops, Fault.from(thrown));

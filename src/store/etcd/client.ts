@@ -48,7 +48,7 @@ export interface CallOptions {
    */
   readonly repeatable: boolean;
   /** Milliseconds for all attempts together; 10 s unless given. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 export interface EtcdClientOptions {
@@ -162,6 +162,7 @@ export class EtcdClient {
     ended: (fault: Fault) => void,
   ): Promise<WatchStream> {
     const server = this.#server();
+    let cancelled = false;
     const stream = await server.client.stream("/etcdserverpb.Watch/Watch", {
       // A member that is cut off from the others ends the stream instead of being silent.
       metadata: { ...(await this.#credentials(server, this.#soon())), hasleader: "true" },
@@ -172,13 +173,19 @@ export class EtcdClient {
       ended: (thrown) => {
         const raw = thrown ?? new Fault("UNAVAILABLE", "the server ended the watch");
         const fault = etcdFault(server.address, raw);
-        if (!this.#closed.signal.aborted && isTransient(raw)) this.#failed(server, fault);
+        // A stream that was cancelled here says nothing about its server.
+        if (!cancelled && !this.#closed.signal.aborted && isTransient(raw)) {
+          this.#failed(server, fault);
+        }
         ended(fault);
       },
     });
     return {
       send: (request) => stream.send(encode("etcdserverpb.WatchRequest", request)),
-      cancel: () => stream.cancel(),
+      cancel: () => {
+        cancelled = true;
+        stream.cancel();
+      },
     };
   }
 

@@ -34,6 +34,16 @@ export function leaseIsGone(fault: Fault): boolean {
   return /requested lease not found/.test(detailsOf(fault));
 }
 
+/** The revision that was asked for is older than what the server still has. */
+export function isCompacted(fault: Fault): boolean {
+  return /has been compacted/.test(detailsOf(fault));
+}
+
+/** The revision that was asked for is newer than the server's. */
+export function isOfTheFuture(fault: Fault): boolean {
+  return /is a future revision/.test(detailsOf(fault));
+}
+
 /** The reply was larger than this client reads. */
 export function isTooLarge(fault: Fault): boolean {
   return /message larger than max/i.test(detailsOf(fault));

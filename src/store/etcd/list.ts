@@ -23,7 +23,7 @@ export async function list(
   keys: Keys,
   prefix: string,
   found: (entry: Entry) => void,
-  { revision = 0 }: { readonly revision?: number } = {},
+  { revision = 0, timeoutMs }: { readonly revision?: number; readonly timeoutMs?: number } = {},
 ): Promise<State> {
   const { key: start, rangeEnd } = keys.range(prefix);
   let key = start;
@@ -33,7 +33,7 @@ export async function list(
     const request = { key, rangeEnd, limit, revision: at };
     let page: Awaited<ReturnType<typeof client.call<"range">>>;
     try {
-      page = await client.call("range", request, { repeatable: true });
+      page = await client.call("range", request, { repeatable: true, timeoutMs });
     } catch (thrown) {
       if (!isTooLarge(Fault.from(thrown)) || limit === 1) throw thrown;
       limit = Math.ceil(limit / 4);

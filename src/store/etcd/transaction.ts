@@ -47,6 +47,8 @@ export interface CommitContext {
   readonly guards: readonly Guard[];
   /** Lease of the puts; 0n for none. */
   readonly lease: bigint;
+  /** Milliseconds for each transaction; the client's own by default. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /**
@@ -58,7 +60,7 @@ export async function commit(
   ops: readonly Op[],
   context: CommitContext,
 ): Promise<number | undefined> {
-  const { client, keys } = context;
+  const { client, keys, timeoutMs } = context;
   let { guards } = context;
   if (guards.length > MOST_OPERATIONS) {
     const wanted = `wanted at most ${MOST_OPERATIONS} guards, got ${guards.length}`;
@@ -69,7 +71,8 @@ export async function commit(
   for (const [at, group] of (groups.length === 0 ? [[]] : groups).entries()) {
     const request = transaction(group, { ...context, guards });
     // Without a guard, writing the same twice is writing it once.
-    const reply = await client.call("txn", request, { repeatable: guards.length === 0 });
+    const repeatable = guards.length === 0;
+    const reply = await client.call("txn", request, { repeatable, timeoutMs });
     if (!reply.succeeded) {
       if (at === 0) return undefined;
       const wanted = "a condition of the commit ceased to hold while it was written";

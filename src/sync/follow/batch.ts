@@ -3,7 +3,14 @@
 import { Fault } from "#base/fault.ts";
 import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import type { Batch } from "#store/store.ts";
-import { type AgentKey, configKey, decisionKey, groupPrefix, parseAgentKey } from "../keys.ts";
+import {
+  type AgentKey,
+  COMPLETE,
+  configKey,
+  decisionKey,
+  groupPrefix,
+  parseAgentKey,
+} from "../keys.ts";
 import { FOLLOWED_KINDS } from "./kinds.ts";
 
 /**
@@ -12,11 +19,12 @@ import { FOLLOWED_KINDS } from "./kinds.ts";
  */
 export function agentPrefixes(group: string): readonly string[] {
   const name = groupPrefix(group);
-  return [...FOLLOWED_KINDS].flatMap(([kind, { readNumbers }]) =>
+  const ofKinds = [...FOLLOWED_KINDS].flatMap(([kind, { readNumbers }]) =>
     readNumbers === undefined
       ? [configKey(kind, name)]
       : [configKey(kind, name), decisionKey(kind, name)],
   );
+  return [...ofKinds, COMPLETE];
 }
 
 /**

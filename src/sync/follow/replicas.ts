@@ -2,7 +2,7 @@
 
 import type { Replicas } from "#circuit/component.ts";
 import { decode } from "#wire/protobuf/messages.ts";
-import { attributesOf, incomplete } from "./wrapper.ts";
+import { attributesOf, incomplete } from "./kinds/wrapper.ts";
 
 const REPORT = "aperture.policy.sync.v1.ScaleStatusWrapper";
 

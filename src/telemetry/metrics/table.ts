@@ -261,6 +261,12 @@ export const METRICS = {
     about:
       "1 while something that the process depends on is away or incomplete, 0 otherwise. The process stays ready once it has been.",
   },
+  sluice_rules_kept: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Keys of rules and numbers that stay in force although the store lost them, until a controller has written again.",
+  },
   sluice_metrics_inconsistent_total: {
     type: "counter",
     labels: [],

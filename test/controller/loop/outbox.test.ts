@@ -32,6 +32,7 @@ function outbox() {
         return commits.length;
       },
     },
+    complete: () => ({ kind: "put", key: "complete", value: bytes(String(commits.length)) }),
     committed: (again) => reported.push(again ? "recovered" : "committed"),
     failed: () => reported.push("failed"),
   });
@@ -57,7 +58,7 @@ test("entries put together are committed together, at once; unchanged ones are n
   await box.settled();
   box.put(entries({ a: undefined }));
   await box.settled();
-  assert.deepEqual(commits.slice(1), [{ b: "2" }, { a: null }]);
+  assert.deepEqual(commits.slice(1), [{ b: "2" }, { a: null }, { complete: "3" }]);
 });
 
 test("during a slow commit, the latest value of each key waits for a single next commit", async () => {
@@ -130,7 +131,7 @@ test("after a failure the outcome of a commit is unknown: its keys are put or de
   fail(false);
   clock.advance(250);
   await box.settled();
-  assert.deepEqual(commits.at(-1), { a: "1", b: null });
+  assert.deepEqual(commits.slice(-2), [{ a: "1", b: null }, { complete: "3" }]);
 });
 
 test("a closed outbox writes nothing more and leaves no alarm", async () => {
@@ -143,4 +144,23 @@ test("a closed outbox writes nothing more and leaves no alarm", async () => {
   assert.equal(commits.length, 1);
   assert.equal(clock.alarms, 0);
   await box.settled();
+});
+
+test("a removal is confirmed by a commit of its own, also when it had to be tried again", async () => {
+  const { box, commits, clock, fail, turn } = outbox();
+  box.put(entries({ a: "1", b: "1" }));
+  await box.settled();
+  fail(true);
+  box.put(entries({ a: undefined }));
+  await turn();
+  fail(false);
+  clock.advance(250);
+  await box.settled();
+  assert.deepEqual(commits.slice(1), [{ a: null }, { a: null }, { complete: "3" }]);
+  box.put(entries({ b: "2" }));
+  await box.settled();
+  assert.equal(commits.length, 5, "a change removes nothing");
+  box.confirm();
+  await box.settled();
+  assert.deepEqual(commits.at(-1), { complete: "5" });
 });

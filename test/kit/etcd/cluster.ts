@@ -2,7 +2,7 @@
 // and restart members.
 
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -37,6 +37,8 @@ export interface Member {
   kill(): Promise<void>;
   /** Starts it again with its data. */
   start(): Promise<void>;
+  /** Deletes its data, while it does not run. */
+  wipe(): void;
   /** Stops it from running until `thaw`: the system still accepts connections, and nothing is answered. */
   freeze(): Promise<void>;
   thaw(): void;
@@ -139,6 +141,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
         running[at] = launch(at);
         await until("etcd is healthy again", healthy);
       },
+      wipe: () => rmSync(`${folder}/m${at}`, { recursive: true }),
       freeze: async () => {
         running[at]?.kill("SIGSTOP");
         while (!isStopped(running[at])) await sleep(2);

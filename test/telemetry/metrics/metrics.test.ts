@@ -53,6 +53,7 @@ function everything(): Metrics {
       to.number("sluice_remote_write_samples_total", ["sent"], 1);
       to.number("sluice_remote_write_waiting_bytes", [], 0);
       to.number("sluice_dependency_degraded", ["store"], 1);
+      to.number("sluice_rules_kept", [], 1);
     },
   };
   const sent = [alerts, warnings, samples, servers];

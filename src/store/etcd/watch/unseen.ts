@@ -8,8 +8,9 @@ export class Unseen {
   readonly #delivered = new Map<string, number>();
   #changed = new Map<string, Entry | undefined>();
   #revision = 0;
-  /** The first state is delivered even if it is empty. */
+  /** The first state is delivered even if it is empty, and so is one that does not follow from the one before. */
   #due = false;
+  #reset = false;
 
   /** The revision up to which all changes are noted; 0 before the first state. */
   get revision(): number {
@@ -44,9 +45,31 @@ export class Unseen {
     else this.#changed.delete(key);
   }
 
-  /** Revisions no longer tell values apart: every entry counts as changed when it is listed. */
-  forgetRevisions(): void {
+  /** The newest entry that is known; undefined when there is none. */
+  newest(): Pick<Entry, "key" | "revision"> | undefined {
+    let newest: Pick<Entry, "key" | "revision"> | undefined;
+    const consider = (key: string, revision: number): void => {
+      if (revision > (newest?.revision ?? 0)) newest = { key, revision };
+    };
+    for (const [key, revision] of this.#delivered) {
+      if (!this.#changed.has(key)) consider(key, revision);
+    }
+    for (const [key, entry] of this.#changed) {
+      if (entry !== undefined) consider(key, entry.revision);
+    }
+    return newest;
+  }
+
+  /**
+   * The next state does not follow from this one. Revisions no longer tell values apart: every entry counts as changed
+   * when it is listed.
+   */
+  reset(): void {
     for (const key of this.#delivered.keys()) this.#delivered.set(key, -1);
+    for (const key of this.#changed.keys())
+      if (!this.#delivered.has(key)) this.#changed.delete(key);
+    this.#reset = true;
+    this.#due = true;
   }
 
   reached(revision: number, how: "listed" | "changed"): void {
@@ -57,7 +80,9 @@ export class Unseen {
   /** The difference in key order; undefined when there is none. */
   take(): Batch | undefined {
     if (this.#changed.size === 0 && !this.#due) return undefined;
+    const reset = this.#reset;
     this.#due = false;
+    this.#reset = false;
     const changed = this.#changed;
     this.#changed = new Map();
     const puts: Entry[] = [];
@@ -72,6 +97,7 @@ export class Unseen {
         this.#delivered.set(key, entry.revision);
       }
     }
-    return { revision: this.#revision, puts, deletes };
+    const batch = { revision: this.#revision, puts, deletes };
+    return reset ? { ...batch, reset } : batch;
   }
 }

@@ -1,6 +1,7 @@
 // Follows the keys under some prefixes. Changes come over a stream of watches that is opened again, from where it was,
 // whenever it breaks. Where etcd no longer has the changes since then, the present state is listed and compared with
-// what was delivered. A reader therefore gets the keys that changed and nothing else, whatever happened in between.
+// what was delivered. A reader therefore gets the keys that changed and nothing else, whatever happened in between. A
+// store that lost its data, or went back to an older state, is told apart from one in which somebody deleted keys.
 
 import { setImmediate } from "node:timers";
 import type { Clock } from "#base/clock.ts";
@@ -8,7 +9,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Entry } from "../../store.ts";
 import type { EtcdClient, WatchResponse, WatchStream } from "../client.ts";
-import { isTransient } from "../faults.ts";
+import { isCompacted, isOfTheFuture, isTransient } from "../faults.ts";
 import type { Keys } from "../keys.ts";
 import { list } from "../list.ts";
 import { Unseen } from "./unseen.ts";
@@ -31,6 +32,12 @@ export interface WatchOptions {
   readonly refused: (fault: Fault | undefined) => void;
 }
 
+/**
+ * Why changes cannot be followed from where the reader is: etcd has compacted them away, or its present state does not
+ * follow from the one that the reader knows.
+ */
+type Break = "compacted" | "reset";
+
 /** Milliseconds that a change waits for others of its commit: those under other prefixes come in messages of their own. */
 const GATHER_MS = 5;
 /** Milliseconds that a server may take to begin a watch. */
@@ -40,7 +47,10 @@ export class EtcdWatch {
   readonly #options: WatchOptions;
   readonly #prefixes: readonly string[];
   readonly #unseen = new Unseen();
+  /** Of the state that was listed last. */
   #clusterId: bigint | undefined;
+  /** Why the present state has to be listed before changes can be followed; undefined when it has not. */
+  #toList: Break | undefined = "compacted";
   /** Revision up to which everything is delivered or unseen, by prefix. */
   readonly #known: Map<string, number>;
   #ended: Fault | undefined;
@@ -60,11 +70,13 @@ export class EtcdWatch {
     try {
       for (let failures = 0; !this.#over; ) {
         try {
-          if (this.#clusterId === undefined) await this.#relist();
-          const broken = await this.#follow(() => {
+          // The first stream and one after a list go on from what was just listed.
+          if (this.#toList === undefined) this.#toList = await this.#continuity();
+          while (this.#toList !== undefined) this.#toList = await this.#list(this.#toList);
+          const ended = await this.#follow(() => {
             failures = 0;
           });
-          if (broken === "compacted") this.#clusterId = undefined;
+          if (ended !== "broken") this.#toList = ended;
         } catch (thrown) {
           if (this.#over) return;
           const fault = Fault.from(thrown);
@@ -102,8 +114,11 @@ export class EtcdWatch {
     }
   }
 
-  /** Lists the present state and notes how it differs from what was delivered. */
-  async #relist(): Promise<void> {
+  /**
+   * Lists the present state and notes how it differs from what was delivered. Returns `reset` when it must be listed again
+   * as a state that does not follow from the one before.
+   */
+  async #list(why: Break): Promise<"reset" | undefined> {
     const { client, keys, counts } = this.#options;
     counts.listed += 1;
     const gone = this.#unseen.keys();
@@ -115,24 +130,57 @@ export class EtcdWatch {
       const found = (entry: Entry) => {
         gone.delete(entry.key);
         // A reader that has this revision of the key needs no copy of it.
-        if (this.#unseen.differs(entry)) entries.push(entry);
+        if (why === "reset" || this.#unseen.differs(entry)) entries.push(entry);
       };
       const state = await list(client, keys, prefix, found, { revision });
       ({ revision, clusterId } = state);
     }
-    if (this.#over) return;
+    if (this.#over) return undefined;
+    const before = this.#clusterId;
+    this.#clusterId = clusterId;
+    const wentBack = (before !== undefined && before !== clusterId) || revision < this.#newestKnown;
+    if (wentBack && why !== "reset") return "reset";
+    if (why === "reset") this.#unseen.reset();
     for (const entry of entries) this.#unseen.put(entry);
     for (const key of gone) this.#unseen.delete(key);
     this.#unseen.reached(revision, "listed");
     for (const prefix of this.#prefixes) this.#known.set(prefix, revision);
-    this.#clusterId = clusterId;
     this.#wake();
+    return undefined;
   }
 
-  /** Resolves when the stream ended; with `compacted` when it cannot be continued. Rejects with what is refused. */
-  async #follow(working: () => void): Promise<"broken" | "compacted"> {
+  get #newestKnown(): number {
+    return Math.max(0, ...this.#known.values());
+  }
+
+  /**
+   * Whether the store still has the state that the reader knows, so that its changes since then say everything. A store
+   * that lost its data may have the same identity, and after some writes the same revision, but not the same keys at it.
+   */
+  async #continuity(): Promise<Break | undefined> {
+    const { client, keys } = this.#options;
+    const newest = this.#unseen.newest();
+    // Where no key is known, a list is as cheap as this.
+    if (newest === undefined) return "compacted";
+    const itsPrefixes = this.#prefixes.filter((prefix) => newest.key.startsWith(prefix));
+    const revision = Math.max(...itsPrefixes.map((prefix) => this.#known.get(prefix) ?? 0));
+    const request = { key: keys.bytes(newest.key), revision, keysOnly: true };
+    try {
+      const { kvs, header } = await client.call("range", request, { repeatable: true });
+      if (header?.clusterId !== this.#clusterId) return "reset";
+      return Number(kvs[0]?.modRevision ?? 0) === newest.revision ? undefined : "reset";
+    } catch (thrown) {
+      const fault = Fault.from(thrown);
+      if (isOfTheFuture(fault)) return "reset";
+      if (isCompacted(fault)) return "compacted";
+      throw thrown;
+    }
+  }
+
+  /** Resolves when the stream ended, with the reason when it cannot be continued. Rejects with what is refused. */
+  async #follow(working: () => void): Promise<"broken" | Break> {
     const { client, keys, clock, counts, refused } = this.#options;
-    const result = Promise.withResolvers<"broken" | "compacted">();
+    const result = Promise.withResolvers<"broken" | Break>();
     const parts = new Map<bigint, WatchResponse["events"][number][]>();
     const received = (response: WatchResponse) => {
       const { watchId, created, canceled, compactRevision, header, fragment, events } = response;
@@ -140,14 +188,11 @@ export class EtcdWatch {
       if (compactRevision > 0n) return result.resolve("compacted");
       if (canceled) return result.reject(refusal(response));
       if (prefix === undefined || header === null) return;
-      if (this.#clusterId !== undefined && header.clusterId !== this.#clusterId) {
-        this.#unseen.forgetRevisions();
-        return result.resolve("compacted");
-      }
+      if (header.clusterId !== this.#clusterId) return result.resolve("reset");
       disarm();
       if (created) {
-        // A member that lags behind says less than is known; a cluster that was restored from a backup does too.
-        if (header.revision < (this.#known.get(prefix) ?? 0)) void this.#assertNotBehind(result);
+        // A member that lags behind says less than is known, and so does a cluster that lost data: the next round tells.
+        if (header.revision < (this.#known.get(prefix) ?? 0)) result.resolve("broken");
         return;
       }
       working();
@@ -197,24 +242,6 @@ export class EtcdWatch {
     } finally {
       disarm();
       stream.cancel();
-    }
-  }
-
-  /** Ends the stream as if compacted when the cluster has gone back to an older state. */
-  async #assertNotBehind(
-    result: Pick<PromiseWithResolvers<"broken" | "compacted">, "resolve">,
-  ): Promise<void> {
-    const { client, keys } = this.#options;
-    try {
-      const request = { key: keys.bytes(""), limit: 1, keysOnly: true };
-      const { header } = await client.call("range", request, { repeatable: true });
-      const now = Number(header?.revision ?? 0);
-      if ([...this.#known.values()].some((known) => known > now)) {
-        this.#unseen.forgetRevisions();
-        result.resolve("compacted");
-      }
-    } catch {
-      result.resolve("broken");
     }
   }
 

@@ -3,7 +3,7 @@
 import type { BucketsRule, FluxMeterRule } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode } from "#wire/protobuf/messages.ts";
-import { fluxMeterName } from "../keys.ts";
+import { fluxMeterName } from "../../keys.ts";
 import { selectorRule } from "./selector.ts";
 import { type FollowedKind, incomplete } from "./wrapper.ts";
 

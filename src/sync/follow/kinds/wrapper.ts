@@ -10,7 +10,7 @@ import {
   type Rule,
   usualFailureMode,
 } from "#flow/rules.ts";
-import { componentName } from "../keys.ts";
+import { componentName } from "../../keys.ts";
 
 /** A rule as a value states it, under the key name that the value's own attributes give it in a group. */
 export interface StoredRule {

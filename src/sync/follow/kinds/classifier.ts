@@ -4,7 +4,7 @@ import { Fault } from "#base/fault.ts";
 import { type ClassifierRule, type ExtractorRule, WHOLE_IPV4, WHOLE_IPV6 } from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode } from "#wire/protobuf/messages.ts";
-import { classifierName } from "../keys.ts";
+import { classifierName } from "../../keys.ts";
 import { selectorRule } from "./selector.ts";
 import { type FollowedKind, incomplete } from "./wrapper.ts";
 

@@ -1,0 +1,166 @@
+// Keeps rules in force that the store lost. A store that comes back empty, or a controller of another make whose lease
+// ends, looks like a controller that removed every policy; taken at its word, it would open every limiter. So the end of
+// rules needs evidence: the controller that removed them says so afterwards, under the key `COMPLETE`.
+
+import type { Clock } from "#base/clock.ts";
+import type { Batch } from "#store/store.ts";
+import { COMPLETE, groupPrefix, parseAgentKey } from "../keys.ts";
+
+/**
+ * Milliseconds after the last rule was written until a controller that never confirms anything counts as done with
+ * writing its rules again.
+ */
+const SETTLED_MS = 10_000;
+/** Milliseconds that a removal waits for its confirmation before it is reported: usually that follows at once. */
+const REPORTED_MS = 1_000;
+
+export interface KeepRulesOptions {
+  readonly group: string;
+  readonly clock: Pick<Clock, "alarm">;
+  /** Called with the number of keys that stay in force although the store lost them, when it becomes known or changes. */
+  readonly kept: (keys: number) => void;
+}
+
+/** The batches without deletes that nobody is known to have made; those follow once a controller has written again. */
+export async function* keepRules(
+  batches: AsyncIterable<Batch>,
+  { group, clock, kept }: KeepRulesOptions,
+): AsyncIterable<Batch> {
+  const keeper = new RuleKeeper(group);
+  const source = batches[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<Batch>> | undefined;
+  let reported = 0;
+  let disarmReport: (() => void) | undefined;
+  let disarmSettled: () => void = () => undefined;
+  let settled = Promise.withResolvers<undefined>();
+  const report = () => {
+    disarmReport = undefined;
+    if (keeper.kept === reported) return;
+    reported = keeper.kept;
+    kept(reported);
+  };
+  try {
+    for (;;) {
+      next ??= source.next();
+      const result = await Promise.race([next, settled.promise]);
+      let batch: Batch;
+      if (result === undefined) {
+        settled = Promise.withResolvers();
+        batch = keeper.release();
+      } else {
+        next = undefined;
+        if (result.done === true) return;
+        const { rewritten } = keeper;
+        batch = keeper.take(result.value);
+        if (keeper.rewritten !== rewritten) {
+          disarmSettled();
+          disarmSettled = clock.alarm(SETTLED_MS, () => settled.resolve(undefined));
+        }
+      }
+      yield batch;
+      if (keeper.kept === 0) disarmSettled();
+      if (reported > 0 || keeper.kept === 0) {
+        disarmReport?.();
+        report();
+      } else disarmReport ??= clock.alarm(REPORTED_MS, report);
+    }
+  } finally {
+    disarmSettled();
+    disarmReport?.();
+    await source.return?.();
+  }
+}
+
+/** The decision which deletes to follow, without time. */
+export class RuleKeeper {
+  readonly #group: string;
+  /** The keys of this group in the store, by tree and kind. */
+  readonly #stored = new Map<string, Set<string>>();
+  /** Keys that stay in force although the store lost them. */
+  readonly #kept = new Set<string>();
+  /** The last value under `COMPLETE`: a controller that writes it confirms what it removes. */
+  #confirmation: string | undefined;
+  #revision = 0;
+  #rewritten = 0;
+
+  constructor(group: string) {
+    this.#group = group;
+  }
+
+  /** Keys that stay in force although the store lost them. */
+  get kept(): number {
+    return this.#kept.size;
+  }
+
+  /** Counts the batches with rules that came, while keys were kept, from controllers that never confirm anything. */
+  get rewritten(): number {
+    return this.#rewritten;
+  }
+
+  /** What of a batch is to be applied. */
+  take(batch: Batch): Batch {
+    const { revision, puts, deletes, reset = false } = batch;
+    this.#revision = revision;
+    const confirmed = this.#isConfirmed(batch);
+    const emptied = this.#note(batch);
+    for (const { key } of puts) this.#kept.delete(key);
+    if (confirmed) return { revision, puts, deletes: [...this.#takeKept(), ...deletes] };
+    if (!reset && !emptied && this.#kept.size === 0) return batch;
+    for (const key of deletes) if (this.#placeOf(key) !== undefined) this.#kept.add(key);
+    const rules = puts.some(({ key }) => parseAgentKey(key)?.tree === "config");
+    if (this.#kept.size > 0 && rules && this.#confirmation === undefined) this.#rewritten += 1;
+    return { revision, puts, deletes: [] };
+  }
+
+  /** The deletes that were held back: they count from now on. */
+  release(): Batch {
+    return { revision: this.#revision, puts: [], deletes: this.#takeKept() };
+  }
+
+  #takeKept(): readonly string[] {
+    const keys = [...this.#kept];
+    this.#kept.clear();
+    return keys;
+  }
+
+  /** Whether a controller says that the store now has all that it publishes. */
+  #isConfirmed({ puts, deletes, reset = false }: Batch): boolean {
+    const entry = puts.find(({ key }) => key === COMPLETE);
+    if (entry === undefined) {
+      // Whoever deletes the key by itself says that no controller confirms anything any more.
+      if (!reset && deletes.length === 1 && deletes[0] === COMPLETE) this.#confirmation = undefined;
+      return false;
+    }
+    const before = this.#confirmation;
+    this.#confirmation = new TextDecoder().decode(entry.value);
+    // A backup holds an old confirmation, which says nothing about what the backup lacks.
+    return !reset || this.#confirmation !== before;
+  }
+
+  /** Notes which keys the store has. Returns whether all keys of one kind are gone that had some. */
+  #note({ puts, deletes }: Batch): boolean {
+    for (const { key } of puts) {
+      const place = this.#placeOf(key);
+      if (place === undefined) continue;
+      const keys = this.#stored.get(place) ?? new Set();
+      keys.add(key);
+      this.#stored.set(place, keys);
+    }
+    let emptied = false;
+    for (const key of deletes) {
+      const keys = this.#stored.get(this.#placeOf(key) ?? "");
+      if (keys?.delete(key) && keys.size === 0) emptied = true;
+    }
+    return emptied;
+  }
+
+  /** Tree and kind of a key of this group; undefined for other keys, those of a group `<group>-…` among them. */
+  #placeOf(key: string): string | undefined {
+    const parsed = parseAgentKey(key);
+    const own = groupPrefix(this.#group);
+    if (parsed === undefined || !parsed.name.startsWith(own)) return undefined;
+    const rest = parsed.name.slice(own.length);
+    if (!rest.startsWith("policy-") && !rest.startsWith("flux_meter-")) return undefined;
+    return `${parsed.tree}/${parsed.kind}`;
+  }
+}

@@ -1,0 +1,167 @@
+// Which deletes an agent follows, and which it takes for a loss of the store.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Batch } from "#store/store.ts";
+import { keepRules, RuleKeeper } from "#sync/follow/rule-keeper.ts";
+import { COMPLETE, componentName, configKey, decisionKey } from "#sync/keys.ts";
+import { fakeClock } from "../kit/clock.ts";
+
+const keyOf = (kind: string, component: string, group = "default") =>
+  configKey(kind, componentName(group, "p", component));
+const A = keyOf("rate_limiter", "root.0");
+const B = keyOf("rate_limiter", "root.1");
+const NUMBERS = decisionKey("rate_limiter", componentName("default", "p", "root.0"));
+const SAMPLER = keyOf("sampler", "root.2");
+const ALL = [A, B, NUMBERS, SAMPLER];
+
+let revision = 0;
+function batch(
+  puts: readonly string[],
+  deletes: readonly string[] = [],
+  changed: { readonly reset?: boolean; readonly complete?: string } = {},
+): Batch {
+  const { complete, ...rest } = changed;
+  revision += 1;
+  const entries = puts.map((key) => ({ key, value: new Uint8Array(), revision }));
+  const value = new TextEncoder().encode(complete);
+  const marker = complete === undefined ? [] : [{ key: COMPLETE, value, revision }];
+  return { revision, puts: [...entries, ...marker], deletes, ...rest };
+}
+
+function keeperWith(complete?: string): RuleKeeper {
+  const keeper = new RuleKeeper("default");
+  keeper.take(batch(ALL, [], complete === undefined ? {} : { complete }));
+  return keeper;
+}
+
+test("a rule that is removed while others of its kind stay is gone at once", () => {
+  const keeper = keeperWith();
+  assert.deepEqual(keeper.take(batch([], [A])).deletes, [A]);
+  assert.equal(keeper.kept, 0);
+});
+
+test("when the last rule of a kind goes, it stays until a controller confirms what it removed", () => {
+  for (const last of [[SAMPLER], [NUMBERS], ALL]) {
+    const keeper = keeperWith("1");
+    assert.deepEqual(keeper.take(batch([], last)).deletes, []);
+    assert.equal(keeper.kept, last.length);
+    const { deletes } = keeper.take(batch([], [], { complete: "2" }));
+    assert.deepEqual([...deletes].sort(), [...last].sort());
+    assert.equal(keeper.kept, 0);
+  }
+});
+
+test("a removal that is confirmed in the same batch is followed at once", () => {
+  const keeper = keeperWith();
+  assert.deepEqual(keeper.take(batch([], ALL, { complete: "1" })).deletes, ALL);
+});
+
+test("what is missing after a reset stays, however much is left, and what is written again is no longer missing", () => {
+  const keeper = keeperWith("1");
+  assert.deepEqual(keeper.take(batch([B], [A], { reset: true })).deletes, []);
+  assert.equal(keeper.kept, 1);
+  keeper.take(batch([A]));
+  assert.equal(keeper.kept, 0);
+  assert.deepEqual(keeper.take(batch([], [A])).deletes, [A], "an ordinary removal later");
+});
+
+test("the confirmation in a backup says nothing, and one written since then does", () => {
+  const old = keeperWith("1");
+  assert.deepEqual(old.take(batch([B], [A], { reset: true, complete: "1" })).deletes, []);
+  const written = keeperWith("1");
+  assert.deepEqual(written.take(batch([B], [A], { reset: true, complete: "2" })).deletes, [A]);
+});
+
+test("deletes that come while others are held back are held back too", () => {
+  const keeper = keeperWith();
+  keeper.take(batch([], [SAMPLER]));
+  assert.deepEqual(keeper.take(batch([], [A])).deletes, []);
+  assert.equal(keeper.kept, 2);
+});
+
+test("keys of another group whose name begins alike count for nothing", () => {
+  const other = keyOf("rate_limiter", "root.0", "default-2");
+  const keeper = keeperWith();
+  keeper.take(batch([other]));
+  assert.deepEqual(keeper.take(batch([], [A, B])).deletes, [], "its own are all gone");
+  assert.equal(keeper.kept, 2);
+});
+
+/** Batches that a test hands over one by one. */
+function kept() {
+  const clock = fakeClock();
+  const reports: number[] = [];
+  const given: ((batch: Batch | undefined) => void)[] = [];
+  async function* source(): AsyncIterable<Batch> {
+    for (;;) {
+      const next = await new Promise<Batch | undefined>((give) => given.push(give));
+      if (next === undefined) return;
+      yield next;
+    }
+  }
+  const deleted: string[][] = [];
+  const ended = (async () => {
+    const options = { group: "default", clock, kept: (keys: number) => void reports.push(keys) };
+    for await (const { deletes } of keepRules(source(), options)) deleted.push([...deletes]);
+  })();
+  const turn = () => new Promise<void>((done) => setImmediate(done));
+  const give = async (next?: Batch) => {
+    await turn();
+    given.shift()?.(next);
+    await turn();
+  };
+  return { clock, reports, deleted, give, turn, ended };
+}
+
+test("beside a controller that confirms nothing, lost rules go once others have been written and it is done", async () => {
+  const { clock, reports, deleted, give, turn, ended } = kept();
+  await give(batch(ALL));
+  await give(batch([], ALL));
+  clock.advance(3_600_000);
+  await turn();
+  assert.deepEqual(deleted, [[], []], "nothing was written, so everything stays");
+  assert.deepEqual(reports, [4]);
+  await give(batch([A, NUMBERS]));
+  clock.advance(9_000);
+  await give(batch([B]));
+  clock.advance(9_000);
+  await turn();
+  assert.deepEqual(reports, [4, 2, 1], "it still writes");
+  clock.advance(1_000);
+  await turn();
+  assert.deepEqual(deleted.at(-1), [SAMPLER]);
+  assert.deepEqual(reports, [4, 2, 1, 0]);
+  await give();
+  await ended;
+  assert.equal(clock.alarms, 0);
+});
+
+test("a removal that is confirmed soon is not reported", async () => {
+  const { clock, reports, deleted, give, turn, ended } = kept();
+  await give(batch(ALL, [], { complete: "1" }));
+  await give(batch([], ALL));
+  clock.advance(500);
+  await give(batch([], [], { complete: "2" }));
+  clock.advance(60_000);
+  await turn();
+  assert.deepEqual(deleted.at(-1), ALL);
+  assert.deepEqual(reports, []);
+  await give();
+  await ended;
+});
+
+test("where a controller confirms, nothing but its confirmation ends what is kept", async () => {
+  const { clock, reports, deleted, give, turn, ended } = kept();
+  await give(batch(ALL, [], { complete: "1" }));
+  await give(batch([], ALL, { reset: true }));
+  await give(batch([A]));
+  clock.advance(3_600_000);
+  await turn();
+  assert.deepEqual(deleted, [[], [], []], "it may have ended while it wrote its rules again");
+  assert.deepEqual(reports, [3]);
+  await give(batch([], [], { complete: "2" }));
+  assert.equal(deleted.at(-1)?.length, 3);
+  await give();
+  await ended;
+});
