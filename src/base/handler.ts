@@ -122,8 +122,8 @@ export interface Route {
    */
   readonly forwarded?: boolean;
   /**
-   * Replies to a request that is not read, because its body is larger than `maxBody` or is not framed as its header
-   * section says. Where it is left out, the reply is an error with the same status.
+   * Replies to a request that is not read, because its header section is malformed or too large, or its body is larger
+   * than `maxBody` or not framed as its header section says. Where it is left out, the reply is an error.
    */
   readonly unread?: (call: Call, refusal: Refusal) => HttpReply;
   /** Throws a Fault to refuse a request because of its header section, before its body is read. */

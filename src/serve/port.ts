@@ -13,7 +13,7 @@ import { grpcRequestHandler } from "./grpc/request-handler.ts";
 import type { RequestHandler } from "./h2/exchange.ts";
 import { h2Transport } from "./h2/transport.ts";
 import { frontPage } from "./http/front-page.ts";
-import { httpTransport } from "./http/transport.ts";
+import { type HttpTransport, httpTransport } from "./http/transport.ts";
 import { ConnectionAcceptor, type OpenConnection } from "./listen/acceptor.ts";
 import { isLocal, readAddress, showAddress } from "./listen/address.ts";
 import { bind } from "./listen/bind.ts";
@@ -81,7 +81,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   const routes = withFrontPage(options.routes, services).map(options.guard.route);
   const turns = new Turns();
   const http1 = httpTransport({ routes, settings: settings.http, turns, clock, log, meter });
-  const http2 = await http2Transport(options, services, http1.handleRequest, turns);
+  const http2 = await http2Transport(options, services, http1, turns);
   const transports = [http1, http2];
   const refused = (why: RefusedConnection) => meter?.connectionRefused(why);
   const acceptor = new ConnectionAcceptor({
@@ -136,7 +136,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
 async function http2Transport(
   { settings, clock, log, meter }: PortOptions,
   services: readonly GrpcService[],
-  http: RequestHandler,
+  http: HttpTransport,
   turns: Turns,
 ): Promise<Transport> {
   if (settings.grpc.transport === "grpc-js") {
@@ -144,11 +144,13 @@ async function http2Transport(
     const { grpcTransport } = await import("./grpc-js/transport.ts");
     return grpcTransport(services, settings.grpc, { clock, log, meter });
   }
-  const grpc = grpcRequestHandler(services, settings.grpc, { clock, log, meter });
+  const { repliesUnread } = http;
+  const grpc = grpcRequestHandler(services, settings.grpc, { clock, log, meter }, repliesUnread);
   const handleRequest: RequestHandler = (stream, head, last) =>
-    (grpc.accepts(head) ? grpc.handle : http)(stream, head, last);
+    (grpc.accepts(head) ? grpc.handle : http.handleRequest)(stream, head, last);
   return h2Transport({
     handleRequest,
+    repliesUnread,
     grpc: settings.grpc,
     http: settings.http,
     turns,

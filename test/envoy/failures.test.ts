@@ -104,6 +104,15 @@ const CASES: readonly Case[] = [
     edit: (bootstrap) => bootstrap.remove([...AT.extAuthz, "grpc_service", "initial_metadata"]),
     agent: sluice,
   },
+  {
+    name: "RESOURCE_EXHAUSTED: the check is longer than `server.grpc.max_message_bytes`",
+    path: `/${"x".repeat(5_000)}`,
+    agent: (test) =>
+      standalone(test, {
+        policies: POLICIES,
+        env: { SVC_AGENT_SERVER_GRPC_MAX_MESSAGE_BYTES: "4096" },
+      }),
+  },
 ];
 
 interface Seen {
@@ -200,7 +209,9 @@ default 403, which clients would take for a rejection; the bootstraps set 503.
 
 ## What to choose
 
-The choice matters only while Envoy gets no decision: Sluice restarts, is overloaded or cannot be reached. Envoy cannot choose by
+The choice matters only while Envoy gets no decision: Sluice restarts, is overloaded or cannot be reached. Clients can cause the last
+row, with a request that makes the check longer than 4 MiB (Envoy's limits on headers and on \`with_request_body\` are far below that in
+the bootstraps): with \`true\` such a request passes unlimited. Envoy cannot choose by
 policy, so the choice is one for each listener or route.
 
 | | \`failure_mode_allow: false\`, as in the bootstraps | \`failure_mode_allow: true\` |

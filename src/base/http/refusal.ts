@@ -15,10 +15,15 @@ export const REFUSALS = {
   host: { status: 400, why: "the host contains NUL, CR or LF" },
   headerName: { status: 400, why: "the name of a header contains a control character" },
   headerValue: { status: 400, why: "the value of a header contains NUL, CR or LF" },
+  malformedHead: { status: 400, why: "the header section of the call itself is malformed" },
   framing: { status: 400, why: "the body is not framed as its header section says" },
   tooManyHeaders: {
     status: 431,
     why: "the request has more headers than server.http.max_headers allows",
+  },
+  headTooLarge: {
+    status: 431,
+    why: "the call itself has more headers than server.http.max_headers allows, or longer ones than max_header_bytes",
   },
   tooManyLabels: {
     status: 413,

@@ -8,7 +8,7 @@ import type { CallContext } from "./call.ts";
 import { Inflater } from "./messages/inflater.ts";
 import { PREFIX_LENGTH } from "./messages/message-reader.ts";
 import { type MethodRow, methodRows } from "./methods.ts";
-import { type GrpcRequest, requestOf } from "./request.ts";
+import { type GrpcRequest, type IgnoresType, requestOf } from "./request.ts";
 import { type CallStatus, statusFields } from "./status.ts";
 import { StreamCall } from "./stream-call.ts";
 import { UnaryCall } from "./unary-call.ts";
@@ -32,6 +32,7 @@ export function grpcRequestHandler(
   services: readonly GrpcService[],
   { max_message_bytes }: Pick<GrpcSettings, "max_message_bytes">,
   { clock, log, meter }: Pick<CallContext, "clock" | "log" | "meter">,
+  ignoresType: IgnoresType = () => false,
 ): GrpcRequestHandler {
   const rows = new Map<string, MethodRow>(
     services.flatMap(methodRows).map((row) => [row.metered.path, row]),
@@ -47,9 +48,9 @@ export function grpcRequestHandler(
     maxMessage: max_message_bytes,
   };
   return {
-    accepts: (head) => requestOf(head, rows) !== undefined,
+    accepts: (head) => requestOf(head, rows, ignoresType) !== undefined,
     handle(stream, head, last) {
-      const request = requestOf(head, rows);
+      const request = requestOf(head, rows, ignoresType);
       if (request === undefined || request.wrongContentType) {
         stream.headers([":status", "415"], true);
         return IGNORED;

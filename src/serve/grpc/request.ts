@@ -10,6 +10,8 @@ const CONTENT_TYPE = "application/grpc";
 /** `unknown` is only refused if a message is actually compressed. */
 export type Encoding = "identity" | "deflate" | "gzip" | "unknown";
 
+export type IgnoresType = (head: RequestHead) => boolean;
+
 export class GrpcRequest {
   /** undefined: no such method. */
   readonly row: MethodRow | undefined;
@@ -35,19 +37,25 @@ export class GrpcRequest {
   }
 }
 
-/** Returns the gRPC part of a head, or undefined if the request is not for gRPC to answer. Cached with the head. */
+/**
+ * Returns the gRPC part of a head, or undefined if the request is not for gRPC to answer. Cached with the head.
+ *
+ * @param ignoresType whether the request is for a JSON route whose callers forward the headers of others, so that its
+ *   content type means nothing
+ */
 export function requestOf(
   head: RequestHead,
   rows: ReadonlyMap<string, MethodRow>,
+  ignoresType: IgnoresType,
 ): GrpcRequest | undefined {
   if (head.memo instanceof GrpcRequest) return head.memo;
   if (head.method !== "POST") return undefined;
   const row = rows.get(head.path);
   const contentType = rawValue(head.fields, "content-type");
   const typed = isGrpc(contentType);
-  if (!typed && row === undefined) return undefined;
+  if (row === undefined && (!typed || ignoresType(head))) return undefined;
   // A header section beyond the limits is incomplete: its content type may be among what is missing.
-  const lost = head.overflow && contentType === undefined;
+  const lost = head.flaw === "too_large" && contentType === undefined;
   const request = new GrpcRequest(head, row, !typed && !lost);
   head.memo = request;
   return request;
@@ -62,11 +70,11 @@ function isGrpc(contentType: string | undefined): boolean {
 }
 
 function rejectionOf(
-  { overflow }: RequestHead,
+  { flaw }: RequestHead,
   row: MethodRow | undefined,
   timeoutMs: number | undefined,
 ): CallStatus | undefined {
-  if (overflow) {
+  if (flaw !== undefined) {
     return {
       code: "RESOURCE_EXHAUSTED",
       message: "the request has too many headers, or headers that are too long",

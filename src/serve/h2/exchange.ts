@@ -7,8 +7,8 @@ import type { Http2Fault } from "#base/server-meter.ts";
 import type { FixedBlock } from "./fixed-block.ts";
 
 /**
- * Header section of one request, validated by RFC 9113 §8.2 and §8.3: it has a method and a path, and nothing that
- * could be used for request smuggling. Requests whose field blocks have the same bytes share one object, so it
+ * Header section of one request, validated by RFC 9113 §8.2 and §8.3: it has a method and a path, and unless it has a
+ * flaw, nothing that could be used for request smuggling. Requests whose field blocks have the same bytes share one object, so it
  * never changes.
  */
 export interface RequestHead {
@@ -24,8 +24,11 @@ export interface RequestHead {
   readonly fields: readonly string[];
   /** Size of the fields by RFC 9113 §6.5.2: the lengths of names and values, and 32 for each field. */
   readonly size: number;
-  /** The request exceeds the bound on fields or bytes: `fields` is incomplete and the request must be refused. */
-  readonly overflow: boolean;
+  /**
+   * Why the request must be refused. `too_large`: it exceeds the bound on fields or bytes, and `fields` is incomplete.
+   * `malformed` (§8.1.1): `fields` is empty, and only requests to routes that reply nevertheless get this far.
+   */
+  readonly flaw: "too_large" | "malformed" | undefined;
   /** Value of `content-length`, to be compared with the data that arrives (RFC 9113 §8.1.1); -1 if absent. */
   readonly contentLength: number;
   /** Whatever the protocol above derived from this head; cached together with it. */
@@ -58,6 +61,11 @@ export interface Exchange {
   readonly incompletePart?: number;
   /** Called when that part is still incomplete after `read_timeout`. Returns whether the exchange refused it. */
   timedOut(): boolean;
+  /**
+   * Called when the body has another length than `content-length` says. Returns whether the exchange has answered that;
+   * otherwise the stream is reset.
+   */
+  refuseBrokenBody?(): boolean;
 }
 
 /** An HTTP/2 stream as the exchange of its request uses it. */

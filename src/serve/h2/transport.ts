@@ -12,7 +12,7 @@ import type { Turns } from "../transport/turns.ts";
 import { Connection, type ConnectionContext } from "./connection/connection.ts";
 import { PacedReader } from "./connection/paced-reader.ts";
 import { ConnectionMonitor, type Http2Timeouts, sweepInterval } from "./connection/timeouts.ts";
-import type { RequestHandler } from "./exchange.ts";
+import type { RequestHandler, RequestHead } from "./exchange.ts";
 import { FaultLog } from "./fault-log.ts";
 import { ChunkPool } from "./frames/output.ts";
 import { LINGER_MS, MAX_HEADER_LIST_SIZE, RESERVED_FOR_LIGHT_CONNECTIONS } from "./limits.ts";
@@ -22,6 +22,8 @@ const AGE_SPREAD = 0.1;
 
 export interface H2Options {
   readonly handleRequest: RequestHandler;
+  /** Whether requests with this method and path get a reply even if they are malformed; none do if it is left out. */
+  readonly repliesUnread?: (head: RequestHead) => boolean;
   readonly grpc: Pick<GrpcSettings, "max_connection_age" | "max_connection_age_grace">;
   readonly http: Pick<
     HttpSettings,
@@ -55,6 +57,7 @@ interface OpenConnection {
 
 class H2Transport implements Transport, ConnectionContext {
   readonly handleRequest: RequestHandler;
+  readonly repliesUnread: (head: RequestHead) => boolean;
   readonly chunkPool = new ChunkPool();
   readonly maxHeaderList: number;
   readonly maxFields: number;
@@ -71,6 +74,7 @@ class H2Transport implements Transport, ConnectionContext {
   constructor(options: H2Options) {
     this.#options = options;
     this.handleRequest = options.handleRequest;
+    this.repliesUnread = options.repliesUnread ?? (() => false);
     this.#faultLog = new FaultLog(options.clock, options.log);
     const { idle_timeout, max_header_bytes, read_header_timeout, read_timeout, write_timeout } =
       options.http;

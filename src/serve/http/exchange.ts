@@ -88,8 +88,8 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   // --- What the subclass does
 
-  /** There are more headers than `max_headers`, some of which are lost, or they are longer than the protocol allows. */
-  protected abstract readonly headersOverflow: boolean;
+  /** Why the header section is not used, whatever the route: it is malformed, too long or has too many fields. */
+  protected abstract readonly headRefusal: Refusal | undefined;
   /** Throws if the request must be refused because of its header section, whatever its path. */
   protected abstract validateHead(): void;
   /** Throws if the request names no valid host. Not asked where callers forward the headers of others. */
@@ -129,10 +129,11 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       this.#target = readTarget(this.requestTarget);
       this.#match = context.router.find(this.httpMethod, this.#target.path);
       const { route } = this.#match;
-      if (this.headersOverflow) {
-        if (route.unread === undefined) throw headersTooLarge(this.context.settings);
+      const { headRefusal } = this;
+      if (headRefusal !== undefined) {
+        if (route.unread === undefined) throw this.headFault(headRefusal);
         this.#receivingBody = true;
-        this.#refuseUnread(route, REFUSALS.tooManyHeaders);
+        this.#refuseUnread(route, headRefusal);
         return;
       }
       if (route.forwarded !== true) this.validateHost();
@@ -150,6 +151,14 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     } catch (thrown) {
       this.fail(thrown);
     }
+  }
+
+  /** The error where the route has no reply to such a header section. */
+  protected headFault({ status, why }: Refusal): Fault {
+    if (status !== 431) return new Fault("INVALID_ARGUMENT", why);
+    const { max_headers } = this.context.settings;
+    const message = `more than ${max_headers} headers, or headers that are too long`;
+    return new Fault("RESOURCE_EXHAUSTED", message, { http: 431 });
   }
 
   /** The body is being received: parts of it are counted. */
@@ -396,16 +405,6 @@ const NO_TARGET: Target = { authority: undefined, path: "", search: "" };
 
 function tooMuchUnsent(): Fault {
   return new Fault("RESOURCE_EXHAUSTED", "too many replies are waiting to be read", { http: 503 });
-}
-
-export function headersTooLarge({ max_headers }: HttpSettings): Fault {
-  return new Fault(
-    "RESOURCE_EXHAUSTED",
-    `more than ${max_headers} headers, or headers that are too long`,
-    {
-      http: 431,
-    },
-  );
 }
 
 /** Milliseconds until the deadline of a request; Infinity for a malformed header that a gateway forwarded. */

@@ -1,5 +1,6 @@
 // The parts of HTTP replies: header fields with the length, and faults as a small JSON status that repeats no input.
 
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
@@ -34,6 +35,23 @@ function setField(fields: string[], name: string, value: string): void {
     return;
   }
   fields.push(name, value);
+}
+
+/**
+ * Status line and fields of a reply over HTTP/1.1, names and values alternating. Throws if a field cannot be sent.
+ * The empty line that ends the header section is left to the caller.
+ */
+export function replyHead(status: number, fields: readonly string[]): string {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
+  for (let at = 0; at < fields.length; at += 2)
+    head += line(fields[at] ?? "", fields[at + 1] ?? "");
+  return head;
+}
+
+function line(name: string, value: string): string {
+  validateHeaderName(name);
+  validateHeaderValue(name, value);
+  return `${name}: ${value}\r\n`;
 }
 
 export function faultReply(fault: Fault): HttpReply {

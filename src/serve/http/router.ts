@@ -43,6 +43,15 @@ export class Router {
     }
   }
 
+  /** Whether there is a route that replies even to requests that cannot be read. */
+  repliesUnread(method: string, path: string): boolean {
+    try {
+      return this.find(method, path).route.unread !== undefined;
+    } catch {
+      return false;
+    }
+  }
+
   /** Throws 404 if no route has the path, and 405 if its routes have other methods. */
   find(method: string, path: string): RouteMatch {
     const literal = this.#literal.get(path);

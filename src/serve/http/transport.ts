@@ -4,7 +4,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Route } from "#base/handler.ts";
-import type { RequestHandler } from "../h2/exchange.ts";
+import type { RequestHandler, RequestHead } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";
 import type { Transport } from "../transport/transport.ts";
@@ -14,8 +14,11 @@ import { CostlyQueue } from "./costly-queue.ts";
 import type { HttpContext } from "./exchange.ts";
 import { Http1Exchange, type Pipeline } from "./http1/exchange.ts";
 import { FastPath } from "./http1/fast-path.ts";
+import { HeadStart } from "./http1/head-start.ts";
+import { answerUnparsed, type ParserError } from "./http1/unparsed-exchange.ts";
 import { http2RequestHandler } from "./http2/exchange.ts";
 import { refuseRaw } from "./reply.ts";
+import { readTarget } from "./request.ts";
 import { Router } from "./router.ts";
 
 const DEFAULT_MAX_HEADER_BYTES = 1024 * 1024;
@@ -31,6 +34,8 @@ export interface HttpTransportOptions extends TransportContext {
 /** Takes HTTP/1.1 connections, and single requests that arrive over HTTP/2. */
 export interface HttpTransport extends Transport {
   readonly handleRequest: RequestHandler;
+  /** Whether there is a reply to a request with this method and path even if it is malformed. */
+  readonly repliesUnread: (head: Pick<RequestHead, "method" | "path">) => boolean;
 }
 
 export function httpTransport(options: HttpTransportOptions): HttpTransport {
@@ -39,6 +44,7 @@ export function httpTransport(options: HttpTransportOptions): HttpTransport {
 
 class NodeTransport implements HttpTransport {
   readonly handleRequest: RequestHandler;
+  readonly repliesUnread: HttpTransport["repliesUnread"];
   readonly #context: HttpContext;
   readonly #server: Server;
   readonly #fastPath: FastPath;
@@ -61,6 +67,8 @@ class NodeTransport implements HttpTransport {
       replyMemory: new SharedReplyMemory(),
     };
     this.handleRequest = http2RequestHandler(this.#context);
+    this.repliesUnread = ({ method, path }) =>
+      this.#context.router.repliesUnread(method, readTarget(path).path);
     this.#server = createServer(serverOptions(settings));
     // Beyond its own bound Node refuses a request itself, whatever its route. Below it, the exchange does.
     this.#server.maxHeadersCount = Math.max(settings.max_headers + 1, MOST_PARSED_HEADERS);
@@ -70,8 +78,8 @@ class NodeTransport implements HttpTransport {
     this.#server.on("checkExpectation", (request, response) =>
       this.#answer(request, response, false),
     );
-    this.#server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-      if (socket.writable) this.#refuse(socket, error.code ?? "");
+    this.#server.on("clientError", (error: ParserError, socket: Socket) => {
+      if (socket.writable) this.#refuse(socket, error);
       else socket.destroy();
     });
     this.#server.on("connect", ({ socket }: IncomingMessage) => {
@@ -79,7 +87,7 @@ class NodeTransport implements HttpTransport {
       // caller left. No honest caller asks for a tunnel before it has received them.
       socket.on("error", () => socket.destroy());
       const open = [...(this.#pipelines.get(socket)?.open ?? [])];
-      if (open.length === 0) this.#refuse(socket, "CONNECT");
+      if (open.length === 0) this.#refuse(socket, { code: "CONNECT" });
       for (const each of open) each.abandon();
     });
     this.#fastPath = new FastPath(this.#context, maxHeadBytes(settings), (socket, rest) => {
@@ -119,6 +127,7 @@ class NodeTransport implements HttpTransport {
   #handToNode(socket: Socket): void {
     const pipeline = {
       newest: undefined,
+      headStart: new HeadStart(),
       open: new Set<Http1Exchange>(),
       running: 0,
       refused: false,
@@ -127,19 +136,22 @@ class NodeTransport implements HttpTransport {
     this.#pipelines.set(socket, pipeline);
     socket.once("close", () => this.#pipelines.delete(socket));
     this.#server.emit("connection", socket);
+    followHeads(socket, pipeline);
   }
 
   /** Replies to something that is not a valid request, and closes the connection. */
-  #refuse(socket: Socket, reason: string): void {
+  #refuse(socket: Socket, error: ParserError): void {
     const pipeline = this.#pipelines.get(socket);
     if (pipeline === undefined || pipeline.refused) return;
     pipeline.refused = true;
     const { newest } = pipeline;
+    const { code = "" } = error;
     const refuse = () => {
-      if (reason.startsWith("HPE_") && newest?.refuseBrokenBody() === true) return;
+      if (BROKEN_BODY.test(code) && newest?.refuseBrokenBody() === true) return;
       // A drain may have made that reply the last one meanwhile.
       if (newest?.closesConnection === true || !socket.writable) return;
-      const status = refuseRaw(socket, reason);
+      if (answerUnparsed(this.#context, socket, pipeline.headStart, error)) return;
+      const status = refuseRaw(socket, code);
       // A request that failed within its body is counted by its own exchange.
       if (newest?.requestComplete ?? true) this.#context.meter?.httpRequest("", status, "", 0);
     };
@@ -155,6 +167,7 @@ class NodeTransport implements HttpTransport {
       discardInput(request.socket);
       return;
     }
+    pipeline.headStart.clear();
     new Http1Exchange(this.#context, pipeline, request, response, expects100);
   }
 }
@@ -164,6 +177,18 @@ class NodeTransport implements HttpTransport {
  * forward at most 32 KiB of headers by default, four bytes each or more.
  */
 const MOST_PARSED_HEADERS = 10_000;
+
+/** Errors that say, once a header section is complete, that its body is not framed as it says. */
+const BROKEN_BODY = /^HPE_|^ERR_HTTP_REQUEST_TIMEOUT$/;
+
+/** Remembers how each request begins, as long as its header section is incomplete. */
+function followHeads(socket: Socket, pipeline: Pipeline): void {
+  // Before Node's parser reads the same bytes.
+  socket.prependListener("data", (chunk: Buffer) => {
+    const { newest, headStart } = pipeline;
+    if (newest === undefined || newest.requestComplete) headStart.add(chunk);
+  });
+}
 
 /** Takes further bytes away from Node's parser: otherwise requests that are never answered would pile up. */
 function discardInput(socket: Socket): void {

@@ -202,7 +202,7 @@ export function grpcHead(
     authority: "localhost",
     fields: ["content-type", "application/grpc", "te", "trailers", ...fields],
     size: 0,
-    overflow: false,
+    flaw: undefined,
     contentLength: -1,
     memo: undefined,
     ...over,

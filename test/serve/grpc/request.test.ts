@@ -68,7 +68,7 @@ test("answers unknown services and methods with UNIMPLEMENTED, without repeating
 
 test("refuses a request whose header list exceeds the limits", () => {
   const { open, codes } = serveMethods({ Say: echo });
-  const { stream } = open(grpcHead("/test.Service/Say", [], { overflow: true }));
+  const { stream } = open(grpcHead("/test.Service/Say", [], { flaw: "too_large" }));
   assert.equal(stream.reply.code, 8);
   assert.deepEqual(codes(), ["RESOURCE_EXHAUSTED"]);
 });

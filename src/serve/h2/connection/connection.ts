@@ -7,7 +7,7 @@ import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { Http2Fault } from "#base/server-meter.ts";
 import { MAX_BUFFERED_PER_CONNECTION, MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
-import type { RequestHandler } from "../exchange.ts";
+import type { RequestHandler, RequestHead } from "../exchange.ts";
 import { ConnectionError } from "../frames/connection-error.ts";
 import { DEFAULT_WINDOW, ERROR_CODE, MAX_WINDOW, SETTING } from "../frames/format.ts";
 import { FrameReader } from "../frames/frame-reader.ts";
@@ -29,6 +29,8 @@ import { FrameReceiver } from "./receiver.ts";
 /** The dependencies that connections share with their transport. */
 export interface ConnectionContext {
   readonly handleRequest: RequestHandler;
+  /** Whether requests with this method and path get a reply even if they are malformed. */
+  readonly repliesUnread: (head: RequestHead) => boolean;
   readonly chunkPool: ChunkPool;
   /** Largest header section of a request in bytes. */
   readonly maxHeaderList: number;

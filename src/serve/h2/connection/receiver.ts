@@ -1,8 +1,9 @@
 // Handles the frames of a peer (RFC 9113 §5 and §6): requests and their bodies here, all others in
 // `control-frames.ts`.
 
-import type { RequestHandler } from "../exchange.ts";
+import type { RequestHandler, RequestHead } from "../exchange.ts";
 import { FieldBlockReader, type HeaderBounds } from "../fields/block-reader.ts";
+import { malformed } from "../fields/validation.ts";
 import { ConnectionError, frameSizeError, protocolError } from "../frames/connection-error.ts";
 import { ERROR_CODE, FLAG, FRAME_TYPE, PAYLOAD_LENGTH } from "../frames/format.ts";
 import type { FrameSink } from "../frames/frame-reader.ts";
@@ -18,11 +19,14 @@ import { abortStream, type ReceiveContext, resetClosedStream } from "./receive-c
 /** The part of the transport's settings that concerns receiving. */
 interface ReceiverSettings extends HeaderBounds {
   readonly handleRequest: RequestHandler;
+  /** Whether requests with this method and path get a reply even if they are malformed. */
+  readonly repliesUnread: (head: RequestHead) => boolean;
 }
 
 export class FrameReceiver implements FrameSink {
   readonly #connection: ReceiveContext;
   readonly #handleRequest: RequestHandler;
+  readonly #repliesUnread: ReceiverSettings["repliesUnread"];
   readonly #blocks: FieldBlockReader;
   readonly #controlFrames: ControlFrames;
   /**
@@ -44,10 +48,12 @@ export class FrameReceiver implements FrameSink {
   constructor(connection: ReceiveContext, settings: ReceiverSettings) {
     this.#connection = connection;
     this.#handleRequest = settings.handleRequest;
+    this.#repliesUnread = settings.repliesUnread;
     this.#controlFrames = new ControlFrames(connection);
     this.#blocks = new FieldBlockReader(
       settings,
       (stream, ends, block, start, end) => this.#fieldBlock(stream, ends, block, start, end),
+      (stream, ends, head) => this.#oversized(stream, ends, head),
       connection,
     );
   }
@@ -129,14 +135,14 @@ export class FrameReceiver implements FrameSink {
       // Only padding is left, which counts against the window although it is never read.
       if (this.#dataLeft > 0) stream.extendReceiveWindow(this.#dataLeft);
     }
+    if (endsRequest) stream.remoteClosed = true;
     if (stream.remainingLength >= 0) {
       stream.remainingLength -= end - start;
       if (stream.remainingLength < 0 || (endsRequest && stream.remainingLength > 0)) {
-        abortStream(this.#connection, stream, ERROR_CODE.protocol, "malformed_request");
+        this.#brokenBody(stream);
         return;
       }
     }
-    if (endsRequest) stream.remoteClosed = true;
     stream.exchange?.data(chunk, start, end, endsRequest);
   }
 
@@ -191,10 +197,40 @@ export class FrameReceiver implements FrameSink {
       streams.recordClosed(id, true);
       return;
     }
-    if (head === undefined || this.#blocks.selfDependent || (ends && head.contentLength > 0)) {
+    if (head === undefined || this.#blocks.selfDependent) {
       resetClosedStream(this.#connection, id, ERROR_CODE.protocol, "malformed_request");
       return;
     }
+    if (head.flaw === "malformed" || (ends && head.contentLength > 0)) {
+      this.#malformed(id, ends, head);
+      return;
+    }
+    this.#handle(id, ends, head);
+  }
+
+  /** A server may answer a malformed request (RFC 9113 §8.1.1), but it must treat it as an error all the same. */
+  #malformed(id: number, ends: boolean, head: RequestHead): void {
+    const connection = this.#connection;
+    if (!this.#repliesUnread(head)) {
+      resetClosedStream(connection, id, ERROR_CODE.protocol, "malformed_request");
+      return;
+    }
+    connection.fault("malformed_request");
+    this.#handle(id, ends, malformed(head));
+  }
+
+  /** The connection ends after this request, whose block is too large to be read; some get a reply nevertheless. */
+  #oversized(id: number, ends: boolean, head: RequestHead): void {
+    const { streams, lastStreamId } = this.#connection;
+    const opens = id > streams.highestId && (id & 1) === 1 && id <= lastStreamId;
+    if (!opens || !this.#repliesUnread(head)) return;
+    streams.highestId = id;
+    this.#handle(id, ends, head);
+  }
+
+  #handle(id: number, ends: boolean, head: RequestHead): void {
+    const connection = this.#connection;
+    const { streams } = connection;
     if (streams.full) {
       // Before an honest peer has received our settings it may open more than they allow.
       connection.fault("too_many_streams");
@@ -215,8 +251,18 @@ export class FrameReceiver implements FrameSink {
     this.#reserveNewest();
     this.#newest = stream;
     this.#newestCost = BUFFERED_PER_CALL + head.size * BUFFERED_PER_FIELD_BYTE;
-    if (head.overflow) connection.fault("header_list");
+    if (head.flaw === "too_large") connection.fault("header_list");
     stream.exchange = this.#handleRequest(stream, head, ends);
+  }
+
+  /** The body has another length than was announced (RFC 9113 §8.1.1). */
+  #brokenBody(stream: H2Stream): void {
+    const connection = this.#connection;
+    if (stream.exchange?.refuseBrokenBody?.() !== true) {
+      abortStream(connection, stream, ERROR_CODE.protocol, "malformed_request");
+      return;
+    }
+    connection.fault("malformed_request");
   }
 
   /** Counts the newest call as buffered if it is still open. Most calls arrive complete and are answered at once. */

@@ -50,7 +50,7 @@ export class FieldBlockCache {
     const length = end - start;
     const size = Math.ceil(length / SIZE_STEP) * SIZE_STEP;
     const cost = size + head.size * BUFFERED_PER_FIELD_BYTE + ENTRY_OVERHEAD;
-    if (length > MAX_BLOCK_LENGTH || cost > MAX_BLOCK_CACHE || head.overflow) return;
+    if (length > MAX_BLOCK_LENGTH || cost > MAX_BLOCK_CACHE || head.flaw !== undefined) return;
     if (this.#blocks === undefined || generation !== this.#generation) {
       this.#blocks = [];
       this.#room = MAX_BLOCK_CACHE;

@@ -27,6 +27,9 @@ export type FieldBlockSink = (
   end: number,
 ) => void;
 
+/** Receives what could be read of the head of a request whose block is too large; the connection ends after that. */
+export type OversizedHeadSink = (stream: number, ends: boolean, head: RequestHead) => void;
+
 /** Counts buffered bytes against the limits of the connection and of the process. */
 export interface MemoryAccount {
   reserve(bytes: number): boolean;
@@ -46,6 +49,7 @@ export class FieldBlockReader {
   readonly #maxListSize: number;
   readonly #maxFields: number;
   readonly #sink: FieldBlockSink;
+  readonly #oversizedSink: OversizedHeadSink;
   readonly #account: MemoryAccount;
   #partial: PartialBlock | undefined;
   /** The HEADERS frame of the last decoded block declared that its stream depends on itself (RFC 7540 §5.3.1). */
@@ -54,11 +58,13 @@ export class FieldBlockReader {
   constructor(
     { maxHeaderList, maxFields }: HeaderBounds,
     sink: FieldBlockSink,
+    oversizedSink: OversizedHeadSink,
     account: MemoryAccount,
   ) {
     this.#maxListSize = maxHeaderList;
     this.#maxFields = maxFields;
     this.#sink = sink;
+    this.#oversizedSink = oversizedSink;
     this.#account = account;
   }
 
@@ -117,6 +123,8 @@ export class FieldBlockReader {
   #append(partial: PartialBlock, bytes: Buffer, start: number, end: number): void {
     const size = end - start;
     if (partial.size + size > this.#maxListSize * MAX_BLOCK_TO_LIST_RATIO) {
+      const head = this.#cutHead(partial, bytes.subarray(start, end));
+      if (head !== undefined) this.#oversizedSink(partial.stream, partial.endStream, head);
       throw new ConnectionError(
         ERROR_CODE.enhanceYourCalm,
         "header_list",
@@ -137,7 +145,20 @@ export class FieldBlockReader {
     partial.parts.push(part);
   }
 
-  /** Head of a request; undefined if it is malformed. Throws a ConnectionError if the block does not decode. */
+  /** What the first bytes of a block say: its method and path come first. The rest is lost, and the tables with it. */
+  #cutHead({ parts }: PartialBlock, more: Buffer): RequestHead | undefined {
+    const bytes = Buffer.concat([...parts, more]);
+    const fields = new FieldList(this.#maxListSize, this.#maxFields);
+    try {
+      this.#decoder.decode(bytes, 0, bytes.length, fields);
+    } catch (thrown) {
+      if (!(thrown instanceof CompressionError)) throw thrown;
+    }
+    const head = readRequestHead(fields);
+    return head === undefined ? undefined : { ...head, fields: [], flaw: "too_large" };
+  }
+
+  /** Head of a request; undefined if its method or path is not good. Throws a ConnectionError if the block does not decode. */
   request(block: Buffer, start: number, end: number): RequestHead | undefined {
     const { generation } = this.#decoder;
     const known = this.#cache.find(block, start, end, generation);

@@ -43,9 +43,9 @@ const TAB = 0x09;
 const MAX_DIGITS = 15;
 
 /**
- * Returns the head of a request, or undefined if it is malformed (§8.1.1): the stream then ends with
- * PROTOCOL_ERROR. CONNECT counts as malformed, as this server is not a proxy. If the list overflowed, missing
- * pseudo-headers are "" instead, since they may have been cut off; the request must be refused as too large.
+ * Returns the head of a request, marked if it is malformed (§8.1.1), or undefined if not even its method and path are
+ * good. CONNECT counts as malformed, as this server is not a proxy. If the list overflowed, missing pseudo-headers are ""
+ * instead, since they may have been cut off; the request must be refused as too large.
  */
 export function readRequestHead(list: FieldList): RequestHead | undefined {
   const { fields, overflow, size } = list;
@@ -59,34 +59,47 @@ export function readRequestHead(list: FieldList): RequestHead | undefined {
     checked: undefined,
   };
   let at = 0;
+  let good = true;
   for (; at < fields.length; at += 2) {
     const name = fields[at] ?? "";
     if (name.charCodeAt(0) !== COLON) break;
-    if (!takePseudoHeader(name, fields[at + 1] ?? "", found)) return undefined;
-  }
-  const others = fields.slice(at);
-  for (let i = 0; i < others.length; i += 2) {
-    if (!takeField(others[i] ?? "", others[i + 1] ?? "", found)) return undefined;
+    if (takePseudoHeader(name, fields[at + 1] ?? "", found)) continue;
+    if (name !== ":authority") return undefined;
+    good = false;
   }
   const unknown = overflow ? "" : undefined;
   const { method = unknown, path = unknown, scheme = unknown } = found;
-  const { authority, host, contentLength } = found;
   if (method === undefined || path === undefined || scheme === undefined) return undefined;
   if (path === "*" && method !== "OPTIONS") return undefined;
-  if (authority !== undefined && host !== undefined && !sameHost(authority, host, scheme)) {
-    return undefined;
-  }
-  return {
+  const others = fields.slice(at);
+  good = takeFields(others, found) && good;
+  const { authority, host, contentLength } = found;
+  const head: RequestHead = {
     method,
     path,
     scheme,
     authority: authority ?? host ?? "",
     fields: others,
     size,
-    overflow,
+    flaw: overflow ? "too_large" : undefined,
     contentLength,
     memo: undefined,
   };
+  const twoHosts =
+    authority !== undefined && host !== undefined && !sameHost(authority, host, scheme);
+  return good && !twoHosts ? head : malformed(head);
+}
+
+/** The head of a malformed request, without the parts that are not used. */
+export function malformed(head: RequestHead): RequestHead {
+  return { ...head, fields: [], flaw: "malformed", contentLength: -1 };
+}
+
+function takeFields(fields: readonly string[], found: ParsedFields): boolean {
+  for (let at = 0; at < fields.length; at += 2) {
+    if (!takeField(fields[at] ?? "", fields[at + 1] ?? "", found)) return false;
+  }
+  return true;
 }
 
 /** Whether trailers are well-formed; they must not contain pseudo-headers. */

@@ -3,16 +3,19 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
 import { linger } from "../reply.ts";
+import type { HeadStart } from "./head-start.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
 
 /** The requests of one connection. */
 export interface Pipeline {
   newest: Http1Exchange | undefined;
+  readonly headStart: HeadStart;
   /** Handlers that are running. */
   running: number;
   /** Something that is not a valid request has been refused at its end. */
@@ -31,6 +34,7 @@ export class Http1Exchange extends HttpExchange {
   /** Bytes read from the connection up to the end of the request. */
   #bytesReadAtEnd: number;
   #awaitingClose = false;
+  #headRefusal: Refusal | undefined;
 
   constructor(
     context: HttpContext,
@@ -132,16 +136,26 @@ export class Http1Exchange extends HttpExchange {
       const spoken = "this server speaks HTTP/1.0 and HTTP/1.1";
       throw this.#closing(new Fault("INVALID_ARGUMENT", spoken, { http: 505 }));
     }
-    // The host may be one of those that are lost.
-    if (this.headersOverflow) return;
+    if (rawHeaders.length > 2 * this.context.settings.max_headers) {
+      // The host may be one of those that are lost.
+      this.#headRefusal = REFUSALS.headTooLarge;
+      return;
+    }
     // RFC 9112 §3.2: a request must name exactly one host.
     const hosts = countNamed(rawHeaders, "host");
-    if (hosts === 0 ? httpVersion !== "1.0" : hosts !== 1) throw this.#closing(badHost());
+    if (hosts === 0 && httpVersion !== "1.0") throw this.#closing(badHost());
+    if (hosts <= 1) return;
+    // A gateway that forwards headers may have added its client's to its own.
+    this.#headRefusal = REFUSALS.malformedHead;
+    this.#response.shouldKeepAlive = false;
   }
 
-  /** More are refused, not dropped. `max_header_bytes` limits their size. */
-  protected get headersOverflow(): boolean {
-    return this.#request.rawHeaders.length > 2 * this.context.settings.max_headers;
+  protected get headRefusal(): Refusal | undefined {
+    return this.#headRefusal;
+  }
+
+  protected override headFault(refusal: Refusal): Fault {
+    return refusal === REFUSALS.malformedHead ? badHost() : super.headFault(refusal);
   }
 
   protected validateHost(): void {

@@ -2,13 +2,13 @@
 // server for good at the first one that is not. Node's server creates a stream for each request and each reply, which
 // costs at least as much as the decision; a simple request needs neither.
 
-import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { WORK_OF_JSON_REQUEST } from "../../transport/limits.ts";
 import type { Waiting } from "../../transport/turns.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
+import { replyHead } from "../reply.ts";
 import { type FastRequest, readFastRequest } from "./fast-request.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
 
@@ -252,7 +252,7 @@ class FastExchange extends HttpExchange {
   /** Requests that could be refused do not take the fast path. */
   protected validateHead(): void {}
 
-  protected readonly headersOverflow = false;
+  protected readonly headRefusal = undefined;
 
   protected validateHost(): void {}
 
@@ -271,10 +271,7 @@ class FastExchange extends HttpExchange {
     const connection = this.#connection;
     const { closeAfterReply: leaving } = this.context;
     if (leaving) connection.close();
-    let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
-    for (let at = 0; at < fields.length; at += 2)
-      head += line(fields[at] ?? "", fields[at + 1] ?? "");
-    head += connection.fastPath.headEnd(leaving);
+    const head = replyHead(status, fields) + connection.fastPath.headEnd(leaving);
     const bytes = Buffer.allocUnsafe(head.length + length);
     bytes.write(head, 0, "latin1");
     if (typeof body === "string") bytes.write(body, head.length);
@@ -303,9 +300,3 @@ class FastExchange extends HttpExchange {
 }
 
 const NO_REQUEST: FastRequest = { target: "", headers: {}, chunk: Buffer.alloc(0), bodyStart: 0 };
-
-function line(name: string, value: string): string {
-  validateHeaderName(name);
-  validateHeaderValue(name, value);
-  return `${name}: ${value}\r\n`;
-}

@@ -3,6 +3,7 @@
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
+import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
 import { ERROR_CODE } from "../../h2/frames/format.ts";
 import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
@@ -108,8 +109,10 @@ class Http2Exchange extends HttpExchange implements Exchange {
   /** During a drain the connection itself says which calls it still takes (GOAWAY), so none is refused here. */
   protected validateHead(): void {}
 
-  protected get headersOverflow(): boolean {
-    return this.#head.overflow;
+  protected get headRefusal(): Refusal | undefined {
+    const { flaw } = this.#head;
+    if (flaw === undefined) return undefined;
+    return flaw === "too_large" ? REFUSALS.headTooLarge : REFUSALS.malformedHead;
   }
 
   protected receiveBody(): void {

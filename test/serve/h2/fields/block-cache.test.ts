@@ -19,7 +19,7 @@ function makeHead(changes: Partial<RequestHead> = {}): RequestHead {
     authority: "",
     fields: [],
     size: 100,
-    overflow: false,
+    flaw: undefined,
     contentLength: -1,
     memo: undefined,
     ...changes,
@@ -101,7 +101,7 @@ test("does not cache blocks that are too large or incomplete", () => {
   const long = Buffer.alloc(1025, 0x82);
   remembered.add(...chunk(long), 1, makeHead());
   assert.equal(remembered.find(...chunk(long), 1), undefined);
-  remembered.add(...chunk(BLOCK), 1, makeHead({ overflow: true }));
+  remembered.add(...chunk(BLOCK), 1, makeHead({ flaw: "too_large" }));
   remembered.add(...chunk(BLOCK), 1, makeHead({ size: 8193 }));
   assert.equal(remembered.find(...chunk(BLOCK), 1), undefined);
 });

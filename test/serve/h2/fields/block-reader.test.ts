@@ -46,12 +46,16 @@ function headReader(): FieldBlockReader {
   return new FieldBlockReader(
     { maxHeaderList: MAX_HEADER_LIST_SIZE, maxFields: MAX_FIELDS },
     () => undefined,
+    () => undefined,
     keeper,
   );
 }
 
-const fieldsOf = (reader: FieldBlockReader, bytes: Buffer) =>
-  reader.request(bytes, 0, bytes.length)?.fields;
+/** The fields of a head that is not malformed. */
+function fieldsOf(reader: FieldBlockReader, bytes: Buffer) {
+  const head = reader.request(bytes, 0, bytes.length);
+  return head?.flaw === "malformed" ? undefined : head?.fields;
+}
 
 test("decodes a block that inserts entries every time, as it changes the table every time", () => {
   const reader = headReader();
@@ -76,7 +80,7 @@ test("finds a block without insertions in the cache until the table changes", ()
 });
 
 test("caches the newest heads within a memory budget", () => {
-  const small = { size: 100, overflow: false } as RequestHead;
+  const small = { size: 100, flaw: undefined } as RequestHead;
   const blocks = Array.from({ length: 100 }, (_, at) => Buffer.from(`block ${at}`));
   const known = (remembered: FieldBlockCache) =>
     blocks.filter((bytes) => remembered.find(bytes, 0, bytes.length, 1) !== undefined);
@@ -103,7 +107,7 @@ test("caches the newest heads within a memory budget", () => {
 });
 
 test("evicts blocks of older table generations", () => {
-  const head = { size: 3_000, overflow: false } as RequestHead;
+  const head = { size: 3_000, flaw: undefined } as RequestHead;
   const bytes = Buffer.from("block");
   const remembered = new FieldBlockCache();
   for (let generation = 0; generation < 20; generation++) {

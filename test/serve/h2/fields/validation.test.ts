@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
+import type { RequestHead } from "#serve/h2/exchange.ts";
 import { areTrailersValid, readRequestHead } from "#serve/h2/fields/validation.ts";
 import { FieldList } from "#serve/h2/hpack/field-list.ts";
 
@@ -12,9 +13,15 @@ function list(flat: readonly string[], maxSize = 65_536, maxFields = 1000): Fiel
   return fields;
 }
 
+/** The head, unless it is malformed. */
+function accepted(fields: FieldList): RequestHead | undefined {
+  const head = readRequestHead(fields);
+  return head?.flaw === "malformed" ? undefined : head;
+}
+
 const PSEUDO = [":method", "POST", ":scheme", "http", ":path", "/a/b"] as const;
 const BASE = [...PSEUDO, ":authority", "host.test:80"] as const;
-const head = (...more: readonly string[]) => readRequestHead(list([...BASE, ...more]));
+const head = (...more: readonly string[]) => accepted(list([...BASE, ...more]));
 
 /** The request with one pseudo-header field replaced or left out. */
 function withPseudo(name: string, value: string | undefined): readonly string[] {
@@ -36,7 +43,7 @@ describe("a valid request head", () => {
       authority: "host.test:80",
       fields,
       size: list([...BASE, ...fields]).size,
-      overflow: false,
+      flaw: undefined,
       contentLength: 12,
       memo: undefined,
     });
@@ -44,20 +51,20 @@ describe("a valid request head", () => {
 
   test("is independent of the field list that it was read from", () => {
     const fields = list([...BASE, "x-a", "1"]);
-    const read = readRequestHead(fields);
+    const read = accepted(fields);
     fields.add("x-b", "2");
     assert.deepEqual(read?.fields, ["x-a", "1"]);
   });
 
   test("accepts pseudo-header fields in any order", () => {
     const flat = [":path", "/", ":authority", "a", ":scheme", "https", ":method", "GET"];
-    assert.equal(readRequestHead(list(flat))?.method, "GET");
+    assert.equal(accepted(list(flat))?.method, "GET");
   });
 
   test("takes the authority from host if there is no :authority, else leaves it empty", () => {
-    assert.equal(readRequestHead(list([...PSEUDO, "host", "h"]))?.authority, "h");
-    assert.equal(readRequestHead(list(PSEUDO))?.authority, "");
-    assert.equal(readRequestHead(list([...PSEUDO, ":authority", ""]))?.authority, "");
+    assert.equal(accepted(list([...PSEUDO, "host", "h"]))?.authority, "h");
+    assert.equal(accepted(list(PSEUDO))?.authority, "");
+    assert.equal(accepted(list([...PSEUDO, ":authority", ""]))?.authority, "");
   });
 
   test("accepts a host that repeats :authority, in another case or with the default port", () => {
@@ -65,8 +72,8 @@ describe("a valid request head", () => {
       assert.equal(head("host", host)?.authority, "host.test:80", host);
     }
     const secure = [":method", "GET", ":scheme", "https", ":path", "/", ":authority", "a:443"];
-    assert.ok(readRequestHead(list([...secure, "host", "a"])));
-    assert.equal(readRequestHead(list([...secure, "host", "a:80"])), undefined);
+    assert.ok(accepted(list([...secure, "host", "a"])));
+    assert.equal(accepted(list([...secure, "host", "a:80"])), undefined);
   });
 
   for (const [name, value] of [
@@ -82,11 +89,11 @@ describe("a valid request head", () => {
     [":authority", "[::1]:8080"],
     [":authority", "localhost"],
   ] as const)
-    test(`${name}: ${value}`, () => assert.ok(readRequestHead(list(withPseudo(name, value)))));
+    test(`${name}: ${value}`, () => assert.ok(accepted(list(withPseudo(name, value)))));
 
   test("OPTIONS *", () => {
     const flat = [":method", "OPTIONS", ":scheme", "http", ":path", "*"];
-    assert.equal(readRequestHead(list(flat))?.path, "*");
+    assert.equal(accepted(list(flat))?.path, "*");
   });
 
   for (const [name, value] of [
@@ -144,32 +151,32 @@ describe("malformed pseudo-header fields", () => {
     [":authority", "a\n"],
   ] as const)
     test(`${name}: ${JSON.stringify(value)}`, () =>
-      assert.equal(readRequestHead(list(withPseudo(name, value))), undefined));
+      assert.equal(accepted(list(withPseudo(name, value))), undefined));
 
   for (const name of [":method", ":scheme", ":path", ":authority"]) {
     test(`${name} twice`, () => {
       const value = BASE[BASE.indexOf(name as (typeof BASE)[number]) + 1] ?? "";
-      assert.equal(readRequestHead(list([...BASE, name, value])), undefined);
+      assert.equal(accepted(list([...BASE, name, value])), undefined);
     });
     test(`${name} after a regular field`, () => {
       const value = BASE[BASE.indexOf(name as (typeof BASE)[number]) + 1] ?? "";
       const flat = [...withPseudo(name, undefined), "x-a", "1", name, value];
-      assert.equal(readRequestHead(list(flat)), undefined);
+      assert.equal(accepted(list(flat)), undefined);
     });
   }
 
   for (const name of [":status", ":protocol", ":", ":Method", ":path ", ":other"]) {
     test(`unknown: ${name}`, () => {
-      assert.equal(readRequestHead(list([...BASE, name, "200"])), undefined);
-      assert.equal(readRequestHead(list([name, "200", ...BASE])), undefined);
+      assert.equal(accepted(list([...BASE, name, "200"])), undefined);
+      assert.equal(accepted(list([name, "200", ...BASE])), undefined);
     });
   }
 
   test("CONNECT in the form of RFC 9113 §8.5", () => {
-    assert.equal(readRequestHead(list([":method", "CONNECT", ":authority", "a:1"])), undefined);
+    assert.equal(accepted(list([":method", "CONNECT", ":authority", "a:1"])), undefined);
   });
 
-  test("an empty field list", () => assert.equal(readRequestHead(list([])), undefined));
+  test("an empty field list", () => assert.equal(accepted(list([])), undefined));
 });
 
 describe("malformed fields", () => {
@@ -247,7 +254,48 @@ describe("malformed fields", () => {
 
   test("host twice", () => {
     assert.equal(head("host", "host.test:80", "host", "host.test:80"), undefined);
-    assert.equal(readRequestHead(list([...PSEUDO, "host", "a", "host", "a"])), undefined);
+    assert.equal(accepted(list([...PSEUDO, "host", "a", "host", "a"])), undefined);
+  });
+});
+
+describe("a malformed head", () => {
+  const malformed = {
+    fields: [],
+    flaw: "malformed",
+    contentLength: -1,
+    method: "POST",
+    path: "/a/b",
+  };
+
+  test("still has its method and path, and nothing else that could be used", () => {
+    for (const more of [
+      ["x", "\u0000"],
+      ["te", "gzip"],
+      ["Upper", "1"],
+      ["content-length", "1", "content-length", "2"],
+      ["connection", "close"],
+      ["x-a", "1", ":path", "/other"],
+      ["host", "other.test"],
+    ]) {
+      assert.partialDeepStrictEqual(
+        readRequestHead(list([...BASE, ...more])),
+        malformed,
+        `${more}`,
+      );
+    }
+    for (const authority of ["user@host.test", "a b"]) {
+      const head = readRequestHead(list([...PSEUDO, ":authority", authority, "x-a", "1"]));
+      assert.partialDeepStrictEqual(head, { ...malformed, authority: "" });
+    }
+  });
+
+  test("is none where its method or path is not certain", () => {
+    for (const name of [":method", ":path", ":scheme"]) {
+      const value = BASE[BASE.indexOf(name as (typeof BASE)[number]) + 1] ?? "";
+      assert.equal(readRequestHead(list([...BASE, name, value])), undefined);
+      assert.equal(readRequestHead(list(withPseudo(name, undefined))), undefined);
+      assert.equal(readRequestHead(list(withPseudo(name, "a b"))), undefined);
+    }
   });
 });
 
@@ -264,8 +312,8 @@ describe("trailers", () => {
 
 describe("field lists beyond the limits", () => {
   test("give a head without the fields that did not fit, marked as overflowed", () => {
-    const found = readRequestHead(list([...BASE, "x-a", "1", "x-b", "2"], 65_536, 5));
-    assert.equal(found?.overflow, true);
+    const found = accepted(list([...BASE, "x-a", "1", "x-b", "2"], 65_536, 5));
+    assert.equal(found?.flaw, "too_large");
     assert.deepEqual(found.fields, ["x-a", "1"]);
     assert.equal(found.size, list([...BASE, "x-a", "1", "x-b", "2"]).size);
   });
@@ -275,13 +323,13 @@ describe("field lists beyond the limits", () => {
       [":method", "GET", ":path", `/${"x".repeat(5000)}`, ":scheme", "http"],
       4096,
     );
-    const found = readRequestHead(fields);
-    assert.deepEqual([found?.overflow, found?.method, found?.path], [true, "GET", ""]);
-    assert.equal(readRequestHead(list(["x-a", "x".repeat(5000)], 4096))?.overflow, true);
+    const found = accepted(fields);
+    assert.deepEqual([found?.flaw, found?.method, found?.path], ["too_large", "GET", ""]);
+    assert.equal(accepted(list(["x-a", "x".repeat(5000)], 4096))?.flaw, "too_large");
   });
 
   test("are still validated as far as they fit", () => {
-    assert.equal(readRequestHead(list([...BASE, "Upper", "1", "x-b", "2"], 65_536, 5)), undefined);
+    assert.equal(accepted(list([...BASE, "Upper", "1", "x-b", "2"], 65_536, 5)), undefined);
   });
 });
 
@@ -297,7 +345,7 @@ test("validates any fields without throwing, and accepts only clean ones", () =>
       ),
       (pairs) => {
         for (const flat of [pairs.flat(), [...BASE, ...pairs.flat()]]) {
-          const found = readRequestHead(list(flat));
+          const found = accepted(list(flat));
           for (let i = 0; i < (found?.fields.length ?? 0); i += 2) {
             assert.match(found?.fields[i] ?? "", /^[!#$%&'*+\-.^_`|~0-9a-z]+$/);
             assert.doesNotMatch(found?.fields[i + 1] ?? "", /[\0\r\n]|^[ \t]|[ \t]$/);

@@ -106,7 +106,7 @@ const head = (over: Partial<RequestHead> = {}): RequestHead => ({
   authority: "sluice:8080",
   fields: [],
   size: 0,
-  overflow: false,
+  flaw: undefined,
   contentLength: -1,
   memo: undefined,
   ...over,
@@ -290,7 +290,7 @@ test("answers expect: 100-continue with 100, or with a refusal before the body i
 
 test("answers a header list that exceeded the limits with 431", () => {
   const { ask } = opened([post]);
-  assert.equal(ask({ overflow: true }, true).stream.status, "431");
+  assert.equal(ask({ flaw: "too_large" }, true).stream.status, "431");
   const fields = Array.from({ length: 2 * 1_000 }, () => "x");
   assert.equal(ask({ fields }, true).stream.status, "200");
 });

@@ -1,0 +1,51 @@
+// The start of the header section that a connection is receiving. Node's parser does not say which request it refuses,
+// and whoever forwards the headers of others to a check needs a decision and no error (`Route.unread`).
+
+import { NO_BODY } from "../body.ts";
+
+/** Bytes that are kept, and the longest request line that is read: far more than that of any route. */
+const MAX_KEPT = 1_024;
+const EMPTY_LINE = "\r\n\r\n";
+const LEADING_BREAKS = /^[\r\n]+/;
+const REQUEST_LINE = /([A-Z]+) (\S+) HTTP\/1\.[01]\r?$/;
+
+interface RequestLine {
+  readonly method: string;
+  readonly target: string;
+}
+
+export class HeadStart {
+  #bytes: Uint8Array = NO_BODY;
+
+  /** More of the header section has arrived. Nothing is copied where it arrives in one piece. */
+  add(chunk: Buffer): void {
+    const { length } = this.#bytes;
+    if (length === 0) this.#bytes = chunk;
+    else if (length < MAX_KEPT) {
+      this.#bytes = Buffer.concat([this.#bytes, chunk.subarray(0, MAX_KEPT - length)]);
+    }
+  }
+
+  /** The header section is complete. */
+  clear(): void {
+    this.#bytes = NO_BODY;
+  }
+
+  /**
+   * Its request line; undefined if it has not arrived or is malformed. `read` is what was read last, up to the fault: if
+   * it completed an earlier request, the refused one begins in it, behind a header section and perhaps a body.
+   */
+  requestLine(read: Buffer = Buffer.alloc(0)): RequestLine | undefined {
+    const known = this.#bytes.length > 0;
+    const behind = known ? -1 : read.lastIndexOf(EMPTY_LINE);
+    const bytes = known
+      ? this.#bytes.subarray(0, MAX_KEPT)
+      : read.subarray(behind === -1 ? 0 : behind + EMPTY_LINE.length);
+    const text = Buffer.from(bytes).toString("latin1").replace(LEADING_BREAKS, "");
+    const end = text.indexOf("\n");
+    if (end === -1) return undefined;
+    const line = text.slice(Math.max(0, end - MAX_KEPT), end);
+    const [, method, target] = REQUEST_LINE.exec(line) ?? [];
+    return method === undefined || target === undefined ? undefined : { method, target };
+  }
+}
