@@ -1,14 +1,17 @@
 // Runs one version of a control loop. Pure: the caller ticks it and answers its queries, and everything that it
-// emits goes to a `CircuitSink`. A component that throws does not stop the others.
+// emits goes to a `CircuitSink`. A component that throws does not stop the others. What it remembers is its `memory`,
+// from which the circuit of the next version goes on, or that of the next controller.
 
 import type {
   Alert,
   CircuitSink,
   ComponentContext,
+  ComponentState,
   QueryAnswer,
   QueryRequest,
   Replicas,
   RunningComponent,
+  StateField,
   Wires,
 } from "./component.ts";
 import type { CircuitDecision } from "./decision.ts";
@@ -31,8 +34,22 @@ const NONE: ReadonlyMap<string, never> = new Map<string, never>();
 interface PlacedComponent {
   readonly leaf: Leaf;
   readonly running: RunningComponent;
-  /** State that is kept from tick to tick, and from one version of a policy to the next. */
-  readonly state: object | undefined;
+  /** State that is kept from tick to tick, and from one circuit of a policy to the next. */
+  readonly state: ComponentState | undefined;
+}
+
+/** What a circuit remembers between two ticks. */
+export interface CircuitMemory {
+  /** Milliseconds. States count in ticks, so a circuit of another interval can use none of them. */
+  readonly intervalMs: number;
+  /** Number of ticks so far. */
+  readonly ticks: number;
+  /** By the identity of the component; only of components that have any. */
+  readonly states: ReadonlyMap<string, ComponentState>;
+  /** Readings of the last tick, by the port and the identity of the component that writes the signal. */
+  readonly written: ReadonlyMap<string, number>;
+  /** The same readings by the names of their signals, for signals whose writer has changed. */
+  readonly named: ReadonlyMap<string, number>;
 }
 
 export class Circuit {
@@ -47,22 +64,22 @@ export class Circuit {
   #tickCount = 0;
 
   /**
-   * `before` is the circuit of the previous version of the policy. If the evaluation interval is unchanged,
-   * components of equal identity keep their state, signals their last readings, and the tick count continues.
+   * `before` is what the circuit before remembers: that of the previous version of the policy, or of the controller that
+   * ran it before. If the evaluation interval is unchanged, components of equal identity keep their state, signals their
+   * last readings, and the tick count continues.
    */
   constructor(
     plan: CircuitPlan,
     sink: CircuitSink,
     config: DynamicConfig | undefined,
-    before?: Circuit,
+    before?: CircuitMemory,
   ) {
     this.plan = plan;
     this.#sink = sink;
     const places = new Places(plan);
-    const kept = before?.plan.intervalMs === plan.intervalMs ? before : undefined;
-    const states = new Map(kept === undefined ? [] : kept.#states());
+    const kept = before?.intervalMs === plan.intervalMs ? before : undefined;
     const placed = plan.leaves.map((leaf) =>
-      this.#place(leaf, places.wires(leaf), states.get(leaf.identity)),
+      this.#place(leaf, places.wires(leaf), kept?.states.get(leaf.identity)),
     );
     // Sliced, because an array that grows has room for sixteen more elements, and there is one for each policy.
     this.#order = plan.order.flatMap((at) => placed[at] ?? []).slice();
@@ -99,6 +116,21 @@ export class Circuit {
     }
   }
 
+  /** What the next circuit goes on from. States are those of the running components: they change at the next tick. */
+  memory(): CircuitMemory {
+    const states = this.#order.flatMap(({ leaf, state }) =>
+      state === undefined ? [] : [[leaf.identity, state] as const],
+    );
+    const { intervalMs, signals } = this.plan;
+    return {
+      intervalMs,
+      ticks: this.#tickCount,
+      states: new Map(states),
+      written: new Map(writersIn(this.plan).map(([writer, at]) => [writer, this.reading(at)])),
+      named: new Map(signals.map((signal, at) => [nameOf(signal), this.reading(at)])),
+    };
+  }
+
   /** The identity of a component that may ask queries. */
   identityOf(componentId: string): string | undefined {
     return this.#querying.get(componentId)?.leaf.identity;
@@ -130,26 +162,19 @@ export class Circuit {
   }
 
   /** `before` is the state of the same component in the circuit before. */
-  #place(leaf: Leaf, wires: Wires, before: object | undefined): PlacedComponent {
+  #place(leaf: Leaf, wires: Wires, before: ComponentState | undefined): PlacedComponent {
     const context = new LeafContext(leaf.id, this.plan.intervalMs, this.#sink, before);
     const running = createComponent(leaf, wires, context);
     return { leaf, running, state: context.ownState };
   }
 
-  /** States by identity. */
-  #states(): readonly (readonly [string, object | undefined])[] {
-    return this.#order.map(({ leaf, state }) => [leaf.identity, state]);
-  }
-
   /** Takes over readings of signals: by the component that writes them, or by name where that has changed. */
-  #takeOver(before: Circuit): void {
-    this.#tickCount = before.#tickCount;
-    const named = new Map(before.plan.signals.map((signal, at) => [nameOf(signal), at]));
-    const written = new Map(outputsOf(before.plan));
-    const same = new Map(outputsOf(this.plan).map(([key, at]) => [at, written.get(key)]));
+  #takeOver({ ticks, written, named }: CircuitMemory): void {
+    this.#tickCount = ticks;
+    const same = new Map(writersIn(this.plan).map(([writer, at]) => [at, written.get(writer)]));
     for (const [at, signal] of this.plan.signals.entries()) {
-      const old = same.get(at) ?? named.get(nameOf(signal));
-      if (old !== undefined) this.#readings[FIRST + at] = before.reading(old);
+      const reading = same.get(at) ?? named.get(nameOf(signal));
+      if (reading !== undefined) this.#readings[FIRST + at] = reading;
     }
   }
 }
@@ -159,11 +184,16 @@ class LeafContext implements ComponentContext {
   readonly id: string;
   readonly intervalMs: number;
   /** The state that the component asked for; undefined if it has none. */
-  ownState: object | undefined;
+  ownState: ComponentState | undefined;
   readonly #sink: CircuitSink;
-  #before: object | undefined;
+  #before: ComponentState | undefined;
 
-  constructor(id: string, intervalMs: number, sink: CircuitSink, before: object | undefined) {
+  constructor(
+    id: string,
+    intervalMs: number,
+    sink: CircuitSink,
+    before: ComponentState | undefined,
+  ) {
     this.id = id;
     this.intervalMs = intervalMs;
     this.#sink = sink;
@@ -174,10 +204,12 @@ class LeafContext implements ComponentContext {
     return ticksOf(ms, this.intervalMs);
   }
 
-  state<S extends object>(begin: () => S): S {
-    // Equal identities have states of the same type, since they include kind and configuration.
-    const own = (this.#before as S | undefined) ?? begin();
+  state<S extends ComponentState>(begin: () => S): S {
+    const own = begin();
+    const before = this.#before;
     this.#before = undefined;
+    // Equal identities have states of the same form, unless another release of Sluice made a checkpoint.
+    if (before !== undefined && isLike(before, own)) Object.assign(own, before);
     this.ownState = own;
     return own;
   }
@@ -199,8 +231,21 @@ function nameOf({ circuit, name }: CircuitPlan["signals"][number]): string {
   return `${circuit}/${name}`;
 }
 
-/** Signals by the port and the identity of the component that writes them. */
-function outputsOf({ leaves }: CircuitPlan): [string, number][] {
+/** Whether a state has the fields of another, of the same types. */
+function isLike(state: ComponentState, other: ComponentState): boolean {
+  const fields = Object.entries(other);
+  return (
+    fields.length === Object.keys(state).length &&
+    fields.every(([name, field]) => typeOf(state[name]) === typeOf(field))
+  );
+}
+
+function typeOf(field: StateField | undefined): string {
+  return Array.isArray(field) ? "array" : typeof field;
+}
+
+/** The port and the identity of the component that writes each signal, and the index of the signal. */
+export function writersIn({ leaves }: CircuitPlan): [string, number][] {
   return leaves.flatMap(({ identity, outputs }) =>
     Object.entries(outputs).flatMap(([port, signal]): [string, number][] =>
       signal === undefined ? [] : [[`${port} ${identity}`, signal]],

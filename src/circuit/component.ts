@@ -57,6 +57,14 @@ export interface Wires {
   out(port: string): number;
 }
 
+/**
+ * The state of a component: what it remembers from tick to tick. Plain data, so that a checkpoint can hold all of it.
+ * A type of object without methods fits; what a component keeps in variables of its own starts again with each circuit.
+ */
+export type ComponentState = Readonly<Record<string, StateField>>;
+
+export type StateField = number | boolean | readonly number[] | ReadonlyMap<string, number>;
+
 /** The functions of a circuit for one of its components. */
 export interface ComponentContext {
   readonly id: string;
@@ -64,10 +72,10 @@ export interface ComponentContext {
   /** Number of ticks in a duration of `ms`, rounded up. */
   ticks(ms: number): number;
   /**
-   * The component's state: that of the same component in the previous version of the policy, or else `begin()`.
-   * Must be called at most once.
+   * The component's state: that of the same component in the circuit before, or else `begin()`. Must be called at most
+   * once.
    */
-  state<S extends object>(begin: () => S): S;
+  state<S extends ComponentState>(begin: () => S): S;
   ask(ask: Pick<QueryRequest, "query" | "at" | "periodMs" | "byLabel">): void;
   decide(decision: CircuitDecision): void;
   alert(alert: Alert): void;

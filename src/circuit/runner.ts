@@ -2,7 +2,7 @@
 // force. The controller and the simulation differ only in what they do with decisions, queries and alerts.
 
 import { type Actuator, actuatorsOf, carryOver, type Decisions, decisionId } from "./actuators.ts";
-import { Circuit } from "./circuit.ts";
+import { Circuit, type CircuitMemory } from "./circuit.ts";
 import type { Alert, QueryAnswer, QueryRequest } from "./component.ts";
 import type { CircuitDecision } from "./decision.ts";
 import type { DynamicConfig } from "./overrides.ts";
@@ -16,6 +16,13 @@ export interface RunnerSink {
   alert(alert: Alert): void;
   /** A component threw: its outputs are invalid in this tick, everything else went on. */
   fault(componentId: string, kind: Kind, thrown: unknown): void;
+}
+
+/** What a new runner goes on from: the memory of a circuit that another controller ran. */
+export interface Restored {
+  readonly circuit: CircuitMemory;
+  /** Decisions that their components do not renew at the first tick. */
+  readonly decisions: readonly CircuitDecision[];
 }
 
 /** Shared, because most policies ask no queries. */
@@ -51,14 +58,21 @@ export class CircuitRunner {
 
   /**
    * Runs another plan from the next tick on. Components of unchanged identity keep their state, and decisions
-   * stay in force until their components make new ones. When this throws, the plan before still runs.
+   * stay in force until their components make new ones. The first plan goes on from what was `restored`, if anything
+   * was. When this throws, the plan before still runs.
    */
-  replace(plan: CircuitPlan | undefined, config: DynamicConfig | undefined): void {
-    const circuit = plan && this.#circuitOf(plan, config);
+  replace(
+    plan: CircuitPlan | undefined,
+    config: DynamicConfig | undefined,
+    restored?: Restored,
+  ): void {
+    const circuit = plan && this.#circuitOf(plan, config, restored?.circuit);
     const actuators = actuatorsOf(plan);
     this.#circuit = circuit;
     this.#asking = askingOf(plan);
     this.#decisions = carryOver(this.#decisions, this.#actuators, actuators);
+    for (const decision of restored?.decisions ?? [])
+      this.#decisions.set(decisionId(decision), decision);
     this.#actuators = actuators;
   }
 
@@ -85,7 +99,11 @@ export class CircuitRunner {
     return componentId !== undefined;
   }
 
-  #circuitOf(plan: CircuitPlan, config: DynamicConfig | undefined): Circuit {
+  #circuitOf(
+    plan: CircuitPlan,
+    config: DynamicConfig | undefined,
+    restored: CircuitMemory | undefined,
+  ): Circuit {
     const { ask, alert, fault } = this.#sink;
     const sink = {
       ask: (query: QueryRequest) => ask(query, this.#circuit?.identityOf(query.componentId) ?? ""),
@@ -95,7 +113,7 @@ export class CircuitRunner {
       // Dynamic configuration was checked before: see policy/dynamic.ts.
       ignoredOverride: () => undefined,
     };
-    return new Circuit(plan, sink, config, this.#circuit);
+    return new Circuit(plan, sink, config, this.#circuit?.memory() ?? restored);
   }
 }
 

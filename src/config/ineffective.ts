@@ -76,6 +76,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "metrics", why: STANDALONE },
     { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_PUBLISHED },
     { path: "otel.ports", why: STANDALONE },
+    { path: "policies.checkpoints", why: IN_MEMORY },
     { path: "policies.cr_watcher", why: KUBERNETES },
     { path: "profilers", why: STANDALONE },
     { path: "prometheus.http_client.expect_continue_timeout", why: NO_COUNTERPART },

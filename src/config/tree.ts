@@ -15,6 +15,7 @@ import {
 } from "./objects/client.ts";
 import {
   autoScaleKubernetesConfig,
+  checkpointsConfig,
   cloudExtConfig,
   crWatcherConfig,
   etcdConfig,
@@ -107,6 +108,7 @@ const controllerTable = table("", "", {
       "Agent group of selectors that name none. Agents are in the group `agent_info.agent_group`.",
       { own: true },
     ),
+    checkpoints: object(checkpointsConfig),
     promql_jobs_scheduler: object(jobGroupConfig),
   }),
 });

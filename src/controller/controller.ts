@@ -19,6 +19,7 @@ import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { LIMITER_COUNTERS, type MetricName, type MetricSource } from "#telemetry/metrics/table.ts";
+import { Checkpoints } from "./checkpoint/checkpoints.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
@@ -59,6 +60,8 @@ export interface ControllerOptions {
   readonly meters: ProcessMetrics;
   /** Group of the agent in this process, whose metrics tell which control points checks name; undefined without one. */
   readonly agentGroup?: string | undefined;
+  /** Whether other controllers share the store: what circuits remember is left there for the next leader. */
+  readonly sharesStore?: boolean;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
@@ -92,6 +95,7 @@ type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts): Promise<Controller> {
   const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
+  const { checkpoints } = parts;
   const endFollowing = async () => {
     const closed = sources.map((source) => source.close?.());
     follower.stop();
@@ -101,6 +105,7 @@ async function start(parts: Parts): Promise<Controller> {
   };
   try {
     await adopt();
+    await checkpoints?.adopt();
     // The store first: policies that are stored already keep their names.
     await follower.start();
     for (const source of sources) await source.start?.();
@@ -108,6 +113,7 @@ async function start(parts: Parts): Promise<Controller> {
     removeOrphans();
     outbox.confirm();
     await outbox.settled();
+    checkpoints?.start();
   } catch (thrown) {
     await endFollowing();
     throw thrown;
@@ -153,7 +159,10 @@ function assemble(options: ControllerOptions) {
   });
   const sources: readonly PolicySource[] = [files, api];
   const active: ActivePolicies = new ActivePolicies({
-    context: { clock, schedule: new Schedule(clock), outbox, queries, alerts, metrics, log },
+    context: {
+      ...{ clock, schedule: new Schedule(clock), outbox, queries, alerts, metrics, log },
+      restore: (name, plan) => checkpoints?.restore(name, plan),
+    },
     sources,
     loaded: (loop) => reports.deliverTo(loop),
     failed,
@@ -162,6 +171,7 @@ function assemble(options: ControllerOptions) {
       void warnings.examine();
     },
   });
+  const checkpoints = openCheckpoints(options, () => active.loops);
   const warnings = new PolicyWarnings({
     loops: () => active.loops,
     clock,
@@ -187,15 +197,15 @@ function assemble(options: ControllerOptions) {
     compile: compileOne,
     log,
   });
-  const removeMetrics = [metrics, alerts, warnings, backend.metrics].map((source) =>
-    meters.add(source),
-  );
+  const metricSources = [metrics, alerts, warnings, backend.metrics, checkpoints];
+  const removeMetrics = metricSources.flatMap((source) => (source ? meters.add(source) : []));
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
     endLiveness();
     reports.close();
     warnings.close();
     active.stop();
+    await checkpoints?.close();
     queries.close();
     await Promise.all([compiler.close(), backend.close(), alerts.close(), outbox.close()]);
     for (const remove of removeMetrics) remove();
@@ -210,7 +220,10 @@ function assemble(options: ControllerOptions) {
     const keys = outbox.removeOrphans();
     if (keys > 0) log.info({ keys }, "removed entries of policies that no longer exist");
   };
-  return { sources, files, follower, policies, outbox, compiler, close, adopt, removeOrphans };
+  return {
+    ...{ sources, files, follower, policies, outbox, compiler, checkpoints },
+    ...{ close, adopt, removeOrphans },
+  };
 }
 
 const NO_POLICIES: PolicySet = { policies: [], findings: [], warnings: [] };
@@ -259,6 +272,18 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
       log.error({ error: fault }, message);
       node.fail(message);
     },
+  });
+}
+
+/** Undefined where the store ends with this process. */
+function openCheckpoints(
+  { store, settings, clock, log, sharesStore }: ControllerOptions,
+  policies: () => ReadonlyMap<string, PolicyLoop>,
+): Checkpoints | undefined {
+  if (!sharesStore) return undefined;
+  return new Checkpoints({
+    ...{ store, clock, log, policies },
+    settings: settings.policies.checkpoints,
   });
 }
 

@@ -6,7 +6,7 @@ import type { ControllerConfig } from "#config/tree.ts";
 import { openPorts, type Ports } from "#process/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
-import { type Controller, startController } from "./controller.ts";
+import { type Controller, type ControllerOptions, startController } from "./controller.ts";
 import { leadIn } from "./leadership.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
@@ -20,7 +20,9 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   const process = startProcess({ ...options, configs: [options.config] });
   const leading = { ...process, store: await leadIn(process) };
   return openPorts(process, [
-    await startControllerPart(leading, options.config.config, options.policies),
+    await startControllerPart(leading, options.config.config, options.policies, {
+      sharesStore: true,
+    }),
   ]);
 }
 
@@ -29,7 +31,10 @@ export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
   directories: readonly string[],
-  { agentGroup }: { readonly agentGroup?: string } = {},
+  {
+    agentGroup,
+    sharesStore = false,
+  }: Partial<Pick<ControllerOptions, "agentGroup" | "sharesStore">>,
 ): Promise<Controller> {
   const { store, clock, chance, env, log, health, metrics, scope, fail, onReload } = process;
   const counts = new PolicyMetrics();
@@ -46,6 +51,7 @@ export async function startControllerPart(
     counts,
     meters: metrics,
     agentGroup,
+    sharesStore,
     fail,
   });
   scope.add("controller", controller.stop);

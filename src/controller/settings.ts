@@ -6,11 +6,13 @@ import type { PrometheusSettings } from "#prometheus/client.ts";
 import type { QueryRunnerSettings } from "#prometheus/query-runner.ts";
 import type { AlertmanagerSettings } from "#telemetry/alerts/alertmanager.ts";
 import type { AlertBatchSettings } from "#telemetry/alerts/alerts.ts";
+import type { CheckpointSettings } from "./checkpoint/checkpoints.ts";
 
 export interface ControllerSettings {
   readonly policies: {
     readonly default_agent_group: string;
     readonly promql_jobs_scheduler: QueryRunnerSettings;
+    readonly checkpoints: CheckpointSettings;
   };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };

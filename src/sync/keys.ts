@@ -16,6 +16,9 @@ export const COMPLETE = "/config/complete";
 /** The election of the controller that runs policies. */
 export const CONTROLLER_ELECTION = "/controller-election";
 
+/** What the circuits of policies remember, one JSON document per policy name. Only leading controllers read and write it. */
+export const CHECKPOINTS = "/checkpoints/";
+
 /** Policies as they run, one wrapper message per policy name. */
 export const POLICIES = "/config/policies/";
 

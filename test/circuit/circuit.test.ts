@@ -82,7 +82,7 @@ class World {
         void this.faults.push(`${id} ${kind} ${thrown}`),
       ignoredOverride: (key: string) => void this.setAside.push(key),
     };
-    this.circuit = new Circuit(planOf(pieces, plan), outside, config, before?.circuit);
+    this.circuit = new Circuit(planOf(pieces, plan), outside, config, before?.circuit.memory());
   }
 
   /** The readings of all signals after one more tick. */

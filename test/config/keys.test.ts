@@ -337,6 +337,7 @@ test("controller: defaults are the documented ones", () => {
       ports: PORTS,
     },
     policies: {
+      checkpoints: { interval: 10_000, max_age: 600_000 },
       cr_watcher: { enabled: false },
       default_agent_group: "default",
       promql_jobs_scheduler: GROUP,

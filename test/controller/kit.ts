@@ -43,6 +43,9 @@ export interface BenchOptions {
   readonly files?: Readonly<Record<string, string>>;
   readonly env?: Readonly<Record<string, string>>;
   readonly store?: Store;
+  /** Whether the store outlives this controller. */
+  readonly sharesStore?: boolean;
+  readonly clock?: ReturnType<typeof fakeClock>;
   /** Group of the agent whose metrics the controller believes to read. */
   readonly agentGroup?: string;
 }
@@ -52,7 +55,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   mkdirSync(directory);
   for (const [name, text] of Object.entries(options.files ?? {}))
     writeFileSync(join(directory, name), text);
-  const clock = fakeClock();
+  const clock = options.clock ?? fakeClock();
   const store = options.store ?? memoryStore();
   const metrics = new Metrics({
     enable_go_metrics: false,
@@ -85,6 +88,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     ...{ directories: [directory], store: watched, clock, env: {}, status, meters: metrics },
     chance: seededChance(1),
     agentGroup: options.agentGroup,
+    sharesStore: options.sharesStore ?? false,
     log: logTo((_level, _fields, message) => void logged.push(message)),
     counts: {
       setDocuments: (now) => Object.assign(counts, now),
@@ -108,7 +112,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
       if (!ended) clock.advance(500);
       return ended;
     });
-    await store.close();
+    if (options.store === undefined) await store.close();
   });
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   return {

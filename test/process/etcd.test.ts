@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
-import { type Child, child } from "../kit/servers/child.ts";
+import { listening, type SluiceChild, standsBy, startSluice } from "../kit/servers/sluice.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { until } from "../kit/until.ts";
 
@@ -23,51 +23,14 @@ const closed = (controlPoint: string) => `circuit:
           parameters: { interval: 60s }
 `;
 
-interface Started extends Child {
-  readonly address: () => string;
-}
-
-/** Starts `sluice agent` or `sluice controller`, and waits until it listens unless told otherwise. */
-function start(
-  t: TestContext,
-  name: "agent" | "controller",
-  endpoints: readonly string[],
-  args: readonly string[] = [],
-  env: Readonly<Record<string, string>> = {},
-): Started {
-  const prefix = `SVC_${name.toUpperCase()}`;
-  const settings = {
-    ETCD_ENDPOINTS: JSON.stringify(endpoints),
-    ETCD_LEASE_TTL: "2s",
-    SERVER_LISTENER_ADDR: "127.0.0.1:0",
-    SERVER_DRAIN_ACCEPT_FOR: "0s",
-    OTEL_PORTS_DEBUG_PORT: "0",
-    ...env,
-  };
-  const own = child(t, process.execPath, ["src/cli/sluice.js", name, ...args], {
-    env: {
-      PATH: process.env["PATH"],
-      ...Object.fromEntries(
-        Object.entries(settings).map(([key, value]) => [`${prefix}_${key}`, value]),
-      ),
-    },
-  });
-  const address = () => /listening on (127\.0\.0\.1:\d+)/.exec(own.out() + own.err())?.[1] ?? "";
-  return { ...own, address };
-}
-
-const listening = async (...all: readonly Started[]) => {
-  for (const each of all) await each.until("it listens", () => each.address() !== "");
-};
-
 test("rules, decisions and edits reach two agents, and an etcd that is restarted takes nothing away", async (t) => {
   const etcd = await startEtcd(t, { version: "3.4" });
   const { endpoints } = etcd;
   const policies = folderOf(t, { "closed.yaml": closed("shop") });
-  const agents = [start(t, "agent", endpoints), start(t, "agent", endpoints)];
-  const controller = start(t, "controller", endpoints, ["--policies", policies]);
+  const agents = [startSluice(t, "agent", endpoints), startSluice(t, "agent", endpoints)];
+  const controller = startSluice(t, "controller", endpoints, ["--policies", policies]);
   await listening(...agents, controller);
-  const refusedBy = async (agent: Started, point: string) =>
+  const refusedBy = async (agent: SluiceChild, point: string) =>
     !(await passes(agent.address(), point));
   for (const agent of agents)
     await until("the agent refuses at shop", () => refusedBy(agent, "shop"));
@@ -106,12 +69,12 @@ test("rules, decisions and edits reach two agents, and an etcd that is restarted
 test("rules outlive their controller; the one that takes over removes what no policy wants", async (t) => {
   const { endpoints } = await startEtcd(t);
   const policies = folderOf(t, { "a.yaml": closed("shop"), "b.yaml": closed("bar") });
-  const agent = start(t, "agent", endpoints);
-  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  const agent = startSluice(t, "agent", endpoints);
+  const first = startSluice(t, "controller", endpoints, ["--policies", policies]);
   await listening(first, agent);
   await until("the agent refuses at bar", async () => !(await passes(agent.address(), "bar")));
-  const second = start(t, "controller", endpoints, ["--policies", policies]);
-  await second.until("it stands by", () => (second.out() + second.err()).includes("standing by"));
+  const second = startSluice(t, "controller", endpoints, ["--policies", policies]);
+  await standsBy(second);
   assert.equal(second.address(), "", "only one leads");
   first.kill("SIGKILL");
   await first.ended;
@@ -128,8 +91,8 @@ test("an etcd that comes back empty takes no rule from an agent, which says so u
   const etcd = await startEtcd(t);
   const { endpoints } = etcd;
   const policies = folderOf(t, { "a.yaml": closed("shop"), "b.yaml": closed("bar") });
-  const agent = start(t, "agent", endpoints);
-  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  const agent = startSluice(t, "agent", endpoints);
+  const first = startSluice(t, "controller", endpoints, ["--policies", policies]);
   await listening(first, agent);
   const refuses = async (point: string) => !(await passes(agent.address(), point));
   for (const point of ["shop", "bar"]) await until("the rule is there", () => refuses(point));
@@ -149,7 +112,7 @@ test("an etcd that comes back empty takes no rule from an agent, which says so u
 
   rmSync(join(policies, "b.yaml"));
   writeFileSync(join(policies, "c.yaml"), closed("pub"));
-  start(t, "controller", endpoints, ["--policies", policies]);
+  startSluice(t, "controller", endpoints, ["--policies", policies]);
   await until("the new rule is there", () => refuses("pub"));
   await until("the removed one is gone", async () => !(await refuses("bar")));
   assert.equal(await refuses("shop"), true);
@@ -160,11 +123,11 @@ test("a leader that was frozen and deposed ends instead of writing", async (t) =
   const etcd = await startEtcd(t);
   const { endpoints } = etcd;
   const policies = folderOf(t, { "a.yaml": closed("shop") });
-  const first = start(t, "controller", endpoints, ["--policies", policies]);
+  const first = startSluice(t, "controller", endpoints, ["--policies", policies]);
   await listening(first);
   const others = folderOf(t, { "a.yaml": closed("bar") });
-  const second = start(t, "controller", endpoints, ["--policies", others]);
-  await second.until("it stands by", () => (second.out() + second.err()).includes("standing by"));
+  const second = startSluice(t, "controller", endpoints, ["--policies", others]);
+  await standsBy(second);
   first.kill("SIGSTOP");
   await listening(second);
   const stored = () => etcd.ctl("get", "--prefix", "aperture/config/rate_limiter");
@@ -173,7 +136,7 @@ test("a leader that was frozen and deposed ends instead of writing", async (t) =
   writeFileSync(join(policies, "a.yaml"), closed("shop-again"));
   first.kill("SIGCONT");
   assert.notEqual(await first.ended, 0);
-  assert.match(first.out() + first.err(), /no longer leads/);
+  assert.match(first.printed(), /no longer leads/);
   assert.equal(await stored(), before);
 });
 
@@ -181,10 +144,10 @@ test("an agent that starts while etcd is away says so, judges nothing, and begin
   const etcd = await startEtcd(t);
   const { endpoints } = etcd;
   const policies = folderOf(t, { "a.yaml": closed("shop") });
-  const controller = start(t, "controller", endpoints, ["--policies", policies]);
+  const controller = startSluice(t, "controller", endpoints, ["--policies", policies]);
   await listening(controller);
   await etcd.members[0]?.kill();
-  const agent = start(t, "agent", endpoints);
+  const agent = startSluice(t, "agent", endpoints);
   await listening(agent);
   const readiness = () => call(agent.address(), "GET", "/v1/status/system/readiness");
   const before = await readiness();
@@ -203,9 +166,9 @@ test("a wrong password ends the start with a message that names it and not its v
   const etcd = await startEtcd(t);
   await enableUsers(etcd, { name: "ann", password: "right" });
   const env = { ETCD_USERNAME: "ann", ETCD_PASSWORD: "hunter2" };
-  const agent = start(t, "agent", etcd.endpoints, [], env);
+  const agent = startSluice(t, "agent", etcd.endpoints, [], env);
   assert.notEqual(await agent.ended, 0);
-  const printed = agent.out() + agent.err();
+  const printed = agent.printed();
   assert.match(printed, /etcd at 127\.0\.0\.1:\d+: refused etcd\.username and etcd\.password/);
   assert.doesNotMatch(printed, /hunter2/);
 });

@@ -13,14 +13,17 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
     const [capacity, fill] = [wires.in("bucket_capacity"), wires.in("fill_amount")];
     const pass = wires.in("pass_through");
     const { component_id: componentId, agent_groups: agentGroups, on_failure } = config;
-    const state = context.state((): { valid: BucketNumbers | undefined } => ({ valid: undefined }));
+    // The last valid numbers.
+    const state = context.state(() => ({ capacity: Number.NaN, fill: Number.NaN }));
     let sent: BucketNumbers | undefined;
 
     /** While the policy itself lets all flows pass, nothing has failed. */
     const numbersOnFailure = (passThrough: boolean): BucketNumbers => {
       if (passThrough) return OPEN;
-      const failure = standInOf(on_failure, "open", state.valid !== undefined);
-      if (failure === "last_known" && state.valid !== undefined) return { ...state.valid, failure };
+      const { capacity: bucketCapacity, fill: fillAmount } = state;
+      const failure = standInOf(on_failure, "open", !Number.isNaN(bucketCapacity));
+      if (failure === "last_known")
+        return { bucketCapacity, fillAmount, passThrough: false, failure };
       return { ...(failure === "closed" ? CLOSED : OPEN), failure };
     };
 
@@ -32,9 +35,11 @@ export function makeBucket<K extends DecisionKindOf<BucketNumbers>>(kind: K): Co
         const numbers = valid
           ? { bucketCapacity, fillAmount, passThrough }
           : numbersOnFailure(passThrough);
+        if (valid) {
+          state.capacity = bucketCapacity;
+          state.fill = fillAmount;
+        }
         if (sent !== undefined && equal(numbers, sent)) return;
-        // Numbers equal to those sent are kept already.
-        if (valid) state.valid = { bucketCapacity, fillAmount, passThrough: false };
         sent = numbers;
         context.decide({ kind, componentId, agentGroups, ...numbers });
       },

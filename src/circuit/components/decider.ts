@@ -23,7 +23,10 @@ export const makeDecider: ComponentFactory<"decider"> = (config, wires, context)
   const rhs = wires.in("rhs");
   const output = wires.out("output");
   const [trueFor, falseFor] = [context.ticks(config.true_for), context.ticks(config.false_for)];
-  const state = context.state(() => ({ decided: false, differing: 0 }));
+  const state = context.state((): { decided: boolean; differing: number } => ({
+    decided: false,
+    differing: 0,
+  }));
   return {
     run: (readings) => {
       if (compare(read(readings, lhs), read(readings, rhs)) === state.decided) {

@@ -2,14 +2,14 @@
 // window (rounded up to ticks), divided by the ticks between them. Invalid while there are fewer than two.
 
 import { type ComponentFactory, read } from "../component.ts";
-import { Window } from "./window.ts";
+import { emptyWindow, Window } from "./window.ts";
 
 export const makeDifferentiator: ComponentFactory<"differentiator"> = (config, wires, context) => {
   const input = wires.in("input");
   const output = wires.out("output");
   // A difference needs two readings.
   const size = Math.max(2, context.ticks(config.window));
-  const window = context.state(() => new Window(size));
+  const window = new Window(size, context.state(emptyWindow));
   return {
     run: (readings) => {
       window.push(read(readings, input));

@@ -1,6 +1,6 @@
 // The replicas in the last report of an agent; invalid while there is no report.
 
-import type { ComponentFactory, Replicas } from "../component.ts";
+import type { ComponentFactory } from "../component.ts";
 
 export const makePodScaleReporter: ComponentFactory<"pod_scale_reporter"> = (
   _config,
@@ -8,15 +8,15 @@ export const makePodScaleReporter: ComponentFactory<"pod_scale_reporter"> = (
   context,
 ) => {
   const [actual, configured] = [wires.out("actual_replicas"), wires.out("configured_replicas")];
-  const state = context.state((): { replicas: Replicas | undefined } => ({ replicas: undefined }));
+  const state = context.state(() => ({ actual: Number.NaN, configured: Number.NaN }));
   return {
     run: (readings) => {
-      if (state.replicas === undefined) return;
-      readings[actual] = state.replicas.actual;
-      readings[configured] = state.replicas.configured;
+      readings[actual] = state.actual;
+      readings[configured] = state.configured;
     },
     report: (replicas) => {
-      state.replicas = replicas;
+      state.actual = replicas?.actual ?? Number.NaN;
+      state.configured = replicas?.configured ?? Number.NaN;
     },
   };
 };

@@ -4,27 +4,28 @@
 // once it is out of the window.
 
 import { type ComponentFactory, read } from "../component.ts";
-import { Window } from "./window.ts";
+import { emptyWindow, Window } from "./window.ts";
 
 export const makeSma: ComponentFactory<"sma"> = ({ parameters }, wires, context) => {
   const input = wires.in("input");
   const output = wires.out("output");
   const size = Math.max(1, context.ticks(parameters.sma_window));
   const early = parameters.valid_during_warmup;
-  const state = context.state(() => ({ window: new Window(size), gaps: 0, last: Number.NaN }));
+  const state = context.state(() => ({ ...emptyWindow(), gaps: 0, last: Number.NaN }));
+  const window = new Window(size, state);
   return {
     run: (readings) => {
       const reading = read(readings, input);
       if (Number.isNaN(reading)) {
         state.gaps += 1;
         if (state.gaps >= size) {
-          state.window.clear();
+          window.clear();
           state.last = Number.NaN;
         }
       } else {
         state.gaps = 0;
-        state.window.push(reading);
-        if (early || state.window.length === size) state.last = state.window.mean();
+        window.push(reading);
+        if (early || window.length === size) state.last = window.mean();
       }
       readings[output] = state.last;
     },

@@ -99,6 +99,23 @@ export const peerDiscoveryConfig = table("PeerDiscoveryConfig", "How peers find 
   ),
 });
 
+export const checkpointsConfig = table(
+  "CheckpointsConfig",
+  "What the circuits of policies remember, left in etcd so that the next leader goes on from it.",
+  {
+    interval: duration(
+      "10s",
+      "Time between writes of checkpoints, of which each holds the policies whose circuits remember something new.",
+      { own: true, least: "10s" },
+    ),
+    max_age: duration(
+      "10m",
+      "A checkpoint older than this is not used: the circuit begins anew. Ticks that were left out since a younger one count as skipped.",
+      { own: true },
+    ),
+  },
+);
+
 export const crWatcherConfig = table("CRWatcherConfig", "Policies as Kubernetes resources.", {
   enabled: bool(false, "Watch the policy resources."),
 });

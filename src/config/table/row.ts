@@ -48,7 +48,7 @@ export interface ChoiceRow<V extends string = string> extends Common {
 export interface DurationRow extends Common {
   readonly kind: "duration";
   readonly default: string;
-  readonly least: "any" | "0s" | "1s" | "above 0s";
+  readonly least: "any" | "0s" | "1s" | "10s" | "above 0s";
 }
 
 export interface StringsRow extends Common {

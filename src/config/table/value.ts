@@ -15,7 +15,16 @@ const LEAST_WORDS: Readonly<Record<DurationRow["least"], string>> = {
   any: "",
   "0s": ", not negative",
   "1s": ", at least 1s",
+  "10s": ", at least 10s",
   "above 0s": ", more than 0s",
+};
+
+const LEAST_MS: Readonly<Record<DurationRow["least"], number>> = {
+  any: -LONGEST_MS,
+  "0s": 0,
+  "1s": 1_000,
+  "10s": 10_000,
+  "above 0s": 0,
 };
 
 /** The range of a number row in words; empty when only its type bounds it. */
@@ -89,8 +98,7 @@ function validateDuration(row: DurationRow, raw: unknown): Validated {
   const ms = raw === 0 ? 0 : typeof raw === "string" ? parseDuration(raw) : undefined;
   if (ms === undefined) return { wanted: wantedOf(row) };
   if (Math.abs(ms) > LONGEST_MS) return { wanted: "a duration of at most 576h" };
-  const least = row.least === "any" ? -LONGEST_MS : row.least === "1s" ? 1_000 : 0;
-  const valid = ms >= least && (row.least !== "above 0s" || ms > 0);
+  const valid = ms >= LEAST_MS[row.least] && (row.least !== "above 0s" || ms > 0);
   return valid ? { value: ms === 0 ? 0 : ms } : { wanted: wantedOf(row) };
 }
 

@@ -7,7 +7,7 @@ import type { Circuit } from "#circuit/circuit.ts";
 import type { Alert, QueryAnswer, QueryRequest, Replicas } from "#circuit/component.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan, Kind } from "#circuit/plan.ts";
-import { CircuitRunner } from "#circuit/runner.ts";
+import { CircuitRunner, type Restored } from "#circuit/runner.ts";
 import type { JsonObject } from "#policy/compiled.ts";
 import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
 import { Diagnosis } from "../diagnosis/diagnosis.ts";
@@ -39,6 +39,8 @@ export interface LoopContext {
     remove(name: string): void;
   };
   readonly log: Pick<Log, "info" | "warn">;
+  /** What the circuit of a policy goes on from when it runs here for the first time; undefined begins anew. */
+  restore?(name: string, plan: CircuitPlan | undefined): Restored | undefined;
 }
 
 /** The last tick. */
@@ -137,7 +139,10 @@ export class PolicyLoop {
     const outcome = this.#gate.examine(policy, version.dynamicConfig);
     const accepted = { ...version, dynamicConfig: outcome.inForce };
     const entries = new Map(versionEntries(accepted));
-    this.#runner.replace(policy.circuit, outcome.inForce);
+    const restored = this.#runner.circuit
+      ? undefined
+      : this.#context.restore?.(this.#name, policy.circuit);
+    this.#runner.replace(policy.circuit, outcome.inForce, restored);
     this.#ticker?.stop();
     this.#ticker = undefined;
     this.#version = accepted;

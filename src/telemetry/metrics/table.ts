@@ -147,6 +147,12 @@ export const METRICS = {
     labels: ["result"],
     about: "Reads of the policy directory after a change: success or failure.",
   },
+  sluice_policy_checkpoints_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Checkpoints of policies, from which another leader goes on: `written` to the store, not written (`failed`), `restored` when this controller began to lead, and then `ignored` because they were too old or unreadable.",
+  },
   sluice_policy_warnings: {
     type: "gauge",
     labels: ["policy_name", "code"],

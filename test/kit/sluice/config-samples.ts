@@ -31,7 +31,7 @@ export function goodSamples(row: LeafRow): readonly Sample[] {
     case "duration":
       return [
         { raw: "1m30s", text: "1m30s", value: 90_000 },
-        { raw: "1s500ms", text: "1s500ms", value: 1_500 },
+        { raw: "11s500ms", text: "11s500ms", value: 11_500 },
         ...(row.least === "any" ? [{ raw: "-1s", text: "-1s", value: -1_000 }] : []),
         ...(row.least === "0s" ? [{ raw: 0, text: "0", value: 0 }] : []),
       ];
@@ -77,6 +77,7 @@ export function badSamples(row: LeafRow): readonly Sample[] {
         ...(row.least === "any" ? [] : [{ raw: "-1s", text: "-1s" }]),
         ...(row.least === "above 0s" ? [{ raw: 0, text: "0" }] : []),
         ...(row.least === "1s" ? [{ raw: "999ms", text: "999ms" }] : []),
+        ...(row.least === "10s" ? [{ raw: "9999ms", text: "9999ms" }] : []),
       ];
     case "strings":
       return [

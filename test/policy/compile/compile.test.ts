@@ -414,7 +414,7 @@ describe("identity within circuits that look alike inside", () => {
       first.answer("root.1.0", { kind: "value", value: 10 });
     }
     decided.clear();
-    new Circuit(planOf(circuit(service("bronze"))), outside, undefined, first).tick(6_000);
+    new Circuit(planOf(circuit(service("bronze"))), outside, undefined, first.memory()).tick(6_000);
     assert.deepEqual([...decided], [["root.0.2", 10]]);
   });
 });
@@ -641,7 +641,7 @@ test("a loop in a nested circuit continues when a component is inserted before t
   const first = new Circuit(planOf(`{${counter}}`), outside, undefined);
   for (let tick = 1; tick <= 5; tick++) first.tick(tick * 1_000);
   const plan = planOf(`{variable: {constant_output: {value: 1}}}, {${counter}}`);
-  const second = new Circuit(plan, outside, undefined, first);
+  const second = new Circuit(plan, outside, undefined, first.memory());
   second.tick(6_000);
   const sum = plan.signals.findIndex(({ name }) => name === "SUM");
   assert.equal(second.reading(sum), 6);

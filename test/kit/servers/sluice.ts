@@ -1,0 +1,50 @@
+// `sluice agent` and `sluice controller` as processes of the operating system, which share an etcd.
+
+import type { TestContext } from "node:test";
+import { type Child, child } from "./child.ts";
+
+export interface SluiceChild extends Child {
+  /** `host:port`, empty until it listens. */
+  readonly address: () => string;
+  /** Everything that it printed so far. */
+  readonly printed: () => string;
+}
+
+/** Starts a process over an etcd. `env` has further settings, without the prefix of their variables. */
+export function startSluice(
+  t: TestContext,
+  name: "agent" | "controller",
+  endpoints: readonly string[],
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): SluiceChild {
+  const prefix = `SVC_${name.toUpperCase()}`;
+  const settings = {
+    ETCD_ENDPOINTS: JSON.stringify(endpoints),
+    ETCD_LEASE_TTL: "2s",
+    SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SERVER_DRAIN_ACCEPT_FOR: "0s",
+    OTEL_PORTS_DEBUG_PORT: "0",
+    ...env,
+  };
+  const own = child(t, process.execPath, ["src/cli/sluice.js", name, ...args], {
+    env: {
+      PATH: process.env["PATH"],
+      ...Object.fromEntries(
+        Object.entries(settings).map(([key, value]) => [`${prefix}_${key}`, value]),
+      ),
+    },
+  });
+  const printed = () => own.out() + own.err();
+  const address = () => /listening on (127\.0\.0\.1:\d+)/.exec(printed())?.[1] ?? "";
+  return { ...own, printed, address };
+}
+
+export async function listening(...all: readonly SluiceChild[]): Promise<void> {
+  for (const each of all) await each.until("it listens", () => each.address() !== "");
+}
+
+/** A controller that does not lead listens on no port. */
+export async function standsBy(controller: SluiceChild): Promise<void> {
+  await controller.until("it stands by", () => controller.printed().includes("standing by"));
+}
