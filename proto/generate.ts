@@ -70,6 +70,8 @@ function descriptors(out: string): void {
     "--path",
     "proto/opentelemetry",
     "--path",
+    "proto/sluice",
+    "--path",
     ENVOY,
   ]);
 }
@@ -136,7 +138,7 @@ function members(type: protobuf.Type): object {
 /** Removes comments from files generated from other projects' protos. */
 function dropForeignComments(out: string): void {
   for (const file of globSync("**/*.ts", { cwd: out })) {
-    if (file.startsWith("aperture/")) continue;
+    if (/^(aperture|sluice)\//.test(file)) continue;
     const path = join(out, file);
     writeFileSync(path, readFileSync(path, "utf8").replaceAll(/^[ \t]*\/\*\*[\s\S]*?\*\/\n/gm, ""));
   }
@@ -144,7 +146,7 @@ function dropForeignComments(out: string): void {
 
 /** Writes a type that is the union of all messages of Sluice and of etcd. */
 function unionOfMessages(out: string): void {
-  const files = globSync("{aperture,etcdserverpb}/**/*_pb.ts", { cwd: out }).sort();
+  const files = globSync("{aperture,etcdserverpb,sluice}/**/*_pb.ts", { cwd: out }).sort();
   const alias = (file: string) => file.replaceAll(/[^a-z0-9]/g, "_");
   const lines = [
     "// The union of all messages described in this folder. Generated; do not edit.",
@@ -166,8 +168,10 @@ function generate(out: string): void {
   descriptors(out);
   dropForeignComments(out);
   unionOfMessages(out);
-  const ours = globSync("proto/{aperture,etcdserverpb}/**/*.proto", { cwd: ROOT }).sort();
-  bundle(join(out, "aperture.json"), ours, (name) => /^(aperture|etcdserverpb)\./.test(name));
+  const ours = globSync("proto/{aperture,etcdserverpb,sluice}/**/*.proto", { cwd: ROOT }).sort();
+  bundle(join(out, "aperture.json"), ours, (name) =>
+    /^(aperture|etcdserverpb|sluice)\./.test(name),
+  );
   bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
 }
 

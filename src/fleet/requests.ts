@@ -11,9 +11,12 @@ export interface Script {
   readonly sha: string;
 }
 
-/** The connection to the server. Every promise is rejected once the connection is lost or closed. */
-export interface Channel {
-  run(script: Script, key: string, args: readonly string[]): Promise<string>;
+/**
+ * The connection to the server. Every promise is rejected once the connection is lost or closed. Requests are those of
+ * Redis, unless the types of operation, arguments and reply say otherwise.
+ */
+export interface Channel<Operation = Script, Args = readonly string[], Reply = string> {
+  run(operation: Operation, key: string, args: Args): Promise<Reply>;
   /** Resolves when counts beside this key can be changed. Rejects with the reason why they cannot. */
   probe(key: string): Promise<void>;
   /** Connects anew, to another server where another one is responsible now. */
@@ -22,7 +25,7 @@ export interface Channel {
 }
 
 /** Called once. Undefined: there is no answer in time. */
-export type Answered = (reply: string | undefined) => void;
+export type Answered<Reply = string> = (reply: Reply | undefined) => void;
 
 export interface RequestsOptions {
   readonly clock: Clock;
@@ -56,14 +59,14 @@ export interface Request {
   cancel(): void;
 }
 
-interface Waiting extends Request {
+interface Waiting<Reply> extends Request {
   readonly key: string;
   readonly until: number;
   open: boolean;
-  settle(reply: string | undefined): void;
+  settle(reply: Reply | undefined): void;
 }
 
-export class Requests {
+export class Requests<Operation = Script, Args = readonly string[], Reply = string> {
   readonly counts: RequestCounts = {
     answered: 0,
     failed: 0,
@@ -72,10 +75,10 @@ export class Requests {
     away: 0,
     back: 0,
   };
-  readonly #channel: Channel;
+  readonly #channel: Channel<Operation, Args, Reply>;
   readonly #options: RequestsOptions;
   /** In the order in which they were asked, which is also that of their time limits. */
-  #waiting: Waiting[] = [];
+  #waiting: Waiting<Reply>[] = [];
   #first = 0;
   #inFlight = 0;
   #stopAlarm: (() => void) | undefined;
@@ -84,7 +87,7 @@ export class Requests {
   #closed = false;
 
   /** Asks nothing until `start`. */
-  constructor(channel: Channel, options: RequestsOptions) {
+  constructor(channel: Channel<Operation, Args, Reply>, options: RequestsOptions) {
     this.#channel = channel;
     this.#options = options;
   }
@@ -99,11 +102,11 @@ export class Requests {
    * when the server is not asked.
    */
   ask(
-    script: Script,
+    operation: Operation,
     key: string,
-    args: readonly string[],
-    answered: Answered,
-    late: (reply: string) => void,
+    args: Args,
+    answered: Answered<Reply>,
+    late: (reply: Reply) => void,
   ): Request | undefined {
     if (this.#reason !== undefined || this.#closed) {
       this.counts.skipped++;
@@ -115,7 +118,7 @@ export class Requests {
     }
     const waiting = this.#wait(key, answered);
     this.#inFlight++;
-    this.#channel.run(script, key, args).then(
+    this.#channel.run(operation, key, args).then(
       (reply) => {
         this.#inFlight--;
         if (!waiting.open) late(reply);
@@ -152,8 +155,8 @@ export class Requests {
     this.#channel.close();
   }
 
-  #wait(key: string, answered: Answered): Waiting {
-    const waiting: Waiting = {
+  #wait(key: string, answered: Answered<Reply>): Waiting<Reply> {
+    const waiting: Waiting<Reply> = {
       key,
       until: this.#options.clock.now() + this.#options.timeoutMs,
       open: true,
@@ -189,7 +192,7 @@ export class Requests {
   }
 
   /** The request that waits longest. Forgets those before it. */
-  #oldest(): Waiting | undefined {
+  #oldest(): Waiting<Reply> | undefined {
     let first = this.#waiting[this.#first];
     while (first !== undefined && !first.open) first = this.#waiting[++this.#first];
     this.#waiting.splice(0, this.#first);

@@ -30,6 +30,13 @@ export class KeyHash {
     this.#text = text;
   }
 
+  /** Puts the hash of a key, which another process made with the same seed, in place of a result. */
+  set(lo: number, hi: number): void {
+    this.#text = undefined;
+    this.lo = lo;
+    this.hi = hi;
+  }
+
   /** Hashes `text` from the code unit `from` to its end. */
   ofTail(text: string, from: number): void {
     this.#text = undefined;

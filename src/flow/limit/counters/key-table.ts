@@ -128,6 +128,18 @@ export class KeyTable {
     this.#remove(segment, row);
   }
 
+  /** Visits every key, whose row is then that of the last `find`. The table must not change meanwhile. */
+  each(visit: (lo: number, hi: number) => void): void {
+    for (const { layout, words, rows } of this.#segments) {
+      for (let row = 0; row < rows; row++) {
+        const at = row * layout.wordStride;
+        const lo = words[at] ?? 0;
+        const hi = words[at + 1] ?? 0;
+        if (lo !== 0 && this.find(lo, hi)) visit(lo, hi);
+      }
+    }
+  }
+
   /** Whether an insert would succeed now. Changes nothing. */
   hasRoom(now: number): boolean {
     return this.count < this.#maxKeys || this.#spentAhead(now, false);

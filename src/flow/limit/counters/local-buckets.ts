@@ -28,7 +28,7 @@ export interface LocalBucketsContext {
 /** Id of tokens out of the bucket that keys share when the table is full. */
 const OVERFLOW = "overflow";
 
-/** Unit of "last seen": a word holds 13 years of them. */
+/** Unit of "last seen": 31 bits hold six years of them. */
 const SEEN_MS = 100;
 
 /** A bucket in a row: last seen; available, mark. A row with one has 32 bytes. */
@@ -36,6 +36,9 @@ const SHAPE = { words: 1, doubles: 2 } as const;
 
 /** "Last seen" of a bucket that was never used: it is full, and its other numbers mean nothing. */
 const UNUSED = 0;
+
+/** Bit of "last seen" of a bucket that another agent counts: a copy, of which nothing was taken here. */
+const COPY = 0x80000000;
 
 /** One bucket outside of a table. */
 class Row {
@@ -50,6 +53,15 @@ class Row {
     this.doubles[1] = doubles[d + 2 * place + 1] ?? 0;
     this.words[0] = words[w + place] ?? UNUSED;
   }
+}
+
+/** Where a bucket is: arrays and offsets. */
+type BucketPlace = Pick<KeyTable, "doubles" | "d" | "words" | "w">;
+
+/** The bucket of a column in the row that the table points to. */
+function placeIn(table: KeyTable, place: number): BucketPlace {
+  const { doubles, words, d, w } = table;
+  return { doubles, words, d: d + 2 * place, w: w + place };
 }
 
 /** The tables of all rate limiters of a rulebook. */
@@ -131,10 +143,14 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   take(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#use(params);
     if (value === undefined) return this.#takeShared(want, params, now);
-    const { table, place } = this.#columnOf(value);
-    if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
-    const [d, w] = [table.d + 2 * place, table.w + place];
-    return this.#take(table.doubles, d, table.words, w, want, params, now);
+    this.#hash.of(value);
+    return this.#takeHashed(want, params, now);
+  }
+
+  /** As `take`, for the key that the key hash was set to. */
+  takeHashed(want: number, params: BucketParams, now: number): EngineAnswer {
+    this.#use(params);
+    return this.#takeHashed(want, params, now);
   }
 
   /** Takes more than there is, too: what fills the bucket pays that first. The wait is until nothing is owed. */
@@ -146,14 +162,20 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
+    if (value !== undefined) this.#hash.of(value);
+    return this.giveBackHashed(value !== undefined, amount, id, params);
+  }
+
+  /** As `giveBack`, for the key that the key hash was set to, or for the bucket without a key. */
+  giveBackHashed(keyed: boolean, amount: number, id: string, params: BucketParams): boolean {
     this.#use(params);
     const now = this.#clock.now();
-    if (value === undefined || id === OVERFLOW) {
+    if (!keyed || id === OVERFLOW) {
       const { doubles, words } = this.#sharedRow();
       this.#add(doubles, 0, words, 0, amount, params, now);
       return true;
     }
-    const { table, place } = this.#columnOf(value);
+    const { table, place } = this.#columnHashed();
     // A key that is not stored any more was full or idle for too long: there is nothing to add to.
     if (!table.find(this.#hash.lo, this.#hash.hi)) return false;
     const w = table.w + place;
@@ -177,13 +199,91 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     // A bucket has no state outside of its row.
   }
 
+  /** Visits the hash of every key that has a bucket, 0 and 0 for the one without a key. Nothing may change meanwhile. */
+  each(visit: (lo: number, hi: number) => void): void {
+    if (this.#shared !== undefined) visit(0, 0);
+    this.#column?.table.each(visit);
+  }
+
+  /** A bucket filled up to now: its tokens, and the time up to which it is filled. Undefined when it is not in use. */
+  read(lo: number, hi: number): { readonly available: number; readonly mark: number } | undefined {
+    const row = this.#rowOf(lo, hi);
+    if (row === undefined || !this.#refresh(row, this.#clock.now())) return undefined;
+    return { available: row.doubles[row.d] ?? 0, mark: row.doubles[row.d + 1] ?? 0 };
+  }
+
+  /**
+   * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
+   * subtracted from the latter. False when there is no room.
+   */
+  put(
+    lo: number,
+    hi: number,
+    bucket: { readonly available: number; readonly mark: number },
+    how: "copy" | "take over",
+  ): boolean {
+    const now = this.#clock.now();
+    if (lo !== 0 && this.#rowOf(lo, hi) === undefined) {
+      this.#hash.set(lo, hi);
+      if (!this.#columnHashed().table.insert(lo, hi, now)) return false;
+    }
+    const row = lo === 0 ? this.#sharedRow() : this.#rowOf(lo, hi);
+    if (row === undefined) return false;
+    const { doubles, d, words, w } = row;
+    const { available, mark } = bucket;
+    const counted = ((words[w] ?? UNUSED) & COPY) === 0 && this.#refresh(row, now);
+    if (how === "take over" && counted) {
+      const capacity = this.#params?.capacity ?? 0;
+      doubles[d] = Math.max(-capacity, (doubles[d] ?? 0) + available - capacity);
+      doubles[d + 1] = Math.max(mark, doubles[d + 1] ?? 0);
+    } else {
+      doubles[d] = available;
+      doubles[d + 1] = mark;
+    }
+    words[w] = how === "copy" ? this.#seenAt(now) + COPY : this.#seenAt(now);
+    return true;
+  }
+
+  remove(lo: number, hi: number): void {
+    if (lo === 0) this.#shared = undefined;
+    else this.#column?.table.remove(lo, hi);
+  }
+
+  #rowOf(lo: number, hi: number): BucketPlace | undefined {
+    if (lo === 0) return this.#shared;
+    const column = this.#column;
+    return column?.table.find(lo, hi) ? placeIn(column.table, column.place) : undefined;
+  }
+
+  /** Fills a bucket up to now; false when it is not in use. */
+  #refresh({ doubles, d, words, w }: BucketPlace, now: number): boolean {
+    const params = this.#params;
+    const seen = words[w] ?? UNUSED;
+    if (params === undefined || seen === UNUSED || idle(seen, params, this.#seenAt(now)))
+      return false;
+    fill(doubles, d, now, params, this.#refill);
+    return true;
+  }
+
   #use(params: BucketParams): void {
     if (params !== this.#params) this.adopt(params);
+  }
+
+  /** Takes from the bucket of the key that was hashed last. */
+  #takeHashed(want: number, params: BucketParams, now: number): ReusedAnswer {
+    const { table, place } = this.#columnHashed();
+    if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
+    const [d, w] = [table.d + 2 * place, table.w + place];
+    return this.#take(table.doubles, d, table.words, w, want, params, now);
   }
 
   /** Hashes a key, and returns the column in which its bucket is. */
   #columnOf(value: string): Column {
     this.#hash.of(value);
+    return this.#columnHashed();
+  }
+
+  #columnHashed(): Column {
     this.#column ??= this.#tables.join(this.#group, this);
     return this.#column;
   }
@@ -281,5 +381,5 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
 
 /** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
 function idle(seen: number, { maxIdleMs }: BucketParams, seenNow: number): boolean {
-  return maxIdleMs > 0 && (seenNow - seen - 1) * SEEN_MS > maxIdleMs;
+  return maxIdleMs > 0 && (seenNow - (seen & ~COPY) - 1) * SEEN_MS > maxIdleMs;
 }

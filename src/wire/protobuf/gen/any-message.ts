@@ -29,6 +29,7 @@ import type * as aperture_policy_sync_v1_telemetry_collector_pb_ts from "./apert
 import type * as aperture_policy_sync_v1_tick_pb_ts from "./aperture/policy/sync/v1/tick_pb.ts";
 import type * as aperture_status_v1_status_pb_ts from "./aperture/status/v1/status_pb.ts";
 import type * as etcdserverpb_rpc_pb_ts from "./etcdserverpb/rpc_pb.ts";
+import type * as sluice_fleet_v1_counters_pb_ts from "./sluice/fleet/v1/counters_pb.ts";
 
 type In<File> = {
   [Key in keyof File]: File[Key] extends GenMessage<infer M> ? M : never;
@@ -62,4 +63,5 @@ export type AnyMessage =
   | In<typeof aperture_policy_sync_v1_telemetry_collector_pb_ts>
   | In<typeof aperture_policy_sync_v1_tick_pb_ts>
   | In<typeof aperture_status_v1_status_pb_ts>
-  | In<typeof etcdserverpb_rpc_pb_ts>;
+  | In<typeof etcdserverpb_rpc_pb_ts>
+  | In<typeof sluice_fleet_v1_counters_pb_ts>;

@@ -1,0 +1,124 @@
+// The other members of the group, as this agent reaches them: one link for each, opened and closed with its membership.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { RequestCounts } from "../../requests.ts";
+import type { Ring, RingMember } from "../membership/ring.ts";
+import type { OwnedLimiter } from "../owned-limiters.ts";
+import { Copies } from "./copies.ts";
+import { type Caller, Link } from "./link.ts";
+
+export interface NeighboursOptions {
+  /** Process id of this agent, as its record has it. */
+  readonly id: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Longest wait for a reply, ms. */
+  readonly timeoutMs: number;
+  readonly probeMs: number;
+  /** Most requests to one agent without a reply. */
+  readonly most: number;
+  readonly connect: (member: RingMember) => Caller;
+  /** Called when the agents change that do not answer: with what is to be said of them, or undefined when all answer. */
+  readonly changed: (away: string | undefined) => void;
+}
+
+interface Neighbour {
+  readonly link: Link;
+  readonly copies: Copies;
+}
+
+export class Neighbours {
+  /** Messages with copies that did not arrive. */
+  copiesLost = 0;
+  #number = 0;
+  readonly #options: NeighboursOptions;
+  /** By process id. */
+  readonly #all = new Map<string, Neighbour>();
+  /** Of requests to agents that are gone. */
+  readonly #past: RequestCounts = {
+    ...{ answered: 0, failed: 0, skipped: 0, refused: 0, away: 0, back: 0 },
+  };
+
+  constructor(options: NeighboursOptions) {
+    this.#options = options;
+  }
+
+  /** What is wrong with which agents; undefined while all answer. */
+  get away(): string | undefined {
+    const away = [...this.#all.values()].flatMap(({ link }) => {
+      const { reason } = link.requests;
+      return reason === undefined ? [] : [`${link.member.name} (${reason})`];
+    });
+    return away.length === 0 ? undefined : away.join(", ");
+  }
+
+  get requests(): RequestCounts {
+    const sum = { ...this.#past };
+    for (const { link } of this.#all.values()) add(sum, link.requests.counts);
+    return sum;
+  }
+
+  link(id: string): Link | undefined {
+    return this.#all.get(id)?.link;
+  }
+
+  /** Copies a bucket that changed; undefined when this agent has no link to the member. */
+  copy(id: string, limiter: OwnedLimiter, lo: number, hi: number): Promise<void> | undefined {
+    return this.#all.get(id)?.copies.changed(limiter, lo, hi);
+  }
+
+  /** Opens links to those who are new, and closes links to those who are gone. */
+  set(ring: Ring): void {
+    for (const [id, { link }] of this.#all) {
+      if (ring.find(id)?.address !== link.member.address) this.#close(id, link);
+    }
+    for (const member of ring.members) {
+      if (member.id !== this.#options.id && !this.#all.has(member.id)) this.#open(member);
+    }
+  }
+
+  close(): void {
+    for (const [id, { link }] of this.#all) this.#close(id, link);
+  }
+
+  #open(member: RingMember): void {
+    const { id: from, connect, clock, timeoutMs, probeMs, most } = this.#options;
+    const link = new Link({
+      ...{ member, from, clock, timeoutMs, probeMs, most },
+      caller: connect(member),
+      number: () => ++this.#number,
+      changed: (reason) => this.#changed(member, reason),
+    });
+    const copies = new Copies(link, clock, () => void this.copiesLost++);
+    this.#all.set(member.id, { link, copies });
+  }
+
+  #close(id: string, link: Link): void {
+    this.#all.delete(id);
+    const { requests, member } = link;
+    const wasAway = requests.reason !== undefined;
+    link.close();
+    if (wasAway) {
+      requests.counts.back++;
+      const { name } = member;
+      this.#options.log.info({ peer: name }, `peer ${name} is gone, others count its keys`);
+      this.#options.changed(this.away);
+    }
+    add(this.#past, requests.counts);
+  }
+
+  #changed({ name }: RingMember, reason: string | undefined): void {
+    const { log, changed } = this.#options;
+    if (reason === undefined) log.info({ peer: name }, `peer ${name} answers again`);
+    else {
+      const away = `peer ${name} is away, on_failure answers for its keys: ${reason}`;
+      log.error({ peer: name }, away);
+    }
+    changed(this.away);
+  }
+}
+
+function add(sum: RequestCounts, more: RequestCounts): void {
+  for (const key of Object.keys(sum) as (keyof RequestCounts)[]) sum[key] += more[key];
+}

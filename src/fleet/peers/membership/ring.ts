@@ -1,0 +1,68 @@
+// Which member of a group counts a key: rendezvous hashing, by which a member that joins or leaves moves only the keys that
+// are its own (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
+
+import { createHash } from "node:crypto";
+
+/** One agent that counts for its group. */
+export interface RingMember {
+  /** Unique and lasting: a member that restarts under its name counts the same keys again. */
+  readonly name: string;
+  /** Of the process: another one after a restart, which lost what it had counted. */
+  readonly id: string;
+  /** `host:port` of its counters. */
+  readonly address: string;
+  /** `host:port` where it answers probes; undefined when it answers none. */
+  readonly probe: string | undefined;
+}
+
+export class Ring {
+  /** In order of their names. */
+  readonly members: readonly RingMember[];
+  readonly #hashes: Int32Array;
+
+  constructor(members: readonly RingMember[]) {
+    this.members = members.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.#hashes = Int32Array.from(this.members, ({ name }) =>
+      createHash("sha256").update(name).digest().readInt32LE(),
+    );
+  }
+
+  /** The index of the member that counts a key; -1 without members. */
+  owner(lo: number, hi: number): number {
+    const hashes = this.#hashes;
+    let first = -1;
+    let most = -1;
+    for (let at = 0; at < hashes.length; at++) {
+      const score = mix(hashes[at] ?? 0, lo, hi);
+      if (score > most) {
+        most = score;
+        first = at;
+      }
+    }
+    return first;
+  }
+
+  /** The members in the order in which they count a key, each when those before it are gone. */
+  order(lo: number, hi: number): readonly RingMember[] {
+    return this.members
+      .map((member, at) => ({ member, score: mix(this.#hashes[at] ?? 0, lo, hi) }))
+      .sort((a, b) => b.score - a.score)
+      .map(({ member }) => member);
+  }
+
+  /** The present member with this id. */
+  find(id: string): RingMember | undefined {
+    return this.members.find((member) => member.id === id);
+  }
+}
+
+/** A number of 32 bits that depends on all bits of three others (the finalizer of MurmurHash3, twice). */
+function mix(member: number, lo: number, hi: number): number {
+  let h = member ^ lo;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  h = (h ^ (h >>> 16)) + hi;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}

@@ -1,0 +1,152 @@
+// What this agent counts for its group: the buckets of each limiter, those of its own plan and those that only others have
+// in theirs yet.
+
+import { createHash } from "node:crypto";
+import {
+  BucketStore,
+  type BucketStoreContext,
+  type HashedBuckets,
+} from "#flow/counters/bucket-store.ts";
+import type { BucketParams } from "#flow/counters/counter-engine.ts";
+import type { CounterName } from "#flow/counters/shared-counters.ts";
+
+/** Most limiters that are known from others only. Far more than one plan has. */
+const MOST_FOREIGN = 10_000;
+/** How long a limiter that is in no plan of this agent is kept after it was last asked about, ms. */
+const FOREIGN_MS = 600_000;
+
+export class OwnedLimiter {
+  readonly name: CounterName;
+  /** Unique in this process. */
+  readonly number: number;
+  /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
+  readonly place: number;
+  buckets: HashedBuckets;
+  /** By which its buckets count. Undefined until its first numbers. */
+  params: BucketParams | undefined;
+  /** Limiters of this agent's own plan. While there are any, their numbers count. */
+  planned = 0;
+  usedAt = 0;
+
+  constructor(name: CounterName, number: number, buckets: HashedBuckets) {
+    this.name = name;
+    this.number = number;
+    this.place = createHash("sha256").update(keyOf(name)).digest().readUInt32LE();
+    this.buckets = buckets;
+  }
+
+  /** Hashes of the keys that have a bucket. */
+  keys(): readonly (readonly [lo: number, hi: number])[] {
+    const keys: [number, number][] = [];
+    this.buckets.each((lo, hi) => keys.push([lo, lo === 0 ? this.place : hi]));
+    return keys;
+  }
+
+  adopt(params: BucketParams): void {
+    if (params === this.params) return;
+    this.params = params;
+    this.buckets.adopt(params);
+  }
+
+  /** The numbers to count by, when another agent asks by these. */
+  agree(params: BucketParams): BucketParams {
+    const own = this.params;
+    if (own !== undefined && (this.planned > 0 || sameParams(own, params))) return own;
+    this.adopt(params);
+    return params;
+  }
+}
+
+export class OwnedLimiters {
+  readonly #context: BucketStoreContext;
+  readonly #limiters = new Map<string, OwnedLimiter>();
+  #store: BucketStore;
+  #foreign = 0;
+  #opened = 0;
+
+  constructor(context: BucketStoreContext, seed: readonly [number, number]) {
+    this.#context = context;
+    this.#store = new BucketStore(context, seed);
+  }
+
+  get hash(): BucketStore["hash"] {
+    return this.#store.hash;
+  }
+
+  get all(): Iterable<OwnedLimiter> {
+    return this.#limiters.values();
+  }
+
+  get count(): number {
+    return this.#limiters.size;
+  }
+
+  /** Forgets all counts: those under another seed mean nothing. */
+  reseed(seed: readonly [number, number]): void {
+    this.#store = new BucketStore(this.#context, seed);
+    for (const limiter of this.#limiters.values()) {
+      limiter.buckets = this.#store.open(keyOf(limiter.name));
+      if (limiter.params !== undefined) limiter.buckets.adopt(limiter.params);
+    }
+  }
+
+  /** A limiter of this agent's own plan. */
+  plan(name: CounterName): OwnedLimiter {
+    const limiter = this.#limiters.get(keyOf(name)) ?? this.#open(name);
+    if (limiter.planned === 0) this.#foreign--;
+    limiter.planned++;
+    return limiter;
+  }
+
+  /** The limiter has left the plan. Others may still ask about it. */
+  unplan(limiter: OwnedLimiter): void {
+    limiter.planned--;
+    if (limiter.planned > 0) return;
+    limiter.usedAt = this.#context.clock.now();
+    this.#foreign++;
+  }
+
+  /** A limiter that another agent asks about; undefined when there are too many. */
+  known(name: CounterName): OwnedLimiter | undefined {
+    const found = this.#limiters.get(keyOf(name));
+    const now = this.#context.clock.now();
+    if (found === undefined && this.#foreign >= MOST_FOREIGN) this.sweep();
+    if (found === undefined && this.#foreign >= MOST_FOREIGN) return undefined;
+    const limiter = found ?? this.#open(name);
+    limiter.usedAt = now;
+    return limiter;
+  }
+
+  /** Forgets limiters that nobody has asked about for ten minutes. */
+  sweep(): void {
+    const oldest = this.#context.clock.now() - FOREIGN_MS;
+    for (const [key, { planned, usedAt, buckets }] of this.#limiters) {
+      if (planned > 0 || usedAt > oldest) continue;
+      buckets.close();
+      this.#limiters.delete(key);
+      this.#foreign--;
+    }
+  }
+
+  #open(name: CounterName): OwnedLimiter {
+    const limiter = new OwnedLimiter(name, this.#opened++, this.#store.open(keyOf(name)));
+    this.#limiters.set(keyOf(name), limiter);
+    this.#foreign++;
+    return limiter;
+  }
+}
+
+function keyOf({ policyName, name }: CounterName): string {
+  return `${policyName.length}:${policyName}${name}`;
+}
+
+function sameParams(a: BucketParams, b: BucketParams): boolean {
+  return (
+    a.capacity === b.capacity &&
+    a.amount === b.amount &&
+    a.intervalMs === b.intervalMs &&
+    a.continuous === b.continuous &&
+    a.delayed === b.delayed &&
+    a.maxIdleMs === b.maxIdleMs
+  );
+}

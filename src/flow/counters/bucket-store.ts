@@ -1,0 +1,38 @@
+// Token buckets that an agent counts for its whole group, by the hash of their keys: the same counting as in process, in a
+// form that another room can use and move between agents.
+
+import type { Clock } from "#base/clock.ts";
+import { KeyHash } from "../limit/counters/key-hash.ts";
+import { BucketTables, LocalBuckets } from "../limit/counters/local-buckets.ts";
+import type { Observer } from "../observer.ts";
+
+export interface BucketStoreContext {
+  readonly clock: Clock;
+  readonly observer: Observer;
+  /** Most keys of one limiter. */
+  readonly maxKeys: number;
+}
+
+export class BucketStore {
+  /** Agents with the same seed give a text the same hash. `lo` is 0 for no text. */
+  readonly hash: KeyHash;
+  readonly #context: BucketStoreContext;
+  readonly #tables: BucketTables;
+
+  /** `seed` is two 32-bit words. */
+  constructor(context: BucketStoreContext, seed: readonly [number, number]) {
+    this.#context = context;
+    this.#tables = new BucketTables(context.maxKeys);
+    this.hash = new KeyHash(...seed);
+  }
+
+  /** Buckets of one limiter. Names differ. */
+  open(name: string): LocalBuckets {
+    return new LocalBuckets(
+      { ...this.#context, keyHash: this.hash, bucketTables: this.#tables },
+      name,
+    );
+  }
+}
+
+export type { LocalBuckets as HashedBuckets };

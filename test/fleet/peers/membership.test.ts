@@ -1,0 +1,255 @@
+// Agents that come, go, fail and lose sight of each other: what was counted stays counted, and the bounds hold that
+// docs/counters.md states.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
+import { type Agent, Network } from "./network.ts";
+
+/** Ten tokens that are never filled again: every token that is admitted beyond them is one too many. */
+const TEN = { ...TEN_PER_SECOND, amount: 0 };
+const KEYS = Array.from({ length: 40 }, (_, at) => `user-${at}`);
+
+const first = (agents: readonly Agent[]): Agent => {
+  const [agent] = agents;
+  if (agent === undefined) throw new Error("no agents");
+  return agent;
+};
+const ownerOf = (agents: readonly Agent[], key: string) => {
+  const owner = agents.find((agent) => agent.owns(key));
+  if (owner === undefined) throw new Error(`nobody owns ${key}`);
+  return owner;
+};
+const all = <T>(work: readonly Promise<T>[]) => Promise.all(work);
+
+/** Takes `count` of each key, asking the agents in turn; returns what was granted. */
+async function drain(agents: readonly Agent[], count: number, params = TEN) {
+  const granted = await all(
+    KEYS.flatMap((key, at) =>
+      Array.from({ length: count }, async (_, n) => {
+        const agent = agents[(at + n) % agents.length] ?? first(agents);
+        return Number(await agent.passes(key, params));
+      }),
+    ),
+  );
+  return granted.reduce((sum, each) => sum + each, 0);
+}
+
+test("all agents admit one capacity together, and takes of one turn travel in one message", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(3);
+  network.calls.Take = 0;
+  assert.equal(await drain(agents, 12), 10 * KEYS.length);
+  assert.ok(network.calls.Take <= 6, `${network.calls.Take} messages for 480 takes`);
+});
+
+test("the agent that counts a key answers in the same turn", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(3);
+  const owner = ownerOf(agents, "ann");
+  assert.equal("outcome" in owner.buckets.take("ann", 1, TEN, network.clock.now()), true);
+  const [other] = agents.filter((agent) => agent !== owner);
+  assert.equal("outcome" in (other?.buckets.take("ann", 1, TEN, network.clock.now()) ?? {}), false);
+});
+
+test("an agent that joins takes over what was counted, and so do others when it leaves", async (t) => {
+  const network = new Network(t);
+  const agents = [...(await network.joined(2))];
+  assert.equal(await drain(agents, 4), 4 * KEYS.length);
+  const third = network.start();
+  agents.push(third);
+  network.tell(agents);
+  await network.settle();
+  const owned = KEYS.filter((key) => third.owns(key)).length;
+  assert.ok(owned > 0);
+  assert.equal(third.group.counts.received, owned, "exactly what it counts now");
+  assert.equal(await drain(agents, 3), 3 * KEYS.length);
+  await third.group.leave();
+  third.kill();
+  network.tell(agents.slice(0, 2));
+  await network.settle();
+  assert.equal(await drain(agents.slice(0, 2), 10), 3 * KEYS.length, "ten of each key in all");
+});
+
+test("takes wait while a key changes hands, whoever hears of the change first", async (t) => {
+  for (const order of [0, 1, 2]) {
+    const network = new Network(t);
+    const agents = [...(await network.joined(2))];
+    assert.equal(await drain(agents, 6), 6 * KEYS.length);
+    const third = network.start();
+    agents.push(third);
+    const told = [...agents.slice(order), ...agents.slice(0, order)];
+    const taking = drain(agents.slice(0, 2), 6);
+    for (const agent of told) {
+      network.tell(agents, [agent]);
+      await network.pass(10);
+    }
+    await network.pass(10);
+    assert.equal(await taking, 4 * KEYS.length, `order ${order}`);
+    assert.equal(await drain(agents, 3), 0);
+  }
+});
+
+test("agents that start at the same time and counted alone share what they counted (D-11)", async (t) => {
+  const network = new Network(t);
+  const agents = [network.start(), network.start(), network.start()];
+  // Each is alone as long as it knows of no other: all of them admit a capacity.
+  for (const agent of agents) network.tell([agent], [agent]);
+  assert.equal(await drain(agents, 9), 9 * KEYS.length);
+  network.tell(agents);
+  await network.settle();
+  assert.equal(await drain(agents, 9), KEYS.length);
+  assert.ok(agents.every(({ group }) => !group.alone && !group.joining));
+});
+
+test("a lone start heals however late the others appear: nobody gives up joining (D-11)", async (t) => {
+  const network = new Network(t);
+  const agents = [network.start(), network.start()];
+  for (const agent of agents) network.tell([agent], [agent]);
+  await network.pass(3_600_000);
+  network.tell(agents);
+  await network.settle();
+  assert.equal(await drain(agents, 12), 10 * KEYS.length);
+});
+
+test("losing the only copy of a key costs one capacity of that key, and nothing of others", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(3);
+  assert.equal(await drain(agents, 12), 10 * KEYS.length);
+  const lost = first(agents);
+  const owned = KEYS.filter((key) => lost.owns(key)).length;
+  assert.ok(owned > 0);
+  lost.kill();
+  const rest = agents.slice(1);
+  network.tell(rest);
+  await network.settle();
+  assert.equal(await drain(rest, 12), 10 * owned);
+});
+
+test("with a second copy the loss of an agent costs nothing, wherever its restart falls", async (t) => {
+  for (const synchronous of [true, false]) {
+    const network = new Network(t, { replicas: 2, synchronous });
+    const agents = [...(await network.joined(3))];
+    assert.equal(await drain(agents, 6), 6 * KEYS.length);
+    await network.settle();
+    const lost = first(agents);
+    lost.kill();
+    const rest = agents.slice(1);
+    // It is back under its name before the store has forgotten the process that is gone.
+    const restarted = network.start(lost.member.name);
+    network.tell([restarted, ...rest]);
+    await network.settle();
+    assert.equal(await drain([restarted, ...rest], 2), 2 * KEYS.length);
+    await network.settle();
+    restarted.kill();
+    network.tell(rest);
+    await network.settle();
+    assert.equal(await drain(rest, 12), 2 * KEYS.length, `synchronous: ${synchronous}`);
+  }
+});
+
+test("copies are not counted as what was taken when their owner hands over and leaves", async (t) => {
+  const network = new Network(t, { replicas: 2 });
+  const agents = await network.joined(3);
+  assert.equal(await drain(agents, 6), 6 * KEYS.length);
+  await network.settle();
+  const leaving = first(agents);
+  await leaving.group.leave();
+  const rest = agents.slice(1);
+  network.tell(rest);
+  await network.settle();
+  assert.equal(await drain(rest, 12), 4 * KEYS.length);
+});
+
+test("synchronous copies are written before the answer", async (t) => {
+  const network = new Network(t, { replicas: 2, synchronous: true });
+  const agents = await network.joined(2);
+  const owner = ownerOf(agents, "ann");
+  const [other] = agents.filter((agent) => agent !== owner);
+  assert.equal((await owner.take("ann", 7, TEN)).outcome, "granted");
+  owner.kill();
+  network.tell(other === undefined ? [] : [other], other === undefined ? [] : [other]);
+  assert.equal((await other?.take("ann", 0, TEN))?.remaining, 3);
+});
+
+test("an owner that is frozen costs one time limit; then its keys are undecided at once, until it answers", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(2);
+  const frozen = ownerOf(agents, "ann");
+  const [asking] = agents.filter((agent) => agent !== frozen);
+  if (asking === undefined) throw new Error("no second agent");
+  frozen.frozen = true;
+  const waits = all([asking.take("ann", 1, TEN), asking.take("ann", 1, TEN)]);
+  await network.settle();
+  await network.pass(100);
+  assert.deepEqual(
+    (await waits).map(({ outcome }) => outcome),
+    ["undecided", "undecided"],
+  );
+  const { Take } = network.calls;
+  assert.equal((await asking.take("ann", 1, TEN)).outcome, "undecided");
+  assert.equal(network.calls.Take, Take, "nobody is asked");
+  frozen.frozen = false;
+  await network.pass(1_000);
+  assert.equal((await asking.take("ann", 1, TEN)).outcome, "granted");
+  const lines = asking.lines.map(({ message }) => message);
+  assert.equal(lines.filter((line) => /is away, on_failure answers/.test(line)).length, 1);
+  assert.equal(lines.filter((line) => /answers again/.test(line)).length, 1);
+  const { away, back } = asking.group.neighbours.requests;
+  assert.deepEqual([away, back], [1, 1]);
+});
+
+test("what both sides of a partition admitted is counted when it heals", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(2);
+  const [a, b] = agents as [Agent, Agent];
+  assert.equal(await drain(agents, 2), 2 * KEYS.length);
+  // The store sees b only; a goes on with what it knew, and counts its own keys.
+  network.cut.add(`${a.member.id}>${b.member.id}`).add(`${b.member.id}>${a.member.id}`);
+  network.tell([b], [b]);
+  await network.settle();
+  const owned = KEYS.filter((key) => a.owns(key));
+  for (const key of owned) assert.equal(await a.admits(key, 3, TEN), 3);
+  for (const key of owned) assert.equal(await b.admits(key, 4, TEN), 4);
+  network.cut.clear();
+  network.tell([a, b], [b]);
+  await network.settle();
+  for (const key of owned) {
+    assert.equal(await b.admits(key, 9, TEN), 1, "ten, less 2 before, 3 there and 4 here");
+  }
+});
+
+test("a message that arrives twice is applied once", async (t) => {
+  const network = new Network(t);
+  const agents = [...(await network.joined(1))];
+  assert.equal(await drain(agents, 3), 3 * KEYS.length);
+  const second = network.start();
+  agents.push(second);
+  // The reply to the hand-over is lost: it is sent again.
+  network.cut.add(`${second.member.id}>${first(agents).member.id}`);
+  network.tell(agents);
+  await network.settle();
+  network.cut.clear();
+  await network.pass(100);
+  assert.equal(second.group.counts.received, KEYS.filter((key) => second.owns(key)).length);
+  assert.equal(await drain(agents, 12), 7 * KEYS.length);
+});
+
+test("an agent that joins does not wait for ever for one that does not answer", async (t) => {
+  const network = new Network(t);
+  const [silent] = (await network.joined(1)) as [Agent];
+  silent.kill();
+  const joining = network.start();
+  network.tell([silent, joining], [joining]);
+  const key = KEYS.find((each) => joining.owns(each)) ?? "";
+  const early = joining.take(key, 1, TEN);
+  await network.pass(100);
+  assert.equal((await early).outcome, "undecided");
+  await network.pass(2_000);
+  assert.equal((await joining.take(key, 1, TEN)).outcome, "granted");
+  assert.equal(joining.group.counts.unheard, 1);
+  assert.match(
+    joining.lines.map(({ message }) => message).join("\n"),
+    /no hand-over from agent-0:1/,
+  );
+});

@@ -1,0 +1,157 @@
+// Agents of one group in this process, which reach each other over connections that a test can cut, in time that a test
+// advances.
+
+import type { TestContext } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { Fault } from "#base/fault.ts";
+import { PeerBuckets } from "#fleet/peers/buckets.ts";
+import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
+import { PeerGroup } from "#fleet/peers/peer-group.ts";
+import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { Pending } from "#flow/flow.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { readStore, readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
+import { type FakeClock, fakeClock } from "../../kit/clock.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { answered } from "../redis/virtual-time.ts";
+
+export interface NetworkOptions {
+  readonly replicas?: number;
+  readonly synchronous?: boolean;
+}
+
+export class Network {
+  /** By process id. */
+  readonly agents = new Map<string, Agent>();
+  readonly clock: FakeClock = fakeClock();
+  readonly options: NetworkOptions;
+  /** Pairs of process ids between which nothing arrives. */
+  readonly cut = new Set<string>();
+  /** Messages between agents so far, by method. */
+  readonly calls = { Take: 0, Store: 0 };
+  #started = 0;
+
+  constructor(test: Pick<TestContext, "after">, options: NetworkOptions = {}) {
+    this.options = options;
+    test.after(() => {
+      for (const { group } of this.agents.values()) group.close();
+    });
+  }
+
+  /** Starts an agent that nobody knows yet. Without a name it gets one of its own. */
+  start(name = `agent-${this.#started}:1`): Agent {
+    this.#started++;
+    const agent = new Agent(this, { name, id: `process-${this.#started}` });
+    this.agents.set(agent.member.id, agent);
+    return agent;
+  }
+
+  /** Tells these agents, or all, that these are the members. */
+  tell(members: readonly Agent[], told: Iterable<Agent> = this.agents.values()): void {
+    for (const agent of told) agent.group.setMembers(members.map(({ member }) => member));
+  }
+
+  /** Some agents that know each other, and have joined. */
+  async joined(count: number): Promise<readonly Agent[]> {
+    const agents = Array.from({ length: count }, () => this.start());
+    this.tell(agents);
+    await this.settle();
+    return agents;
+  }
+
+  /** Lets everything happen that needs no time. */
+  async settle(): Promise<void> {
+    for (let n = 0; n < 50; n++) await turn();
+  }
+
+  async pass(ms: number): Promise<void> {
+    this.clock.advance(ms);
+    await this.settle();
+  }
+}
+
+export class Agent {
+  readonly member: RingMember;
+  readonly group: PeerGroup;
+  readonly buckets: PeerBuckets;
+  readonly lines: ReturnType<typeof memoryLog>["lines"];
+  readonly away: (string | undefined)[] = [];
+  /** Calls to this agent get no answer. */
+  frozen = false;
+  /** The process has ended: calls are refused. */
+  dead = false;
+  readonly #network: Network;
+
+  constructor(network: Network, { name, id }: { readonly name: string; readonly id: string }) {
+    this.#network = network;
+    this.member = { name, id, address: name, probe: undefined };
+    const { clock, options, agents, cut, calls } = network;
+    const { log, lines } = logged();
+    this.lines = lines;
+    const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 10_000 }, [1, 2]);
+    this.group = new PeerGroup({
+      ...{ id, owned, clock, log, timeoutMs: 100, probeMs: 1_000, most: 1_000 },
+      replicas: options.replicas ?? 1,
+      synchronous: options.synchronous ?? false,
+      changed: (away) => void this.away.push(away),
+      connect: (member) => ({
+        async call(method, message) {
+          calls[method]++;
+          await turn();
+          const to = agents.get(member.id);
+          if (to === undefined || to.dead) throw new Fault("UNAVAILABLE", "connection refused");
+          if (cut.has(`${id}>${member.id}`)) throw new Fault("UNAVAILABLE", "cut");
+          if (to.frozen) return new Promise(() => undefined);
+          const reply = await to.handle(method, message);
+          if (cut.has(`${member.id}>${id}`)) throw new Fault("UNAVAILABLE", "cut");
+          return reply;
+        },
+        close: () => undefined,
+      }),
+    });
+    this.buckets = new PeerBuckets(this.group, { policyName: "policy", name: "limiter" });
+  }
+
+  async handle(method: "Take" | "Store", message: Uint8Array): Promise<Uint8Array> {
+    if (method === "Take") return writeReplies(await this.group.answer(readTakes(message)));
+    this.group.receive(readStore(message));
+    return new Uint8Array();
+  }
+
+  take(value: string | undefined, want: number, params: BucketParams): Promise<EngineAnswer> {
+    const answer = this.buckets.take(value, want, params, this.#network.clock.now());
+    // What is answered in the same turn is valid until the engine is asked again.
+    return Promise.resolve(answer instanceof Pending ? answered(answer) : { ...answer });
+  }
+
+  /** Whether a token is there. */
+  async passes(value: string | undefined, params: BucketParams): Promise<boolean> {
+    return (await this.take(value, 1, params)).outcome === "granted";
+  }
+
+  /** How many of so many takes of one token are granted. */
+  async admits(value: string, count: number, params: BucketParams): Promise<number> {
+    let granted = 0;
+    for (let n = 0; n < count; n++) if (await this.passes(value, params)) granted++;
+    return granted;
+  }
+
+  /** Stops without a word. */
+  kill(): void {
+    this.dead = true;
+    this.group.close();
+  }
+
+  /** Whether this agent counts the key, of the agents that it knows. */
+  owns(value: string): boolean {
+    const { ring, owned } = this.group;
+    owned.hash.of(value);
+    return ring.members[ring.owner(owned.hash.lo, owned.hash.hi)]?.id === this.member.id;
+  }
+}
+
+function logged() {
+  const log = memoryLog();
+  return { log, lines: log.lines };
+}

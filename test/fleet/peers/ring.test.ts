@@ -1,0 +1,62 @@
+// Which member counts a key: keys are spread evenly, and one that comes or goes moves only its own.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { Ring } from "../../../src/fleet/peers/membership/ring.ts";
+
+const member = (at: number) => ({
+  name: `10.0.0.${at}:8080`,
+  id: `process-${at}`,
+  address: `10.0.0.${at}:3320`,
+  probe: undefined,
+});
+const members = (count: number) => Array.from({ length: count }, (_, at) => member(at));
+
+const chance = seededChance(7);
+const word = () => Math.floor(chance() * 2 ** 32);
+const KEYS = Array.from({ length: 20_000 }, () => [word(), word()] as const);
+
+test("keys are spread evenly", () => {
+  for (const count of [2, 3, 10, 50]) {
+    const ring = new Ring(members(count));
+    const owned = new Array(count).fill(0);
+    for (const [lo, hi] of KEYS) owned[ring.owner(lo, hi)]++;
+    const fair = KEYS.length / count;
+    for (const each of owned) assert.ok(Math.abs(each - fair) < 6 * Math.sqrt(fair), `${owned}`);
+  }
+});
+
+test("the second keys of one member are spread over all others", () => {
+  const ring = new Ring(members(5));
+  const seconds = new Map<string, number>();
+  for (const [lo, hi] of KEYS) {
+    const [first, second] = ring.order(lo, hi);
+    if (first?.id === "process-0")
+      seconds.set(second?.id ?? "", (seconds.get(second?.id ?? "") ?? 0) + 1);
+  }
+  assert.equal(seconds.size, 4);
+  for (const count of seconds.values()) assert.ok(count > 800 && count < 1_200, `${[...seconds]}`);
+});
+
+test("a member that joins takes only keys that are its own, in whatever order all are listed", () => {
+  const before = new Ring(members(5));
+  const after = new Ring(members(6).toReversed());
+  let moved = 0;
+  for (const [lo, hi] of KEYS) {
+    const [from, to] = [before.members[before.owner(lo, hi)], after.members[after.owner(lo, hi)]];
+    if (from?.id === to?.id) continue;
+    moved++;
+    assert.equal(to?.id, "process-5");
+    assert.deepEqual(after.order(lo, hi)[1], from, "who follows is who counted before");
+  }
+  assert.ok(moved > 0.8 * (KEYS.length / 6) && moved < 1.2 * (KEYS.length / 6), `${moved}`);
+});
+
+test("the owner is the first of the order, and there is none without members", () => {
+  const ring = new Ring(members(7));
+  for (const [lo, hi] of KEYS.slice(0, 500)) {
+    assert.equal(ring.order(lo, hi)[0], ring.members[ring.owner(lo, hi)]);
+  }
+  assert.equal(new Ring([]).owner(1, 2), -1);
+});
