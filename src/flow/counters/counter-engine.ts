@@ -84,16 +84,6 @@ export const UNDECIDED: EngineAnswer = Object.freeze({
   full: false,
 });
 
-/** The answer of an engine that was not asked. The failure mode of the limiter answers in its place. */
-export const UNDECIDED: EngineAnswer = Object.freeze({
-  outcome: "undecided",
-  remaining: 0,
-  current: 0,
-  waitMs: 0,
-  id: "",
-  full: false,
-});
-
 /** An answer that its engine fills again each time, so that answering allocates nothing. */
 export class ReusedAnswer implements EngineAnswer {
   outcome: "granted" | "refused" | "undecided" = "granted";
