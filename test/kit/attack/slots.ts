@@ -1,7 +1,7 @@
 // How many slots of one concurrency limiter are held, as an agent reports it over its JSON routes.
 
 import assert from "node:assert/strict";
-import { call } from "../sluice/check.ts";
+import { begin, endFlow } from "../sluice/check.ts";
 
 /** A policy with one concurrency limiter, whose slots no time frees. */
 export const slotsPolicy = (controlPoint: string, slots: number) => `
@@ -16,16 +16,7 @@ circuit:
 
 /** Number of slots held. Asks by a check of its own, whose slot it returns. */
 export async function slotsHeld(address: string, controlPoint: string): Promise<number> {
-  const check = { control_point: controlPoint, expect_end: true, request: { path: "/" } };
-  const { body } = await call(address, "POST", "/v1/flowcontrol/checkhttp", check);
-  const [decision] = JSON.parse(body).check_response.limiter_decisions;
-  const { label, request_id, tokens_info } = decision.concurrency_limiter_info;
-  if (!decision.dropped) {
-    const { policy_name, policy_hash, component_id } = decision;
-    const ref = { policy_name, policy_hash, component_id, label, request_id, tokens: 1 };
-    const end = { control_point: controlPoint, inflight_requests: [ref] };
-    const ended = await call(address, "POST", "/v1/flowcontrol/flowend", end);
-    assert.equal(JSON.parse(ended.body).token_return_statuses[0].returned, true, ended.body);
-  }
-  return Number(tokens_info.current);
+  const { slots, inFlight } = await begin(address, controlPoint);
+  if (slots.length > 0) assert.deepEqual(await endFlow(address, controlPoint, slots), [true]);
+  return inFlight;
 }
