@@ -38,11 +38,13 @@ export function createFlowController(book: Rulebook, context: JudgementContext):
 
 /** Ends one slot. Never throws: errors are part of the result. */
 function endSlot(book: Rulebook, ref: SlotRef): SlotReturn | Pending<SlotReturn> {
-  const { policyName, componentId, label, requestId } = ref;
+  const { policyName, policyHash, componentId, label, requestId } = ref;
   const all = book.members(policyName).filter(holdsSlots);
   const named = all.filter(({ component }) => component.componentId === componentId);
-  // Inserting a component renumbers those after it. Slot ids are unique, so every component of the policy is tried.
-  const candidates = [...named, ...all.filter((limiter) => !named.includes(limiter))];
+  const exact = named.filter(({ component }) => component.policyHash === policyHash);
+  // In another version of the policy the component may have another number. Slot ids are unique, so all are tried.
+  const any = [...named, ...all.filter((limiter) => !named.includes(limiter))];
+  const candidates = exact.length > 0 ? exact : any;
   if (candidates.length === 0) {
     return { returned: false, error: "flow ender not found for limiter id" };
   }

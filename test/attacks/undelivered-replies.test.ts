@@ -21,6 +21,7 @@ import {
   reset,
 } from "../kit/clients/h2.ts";
 import { block } from "../kit/clients/hpack.ts";
+import { startRedis } from "../kit/servers/redis.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
@@ -59,12 +60,33 @@ const checkBody = (expectEnd: boolean) =>
     request: { method: "GET", path: "/" },
   });
 
-async function target(t: TestContext, clock = realClock()): Promise<string> {
+/** Where the slots are counted: agents that share them wait for Redis before they reply. */
+type Place = "in process" | "in Redis";
+
+interface Target {
+  readonly clock?: Clock;
+  readonly place?: Place;
+}
+
+async function target(
+  t: TestContext,
+  { clock = realClock(), place = "in process" }: Target = {},
+): Promise<string> {
   const { address } = await standalone(t, {
     clock,
     policies: { "slots.yaml": slotsPolicy("here", SLOTS) },
+    env: place === "in process" ? {} : await sharedSlots(t),
   });
   return address;
+}
+
+async function sharedSlots(t: TestContext) {
+  const { url } = await startRedis(t);
+  return {
+    SVC_AGENT_COUNTERS_ENGINE: "redis",
+    SVC_AGENT_COUNTERS_REDIS_URL: url,
+    SVC_AGENT_COUNTERS_REDIS_TIMEOUT: "10s",
+  };
 }
 
 /** Flows that were undone because nobody took their reply. */
@@ -72,19 +94,24 @@ async function undelivered(address: string): Promise<number> {
   return (await counted(address, "sluice_anomalies_total", "kind"))["undelivered"] ?? 0;
 }
 
+/** Flows whose callers left before they were judged, which waits for Redis. */
+async function abandoned(address: string): Promise<number> {
+  return (await counted(address, "sluice_anomalies_total", "kind"))["abandoned"] ?? 0;
+}
+
 /** Runs the attack ten times; after each time, all slots are free. */
 async function attack(
   t: TestContext,
   leave: (address: string, t: TestContext) => Promise<RawPeer | undefined>,
-  clock?: Clock,
+  options?: Target,
 ): Promise<void> {
-  const address = await target(t, clock);
+  const address = await target(t, options);
   for (let round = 0; round < ROUNDS; round++) {
     const peer = await leave(address, t);
     await until(`round ${round}: all slots free`, async () => (await held(address)) === 0);
     peer?.socket.destroy();
   }
-  assert.ok((await undelivered(address)) > 0);
+  assert.ok((await undelivered(address)) + (await abandoned(address)) > 0);
 }
 
 const held = (address: string): Promise<number> => slotsHeld(address, "here");
@@ -110,81 +137,109 @@ const post = (close: boolean, expectEnd = false): string => {
   );
 };
 
-test("gRPC callers that reset their calls", async (t) => {
-  await t.test("in the same write", (t) =>
-    attack(t, async (address, t) => {
-      const peer = await rawPeer(t, address);
-      await peer.send(
-        peer.onNewStreams(CALLS, (id) => Buffer.concat([grpcCall(id, ...checkOf(id)), reset(id)])),
-      );
-      await peer.pingRoundTrip();
-      return peer;
-    }),
-  );
+for (const place of ["in process", "in Redis"] as const) {
+  test(`gRPC callers that reset their calls, slots ${place}`, async (t) => {
+    await t.test("in the same write", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const peer = await rawPeer(t, address);
+          await peer.send(
+            peer.onNewStreams(CALLS, (id) =>
+              Buffer.concat([grpcCall(id, ...checkOf(id)), reset(id)]),
+            ),
+          );
+          await peer.pingRoundTrip();
+          return peer;
+        },
+        { place },
+      ),
+    );
 
-  await t.test("in the next write, without reading", (t) =>
-    attack(t, async (address, t) => {
-      const peer = await rawPeer(t, address, { paused: true });
-      const from = peer.lastStream + 2;
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
-      for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
-      peer.listen();
-      await peer.pingRoundTrip();
-      return peer;
-    }),
-  );
+    await t.test("in the next write, without reading", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const peer = await rawPeer(t, address, { paused: true });
+          const from = peer.lastStream + 2;
+          await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
+          for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
+          peer.listen();
+          await peer.pingRoundTrip();
+          return peer;
+        },
+        { place },
+      ),
+    );
 
-  await t.test("after the reply was sent, before they acknowledge the PING behind it", (t) =>
-    attack(t, async (address, t) => {
-      const peer = await rawPeer(t, address);
-      const from = peer.lastStream + 2;
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
-      await peer.outcome(peer.lastStream);
-      for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
-      return peer;
-    }),
-  );
+    await t.test("after the reply was sent, before they acknowledge the PING behind it", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const peer = await rawPeer(t, address);
+          const from = peer.lastStream + 2;
+          await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
+          await peer.outcome(peer.lastStream);
+          for (let id = from; id <= peer.lastStream; id += 2) await peer.send(reset(id));
+          return peer;
+        },
+        { place },
+      ),
+    );
 
-  await t.test("in JSON", (t) =>
-    attack(t, async (address, t) => {
-      const fields = httpFields("POST", JSON_CHECK, ["content-type", "application/json"]);
-      const peer = await rawPeer(t, address);
-      await peer.send(
-        peer.onNewStreams(CALLS, (id) =>
-          Buffer.concat([
-            headers(id, block(fields)),
-            data(id, Buffer.from(checkBody(id % 4 === 1)), END_STREAM),
-            reset(id),
-          ]),
-        ),
-      );
-      await peer.pingRoundTrip();
-      return peer;
-    }),
-  );
-});
+    await t.test("in JSON", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const fields = httpFields("POST", JSON_CHECK, ["content-type", "application/json"]);
+          const peer = await rawPeer(t, address);
+          await peer.send(
+            peer.onNewStreams(CALLS, (id) =>
+              Buffer.concat([
+                headers(id, block(fields)),
+                data(id, Buffer.from(checkBody(id % 4 === 1)), END_STREAM),
+                reset(id),
+              ]),
+            ),
+          );
+          await peer.pingRoundTrip();
+          return peer;
+        },
+        { place },
+      ),
+    );
+  });
 
-test("gRPC callers whose connection ends", async (t) => {
-  await t.test("with a TCP reset", (t) =>
-    attack(t, async (address, t) => {
-      const peer = await rawPeer(t, address);
-      await peer.pingRoundTrip();
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
-      peer.socket.resetAndDestroy();
-      return peer;
-    }),
-  );
+  test(`gRPC callers whose connection ends, slots ${place}`, async (t) => {
+    await t.test("with a TCP reset", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const peer = await rawPeer(t, address);
+          await peer.pingRoundTrip();
+          await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
+          peer.socket.resetAndDestroy();
+          return peer;
+        },
+        { place },
+      ),
+    );
 
-  await t.test("in order, at once", (t) =>
-    attack(t, async (address, t) => {
-      const peer = await rawPeer(t, address);
-      await peer.pingRoundTrip();
-      await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
-      peer.socket.destroy();
-      return peer;
-    }),
-  );
-});
+    await t.test("in order, at once", (t) =>
+      attack(
+        t,
+        async (address, t) => {
+          const peer = await rawPeer(t, address);
+          await peer.pingRoundTrip();
+          await peer.send(peer.onNewStreams(CALLS, (id) => grpcCall(id, ...checkOf(id))));
+          peer.socket.destroy();
+          return peer;
+        },
+        { place },
+      ),
+    );
+  });
+}
 
 /** A clock that goes on by a second whenever it is read, so that deadlines pass while a check is answered. */
 function hurriedClock(): Clock {
@@ -205,10 +260,10 @@ describe("gRPC callers whose deadline passes before the reply", () => {
   const timeout = ["grpc-timeout", "1500m"] as const;
 
   test("who reset their calls, as gRPC clients do", (t) =>
-    attack(t, (address, t) => late(address, t, true), hurriedClock()));
+    attack(t, (address, t) => late(address, t, true), { clock: hurriedClock() }));
 
   test("who do not reset them", (t) =>
-    attack(t, (address, t) => late(address, t, false), hurriedClock()));
+    attack(t, (address, t) => late(address, t, false), { clock: hurriedClock() }));
 
   async function late(address: string, t: TestContext, resets: boolean): Promise<RawPeer> {
     const peer = await rawPeer(t, address);

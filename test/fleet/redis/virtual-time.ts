@@ -24,6 +24,8 @@ export class VirtualRedis implements Channel {
   now = START_MS;
   /** What becomes of the next call: the connection is lost before or after the server runs it. */
   lost: "call" | "reply" | undefined;
+  /** Replies wait for it. */
+  gate: Promise<void> | undefined;
   #running = 0;
 
   constructor(test: Pick<TestContext, "after">, url: string) {
@@ -38,6 +40,7 @@ export class VirtualRedis implements Channel {
     this.#running++;
     try {
       const reply = await this.#run(script, key, args);
+      await this.gate;
       if (lost === "reply") throw new Error("connection lost");
       return reply;
     } finally {
@@ -58,12 +61,23 @@ export class VirtualRedis implements Channel {
     const { now } = this;
     if ((this.#expiry.get(key) ?? Number.POSITIVE_INFINITY) <= now) await this.#client.del(key);
     const time = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
-    const inTime = text.replaceAll("redis.call('TIME')", time);
-    const reply = String(await this.#client.eval(inTime, 1, key, ...args));
-    const left = await this.#client.pttl(key);
-    if (left < 0) this.#expiry.delete(key);
-    else this.#expiry.set(key, now + left);
-    return reply;
+    const inTime = text
+      .replaceAll("redis.call('TIME')", time)
+      .replaceAll("redis.call('PEXPIRE', key,", "redis.call('SET', 'life',");
+    const answers = await this.#client
+      .multi()
+      .eval(inTime, 1, key, ...args)
+      .getdel("life")
+      .pttl(key)
+      .exec();
+    const [reply, life, left] = (answers ?? []).map(([error, answer]) => {
+      if (error !== null) throw error;
+      return answer;
+    });
+    if (left === -2) this.#expiry.delete(key);
+    else if (life !== null) this.#expiry.set(key, now + Number(life));
+    else if (left !== -1) this.#expiry.set(key, now + Number(left));
+    return String(reply);
   }
 
   /** Milliseconds until each key expires. */
@@ -71,11 +85,12 @@ export class VirtualRedis implements Channel {
     return [...this.#expiry.values()].map((at) => at - this.now);
   }
 
-  /** The ids of all slots. */
-  async slots(): Promise<readonly string[]> {
+  /** The ids of all slots that have not expired. */
+  async slots(lifeMs = 1_000): Promise<readonly string[]> {
     const found: string[] = [];
     for (const [key, at] of this.#expiry) {
-      if (at > this.now) found.push(...(await this.#client.zrange(key, "(0", "+inf", "BYSCORE")));
+      if (at <= this.now) continue;
+      found.push(...(await this.#client.zrange(key, `(${this.now - lifeMs}`, "+inf", "BYSCORE")));
     }
     return found;
   }
@@ -137,8 +152,8 @@ export class SlotAgent implements SlotBench {
   readonly clock: FakeClock;
   readonly requests: Requests;
   readonly ends: SlotEnds;
+  readonly slots: RedisSlots;
   readonly #redis: VirtualRedis;
-  readonly #slots: RedisSlots;
 
   constructor(redis: VirtualRedis, clock = fakeClock()) {
     this.#redis = redis;
@@ -154,20 +169,20 @@ export class SlotAgent implements SlotBench {
     });
     this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100, atOnce: 3 });
     const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" });
-    this.#slots = new RedisSlots(this.requests, this.ends, keys);
+    this.slots = new RedisSlots(this.requests, this.ends, keys);
   }
 
   async take(value: string | undefined, want: number, params: SlotParams): Promise<EngineAnswer> {
-    return answered(this.#slots.take(value, want, params));
+    return answered(this.slots.take(value, want, params));
   }
 
   async end(value: string | undefined, id: string, params: SlotParams): Promise<boolean> {
-    return answered(this.#slots.giveBack(value, 0, id, params));
+    return answered(this.slots.giveBack(value, 0, id, params));
   }
 
   /** Takes, and does not wait for the answer. Resolves once Redis has handled all of it. */
   async abandon(value: string, want: number, params: SlotParams): Promise<EngineAnswer["outcome"]> {
-    const taken = this.#slots.take(value, want, params);
+    const taken = this.slots.take(value, want, params);
     const told = answered(taken);
     if (taken instanceof Pending) taken.cancel();
     await this.#redis.idle();
