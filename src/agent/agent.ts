@@ -23,6 +23,7 @@ import { follow } from "./follow.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
 import { joinGroup } from "./peers.ts";
+import { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 
 export interface Agent extends ProcessPart {
   /** The rules in force. */
@@ -31,9 +32,13 @@ export interface Agent extends ProcessPart {
 
 /**
  * Starts an agent. When it returns, the rules that the store holds are in force; where the store is away, the agent
- * judges no flow until it has them.
+ * judges by the snapshot in the file `snapshotPath`, or no flow until the store answers.
  */
-export async function startAgent(process: SluiceProcess, config: AgentConfig): Promise<Agent> {
+export async function startAgent(
+  process: SluiceProcess,
+  config: AgentConfig,
+  { snapshotPath = "" }: { readonly snapshotPath?: string } = {},
+): Promise<Agent> {
   const { metrics, clock, chance } = process;
   const flowMetrics = new FlowMetrics(config.agent_info);
   const fluxMeters = new FluxMeters();
@@ -47,7 +52,7 @@ export async function startAgent(process: SluiceProcess, config: AgentConfig): P
   const maxKeys = config.flow_control.max_keys;
   const context = { clock, chance, observer, maxKeys, sharedCounters };
   const book = new Rulebook(config.agent_info.agent_group, context);
-  const known = followStore(process, config, book, () => {
+  const known = followStore(process, config, book, snapshotPath, () => {
     const inventory = inventoryOf(book);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
@@ -136,6 +141,7 @@ function followStore(
   process: SluiceProcess,
   config: AgentConfig,
   book: Rulebook,
+  snapshotPath: string,
   planChanged: () => void,
 ): Promise<void> {
   const { store, health, scope, clock, fail } = process;
@@ -144,6 +150,7 @@ function followStore(
   const stop = new AbortController();
   let plan: Rulebook["plan"] | undefined;
   let keptKeys = 0;
+  let standIn: string | undefined;
   let inForce = "";
   let refusals: readonly string[] = [];
   // Rules are known from the first batch on. One that is refused leaves all others in force, so it must not take the
@@ -152,11 +159,33 @@ function followStore(
     status.ok(inForce);
     const lost = keptKeys > 0 ? [`the store lost ${keptKeys} keys, which stay in force`] : [];
     const refused = refusals.length > 0 ? [`rules refused: ${refusals.join("; ")}`] : [];
-    const lines = [...lost, ...refused];
+    const old = standIn === undefined ? [] : [standIn];
+    const lines = [...old, ...lost, ...refused];
     if (lines.length > 0) status.degraded(lines.join("; "));
   };
   process.metrics.add({ collect: (to) => to.number("sluice_rules_kept", [], keptKeys) });
+  const { etcd, agent_info } = config;
+  const snapshot =
+    snapshotPath === ""
+      ? undefined
+      : new RuleSnapshot({
+          path: snapshotPath,
+          owner: { group: agent_info.agent_group, namespace: etcd.namespace },
+          clock,
+          log,
+          standsIn(savedAt) {
+            const at = new Date(savedAt ?? 0).toISOString();
+            standIn =
+              savedAt === undefined
+                ? undefined
+                : `judging by the rules of ${at} in ${snapshotPath}`;
+            if (savedAt !== undefined) health.doWithout("store");
+            else show();
+          },
+        });
+  if (snapshot !== undefined) process.metrics.add(snapshot);
   const { ready, ended } = follow({
+    snapshot,
     store,
     group: config.agent_info.agent_group,
     book,
@@ -194,6 +223,7 @@ function followStore(
   scope.add("rules", async () => {
     stop.abort();
     await ended;
+    await snapshot?.close();
   });
   ended.then(
     () => stop.signal.aborted || fail("the store ended its watch"),

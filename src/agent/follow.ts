@@ -9,6 +9,7 @@ import { Slices } from "#host/life/slices.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { agentPrefixes, type RuleChanges, readBatch } from "#sync/follow/batch.ts";
 import { keepRules } from "#sync/follow/rule-keeper.ts";
+import type { RuleSnapshot } from "./snapshot/rule-snapshot.ts";
 
 export interface Following {
   /** Resolves when the first batch is in force; before that the rules are unknown and no flow may be judged. */
@@ -35,6 +36,8 @@ export interface FollowOptions {
   readonly kept: (keys: number) => void;
   /** Called after each batch, synchronously with its coming into force. */
   readonly applied: (revision: number, faults: RuleFaults) => void;
+  /** The rules to begin with while the store is away; undefined waits for it. */
+  readonly snapshot?: Pick<RuleSnapshot, "before" | "record"> | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -50,10 +53,11 @@ export function follow(options: FollowOptions): Following {
 }
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
-  const { store, group, book, clock, kept, applied, signal } = options;
+  const { store, group, book, clock, kept, applied, snapshot, signal } = options;
   const refused = new Map<string, Fault>();
   const partial = new Map<string, string>();
-  const batches = store.watch(agentPrefixes(group), signal);
+  const watched = store.watch(agentPrefixes(group), signal);
+  const batches = snapshot?.before(watched) ?? watched;
   for await (const batch of keepRules(batches, { group, clock, kept })) {
     for (const key of [...batch.deletes, ...batch.puts.map((entry) => entry.key)].map(ruleKey)) {
       refused.delete(key);
@@ -69,6 +73,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
     for (const { key, fault } of book.apply({ rules, numbers })) add(refused, key, fault);
     applied(batch.revision, { refused, partial, added });
+    snapshot?.record(batch);
     ready();
   }
 }

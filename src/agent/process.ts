@@ -12,5 +12,8 @@ export interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
 /** Starts everything. When it returns, the agent accepts calls, and judges by the rules of the store as soon as it has them. */
 export async function startAgentProcess(options: AgentProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
-  return openPorts(process, [await startAgent(process, options.config.config)]);
+  const { config } = options.config;
+  const { snapshot_path: snapshotPath } = config.etcd;
+  const agent = await startAgent(process, config, { snapshotPath });
+  return openPorts(process, [agent]);
 }

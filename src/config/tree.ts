@@ -14,6 +14,7 @@ import {
   tokenSourceConfig,
 } from "./objects/client.ts";
 import {
+  agentEtcdConfig,
   autoScaleKubernetesConfig,
   checkpointsConfig,
   cloudExtConfig,
@@ -82,6 +83,7 @@ const agentTable = table(
   "",
   {
     ...common,
+    etcd: object(agentEtcdConfig),
     agent_functions: object(agentFunctionsConfig),
     agent_info: object(agentInfoConfig),
     counters: object(countersConfig),

@@ -153,6 +153,19 @@ for (const name of PROCESSES)
       });
   }
 
+test("what stands in for a dependency makes the process ready, and it stays degraded until it is there", async (t) => {
+  const { process, isReady, status } = await probed(t);
+  const store = process.health.dependency("store");
+  process.health.doWithout("store");
+  assert.equal(await isReady("readiness"), true);
+  assert.match((await status("readiness")).text, /degraded: it has not answered yet/);
+  store.degraded("connection refused");
+  assert.equal(await isReady("readiness"), true);
+  assert.match((await status("readiness")).text, /degraded: connection refused/);
+  store.ok("connected");
+  assert.doesNotMatch((await status("readiness")).text, /degraded/);
+});
+
 test("a dependency that is away before it was ever there keeps the process from being ready; a later loss is degraded and leaves it ready", async (t) => {
   const { process, serving, isReady, status, address } = await probed(t);
   const store = process.health.dependency("store");

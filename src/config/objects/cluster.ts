@@ -4,43 +4,59 @@ import { address, anyText, endpoint, hostPort } from "../table/format.ts";
 import { bool, choice, duration, object, string, strings, table } from "../table/row.ts";
 import { clientConfig, clientTlsConfig } from "./client.ts";
 
+const etcdRows = {
+  endpoints: strings(endpoint, "Addresses of the etcd servers."),
+  lease_ttl: duration(
+    "10s",
+    "Time after which the keys of a process that no longer responds are deleted.",
+    {
+      least: "1s",
+    },
+  ),
+  log_level: choice(
+    "error",
+    [
+      "",
+      "debug",
+      "DEBUG",
+      "info",
+      "INFO",
+      "warn",
+      "WARN",
+      "error",
+      "ERROR",
+      "dpanic",
+      "DPANIC",
+      "panic",
+      "PANIC",
+      "fatal",
+      "FATAL",
+    ] as const,
+    "Log level of the etcd client itself. Empty means error.",
+  ),
+  namespace: string("aperture", anyText, "Prefix of every key."),
+  username: string("", anyText, "User name."),
+  password: string("", anyText, "Password.", { secret: true }),
+  tls: object(clientTlsConfig),
+} as const;
+
 export const etcdConfig = table(
   "EtcdConfig",
   "The etcd cluster that controllers and agents share.",
+  etcdRows,
+);
+
+export const agentEtcdConfig = table(
+  "AgentEtcdConfig",
+  "The etcd cluster that controllers and agents share.",
   {
-    endpoints: strings(endpoint, "Addresses of the etcd servers."),
-    lease_ttl: duration(
-      "10s",
-      "Time after which the keys of a process that no longer responds are deleted.",
-      {
-        least: "1s",
-      },
+    ...etcdRows,
+    snapshot_path: string(
+      "",
+      anyText,
+      "File for the rules that the agent saw last. If it starts while etcd is away, it judges by them. Empty: it judges nothing before etcd answers.",
+      { own: true },
     ),
-    log_level: choice(
-      "error",
-      [
-        "",
-        "debug",
-        "DEBUG",
-        "info",
-        "INFO",
-        "warn",
-        "WARN",
-        "error",
-        "ERROR",
-        "dpanic",
-        "DPANIC",
-        "panic",
-        "PANIC",
-        "fatal",
-        "FATAL",
-      ] as const,
-      "Log level of the etcd client itself. Empty means error.",
-    ),
-    namespace: string("aperture", anyText, "Prefix of every key."),
-    username: string("", anyText, "User name."),
-    password: string("", anyText, "Password.", { secret: true }),
-    tls: object(clientTlsConfig),
   },
 );
 

@@ -43,6 +43,8 @@ export class Health {
   readonly #ready: StatusNode;
   readonly #live: StatusNode;
   readonly #degraded = new Map<string, boolean>();
+  /** By dependency: what to do when something stands in for it. */
+  readonly #standIns = new Map<string, () => void>();
   readonly #listeners: ((healthy: boolean) => void)[] = [];
   #phase: Phase = "starting";
   #healthy = false;
@@ -65,19 +67,34 @@ export class Health {
     const node = this.#ready.at("component", name);
     node.fail(`${name} is not ready yet`);
     this.#degraded.set(name, false);
-    let wasReady = false;
+    let why = "it has not answered yet";
+    let isNeeded = true;
+    const show = () => {
+      if (isNeeded) node.fail(`${name} is not ready yet: ${why}`);
+      else node.ok(`degraded: ${why}`);
+    };
+    this.#standIns.set(name, () => {
+      isNeeded = false;
+      this.#degraded.set(name, true);
+      show();
+    });
     return {
       ok: (message) => {
-        wasReady = true;
+        isNeeded = false;
         this.#degraded.set(name, false);
         node.ok(message);
       },
       degraded: (message) => {
         this.#degraded.set(name, true);
-        if (wasReady) node.ok(`degraded: ${message}`);
-        else node.fail(`${name} is not ready yet: ${message}`);
+        why = message;
+        show();
       },
     };
+  }
+
+  /** Something stands in for a dependency that has never been there: from now on the process is ready without it. */
+  doWithout(name: string): void {
+    this.#standIns.get(name)?.();
   }
 
   /** The dependencies by name, and whether each is degraded. */

@@ -273,6 +273,17 @@ export const METRICS = {
     about:
       "Keys of rules and numbers that stay in force although the store lost them, until a controller has written again.",
   },
+  sluice_rules_from_snapshot: {
+    type: "gauge",
+    labels: [],
+    about:
+      "1 while the agent judges by the rules of `etcd.snapshot_path` because the store has not answered since its start, 0 otherwise. Absent without that key.",
+  },
+  sluice_rule_snapshots_total: {
+    type: "counter",
+    labels: ["result"],
+    about: "Writes of the file `etcd.snapshot_path`: success or failure.",
+  },
   sluice_metrics_inconsistent_total: {
     type: "counter",
     labels: [],

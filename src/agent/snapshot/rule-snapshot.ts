@@ -1,0 +1,165 @@
+// The rules that an agent saw last, in a file (`etcd.snapshot_path`). An agent that starts while the store is away judges
+// by them until the store answers.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Batch } from "#store/store.ts";
+import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
+import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./file.ts";
+
+export interface RuleSnapshotOptions {
+  readonly path: string;
+  readonly owner: SnapshotOwner;
+  readonly clock: Clock;
+  readonly log: Pick<Log, "warn" | "error" | "info">;
+  /** Called when the agent judges by a snapshot, with the time of it in Unix ms, and with undefined when the store answers. */
+  readonly standsIn: (savedAt: number | undefined) => void;
+}
+
+/** Milliseconds that the store has for its first answer before the snapshot is used. */
+export const PATIENCE_MS = 1_000;
+/** Milliseconds from a change to the write that holds it, and at least between two writes. */
+export const QUIET_MS = 5_000;
+/** The pause after a write, in durations of that write: writing takes a twentieth of the time at most. */
+const PAUSE_RATIO = 20;
+
+export class RuleSnapshot implements MetricSource {
+  readonly #options: RuleSnapshotOptions;
+  /** Rules and numbers in force, by key. */
+  readonly #entries = new Map<string, Uint8Array>();
+  #revision = 0;
+  #state: "following" | "standing in" | "closed" = "following";
+  #isChanged = false;
+  #disarm: (() => void) | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #failing = false;
+  readonly #writes = { success: 0, failure: 0 };
+
+  constructor(options: RuleSnapshotOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * The batches of the store. If the first one is late, the snapshot comes before it, and the first one then says how the
+   * store differs from that, like that of a store that lost its history.
+   */
+  async *before(batches: AsyncIterable<Batch>): AsyncIterable<Batch> {
+    const source = batches[Symbol.asyncIterator]();
+    try {
+      const first = source.next();
+      const snapshot = (await this.#isLate(first)) ? await this.#read() : undefined;
+      if (snapshot !== undefined) {
+        this.#state = "standing in";
+        this.#options.standsIn(snapshot.savedAt);
+        yield batchOf(snapshot);
+      }
+      for (let next = await first; next.done !== true; next = await source.next()) {
+        if (this.#state !== "standing in") yield next.value;
+        else {
+          const keys = new Set(next.value.puts.map(({ key }) => key));
+          const deletes = [...this.#entries.keys()].filter((key) => !keys.has(key));
+          this.#state = "following";
+          yield { ...next.value, deletes, reset: true };
+          this.#options.standsIn(undefined);
+        }
+      }
+    } finally {
+      await source.return?.();
+    }
+  }
+
+  /** Call it with each batch that has come into force. */
+  record({ revision, puts, deletes }: Batch): void {
+    for (const key of deletes) this.#entries.delete(key);
+    for (const { key, value } of puts) this.#entries.set(key, value);
+    this.#revision = revision;
+    // What was read need not be written again.
+    if (this.#state !== "following") return;
+    this.#isChanged = true;
+    this.#arm(QUIET_MS);
+  }
+
+  /** Writes what has changed, and ends. */
+  async close(): Promise<void> {
+    this.#state = "closed";
+    this.#disarm?.();
+    await this.#writing;
+    await this.#write();
+  }
+
+  collect(to: MetricSink): void {
+    to.number("sluice_rules_from_snapshot", [], this.#state === "standing in" ? 1 : 0);
+    for (const result of ["success", "failure"] as const)
+      to.number("sluice_rule_snapshots_total", [result], this.#writes[result]);
+  }
+
+  async #isLate(first: Promise<unknown>): Promise<boolean> {
+    const late = Promise.withResolvers<boolean>();
+    const disarm = this.#options.clock.alarm(PATIENCE_MS, () => late.resolve(true));
+    const came = first.then(
+      () => false,
+      () => false,
+    );
+    return Promise.race([came, late.promise]).finally(disarm);
+  }
+
+  async #read(): Promise<Snapshot | undefined> {
+    const { path, owner, log } = this.#options;
+    try {
+      const snapshot = await readSnapshot(path, owner);
+      const at = new Date(snapshot.savedAt).toISOString();
+      log.warn(
+        { path, saved_at: at },
+        `the store does not answer: judging by the rules of ${at} in ${path}`,
+      );
+      return snapshot;
+    } catch (thrown) {
+      const { message } = Fault.from(thrown);
+      log.error(
+        { path },
+        `the store does not answer, and there is no snapshot to judge by: ${message}`,
+      );
+      return undefined;
+    }
+  }
+
+  #arm(ms: number): void {
+    if (this.#state === "closed") return;
+    this.#disarm ??= this.#options.clock.alarm(ms, () => {
+      this.#writing = this.#write();
+    });
+  }
+
+  async #write(): Promise<void> {
+    if (!this.#isChanged) return;
+    this.#isChanged = false;
+    const { path, owner, clock, log } = this.#options;
+    const began = clock.now();
+    try {
+      const snapshot = {
+        savedAt: clock.wall(),
+        revision: this.#revision,
+        entries: this.#entries,
+      };
+      await writeSnapshot(path, owner, snapshot, clock);
+      this.#writes.success += 1;
+      if (this.#failing) log.info({ path }, "the snapshot of the rules is written again");
+      this.#failing = false;
+    } catch (thrown) {
+      this.#writes.failure += 1;
+      this.#isChanged = true;
+      const { message } = Fault.from(thrown);
+      if (!this.#failing)
+        log.error({ path }, `the snapshot of the rules in ${path} is not written: ${message}`);
+      this.#failing = true;
+    }
+    this.#disarm = undefined;
+    if (this.#isChanged) this.#arm(Math.max(QUIET_MS, PAUSE_RATIO * (clock.now() - began)));
+  }
+}
+
+function batchOf({ revision, entries }: Snapshot): Batch {
+  const puts = [...entries].map(([key, value]) => ({ key, value, revision }));
+  return { revision, puts, deletes: [] };
+}
