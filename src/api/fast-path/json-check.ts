@@ -113,12 +113,16 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
 
   writeTelemetryJson(out: JsonWriter): void {
     const { bytes, parts } = this.http;
-    out.raw(SOURCE_MEMBER);
-    out.text(this.#source);
-    out.raw(DESTINATION_MEMBER);
-    out.text(this.#destination);
+    if (this.#source === UNKNOWN_SERVICES && this.#destination === UNKNOWN_SERVICES)
+      out.raw(UNKNOWN_SERVICES_AND_METHOD);
+    else {
+      out.raw(SOURCE_MEMBER);
+      out.text(this.#source);
+      out.raw(DESTINATION_MEMBER);
+      out.text(this.#destination);
+      out.raw(METHOD);
+    }
     // These texts had no escapes in the request, so they need none in the reply.
-    out.raw(METHOD);
     out.shownSpan(bytes, parts.method);
     out.raw(TARGET);
     out.shownSpan(bytes, parts.path);
@@ -135,20 +139,29 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
 
   /** The flavor where it differs from the protocol's name. */
   #flavor(): string | undefined {
-    for (const [protocol, flavor] of FLAVORS_BY_BYTES) {
-      if (this.http.equals(this.http.parts.protocol, protocol)) return flavor;
+    const { http } = this;
+    for (let at = 0; at < FLAVORS_BY_BYTES.length; at++) {
+      const known = FLAVORS_BY_BYTES[at];
+      if (known !== undefined && http.equals(http.parts.protocol, known.protocol))
+        return known.flavor;
     }
     return undefined;
   }
 }
 
-const FLAVORS_BY_BYTES: readonly (readonly [Uint8Array, string])[] = Object.entries(FLAVORS).map(
-  ([protocol, flavor]) => [Buffer.from(protocol), flavor] as const,
-);
+const FLAVORS_BY_BYTES: readonly { readonly protocol: Uint8Array; readonly flavor: string }[] =
+  Object.entries(FLAVORS).map(([protocol, flavor]) => ({
+    protocol: Buffer.from(protocol),
+    flavor,
+  }));
 
 const SOURCE_MEMBER = fragment(`"${SOURCE_LABEL}":`);
 const DESTINATION_MEMBER = fragment(`,"${DESTINATION_LABEL}":`);
 const METHOD = fragment(',"http.method":"');
+const UNKNOWN = JSON.stringify(UNKNOWN_SERVICES);
+const UNKNOWN_SERVICES_AND_METHOD = fragment(
+  `"${SOURCE_LABEL}":${UNKNOWN},"${DESTINATION_LABEL}":${UNKNOWN},"http.method":"`,
+);
 const TARGET = fragment('","http.target":"');
 const HOST = fragment('","http.host":"');
 const SCHEME = fragment('","http.scheme":"');

@@ -15,24 +15,21 @@ export function acceptsBody({ body, method }: Route): boolean {
   return body === undefined ? method !== "GET" && method !== "DELETE" : body !== "none";
 }
 
-/** Throws a Fault with 415 for headers that the route does not accept. */
-export function validateBodyHeaders(headers: HttpRequest["headers"], route: Route): void {
-  if (route.body === "json" && route.forwarded !== true) {
-    const type = headers["content-type"];
-    if (type !== undefined && type !== PLAIN_JSON_TYPE && !JSON_TYPE.test(String(type))) {
-      throw unsupported("content-type", "application/json");
-    }
-    const encoding = headers["content-encoding"];
-    if (encoding !== undefined && String(encoding).toLowerCase() !== "identity") {
-      throw unsupported("content-encoding", "none");
-    }
-  }
+/** Whether the headers that describe a body must be valid. */
+export function judgesBodyHeaders({ body, forwarded }: Route): boolean {
+  return body === "json" && forwarded !== true;
 }
 
-/** Whether the announced length is too large. */
-export function announcesTooMuch(headers: HttpRequest["headers"], max: number): boolean {
-  const length = headers["content-length"];
-  return length !== undefined && Number(length) > max;
+/** Throws a Fault with 415 for headers that describe another body than plain JSON. */
+export function validateBodyHeaders(headers: HttpRequest["headers"]): void {
+  const type = headers["content-type"];
+  if (type !== undefined && type !== PLAIN_JSON_TYPE && !JSON_TYPE.test(String(type))) {
+    throw unsupported("content-type", "application/json");
+  }
+  const encoding = headers["content-encoding"];
+  if (encoding !== undefined && String(encoding).toLowerCase() !== "identity") {
+    throw unsupported("content-encoding", "none");
+  }
 }
 
 function unsupported(header: string, wanted: string): Fault {

@@ -13,8 +13,8 @@ import type { Turns } from "../transport/turns.ts";
 import type { ReplyMemory } from "../transport/unconfirmed-replies.ts";
 import {
   acceptsBody,
-  announcesTooMuch,
   BodyBuffer,
+  judgesBodyHeaders,
   NO_BODY,
   tooLarge,
   validateBodyHeaders,
@@ -53,7 +53,8 @@ export interface HttpContext extends TransportContext {
 
 export abstract class HttpExchange implements Call, ReceivedHead {
   protected readonly context: HttpContext;
-  readonly #started: number;
+  /** When the request arrived, on `clock.now()`. */
+  protected readonly started: number;
   #target: Target = NO_TARGET;
   #match: RouteMatch | undefined;
   #deadline = Number.POSITIVE_INFINITY;
@@ -73,7 +74,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   constructor(context: HttpContext) {
     this.context = context;
-    this.#started = context.clock.now();
+    this.started = context.clock.now();
   }
 
   // --- What the subclass knows
@@ -85,6 +86,17 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   protected abstract readonly requestTarget: string;
   /** The rest of the request must be read before the reply, although it is not needed. */
   protected abstract readonly mustReadRest: boolean;
+
+  // --- What the subclass may know without making strings of all headers
+
+  protected get timeoutHeader(): string | string[] | undefined {
+    return this.headers["grpc-timeout"];
+  }
+
+  /** Length of the body in bytes, as far as the request announces it. */
+  protected get announcedLength(): number {
+    return Number(this.headers["content-length"] ?? 0);
+  }
 
   // --- What the subclass does
 
@@ -137,13 +149,13 @@ export abstract class HttpExchange implements Call, ReceivedHead {
         return;
       }
       if (route.forwarded !== true) this.validateHost();
-      const timeout = this.headers["grpc-timeout"];
-      if (timeout !== undefined) this.#deadline = this.#started + timeoutOf(timeout, route);
+      const timeout = this.timeoutHeader;
+      if (timeout !== undefined) this.#deadline = this.started + timeoutOf(timeout, route);
       route.admit?.(this);
       if (acceptsBody(route)) {
-        validateBodyHeaders(this.headers, route);
+        if (judgesBodyHeaders(route)) validateBodyHeaders(this.headers);
         this.#receivingBody = true;
-        if (announcesTooMuch(this.headers, this.#maxBody(route)))
+        if (this.announcedLength > this.#maxBody(route))
           this.#refuseUnread(route, REFUSALS.tooLarge);
         else this.receiveBody();
       } else if (this.mustReadRest) this.#receivingBody = true;
@@ -206,11 +218,11 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     }
   }
 
-  /** The body is complete. */
-  protected completeBody(): void {
+  /** The body is complete. `whole` is all of it if there were no parts. */
+  protected completeBody(whole: Uint8Array = NO_BODY): void {
     if (!this.#receivingBody || this.#match === undefined) return;
     this.#receivingBody = false;
-    this.#run(this.#match, this.#body === undefined ? NO_BODY : this.#body.bytes());
+    this.#run(this.#match, this.#body === undefined ? whole : this.#body.bytes());
   }
 
   /** Answers with the fault, unless a reply was sent already. */
@@ -240,7 +252,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     if (!whole) this.#controller?.abort();
     const { meter, clock } = this.context;
     if (meter === undefined) return;
-    meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.#started);
+    meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.started);
   }
 
   /** A reply was sent, or none can be. */

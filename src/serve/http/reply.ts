@@ -49,9 +49,28 @@ export function replyHead(status: number, fields: readonly string[]): string {
 }
 
 function line(name: string, value: string): string {
-  validateHeaderName(name);
-  validateHeaderValue(name, value);
+  // Node's own checks are slow, and nearly all names and values are plain.
+  if (!isPlainName(name)) validateHeaderName(name);
+  if (!isPlainText(value)) validateHeaderValue(name, value);
   return `${name}: ${value}\r\n`;
+}
+
+/** Letters in lower case and hyphens alone. */
+function isPlainName(name: string): boolean {
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    if ((code < 0x61 || code > 0x7a) && code !== 0x2d) return false;
+  }
+  return name.length > 0;
+}
+
+/** Printable ASCII alone. */
+function isPlainText(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || code > 0x7e) return false;
+  }
+  return true;
 }
 
 export function faultReply(fault: Fault): HttpReply {

@@ -33,7 +33,8 @@ const REQUEST = memberNames({
   protocol: 7,
   body: 8,
 });
-const PROTOCOLS = [fragment("TCP"), fragment("UDP")] as const;
+const TCP = fragment("TCP");
+const UDP = fragment("UDP");
 const TRUE = fragment("true");
 const FALSE = fragment("false");
 const NOTHING = fragment("");
@@ -78,9 +79,6 @@ export class JsonCheckHttp implements HeaderList {
   /** Start and end offset of each header's value. */
   readonly #values = new Int32Array(2 * MAX_FAST_HEADERS);
   #count = 0;
-  /** All of the memory that the body lies in, and the body's place there. */
-  #memory: DataView = new DataView(NOTHING.buffer);
-  #offset = 0;
   /** Bytes of the last good control point, which is usually that of the next request too. */
   #pointBytes: Buffer = NOTHING;
 
@@ -173,9 +171,7 @@ export class JsonCheckHttp implements HeaderList {
    */
   read(body: Uint8Array, names: HeaderNames): boolean {
     const json = this.#json;
-    json.reset(asBuffer(body));
-    this.#memory = memoryOf(body, this.#memory);
-    this.#offset = body.byteOffset;
+    json.reset(asBuffer(body), memoryOf(body, json.memory));
     this.#clear();
     const good =
       this.#top(names) && json.atEnd() && (json.combinedBytes < 0x80 || isUtf8(json.bytes));
@@ -279,7 +275,7 @@ export class JsonCheckHttp implements HeaderList {
       if (field === 0 || (seen & bit) !== 0) return false;
       seen |= bit;
       if (field === 1) {
-        if (!json.text() || !PROTOCOLS.some((known) => json.matches(known))) return false;
+        if (!json.text() || !(json.matches(TCP) || json.matches(UDP))) return false;
       } else if (field === 2) {
         if (!this.#span(end.address)) return false;
       } else if (!this.#port(end)) return false;
@@ -333,12 +329,14 @@ export class JsonCheckHttp implements HeaderList {
 
   /** The scanner leaves bytes that are invalid in a path to the general parser, but not their escapes. */
   #hasEscapedNul({ start, end }: ByteSpan): boolean {
-    return hasEscapedNul(this.#memory, this.#offset + start, this.#offset + end);
+    const { memory, offset } = this.#json;
+    return hasEscapedNul(memory, offset + start, offset + end);
   }
 
   /** The scanner leaves control characters to the general parser, except DEL. */
   #hasControl({ start, end }: ByteSpan): boolean {
-    return hasControlByte(this.#memory, this.#offset + start, this.#offset + end);
+    const { memory, offset } = this.#json;
+    return hasControlByte(memory, offset + start, offset + end);
   }
 
   #size(size: ByteSpan): boolean {
@@ -352,14 +350,16 @@ export class JsonCheckHttp implements HeaderList {
   #headers(names: HeaderNames): boolean {
     const json = this.#json;
     if (!json.open()) return false;
-    const memory = this.#memory;
-    const offset = this.#offset;
+    const { memory, offset } = json;
     const most = Math.min(MAX_FAST_HEADERS, names.maxHeaders);
     let count = 0;
+    let seen = 0;
     do {
       if (count === most || !json.name()) return false;
       const name = names.ofBytes(memory, offset + json.start, offset + json.end);
-      if (name.invalid || !json.text() || this.#has(name, count)) return false;
+      if (name.invalid || !json.text()) return false;
+      if ((seen & name.bit) !== 0 && this.#has(name, count)) return false;
+      seen |= name.bit;
       // The list is not emptied between requests: growing it again would allocate again.
       this.names[count] = name;
       this.#values[count * 2] = json.start;

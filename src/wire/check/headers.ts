@@ -22,6 +22,8 @@ export interface HeaderName {
   readonly pseudo: boolean;
   /** Has a control character, so that the request is refused. */
   readonly invalid: boolean;
+  /** One of 32 bits, the same for names that are equal. */
+  readonly bit: number;
 }
 
 export interface HeaderList {
@@ -178,7 +180,13 @@ function describe(raw: string, id: number, lo: number, hi: number): HeaderName {
   const lower = raw.toLowerCase();
   const label = lower.replaceAll("-", "_");
   const pseudo = raw.startsWith(":");
-  return { id, lo, hi, raw, lower, label, pseudo, invalid: hasControl(raw) };
+  return { id, lo, hi, raw, lower, label, pseudo, invalid: hasControl(raw), bit: bitOf(raw) };
+}
+
+function bitOf(text: string): number {
+  let sum = 0;
+  for (let at = 0; at < text.length; at++) sum += text.charCodeAt(at);
+  return 1 << (sum & 31);
 }
 
 /** Whether the entry counts: of equal keys in a map only the last does. */

@@ -19,24 +19,44 @@ const CARRIAGE_RETURN = 0x0d;
 const MAX_DIGITS = 18;
 
 /** One spelling of a member's name, and its field number. */
-export interface MemberName {
+interface MemberName {
   readonly bytes: Uint8Array;
   readonly field: number;
 }
 
+/** The names of a message's members by their length. */
+export type MemberNames = readonly (readonly MemberName[])[];
+
 /** From `snake_case` names to field numbers, which are 1 to 31. Adds the camelCase spelling of each name. */
-export function memberNames(names: Readonly<Record<string, number>>): readonly MemberName[] {
-  const all: MemberName[] = [];
+export function memberNames(names: Readonly<Record<string, number>>): MemberNames {
+  const all: MemberName[][] = [];
   for (const [name, field] of Object.entries(names)) {
     const camel = name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-    for (const each of new Set([name, camel])) all.push({ bytes: Buffer.from(each), field });
+    for (const each of new Set([name, camel])) {
+      const bytes = Buffer.from(each);
+      all[bytes.length] = [...(all[bytes.length] ?? []), { bytes, field }];
+    }
   }
-  return all;
+  return Array.from(all, (names) => names ?? []);
+}
+
+/** Whether one of four bytes is a quote, a backslash or a control character. */
+function hasSpecialByte(word: number): boolean {
+  const quote = word ^ 0x22222222;
+  const backslash = word ^ 0x5c5c5c5c;
+  const found =
+    ((quote - 0x01010101) & ~quote) |
+    ((backslash - 0x01010101) & ~backslash) |
+    ((word - 0x20202020) & ~word);
+  return (found & 0x80808080) !== 0;
 }
 
 /** A position in a JSON text. Once a method has returned false, the position is meaningless. */
 export class JsonScanner {
   bytes: Buffer;
+  /** All of the memory that the bytes lie in, and their place there. */
+  memory: DataView;
+  offset: number;
   #at = 0;
   /** Span of the last string, number or name, without quotes. */
   start = 0;
@@ -46,10 +66,15 @@ export class JsonScanner {
 
   constructor(bytes: Buffer) {
     this.bytes = bytes;
+    this.memory = new DataView(bytes.buffer);
+    this.offset = bytes.byteOffset;
   }
 
-  reset(bytes: Buffer): void {
+  /** `memory` is a view of all of the memory that the bytes lie in. */
+  reset(bytes: Buffer, memory: DataView): void {
     this.bytes = bytes;
+    this.memory = memory;
+    this.offset = bytes.byteOffset;
     this.#at = 0;
     this.combinedBytes = 0;
   }
@@ -99,11 +124,13 @@ export class JsonScanner {
   }
 
   /** Field number of the name that was read last; 0 when it is unknown. */
-  field(names: readonly MemberName[]): number {
+  field(names: MemberNames): number {
     const length = this.end - this.start;
-    for (let at = 0; at < names.length; at++) {
-      const known = names[at];
-      if (known?.bytes.length === length && this.matches(known.bytes)) return known.field;
+    const likely = length < names.length ? names[length] : undefined;
+    if (likely === undefined) return 0;
+    for (let at = 0; at < likely.length; at++) {
+      const known = likely[at];
+      if (known !== undefined && this.matches(known.bytes)) return known.field;
     }
     return 0;
   }
@@ -122,7 +149,7 @@ export class JsonScanner {
     const { bytes } = this;
     if (bytes[this.#at] !== QUOTE && this.#next() !== QUOTE) return false;
     const start = this.#at + 1;
-    let at = start;
+    let at = this.#ordinaryEnd(start);
     let { combinedBytes: seen } = this;
     for (let byte = bytes[at] ?? 0; byte !== QUOTE; byte = bytes[++at] ?? 0) {
       if (byte === BACKSLASH || byte < SPACE) return false;
@@ -133,6 +160,24 @@ export class JsonScanner {
     this.end = at;
     this.#at = at + 1;
     return true;
+  }
+
+  /**
+   * Goes on four bytes at a time while none of them is a quote, a backslash or a control character. Returns a place before
+   * the first one, if there is one.
+   */
+  #ordinaryEnd(start: number): number {
+    const { memory, offset } = this;
+    const last = offset + this.bytes.length - 4;
+    let at = offset + start;
+    let seen = 0;
+    for (; at <= last; at += 4) {
+      const word = memory.getInt32(at, true);
+      if (hasSpecialByte(word)) break;
+      seen |= word;
+    }
+    this.combinedBytes |= (seen | (seen >>> 8) | (seen >>> 16) | (seen >>> 24)) & 0xff;
+    return at - offset;
   }
 
   /** Takes an integer in its shortest form, with or without quotes; not `-0`. */

@@ -113,18 +113,18 @@ export class JsonWriter {
 
   #digits(value: number): void {
     let width = 1;
-    for (let rest = value; rest >= 10; rest = Math.floor(rest / 10)) width++;
+    for (let rest = value; rest >= 10; rest = (rest / 10) >>> 0) width++;
     this.#room(width);
     this.#decimals(value, width);
   }
 
-  /** Writes an integer with `width` digits, padded with zeros. */
+  /** Writes a uint32 with `width` digits, padded with zeros. */
   #decimals(value: number, width: number): void {
     const bytes = this.#bytes;
     const start = this.#at;
     let rest = value;
     for (let at = start + width - 1; at >= start; at--) {
-      const tenth = Math.floor(rest / 10);
+      const tenth = (rest / 10) >>> 0;
       bytes[at] = ZERO + rest - tenth * 10;
       rest = tenth;
     }

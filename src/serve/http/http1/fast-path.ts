@@ -7,9 +7,10 @@ import type { Held, HttpRequest } from "#base/handler.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { WORK_OF_JSON_REQUEST } from "../../transport/limits.ts";
 import type { Waiting } from "../../transport/turns.ts";
+import { NO_BODY } from "../body.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";
-import { replyHead } from "../reply.ts";
-import { type FastRequest, readFastRequest } from "./fast-request.ts";
+import { FastReplyWriter } from "./fast-reply.ts";
+import { type FastRequest, FastRequestReader } from "./fast-request.ts";
 import { ReplyConfirmation } from "./reply-confirmation.ts";
 
 /** Bytes of further requests that are read while a reply is pending. */
@@ -18,22 +19,21 @@ const MAX_READ_AHEAD = 64 * 1_024;
 /** The dependencies that all connections of the fast path share. */
 export class FastPath {
   readonly context: HttpContext;
-  /** Most bytes of a header section. */
-  readonly maxHeadBytes: number;
+  readonly requests: FastRequestReader;
+  readonly replies: FastReplyWriter;
   /** Hands over a connection whose next bytes are `rest`. */
   readonly handOver: (socket: Socket, rest: Buffer) => void;
   readonly #open = new Set<FastConnection>();
-  /** The second of the cached `Date` header, and its text. */
-  #second = Number.NaN;
-  #date = "";
 
+  /** Handles requests whose header section has at most so many bytes. */
   constructor(
     context: HttpContext,
     maxHeadBytes: number,
     handOver: (socket: Socket, rest: Buffer) => void,
   ) {
     this.context = context;
-    this.maxHeadBytes = maxHeadBytes;
+    this.requests = new FastRequestReader(maxHeadBytes, context.settings.max_headers);
+    this.replies = new FastReplyWriter(context);
     this.handOver = handOver;
   }
 
@@ -47,20 +47,6 @@ export class FastPath {
 
   closeIdle(): void {
     for (const connection of [...this.#open]) connection.closeIfIdle();
-  }
-
-  /** The end of a reply's header section: the date, and whether the connection is kept open. */
-  headEnd(close: boolean): string {
-    const { clock, settings } = this.context;
-    const second = Math.floor(clock.wall() / 1_000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#date = `Date: ${new Date(second * 1_000).toUTCString()}\r\nConnection: `;
-    }
-    if (close) return `${this.#date}close\r\n\r\n`;
-    const seconds = Math.floor(settings.idle_timeout / 1_000);
-    const limit = settings.idle_timeout > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : "";
-    return `${this.#date}keep-alive\r\n${limit}\r\n`;
   }
 }
 
@@ -113,9 +99,12 @@ class FastConnection implements Waiting {
    * Sends a whole reply. Returns true if the system has accepted all of it; otherwise the exchange is notified when it
    * has.
    */
-  send(bytes: Buffer): boolean {
-    this.socket.write(bytes, this.#written);
-    return this.socket.writableLength === 0;
+  send(head: string, body: Uint8Array | string, length: number): boolean {
+    const { socket } = this;
+    if (this.fastPath.replies.send(socket, head, body, length)) return true;
+    // Written after the reply. A callback of the reply itself would cost a turn of Node's queue of ticks for each.
+    socket.write(NO_BODY, this.#written);
+    return false;
   }
 
   /** Releases `held` unless the caller takes the reply that is sent next. */
@@ -175,16 +164,14 @@ class FastConnection implements Waiting {
       return;
     }
     this.#replyConfirmation?.requestArrived();
-    const { context, maxHeadBytes } = this.fastPath;
-    const request = context.closeAfterReply
-      ? undefined
-      : readFastRequest(chunk, maxHeadBytes, context.settings.max_headers);
+    const { context, requests } = this.fastPath;
+    const request = context.closeAfterReply ? undefined : requests.read(chunk);
     if (request === undefined) {
       this.#handOver(chunk);
       return;
     }
-    this.#exchange = new FastExchange(context, this);
-    this.#exchange.answer(request);
+    this.#exchange = new FastExchange(context, this, request);
+    this.#exchange.answer();
   }
 
   #handOver(rest: Buffer): void {
@@ -206,16 +193,18 @@ class FastExchange extends HttpExchange {
   readonly httpMethod = "POST";
   readonly copiesReply = true;
   readonly #connection: FastConnection;
-  #request: FastRequest = NO_REQUEST;
+  readonly #request: FastRequest;
+  /** The handler has not replied at once. */
+  #waited = false;
   #finished = false;
 
-  constructor(context: HttpContext, connection: FastConnection) {
+  constructor(context: HttpContext, connection: FastConnection, request: FastRequest) {
     super(context);
     this.#connection = connection;
+    this.#request = request;
   }
 
-  answer(request: FastRequest): void {
-    this.#request = request;
+  answer(): void {
     this.begin();
   }
 
@@ -256,10 +245,18 @@ class FastExchange extends HttpExchange {
 
   protected validateHost(): void {}
 
+  protected override get announcedLength(): number {
+    const { chunk, bodyStart } = this.#request;
+    return chunk.length - bodyStart;
+  }
+
+  protected override get timeoutHeader(): string | undefined {
+    return this.#request.timeout;
+  }
+
   protected receiveBody(): void {
     const { chunk, bodyStart } = this.#request;
-    this.addBodyPart(chunk, bodyStart, chunk.length, true);
-    this.completeBody();
+    this.completeBody(chunk.subarray(bodyStart));
   }
 
   protected sendReply(
@@ -271,12 +268,9 @@ class FastExchange extends HttpExchange {
     const connection = this.#connection;
     const { closeAfterReply: leaving } = this.context;
     if (leaving) connection.close();
-    const head = replyHead(status, fields) + connection.fastPath.headEnd(leaving);
-    const bytes = Buffer.allocUnsafe(head.length + length);
-    bytes.write(head, 0, "latin1");
-    if (typeof body === "string") bytes.write(body, head.length);
-    else bytes.set(body, head.length);
-    return connection.send(bytes);
+    const now = this.#waited ? this.context.clock.now() : this.started;
+    const head = connection.fastPath.replies.head(status, fields, now, leaving);
+    return connection.send(head, body, length);
   }
 
   protected releaseUnlessTaken(held: Held): void {
@@ -289,7 +283,9 @@ class FastExchange extends HttpExchange {
     this.#connection.socket.destroy();
   }
 
-  protected handlerPending(): void {}
+  protected handlerPending(): void {
+    this.#waited = true;
+  }
 
   protected override finished(whole: boolean): void {
     super.finished(whole);
@@ -298,5 +294,3 @@ class FastExchange extends HttpExchange {
     this.#connection.exchangeFinished();
   }
 }
-
-const NO_REQUEST: FastRequest = { target: "", headers: {}, chunk: Buffer.alloc(0), bodyStart: 0 };

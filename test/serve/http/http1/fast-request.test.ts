@@ -7,7 +7,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import { duplexPair } from "node:stream";
 import { test } from "node:test";
 import fc from "fast-check";
-import { readFastRequest } from "#serve/http/http1/fast-request.ts";
+import { FastRequestReader } from "#serve/http/http1/fast-request.ts";
 
 const MOST = 1_000_000;
 /** Most header fields. */
@@ -51,13 +51,17 @@ async function byNode(bytes: Buffer): Promise<{ found: Parsed[]; fault: boolean 
   return { found, fault };
 }
 
+function readFastRequest(chunk: Buffer, maxHeadBytes = MOST, maxFields = FIELDS) {
+  return new FastRequestReader(maxHeadBytes, maxFields).read(chunk);
+}
+
 const request = (head: string, body = "{}") =>
   Buffer.from(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`, "latin1");
 const USUAL = "POST /v1/check?x=1 HTTP/1.1\r\nhost: sluice\r\ncontent-type: application/json";
 
 test("reads a typical request", () => {
   const chunk = request(`${USUAL}\r\nX-Long:  \tspaced out\t \r\nConnection: Keep-Alive\r\nempty:`);
-  const read = readFastRequest(chunk, MOST, FIELDS);
+  const read = readFastRequest(chunk);
   assert.ok(read !== undefined);
   assert.equal(read.target, "/v1/check?x=1");
   assert.deepEqual(
@@ -118,16 +122,15 @@ const OTHERS: Readonly<Record<string, Buffer>> = {
   nothing: Buffer.alloc(0),
 };
 for (const [what, chunk] of Object.entries(OTHERS)) {
-  test(`leaves to Node's parser: ${what}`, () =>
-    assert.equal(readFastRequest(chunk, MOST, FIELDS), undefined));
+  test(`leaves to Node's parser: ${what}`, () => assert.equal(readFastRequest(chunk), undefined));
 }
 
 test("never takes part of a request for a request", () => {
   const whole = request(USUAL, '{"a":"\\r\\n\\r\\n"}');
   for (let end = 0; end < whole.length; end++) {
-    assert.equal(readFastRequest(whole.subarray(0, end), MOST, FIELDS), undefined, `${end} bytes`);
+    assert.equal(readFastRequest(whole.subarray(0, end)), undefined, `${end} bytes`);
   }
-  assert.ok(readFastRequest(whole, MOST, FIELDS) !== undefined);
+  assert.ok(readFastRequest(whole) !== undefined);
 });
 
 test("leaves a head with too many fields to Node's parser", () => {
@@ -142,8 +145,8 @@ test("leaves a long head to Node's parser", () => {
   assert.ok(readFastRequest(chunk, head, FIELDS) !== undefined);
   assert.equal(readFastRequest(chunk, head - 1, FIELDS), undefined);
   const padded = (size: number) => request(`${USUAL}\r\nx: ${"y".repeat(size)}`);
-  assert.ok(readFastRequest(padded(3_000), MOST, FIELDS) !== undefined);
-  assert.equal(readFastRequest(padded(4_096), MOST, FIELDS), undefined);
+  assert.ok(readFastRequest(padded(3_000)) !== undefined);
+  assert.equal(readFastRequest(padded(4_096)), undefined);
 });
 
 const piece = fc.constantFrom(
@@ -178,11 +181,47 @@ const mutated = fc
     return Buffer.from(text, "latin1");
   });
 
+test("does not take a target or a host for that of the request before", () => {
+  const reader = new FastRequestReader(MOST, FIELDS);
+  for (const [target, host] of [
+    ["/a", "one"],
+    ["/a", "one"],
+    ["/b", "two"],
+    ["/ab", "onetwo"],
+    ["/a", "on"],
+    ["/", ""],
+  ] as const) {
+    const read = reader.read(request(`POST ${target} HTTP/1.1\r\nhost: ${host}`));
+    assert.equal(read?.target, target);
+    assert.equal(read?.headers["host"], host);
+  }
+  assert.equal(reader.read(request("POST / HTTP/1.1\r\nhost: a b")), undefined);
+  assert.equal(reader.read(request("POST / HTTP/1.1\r\nhost: a b")), undefined);
+});
+
+test("makes no strings of fields that nobody asks for", () => {
+  const chunk = request(`${USUAL}\r\nGRPC-Timeout: \t1S `);
+  let strings = 0;
+  const make = chunk.toString;
+  chunk.toString = (...given) => {
+    strings++;
+    return make.apply(chunk, given);
+  };
+  const reader = new FastRequestReader(MOST, FIELDS);
+  reader.read(chunk);
+  strings = 0;
+  const read = reader.read(chunk);
+  assert.equal(read?.timeout, "1S");
+  assert.equal(strings, 1, "the timeout");
+  assert.equal(read?.headers["grpc-timeout"], "1S");
+});
+
 test("Node's parser finds the same request and nothing after it", async () => {
   let read = 0;
+  const reader = new FastRequestReader(MOST, FIELDS);
   await fc.assert(
     fc.asyncProperty(mutated, async (bytes) => {
-      const plain = readFastRequest(bytes, MOST, FIELDS);
+      const plain = reader.read(bytes);
       if (plain === undefined) return;
       read++;
       const { found, fault } = await byNode(bytes);

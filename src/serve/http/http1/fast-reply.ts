@@ -1,0 +1,70 @@
+// Writes the replies of the fast path, each in one piece.
+
+import type { Socket } from "node:net";
+import type { Clock } from "#base/clock.ts";
+import type { HttpSettings } from "../../settings.ts";
+import { replyHead } from "../reply.ts";
+
+/**
+ * Replies up to this size are written from the same memory, one after the other: nearly always the system accepts all of
+ * a reply at once. A reply that it does not accept keeps all of the memory.
+ */
+const SHARED_MEMORY = 8 * 1_024;
+
+interface Context {
+  readonly clock: Clock;
+  readonly settings: Pick<HttpSettings, "idle_timeout">;
+}
+
+export class FastReplyWriter {
+  readonly #context: Context;
+  /** The second of the cached `Date` header, and its text. */
+  #second = Number.NaN;
+  #date = "";
+  #memory: Buffer | undefined;
+
+  constructor(context: Context) {
+    this.#context = context;
+  }
+
+  /**
+   * The header section of a reply. `fields` alternates names and values, `now` is a recent reading of the clock, and
+   * `close` says that the connection is not kept open. Throws if a field cannot be sent.
+   */
+  head(status: number, fields: readonly string[], now: number, close: boolean): string {
+    return replyHead(status, fields) + this.#headEnd(now, close);
+  }
+
+  /** Sends a reply whose body has `length` bytes. Returns true if the system has accepted all of it. */
+  send(socket: Socket, head: string, body: Uint8Array | string, length: number): boolean {
+    const size = head.length + length;
+    const bytes = this.#memoryFor(size);
+    bytes.write(head, 0, head.length, "latin1");
+    if (typeof body === "string") bytes.write(body, head.length, length, "utf8");
+    else bytes.set(body, head.length);
+    socket.write(bytes.subarray(0, size));
+    if (socket.writableLength === 0) return true;
+    // The socket still reads from it.
+    this.#memory = undefined;
+    return false;
+  }
+
+  #memoryFor(size: number): Buffer {
+    if (size > SHARED_MEMORY) return Buffer.allocUnsafe(size);
+    this.#memory ??= Buffer.allocUnsafeSlow(SHARED_MEMORY);
+    return this.#memory;
+  }
+
+  #headEnd(now: number, close: boolean): string {
+    const { clock, settings } = this.#context;
+    const second = Math.floor(clock.wallOf(now) / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#date = `Date: ${new Date(second * 1_000).toUTCString()}\r\nConnection: `;
+    }
+    if (close) return `${this.#date}close\r\n\r\n`;
+    const seconds = Math.floor(settings.idle_timeout / 1_000);
+    const limit = settings.idle_timeout > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : "";
+    return `${this.#date}keep-alive\r\n${limit}\r\n`;
+  }
+}
