@@ -1,0 +1,130 @@
+// Fifty agents and three controllers over one etcd: they start, follow an edit, and lose their leader. Ten agents and the
+// controllers are processes of their own; forty agents share this process. Times and memory are printed, not asserted.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { performance } from "node:perf_hooks";
+import { test } from "node:test";
+import { startAgentProcess } from "#agent/process.ts";
+import { Scope } from "#base/scope.ts";
+import { realChance } from "#host/life/clock.ts";
+import { sharedStore } from "../../src/cli/processes/shared-store.ts";
+import { startEtcd } from "../kit/etcd/cluster.ts";
+import { folderOf } from "../kit/folder.ts";
+import { processContext } from "../kit/process-context.ts";
+import { listening, type SluiceChild, startSluice } from "../kit/servers/sluice.ts";
+import { passes } from "../kit/sluice/check.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+import { until } from "../kit/until.ts";
+
+const PROCESSES = 10;
+const IN_PROCESS = 40;
+
+/** Refuses every request at a control point. */
+const closed = (controlPoint: string) => `circuit:
+  evaluation_interval: 1s
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: ${controlPoint} }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 0 } }
+            fill_amount: { constant_signal: { value: 0 } }
+          parameters: { interval: 60s }
+`;
+
+/** Starts an agent in this process and returns its address. */
+async function agentHere(scope: Scope, endpoints: readonly string[]): Promise<string> {
+  const config = configOf("agent", {
+    SVC_AGENT_ETCD_ENDPOINTS: JSON.stringify(endpoints),
+    SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
+    SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
+    ...Object.fromEntries(
+      ["DEBUG", "HEALTH_CHECK", "PPROF", "ZPAGES"].map((port) => [
+        `SVC_AGENT_OTEL_PORTS_${port}_PORT`,
+        "0",
+      ]),
+    ),
+  });
+  const { main } = await startAgentProcess({
+    config,
+    store: await sharedStore(config),
+    context: processContext(scope),
+    chance: realChance(),
+    log: { ...memoryLog(), close: async () => undefined },
+  });
+  return main.address;
+}
+
+/** Resident memory of a process in MiB. */
+function residentMiB({ process: { pid } }: SluiceChild): number {
+  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kib) / 1024;
+}
+
+const median = (numbers: readonly number[]) =>
+  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+
+/** An agent that has no rules yet answers with an error. */
+const passesOrWaits = (address: string, controlPoint: string) =>
+  passes(address, controlPoint).catch(() => true);
+
+test("fifty agents and three controllers follow one etcd, through an edit and the loss of the leader", async (t) => {
+  const scope = new Scope();
+  // Before etcd ends, which the agents would miss.
+  t.after(() => scope.close("drain"));
+  const { endpoints } = await startEtcd(t);
+  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const controllers = Array.from({ length: 3 }, () =>
+    startSluice(t, "controller", endpoints, ["--policies", policies]),
+  );
+  const own = Array.from({ length: PROCESSES }, () => startSluice(t, "agent", endpoints));
+  const before = process.memoryUsage();
+  const here: string[] = [];
+  for (let at = 0; at < IN_PROCESS; at++) here.push(await agentHere(scope, endpoints));
+  await listening(...own);
+  const agents = [...own.map((each) => each.address()), ...here];
+  assert.equal(new Set(agents).size, PROCESSES + IN_PROCESS);
+
+  /** Resolves with the milliseconds until every agent refuses. */
+  const refusedEverywhere = async (controlPoint: string) => {
+    const began = performance.now();
+    await Promise.all(
+      agents.map((address) =>
+        until(
+          `${address} refuses at ${controlPoint}`,
+          async () => !(await passesOrWaits(address, controlPoint)),
+        ),
+      ),
+    );
+    return Math.round(performance.now() - began);
+  };
+  await refusedEverywhere("shop");
+  const leaders = () => controllers.filter((each) => each.address() !== "");
+  assert.equal(leaders().length, 1, "one of three leads");
+
+  writeFileSync(join(policies, "b.yaml"), closed("bar"));
+  t.diagnostic(
+    `an edit was in force in all ${agents.length} agents after ${await refusedEverywhere("bar")} ms`,
+  );
+
+  const [leader = assert.fail()] = leaders();
+  leader.kill("SIGKILL");
+  await leader.ended;
+  writeFileSync(join(policies, "c.yaml"), closed("pub"));
+  const afterLoss = await refusedEverywhere("pub");
+  t.diagnostic(
+    `an edit after the leader was killed (lease 2 s) was in force in all after ${afterLoss} ms`,
+  );
+  assert.equal(leaders().length, 2, "the killed one and the one that took over");
+  for (const point of ["shop", "bar"]) await refusedEverywhere(point);
+
+  const { rss, heapUsed } = process.memoryUsage();
+  const each = (now: number, then: number) => ((now - then) / IN_PROCESS / 1024 / 1024).toFixed(1);
+  t.diagnostic(`an agent of its own has ${median(own.map(residentMiB)).toFixed(0)} MiB resident`);
+  t.diagnostic(
+    `an agent more in one process needs ${each(rss, before.rss)} MiB resident, ${each(heapUsed, before.heapUsed)} MiB of heap`,
+  );
+});
