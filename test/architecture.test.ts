@@ -33,6 +33,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire", "store"],
   fleet: ["flow", "client", "store", "sync", "wire", "telemetry/metrics"],
+  "fleet/calls": ["client", "store", "sync", "wire"],
   prometheus: ["circuit", "promql", "client", "wire"],
   telemetry: ["flow", "circuit", "wire", "client", "host"],
   process: ["wire", "config", "serve", "store", "telemetry", "host"],
@@ -73,6 +74,8 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   telemetry: ["log", "metrics", "flows", "alerts", "crash"],
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
+  fleet: ["calls"],
+  api: ["fleet"],
 };
 
 /** How the folders inside one folder are layered. */

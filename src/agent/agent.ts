@@ -3,7 +3,8 @@
 
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
-import { peerGrpcService, peerRoutes } from "#api/peers.ts";
+import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
+import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
@@ -20,6 +21,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { follow } from "./follow.ts";
+import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
 import { joinGroup } from "./peers.ts";
@@ -47,7 +49,9 @@ export async function startAgent(
   const unreported = new UnreportedFlows();
   metrics.add(unreported);
   const observer = observerOf([flowMetrics, unreported]);
-  const { group, opened } = joinGroup(process, config);
+  const { group, opened: announce } = joinGroup(process, config);
+  const controlPoints = () => flowMetrics.seen;
+  const answer = answerControllers(process, config, group, controlPoints);
   const sharedCounters = await openCounters(process, config);
   const maxKeys = config.flow_control.max_keys;
   const context = { clock, chance, observer, maxKeys, sharedCounters };
@@ -67,13 +71,21 @@ export async function startAgent(
   const checkContext = createOperationContext(controller, NO_SERVICES, chance, config.server.http);
   return {
     book,
-    services: [...grpcServices(checkContext, finishedFlows), peerGrpcService(group)],
+    services: [
+      ...grpcServices(checkContext, finishedFlows),
+      peerGrpcService(group),
+      controlPointGrpcService(controlPoints),
+    ],
     routes: [
       ...((await forwardingRoutes(process, config.server, checkContext)) ??
         httpRoutes(checkContext, finishedFlows)),
       ...peerRoutes(group),
+      ...controlPointRoutes(controlPoints),
     ],
-    opened,
+    opened(address) {
+      announce(address);
+      answer(address);
+    },
   };
 }
 

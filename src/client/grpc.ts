@@ -14,6 +14,8 @@ export interface GrpcClientSettings {
   readonly tlsOptions?: GrpcTlsOptions;
   /** Options of the channel, under the names of the gRPC library. */
   readonly channel?: ChannelOptions;
+  /** An HTTP proxy that is asked to connect to the server. Without one, the server is called directly. */
+  readonly proxy?: URL | undefined;
 }
 
 export interface UnaryOptions {
@@ -133,7 +135,8 @@ export class GrpcClient {
 
   /** The connections for the next call: other ones when the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
-    const { address, tls, tlsOptions = {}, channel = {} } = this.#settings;
+    const { address, tls, tlsOptions = {}, proxy } = this.#settings;
+    const channel = { ...this.#settings.channel, ...proxyOptions(address, proxy) };
     const material = tls?.current;
     const before = this.#connected;
     if (before !== undefined && before.material === material) return before;
@@ -141,11 +144,22 @@ export class GrpcClient {
       material === undefined
         ? grpc.credentials.createInsecure()
         : secureCredentials(grpc, material, address, tlsOptions);
-    const client = new grpc.Client(address, credentials, channel);
+    const client = new grpc.Client(proxy?.host ?? address, credentials, channel);
     this.#connected = { client, material, calls: 0 };
     if (before?.calls === 0) before.client.close();
     return this.#connected;
   }
+}
+
+function proxyOptions(address: string, proxy: URL | undefined): ChannelOptions {
+  if (proxy === undefined) return {};
+  const { username, password } = proxy;
+  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  return {
+    "grpc.http_connect_target": address,
+    "grpc.default_authority": address,
+    ...(user === ":" ? {} : { "grpc.http_connect_creds": user }),
+  };
 }
 
 type Grpc = typeof import("@grpc/grpc-js");

@@ -17,7 +17,7 @@ interface Entry {
 export type TreeRole = "process" | "standalone" | "part";
 
 const NOT_YET = "not built yet";
-const AGENT_REQUESTS = "not built yet: requests of controllers to agents";
+const OVER_GRPC = "agents connect to controllers over gRPC";
 const SHARED_COUNTERS = "not built yet: counters that agents share";
 const KUBERNETES = "not built yet: Kubernetes";
 const CLOUD = "not built yet: there is no cloud service to report to";
@@ -39,7 +39,7 @@ const NO_KUBELET_SCRAPER = "Sluice has no kubelet scraper";
 
 const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   agent: [
-    { path: "agent_functions", why: AGENT_REQUESTS },
+    { path: "agent_functions.client.http", why: OVER_GRPC },
     { path: "alerter", why: CONTROLLER },
     { path: "alertmanagers", why: CONTROLLER },
     { path: "auto_scale", why: KUBERNETES },

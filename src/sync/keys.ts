@@ -51,6 +51,25 @@ export function parsePeerKey(
   return { group: key.slice(PEERS.length, at), address: key.slice(at + 1) };
 }
 
+/** Requests of controllers, by the id or the host name of the agent that is asked. */
+export function requestKey(agent: string, call: string): string {
+  return `/rpc/request/${agent}/${call}`;
+}
+
+/** The answers of all agents. */
+export const RESPONSES = "/rpc/response/";
+
+export function responseKey(agent: string, call: string): string {
+  return `${RESPONSES}${agent}/${call}`;
+}
+
+/** What agents say of the policies that they apply, by group and id of the agent. */
+export const APPLIED = "/status/policies/";
+
+export function appliedKey(group: string, id: string): string {
+  return `${APPLIED}${group}/${id}`;
+}
+
 /** Configuration of one component for the agents of one group. */
 export function configKey(kind: string, name: string): string {
   return `/config/${kind}/${name}`;

@@ -99,6 +99,10 @@ async function exercise(
     await until("metrics were sent", () =>
       agentRead.has("prometheus.http_client.proxy_connect_header"),
     );
+  if (env["SVC_AGENT_AGENT_FUNCTIONS_ENDPOINTS"] !== undefined)
+    await until("a controller was called", () =>
+      agentRead.has("agent_functions.client.grpc.tls.key_log_file"),
+    );
   if (env["SVC_CONTROLLER_PROMETHEUS_ADDRESS"] === undefined) return;
   await until("a query and an alert were sent", () =>
     ["prometheus.http_client.proxy_connect_header", "otel.batch_alerts.send_batch_max_size"].every(
@@ -163,6 +167,7 @@ const FORWARDING: Env = {
   ...PUBLISHING,
   SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
   SVC_AGENT_SERVER_GRPC_GATEWAY_TLS_ENABLED: "true",
+  SVC_AGENT_AGENT_FUNCTIONS_ENDPOINTS: "[127.0.0.1:1]",
 };
 
 /** Counters in a Redis that is away. */

@@ -4,7 +4,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
-import { peerGrpcService, peerRoutes } from "#api/peers.ts";
+import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
+import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { seededChance } from "#base/chance.ts";
 import { CODES } from "#base/fault.ts";
@@ -66,9 +67,11 @@ function routesPage(): string {
   const metrics = new Metrics(config.metrics);
   const process = processRoutes({ service: "sluice-agent", metrics, health, clock, id: "" });
   const peers = { self: undefined, list: [] };
+  const noPoints = () => [];
   const all = [
     ...httpRoutes(door, { consume: () => true }),
     ...peerRoutes(peers),
+    ...controlPointRoutes(noPoints),
     ...process,
     ...profiling.routes,
   ];
@@ -100,7 +103,14 @@ function routesPage(): string {
       ...http(all),
     ]),
     "## Agent: gRPC",
-    table(GRPC_HEAD, grpc([...grpcServices(door, { consume: never }), peerGrpcService(peers)])),
+    table(
+      GRPC_HEAD,
+      grpc([
+        ...grpcServices(door, { consume: never }),
+        peerGrpcService(peers),
+        controlPointGrpcService(noPoints),
+      ]),
+    ),
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
     "`sluice standalone` serves these on the same port.",

@@ -16,7 +16,16 @@ export const agentFunctionsConfig = table(
   "AgentFunctionsConfig",
   "Servers that may call functions of this agent.",
   {
-    endpoints: strings(endpoint, "Servers to connect to."),
+    endpoints: strings(
+      endpoint,
+      "Controllers to connect to, which then ask this agent over the connection instead of through etcd. Without a scheme, `client.grpc.insecure` decides about TLS; without a port, it is 8080.",
+    ),
+    token: string(
+      "",
+      anyText,
+      "Administration token of these controllers (`server.administration.token`), sent with the call.",
+      { secret: true },
+    ),
     client: object(clientConfig),
   },
 );

@@ -4,6 +4,7 @@
 import {
   type ClassifierInfo,
   type Component,
+  type ControlPointType,
   type Flow,
   RejectReason,
   type Verdict,
@@ -54,7 +55,23 @@ interface ControlPointRow {
   swept: number;
   /** By number of RejectReason. */
   readonly reasons: Float64Array;
+  /** The types of the flows here. */
+  http: boolean;
+  feature: boolean;
+  /** The services of the flows here; undefined where none is known. */
+  services: Set<string> | undefined;
 }
+
+/** One control point as it is shown to people. */
+export interface SeenControlPoint {
+  readonly controlPoint: string;
+  readonly type: ControlPointType;
+  /** "" where no service is known. */
+  readonly service: string;
+}
+
+/** Services of one control point that are remembered. */
+const MOST_SERVICES = 64;
 
 interface ComponentRow {
   readonly name: ComponentName;
@@ -96,6 +113,9 @@ export class FlowMetrics implements Observer, MetricSource {
 
   decided(flow: Flow, verdict: Verdict): void {
     const point = this.#controlPoint(flow.controlPoint);
+    if (flow.type === "http") point.http = true;
+    else point.feature = true;
+    if (flow.services.length > 0) noteServices(point, flow.services);
     if (verdict.accepted) point.accepted++;
     else {
       point.rejected++;
@@ -162,6 +182,20 @@ export class FlowMetrics implements Observer, MetricSource {
       row.swept = total;
     }
     this.#countOwn();
+  }
+
+  /** The control points of flows that were judged of late, sorted by name. */
+  get seen(): readonly SeenControlPoint[] {
+    return [...this.#controlPoints]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .flatMap(([controlPoint, { http, feature, services = [""] }]) => {
+        const types = [
+          ...(feature ? ["feature" as const] : []),
+          ...(http ? ["http" as const] : []),
+        ];
+        const names = [...services].sort();
+        return types.flatMap((type) => names.map((service) => ({ controlPoint, type, service })));
+      });
   }
 
   #countOwn(): void {
@@ -261,7 +295,14 @@ class Rows<T extends Name, Name extends object, Row extends { readonly name: Nam
 const REMOVED = Symbol("removed");
 
 function controlPointRow(): ControlPointRow {
-  return { recent: [], accepted: 0, rejected: 0, ended: 0, swept: 0, reasons: new Float64Array(8) };
+  const reasons = new Float64Array(8);
+  const counts = { accepted: 0, rejected: 0, ended: 0, swept: 0 };
+  return { recent: [], ...counts, reasons, http: false, feature: false, services: undefined };
+}
+
+function noteServices(row: ControlPointRow, services: readonly string[]): void {
+  row.services ??= new Set();
+  for (const service of services) if (row.services.size < MOST_SERVICES) row.services.add(service);
 }
 
 /** A sampler and a load ramp have the same metric, so they also share a key. */

@@ -250,6 +250,24 @@ export const METRICS = {
     about:
       "Records of agents in the store that were left out: unreadable ones, and those above 10 000 agents.",
   },
+  sluice_agent_requests_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Requests of controllers to this agent by result: answered, failed (the answer is an error) or refused (too many at a time).",
+  },
+  sluice_agent_calls_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Requests of this controller to agents by result: answered, or failed (an error, or no answer in time).",
+  },
+  sluice_agents: {
+    type: "gauge",
+    labels: ["reached_by"],
+    about:
+      "Agents that this controller knows, by how it asks them: through the store, or over a connection that they made.",
+  },
   sluice_remote_write_samples_total: {
     type: "counter",
     labels: ["result"],

@@ -27,6 +27,9 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP": async () =>
     (await import("./gen/aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts"))
       .file_aperture_flowcontrol_checkhttp_v1_checkhttp,
+  "aperture.flowcontrol.controlpoints.v1.FlowControlPointsService": async () =>
+    (await import("./gen/aperture/flowcontrol/controlpoints/v1/controlpoints_pb.ts"))
+      .file_aperture_flowcontrol_controlpoints_v1_controlpoints,
   "aperture.info.v1.InfoService": async () =>
     (await import("./gen/aperture/info/v1/info_pb.ts")).file_aperture_info_v1_info,
   "aperture.peers.v1.PeerDiscoveryService": async () =>
@@ -36,6 +39,10 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
       .file_aperture_policy_language_v1_policy,
   "aperture.status.v1.StatusService": async () =>
     (await import("./gen/aperture/status/v1/status_pb.ts")).file_aperture_status_v1_status,
+  "aperture.cmd.v1.Controller": async () =>
+    (await import("./gen/aperture/cmd/v1/cmd_pb.ts")).file_aperture_cmd_v1_cmd,
+  "sluice.fleet.v1.AgentFunctions": async () =>
+    (await import("./gen/sluice/fleet/v1/calls_pb.ts")).file_sluice_fleet_v1_calls,
   "envoy.service.auth.v3.Authorization": async () =>
     (await import("./gen/envoy/service/auth/v3/external_auth_pb.ts"))
       .file_envoy_service_auth_v3_external_auth,

@@ -1,8 +1,13 @@
 // The union of all messages described in this folder. Generated; do not edit.
 
 import type { GenMessage } from "@bufbuild/protobuf/codegenv2";
+import type * as aperture_autoscale_kubernetes_controlpoints_v1_controlpoints_pb_ts from "./aperture/autoscale/kubernetes/controlpoints/v1/controlpoints_pb.ts";
+import type * as aperture_cmd_v1_cmd_pb_ts from "./aperture/cmd/v1/cmd_pb.ts";
+import type * as aperture_discovery_entities_v1_entities_pb_ts from "./aperture/discovery/entities/v1/entities_pb.ts";
 import type * as aperture_flowcontrol_check_v1_check_pb_ts from "./aperture/flowcontrol/check/v1/check_pb.ts";
 import type * as aperture_flowcontrol_checkhttp_v1_checkhttp_pb_ts from "./aperture/flowcontrol/checkhttp/v1/checkhttp_pb.ts";
+import type * as aperture_flowcontrol_controlpoints_v1_controlpoints_pb_ts from "./aperture/flowcontrol/controlpoints/v1/controlpoints_pb.ts";
+import type * as aperture_flowcontrol_preview_v1_preview_pb_ts from "./aperture/flowcontrol/preview/v1/preview_pb.ts";
 import type * as aperture_info_v1_info_pb_ts from "./aperture/info/v1/info_pb.ts";
 import type * as aperture_peers_v1_peers_pb_ts from "./aperture/peers/v1/peers_pb.ts";
 import type * as aperture_policy_language_v1_autoscale_pb_ts from "./aperture/policy/language/v1/autoscale_pb.ts";
@@ -29,6 +34,7 @@ import type * as aperture_policy_sync_v1_telemetry_collector_pb_ts from "./apert
 import type * as aperture_policy_sync_v1_tick_pb_ts from "./aperture/policy/sync/v1/tick_pb.ts";
 import type * as aperture_status_v1_status_pb_ts from "./aperture/status/v1/status_pb.ts";
 import type * as etcdserverpb_rpc_pb_ts from "./etcdserverpb/rpc_pb.ts";
+import type * as sluice_fleet_v1_calls_pb_ts from "./sluice/fleet/v1/calls_pb.ts";
 import type * as sluice_fleet_v1_counters_pb_ts from "./sluice/fleet/v1/counters_pb.ts";
 
 type In<File> = {
@@ -36,8 +42,13 @@ type In<File> = {
 }[keyof File];
 
 export type AnyMessage =
+  | In<typeof aperture_autoscale_kubernetes_controlpoints_v1_controlpoints_pb_ts>
+  | In<typeof aperture_cmd_v1_cmd_pb_ts>
+  | In<typeof aperture_discovery_entities_v1_entities_pb_ts>
   | In<typeof aperture_flowcontrol_check_v1_check_pb_ts>
   | In<typeof aperture_flowcontrol_checkhttp_v1_checkhttp_pb_ts>
+  | In<typeof aperture_flowcontrol_controlpoints_v1_controlpoints_pb_ts>
+  | In<typeof aperture_flowcontrol_preview_v1_preview_pb_ts>
   | In<typeof aperture_info_v1_info_pb_ts>
   | In<typeof aperture_peers_v1_peers_pb_ts>
   | In<typeof aperture_policy_language_v1_autoscale_pb_ts>
@@ -64,4 +75,5 @@ export type AnyMessage =
   | In<typeof aperture_policy_sync_v1_tick_pb_ts>
   | In<typeof aperture_status_v1_status_pb_ts>
   | In<typeof etcdserverpb_rpc_pb_ts>
+  | In<typeof sluice_fleet_v1_calls_pb_ts>
   | In<typeof sluice_fleet_v1_counters_pb_ts>;

@@ -3,7 +3,7 @@
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { jsonReply } from "./reply/json-reply.ts";
+import { jsonReply } from "../reply/json-reply.ts";
 
 export interface Peer {
   readonly address: string;

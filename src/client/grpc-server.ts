@@ -1,0 +1,60 @@
+// Which server a gRPC client calls, and how: from an endpoint of the configuration and the settings of the client.
+
+import type { ChannelOptions } from "@grpc/grpc-js";
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import { GrpcClient } from "./grpc.ts";
+import { proxySelector } from "./http/proxy.ts";
+import type { ClientTlsSettings, Environment, ProxySettings } from "./http-settings.ts";
+import { TlsFiles } from "./tls-files.ts";
+
+/** GRPCClientConfig, as far as it concerns where and how a connection is made. */
+export interface GrpcServerSettings {
+  /** Cleartext, where the endpoint names no scheme. */
+  readonly insecure: boolean;
+  readonly use_proxy: boolean;
+  readonly tls: ClientTlsSettings;
+}
+
+export interface GrpcServerOptions {
+  /** `host:port`, a host name, or either as a URL with `http` or `https`. */
+  readonly endpoint: string;
+  /** Where the endpoint names none. */
+  readonly defaultPort: number;
+  readonly settings: GrpcServerSettings;
+  readonly proxy: ProxySettings;
+  readonly env: Environment;
+  readonly clock: Clock;
+  readonly log?: Pick<Log, "info" | "warn">;
+  /** Key of the TLS settings in messages. */
+  readonly key: string;
+  readonly channel?: ChannelOptions;
+}
+
+/** Returns a client, which connects at its first call. @throws Fault INVALID_ARGUMENT for TLS files that cannot be used */
+export function grpcServer(options: GrpcServerOptions): {
+  readonly client: GrpcClient;
+  /** `host:port`, for messages. */
+  readonly address: string;
+} {
+  const { endpoint, defaultPort, settings, proxy, env, clock, log, key, channel = {} } = options;
+  if (endpoint.startsWith("unix:")) {
+    return { client: new GrpcClient({ address: endpoint, channel }), address: endpoint };
+  }
+  const scheme = /^(https?):\/\//.exec(endpoint)?.[1];
+  const secure = scheme === undefined ? !settings.insecure : scheme === "https";
+  const url = new URL(`${secure ? "https" : "http"}://${endpoint.replace(/^https?:\/\//, "")}`);
+  // The URL leaves out the port that is the default of its scheme.
+  const named = /:(\d+)\/?$/.exec(endpoint)?.[1];
+  const port = named ?? (scheme === undefined ? defaultPort : secure ? 443 : 80);
+  const address = `${url.hostname}:${port}`;
+  const files = () => new TlsFiles(settings.tls, { clock, log, key });
+  const client = new GrpcClient({
+    address,
+    // The library would choose a proxy by environment variables alone.
+    channel: { "grpc.enable_http_proxy": 0, ...channel },
+    ...(secure ? { tls: files(), tlsOptions: settings.tls } : {}),
+    proxy: settings.use_proxy ? proxySelector(proxy, env)(url) : undefined,
+  });
+  return { client, address };
+}

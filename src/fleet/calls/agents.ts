@@ -1,0 +1,126 @@
+// All agents that a controller knows, and how it asks them: over their connection where they have one, else through the
+// store.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Member, Members } from "../members.ts";
+import type { Connections } from "./connections.ts";
+import type { Request } from "./message.ts";
+import type { Questions } from "./questions.ts";
+
+export interface AgentsOptions {
+  readonly members: Members;
+  readonly questions: Pick<Questions, "ask">;
+  readonly connections: Pick<Connections, "ask" | "has" | "list">;
+  readonly clock: Clock;
+}
+
+/** What became of one request to many agents. */
+export interface Answers {
+  readonly replies: readonly (readonly [Member, Uint8Array])[];
+  readonly failed: readonly (readonly [Member, Fault])[];
+}
+
+/** Milliseconds that an agent has for its answer. */
+const ANSWER_MS = 10_000;
+/** Requests without an answer. Further ones wait, as long as an answer may take. */
+const MOST_AT_ONCE = 64;
+/** Requests that wait for their turn. */
+const MOST_WAITING = 10_000;
+
+export class Agents {
+  readonly #options: AgentsOptions;
+  readonly #queue: (() => void)[] = [];
+  #running = 0;
+  /** Requests since the start. */
+  readonly counts = { answered: 0, failed: 0 };
+
+  constructor(options: AgentsOptions) {
+    this.#options = options;
+  }
+
+  /** Sorted by group and address, each agent once. */
+  get list(): readonly Member[] {
+    const { members, connections } = this.#options;
+    const ids = new Set(members.list.map(({ id }) => id));
+    const others = connections.list.filter(({ id }) => !ids.has(id));
+    if (others.length === 0) return members.list;
+    return [...members.list, ...others].sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1));
+  }
+
+  reachedBy({ id }: Member): "connection" | "store" {
+    return id !== "" && this.#options.connections.has(id) ? "connection" : "store";
+  }
+
+  /** Resolves to the encoded reply. @throws Fault as the agent answered it, DEADLINE_EXCEEDED, UNAVAILABLE, CANCELLED */
+  async ask(member: Member, request: Request, signal?: AbortSignal): Promise<Uint8Array> {
+    const { clock } = this.#options;
+    await this.#turn();
+    const stop = new AbortController();
+    let late = false;
+    const disarm = clock.alarm(ANSWER_MS, () => {
+      late = true;
+      stop.abort();
+    });
+    const cancel = () => stop.abort();
+    signal?.addEventListener("abort", cancel, { once: true });
+    if (signal?.aborted === true) cancel();
+    try {
+      const reply = await this.#send(member, request, stop.signal);
+      this.counts.answered += 1;
+      return reply;
+    } catch (thrown) {
+      this.counts.failed += 1;
+      if (!late) throw thrown;
+      throw new Fault("DEADLINE_EXCEEDED", `no answer within ${ANSWER_MS} ms`);
+    } finally {
+      disarm();
+      signal?.removeEventListener("abort", cancel);
+      // The turn is handed on.
+      const next = this.#queue.shift();
+      if (next === undefined) this.#running -= 1;
+      else next();
+    }
+  }
+
+  /** Asks all of them at the same time. */
+  async askAll(
+    members: readonly Member[],
+    request: Request,
+    signal?: AbortSignal,
+  ): Promise<Answers> {
+    const replies: [Member, Uint8Array][] = [];
+    const failed: [Member, Fault][] = [];
+    const one = async (member: Member) => {
+      try {
+        replies.push([member, await this.ask(member, request, signal)]);
+      } catch (thrown) {
+        failed.push([member, Fault.from(thrown)]);
+      }
+    };
+    await Promise.all(members.map(one));
+    return { replies, failed };
+  }
+
+  #send(member: Member, request: Request, signal: AbortSignal): Promise<Uint8Array> {
+    const { questions, connections } = this.#options;
+    return this.reachedBy(member) === "connection"
+      ? connections.ask(member.id, request, signal)
+      : questions.ask(member, request, signal);
+  }
+
+  async #turn(): Promise<void> {
+    if (this.#running < MOST_AT_ONCE) {
+      this.#running += 1;
+      return;
+    }
+    if (this.#queue.length >= MOST_WAITING) {
+      throw new Fault("RESOURCE_EXHAUSTED", "too many requests to agents wait for their turn");
+    }
+    await new Promise<void>((resolve) => this.#queue.push(resolve));
+  }
+}
+
+function placeOf({ group, address }: Member): string {
+  return `${group}/${address}`;
+}

@@ -1,0 +1,147 @@
+// Answers requests that controllers leave in the store: under the id of this process, and, as controllers of the
+// reference do, under its host name.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Batch, Lease, Op, Store } from "#store/store.ts";
+import { requestKey, responseKey } from "#sync/keys.ts";
+import type { FunctionRunner } from "./functions.ts";
+import { type Answer, writeAnswer } from "./message.ts";
+
+export interface AnswersOptions {
+  readonly store: Store;
+  /** Id of this process. */
+  readonly id: string;
+  readonly hostname: string;
+  readonly functions: FunctionRunner;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Requests without an answer, and answers that are in the store: their keys are remembered. */
+const MOST_OPEN = 1_000;
+/** An answer that nobody fetched ends with this lease when its agent ends before. */
+export const CALL_LEASE_MS = 30_000;
+/** Milliseconds until the store is asked again after it has refused. */
+const RETRY_MS = 5_000;
+
+/** Bytes that are no message of any type. */
+const NO_MESSAGE = 0x07;
+
+export class Answers {
+  readonly #options: AnswersOptions;
+  readonly #stop = new AbortController();
+  readonly #open = new Set<string>();
+  readonly #ended: Promise<void>;
+  #lease: Promise<Lease> | undefined;
+
+  constructor(options: AnswersOptions) {
+    this.#options = options;
+    this.#ended = this.#follow();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+    const lease = await this.#lease?.catch(() => undefined);
+    await lease?.revoke().catch(() => undefined);
+  }
+
+  async #follow(): Promise<void> {
+    const { store, id, hostname, log } = this.#options;
+    // With the separator at their ends: `node1` must not answer what is meant for `node10`.
+    const prefixes = [requestKey(id, ""), requestKey(hostname, "")];
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      try {
+        for await (const batch of store.watch(prefixes, signal)) this.#apply(batch);
+        return;
+      } catch (thrown) {
+        const { message } = Fault.from(thrown);
+        log.warn({}, `requests of controllers cannot be read from the store: ${message}`);
+        await this.#pause(signal);
+      }
+    }
+  }
+
+  #apply({ puts, deletes }: Batch): void {
+    // The answer goes with the request: whoever asked has it, or has ended.
+    const over = deletes.filter((key) => this.#open.delete(key));
+    if (over.length > 0) void this.#drop(over);
+    for (const { key, value } of puts) {
+      if (this.#open.has(key)) continue;
+      if (this.#open.size >= MOST_OPEN) {
+        this.#options.functions.counts.refused += 1;
+        continue;
+      }
+      this.#open.add(key);
+      void this.#answer(key, value);
+    }
+  }
+
+  async #answer(key: string, request: Uint8Array): Promise<void> {
+    const { functions, id, log } = this.#options;
+    const answer = await functions.run(request);
+    const value = key.startsWith(requestKey(id, "")) ? writeAnswer(answer) : plain(answer);
+    if (!this.#open.has(key) || this.#stop.signal.aborted) return;
+    try {
+      const response = responseOf(key);
+      // The first answer counts: agents may share the name of their host.
+      const guards = [{ key: response, revision: 0 }];
+      await this.#commit([{ kind: "put", key: response, value }], guards);
+    } catch (thrown) {
+      log.warn({}, `an answer to a controller was not written: ${Fault.from(thrown).message}`);
+    }
+    // The request may have ended while the answer was on its way.
+    if (!this.#open.has(key)) await this.#drop([key]);
+  }
+
+  async #commit(
+    ops: readonly Op[],
+    guards: readonly { readonly key: string; readonly revision: number }[],
+  ): Promise<void> {
+    const { store } = this.#options;
+    this.#lease ??= store.lease({ ttlMs: CALL_LEASE_MS });
+    try {
+      await store.commit(ops, { lease: await this.#lease, guards });
+    } catch (thrown) {
+      await this.#lease?.catch(() => {
+        this.#lease = undefined;
+      });
+      throw thrown;
+    }
+  }
+
+  /** An answer that cannot be deleted now ends with the lease. */
+  async #drop(requests: readonly string[]): Promise<void> {
+    const ops = requests.map((key) => ({ kind: "delete", key: responseOf(key) }) as const);
+    await this.#options.store.commit(ops).catch(() => undefined);
+  }
+
+  #pause(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = () => {
+        disarm();
+        signal.removeEventListener("abort", end);
+        resolve();
+      };
+      const disarm = this.#options.clock.alarm(RETRY_MS, end);
+      signal.addEventListener("abort", end, { once: true });
+    });
+  }
+}
+
+function responseOf(request: string): string {
+  const [id = "", call = ""] = request.split("/").slice(-2);
+  return responseKey(id, call);
+}
+
+/**
+ * An answer for controllers of the reference: the reply as it is. They know no faults, so they get bytes that no message
+ * has, which end their wait with an error at once.
+ */
+function plain(answer: Answer): Uint8Array {
+  if ("reply" in answer) return answer.reply;
+  return Buffer.concat([Buffer.of(NO_MESSAGE), Buffer.from(answer.fault.message)]);
+}

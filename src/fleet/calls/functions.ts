@@ -1,0 +1,71 @@
+// What an agent answers when a controller asks: a table of functions, run with bounds on number, size and time.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import { type Answer, MOST_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
+
+/** Functions by the full name of their request message. They get and return encoded messages, and throw Faults. */
+export type Functions = ReadonlyMap<
+  string,
+  (message: Uint8Array) => Uint8Array | Promise<Uint8Array>
+>;
+
+/** Requests that run at the same time; as many as there are controllers and people who ask. */
+const MOST_RUNNING = 32;
+/** Milliseconds that a function may take. Whoever asked waits no longer. */
+const MOST_MS = 30_000;
+
+export const OUTCOMES = ["answered", "failed", "refused"] as const;
+type Outcome = (typeof OUTCOMES)[number];
+
+export class FunctionRunner {
+  /** Requests since the start, by outcome. */
+  readonly counts: Record<Outcome, number> = { answered: 0, failed: 0, refused: 0 };
+  readonly #functions: Functions;
+  readonly #clock: Clock;
+  #running = 0;
+
+  constructor(functions: Functions, clock: Clock) {
+    this.#functions = functions;
+    this.#clock = clock;
+  }
+
+  /** Answers an encoded request; faults are answers as well. */
+  async run(bytes: Uint8Array): Promise<Answer> {
+    if (this.#running >= MOST_RUNNING) {
+      this.counts.refused += 1;
+      const wanted = `wanted at most ${MOST_RUNNING} requests at a time, got more`;
+      return { fault: new Fault("RESOURCE_EXHAUSTED", wanted) };
+    }
+    this.#running += 1;
+    try {
+      const reply = await this.#inTime(this.#call(bytes));
+      if (reply.length > MOST_REPLY_BYTES) throw tooLarge(reply, MOST_REPLY_BYTES);
+      this.counts.answered += 1;
+      return { reply };
+    } catch (thrown) {
+      this.counts.failed += 1;
+      return { fault: Fault.from(thrown) };
+    } finally {
+      this.#running -= 1;
+    }
+  }
+
+  async #call(bytes: Uint8Array): Promise<Uint8Array> {
+    const { name, message } = readRequest(bytes);
+    const run = this.#functions.get(name);
+    if (run === undefined) {
+      const shown = JSON.stringify(name.slice(0, 200));
+      throw new Fault("UNIMPLEMENTED", `this agent does not answer ${shown}`);
+    }
+    return run(message);
+  }
+
+  async #inTime(called: Promise<Uint8Array>): Promise<Uint8Array> {
+    const late = Promise.withResolvers<never>();
+    const disarm = this.#clock.alarm(MOST_MS, () =>
+      late.reject(new Fault("DEADLINE_EXCEEDED", `no answer within ${MOST_MS} ms`)),
+    );
+    return Promise.race([called, late.promise]).finally(disarm);
+  }
+}

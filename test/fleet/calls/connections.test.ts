@@ -1,0 +1,179 @@
+// Agents that connect to their controllers (`agent_functions.*`), and controllers that ask over these connections.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { startAgentProcess } from "#agent/process.ts";
+import { seededChance } from "#base/chance.ts";
+import { Fault } from "#base/fault.ts";
+import { Scope } from "#base/scope.ts";
+import { Agents } from "#fleet/calls/agents.ts";
+import { Connections } from "#fleet/calls/connections.ts";
+import { realClock } from "#host/life/clock.ts";
+import { memoryStore } from "#store/memory.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
+import { grpcClient } from "../../kit/clients/grpc.ts";
+import { processOn, variables } from "../../kit/process.ts";
+import { processContext } from "../../kit/process-context.ts";
+import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
+import { configOf } from "../../kit/sluice/config.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { until } from "../../kit/until.ts";
+
+type Env = Readonly<Record<string, string>>;
+
+/** The port of a controller that serves nothing but connections of agents. */
+async function controllerOn(t: TestContext, env: Env = {}) {
+  const connections = new Connections();
+  const parts = [{ routes: [], services: [connections.service] }];
+  const { address, scope } = await processOn(t, "controller", {
+    env,
+    parts,
+    context: { clock: realClock() },
+  });
+  const members = { list: [], onChange: () => () => undefined };
+  const questions = { ask: () => assert.fail("through the store") };
+  const agents = new Agents({ members, questions, connections, clock: realClock() });
+  return { address, connections, agents, scope };
+}
+
+async function agentOn(t: TestContext, env: Env, seed = 1) {
+  const scope = new Scope();
+  t.after(() => scope.close("cut"));
+  const config = configOf(
+    "agent",
+    variables("agent", { AGENT_FUNCTIONS_CLIENT_GRPC_BACKOFF_BASE_DELAY: "0.01s", ...env }),
+  );
+  const log = memoryLog();
+  const store = memoryStore();
+  await startAgentProcess({
+    config,
+    store,
+    context: processContext(scope),
+    chance: seededChance(seed),
+    log: { ...log, close: async () => undefined },
+  });
+  return { scope, lines: log.lines, store };
+}
+
+const ASKED = {
+  name: "aperture.cmd.v1.ListFlowControlPointsRequest",
+  message: Buffer.alloc(0),
+} as const;
+
+test("an agent connects to every endpoint, is asked there and not through the store, and comes back", async (t) => {
+  const controllers = [await controllerOn(t), await controllerOn(t)];
+  const { store, scope, lines } = await agentOn(t, {
+    AGENT_FUNCTIONS_ENDPOINTS: JSON.stringify(controllers.map(({ address }) => address)),
+    AGENT_FUNCTIONS_CLIENT_GRPC_INSECURE: "true",
+    AGENT_INFO_AGENT_GROUP: "shop",
+  });
+  for (const { agents } of controllers) {
+    await until("the agent is connected", () => agents.list.length === 1);
+    const [member] = agents.list;
+    assert.ok(member);
+    assert.equal(member.group, "shop");
+    assert.equal(agents.reachedBy(member), "connection");
+    const reply = decode(
+      "aperture.cmd.v1.ListFlowControlPointsAgentResponse",
+      await agents.ask(member, ASKED),
+    );
+    assert.equal(reply.agentGroup, "shop");
+    const fault = await agents.ask(member, { ...ASKED, name: "test.Unknown" }).then(
+      () => assert.fail("answered"),
+      (thrown: unknown) => Fault.from(thrown),
+    );
+    assert.equal(fault.code, "UNIMPLEMENTED");
+  }
+  // A request in the store stays where it is.
+  const [member] = controllers[0]?.agents.list ?? [];
+  const key = `/rpc/request/${member?.id}/c1`;
+  await store.commit([{ kind: "put", key, value: Buffer.alloc(0) }]);
+  await controllers[0]?.agents.ask(member ?? assert.fail(), ASKED);
+  assert.deepEqual((await store.list("/rpc/response/")).entries, []);
+  await scope.close("drain");
+  await until("it has left", () => controllers.every(({ agents }) => agents.list.length === 0));
+  assert.equal(
+    lines.filter(({ message }) => /connected to the controller/.test(message)).length,
+    2,
+  );
+});
+
+test("an agent whose controller restarts connects again, and what waited is answered with UNAVAILABLE", async (t) => {
+  const first = await controllerOn(t);
+  const { lines } = await agentOn(t, {
+    AGENT_FUNCTIONS_ENDPOINTS: JSON.stringify([`http://${first.address}`]),
+  });
+  await until("the agent is connected", () => first.agents.list.length === 1);
+  await first.scope.close("cut");
+  await until("the end was seen", () => first.agents.list.length === 0);
+  await until("it is logged", () => lines.some(({ message }) => /no connection to/.test(message)));
+  const second = await controllerOn(t, { SERVER_LISTENER_ADDR: first.address });
+  await until("the agent is connected again", () => second.agents.list.length === 1);
+});
+
+test("TLS, a client certificate and the token of the controller", async (t) => {
+  const own = authority(temporaryFolder(t), "own");
+  const server = own.issue("localhost");
+  const client = own.issue("agent");
+  const token = "correct-horse-battery-staple";
+  const { address, agents } = await controllerOn(t, {
+    SERVER_TLS_ENABLED: "true",
+    SERVER_TLS_CERT_FILE: server.certFile,
+    SERVER_TLS_KEY_FILE: server.keyFile,
+    SERVER_TLS_CLIENT_CA_FILE: own.certFile,
+    SERVER_ADMINISTRATION_TOKEN: token,
+  });
+  const endpoint = JSON.stringify([address.replace("127.0.0.1", "localhost")]);
+  const tls = {
+    AGENT_FUNCTIONS_ENDPOINTS: endpoint,
+    AGENT_FUNCTIONS_CLIENT_GRPC_TLS_CA_FILE: own.certFile,
+    AGENT_FUNCTIONS_CLIENT_GRPC_TLS_CERT_FILE: client.certFile,
+    AGENT_FUNCTIONS_CLIENT_GRPC_TLS_KEY_FILE: client.keyFile,
+  };
+  const refused = await agentOn(t, { ...tls, AGENT_FUNCTIONS_TOKEN: "wrong" }, 1);
+  await until("the refusal is logged", () =>
+    refused.lines.some(({ message }) => /wrong administration token/.test(message)),
+  );
+  assert.equal(agents.list.length, 0);
+  await agentOn(t, { ...tls, AGENT_FUNCTIONS_TOKEN: token }, 2);
+  await until("the agent is connected", () => agents.list.length === 1);
+});
+
+test("who does not introduce itself is refused, and answers that nobody waits for are ignored", async (t) => {
+  const { address, agents } = await controllerOn(t);
+  const client = grpcClient(t, address);
+  const path = "/sluice.fleet.v1.AgentFunctions/Serve";
+  const bad = client.bidirectional(path);
+  const ended = new Promise<number>((resolve) => {
+    bad.on("error", (error: Error & { code: number }) => resolve(error.code));
+  });
+  bad.resume();
+  bad.write(
+    Buffer.from(
+      encode("sluice.fleet.v1.FromAgent", { answer: { id: "1", reply: Buffer.alloc(0) } }),
+    ),
+  );
+  assert.equal(await ended, 3);
+  const good = client.bidirectional(path);
+  good.on("error", () => undefined);
+  const peer = { id: "x", address: "h:1", hostname: "h", services: {} };
+  const introduction = { agentGroup: "g", peer };
+  good.write(Buffer.from(encode("sluice.fleet.v1.FromAgent", { introduction })));
+  await until("it is known", () => agents.list.length === 1);
+  good.write(
+    Buffer.from(
+      encode("sluice.fleet.v1.FromAgent", { answer: { id: "9", reply: Buffer.alloc(0) } }),
+    ),
+  );
+  good.on("data", (bytes: Buffer) => {
+    const { id } = decode("sluice.fleet.v1.ToAgent", bytes);
+    if (id === "") return;
+    const answer = { id, reply: Buffer.from("yes") };
+    good.write(Buffer.from(encode("sluice.fleet.v1.FromAgent", { answer })));
+  });
+  const [member] = agents.list;
+  const reply = await agents.ask(member ?? assert.fail(), ASKED);
+  assert.equal(Buffer.from(reply).toString(), "yes");
+  good.cancel();
+  await until("it has left", () => agents.list.length === 0);
+});
