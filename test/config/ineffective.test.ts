@@ -22,7 +22,7 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.deepEqual(
     [...new Set(roots)],
     [
-      ...["agent_info", "client", "counters", "crashreport", "flow_control"],
+      ...["agent_functions", "agent_info", "client", "counters", "crashreport", "flow_control"],
       ...["liveness", "log", "metrics"],
       ...["otel", "peer_discovery", "profilers", "prometheus", "readiness", "server", "watchdog"],
     ],

@@ -279,7 +279,7 @@ test("agent: defaults are the documented ones", () => {
   assert.deepEqual(configOf("agent").config, {
     ...COMMON,
     etcd: { ...COMMON.etcd, snapshot_path: "" },
-    agent_functions: { endpoints: [], client: CLIENT },
+    agent_functions: { endpoints: [], token: "", client: CLIENT },
     agent_info: { agent_group: "default" },
     auto_scale: { kubernetes: { enabled: false } },
     counters: {

@@ -25,6 +25,7 @@ test("the secret keys are these", () => {
     SECRETS.map(({ path }) => path),
     [
       "agent_functions.client.http.proxy_connect_header",
+      "agent_functions.token",
       "cloudext.agent_api_key",
       "cloudext.api_key",
       "cloudext.client.http.proxy_connect_header",

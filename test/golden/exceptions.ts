@@ -34,7 +34,6 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   "cache-errors": "caches",
   "cache-result": "caches",
   "cache-ttl": "caches",
-  "controlpoints-route": "telemetry: control points are those that log records name",
   "cs-priority-order": "queues: concurrency scheduler",
   "cs-queue-timeout": "queues: concurrency scheduler",
   "cs-reject-and-wait": "queues: concurrency scheduler",

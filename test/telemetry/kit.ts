@@ -37,8 +37,8 @@ export function aClassifier(changed: Partial<ClassifierInfo> = {}): ClassifierIn
 }
 
 export function aFlow(controlPoint = "ingress"): Flow {
-  // Metrics read the control point alone.
-  return { controlPoint } as Flow;
+  // What metrics read.
+  return { controlPoint, type: "http", services: [] as readonly string[] } as Flow;
 }
 
 export function aVerdict(changed: Partial<Verdict> = {}): Verdict {

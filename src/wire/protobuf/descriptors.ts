@@ -21,6 +21,15 @@ export interface Descriptors {
 
 /** The file that declares each service. */
 const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
+  "aperture.autoscale.kubernetes.controlpoints.v1.AutoScaleKubernetesControlPointsService":
+    async () =>
+      (await import("./gen/aperture/autoscale/kubernetes/controlpoints/v1/controlpoints_pb.ts"))
+        .file_aperture_autoscale_kubernetes_controlpoints_v1_controlpoints,
+  "aperture.cmd.v1.Controller": async () =>
+    (await import("./gen/aperture/cmd/v1/cmd_pb.ts")).file_aperture_cmd_v1_cmd,
+  "aperture.discovery.entities.v1.EntitiesService": async () =>
+    (await import("./gen/aperture/discovery/entities/v1/entities_pb.ts"))
+      .file_aperture_discovery_entities_v1_entities,
   "aperture.flowcontrol.check.v1.FlowControlService": async () =>
     (await import("./gen/aperture/flowcontrol/check/v1/check_pb.ts"))
       .file_aperture_flowcontrol_check_v1_check,
@@ -30,6 +39,9 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "aperture.flowcontrol.controlpoints.v1.FlowControlPointsService": async () =>
     (await import("./gen/aperture/flowcontrol/controlpoints/v1/controlpoints_pb.ts"))
       .file_aperture_flowcontrol_controlpoints_v1_controlpoints,
+  "aperture.flowcontrol.preview.v1.FlowPreviewService": async () =>
+    (await import("./gen/aperture/flowcontrol/preview/v1/preview_pb.ts"))
+      .file_aperture_flowcontrol_preview_v1_preview,
   "aperture.info.v1.InfoService": async () =>
     (await import("./gen/aperture/info/v1/info_pb.ts")).file_aperture_info_v1_info,
   "aperture.peers.v1.PeerDiscoveryService": async () =>
@@ -39,10 +51,6 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
       .file_aperture_policy_language_v1_policy,
   "aperture.status.v1.StatusService": async () =>
     (await import("./gen/aperture/status/v1/status_pb.ts")).file_aperture_status_v1_status,
-  "aperture.cmd.v1.Controller": async () =>
-    (await import("./gen/aperture/cmd/v1/cmd_pb.ts")).file_aperture_cmd_v1_cmd,
-  "sluice.fleet.v1.AgentFunctions": async () =>
-    (await import("./gen/sluice/fleet/v1/calls_pb.ts")).file_sluice_fleet_v1_calls,
   "envoy.service.auth.v3.Authorization": async () =>
     (await import("./gen/envoy/service/auth/v3/external_auth_pb.ts"))
       .file_envoy_service_auth_v3_external_auth,
@@ -59,6 +67,8 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
   "opentelemetry.proto.collector.trace.v1.TraceService": async () =>
     (await import("./gen/opentelemetry/proto/collector/trace/v1/trace_service_pb.ts"))
       .file_opentelemetry_proto_collector_trace_v1_trace_service,
+  "sluice.fleet.v1.AgentFunctions": async () =>
+    (await import("./gen/sluice/fleet/v1/calls_pb.ts")).file_sluice_fleet_v1_calls,
 };
 
 /** Full names of all services that have a description. */

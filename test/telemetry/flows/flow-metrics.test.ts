@@ -160,3 +160,14 @@ test("over-long control points and those that are no text never become labels", 
   assert.equal(read("flowcontrol_requests_total", { control_point: "_other" }), 3);
   await scrape();
 });
+
+test("the control points that were seen are listed with the types and services of their flows", () => {
+  const { flows } = meter();
+  flows.decided(aFlow("b"), aVerdict());
+  flows.decided({ ...aFlow("a"), services: ["y", "x"] }, aVerdict());
+  flows.decided({ ...aFlow("a"), type: "feature", services: ["x"] }, aVerdict());
+  assert.deepEqual(
+    flows.seen.map(({ controlPoint, type, service }) => `${controlPoint} ${type} ${service}`),
+    ["a feature x", "a feature y", "a http x", "a http y", "b http "],
+  );
+});
