@@ -1,14 +1,15 @@
-// `npm run -s test:mutants`: changes one place of the source at a time and runs the tests of its room. A mutant that no
-// test notices survives: either a test is missing, or the change has no effect. Works on copies of the tree.
+// `npm run -s test:mutants`: changes one place of the source at a time and runs the tests that execute it. A mutant that
+// no test notices survives: either a test is missing, or the change has no effect. Works on copies of the tree.
 //
 //   node test/tools/mutants.ts [--count 500] [--seed 1] [--minutes 60] [--workers 2] [--only src/flow/limit]
 //
 // The same seed chooses the same mutants of the same source.
 
-import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   cpSync,
   globSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -16,36 +17,40 @@ import {
   writeFileSync,
 } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { seededChance } from "#base/chance.ts";
+import { executes, record, runTest, type TestFile } from "./coverage.ts";
 import { type Mutant, mutantsOf } from "./mutations.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
+const RECORDED = join(ROOT, ".cache/mutants-coverage.json");
 
-/** Each room with the tests that a mutant of it must not pass. */
-const ROOMS: Readonly<
-  Record<string, { readonly source: string; readonly tests: readonly string[] }>
-> = {
-  flow: { source: "src/flow/**/*.ts", tests: ["test/flow/**/*.test.ts"] },
-  circuit: {
-    source: "src/circuit/**/*.ts",
-    tests: ["test/circuit/**/*.test.ts", "test/golden/control-plane/*.test.ts"],
-  },
-  store: { source: "src/store/**/*.ts", tests: ["test/store/**/*.test.ts"] },
-  "policy/compile": {
-    source: "src/policy/{compile.ts,compile/**/*.ts}",
-    tests: ["test/policy/**/*.test.ts", "test/golden/control-plane/*.test.ts"],
-  },
+const ROOMS: Readonly<Record<string, string>> = {
+  flow: "src/flow/**/*.ts",
+  circuit: "src/circuit/**/*.ts",
+  store: "src/store/**/*.ts",
+  "policy/compile": "src/policy/{compile.ts,compile/**/*.ts}",
 };
 
-/**
- * A mutant that loops is stopped, and counts as noticed: sooner by the tests beside it, which take seconds, than by those
- * of its room, which take up to a minute on a quiet machine.
- */
-const LONGEST_MS = { beside: 60_000, room: 300_000 };
+/** The tests that may notice a mutant: those of the rooms above, and of the rooms that use them most. */
+const TESTS = "test/{circuit,controller,flow,golden/control-plane,policy,store,sync}/**/*.test.ts";
 
-type Result = "noticed" | "survived" | "timed out";
+/** What tests read besides `src` and `test`. */
+const PARTS = "docs deploy proto package.json tsconfig.json README.md CONTRIBUTING.md Makefile";
+
+/**
+ * A mutant that loops is stopped. A busy machine can make a test as late, so it gets a second chance with twice the time,
+ * and mutants that are stopped twice are counted apart.
+ */
+const LEAST_LIMIT_MS = 20_000;
+const LIMIT_RATIO = 8;
+const RECORDING_LIMIT_MS = 300_000;
+/** Most time that the tests of one mutant may take by what was recorded: a constant is executed by most of them. */
+const MOST_MS = 60_000;
+
+/** `not run`: no test executes the place, so none can notice the change. It counts as survived. */
+type Result = "noticed" | "survived" | "not run" | "timed out";
 
 interface Judged {
   readonly room: string;
@@ -66,66 +71,81 @@ const { values } = parseArgs({
 /** A copy of what tests read, with the installed packages. */
 function workspace(): string {
   const folder = mkdtempSync(join(tmpdir(), "sluice-mutants-"));
-  for (const part of [
-    "src",
-    "test",
-    "docs",
-    "deploy",
-    "proto",
-    "package.json",
-    "tsconfig.json",
-    "README.md",
-  ]) {
+  for (const part of ["src", "test", ...PARTS.split(" ")])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true });
-  }
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   return folder;
 }
 
-/** Whether the tests pass; all files in one process, since most of them take less time than a process. */
-function passes(
-  folder: string,
-  patterns: readonly string[],
-  longestMs = LONGEST_MS.room,
-): Promise<Result> {
-  const files = patterns.flatMap((pattern) => globSync(pattern, { cwd: folder })).sort();
-  if (files.length === 0) return Promise.resolve("survived");
-  const args = ["--test", "--test-isolation=none", "--test-reporter=dot", ...files];
-  return new Promise((resolved) => {
-    const child = spawn(process.execPath, args, { cwd: folder, stdio: "ignore" });
-    const alarm = setTimeout(() => child.kill("SIGKILL"), longestMs);
-    child.on("exit", (code) => {
-      clearTimeout(alarm);
-      resolved(code === 0 ? "survived" : code === null ? "timed out" : "noticed");
-    });
+/** What each test file executes; read from the last run if nothing has changed since. */
+async function recordTests(folder: string): Promise<readonly TestFile[]> {
+  const hash = createHash("sha256");
+  for (const file of globSync("{src,test}/**/*.{ts,js,json,yaml}", { cwd: ROOT }).sort())
+    if (!file.startsWith("test/tools/")) hash.update(file).update(readFileSync(join(ROOT, file)));
+  const key = hash.digest("hex");
+  try {
+    const known = JSON.parse(readFileSync(RECORDED, "utf8"));
+    if (known.key === key) return known.tests;
+  } catch {
+    // There is no earlier run.
+  }
+  const waiting = globSync(TESTS, { cwd: folder }).sort();
+  const tests: TestFile[] = [];
+  await inParallel(async () => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+      // A test that a busy machine made fail may pass the second time.
+      const found =
+        (await record(folder, file, RECORDING_LIMIT_MS)) ??
+        (await record(folder, file, RECORDING_LIMIT_MS));
+      if (found === undefined) print(`left out, since it fails without any change: ${file}`);
+      else tests.push(found);
+    }
   });
+  mkdirSync(join(ROOT, ".cache"), { recursive: true });
+  writeFileSync(RECORDED, JSON.stringify({ key, tests }));
+  return tests;
 }
 
-async function judge(folder: string, room: string, mutant: Mutant): Promise<Judged> {
-  const file = join(folder, mutant.file);
-  const original = readFileSync(file, "utf8");
-  writeFileSync(file, original.slice(0, mutant.from) + mutant.text + original.slice(mutant.to));
+async function inParallel(work: (worker: number) => Promise<void>): Promise<void> {
+  await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(at)));
+}
+
+/** The tests that execute the place of a mutant: the one beside its file, then the fastest, a minute of them. */
+function testsOf({ file, at }: Mutant, tests: readonly TestFile[]): readonly TestFile[] {
+  const beside = file.replace(/^src/, "test").replace(/\.ts$/, ".test.ts");
+  const order = (test: TestFile) => (test.file === beside ? 0 : test.ms);
+  let total = 0;
+  return tests
+    .filter((test) => executes(test, file, at))
+    .sort((a, b) => order(a) - order(b))
+    .filter(({ ms }, index) => {
+      total += ms;
+      return index === 0 || total <= MOST_MS;
+    });
+}
+
+async function judge(folder: string, mutant: Mutant, tests: readonly TestFile[]): Promise<Result> {
+  const running = testsOf(mutant, tests);
+  if (running.length === 0) return "not run";
+  const path = join(folder, mutant.file);
+  const original = readFileSync(path, "utf8");
+  writeFileSync(path, original.slice(0, mutant.from) + mutant.text + original.slice(mutant.to));
   try {
-    // Most mutants are noticed by the tests beside the code, so the slow rest of the room runs only for the others.
-    const beside = mutant.file.replace(/^src/, "test");
-    const stages = [
-      [[beside.replace(/\.ts$/, ".test.ts")], LONGEST_MS.beside],
-      [[join(dirname(beside), "*.test.ts")], LONGEST_MS.beside],
-      [ROOMS[room]?.tests ?? [], LONGEST_MS.room],
-    ] as const;
-    let result: Result = "survived";
-    for (const [tests, longestMs] of stages) {
-      if (result === "survived") result = await passes(folder, tests, longestMs);
+    for (const { file, ms } of running) {
+      const limit = Math.max(LEAST_LIMIT_MS, LIMIT_RATIO * ms);
+      let outcome = await runTest(folder, file, limit);
+      if (outcome === "timed out") outcome = await runTest(folder, file, 2 * limit);
+      if (outcome !== "passed") return outcome === "failed" ? "noticed" : "timed out";
     }
-    return { room, mutant, result };
+    return "survived";
   } finally {
-    writeFileSync(file, original);
+    writeFileSync(path, original);
   }
 }
 
 /** As many mutants as wanted, each place once, drawn from all rooms together. */
 function chosen(): readonly (readonly [string, Mutant])[] {
-  const all = Object.entries(ROOMS).flatMap(([room, { source }]) =>
+  const all = Object.entries(ROOMS).flatMap(([room, source]) =>
     globSync(source, { cwd: ROOT })
       .sort()
       .filter((file) => file.startsWith(values.only))
@@ -151,43 +171,19 @@ function describe({ file, line, was, text }: Mutant): string {
 const waiting = [...chosen()];
 const wanted = waiting.length;
 const judged: Judged[] = [];
-const end = Date.now() + Number(values.minutes) * 60_000;
-
-/** The tests of the unchanged source must pass, or every mutant would count as noticed. */
-async function verify(folder: string): Promise<void> {
-  for (const [room, { tests }] of Object.entries(ROOMS)) {
-    const needed = waiting.some(([of]) => of === room);
-    if (needed && (await passes(folder, tests)) !== "survived") {
-      throw new Error(`the tests of ${room} fail without any change`);
-    }
-  }
-}
-
-async function work(first: boolean): Promise<void> {
-  const folder = workspace();
-  try {
-    if (first) await verify(folder);
-    while (waiting.length > 0 && Date.now() < end) {
-      const next = waiting.shift();
-      if (next === undefined) break;
-      const one = await judge(folder, ...next);
-      judged.push(one);
-      if (one.result === "survived") print(`survived  ${describe(one.mutant)}`);
-    }
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
+const started = Date.now();
+const minutesSpent = () => Math.round((Date.now() - started) / 60_000);
 
 /** What is known so far. */
 function summary(): void {
-  print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}`);
+  print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}, ${minutesSpent()} minutes`);
   for (const room of Object.keys(ROOMS)) {
     const own = judged.filter((one) => one.room === room);
-    const survived = own.filter(({ result }) => result === "survived").length;
-    const late = own.filter(({ result }) => result === "timed out").length;
+    const count = (result: Result) => own.filter((one) => one.result === result).length;
+    const survived = count("survived") + count("not run");
     const score =
       own.length === 0 ? "" : `, score ${Math.round((1 - survived / own.length) * 100)} %`;
+    const late = count("timed out");
     print(`${room}: ${own.length} mutants, ${survived} survived, ${late} timed out${score}`);
   }
 }
@@ -199,5 +195,22 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.exit(1);
   });
 }
-await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(at === 0)));
+
+const folders: string[] = [];
+process.once("exit", () => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+await inParallel(async () => void folders.push(workspace()));
+const tests = await recordTests(folders[0] ?? ROOT);
+print(`${tests.length} test files, recorded after ${minutesSpent()} minutes`);
+const end = started + Number(values.minutes) * 60_000;
+await inParallel(async (worker) => {
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    const [room, mutant] = next;
+    const result = await judge(folders[worker] ?? "", mutant, tests);
+    judged.push({ room, mutant, result });
+    if (result !== "noticed") print(`${result}  ${describe(mutant)}`);
+    if (Date.now() > end) break;
+  }
+});
 summary();

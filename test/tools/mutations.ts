@@ -9,6 +9,8 @@ export interface Mutant {
   readonly line: number;
   readonly from: number;
   readonly to: number;
+  /** Offset of what is executed when the change has an effect: the whole expression of a changed operator. */
+  readonly at: number;
   readonly was: string;
   readonly text: string;
 }
@@ -35,10 +37,11 @@ const SWAPPED: ReadonlyMap<string, string> = new Map([
 export function mutantsOf(file: string, source: string): readonly Mutant[] {
   const tree = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
   const found: Mutant[] = [];
-  const change = (node: ts.Node, text: string): void => {
+  const change = (node: ts.Node, text: string, executed = node): void => {
+    const at = executed.getStart(tree);
     const [from, to] = [node.getStart(tree), node.getEnd()];
     const line = tree.getLineAndCharacterOfPosition(from).line + 1;
-    found.push({ file, line, from, to, was: source.slice(from, to), text });
+    found.push({ file, line, from, to, at, was: source.slice(from, to), text });
   };
   const visit = (node: ts.Node): void => {
     if (ts.isImportDeclaration(node) || ts.isTypeNode(node) || isType(node)) return;
@@ -46,7 +49,7 @@ export function mutantsOf(file: string, source: string): readonly Mutant[] {
     if (ts.isThrowStatement(node)) return;
     if (ts.isBinaryExpression(node)) {
       const swapped = SWAPPED.get(node.operatorToken.getText(tree));
-      if (swapped !== undefined && !joinsText(node)) change(node.operatorToken, swapped);
+      if (swapped !== undefined && !joinsText(node)) change(node.operatorToken, swapped, node);
     } else if (node.kind === ts.SyntaxKind.TrueKeyword) change(node, "false");
     else if (node.kind === ts.SyntaxKind.FalseKeyword) change(node, "true");
     else if (ts.isNumericLiteral(node)) change(node, `(${node.getText(tree)} + 1)`);
