@@ -12,15 +12,19 @@ import { realClock, testPort } from "../kit/sluice/port.ts";
 const CHECK = "/v1/flowcontrol/checkhttp";
 const CONTROL = { control_point: "here" } as const;
 
-/** A port whose policy grants one request in all. */
-async function door(t: TestContext, how: "judged" | "forwarded" = "judged") {
+/** A port whose policy grants one request in all, or one for each value of a label. */
+async function door(
+  t: TestContext,
+  how: "judged" | "forwarded" = "judged",
+  limitByLabelKey: string = "",
+) {
   const agent = agentOf([
     [
       {
         ...common,
         kind: "rate_limiter",
         componentId: "root.0",
-        limitByLabelKey: "",
+        limitByLabelKey,
         tokensLabelKey: "",
         intervalMs: 1_000_000,
         continuousFill: false,
@@ -244,6 +248,19 @@ for (const how of ["judged", "forwarded"] as const) {
       const body = `{"control_point":"here","request":{${request}}}`;
       const answer = await exchange(port, postedBytes(body));
       assert.equal(await deniedStatus(answer), 429, request);
+    }
+  });
+
+  test(`header values that are not UTF-8 have limits of their own: ${how}`, async (t) => {
+    const { port } = await door(t, how, "http.request.header.x_user");
+    for (const user of ["u\xff", "u\xfe", "u\xc3\xa9\xff", "u\xc3\xa9\xfe", "u\xc3\xa9"]) {
+      const body = `{"control_point":"here","request":{"headers":{"x-user":"${user}"}}}`;
+      const decisions: string[] = [];
+      for (let times = 0; times < 2; times++) {
+        const answer = await exchange(port, postedBytes(body));
+        decisions.push(JSON.parse(answer.body).check_response.decision_type);
+      }
+      assert.deepEqual(decisions, ["DECISION_TYPE_ACCEPTED", "DECISION_TYPE_REJECTED"], user);
     }
   });
 

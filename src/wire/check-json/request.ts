@@ -76,7 +76,7 @@ const ABSENT: Readonly<Parsed> = { value: {}, text: "{}" };
  * and not refused: the client of a gateway chooses it, and gateways let requests pass on errors.
  */
 function readBody(body: Uint8Array, maxDepth: number | undefined): Parsed {
-  const parsed = parseBody(body, maxDepth, "replace") ?? ABSENT;
+  const parsed = parseBody(body, maxDepth, "repair") ?? ABSENT;
   readObject(parsed.value, "the body");
   return parsed;
 }

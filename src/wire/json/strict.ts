@@ -5,6 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { Fault } from "#base/fault.ts";
 import { asBuffer } from "../protobuf/reader.ts";
+import { mixedText } from "./mixed-text.ts";
 
 /** Default maximum nesting of objects and lists. */
 export const MAX_DEPTH = 64;
@@ -38,12 +39,12 @@ export interface Parsed {
 }
 
 /** What becomes of text that is not Unicode: bytes that are not UTF-8, and escapes of lone surrogates. */
-export type BadText = "refuse" | "replace";
+export type BadText = "refuse" | "repair";
 
 /**
  * Parses a body; undefined when it is empty or only white space. Read objects in the result by their own keys only: a
  * member `__proto__` is an own key like any other.
- * @param badText `replace` puts U+FFFD in its place, as decoders of UTF-8 do
+ * @param badText `repair` reads bytes that are not UTF-8 as ISO 8859-1, and puts U+FFFD in the place of lone surrogates
  * @throws Fault INVALID_ARGUMENT
  */
 export function parseBody(
@@ -56,7 +57,7 @@ export function parseBody(
   if (seen.blank) return undefined;
   const utf8 = isUtf8(bytes);
   if (!utf8 && badText === "refuse") throw invalid("the body must be UTF-8");
-  const text = bytes.toString("utf8");
+  const text = utf8 ? bytes.toString("utf8") : mixedText(bytes);
   const value = parseText(text);
   const found: Found = { members: 0, loneSurrogate: false };
   survey(value, seen.escapes, found);
@@ -86,13 +87,14 @@ function withoutLoneSurrogate(escaped: string): string {
   return escaped.length === "\\ud800".length ? "\\ufffd" : escaped;
 }
 
+const REPAIRED = /[\x80-\xff]/;
 const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:]/g;
 
 /**
- * Whether an object in a valid JSON text has two members of the same name, after unescaping. With `replaced`, names
- * with U+FFFD do not count: they may have differed before the replacement.
+ * Whether an object in a valid JSON text has two members of the same name, after unescaping. With `repaired`, names
+ * with characters that may have been other bytes do not count.
  */
-function hasDuplicateName(text: string, replaced: boolean): boolean {
+function hasDuplicateName(text: string, repaired: boolean): boolean {
   const open: Set<string>[] = [];
   let literal = "";
   for (const [token] of text.matchAll(TOKEN)) {
@@ -101,7 +103,7 @@ function hasDuplicateName(text: string, replaced: boolean): boolean {
     else if (token !== ":") literal = token;
     else {
       const name: string = JSON.parse(literal);
-      if (replaced && name.includes("\ufffd")) continue;
+      if (repaired && REPAIRED.test(name)) continue;
       const names = open.at(-1);
       if (names?.has(name)) return true;
       names?.add(name);

@@ -108,17 +108,26 @@ describe("strict JSON", () => {
 
   it("replaces them where it is asked to", () => {
     const read = (body: string) =>
-      parseBody(Buffer.from(body, "latin1"), undefined, "replace")?.value;
+      parseBody(Buffer.from(body, "latin1"), undefined, "repair")?.value;
     const cases: readonly (readonly [string, unknown])[] = [
       ['"\\ud800"', "\ufffd"],
       ['"\\udc00\\uD83D\\uDE00\\ud83d"', "\ufffd😀\ufffd"],
       ['"\\\\ud800\\ud800"', "\\ud800\ufffd"],
-      ['"a\xffb"', "a\ufffdb"],
-      ['"\xc0\x80"', "\ufffd\ufffd"],
-      ['"\xe2\x82"', "\ufffd"],
-      ['"\xff\\ud800"', "\ufffd\ufffd"],
+      ['"a\xffb"', "a\xffb"],
+      ['"a\xfeb"', "a\xfeb"],
+      ['"\xc3\xa9\xff"', "é\xff"],
+      ['"\xe2\x82\xac\xe2\x82"', "€\xe2\x82"],
+      ['"\xf0\x9f\x98\x80\xf0\x9f\x98"', "😀\xf0\x9f\x98"],
+      // Overlong forms, surrogates, and beyond the last character.
+      ['"\xc0\x80"', "\xc0\x80"],
+      ['"\xe0\x9f\xbf"', "\xe0\x9f\xbf"],
+      ['"\xf0\x8f\xbf\xbf"', "\xf0\x8f\xbf\xbf"],
+      ['"\xed\xa0\x80"', "\xed\xa0\x80"],
+      ['"\xf4\x90\x80\x80"', "\xf4\x90\x80\x80"],
+      ['"\xff\\ud800"', "\xff\ufffd"],
       // Different names that become the same one are not a member that is there twice.
-      ['{"\xff":1,"\xfe":2,"b":3}', { "\ufffd": 2, b: 3 }],
+      ['{"\xff":1,"\xfe":2,"b":3}', { "\xff": 1, "\xfe": 2, b: 3 }],
+      ['{"\xff":1,"\xc3\xbf":2,"b":3}', { "\xff": 2, b: 3 }],
       ['{"\\ud800":1,"\\ud801":2,"b":3}', { "\ufffd": 2, b: 3 }],
     ];
     for (const [body, wanted] of cases) assert.deepEqual(read(body), wanted, body);
