@@ -121,7 +121,8 @@ const ROWS: readonly Row[] = [
   {
     method: "DELETE",
     path: "/v1/policies/{name}",
-    about: "Removes a policy that was created over the API, and its dynamic configuration.",
+    about:
+      "Removes a policy that was created over the API, and its dynamic configuration. The reply is `{}` also where there is none.",
     rpc: "DeletePolicy",
     async run(policies, request, { peer }) {
       await policies.remove(policyNameOf(request, "name"), peer);

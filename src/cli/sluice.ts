@@ -1,6 +1,7 @@
 // The command `sluice`. Each subcommand is a row of a table; its module is loaded only when the subcommand runs.
 
 import { Fault } from "#base/fault.ts";
+import { printable } from "#base/text/printable.ts";
 import { nearest } from "#base/text/spelling.ts";
 import { EXIT, exitCode } from "#host/life/run.ts";
 import type { Command, Terminal } from "./command.ts";
@@ -235,7 +236,7 @@ export async function sluice(argv: readonly string[], terminal: Terminal): Promi
     return await command(argv.slice(name.split(" ").length), terminal);
   } catch (thrown) {
     const fault = Fault.from(thrown);
-    terminal.err(`sluice: ${fault.message}\n`);
+    terminal.err(`sluice: ${fault.message.split("\n").map(printable).join("\n")}\n`);
     if (fault.code === "INTERNAL") terminal.err(`${String(fault.cause)}\n`);
     return exitCode(fault);
   }

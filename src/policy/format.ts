@@ -1,5 +1,6 @@
 // Findings, warnings and results of a set of policies as lines of text.
 
+import { printable } from "#base/text/printable.ts";
 import type { Finding } from "./document/finding.ts";
 import type { Position } from "./document/tree.ts";
 import type { PolicyWarning, Warning } from "./document/warning.ts";
@@ -18,14 +19,6 @@ export function warningLine({ source, of }: Sourced<Warning>): string {
 /** `path: text: why`, for a warning about a policy that runs. */
 export function runningWarningLine({ path, text, why = "" }: PolicyWarning): string {
   return printable([path, text, why].filter((part) => part !== "").join(": "));
-}
-
-/** Replaces control and invisible characters by their escapes, so that a line stays one harmless line. */
-function printable(line: string): string {
-  return line.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    return `\\u${code.toString(16).padStart(4, "0")}`;
-  });
 }
 
 function place(source: string, { line, column }: Position): string {

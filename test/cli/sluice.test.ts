@@ -407,6 +407,25 @@ describe("sluice policy check", () => {
     }
   });
 
+  it("names every file that cannot be read, with its control characters escaped", async (t) => {
+    const folder = folderOf(t, { "good.yaml": LIMITED, "binary.yaml": "GIF89a\0\0" });
+    const odd = "red\u001b[31m\nsluice: all is well\u202e.yaml";
+    for (const name of ["gone.yaml", "good.dynamic.yaml", odd])
+      symlinkSync("away", join(folder, name));
+    const { code, out, err } = await run(["policy", "check", join(folder, odd), folder]);
+    assert.deepEqual([code, out], [64, ""]);
+    const lines = err.trimEnd().replace("sluice: ", "").split("\n");
+    assert.deepEqual(
+      lines.map((line) => line.slice(folder.length + 1).replace(/: wanted .*/, "")),
+      [
+        "red\\u001b[31m\\u000asluice: all is well\\u202e.yaml",
+        "binary.yaml",
+        "gone.yaml",
+        "good.dynamic.yaml",
+      ],
+    );
+  });
+
   it("accepts a directory for its documents, and - for standard input", async (t) => {
     const folder = folderOf(t, {
       "a.yaml": LIMITED,

@@ -4,6 +4,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, join, parse, resolve } from "node:path";
 import { Fault } from "#base/fault.ts";
+import { printable } from "#base/text/printable.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { sha256 } from "#controller/digest.ts";
 import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
@@ -24,7 +25,8 @@ const START: Position = { line: 1, column: 1 };
 
 /**
  * Compiles all named documents as one set. Files of dynamic configuration, which a directory or a shell's `*.yaml`
- * may bring along, are skipped. Throws a Fault INVALID_ARGUMENT if there is no policy or a file is unreadable.
+ * may bring along, are skipped. Throws a Fault INVALID_ARGUMENT if there is no policy, or one that names
+ * every file that cannot be read.
  */
 export async function compileFiles(
   command: string,
@@ -60,7 +62,7 @@ export async function checkFiles(
   judging: Judging,
 ): Promise<PolicySet> {
   const { queries, labels } = judging;
-  const { set, texts, dynamicFiles } = await readAndCompile(command, names, terminal, judging);
+  const { set, texts, dynamic } = await readAndCompile(command, names, terminal, judging, true);
   const findings = [...set.findings];
   const warnings = [
     ...set.warnings,
@@ -69,8 +71,7 @@ export async function checkFiles(
     ...(await ignoredIn(names)),
   ];
   const seen = new Set<string>();
-  for (const source of dynamicFiles) {
-    const text = await readTextFile(source, MAX_BYTES);
+  for (const { source, text } of dynamic) {
     const report = checkDynamicFile(basename(source), text, set, seen);
     findings.push(...report.findings.map((of) => ({ source, of })));
     warnings.push(...report.warnings.map((of) => ({ source, of })));
@@ -153,10 +154,12 @@ async function readAndCompile(
   names: readonly string[],
   terminal: Terminal,
   { queries, agentGroup }: Setting,
+  withDynamic = false,
 ): Promise<{
   readonly set: PolicySet;
   readonly texts: readonly PolicyText[];
-  readonly dynamicFiles: readonly string[];
+  /** Files of dynamic configuration, if they were asked for. */
+  readonly dynamic: readonly { readonly source: string; readonly text: string }[];
 }> {
   if (names.length === 0) {
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one FILE, got none`);
@@ -171,7 +174,7 @@ async function readAndCompile(
   const dialect = dialectOf(queries);
   const defaultGroup = groupOf(agentGroup);
   // A file may be named twice, by itself and with its directory.
-  const all = (await Promise.all(names.map(filesOf))).flat();
+  const all = (await allOf(names.map(filesOf))).flat();
   const files = [
     ...new Map(all.toReversed().map((file) => [resolve(file), file])).values(),
   ].reverse();
@@ -181,9 +184,28 @@ async function readAndCompile(
     const got = "only dynamic configuration, which is checked together with its policy";
     throw new Fault("INVALID_ARGUMENT", `${command}: wanted at least one policy, got ${got}`);
   }
-  const texts = await Promise.all(policies.map((file) => readPolicy(file, terminal)));
+  const configs = withDynamic ? files.filter(isDynamic) : [];
+  const read = await allOf([
+    ...policies.map((file) => readPolicy(file, terminal)),
+    ...configs.map(readDynamic),
+  ]);
+  const texts = read.slice(0, policies.length);
   const set = compileSet(texts, { digest: sha256, queries: dialect, defaultGroup });
-  return { set, texts, dynamicFiles: files.filter(isDynamic) };
+  return { set, texts, dynamic: read.slice(policies.length) };
+}
+
+/** All results, or a Fault with the messages of all that failed, each in a line of its own. */
+async function allOf<T>(reads: readonly Promise<T>[]): Promise<readonly T[]> {
+  const settled = await Promise.allSettled(reads);
+  const faults = settled.flatMap((each) =>
+    each.status === "rejected" ? [Fault.from(each.reason)] : [],
+  );
+  const other = faults.find(({ code }) => code !== "INVALID_ARGUMENT");
+  if (other !== undefined) throw other;
+  if (faults.length > 0) {
+    throw new Fault("INVALID_ARGUMENT", faults.map(({ message }) => message).join("\n"));
+  }
+  return settled.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
 }
 
 /** The documents of a directory, or the name itself. Files that cannot be read are reported when they are read. */
@@ -194,7 +216,7 @@ async function filesOf(name: string): Promise<readonly string[]> {
   const ignored = await ignoredFiles(name);
   const wanted = "wanted at least one policy (*.yaml, *.yml, *.json) in the directory";
   const but = ignored.length === 0 ? "" : `; not read: ${ignored.join(", ")}; ${WANTED_NAME}`;
-  throw new Fault("INVALID_ARGUMENT", `${name}: ${wanted}, got none${but}`);
+  throw new Fault("INVALID_ARGUMENT", printable(`${name}: ${wanted}, got none${but}`));
 }
 
 /** Warnings of the files in named directories that look like policies and that the controller does not read. */
@@ -215,12 +237,17 @@ async function isDirectory(name: string): Promise<boolean> {
   return facts?.isDirectory() === true;
 }
 
+async function readDynamic(source: string): Promise<PolicyText> {
+  return { source, defaultName: "", text: await readTextFile(source, MAX_BYTES) };
+}
+
 async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText> {
   const text =
     file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFileOrPipe(file, MAX_BYTES);
   // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
   if (text.includes("\0")) {
-    throw new Fault("INVALID_ARGUMENT", `${file}: wanted a policy as text, got a binary file`);
+    const wanted = "wanted a policy as text, got a binary file";
+    throw new Fault("INVALID_ARGUMENT", printable(`${file}: ${wanted}`));
   }
   return file === "-"
     ? { source: "stdin", defaultName: "stdin", text }

@@ -4,6 +4,7 @@ import { isUtf8 } from "node:buffer";
 import { closeSync, constants, openSync, readSync, type Stats, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { Fault, systemErrorText } from "#base/fault.ts";
+import { printable } from "#base/text/printable.ts";
 
 /**
  * Returns UTF-8 text. Reads regular files only, because a pipe or a device could block a thread of a process that
@@ -103,7 +104,7 @@ function unreadable(path: string, thrown: unknown): Fault {
 
 /** Has no cause: the path and the system's reason explain everything, and a stack would add nothing. */
 function wanted(path: string, what: string, got: string): Fault {
-  return new Fault("INVALID_ARGUMENT", `${path}: wanted ${what}, got ${got}`);
+  return new Fault("INVALID_ARGUMENT", `${printable(path)}: wanted ${what}, got ${got}`);
 }
 
 function kindOf(facts: Stats): string {
