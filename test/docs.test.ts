@@ -116,3 +116,15 @@ function tableOf(page: string, heading: string): readonly (readonly string[])[] 
         .map((cell) => cell.trim()),
     );
 }
+
+test("the README names every port that opens by itself, with its default", () => {
+  const readme = readFileSync(join(import.meta.dirname, "../README.md"), "utf8");
+  const reference = readFileSync(join(import.meta.dirname, "../docs/configuration.md"), "utf8");
+  const keys = /^\| `(otel\.ports\.\w+)` \| `(\d+)` \| `(SVC_AGENT_\w+)`/gm;
+  const ports = [...reference.matchAll(keys)].map(([, ...cells]) => cells);
+  assert.ok(ports.length >= 4);
+  for (const [key, port, variable] of ports) {
+    const row = new RegExp(`^\\| ${port} \\| .* \\| \`${key}\`, \`${variable}\` \\|$`, "m");
+    assert.match(readme, row);
+  }
+});
