@@ -70,7 +70,7 @@ export interface RateLimiterRule extends ComponentRule {
   readonly delayInitialFill: boolean;
   /** State unused for this long is dropped; 0 keeps it forever. */
   readonly maxIdleMs: number;
-  /** 0 when lazy synchronisation is off. All engines are exact and ignore it. */
+  /** 0 when lazy synchronisation is off. Only engines that agents share know it. */
   readonly lazySyncs: number;
 }
 

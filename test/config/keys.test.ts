@@ -24,9 +24,9 @@ function at(tree: unknown, path: string): unknown {
   return found;
 }
 
-/** Keys that some value of needs another key beside it; these are loaded alone. */
+/** Keys that the rule of their object limits further, most of them by other keys; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;
@@ -284,6 +284,7 @@ test("agent: defaults are the documented ones", () => {
     auto_scale: { kubernetes: { enabled: false } },
     counters: {
       engine: "local",
+      lease: { duration: 1_000, enabled: true, max_keys: 10_000 },
       redis: {
         cluster: false,
         max_pending: 10_000,

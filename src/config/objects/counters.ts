@@ -17,6 +17,9 @@ import { pairOfFiles } from "./client.ts";
 
 const OWN = { own: true } as const;
 
+/** As `flow/counters/bucket-home.ts` has it; a test compares the two. */
+export const LONGEST_LEASE_MS = 60_000;
+
 const redisTlsConfig = table(
   "CountersRedisTLSConfig",
   "TLS of connections to Redis, used where the URL begins with `rediss:`.",
@@ -107,6 +110,28 @@ export const countersConfig = table(
       "`local`: each process counts for itself. `redis`: all agents of a group share their counts in Redis or Valkey. `peers` is not built yet: an agent with it does not start.",
       OWN,
     ),
+    lease: group({
+      enabled: bool(
+        true,
+        "Agents lease tokens of keys that are used often, and spend them without asking. False: each flow is counted in the engine before it passes.",
+        OWN,
+      ),
+      duration: duration(
+        "1s",
+        "How long leased tokens count as outstanding. A longer lease takes fewer requests; an agent that dies loses what it has leased for that long.",
+        { least: "above 0s", own: true },
+      ),
+      max_keys: number(
+        "int64",
+        10_000,
+        "Most keys, of all rate limiters together, that an agent follows to lease their tokens. About 500 bytes each. The engine is asked about each flow of further keys.",
+        { min: 0, own: true },
+      ),
+    }),
     redis: object(redisConfig),
   },
+  ({ lease }): readonly Violation[] =>
+    lease.duration <= LONGEST_LEASE_MS
+      ? []
+      : [{ key: "lease.duration", wanted: "at most 1m", got: `${lease.duration / 1000}s` }],
 );

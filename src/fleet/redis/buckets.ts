@@ -1,17 +1,14 @@
-// One limiter's token buckets in Redis: one script call for each flow.
+// One limiter's token buckets in Redis: one call of the script for each request.
 
 import type { Clock } from "#base/clock.ts";
-import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
-import type { SharedEngine } from "#flow/counters/shared-counters.ts";
-import { Pending } from "#flow/flow.ts";
+import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/bucket-home.ts";
+import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import { RateHistory } from "../rate-history.ts";
-import type { Request, Requests } from "../requests.ts";
-import { BUCKET, FULL_MS, type Overdraft } from "./bucket-script.ts";
+import type { Requests } from "../requests.ts";
+import { BUCKET, FULL_MS } from "./bucket-script.ts";
 import type { KeySpace } from "./keys.ts";
 
-const IGNORED = () => undefined;
-
-export class RedisBuckets implements SharedEngine<BucketParams> {
+export class RedisBuckets implements BucketHome {
   readonly #requests: Requests;
   readonly #clock: Clock;
   readonly #keys: KeySpace;
@@ -27,10 +24,11 @@ export class RedisBuckets implements SharedEngine<BucketParams> {
   }
 
   adopt(params: BucketParams): void {
-    if (params === this.#params) return;
+    const before = this.#params;
+    this.#params = params;
+    if (before !== undefined && sameParams(params, before)) return;
     const now = this.#clock.now();
     const { capacity, amount, intervalMs, continuous, delayed, maxIdleMs } = params;
-    this.#params = params;
     this.#history.change(now, params);
     this.#history.forget(now - longestLife(params));
     this.#args = [
@@ -40,57 +38,39 @@ export class RedisBuckets implements SharedEngine<BucketParams> {
     ];
   }
 
-  /** Nothing is known without asking. */
-  peek(): EngineAnswer {
-    return UNDECIDED;
-  }
-
-  take(
+  ask(
     value: string | undefined,
-    want: number,
-    params: BucketParams,
+    request: BucketRequest,
     now: number,
-  ): EngineAnswer | Pending<EngineAnswer> {
-    this.adopt(params);
-    let request: Request | undefined;
-    const pending = new Pending<EngineAnswer>(() => request?.cancel());
-    request = this.#ask(
+    answered: (reply: BucketReply | undefined) => void,
+    late: (reply: BucketReply) => void,
+  ): boolean {
+    const params = this.#params;
+    if (params === undefined) return false;
+    const history = this.#history.pairs(now, params);
+    const args = [...this.#args, ...argsOf(request), ...history];
+    const asked = this.#requests.ask(
+      BUCKET,
       this.#keys.of(value),
-      [want, 0],
-      now,
-      (reply) => pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, params)),
-      (reply) => {
-        if (want > 0 && reply.startsWith("1")) this.giveBack(value, want, "", params);
-      },
+      args,
+      (reply) => answered(reply === undefined ? undefined : replyOf(reply)),
+      (reply) => late(replyOf(reply)),
     );
-    return request === undefined ? UNDECIDED : pending;
-  }
-
-  /** Tokens are added when the server gets to it; they are lost when it is away. */
-  giveBack(value: string | undefined, amount: number, _id: string, params: BucketParams): boolean {
-    this.adopt(params);
-    const now = this.#clock.now();
-    return this.#ask(this.#keys.of(value), [0, amount], now, IGNORED, IGNORED) !== undefined;
+    return asked !== undefined;
   }
 
   close(): void {
     // The buckets expire where they are.
   }
+}
 
-  #ask(
-    key: string,
-    amounts: readonly [want: number, back: number],
-    now: number,
-    answered: (reply: string | undefined) => void,
-    late: (reply: string) => void,
-  ): Request | undefined {
-    const params = this.#params;
-    if (params === undefined) return undefined;
-    const overdraft: Overdraft = "refuse";
-    const history = this.#history.pairs(now, params);
-    const args = [...amounts.map(String), ...this.#args, overdraft, ...history];
-    return this.#requests.ask(BUCKET, key, args, answered, late);
-  }
+function argsOf({ runs, back, overdraft, lease }: BucketRequest): readonly string[] {
+  let text = "";
+  for (const { want, times } of runs) text += `${text === "" ? "" : " "}${want} ${times}`;
+  if (lease === undefined) return [overdraft, String(back), text, ""];
+  const { agent, turn, unspent, keep, wish, unit, durationMs } = lease;
+  const leased = `${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
+  return [overdraft, String(back), text, leased];
 }
 
 /** Longest time that a bucket stays without being used, ms. */
@@ -100,15 +80,14 @@ function longestLife({ capacity, amount, intervalMs, maxIdleMs }: BucketParams):
 }
 
 /** A reply of the script. */
-function answerOf(reply: string, { capacity }: BucketParams): EngineAnswer {
-  const [granted, left = "0", wait = "0"] = reply.split(" ");
-  const remaining = Math.max(0, Number(left));
+function replyOf(reply: string): BucketReply {
+  const [granted = "", tokens = "0", wait = "0", leased = "0", recall] = reply.split(" ");
   return {
-    outcome: granted === "1" ? "granted" : "refused",
-    remaining,
-    current: capacity - remaining,
+    granted: granted.split(",").slice(0, -1).map(Number),
+    tokens: Math.max(0, Number(tokens)),
     waitMs: Number(wait),
-    id: "",
+    leased: Number(leased),
+    recall: recall === "1",
     full: false,
   };
 }

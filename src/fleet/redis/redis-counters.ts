@@ -3,6 +3,8 @@
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import type { LeaseAgent } from "../leases/lease-agent.ts";
+import { SharedBuckets } from "../leases/shared-buckets.ts";
 import { type RequestCounts, Requests } from "../requests.ts";
 import { type SlotEndCounts, SlotEnds } from "../slot-ends.ts";
 import { RedisBuckets } from "./buckets.ts";
@@ -19,6 +21,7 @@ export interface RedisCountersOptions {
   readonly group: string;
   readonly clock: Clock;
   readonly log: Log;
+  readonly leases: LeaseAgent;
   readonly changed: (reason: string | undefined) => void;
 }
 
@@ -35,7 +38,7 @@ export interface RedisCounters extends SharedCounters {
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
 export async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
-  const { settings, group, clock, log, changed } = options;
+  const { settings, group, clock, log, leases, changed } = options;
   const connection = new RedisConnection({
     settings,
     clock,
@@ -68,8 +71,10 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
     get reason() {
       return requests.reason;
     },
-    buckets: (name) =>
-      new RedisBuckets(requests, clock, new KeySpace(settings.namespace, group, name)),
+    buckets(name) {
+      const keys = new KeySpace(settings.namespace, group, name);
+      return new SharedBuckets(leases, new RedisBuckets(requests, clock, keys));
+    },
     slots: (name) => new RedisSlots(requests, ends, new KeySpace(settings.namespace, group, name)),
     close: () => requests.close(),
   };

@@ -1,6 +1,8 @@
 // The home of token buckets that several agents use: the one place that knows how many tokens are left. What an agent
 // asks it for, and what it answers, in one step; how the question travels is the matter of each engine.
 
+import type { BucketParams } from "./counter-engine.ts";
+
 /** Equal amounts that are wanted one after the other. Each of them is granted whole or refused. */
 export interface Run {
   readonly want: number;
@@ -50,6 +52,24 @@ export interface BucketReply {
   readonly recall: boolean;
   /** The home has no room for this key, and counts it together with others. */
   readonly full: boolean;
+}
+
+/** The way of one agent to the home of one limiter's buckets. */
+export interface BucketHome {
+  /** Makes new numbers count from now on. */
+  adopt(params: BucketParams): void;
+  /**
+   * `answered` is called once: with the reply, or with undefined when there is none in time; then `late` gets a reply
+   * that comes afterwards. False, without any call, when the home is not asked. The parameters are those adopted last.
+   */
+  ask(
+    value: string | undefined,
+    request: BucketRequest,
+    now: number,
+    answered: (reply: BucketReply | undefined) => void,
+    late: (reply: BucketReply) => void,
+  ): boolean;
+  close(): void;
 }
 
 /** Most agents that hold leases of one key at one time. Further ones ask for each flow. */

@@ -28,6 +28,23 @@ export interface BucketParams {
   readonly delayed: boolean;
   /** A bucket unused for longer is forgotten; 0 means never. */
   readonly maxIdleMs: number;
+  /**
+   * Where agents share the bucket: how often per interval each of them reports what it admitted on credit. 0: every flow
+   * is counted before it passes.
+   */
+  readonly lazySyncs: number;
+}
+
+export function sameParams(one: BucketParams, other: BucketParams): boolean {
+  return (
+    one.capacity === other.capacity &&
+    one.amount === other.amount &&
+    one.intervalMs === other.intervalMs &&
+    one.continuous === other.continuous &&
+    one.delayed === other.delayed &&
+    one.maxIdleMs === other.maxIdleMs &&
+    one.lazySyncs === other.lazySyncs
+  );
 }
 
 /** Parameters of all slots of one limiter. */

@@ -93,11 +93,11 @@ export class OwnedBuckets {
     if (lease !== undefined && leases !== undefined && mine !== undefined) {
       mine.turn = lease.turn;
       mine.until = now + Math.min(lease.durationMs, LONGEST_LEASE_MS);
-      if (!full) mine.tokens += share(leases, lease, tokens - outstanding, now);
+      if (!full) mine.tokens += growth(leases, mine, lease, tokens - outstanding, now);
       if (mine.tokens <= 0 && lease.wish <= 0) remove(leases, mine);
     }
     if (leases !== undefined && leases.all.length === 0) this.#leases.delete(value);
-    const recall = leases !== undefined && leases.recalledUntil > now;
+    const recall = leases !== undefined && leases.all.length > 0 && leases.recalledUntil > now;
     return { granted, tokens, waitMs, leased: mine?.tokens ?? 0, recall, full };
   }
 
@@ -190,11 +190,20 @@ export class OwnedBuckets {
   }
 }
 
-/** A part of the free tokens that leaves as much for each other agent, and for one that has not asked yet. */
-function share({ all, recalledUntil }: Leases, lease: LeaseRequest, free: number, now: number) {
+/**
+ * What a lease grows by. All of it is at most a part of the free tokens and itself that leaves as much for each other
+ * agent, and for one that has not asked yet.
+ */
+function growth(
+  { all, recalledUntil }: Leases,
+  { tokens }: Lease,
+  { wish, unit }: LeaseRequest,
+  free: number,
+  now: number,
+): number {
   if (recalledUntil > now) return 0;
-  const most = Math.min(lease.wish, free / (all.length + 1));
-  return Math.max(0, Math.floor(most / lease.unit + SLACK) * lease.unit);
+  const most = Math.min(wish, (free + tokens) / (all.length + 1) - tokens);
+  return Math.max(0, Math.floor(most / unit + SLACK) * unit);
 }
 
 function newLease({ all }: Leases, agent: number): Lease | undefined {

@@ -135,6 +135,7 @@ export class RateLimiter implements Limiter {
             continuous: this.#rule.continuousFill,
             delayed: this.#rule.delayInitialFill,
             maxIdleMs: this.#rule.maxIdleMs,
+            lazySyncs: this.#rule.lazySyncs,
           });
     return this.#params;
   }

@@ -96,6 +96,18 @@ export const METRICS = {
     labels: ["engine", "state"],
     about: "How often the engine of shared counters went `away` and came `back`.",
   },
+  sluice_counter_takes_total: {
+    type: "counter",
+    labels: ["engine", "result"],
+    about:
+      "Flows at shared rate limiters: `granted` from leased tokens or credit and `refused` because the engine had just refused as much, both without a wait; `asked` of the engine.",
+  },
+  sluice_counter_followed_keys: {
+    type: "gauge",
+    labels: ["engine"],
+    about:
+      "Keys of shared rate limiters that this agent follows, because it has leased tokens of theirs or was asked about them just now. At most `counters.lease.max_keys`.",
+  },
   sluice_counter_requests_total: {
     type: "counter",
     labels: ["engine", "result"],

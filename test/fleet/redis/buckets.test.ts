@@ -3,12 +3,14 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
+import type { BucketReply } from "#flow/counters/bucket-home.ts";
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
+import { OwnedBuckets } from "#flow/counters/owned-buckets.ts";
 import { LocalBuckets } from "#flow/limit/counters/local-buckets.ts";
 import { bucketSuite, rounded, TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { testContext } from "../../flow/limit/setup.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
-import { benchOf, VirtualRedis } from "./virtual-time.ts";
+import { benchOf, homeOf, VirtualRedis } from "./virtual-time.ts";
 
 /** One server for the tests of this file. */
 const here = { after: (end: () => void) => after(end) };
@@ -18,6 +20,11 @@ const redis = new VirtualRedis(here, url);
 bucketSuite("redis", async () => {
   await redis.clear();
   return benchOf(redis);
+});
+
+bucketSuite("redis with leases", async () => {
+  await redis.clear();
+  return benchOf(redis, true);
 });
 
 test("what nobody waited for comes back", async () => {
@@ -110,6 +117,82 @@ test("random schedules get the same answers as in process", async () => {
       },
     ),
     { numRuns: 300 },
+  );
+});
+
+const AGENT = fc.integer({ min: 1, max: 3 });
+const AMOUNT = fc.constantFrom(0, 0.25, 1, 2, 10);
+const REQUEST = fc.record({
+  runs: fc.array(fc.record({ want: AMOUNT, times: fc.integer({ min: 1, max: 4 }) }), {
+    maxLength: 3,
+  }),
+  back: fc.constantFrom(0, 0, 0, 0.5, 3),
+  overdraft: fc.constantFrom("refuse", "refuse", "refuse", "owe" as const),
+  lease: fc.option(
+    fc.record({
+      agent: AGENT,
+      /** Added to the last turn: some requests are old. */
+      turn: fc.constantFrom(1, 1, 1, 1, -3),
+      unspent: AMOUNT,
+      keep: AMOUNT,
+      wish: AMOUNT,
+      unit: fc.constantFrom(0.25, 1, 3),
+      durationMs: fc.constantFrom(500, 1_000, 4_000),
+    }),
+    { nil: undefined },
+  ),
+});
+const LEASE_STEP = fc.oneof(
+  { weight: 8, arbitrary: fc.record({ ask: REQUEST }) },
+  { weight: 4, arbitrary: fc.record({ advance: fc.constantFrom(1, 7, 99.5, 1_000, 5_000) }) },
+  { weight: 1, arbitrary: fc.record({ adopt: PARAMS }) },
+);
+
+test("random requests with leases get the same replies as from the home in process", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      PARAMS,
+      fc.boolean(),
+      fc.array(LEASE_STEP, { minLength: 5, maxLength: 30 }),
+      async (first, continuous, steps) => {
+        await redis.clear();
+        const { home, advance, clock } = homeOf(redis);
+        const context = testContext();
+        const owned = new OwnedBuckets(context);
+        let params: BucketParams = { ...TEN_PER_SECOND, ...first, continuous };
+        for (const each of [home, owned]) each.adopt(params);
+        let turn = 0;
+        // In process, the steps of an interval begin with the first token that is taken.
+        const begin = { runs: [{ want: 0.25, times: 1 }], back: 0, overdraft: "owe" } as const;
+        for (const step of [{ ask: { ...begin, lease: undefined } }, ...steps]) {
+          if ("advance" in step) {
+            advance(step.advance);
+            context.clock.advance(step.advance);
+          } else if ("adopt" in step) {
+            const intervalMs = continuous ? step.adopt.intervalMs : params.intervalMs;
+            params = { ...params, ...step.adopt, intervalMs };
+            for (const each of [home, owned]) each.adopt(params);
+          } else {
+            const { lease } = step.ask;
+            turn += 1;
+            const request = {
+              ...step.ask,
+              lease: lease && { ...lease, turn: turn + Math.min(0, lease.turn) },
+            };
+            const wanted = owned.ask("k", request, params, context.clock.now());
+            const got = await new Promise<BucketReply | undefined>((resolve) => {
+              home.ask("k", request, clock.now(), resolve, () => undefined);
+            });
+            assert.ok(got !== undefined);
+            assert.deepEqual(got.granted, wanted.granted);
+            assert.equal(got.recall, wanted.recall, "recall");
+            for (const each of ["tokens", "leased", "waitMs"] as const)
+              assert.equal(near(got[each]), near(wanted[each]), each);
+          }
+        }
+      },
+    ),
+    { numRuns: 500 },
   );
 });
 

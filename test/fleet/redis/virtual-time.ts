@@ -4,6 +4,8 @@
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
+import { LeasedBuckets } from "#fleet/leases/leased-buckets.ts";
 import { RedisBuckets } from "#fleet/redis/buckets.ts";
 import { KeySpace } from "#fleet/redis/keys.ts";
 import { askEnd, RedisSlots } from "#fleet/redis/slots.ts";
@@ -110,8 +112,10 @@ export interface RedisBench extends BucketBench {
   abandon(value: string, want: number, params: BucketParams): Promise<EngineAnswer["outcome"]>;
 }
 
-/** One agent's buckets. */
-export function benchOf(redis: VirtualRedis): RedisBench {
+let agents = 0;
+
+/** One agent's way to the buckets. */
+export function homeOf(redis: VirtualRedis) {
   const clock = fakeClock();
   const requests = new Requests(redis, {
     clock,
@@ -123,7 +127,21 @@ export function benchOf(redis: VirtualRedis): RedisBench {
     },
   });
   const keys = new KeySpace("test", "default", { policyName: "policy", name: "limiter" });
-  const buckets = new RedisBuckets(requests, clock, keys);
+  return {
+    clock,
+    home: new RedisBuckets(requests, clock, keys),
+    advance(ms: number) {
+      clock.advance(ms);
+      redis.now += ms;
+    },
+  };
+}
+
+/** One agent's buckets. */
+export function benchOf(redis: VirtualRedis, enabled = false): RedisBench {
+  const { clock, home, advance } = homeOf(redis);
+  const agent = new LeaseAgent(++agents, clock, { enabled, duration: 1_000, max_keys: 1_000 });
+  const buckets = new LeasedBuckets(agent, home);
   return {
     take: async (value, want, params) => answered(buckets.take(value, want, params, clock.now())),
     async giveBack(value, amount, params: BucketParams) {
@@ -140,10 +158,7 @@ export function benchOf(redis: VirtualRedis): RedisBench {
       return (await told).outcome;
     },
     adopt: (params) => buckets.adopt(params),
-    advance(ms) {
-      clock.advance(ms);
-      redis.now += ms;
-    },
+    advance,
   };
 }
 

@@ -20,6 +20,7 @@ export const TEN_PER_SECOND: BucketParams = {
   continuous: true,
   delayed: false,
   maxIdleMs: 0,
+  lazySyncs: 0,
 };
 
 type Step = readonly [

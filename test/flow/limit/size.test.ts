@@ -89,6 +89,7 @@ test("ten million invented keys do not free a blocked one", () => {
     continuous: true,
     delayed: false,
     maxIdleMs: KEYED.maxIdleMs,
+    lazySyncs: KEYED.lazySyncs,
   };
   const now = bench.context.clock.now();
   let passed = 0;

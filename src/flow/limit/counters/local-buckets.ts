@@ -311,8 +311,9 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     if (params.delayed && available >= capacity) mark = delayedMark(now, params);
     const answer = this.#answer;
     const deficit = want - available;
-    const enough = want <= 0 || deficit <= SLACK;
-    const granted = enough || this.#owing;
+    const owing = this.#owing;
+    const enough = (want <= 0 && !owing) || deficit <= SLACK;
+    const granted = enough || owing;
     if (granted) available -= want;
     if (seen !== UNUSED || (granted && want > 0)) {
       doubles[d] = available;

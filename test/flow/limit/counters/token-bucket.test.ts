@@ -19,6 +19,7 @@ const PARAMS: BucketParams = {
   continuous: true,
   delayed: false,
   maxIdleMs: 0,
+  lazySyncs: 0,
 };
 const STEPPED = { ...PARAMS, continuous: false };
 
@@ -87,6 +88,7 @@ test("a caller that waits as reported then gets its tokens", () => {
         continuous: fc.boolean(),
         delayed: fc.boolean(),
         maxIdleMs: fc.constant(0),
+        lazySyncs: fc.constant(0),
       }),
       fc.double({ min: 0, max: 1, noNaN: true }),
       fc.double({ min: 0, max: 1, noNaN: true }),

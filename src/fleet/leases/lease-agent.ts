@@ -1,0 +1,47 @@
+// What all limiters of one agent share about the tokens that it leases: who it is, how long leases last, how many keys
+// it follows, and what it counted.
+
+import type { Clock } from "#base/clock.ts";
+
+/** `counters.lease.*` of the configuration. */
+export interface LeaseSettings {
+  /** Without leases, the home is asked about each flow. */
+  readonly enabled: boolean;
+  /** How long the home counts leased tokens as outstanding, ms. */
+  readonly duration: number;
+  /** Most keys, of all limiters together, that the agent follows. It asks about each flow of further ones. */
+  readonly max_keys: number;
+}
+
+/** Numbers since the start. */
+export interface LeaseCounts {
+  /** Flows that leased tokens or credit admitted without asking. */
+  granted: number;
+  /** Flows refused without asking, because the home had just refused as much. */
+  refused: number;
+  /** Flows that waited for the home. */
+  asked: number;
+  /** Keys that are followed now. */
+  keys: number;
+}
+
+export class LeaseAgent {
+  readonly id: number;
+  readonly clock: Clock;
+  readonly settings: LeaseSettings;
+  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, keys: 0 };
+  #turn = 0;
+
+  /** `id` is a random integer, as large as a double holds exactly. */
+  constructor(id: number, clock: Clock, settings: LeaseSettings) {
+    this.id = id;
+    this.clock = clock;
+    this.settings = settings;
+  }
+
+  /** Numbers the requests of this agent. */
+  nextTurn(): number {
+    this.#turn += 1;
+    return this.#turn;
+  }
+}

@@ -1,0 +1,53 @@
+// One limiter's token buckets, which agents share. Its parameters say whether each flow is counted before it passes, or
+// on credit.
+
+import type { BucketHome } from "#flow/counters/bucket-home.ts";
+import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import type { SharedEngine } from "#flow/counters/shared-counters.ts";
+import type { Pending } from "#flow/flow.ts";
+import { LazyBuckets } from "./lazy-buckets.ts";
+import type { LeaseAgent } from "./lease-agent.ts";
+import { LeasedBuckets } from "./leased-buckets.ts";
+
+export class SharedBuckets implements SharedEngine<BucketParams> {
+  readonly #home: BucketHome;
+  readonly #leased: LeasedBuckets;
+  readonly #lazy: LazyBuckets;
+
+  constructor(agent: LeaseAgent, home: BucketHome) {
+    this.#home = home;
+    this.#leased = new LeasedBuckets(agent, home);
+    this.#lazy = new LazyBuckets(agent, home);
+  }
+
+  adopt(params: BucketParams): void {
+    if (params.lazySyncs > 0) this.#lazy.adopt(params);
+    else this.#leased.adopt(params);
+  }
+
+  peek(): EngineAnswer {
+    return this.#leased.peek();
+  }
+
+  take(
+    value: string | undefined,
+    want: number,
+    params: BucketParams,
+    now: number,
+  ): EngineAnswer | Pending<EngineAnswer> {
+    const answer = params.lazySyncs > 0 ? this.#lazy.take(value, want, params, now) : undefined;
+    return answer ?? this.#leased.take(value, want, params, now);
+  }
+
+  giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
+    return params.lazySyncs > 0
+      ? this.#lazy.giveBack(value, amount, params)
+      : this.#leased.giveBack(value, amount, id, params);
+  }
+
+  close(): void {
+    this.#leased.close();
+    this.#lazy.close();
+    this.#home.close();
+  }
+}

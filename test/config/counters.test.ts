@@ -1,0 +1,21 @@
+// The bounds of the counters' settings that concern more than one key or room.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ConfigFault } from "#config/fault.ts";
+import { loadConfig } from "#config/load.ts";
+import { LONGEST_LEASE_MS } from "#flow/counters/bucket-home.ts";
+
+function load(duration: string) {
+  const env = { SVC_AGENT_COUNTERS_LEASE_DURATION: duration };
+  return loadConfig("agent", { env, configPath: undefined, dotenvDir: "/nowhere" });
+}
+
+test("a lease is at most as long as the home counts it", () => {
+  const { config } = load(`${LONGEST_LEASE_MS}ms`);
+  assert.equal(config.counters.lease.duration, LONGEST_LEASE_MS);
+  assert.throws(
+    () => load(`${LONGEST_LEASE_MS + 1}ms`),
+    (thrown) => thrown instanceof ConfigFault && /at most 1m, got 60.001s/.test(thrown.message),
+  );
+});
