@@ -7,7 +7,7 @@ import {
   type BucketStoreContext,
   type HashedBuckets,
 } from "#flow/counters/bucket-store.ts";
-import type { BucketParams } from "#flow/counters/counter-engine.ts";
+import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 
 /** Most limiters that are known from others only. Far more than one plan has. */
@@ -138,15 +138,4 @@ export class OwnedLimiters {
 
 function keyOf({ policyName, name }: CounterName): string {
   return `${policyName.length}:${policyName}${name}`;
-}
-
-function sameParams(a: BucketParams, b: BucketParams): boolean {
-  return (
-    a.capacity === b.capacity &&
-    a.amount === b.amount &&
-    a.intervalMs === b.intervalMs &&
-    a.continuous === b.continuous &&
-    a.delayed === b.delayed &&
-    a.maxIdleMs === b.maxIdleMs
-  );
 }

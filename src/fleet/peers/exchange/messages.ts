@@ -139,7 +139,7 @@ function keysOf(keys: readonly Key<NamedLimiter>[]) {
 }
 
 interface Columns {
-  readonly limiters: readonly (CounterName & BucketParams)[];
+  readonly limiters: readonly (CounterName & Omit<BucketParams, "lazySyncs">)[];
   readonly limiter: readonly number[];
   readonly keyLo: readonly number[];
   readonly keyHi: readonly number[];
@@ -152,7 +152,9 @@ function readKeys(
   if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
     throw invalid("lists of one length, got several");
   }
-  const named = limiters.map(({ policyName, name, ...params }) => {
+  const named = limiters.map(({ policyName, name, ...numbers }) => {
+    // When agents report is their own matter.
+    const params = { ...numbers, lazySyncs: 0 };
     if (!isValid(params)) throw invalid("numbers of a limiter >= 0, got others");
     return { name: { policyName, name }, params: Object.freeze(params) };
   });
