@@ -6,8 +6,8 @@ import type { SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 
 /** One slot that is to be ended. */
-export interface SlotEnd {
-  readonly key: string;
+export interface SlotEnd<Key = string> {
+  readonly key: Key;
   readonly id: string;
   readonly lifeMs: number;
 }
@@ -16,7 +16,10 @@ export interface SlotEnd {
  * Asks for the end of a slot, which may be asked for again. `answered` gets whether the slot was known, or undefined when
  * no answer came. Returns false, without a call back, when nobody can be asked.
  */
-export type AskEnd = (end: SlotEnd, answered: (ended: boolean | undefined) => void) => boolean;
+export type AskEnd<Key = string> = (
+  end: SlotEnd<Key>,
+  answered: (ended: boolean | undefined) => void,
+) => boolean;
 
 export interface SlotEndsOptions {
   readonly clock: Clock;
@@ -34,25 +37,26 @@ export interface SlotEndCounts {
   dropped: number;
 }
 
-interface KeptEnd extends SlotEnd {
+interface KeptEnd<Key> extends SlotEnd<Key> {
   /** When the slot expires by itself. */
   readonly until: number;
 }
 
-export class SlotEnds {
+export class SlotEnds<Key = string> {
   readonly counts: SlotEndCounts = { kept: 0, dropped: 0 };
-  readonly #ask: AskEnd;
+  readonly #ask: AskEnd<Key>;
   readonly #options: SlotEndsOptions;
-  readonly #kept: KeptEnd[] = [];
+  readonly #kept: KeptEnd<Key>[] = [];
   #sending = 0;
+  #resuming = false;
 
-  constructor(ask: AskEnd, options: SlotEndsOptions) {
+  constructor(ask: AskEnd<Key>, options: SlotEndsOptions) {
     this.#ask = ask;
     this.#options = options;
   }
 
   /** False when the slot is unknown or expired, or when nobody could be asked yet. */
-  end(key: string, id: string, { maxInflightMs }: SlotParams): boolean | Pending<boolean> {
+  end(key: Key, id: string, { maxInflightMs }: SlotParams): boolean | Pending<boolean> {
     const until = this.#options.clock.now() + maxInflightMs;
     const end = { key, id, lifeMs: maxInflightMs, until };
     const pending = new Pending<boolean>();
@@ -68,25 +72,31 @@ export class SlotEnds {
 
   /** Sends what was kept, the latest first: these slots would stay occupied for longest. */
   resume(): void {
+    if (this.#resuming) return;
+    this.#resuming = true;
     const { clock, atOnce } = this.#options;
-    while (this.#sending < atOnce) {
+    /** Their place cannot be asked yet. */
+    const unasked: KeptEnd<Key>[] = [];
+    while (this.#sending < atOnce && unasked.length < atOnce) {
       const end = this.#kept.pop();
-      if (end === undefined) return;
+      if (end === undefined) break;
       if (end.until <= clock.now()) continue;
+      this.#sending++;
       const asked = this.#ask(end, (ended) => {
         this.#sending--;
         if (ended === undefined) this.#keep(end);
         else this.resume();
       });
-      if (!asked) {
-        this.#kept.push(end);
-        return;
-      }
-      this.#sending++;
+      if (asked) continue;
+      this.#sending--;
+      unasked.push(end);
     }
+    // Others come first the next time.
+    this.#kept.unshift(...unasked);
+    this.#resuming = false;
   }
 
-  #keep(end: KeptEnd): void {
+  #keep(end: KeptEnd<Key>): void {
     if (this.#kept.length < this.#options.most) {
       this.counts.kept++;
       this.#kept.push(end);

@@ -9,6 +9,7 @@ import {
 } from "#flow/counters/bucket-store.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
+import { OwnedSlots } from "./owned-slots.ts";
 
 /** Most limiters that are known from others only. Far more than one plan has. */
 const MOST_FOREIGN = 10_000;
@@ -58,6 +59,8 @@ export class OwnedLimiter {
 }
 
 export class OwnedLimiters {
+  /** Those of concurrency limiters. */
+  readonly slots: OwnedSlots;
   readonly #context: BucketStoreContext;
   readonly #limiters = new Map<string, OwnedLimiter>();
   #store: BucketStore;
@@ -67,6 +70,7 @@ export class OwnedLimiters {
   constructor(context: BucketStoreContext, seed: readonly [number, number]) {
     this.#context = context;
     this.#store = new BucketStore(context, seed);
+    this.slots = new OwnedSlots(context);
   }
 
   get hash(): BucketStore["hash"] {
@@ -84,6 +88,7 @@ export class OwnedLimiters {
   /** Forgets all counts: those under another seed mean nothing. */
   reseed(seed: readonly [number, number]): void {
     this.#store = new BucketStore(this.#context, seed);
+    this.slots.clear();
     for (const limiter of this.#limiters.values()) {
       limiter.buckets = this.#store.open(keyOf(limiter.name));
       if (limiter.params !== undefined) limiter.buckets.adopt(limiter.params);

@@ -10,7 +10,9 @@ import type { Bucket, StoreMessage, Take, TakeReply } from "./exchange/messages.
 import { Neighbours, type NeighboursOptions } from "./exchange/neighbours.ts";
 import { Ring, type RingMember } from "./membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "./owned-limiters.ts";
-import { Takes, type WaitingTake } from "./takes.ts";
+import type { SlotLimiter } from "./owned-slots.ts";
+import { SlotRequests } from "./slot-requests.ts";
+import { type BucketTake, isSlotTake, Takes, type WaitingTake } from "./takes.ts";
 
 export interface PeerGroupOptions extends NeighboursOptions {
   readonly owned: OwnedLimiters;
@@ -40,6 +42,8 @@ const BACK: TakeReply = { outcome: "granted", remaining: 0, waitMs: 0, full: fal
 export class PeerGroup {
   readonly counts: GroupCounts = { received: 0, handedOver: 0, unheard: 0 };
   readonly neighbours: Neighbours;
+  /** Those of concurrency limiters. */
+  readonly slots: SlotRequests;
   readonly #options: PeerGroupOptions;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -67,11 +71,27 @@ export class PeerGroup {
     this.#clock = options.clock;
     this.#log = options.log;
     this.#owned = options.owned;
-    this.neighbours = new Neighbours(options);
+    this.neighbours = new Neighbours({
+      ...options,
+      changed: (away) => {
+        options.changed(away);
+        this.slots.ends.resume();
+      },
+    });
+    const linkOf = (lo: number, hi: number) => this.#linkOf(lo, hi);
     this.#takes = new Takes({
       ...options,
+      linkOf,
       here: (take) => this.#takeHere(take),
-      linkOf: (lo, hi) => this.#linkOf(lo, hi),
+      abandoned: ({ limiter, lo, hi, id, params }) =>
+        void this.slots.end({ limiter, lo, hi }, id, params),
+    });
+    this.slots = new SlotRequests({
+      ...options,
+      linkOf,
+      owned: options.owned.slots,
+      countsNow: (lo, hi) => this.#countsNow(lo, hi),
+      takeElsewhere: (take, now) => this.#takes.take(take, now),
     });
   }
 
@@ -103,7 +123,8 @@ export class PeerGroup {
     now: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     if (!this.#countsNow(lo, hi)) {
-      return this.#takes.take({ limiter, lo, hi, amount, params, overflow: false }, now);
+      const take = { limiter, lo, hi, amount, params, overflow: false, id: "" };
+      return this.#takes.take(take, now);
     }
     const answer = this.#takeOwn(limiter, lo, hi, amount, params, now);
     const copied = this.#copy(limiter, lo, hi);
@@ -125,7 +146,7 @@ export class PeerGroup {
   ): boolean {
     const overflow = id !== "";
     if (!this.#countsNow(lo, hi)) {
-      return this.#takes.giveBack({ limiter, lo, hi, amount: -amount, overflow });
+      return this.#takes.giveBack({ limiter, lo, hi, amount: -amount, overflow, id: "" });
     }
     return this.#giveBackOwn(limiter, lo, hi, amount, overflow, params);
   }
@@ -134,7 +155,11 @@ export class PeerGroup {
   answer(takes: readonly Take[]): readonly TakeReply[] | Promise<readonly TakeReply[]> {
     const now = this.#clock.now();
     const copied: Promise<unknown>[] = [];
-    const replies = takes.map(({ limiter: asked, lo, hi, amount, overflow }) => {
+    const replies = takes.map((take) => {
+      const { limiter: asked, lo, hi, amount, overflow } = take;
+      if (asked.slots !== undefined) {
+        return this.#countsNow(lo, hi) ? this.slots.answer(take, asked.slots) : RETRY;
+      }
       const limiter = this.#countsNow(lo, hi) ? this.#owned.known(asked.name) : undefined;
       if (limiter === undefined || asked.params === undefined) return RETRY;
       const params = limiter.agree(asked.params);
@@ -161,16 +186,23 @@ export class PeerGroup {
     if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
     this.#applied.set(from, number);
     const now = this.#clock.now();
-    const onward: Bucket<OwnedLimiter>[] = [];
+    const onward: Moved[] = [];
     for (const bucket of buckets) {
-      const { lo, hi, available, filledMs } = bucket;
+      const { lo, hi, available, filledMs, id } = bucket;
+      const { slots } = bucket.limiter;
+      if (slots !== undefined) {
+        const known = this.#owned.slots.known(bucket.limiter.name);
+        if (known.planned === 0) known.slots = slots;
+        onward.push({ limiter: known, lo, hi, available, filledMs, id });
+        continue;
+      }
       const limiter = this.#owned.known(bucket.limiter.name);
       if (limiter === undefined || bucket.limiter.params === undefined) continue;
       limiter.agree(bucket.limiter.params);
       if (purpose === "copy") {
         if (this.#self < 0) continue;
         limiter.buckets.put(lo, hi, { available, mark: now + filledMs }, "copy");
-      } else onward.push({ limiter, lo, hi, available, filledMs });
+      } else onward.push({ limiter, lo, hi, available, filledMs, id });
     }
     if (last && purpose === "leave") this.exclude(from);
     this.counts.received += onward.length;
@@ -217,6 +249,7 @@ export class PeerGroup {
     this.#joined();
     this.neighbours.close();
     this.#takes.close();
+    this.slots.close();
   }
 
   /** Whether this agent counts the key, and may do so already. */
@@ -225,8 +258,15 @@ export class PeerGroup {
     return this.#awaited.size === 0 && this.#ring.owner(lo, hi) === this.#self;
   }
 
-  #takeHere({ limiter, lo, hi, amount, params }: WaitingTake) {
+  #takeHere(take: WaitingTake) {
+    const { lo, hi } = take;
     if (!this.#countsNow(lo, hi)) return undefined;
+    if (!isSlotTake(take)) return this.#takeBucketHere(take);
+    const { amount, id, params } = take;
+    return this.#owned.slots.take(take, amount, id, params, this.#clock.now());
+  }
+
+  #takeBucketHere({ limiter, lo, hi, amount, params }: BucketTake) {
     const answer = this.#takeOwn(limiter, lo, hi, amount, params, this.#clock.now());
     const copied = this.#copy(limiter, lo, hi);
     if (copied === undefined || !this.#options.synchronous) return answer;
@@ -296,8 +336,14 @@ export class PeerGroup {
     const told = this.#leaving ? members : this.#self < 0 ? [] : appeared;
     const passed = this.#pass(this.#moved(before, next), new Set(told.map((each) => each.id)));
     this.#checkJoined();
-    this.#takes.again();
+    this.#again();
     await passed;
+  }
+
+  /** Sends again what waits for a change of hands. */
+  #again(): void {
+    this.#takes.again();
+    this.slots.ends.resume();
   }
 
   /** Waits for the others to hand over what they have counted of this agent's keys. */
@@ -312,7 +358,7 @@ export class PeerGroup {
       const lost = "what they counted of the keys of this agent may be lost";
       this.#log.warn({}, `no hand-over from ${names} within ${JOIN_MS} ms: ${lost}`);
       this.#joined();
-      this.#takes.again();
+      this.#again();
     });
   }
 
@@ -324,7 +370,7 @@ export class PeerGroup {
     this.#awaited = new Set(waiting);
     if (waiting.length > 0) return;
     this.#joined();
-    this.#takes.again();
+    this.#again();
   }
 
   #joined(): void {
@@ -338,11 +384,11 @@ export class PeerGroup {
    * Removes the buckets that others count from now on, and returns them. Of several agents that have a bucket, the first
    * one in the order of before that is still there hands it over; the others have copies.
    */
-  #moved(before: Ring, next: Ring): readonly Bucket<OwnedLimiter>[] {
+  #moved(before: Ring, next: Ring): readonly Moved[] {
     const { id, replicas } = this.#options;
     const wasIn = before.find(id) !== undefined;
     const now = this.#clock.now();
-    const moved: Bucket<OwnedLimiter>[] = [];
+    const moved: Moved[] = [];
     if (next.members.length === 0) return moved;
     for (const limiter of this.#owned.all) {
       for (const [lo, hi] of limiter.keys()) {
@@ -356,11 +402,16 @@ export class PeerGroup {
         const bucket = hands ? limiter.buckets.read(lo, hi) : undefined;
         if (bucket !== undefined) {
           const { available, mark } = bucket;
-          moved.push({ limiter, lo, hi, available, filledMs: mark - now });
+          moved.push({ limiter, lo, hi, available, filledMs: mark - now, id: "" });
         }
         const copies = next.order(lo, hi).slice(0, replicas);
         if (hands || !copies.some((member) => member.id === id)) limiter.buckets.remove(lo, hi);
       }
+    }
+    // Slots have no copies: who counted them hands them over.
+    const slots = this.#owned.slots.remove((lo, hi) => next.owner(lo, hi) !== this.#self);
+    for (const { tokens, start, ...slot } of slots) {
+      moved.push({ ...slot, available: tokens, filledMs: start - now });
     }
     return moved;
   }
@@ -369,20 +420,19 @@ export class PeerGroup {
    * Gives each bucket to the agent that counts it now, this one included. `told` are told that there is nothing more.
    * Resolves when all have what is theirs.
    */
-  async #pass(buckets: readonly Bucket<OwnedLimiter>[], told: ReadonlySet<string>): Promise<void> {
+  async #pass(buckets: readonly Moved[], told: ReadonlySet<string>): Promise<void> {
     if (this.#closed) return;
     const now = this.#clock.now();
-    const byOwner = new Map<string, Bucket<OwnedLimiter>[]>([...told].map((id) => [id, []]));
+    const byOwner = new Map<string, Moved[]>([...told].map((id) => [id, []]));
     for (const bucket of buckets) {
-      const { limiter, lo, hi, available, filledMs } = bucket;
+      const { lo, hi } = bucket;
       const owner = this.#ring.members[this.#ring.owner(lo, hi)];
       if (
         owner === undefined ||
         (this.#self < 0 && !this.#leaving) ||
         owner.id === this.#options.id
       ) {
-        limiter.buckets.put(lo, hi, { available, mark: now + filledMs }, "take over");
-        void this.#copy(limiter, lo, hi);
+        this.#keep(bucket, now);
       } else {
         const theirs = byOwner.get(owner.id) ?? [];
         theirs.push(bucket);
@@ -396,10 +446,30 @@ export class PeerGroup {
         const left = (await link?.store(purpose, theirs, told.has(id))) ?? theirs;
         this.counts.handedOver += theirs.length - left.length;
         // Its owner went away before it had them.
-        if (left.length > 0) await this.#pass(left as readonly Bucket<OwnedLimiter>[], NOBODY);
+        if (left.length > 0) await this.#pass(left as readonly Moved[], NOBODY);
       }),
     );
   }
+
+  /** Counts from now on what another agent counted, or what could not be handed over. */
+  #keep(moved: Moved, now: number): void {
+    const { lo, hi, available, filledMs, id } = moved;
+    const mark = now + filledMs;
+    if (isSlot(moved)) {
+      const { limiter } = moved;
+      this.#owned.slots.adopt({ limiter, lo, hi, id, tokens: available, start: mark });
+    } else {
+      moved.limiter.buckets.put(lo, hi, { available, mark }, "take over");
+      void this.#copy(moved.limiter, lo, hi);
+    }
+  }
 }
 
+/** A bucket or a slot that another agent counts from now on. */
+type Moved = Bucket<OwnedLimiter> | Bucket<SlotLimiter>;
+
 const NOBODY: ReadonlySet<string> = new Set();
+
+function isSlot(moved: Moved): moved is Bucket<SlotLimiter> {
+  return moved.id !== "";
+}

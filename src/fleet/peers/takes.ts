@@ -2,11 +2,17 @@
 // sent again when the key changes hands meanwhile.
 
 import type { Clock } from "#base/clock.ts";
-import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
+import {
+  type BucketParams,
+  type EngineAnswer,
+  type SlotParams,
+  UNDECIDED,
+} from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import type { Link } from "./exchange/link.ts";
 import type { Take, TakeReply } from "./exchange/messages.ts";
 import type { OwnedLimiter } from "./owned-limiters.ts";
+import type { SlotLimiter } from "./owned-slots.ts";
 
 export interface TakesOptions {
   readonly clock: Clock;
@@ -18,13 +24,26 @@ export interface TakesOptions {
   readonly here: (take: WaitingTake) => EngineAnswer | Promise<EngineAnswer> | undefined;
   /** The way to whoever counts the key; undefined while nobody does. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
+  /** Whoever counts the key may have granted the slot, but nobody waits for it any more. */
+  readonly abandoned: (take: SlotTake) => void;
 }
 
-export interface WaitingTake extends Take<OwnedLimiter> {
+export interface BucketTake extends Take<OwnedLimiter> {
   readonly params: BucketParams;
 }
 
-interface Waiting extends WaitingTake {
+export interface SlotTake extends Take<SlotLimiter> {
+  readonly params: SlotParams;
+}
+
+export type WaitingTake = BucketTake | SlotTake;
+
+export function isSlotTake(take: WaitingTake): take is SlotTake {
+  return take.id !== "";
+}
+
+interface Waiting {
+  readonly take: WaitingTake;
   readonly until: number;
   readonly pending: Pending<EngineAnswer>;
   open: boolean;
@@ -48,7 +67,7 @@ export class Takes {
 
   take(take: WaitingTake, now: number): Pending<EngineAnswer> {
     const waiting: Waiting = {
-      ...take,
+      take,
       until: now + this.#options.timeoutMs,
       pending: new Pending(() => settle(waiting, UNDECIDED)),
       open: true,
@@ -82,7 +101,8 @@ export class Takes {
 
   #send(waiting: Waiting): void {
     const { here, linkOf } = this.#options;
-    const answer = here(waiting);
+    const { take } = waiting;
+    const answer = here(take);
     if (answer instanceof Promise) {
       void answer.then((later) => settle(waiting, later));
       return;
@@ -91,27 +111,32 @@ export class Takes {
       settle(waiting, { ...answer });
       return;
     }
-    const link = linkOf(waiting.lo, waiting.hi);
+    const link = linkOf(take.lo, take.hi);
     if (link === undefined) this.#park(waiting);
     else this.#ask(link, waiting);
   }
 
   #ask(link: Link, waiting: Waiting): void {
-    const { amount, params } = waiting;
+    const { take } = waiting;
     waiting.cancel = IGNORED;
     const request = link.requests.ask(
-      waiting,
+      take,
       "",
       undefined,
       (reply) => {
+        if (reply === undefined && isSlotTake(take)) this.#options.abandoned(take);
         if (reply?.outcome === "retry") this.#park(waiting);
-        else settle(waiting, reply === undefined ? UNDECIDED : answerOf(reply, params));
+        else settle(waiting, reply === undefined ? UNDECIDED : answerOf(reply, take));
       },
       (reply) => {
         // Nobody waits for it any more.
-        if (reply.outcome !== "granted" || amount <= 0) return;
-        const back = { ...waiting, amount: -amount, overflow: reply.full };
-        link.requests.ask(back, "", undefined, IGNORED, IGNORED);
+        if (reply.outcome !== "granted") return;
+        // Its end may have come before the take.
+        if (isSlotTake(take)) this.#options.abandoned(take);
+        else if (take.amount > 0) {
+          const back = { ...take, amount: -take.amount, overflow: reply.full };
+          link.requests.ask(back, "", undefined, IGNORED, IGNORED);
+        }
       },
     );
     if (request === undefined) settle(waiting, UNDECIDED);
@@ -138,15 +163,16 @@ function settle(waiting: Waiting, answer: EngineAnswer): void {
   waiting.pending.settle(answer);
 }
 
-function answerOf({ outcome, remaining, waitMs, full }: TakeReply, { capacity }: BucketParams) {
+function answerOf({ outcome, remaining, waitMs, full }: TakeReply, take: WaitingTake) {
   const granted = outcome === "granted";
+  const most = isSlotTake(take) ? take.params.max : take.params.capacity;
   return {
     outcome: granted ? ("granted" as const) : ("refused" as const),
     remaining,
-    current: capacity - remaining,
+    current: most - remaining,
     waitMs,
     // As the engine that counts names what was taken from a bucket that keys share.
-    id: full && granted ? "overflow" : "",
+    id: take.id !== "" ? take.id : full && granted ? "overflow" : "",
     full,
   };
 }

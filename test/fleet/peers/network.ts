@@ -7,7 +7,8 @@ import { Fault } from "#base/fault.ts";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import { PeerGroup } from "#fleet/peers/peer-group.ts";
-import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { PeerSlots } from "#fleet/peers/slots.ts";
+import type { BucketParams, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { readStore, readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
@@ -75,6 +76,7 @@ export class Agent {
   readonly member: RingMember;
   readonly group: PeerGroup;
   readonly buckets: PeerBuckets;
+  readonly slots: PeerSlots;
   readonly lines: ReturnType<typeof memoryLog>["lines"];
   readonly away: (string | undefined)[] = [];
   /** Calls to this agent get no answer. */
@@ -111,6 +113,7 @@ export class Agent {
       }),
     });
     this.buckets = new PeerBuckets(this.group, { policyName: "policy", name: "limiter" });
+    this.slots = new PeerSlots(this.group, { policyName: "policy", name: "slots" });
   }
 
   async handle(method: "Take" | "Store", message: Uint8Array): Promise<Uint8Array> {
@@ -123,6 +126,14 @@ export class Agent {
     const answer = this.buckets.take(value, want, params, this.#network.clock.now());
     // What is answered in the same turn is valid until the engine is asked again.
     return Promise.resolve(answer instanceof Pending ? answered(answer) : { ...answer });
+  }
+
+  async takeSlot(value: string | undefined, want: number, params: SlotParams) {
+    return answered(this.slots.take(value, want, params, this.#network.clock.now()));
+  }
+
+  async endSlot(value: string | undefined, id: string, params: SlotParams): Promise<boolean> {
+    return answered(this.slots.giveBack(value, 0, id, params));
   }
 
   /** Whether a token is there. */

@@ -51,7 +51,7 @@ export class Copies {
       for (const { limiter, lo, hi } of this.#changed.values()) {
         const bucket = limiter.buckets.read(lo, hi);
         if (bucket === undefined) continue;
-        buckets.push({ limiter, lo, hi, ...bucket, filledMs: bucket.mark - now });
+        buckets.push({ limiter, lo, hi, id: "", ...bucket, filledMs: bucket.mark - now });
       }
       this.#changed = new Map();
       this.#next = undefined;

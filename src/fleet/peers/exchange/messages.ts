@@ -1,7 +1,7 @@
 // The messages between agents of a group: takes and buckets as lists of columns, limiters once for each message.
 
 import { Fault } from "#base/fault.ts";
-import type { BucketParams } from "#flow/counters/counter-engine.ts";
+import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 
@@ -17,6 +17,8 @@ export type Outcome = keyof typeof OUTCOMES;
 export interface NamedLimiter {
   readonly name: CounterName;
   readonly params: BucketParams | undefined;
+  /** Those of a concurrency limiter, which has no buckets. */
+  readonly slots?: SlotParams | undefined;
 }
 
 interface Key<Limiter> {
@@ -28,8 +30,10 @@ interface Key<Limiter> {
 
 /** One take. */
 export interface Take<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
-  /** Tokens; negative: they come back. */
+  /** Tokens; negative: they come back, or the slot ends. */
   readonly amount: number;
+  /** Of the slot of a concurrency limiter; empty for buckets. */
+  readonly id: string;
   /** What comes back was taken where keys share a bucket. */
   readonly overflow: boolean;
 }
@@ -41,11 +45,14 @@ export interface TakeReply {
   readonly full: boolean;
 }
 
-/** The state of one bucket. */
+/** The state of one bucket, or one slot of a concurrency limiter. */
 export interface Bucket<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+  /** Tokens in the bucket, or in the slot. */
   readonly available: number;
-  /** Milliseconds from now to the time up to which it is filled. */
+  /** Milliseconds from now to the time up to which the bucket is filled, or to the start of the slot. */
   readonly filledMs: number;
+  /** Of the slot; empty for buckets. */
+  readonly id: string;
 }
 
 export interface StoreMessage {
@@ -61,17 +68,19 @@ export function writeTakes(takes: readonly Take[]): Uint8Array {
     ...keysOf(takes),
     amount: takes.map(({ amount }) => amount),
     overflow: takes.some(({ overflow }) => overflow) ? takes.map(({ overflow }) => overflow) : [],
+    id: idsOf(takes),
   });
 }
 
 /** @throws Fault INVALID_ARGUMENT */
 export function readTakes(bytes: Uint8Array): readonly Take[] {
-  const { amount, overflow, ...keys } = decode("sluice.fleet.v1.TakeRequest", bytes);
+  const { amount, overflow, id, ...keys } = decode("sluice.fleet.v1.TakeRequest", bytes);
   finite(amount);
   return readKeys(keys, [amount]).map((key, at) => ({
     ...key,
     amount: amount[at] ?? 0,
     overflow: overflow[at] ?? false,
+    id: id[at] ?? "",
   }));
 }
 
@@ -101,12 +110,13 @@ export function writeStore({ from, number, purpose, last, buckets }: StoreMessag
     ...keysOf(buckets),
     available: buckets.map(({ available }) => available),
     filledMs: buckets.map(({ filledMs }) => filledMs),
+    id: idsOf(buckets),
   });
 }
 
 /** @throws Fault INVALID_ARGUMENT */
 export function readStore(bytes: Uint8Array): StoreMessage {
-  const { from, number, purpose, last, available, filledMs, ...keys } = decode(
+  const { from, number, purpose, last, available, filledMs, id, ...keys } = decode(
     "sluice.fleet.v1.StoreRequest",
     bytes,
   );
@@ -118,8 +128,14 @@ export function readStore(bytes: Uint8Array): StoreMessage {
     ...key,
     available: available[at] ?? 0,
     filledMs: filledMs[at] ?? 0,
+    id: id[at] ?? "",
   }));
   return { from, number, purpose: known, last, buckets };
+}
+
+/** Empty where all are buckets. */
+function idsOf(all: readonly { readonly id: string }[]): readonly string[] {
+  return all.some(({ id }) => id !== "") ? all.map(({ id }) => id) : [];
 }
 
 function keysOf(keys: readonly Key<NamedLimiter>[]) {
@@ -131,7 +147,12 @@ function keysOf(keys: readonly Key<NamedLimiter>[]) {
     return indexes.size - 1;
   });
   return {
-    limiters: [...indexes.keys()].map(({ name, params }) => ({ ...name, ...params })),
+    limiters: [...indexes.keys()].map(({ name, params, slots }) => ({
+      ...name,
+      ...(slots === undefined
+        ? params
+        : { capacity: slots.max, maxInflightMs: slots.maxInflightMs }),
+    })),
     limiter,
     keyLo: keys.map(({ lo }) => lo),
     keyHi: keys.map(({ hi }) => hi),
@@ -139,7 +160,9 @@ function keysOf(keys: readonly Key<NamedLimiter>[]) {
 }
 
 interface Columns {
-  readonly limiters: readonly (CounterName & Omit<BucketParams, "lazySyncs">)[];
+  readonly limiters: readonly (CounterName &
+    Omit<BucketParams, "lazySyncs"> &
+    Pick<SlotParams, "maxInflightMs">)[];
   readonly limiter: readonly number[];
   readonly keyLo: readonly number[];
   readonly keyHi: readonly number[];
@@ -152,7 +175,14 @@ function readKeys(
   if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
     throw invalid("lists of one length, got several");
   }
-  const named = limiters.map(({ policyName, name, ...numbers }) => {
+  const named = limiters.map(({ policyName, name, maxInflightMs, ...numbers }): NamedLimiter => {
+    if (maxInflightMs !== 0) {
+      const slots = { max: numbers.capacity, maxInflightMs };
+      if (!Object.values(slots).every((number) => Number.isFinite(number) && number >= 0)) {
+        throw invalid("numbers of a limiter >= 0, got others");
+      }
+      return { name: { policyName, name }, params: undefined, slots: Object.freeze(slots) };
+    }
     // When agents report is their own matter.
     const params = { ...numbers, lazySyncs: 0 };
     if (!isValid(params)) throw invalid("numbers of a limiter >= 0, got others");

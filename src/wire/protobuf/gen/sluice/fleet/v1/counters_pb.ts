@@ -12,10 +12,10 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file sluice/fleet/v1/counters.proto.
  */
 export const file_sluice_fleet_v1_counters: GenFile = /*@__PURE__*/
-  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSKdAQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAEijAEKC1Rha2VSZXF1ZXN0EioKCGxpbWl0ZXJzGAEgAygLMhguc2x1aWNlLmZsZWV0LnYxLkxpbWl0ZXISDwoHbGltaXRlchgCIAMoDRIOCgZrZXlfbG8YAyADKAcSDgoGa2V5X2hpGAQgAygHEg4KBmFtb3VudBgFIAMoARIQCghvdmVyZmxvdxgGIAMoCCJrCgxUYWtlUmVzcG9uc2USKQoHb3V0Y29tZRgBIAMoDjIYLnNsdWljZS5mbGVldC52MS5PdXRjb21lEhEKCXJlbWFpbmluZxgCIAMoARIPCgd3YWl0X21zGAMgAygBEgwKBGZ1bGwYBCADKAgi6AEKDFN0b3JlUmVxdWVzdBIMCgRmcm9tGAEgASgJEg4KBm51bWJlchgCIAEoDRIpCgdwdXJwb3NlGAMgASgOMhguc2x1aWNlLmZsZWV0LnYxLlB1cnBvc2USDAoEbGFzdBgEIAEoCBIqCghsaW1pdGVycxgFIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYBiADKA0SDgoGa2V5X2xvGAcgAygHEg4KBmtleV9oaRgIIAMoBxIRCglhdmFpbGFibGUYCSADKAESEQoJZmlsbGVkX21zGAogAygBIg8KDVN0b3JlUmVzcG9uc2UqRgoHT3V0Y29tZRITCg9PVVRDT01FX1JFRlVTRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIRCg1PVVRDT01FX1JFVFJZEAIqRQoHUHVycG9zZRIVChFQVVJQT1NFX0hBTkRfT1ZFUhAAEhAKDFBVUlBPU0VfQ09QWRABEhEKDVBVUlBPU0VfTEVBVkUQAjKXAQoIQ291bnRlcnMSQwoEVGFrZRIcLnNsdWljZS5mbGVldC52MS5UYWtlUmVxdWVzdBodLnNsdWljZS5mbGVldC52MS5UYWtlUmVzcG9uc2USRgoFU3RvcmUSHS5zbHVpY2UuZmxlZXQudjEuU3RvcmVSZXF1ZXN0Gh4uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSK2AQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAESFwoPbWF4X2luZmxpZ2h0X21zGAkgASgBIpgBCgtUYWtlUmVxdWVzdBIqCghsaW1pdGVycxgBIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYAiADKA0SDgoGa2V5X2xvGAMgAygHEg4KBmtleV9oaRgEIAMoBxIOCgZhbW91bnQYBSADKAESEAoIb3ZlcmZsb3cYBiADKAgSCgoCaWQYByADKAkiawoMVGFrZVJlc3BvbnNlEikKB291dGNvbWUYASADKA4yGC5zbHVpY2UuZmxlZXQudjEuT3V0Y29tZRIRCglyZW1haW5pbmcYAiADKAESDwoHd2FpdF9tcxgDIAMoARIMCgRmdWxsGAQgAygIIvQBCgxTdG9yZVJlcXVlc3QSDAoEZnJvbRgBIAEoCRIOCgZudW1iZXIYAiABKA0SKQoHcHVycG9zZRgDIAEoDjIYLnNsdWljZS5mbGVldC52MS5QdXJwb3NlEgwKBGxhc3QYBCABKAgSKgoIbGltaXRlcnMYBSADKAsyGC5zbHVpY2UuZmxlZXQudjEuTGltaXRlchIPCgdsaW1pdGVyGAYgAygNEg4KBmtleV9sbxgHIAMoBxIOCgZrZXlfaGkYCCADKAcSEQoJYXZhaWxhYmxlGAkgAygBEhEKCWZpbGxlZF9tcxgKIAMoARIKCgJpZBgLIAMoCSIPCg1TdG9yZVJlc3BvbnNlKkYKB091dGNvbWUSEwoPT1VUQ09NRV9SRUZVU0VEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESEQoNT1VUQ09NRV9SRVRSWRACKkUKB1B1cnBvc2USFQoRUFVSUE9TRV9IQU5EX09WRVIQABIQCgxQVVJQT1NFX0NPUFkQARIRCg1QVVJQT1NFX0xFQVZFEAIylwEKCENvdW50ZXJzEkMKBFRha2USHC5zbHVpY2UuZmxlZXQudjEuVGFrZVJlcXVlc3QaHS5zbHVpY2UuZmxlZXQudjEuVGFrZVJlc3BvbnNlEkYKBVN0b3JlEh0uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVxdWVzdBoeLnNsdWljZS5mbGVldC52MS5TdG9yZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
- * A rate limiter, with the numbers by which its buckets are filled.
+ * A rate limiter, with the numbers by which its buckets are filled, or a concurrency limiter.
  *
  * @generated from message sluice.fleet.v1.Limiter
  */
@@ -69,6 +69,14 @@ export type Limiter = Message<"sluice.fleet.v1.Limiter"> & {
    * @generated from field: double max_idle_ms = 8;
    */
   maxIdleMs: number;
+
+  /**
+   * Of a concurrency limiter, whose `capacity` is the most tokens in flight: a slot that nobody ends expires after this
+   * long. 0 for a rate limiter.
+   *
+   * @generated from field: double max_inflight_ms = 9;
+   */
+  maxInflightMs: number;
 };
 
 /**
@@ -111,7 +119,7 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
   keyHi: number[];
 
   /**
-   * Tokens to take if there are as many; negative: tokens to give back.
+   * Tokens to take if there are as many; negative: tokens to give back, or a slot to end.
    *
    * @generated from field: repeated double amount = 5;
    */
@@ -123,6 +131,13 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
    * @generated from field: repeated bool overflow = 6;
    */
   overflow: boolean[];
+
+  /**
+   * Ids of slots; empty for buckets. Missing where all are buckets.
+   *
+   * @generated from field: repeated string id = 7;
+   */
+  id: string[];
 };
 
 /**
@@ -225,18 +240,26 @@ export type StoreRequest = Message<"sluice.fleet.v1.StoreRequest"> & {
   keyHi: number[];
 
   /**
-   * Tokens; negative when more was taken than there is.
+   * Tokens in the bucket; negative when more was taken than there is.
    *
    * @generated from field: repeated double available = 9;
    */
   available: number[];
 
   /**
-   * Milliseconds from the moment of sending to the time up to which the bucket is filled: negative in the past.
+   * Milliseconds from the moment of sending to the time up to which the bucket is filled, or at which the slot began:
+   * negative in the past.
    *
    * @generated from field: repeated double filled_ms = 10;
    */
   filledMs: number[];
+
+  /**
+   * Ids of slots, of which `available` is the number of tokens; empty for buckets. Missing where all are buckets.
+   *
+   * @generated from field: repeated string id = 11;
+   */
+  id: string[];
 };
 
 /**

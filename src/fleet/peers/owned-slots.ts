@@ -1,0 +1,253 @@
+// Concurrency slots that this agent counts for its group, by the hash of their keys. A slot has the id that its taker chose,
+// so that it can be ended wherever it is counted, and expires some time after its start on the clock of this agent.
+
+import { createHash } from "node:crypto";
+import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter-engine.ts";
+import type { CounterName } from "#flow/counters/shared-counters.ts";
+import type { Observer } from "#flow/observer.ts";
+import { mostSlots } from "../slot-ends.ts";
+import type { NamedLimiter } from "./exchange/messages.ts";
+
+export interface OwnedSlotsContext {
+  readonly observer: Observer;
+  /** Most keys of one limiter. */
+  readonly maxKeys: number;
+}
+
+/** One concurrency limiter. */
+export class SlotLimiter implements NamedLimiter {
+  readonly name: CounterName;
+  /** The name as one text. */
+  readonly key: string;
+  readonly params = undefined;
+  /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
+  readonly place: number;
+  /** The numbers that it was last asked with. */
+  slots: SlotParams = { max: 0, maxInflightMs: 1 };
+  /** The slots of each key. */
+  readonly keys = new Map<string, KeySlots>();
+  /** Limiters of this agent's own plan. */
+  planned = 0;
+
+  constructor(name: CounterName) {
+    this.name = name;
+    this.key = keyOf(name);
+    this.place = createHash("sha256").update(this.key).digest().readUInt32LE();
+  }
+}
+
+export interface OwnedKey {
+  readonly limiter: SlotLimiter;
+  /** Hash of the label value. */
+  readonly lo: number;
+  readonly hi: number;
+}
+
+/** A slot with its key, as it moves between agents. */
+export interface OwnedSlot extends OwnedKey {
+  readonly id: string;
+  readonly tokens: number;
+  /** On the monotonic clock of this agent. */
+  readonly start: number;
+}
+
+interface KeySlots {
+  readonly lo: number;
+  readonly hi: number;
+  /** By id, in order of their start. */
+  all: Map<string, { readonly tokens: number; readonly start: number }>;
+  sum: number;
+  /** Slots came from another agent: they may be older than those that are here. */
+  unordered: boolean;
+}
+
+/** All limiters together have twice as many slots as one has keys, and at least this many. */
+const LEAST = 65_536;
+/** Keys that are examined when there is no room: those whose slots have all expired make some. */
+const LOOKS = 16;
+
+export class OwnedSlots {
+  /** Slots that are held, expired ones that have not been freed yet included. */
+  count = 0;
+  readonly #context: OwnedSlotsContext;
+  readonly #most: number;
+  /** Those that are planned or have slots. */
+  readonly #limiters = new Map<string, SlotLimiter>();
+
+  constructor(context: OwnedSlotsContext) {
+    this.#context = context;
+    this.#most = Math.max(LEAST, 2 * context.maxKeys);
+  }
+
+  /** A limiter of this agent's own plan. */
+  plan(name: CounterName): SlotLimiter {
+    const limiter = this.known(name);
+    limiter.planned++;
+    this.#limiters.set(limiter.key, limiter);
+    return limiter;
+  }
+
+  /** The limiter has left the plan. Others may still have slots of it. */
+  unplan(limiter: SlotLimiter): void {
+    limiter.planned--;
+    this.#forget(limiter);
+  }
+
+  /** A limiter that another agent names. */
+  known(name: CounterName): SlotLimiter {
+    return this.#limiters.get(keyOf(name)) ?? new SlotLimiter(name);
+  }
+
+  /** What a take would get. */
+  peek(
+    { limiter: given, lo, hi }: OwnedKey,
+    want: number,
+    params: SlotParams,
+    now: number,
+  ): EngineAnswer {
+    const limiter = this.#limiters.get(given.key) ?? given;
+    limiter.slots = params;
+    const key = limiter.keys.get(`${lo}:${hi}`);
+    if (key !== undefined) this.#expire(limiter, key, now);
+    const current = key?.sum ?? 0;
+    return answerOf(fits(current, want, params), current, params, "", false);
+  }
+
+  take(
+    { limiter: given, lo, hi }: OwnedKey,
+    want: number,
+    id: string,
+    params: SlotParams,
+    now: number,
+  ): EngineAnswer {
+    const limiter = this.#limiters.get(given.key) ?? given;
+    limiter.slots = params;
+    const known = limiter.keys.get(`${lo}:${hi}`);
+    if (known !== undefined) this.#expire(limiter, known, now);
+    const current = known?.sum ?? 0;
+    if (!fits(current, want, params)) return answerOf(false, current, params, id, false);
+    const held = known?.all.size ?? 0;
+    if (held >= mostSlots(params) || !this.#hasRoom(limiter, held === 0, now)) {
+      this.#context.observer.anomaly("keys_overflow");
+      return answerOf(false, current, params, id, true);
+    }
+    this.#put({ limiter, lo, hi, id, tokens: want, start: now });
+    return answerOf(true, current, params, id, false);
+  }
+
+  /** False when the slot is unknown or expired. */
+  end({ limiter: given, lo, hi }: OwnedKey, id: string, maxInflightMs: number, now: number) {
+    const limiter = this.#limiters.get(given.key) ?? given;
+    const key = limiter.keys.get(`${lo}:${hi}`);
+    const slot = key?.all.get(id);
+    if (key === undefined || slot === undefined) return false;
+    this.#free(limiter, key, id);
+    return slot.start + maxInflightMs > now;
+  }
+
+  /** Adds a slot that was taken, here or at another agent. */
+  #put({ limiter: given, lo, hi, id, tokens, start }: OwnedSlot): KeySlots {
+    const limiter = this.#limiters.get(given.key) ?? given;
+    const at = `${lo}:${hi}`;
+    const key = limiter.keys.get(at) ?? { lo, hi, all: new Map(), sum: 0, unordered: false };
+    if (key.all.has(id)) return key;
+    limiter.keys.set(at, key);
+    this.#limiters.set(limiter.key, limiter);
+    key.all.set(id, { tokens, start });
+    key.sum += tokens;
+    this.count++;
+    return key;
+  }
+
+  /** A slot that comes from another agent. */
+  adopt(slot: OwnedSlot): void {
+    if (this.count >= this.#most) {
+      this.#context.observer.anomaly("keys_overflow");
+      return;
+    }
+    this.#put(slot).unordered = true;
+  }
+
+  /** Removes the slots of all keys that are counted elsewhere, and returns them. */
+  remove(elsewhere: (lo: number, hi: number) => boolean): readonly OwnedSlot[] {
+    const removed: OwnedSlot[] = [];
+    for (const limiter of this.#limiters.values()) {
+      for (const [at, { lo, hi, all }] of limiter.keys) {
+        if (!elsewhere(lo, hi)) continue;
+        limiter.keys.delete(at);
+        this.count -= all.size;
+        for (const [id, slot] of all) removed.push({ limiter, lo, hi, id, ...slot });
+      }
+      this.#forget(limiter);
+    }
+    return removed;
+  }
+
+  /** Forgets all slots. */
+  clear(): void {
+    for (const limiter of this.#limiters.values()) {
+      limiter.keys.clear();
+      this.#forget(limiter);
+    }
+    this.count = 0;
+  }
+
+  #expire(limiter: SlotLimiter, key: KeySlots, now: number): void {
+    if (key.unordered) {
+      key.all = new Map([...key.all].sort(([, a], [, b]) => a.start - b.start));
+      key.unordered = false;
+    }
+    for (const [id, { start }] of key.all) {
+      if (start + limiter.slots.maxInflightMs > now) break;
+      this.#free(limiter, key, id);
+    }
+  }
+
+  #free(limiter: SlotLimiter, key: KeySlots, id: string): void {
+    const slot = key.all.get(id);
+    if (slot === undefined) return;
+    key.all.delete(id);
+    this.count--;
+    // Sums of fractions are not exact.
+    key.sum = key.all.size === 0 ? 0 : Math.max(0, key.sum - slot.tokens);
+    if (key.all.size > 0) return;
+    limiter.keys.delete(`${key.lo}:${key.hi}`);
+    this.#forget(limiter);
+  }
+
+  /** Whether one more slot may be held. `fresh`: it is the first of its key. */
+  #hasRoom(limiter: SlotLimiter, fresh: boolean, now: number): boolean {
+    const isFull = () =>
+      this.count >= this.#most || (fresh && limiter.keys.size >= this.#context.maxKeys);
+    if (!isFull()) return true;
+    let looks = LOOKS;
+    for (const [at, key] of limiter.keys) {
+      if (looks-- <= 0) break;
+      this.#expire(limiter, key, now);
+      // The next time, others are examined.
+      if (limiter.keys.delete(at)) limiter.keys.set(at, key);
+    }
+    return !isFull();
+  }
+
+  #forget(limiter: SlotLimiter): void {
+    if (limiter.planned === 0 && limiter.keys.size === 0) {
+      this.#limiters.delete(limiter.key);
+    }
+  }
+}
+
+function keyOf({ policyName, name }: CounterName): string {
+  return `${policyName.length}:${policyName}${name}`;
+}
+
+function answerOf(
+  granted: boolean,
+  current: number,
+  { max }: SlotParams,
+  id: string,
+  full: boolean,
+): EngineAnswer {
+  const outcome = granted ? "granted" : "refused";
+  return { outcome, remaining: max - current, current, waitMs: 0, id, full };
+}

@@ -1,0 +1,125 @@
+// Taking and ending concurrency slots that the agents of a group count for each other: here where this agent counts the key,
+// otherwise at whoever does.
+
+import { randomUUID } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
+import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
+import type { Pending } from "#flow/flow.ts";
+import { SlotEnds } from "../slot-ends.ts";
+import type { Link } from "./exchange/link.ts";
+import type { Take, TakeReply } from "./exchange/messages.ts";
+import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
+import type { SlotTake } from "./takes.ts";
+
+/** One key of a concurrency limiter. */
+export interface SlotKey {
+  readonly limiter: SlotLimiter;
+  readonly lo: number;
+  readonly hi: number;
+}
+
+export interface SlotRequestsOptions {
+  readonly clock: Clock;
+  readonly owned: OwnedSlots;
+  /** Most ends that are kept to be sent again. */
+  readonly most: number;
+  /** Whether this agent counts the key, and may do so already. */
+  readonly countsNow: (lo: number, hi: number) => boolean;
+  /** The way to whoever counts the key; undefined while nobody does. */
+  readonly linkOf: (lo: number, hi: number) => Link | undefined;
+  /** Takes where another agent counts. */
+  readonly takeElsewhere: (take: SlotTake, now: number) => Pending<EngineAnswer>;
+}
+
+/** Kept ends get this part of all requests that may wait. */
+const SHARE = 10;
+/** Pause before an end is sent again to whoever counts the key then, ms. */
+const AGAIN_MS = 100;
+
+const IGNORED = () => undefined;
+
+export class SlotRequests {
+  readonly ends: SlotEnds<SlotKey>;
+  readonly #options: SlotRequestsOptions;
+  #stopAlarm: (() => void) | undefined;
+
+  constructor(options: SlotRequestsOptions) {
+    this.#options = options;
+    const { clock, most } = options;
+    const atOnce = Math.ceil(most / SHARE);
+    this.ends = new SlotEnds(
+      ({ key, id, lifeMs }, answered) => this.#ask(key, id, lifeMs, answered),
+      {
+        ...{ clock, most, atOnce },
+      },
+    );
+  }
+
+  /** The id is chosen here, so that a slot whose reply is lost can be ended all the same. */
+  take(
+    { limiter, lo, hi }: SlotKey,
+    want: number,
+    params: SlotParams,
+    now: number,
+  ): EngineAnswer | Pending<EngineAnswer> {
+    const { owned, countsNow, takeElsewhere } = this.#options;
+    const id = randomUUID();
+    if (countsNow(lo, hi)) return owned.take({ limiter, lo, hi }, want, id, params, now);
+    limiter.slots = params;
+    return takeElsewhere({ limiter, lo, hi, amount: want, overflow: false, id, params }, now);
+  }
+
+  end(key: SlotKey, id: string, params: SlotParams): boolean | Pending<boolean> {
+    const { clock, owned, countsNow } = this.#options;
+    if (countsNow(key.lo, key.hi)) return owned.end(key, id, params.maxInflightMs, clock.now());
+    return this.ends.end(key, id, params);
+  }
+
+  /** Answers another agent. This one counts the key. */
+  answer({ limiter: asked, lo, hi, amount, id }: Take, params: SlotParams): TakeReply {
+    const { clock, owned } = this.#options;
+    const key = { limiter: owned.known(asked.name), lo, hi };
+    if (amount < 0) {
+      const ended = owned.end(key, id, params.maxInflightMs, clock.now());
+      const outcome = ended ? "granted" : "refused";
+      return { outcome, remaining: 0, waitMs: 0, full: false };
+    }
+    const answer = owned.take(key, amount, id, params, clock.now());
+    const outcome = answer.outcome === "granted" ? "granted" : "refused";
+    return { outcome, remaining: answer.remaining, waitMs: 0, full: answer.full };
+  }
+
+  close(): void {
+    this.#stopAlarm?.();
+  }
+
+  #ask(
+    key: SlotKey,
+    id: string,
+    lifeMs: number,
+    answered: (ended: boolean | undefined) => void,
+  ): boolean {
+    const { clock, owned, countsNow, linkOf } = this.#options;
+    const { lo, hi } = key;
+    if (countsNow(lo, hi)) {
+      answered(owned.end(key, id, lifeMs, clock.now()));
+      return true;
+    }
+    const take = { ...key, amount: -1, overflow: false, id };
+    const settled = (reply: TakeReply | undefined) => {
+      if (reply?.outcome === "retry") this.#again();
+      answered(
+        reply === undefined || reply.outcome === "retry" ? undefined : reply.outcome === "granted",
+      );
+    };
+    return linkOf(lo, hi)?.requests.ask(take, "", undefined, settled, IGNORED) !== undefined;
+  }
+
+  /** Whoever was asked does not count the key, or not yet. */
+  #again(): void {
+    this.#stopAlarm ??= this.#options.clock.alarm(AGAIN_MS, () => {
+      this.#stopAlarm = undefined;
+      this.ends.resume();
+    });
+  }
+}

@@ -1,0 +1,67 @@
+// One limiter's concurrency slots, counted by the agents of the group.
+
+import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
+import type { CounterName, SharedEngine } from "#flow/counters/shared-counters.ts";
+import type { Pending } from "#flow/flow.ts";
+import { isSlotId } from "../slot-ends.ts";
+import type { SlotLimiter } from "./owned-slots.ts";
+import type { PeerGroup } from "./peer-group.ts";
+import type { SlotKey } from "./slot-requests.ts";
+
+export class PeerSlots implements SharedEngine<SlotParams> {
+  readonly #group: PeerGroup;
+  readonly #name: CounterName;
+  /** Undefined before the first numbers, and when this is closed. */
+  #limiter: SlotLimiter | undefined;
+
+  constructor(group: PeerGroup, name: CounterName) {
+    this.#group = group;
+    this.#name = name;
+  }
+
+  adopt(params: SlotParams): void {
+    this.#planned().slots = params;
+  }
+
+  /** What this agent counts itself is known without asking. */
+  peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
+    const { alone, owned } = this.#group;
+    return alone ? owned.slots.peek(this.#key(value), want, params, now) : UNDECIDED;
+  }
+
+  take(
+    value: string | undefined,
+    want: number,
+    params: SlotParams,
+    now: number,
+  ): EngineAnswer | Pending<EngineAnswer> {
+    return this.#group.slots.take(this.#key(value), want, params, now);
+  }
+
+  giveBack(
+    value: string | undefined,
+    _amount: number,
+    id: string,
+    params: SlotParams,
+  ): boolean | Pending<boolean> {
+    return isSlotId(id) && this.#group.slots.end(this.#key(value), id, params);
+  }
+
+  close(): void {
+    if (this.#limiter !== undefined) this.#group.owned.slots.unplan(this.#limiter);
+    this.#limiter = undefined;
+  }
+
+  #planned(): SlotLimiter {
+    this.#limiter ??= this.#group.owned.slots.plan(this.#name);
+    return this.#limiter;
+  }
+
+  #key(value: string | undefined): SlotKey {
+    const limiter = this.#planned();
+    if (value === undefined) return { limiter, lo: 0, hi: limiter.place };
+    const { hash } = this.#group.owned;
+    hash.of(value);
+    return { limiter, lo: hash.lo, hi: hash.hi };
+  }
+}
