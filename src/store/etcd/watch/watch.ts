@@ -193,6 +193,7 @@ export class EtcdWatch {
       if (created) {
         // A member that lags behind says less than is known, and so does a cluster that lost data: the next round tells.
         if (header.revision < (this.#known.get(prefix) ?? 0)) result.resolve("broken");
+        else if (Number(watchId) === this.#prefixes.length) refused(undefined);
         return;
       }
       working();
