@@ -2,10 +2,9 @@
 // part is described in the README.
 
 import { hostname } from "node:os";
-import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
+import type { PolicyOperations } from "#api/policies.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { Stop } from "#base/scope.ts";
 import { queriesOf } from "#circuit/queries.ts";
@@ -62,15 +61,14 @@ export interface ControllerOptions {
   readonly agentGroup?: string | undefined;
   /** Whether other controllers share the store: what circuits remember is left there for the next leader. */
   readonly sharesStore?: boolean;
+  /** Aborts when the controller is no longer to run, also while it starts; `stop` is still to be called. */
+  readonly over?: AbortSignal;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
 
 export interface Controller {
   readonly policies: PolicyOperations;
-  /** For the port of the process. */
-  readonly routes: readonly Route[];
-  readonly services: readonly GrpcService[];
   /** Reads the directories now; faults are logged and shown in the status. */
   reload(): Promise<void>;
   readonly stop: Stop;
@@ -84,7 +82,7 @@ export interface Controller {
 export async function startController(options: ControllerOptions): Promise<Controller> {
   const parts = assemble(options);
   try {
-    return await start(parts);
+    return await start(parts, options.over);
   } catch (thrown) {
     await parts.close();
     throw thrown;
@@ -93,7 +91,7 @@ export async function startController(options: ControllerOptions): Promise<Contr
 
 type Parts = ReturnType<typeof assemble>;
 
-async function start(parts: Parts): Promise<Controller> {
+async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
   const { checkpoints } = parts;
   const endFollowing = async () => {
@@ -103,25 +101,33 @@ async function start(parts: Parts): Promise<Controller> {
     await compiler.close();
     await Promise.all([follower.ended(), ...closed]);
   };
+  // What waits for the store below must not wait for ever.
+  const giveUp = () => {
+    follower.stop();
+    void outbox.close();
+  };
+  over?.addEventListener("abort", giveUp, { once: true });
   try {
     await adopt();
     await checkpoints?.adopt();
     // The store first: policies that are stored already keep their names.
     await follower.start();
+    over?.throwIfAborted();
     for (const source of sources) await source.start?.();
     await outbox.settled();
     removeOrphans();
     outbox.confirm();
     await outbox.settled();
+    over?.throwIfAborted();
     checkpoints?.start();
   } catch (thrown) {
     await endFollowing();
     throw thrown;
+  } finally {
+    over?.removeEventListener("abort", giveUp);
   }
   return {
     policies,
-    routes: policyRoutes(policies),
-    services: [policyGrpcService(policies)],
     reload: () => files.reload(),
     stop: async () => {
       await endFollowing();
@@ -205,9 +211,9 @@ function assemble(options: ControllerOptions) {
     reports.close();
     warnings.close();
     active.stop();
-    await checkpoints?.close();
     queries.close();
-    await Promise.all([compiler.close(), backend.close(), alerts.close(), outbox.close()]);
+    const written = [checkpoints?.close(), outbox.close()];
+    await Promise.all([compiler.close(), backend.close(), alerts.close(), ...written]);
     for (const remove of removeMetrics) remove();
   };
   const adopt = async () => {

@@ -1,52 +1,269 @@
-// The leadership of a controller: of all those that share a store, one runs policies. The others wait, and one of them
-// takes over when the leader ends or its lease does.
+// The leadership of a controller: of all those that share a store, one runs policies. The others stand by, and one of
+// them takes over when the leader ends or its lease does. A leader that loses its leadership stands by again.
 
-import { uuid } from "#base/chance.ts";
-import { Fault } from "#base/fault.ts";
+import { hostname } from "node:os";
+import { type Chance, uuid } from "#base/chance.ts";
+import { type Code, Fault } from "#base/fault.ts";
+import type { Stop } from "#base/scope.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
+import { Survey } from "./leadership/survey.ts";
 
 /**
- * Resolves when this process leads, with a store in which it writes only as long as that is so. Losing the leadership
- * ends the process, which its supervisor starts again as a candidate.
+ * Starts what only a leader runs, over a store that is written only as long as this process leads. The signal aborts when
+ * it no longer does; then `stop` is called, and nothing may be waited for that needs the store.
  */
-export async function leadIn({
-  store,
-  chance,
-  clock,
-  log: processLog,
-  health,
-  scope,
-  fail,
-}: SluiceProcess): Promise<Store> {
-  const log = processLog.child("leadership");
-  const status = health.root.at("system", "leadership");
-  const candidate = uuid(chance);
-  const stop = new AbortController();
-  scope.add("candidacy", async () => stop.abort());
-  status.ok(`standing by as ${candidate}`);
-  log.info({ candidate }, "standing by until this controller leads");
-  const leadership = await store.lead(CONTROLLER_ELECTION, stop.signal, candidate);
-  const since = new Date(clock.wall()).toISOString();
-  status.ok(`leads as ${candidate} since ${since}`);
-  log.info({ candidate }, "this controller leads");
-  let resigned = false;
-  scope.add("leadership", async () => {
-    resigned = true;
-    // A store that is away must not keep the process from ending: the lease expires by itself.
-    await leadership.resign().catch(() => undefined);
-  });
-  leadership.lost.addEventListener("abort", () => {
-    if (!resigned)
-      fail("this controller no longer leads: its lease has expired, or another controller leads");
-  });
-  return guarded(store, leadership);
+export type StartLeading = (store: Store, over: AbortSignal) => Promise<{ readonly stop: Stop }>;
+
+/** Milliseconds between attempts to lead that failed, from the first to the longest. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+/** Milliseconds that the end of a candidate waits for its key to go. */
+const RESIGN_MS = 1_000;
+/** Milliseconds that a start waits until it is known who leads. Later, the process serves without knowing. */
+const KNOWN_MS = 5_000;
+
+/** These end the start: trying again would not help. */
+const FATAL: ReadonlySet<Code> = new Set([
+  "INVALID_ARGUMENT",
+  "UNAUTHENTICATED",
+  "PERMISSION_DENIED",
+]);
+
+export class Candidate {
+  readonly #process: SluiceProcess;
+  readonly #log: SluiceProcess["log"];
+  readonly #status: ReturnType<SluiceProcess["health"]["dependency"]>;
+  readonly #name: string;
+  readonly #survey: Survey;
+  readonly #stop = new AbortController();
+  /** Resolves when this process leads, or another one is known to. */
+  readonly #known = Promise.withResolvers<void>();
+  readonly #start: StartLeading;
+  #ended: Promise<void> = Promise.resolve();
+  /** Of the present leadership: its key, and what ends it. */
+  #held: { readonly key: string; readonly over: AbortController } | undefined;
+  #isKnown = false;
+  #state: "candidate" | "elected" | "leading" = "candidate";
+  /** When this process began to lead, Unix ms; 0 while it does not. */
+  #since = 0;
+  /** The leader that was seen last, and since when, Unix ms. */
+  #other: { readonly name: string; readonly since: number } | undefined;
+
+  constructor(process: SluiceProcess, start: StartLeading) {
+    const { store, chance, log, health, metrics } = process;
+    this.#process = process;
+    this.#start = start;
+    this.#log = log.child("leadership");
+    this.#status = health.dependency("leadership");
+    this.#name = nameOf(chance);
+    this.#survey = new Survey({
+      store,
+      changed: () => this.#surveyed(),
+      lost: (reason) => this.#held?.over.abort(reason),
+    });
+    metrics.add({
+      collect: (to) => {
+        to.number("sluice_leader", [], this.#state === "leading" ? 1 : 0);
+        to.number("sluice_leader_since_seconds", [], this.#since / 1_000);
+      },
+    });
+  }
+
+  /** Name of the controller that leads, as far as is known. */
+  get leader(): string | undefined {
+    return this.#state === "leading" ? this.#name : this.#survey.leader;
+  }
+
+  /**
+   * Stands as a candidate until `close`. Resolves when this process leads or is known to stand by, or the store is away.
+   * Rejects with what makes the start fail.
+   */
+  async stand(): Promise<void> {
+    const { clock, fail } = this.#process;
+    this.#log.info({ candidate: this.#name }, "standing by as a candidate for the leadership");
+    const refused = (thrown: unknown) => {
+      if (this.#isKnown) fail("this controller can no longer stand as a candidate", thrown);
+      else this.#known.reject(thrown);
+    };
+    const following = this.#survey.follow().catch(refused);
+    this.#ended = Promise.all([following, this.#campaign().catch(refused)]).then(() => undefined);
+    const disarm = clock.alarm(KNOWN_MS, () => {
+      if (this.#state === "candidate") this.#know();
+    });
+    await this.#known.promise.finally(disarm);
+  }
+
+  /** Stops what a leader runs, and resigns. */
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#held?.over.abort("this controller ends");
+    this.#survey.close();
+    // A candidate whose store is away has nothing to give up, and the store ends its calls when it closes.
+    const late = Promise.withResolvers<void>();
+    const disarm =
+      this.#state === "candidate"
+        ? this.#process.clock.alarm(RESIGN_MS, late.resolve)
+        : late.resolve;
+    await Promise.race([this.#ended, late.promise]);
+    disarm();
+  }
+
+  async #campaign(): Promise<void> {
+    const { signal } = this.#stop;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        await this.#term();
+        failures = 0;
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const fault = Fault.from(thrown);
+        if (!this.#isKnown && FATAL.has(fault.code)) throw thrown;
+        const pause = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+        failures += 1;
+        const message = `this controller cannot lead, and tries again: ${fault.message}`;
+        this.#log.error({ error: thrown }, message);
+        this.#status.degraded(message);
+        await this.#pause(pause);
+      }
+    }
+  }
+
+  /** Waits for the leadership, and leads until it is over. */
+  async #term(): Promise<void> {
+    const { store } = this.#process;
+    const leadership = await store.lead(CONTROLLER_ELECTION, this.#stop.signal, this.#name);
+    const over = new AbortController();
+    const { signal } = over;
+    const lost = () => over.abort("its lease was not renewed in time, or another controller leads");
+    leadership.lost.addEventListener("abort", lost, { once: true });
+    if (leadership.lost.aborted) lost();
+    this.#held = { key: leadership.guard.key, over };
+    this.#state = "elected";
+    let leading: { readonly stop: Stop } | undefined;
+    try {
+      await this.#survey.seen(leadership.guard.key, signal);
+      const own = guarded(store, leadership, (reason) => over.abort(reason));
+      await this.#restore(own);
+      leading = await this.#start(own, signal);
+      if (!signal.aborted) this.#lead();
+      await aborted(signal);
+    } catch (thrown) {
+      // What fails because the leadership is over is no failure.
+      if (!signal.aborted) throw thrown;
+    } finally {
+      leadership.lost.removeEventListener("abort", lost);
+      this.#held = undefined;
+      over.abort("this controller could not start");
+      this.#standBy(String(signal.reason));
+      await leading?.stop("drain");
+      // A store that is away ends the lease by itself.
+      await leadership.resign().catch(() => undefined);
+    }
+  }
+
+  #lead(): void {
+    this.#state = "leading";
+    this.#since = this.#process.clock.wall();
+    this.#log.info({ candidate: this.#name }, "this controller leads");
+    this.#show();
+    this.#know();
+  }
+
+  #know(): void {
+    this.#isKnown = true;
+    this.#known.resolve();
+  }
+
+  #surveyed(): void {
+    const { key = "", over } = this.#held ?? {};
+    // Before the key has been seen, it is on its way here.
+    if (this.#state === "leading" && !this.#survey.isCandidate(key)) {
+      over?.abort("somebody deleted its key of the election");
+    }
+    this.#show();
+  }
+
+  #standBy(reason: string): void {
+    const led = this.#state === "leading";
+    this.#state = "candidate";
+    this.#since = 0;
+    if (led && !this.#stop.signal.aborted) {
+      this.#log.warn({ candidate: this.#name }, `this controller no longer leads: ${reason}`);
+    }
+    this.#show();
+  }
+
+  /** Writes the documents of the API again that the store lost, unless others have done so. */
+  async #restore(store: Store): Promise<void> {
+    const missing = [...this.#survey.missing];
+    for (const [key, value] of missing) {
+      const guards = [{ key, revision: 0 }];
+      await store.commit([{ kind: "put", key, value }], { guards });
+    }
+    if (missing.length === 0) return;
+    const message =
+      "wrote policies and dynamic configurations of the API again that the store lost";
+    this.#log.warn({ keys: missing.length }, message);
+  }
+
+  /** Says who leads, in the status and, when that changes, in the log. */
+  #show(): void {
+    const { health, clock } = this.#process;
+    const node = health.root.at("system", "leadership");
+    const text = (since: number) => new Date(since).toISOString();
+    if (this.#state === "leading") {
+      this.#other = undefined;
+      const line = `leads as ${this.#name} since ${text(this.#since)}`;
+      node.ok(line);
+      this.#status.ok(line);
+      return;
+    }
+    const name = this.#survey.leader;
+    if (name === undefined || name === this.#name) {
+      this.#other = undefined;
+      const line = `stands by as ${this.#name}: no other controller leads`;
+      node.ok(line);
+      this.#status.degraded(line);
+      return;
+    }
+    if (this.#other?.name !== name) {
+      this.#other = { name, since: clock.wall() };
+      this.#log.info({ leader: name }, "another controller leads");
+    }
+    const line = `stands by as ${this.#name}: ${name} leads, seen since ${text(this.#other.since)}`;
+    node.ok(line);
+    this.#status.ok(line);
+    this.#know();
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const over = Promise.withResolvers<void>();
+    const { signal } = this.#stop;
+    signal.addEventListener("abort", () => over.resolve(), { once: true });
+    const disarm = this.#process.clock.alarm(ms, over.resolve);
+    if (!signal.aborted) await over.promise;
+    disarm();
+  }
 }
 
-function guarded(store: Store, { guard }: Leadership): Store {
+/** The host and something that no other process on it has. */
+function nameOf(chance: Chance): string {
+  return `${hostname()}/${uuid(chance)}`;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** The store, written only as long as this process leads. `deposed` is called when a write shows that it does not. */
+function guarded(store: Store, { guard }: Leadership, deposed: (reason: string) => void): Store {
   return {
-    list: (prefix) => store.list(prefix),
+    list: (prefix, options) => store.list(prefix, options),
     lease: (options) => store.lease(options),
     watch: (prefixes, signal) => store.watch(prefixes, signal),
     lead: (name, signal, candidate) => store.lead(name, signal, candidate),
@@ -55,6 +272,7 @@ function guarded(store: Store, { guard }: Leadership): Store {
       const { guards = [] } = options;
       const revision = await store.commit(ops, { ...options, guards: [guard, ...guards] });
       if (revision !== undefined || guards.length > 0) return revision;
+      deposed("a write was refused because the store knows of another leadership");
       throw new Fault("ABORTED", "this controller no longer leads");
     },
   };

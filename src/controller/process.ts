@@ -1,13 +1,22 @@
 // Starts a controller, either as part of a process or as the whole process, which then shares a store with agents in
 // other processes.
 
+import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
+import { Fault } from "#base/fault.ts";
+import type { Stop } from "#base/scope.ts";
 import type { Loaded } from "#config/load.ts";
 import type { ControllerConfig } from "#config/tree.ts";
 import { openPorts, type Ports } from "#process/ports.ts";
-import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
+import {
+  type ProcessOptions,
+  type ProcessPart,
+  type SluiceProcess,
+  startProcess,
+} from "#process/process.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
-import { leadIn } from "./leadership.ts";
+import { policiesOf, standsBy } from "./leadership/standby.ts";
+import { Candidate } from "./leadership.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
@@ -15,46 +24,103 @@ export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"
   readonly policies: readonly string[];
 }
 
-/** Waits until this process leads, then starts everything. When it returns, policies run, their rules are in the store, and the port accepts calls. */
+/**
+ * Opens the ports, and runs the policies whenever this process leads. When it returns, that is so and their rules are in
+ * the store, or the process stands by: another controller leads, or the store is away.
+ */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
-  const leading = { ...process, store: await leadIn(process) };
-  return openPorts(process, [
-    await startControllerPart(leading, options.config.config, options.policies, {
+  let leading: Controller | undefined;
+  const candidate = new Candidate(process, async (store, over) => {
+    const controller = await openController({ ...process, store }, options, {
+      over,
       sharesStore: true,
-    }),
-  ]);
+    });
+    leading = controller;
+    const stop: Stop = async (speed) => {
+      leading = undefined;
+      await controller.stop(speed);
+    };
+    return { stop };
+  });
+  process.scope.add("candidacy", () => candidate.close());
+  process.onReload(() => void leading?.reload());
+  const policies = policiesOf(
+    () => {
+      if (leading === undefined) throw standsBy(candidate.leader);
+      return leading.policies;
+    },
+    () => {
+      if (process.health.degraded.get("store") === true) throw storeIsAway();
+    },
+  );
+  const ports = await openPorts(process, [controllerPart(policies)]);
+  await candidate.stand();
+  return ports;
 }
 
-/** Starts the controller in a process that may have other parts, an agent among them. */
+function storeIsAway(): Fault {
+  const message = "the store cannot be used at present, so nothing can be changed";
+  return new Fault("UNAVAILABLE", `${message}: /v1/status says why`);
+}
+
+/** Starts the controller as a part of a process that shares its store with nobody. */
 export async function startControllerPart(
   process: SluiceProcess,
   settings: ControllerConfig,
   directories: readonly string[],
+  { agentGroup }: { readonly agentGroup: string },
+): Promise<ProcessPart> {
+  const options = { config: { config: settings }, policies: directories };
+  const controller = await openController(process, options, { agentGroup });
+  process.scope.add("controller", controller.stop);
+  process.onReload(() => void controller.reload());
+  return controllerPart(controller.policies);
+}
+
+function controllerPart(policies: PolicyOperations): ProcessPart {
+  return { routes: policyRoutes(policies), services: [policyGrpcService(policies)] };
+}
+
+async function openController(
+  { store, clock, chance, env, log, health, metrics, fail }: SluiceProcess,
   {
-    agentGroup,
-    sharesStore = false,
-  }: Partial<Pick<ControllerOptions, "agentGroup" | "sharesStore">>,
+    config,
+    policies,
+  }: {
+    readonly config: { readonly config: ControllerConfig };
+    readonly policies: readonly string[];
+  },
+  own: Pick<ControllerOptions, "agentGroup" | "over" | "sharesStore">,
 ): Promise<Controller> {
-  const { store, clock, chance, env, log, health, metrics, scope, fail, onReload } = process;
   const counts = new PolicyMetrics();
-  metrics.add(counts);
-  const controller = await startController({
-    settings,
-    directories,
-    store,
-    clock,
-    chance,
-    env,
-    log: log.child("policies"),
-    status: health.root,
-    counts,
-    meters: metrics,
-    agentGroup,
-    sharesStore,
-    fail,
-  });
-  scope.add("controller", controller.stop);
-  onReload(() => void controller.reload());
-  return controller;
+  const removeCounts = metrics.add(counts);
+  const forget = () => {
+    removeCounts();
+    health.root.remove("system", "policies");
+  };
+  try {
+    const controller = await startController({
+      settings: config.config,
+      directories: policies,
+      store,
+      clock,
+      chance,
+      env,
+      log: log.child("policies"),
+      status: health.root,
+      counts,
+      meters: metrics,
+      fail,
+      ...own,
+    });
+    const stop: Stop = async (speed) => {
+      await controller.stop(speed);
+      forget();
+    };
+    return { ...controller, stop };
+  } catch (thrown) {
+    forget();
+    throw thrown;
+  }
 }

@@ -39,12 +39,15 @@ export class StoreFollower {
     const first = Promise.withResolvers<void>();
     const followed = this.#follow(first.resolve);
     this.#ended = followed.then(
-      () => signal.aborted || failed("the store ended its watch"),
+      () => {
+        first.resolve();
+        if (!signal.aborted) failed("the store ended its watch");
+      },
       (thrown: unknown) => {
         first.reject(thrown);
         if (!signal.aborted) failed("following the store failed", thrown);
       },
-    ) as Promise<void>;
+    );
     return first.promise;
   }
 

@@ -70,7 +70,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
     list: (prefix) => store.list(prefix),
     lease: (ttl) => store.lease(ttl),
     watch: (prefixes, signal): AsyncIterable<Batch> => store.watch(prefixes, signal),
-    lead: (name, signal) => store.lead(name, signal),
+    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
     close: () => store.close(),
     async commit(ops: readonly Op[], guarded) {
       if (state === "failing") throw new Error("the store is away");

@@ -7,7 +7,7 @@ import { decode } from "#wire/protobuf/messages.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { etcdSettings, openEtcd } from "../kit/etcd/store.ts";
 import { folderOf } from "../kit/folder.ts";
-import { listening, standsBy, startSluice } from "../kit/servers/sluice.ts";
+import { leads, standsBy, startSluice } from "../kit/servers/sluice.ts";
 import { until } from "../kit/until.ts";
 
 /** The limit grows by one each tick, from 1000 on. */
@@ -35,7 +35,7 @@ test("a leader is killed: the other one takes over, and the limit goes on from t
   const { endpoints } = await startEtcd(t);
   const args = ["--policies", folderOf(t, { "p.yaml": GROWING })];
   const first = startSluice(t, "controller", endpoints, args);
-  await listening(first);
+  await leads(first);
   const second = startSluice(t, "controller", endpoints, args);
   await standsBy(second);
 
@@ -80,7 +80,7 @@ test("a leader is killed: the other one takes over, and the limit goes on from t
     "the checkpoint is younger than the start",
   );
 
-  await listening(second);
+  await leads(second);
   await until("the new leader decides", () => limits.length > published + 2);
   const [next = 0, ...more] = limits.slice(published);
   // An equal number is not written again.

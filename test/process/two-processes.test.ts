@@ -48,7 +48,7 @@ function connectionTo(store: Store): Store {
     commit: (ops, options) => store.commit(ops, options),
     lease: (ttlMs) => store.lease(ttlMs),
     watch: (prefixes, signal) => store.watch(prefixes, AbortSignal.any([signal, closed.signal])),
-    lead: (name, signal) => store.lead(name, signal),
+    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
     close: async () => closed.abort(),
   };
 }

@@ -50,7 +50,7 @@ const RESULTS = ["written", "failed", "restored", "ignored"] as const;
 /** Bytes that one commit holds at most, unless a single checkpoint has more. */
 const COMMIT_BYTES = 1024 * 1024;
 /** Milliseconds that `close` waits for the last writes: a store that hangs must not keep the process from ending. */
-const CLOSE_MS = 2_000;
+const CLOSE_MS = 1_000;
 
 export class Checkpoints implements MetricSource {
   readonly #options: CheckpointsOptions;

@@ -23,7 +23,7 @@ export interface OutboxOptions {
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5_000;
 /** Milliseconds that `close` waits for a commit: a store that hangs must not keep the process from ending. */
-const CLOSE_MS = 2_000;
+const CLOSE_MS = 500;
 
 export class Outbox {
   readonly #options: OutboxOptions;
@@ -82,7 +82,7 @@ export class Outbox {
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
-  /** Waits up to 2 s for a commit under way; entries that still wait are dropped. */
+  /** Waits up to 500 ms for a commit under way; entries that still wait are dropped. */
   async close(): Promise<void> {
     this.#state = "closed";
     this.#disarm();
@@ -160,9 +160,9 @@ export class Outbox {
       this.#waiting.set(op.key, op.kind === "put" ? op.value : undefined);
     }
     const pause = Math.min(FIRST_PAUSE_MS * 2 ** this.#failures, LONGEST_PAUSE_MS);
+    if (this.#state === "closed") return;
     this.#failures += 1;
     this.#options.failed(fault);
-    if (this.#state === "closed") return;
     this.#state = "pausing";
     this.#disarm = this.#options.clock.alarm(pause, () => {
       this.#state = "idle";

@@ -40,6 +40,9 @@ export interface PolicyServiceOptions {
 /** The name of a document of the API in findings. */
 const SOURCE = "policy_string";
 
+/** Milliseconds that a call waits for a store that does not answer. */
+const STORE_MS = 2_000;
+
 /** Milliseconds that a call waits for its write to come into force. The write itself is done by then. */
 const LONGEST_WAIT_MS = 5_000;
 
@@ -292,7 +295,7 @@ export class PolicyService implements PolicyOperations {
   /** Guards a configuration against the removal of its policy meanwhile. Policies of other sources need no guard. */
   async #stillStored(name: string): Promise<readonly Guard[]> {
     const key = API_POLICIES + name;
-    const { entries } = await this.#options.store.list(key);
+    const { entries } = await this.#options.store.list(key, { timeoutMs: STORE_MS });
     const entry = entries.find((each) => each.key === key);
     if (entry !== undefined) return [{ key, revision: entry.revision }];
     if (this.#otherOwner(name) === undefined) throw notFound();
@@ -302,7 +305,7 @@ export class PolicyService implements PolicyOperations {
   /** Resolves when the write is in force in this controller. */
   async #commit(ops: readonly Op[], guards: readonly Guard[] = []): Promise<void> {
     const { store, reached, clock } = this.#options;
-    const revision = await store.commit(ops, { guards });
+    const revision = await store.commit(ops, { guards, timeoutMs: STORE_MS });
     if (revision === undefined) {
       throw new Fault("ABORTED", "the policy was changed or removed meanwhile");
     }

@@ -189,6 +189,11 @@ export class EtcdClient {
     };
   }
 
+  /** Whether it is known that no server can be used at present. */
+  get isAway(): boolean {
+    return this.#reachable === false;
+  }
+
   /** Gives up the server in use for the next one. */
   moveOn(fault: Fault): void {
     this.#failed(this.#server(), fault);

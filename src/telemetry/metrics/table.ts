@@ -314,6 +314,16 @@ export const METRICS = {
     labels: ["result"],
     about: "Writes of the file `etcd.snapshot_path`: success or failure.",
   },
+  sluice_leader: {
+    type: "gauge",
+    labels: [],
+    about: "1 while this controller leads and runs policies, 0 while it stands by.",
+  },
+  sluice_leader_since_seconds: {
+    type: "gauge",
+    labels: [],
+    about: "Unix time since which this controller leads; 0 while it stands by.",
+  },
   sluice_metrics_inconsistent_total: {
     type: "counter",
     labels: [],

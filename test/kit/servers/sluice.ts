@@ -44,7 +44,15 @@ export async function listening(...all: readonly SluiceChild[]): Promise<void> {
   for (const each of all) await each.until("it listens", () => each.address() !== "");
 }
 
-/** A controller that does not lead listens on no port. */
+/** Waits until a controller leads for the n-th time: its policies run, and their rules are in the store. */
+export async function leads(controller: SluiceChild, times = 1): Promise<void> {
+  const count = () => controller.printed().split("this controller leads").length - 1;
+  await controller.until("it leads", () => count() >= times);
+}
+
+/** Waits until a controller says that another one leads. */
 export async function standsBy(controller: SluiceChild): Promise<void> {
-  await controller.until("it stands by", () => controller.printed().includes("standing by"));
+  await controller.until("it stands by", () =>
+    controller.printed().includes("another controller leads"),
+  );
 }

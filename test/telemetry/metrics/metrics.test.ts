@@ -50,10 +50,18 @@ function everything(): Metrics {
       to.number("sluice_counter_engine_up", ["redis"], 1);
       to.number("sluice_counter_engine_transitions_total", ["redis", "away"], 1);
       to.number("sluice_counter_requests_total", ["redis", "answered"], 1);
+      to.number("sluice_counter_slot_ends_total", ["redis", "answered"], 1);
+      to.number("sluice_policy_checkpoints_total", ["written"], 1);
+      to.number("sluice_peers", [], 1);
+      to.number("sluice_peer_records_refused_total", [], 0);
       to.number("sluice_remote_write_samples_total", ["sent"], 1);
       to.number("sluice_remote_write_waiting_bytes", [], 0);
       to.number("sluice_dependency_degraded", ["store"], 1);
       to.number("sluice_rules_kept", [], 1);
+      to.number("sluice_rules_from_snapshot", [], 1);
+      to.number("sluice_rule_snapshots_total", ["success"], 1);
+      to.number("sluice_leader", [], 1);
+      to.number("sluice_leader_since_seconds", [], 1);
     },
   };
   const sent = [alerts, warnings, samples, servers];

@@ -61,8 +61,10 @@ export class KeptLease implements Lease {
 
   async revoke(): Promise<void> {
     this.#over = true;
-    await (await this.#current).revoke();
     this.#options.revoked(this);
+    // A lease that is being made again has no end to wait for.
+    if (this.#options.client.isAway) this.abandon();
+    else await (await this.#current).revoke();
   }
 
   /** Lets the lease expire. */

@@ -4,6 +4,8 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { EtcdClient } from "../client.ts";
 
+/** Milliseconds for ending a lease early: the end of a process waits for it. */
+const REVOKE_MS = 500;
 /** Renewals during the life of a lease. */
 const RENEWALS = 3;
 
@@ -55,7 +57,10 @@ export class EtcdLease {
   /** Deletes the keys of the lease. */
   async revoke(): Promise<void> {
     this.abandon();
-    await this.#client.call("revoke", { id: this.id }, { repeatable: true }).catch((thrown) => {
+    // Where no server answers, the lease expires by itself.
+    if (this.#client.isAway) return;
+    const options = { repeatable: true, timeoutMs: REVOKE_MS };
+    await this.#client.call("revoke", { id: this.id }, options).catch((thrown) => {
       if (Fault.from(thrown).code !== "NOT_FOUND") throw thrown;
     });
   }

@@ -1,0 +1,34 @@
+// The policy service of a controller that may stand by: the leader's while it leads, and a refusal that names the leader
+// otherwise.
+
+import type { PolicyOperations } from "#api/policies.ts";
+import { Fault } from "#base/fault.ts";
+
+/**
+ * `leading` returns the service of this controller as a leader, or throws the Fault that callers get. `writing` throws when
+ * it is known that nothing can be written.
+ */
+export function policiesOf(leading: () => PolicyOperations, writing: () => void): PolicyOperations {
+  const changing = () => {
+    const policies = leading();
+    writing();
+    return policies;
+  };
+  return {
+    list: () => leading().list(),
+    get: (name) => leading().get(name),
+    upsert: async (name, text, peer) => changing().upsert(name, text, peer),
+    remove: async (name, peer) => changing().remove(name, peer),
+    validate: async (name, text) => leading().validate(name, text),
+    graph: (name, format, depth) => leading().graph(name, format, depth),
+    dynamicConfig: (name) => leading().dynamicConfig(name),
+    configure: async (name, config, peer) => changing().configure(name, config, peer),
+    decisions: async (kind) => leading().decisions(kind),
+  };
+}
+
+/** What callers of a controller that does not lead get. */
+export function standsBy(leader: string | undefined): Fault {
+  const who = leader === undefined ? "no controller leads at present" : `${leader} leads`;
+  return new Fault("UNAVAILABLE", `this controller stands by and does not run policies: ${who}`);
+}

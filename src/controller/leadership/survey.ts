@@ -1,0 +1,98 @@
+// What a controller knows of the store whether it leads or not: which controllers are candidates, and the documents of
+// the API. A store that loses its data loses the documents for good, unless a controller still has them.
+
+import type { Batch, Entry, Store } from "#store/store.ts";
+import { API, COMPLETE, CONTROLLER_ELECTION } from "#sync/keys.ts";
+
+const CANDIDATES = `${CONTROLLER_ELECTION}/`;
+
+export interface SurveyOptions {
+  readonly store: Pick<Store, "watch">;
+  /** Called after each change. */
+  readonly changed: () => void;
+  /** What a leader published is no longer in the store, for this reason. */
+  readonly lost: (reason: string) => void;
+}
+
+export class Survey {
+  readonly #options: SurveyOptions;
+  readonly #stop = new AbortController();
+  readonly #candidates = new Map<string, { readonly name: string; readonly revision: number }>();
+  readonly #documents = new Map<string, Uint8Array>();
+  /** Documents that the store lost. */
+  readonly #missing = new Map<string, Uint8Array>();
+  #waiting: readonly { readonly key: string; readonly seen: () => void }[] = [];
+
+  constructor(options: SurveyOptions) {
+    this.#options = options;
+  }
+
+  /** Name of the candidate that leads: the one whose key came first. */
+  get leader(): string | undefined {
+    const all = [...this.#candidates.values()];
+    return all.sort((a, b) => a.revision - b.revision)[0]?.name;
+  }
+
+  isCandidate(key: string): boolean {
+    return this.#candidates.has(key);
+  }
+
+  /** Resolves when the key of a candidate has been seen: what the store lost before it was written is known then. */
+  seen(key: string, signal: AbortSignal): Promise<void> {
+    if (this.#candidates.has(key) || signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = () => {
+        signal.removeEventListener("abort", done);
+        this.#waiting = this.#waiting.filter((each) => each.seen !== done);
+        resolve();
+      };
+      signal.addEventListener("abort", done, { once: true });
+      this.#waiting = [...this.#waiting, { key, seen: done }];
+    });
+  }
+
+  /** The documents of the API that the store lost, by key; they are known until somebody writes them again. */
+  get missing(): ReadonlyMap<string, Uint8Array> {
+    return this.#missing;
+  }
+
+  /** Follows the store until `close`. Rejects when the store refuses that. */
+  async follow(): Promise<void> {
+    const { store, changed } = this.#options;
+    const prefixes = [CANDIDATES, API, COMPLETE];
+    for await (const batch of store.watch(prefixes, this.#stop.signal)) {
+      this.#note(batch);
+      changed();
+    }
+  }
+
+  close(): void {
+    this.#stop.abort();
+  }
+
+  #note({ puts, deletes, reset = false }: Batch): void {
+    for (const key of deletes) this.#remove(key, reset);
+    for (const entry of puts) this.#put(entry);
+    if (reset) this.#options.lost("the store lost data, or went back to an older state");
+    else if (deletes.includes(COMPLETE)) this.#options.lost("what was published was removed");
+    for (const { key, seen } of this.#waiting) if (this.#candidates.has(key)) seen();
+  }
+
+  #remove(key: string, reset: boolean): void {
+    this.#candidates.delete(key);
+    const document = this.#documents.get(key);
+    this.#documents.delete(key);
+    if (reset && document !== undefined) this.#missing.set(key, document);
+  }
+
+  #put({ key, value, revision }: Entry): void {
+    if (key.startsWith(CANDIDATES)) {
+      // A candidate may write its key again; its place is that of the first time.
+      const place = this.#candidates.get(key)?.revision ?? revision;
+      this.#candidates.set(key, { name: new TextDecoder().decode(value), revision: place });
+    } else if (key.startsWith(API)) {
+      this.#missing.delete(key);
+      this.#documents.set(key, value);
+    }
+  }
+}
