@@ -4,7 +4,7 @@ import type { ChannelOptions } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import { GrpcClient } from "./grpc.ts";
-import { proxySelector } from "./http/proxy.ts";
+import { grpcProxy } from "./grpc-proxy.ts";
 import type { ClientTlsSettings, Environment, ProxySettings } from "./http-settings.ts";
 import { TlsFiles } from "./tls-files.ts";
 
@@ -51,10 +51,9 @@ export function grpcServer(options: GrpcServerOptions): {
   const files = () => new TlsFiles(settings.tls, { clock, log, key });
   const client = new GrpcClient({
     address,
-    // The library would choose a proxy by environment variables alone.
-    channel: { "grpc.enable_http_proxy": 0, ...channel },
+    channel,
     ...(secure ? { tls: files(), tlsOptions: settings.tls } : {}),
-    proxy: settings.use_proxy ? proxySelector(proxy, env)(url) : undefined,
+    proxy: settings.use_proxy ? grpcProxy(address, secure, { settings: proxy, env }) : undefined,
   });
   return { client, address };
 }

@@ -3,6 +3,7 @@
 
 import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } from "@grpc/grpc-js";
 import { CODES, type Code, Fault } from "#base/fault.ts";
+import { grpcRoute } from "./grpc-proxy.ts";
 import { type GrpcTlsOptions, secureCredentials } from "./grpc-tls.ts";
 import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 
@@ -136,7 +137,8 @@ export class GrpcClient {
   /** The connections for the next call: other ones when the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
     const { address, tls, tlsOptions = {}, proxy } = this.#settings;
-    const channel = { ...this.#settings.channel, ...proxyOptions(address, proxy) };
+    const { target, channel: routed } = grpcRoute(address, proxy);
+    const channel = { ...this.#settings.channel, ...routed };
     const material = tls?.current;
     const before = this.#connected;
     if (before !== undefined && before.material === material) return before;
@@ -144,22 +146,11 @@ export class GrpcClient {
       material === undefined
         ? grpc.credentials.createInsecure()
         : secureCredentials(grpc, material, address, tlsOptions);
-    const client = new grpc.Client(proxy?.host ?? address, credentials, channel);
+    const client = new grpc.Client(target, credentials, channel);
     this.#connected = { client, material, calls: 0 };
     if (before?.calls === 0) before.client.close();
     return this.#connected;
   }
-}
-
-function proxyOptions(address: string, proxy: URL | undefined): ChannelOptions {
-  if (proxy === undefined) return {};
-  const { username, password } = proxy;
-  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  return {
-    "grpc.http_connect_target": address,
-    "grpc.default_authority": address,
-    ...(user === ":" ? {} : { "grpc.http_connect_creds": user }),
-  };
 }
 
 type Grpc = typeof import("@grpc/grpc-js");

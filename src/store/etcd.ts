@@ -4,7 +4,7 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { EtcdClient } from "./etcd/client.ts";
+import { EtcdClient, type EtcdClientOptions } from "./etcd/client.ts";
 import { leaseIsGone } from "./etcd/faults.ts";
 import { Keys } from "./etcd/keys.ts";
 import { lead } from "./etcd/lease/election.ts";
@@ -32,6 +32,8 @@ export interface EtcdStoreOptions {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
+  /** Whose proxies are used; absent: none. */
+  readonly proxy?: EtcdClientOptions["proxy"];
   /**
    * Called with the reason when the store cannot be used (any more): no server answers, or those that do refuse the
    * user; and with undefined when it can be used, for the first time or again.
@@ -64,11 +66,11 @@ class EtcdBackedStore implements EtcdStore {
   #usable: boolean | undefined;
 
   constructor(options: EtcdStoreOptions) {
-    const { settings, clock, chance, log } = options;
+    const { settings, clock, chance, log, proxy } = options;
     this.#options = options;
     this.#keys = new Keys(settings.namespace);
     const reachable = (fault: Fault | undefined) => this.#found(this.#client, fault);
-    this.#client = new EtcdClient({ settings, clock, chance, log, reachable });
+    this.#client = new EtcdClient({ settings, clock, chance, log, proxy, reachable });
   }
 
   async list(

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
-import { connect, createServer, type Socket } from "node:net";
+import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -18,6 +18,7 @@ import {
   caller,
   clientSettings,
   type FakeServer,
+  fakeProxy,
   fakeServer,
   NO_PROXY,
 } from "../prometheus/kit.ts";
@@ -435,29 +436,6 @@ test("a redirect with several locations fails; in other responses such a header 
   assert.deepEqual([made.status, made.headers["location"]], [201, "/ok, /ok2"]);
   assert.equal(server.heard.length, 3);
 });
-
-async function fakeProxy(t: TestContext, status = 200) {
-  const tunnels: { readonly to: string; readonly headers: Readonly<Record<string, unknown>> }[] =
-    [];
-  const proxy = await fakeServer(t, ({ url, headers }, reply) => {
-    reply.end(`forwarded ${url} ${headers.host} ${headers["proxy-authorization"] ?? "-"}`);
-  });
-  proxy.onConnect((request, socket) => {
-    tunnels.push({ to: request.url ?? "", headers: request.headers });
-    if (status !== 200) {
-      socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
-      return;
-    }
-    const [host = "", port] = (request.url ?? "").split(":");
-    const far = connect(Number(port), host);
-    far.on("error", () => socket.destroy()).on("close", () => socket.destroy());
-    t.after(() => far.destroy());
-    socket.on("error", () => far.destroy()).on("close", () => far.destroy());
-    socket.write("HTTP/1.1 200 OK\r\n\r\n");
-    far.pipe(socket).pipe(far);
-  });
-  return { ...proxy, tunnels, heard: proxy.heard };
-}
 
 test("proxy: plain HTTP is forwarded, TLS is tunnelled, both with credentials", async (t) => {
   const ca = authority(temporaryFolder(t), "ca");

@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";
-import type { AddressInfo, Socket } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { TlsOptions } from "node:tls";
 import { HttpClient, type HttpClientOptions } from "#client/http.ts";
@@ -136,4 +136,27 @@ export function vectorOf(value: string | number, labels: Readonly<Record<string,
 export function send(reply: ServerResponse, status: number, body: unknown): void {
   reply.writeHead(status, { "content-type": "application/json" });
   reply.end(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+export async function fakeProxy(t: TestContext, status = 200) {
+  const tunnels: { readonly to: string; readonly headers: Readonly<Record<string, unknown>> }[] =
+    [];
+  const proxy = await fakeServer(t, ({ url, headers }, reply) => {
+    reply.end(`forwarded ${url} ${headers.host} ${headers["proxy-authorization"] ?? "-"}`);
+  });
+  proxy.onConnect((request, socket) => {
+    tunnels.push({ to: request.url ?? "", headers: request.headers });
+    if (status !== 200) {
+      socket.end(`HTTP/1.1 ${status} No\r\n\r\n`);
+      return;
+    }
+    const [host = "", port] = (request.url ?? "").split(":");
+    const far = connect(Number(port), host);
+    far.on("error", () => socket.destroy()).on("close", () => socket.destroy());
+    t.after(() => far.destroy());
+    socket.on("error", () => far.destroy()).on("close", () => far.destroy());
+    socket.write("HTTP/1.1 200 OK\r\n\r\n");
+    far.pipe(socket).pipe(far);
+  });
+  return { ...proxy, tunnels, heard: proxy.heard };
 }

@@ -1,5 +1,6 @@
 // The store that an agent and a controller in separate processes share.
 
+import { env } from "node:process";
 import { Fault } from "#base/fault.ts";
 import type { Loaded } from "#config/load.ts";
 import type { ProcessName } from "#config/tree.ts";
@@ -7,7 +8,7 @@ import type { OpenStore } from "#store/store.ts";
 
 /** Throws a Fault INVALID_ARGUMENT when no server is configured. Loads the client, which other commands do not need. */
 export async function sharedStore({ process, config }: Loaded<ProcessName>): Promise<OpenStore> {
-  const { etcd: settings } = config;
+  const { etcd: settings, client } = config;
   if (settings.endpoints.length === 0) {
     const other = process === "agent" ? "a controller" : "its agents";
     const needs = `the ${process} shares its store with ${other}: wanted the address of an etcd server in etcd.endpoints`;
@@ -15,5 +16,6 @@ export async function sharedStore({ process, config }: Loaded<ProcessName>): Pro
     throw new Fault("INVALID_ARGUMENT", `${needs}, got none; ${remedy}`);
   }
   const { etcdStore } = await import("#store/etcd.ts");
-  return (context) => etcdStore({ settings, ...context });
+  const proxy = { settings: client.proxy, env };
+  return (context) => etcdStore({ settings, proxy, ...context });
 }

@@ -17,10 +17,18 @@ const NO_TIMEOUT = "0 means no timeout.";
 
 export const proxyConfig = table(
   "ProxyConfig",
-  "Proxies for outgoing calls. If any key is set, HTTP_PROXY, HTTPS_PROXY and NO_PROXY are all ignored.",
+  "Proxies for outgoing calls: those of HTTP clients with use_proxy, those to etcd, JSON calls that are forwarded, and crash reports. Calls between agents, to Redis and over Unix sockets use none. If any key is set, HTTP_PROXY, HTTPS_PROXY and NO_PROXY are all ignored.",
   {
-    http: string("", proxyAddress, "Proxy for plain HTTP calls."),
-    https: string("", proxyAddress, "Proxy for HTTPS calls."),
+    http: string(
+      "",
+      proxyAddress,
+      "Proxy for plain HTTP calls, and for gRPC without TLS, which needs CONNECT.",
+    ),
+    https: string(
+      "",
+      proxyAddress,
+      "Proxy for HTTPS calls and gRPC with TLS. One for gRPC is itself reached without TLS.",
+    ),
     no_proxy: strings(noProxyItem, "Destinations that are called without a proxy."),
   },
 );

@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { GrpcClient } from "#client/grpc.ts";
+import { type GrpcProxySettings, grpcProxy } from "#client/grpc-proxy.ts";
 import { TlsFiles } from "#client/tls-files.ts";
 import type { Decoded, Encodable } from "#wire/protobuf/message-types.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
@@ -58,6 +59,7 @@ export interface EtcdClientOptions {
   readonly log: Log;
   /** Called when no server can be used (any more), with the reason, and with undefined when one can be used. */
   readonly reachable?: ((fault: Fault | undefined) => void) | undefined;
+  readonly proxy?: GrpcProxySettings | undefined;
 }
 
 export interface WatchStream {
@@ -103,7 +105,7 @@ export class EtcdClient {
 
   /** Throws a Fault for endpoints or TLS files that cannot be used. */
   constructor(options: EtcdClientOptions) {
-    const { settings, clock, log } = options;
+    const { settings, clock, log, proxy } = options;
     this.#options = options;
     this.#log = levelledLog(log, settings.log_level);
     const endpoints = endpointsOf(settings);
@@ -112,8 +114,12 @@ export class EtcdClient {
       : undefined;
     this.#servers = endpoints.map((endpoint) => {
       const { address, tls } = endpoint;
+      const via = proxy && grpcProxy(address, tls, proxy);
       const secure = tls && files !== undefined ? { tls: files, tlsOptions: settings.tls } : {};
-      return { ...endpoint, client: new GrpcClient({ address, channel: CHANNEL, ...secure }) };
+      return {
+        ...endpoint,
+        client: new GrpcClient({ address, proxy: via, channel: CHANNEL, ...secure }),
+      };
     });
   }
 
