@@ -18,9 +18,10 @@ interface Context {
 
 export class FastReplyWriter {
   readonly #context: Context;
-  /** The second of the cached `Date` header, and its text. */
+  /** The second of the cached ends of header sections, and their texts. */
   #second = Number.NaN;
-  #date = "";
+  #keptOpen = "";
+  #closed = "";
   #memory: Buffer | undefined;
 
   constructor(context: Context) {
@@ -56,15 +57,17 @@ export class FastReplyWriter {
   }
 
   #headEnd(now: number, close: boolean): string {
-    const { clock, settings } = this.#context;
-    const second = Math.floor(clock.wallOf(now) / 1_000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#date = `Date: ${new Date(second * 1_000).toUTCString()}\r\nConnection: `;
-    }
-    if (close) return `${this.#date}close\r\n\r\n`;
-    const seconds = Math.floor(settings.idle_timeout / 1_000);
-    const limit = settings.idle_timeout > 0 ? `Keep-Alive: timeout=${seconds}\r\n` : "";
-    return `${this.#date}keep-alive\r\n${limit}\r\n`;
+    const second = Math.floor(this.#context.clock.wallOf(now) / 1_000);
+    if (second !== this.#second) this.#makeEnds(second);
+    return close ? this.#closed : this.#keptOpen;
+  }
+
+  #makeEnds(second: number): void {
+    const { idle_timeout } = this.#context.settings;
+    const date = `Date: ${new Date(second * 1_000).toUTCString()}\r\nConnection: `;
+    const limit = `Keep-Alive: timeout=${Math.floor(idle_timeout / 1_000)}\r\n`;
+    this.#second = second;
+    this.#keptOpen = `${date}keep-alive\r\n${idle_timeout > 0 ? limit : ""}\r\n`;
+    this.#closed = `${date}close\r\n\r\n`;
   }
 }
