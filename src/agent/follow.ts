@@ -64,6 +64,8 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       partial.delete(key);
     }
     const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
+    // Other rules mean another plan, which takes a slice of its own with a thousand rules.
+    if (rules.size > 0) await new Slices(clock).end();
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
       map.set(key, value);

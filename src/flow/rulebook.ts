@@ -45,6 +45,8 @@ export class Rulebook {
   readonly #numbers = new Map<string, LimiterNumbers>();
   /** The numbers that each state has adopted, so that it adopts them once. */
   readonly #adopted = new WeakMap<LimiterState, LimiterNumbers>();
+  /** The state identity of each rule: a change of one rule does not derive those of all others again. */
+  readonly #identities = new WeakMap<LimiterRule, string>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
   #bound: ReadonlyMap<string, BoundRule> = new Map();
   #byPolicy: ReadonlyMap<string, readonly StageMember[]> = new Map();
@@ -146,7 +148,7 @@ export class Rulebook {
     const twins = new Map<string, number>();
     for (const rule of [...this.#rules.values()].sort(compareRules)) {
       if (!isLimiterRule(rule)) continue;
-      const identity = stateIdentity(rule, this.#kinds);
+      const identity = this.#identityOf(rule);
       const twin = twins.get(identity) ?? 0;
       twins.set(identity, twin + 1);
       const name = `${identity}#${twin}`;
@@ -157,6 +159,14 @@ export class Rulebook {
     for (const [name, state] of this.#states) if (!carried.has(name)) state.close();
     this.#states = carried;
     return byRule;
+  }
+
+  #identityOf(rule: LimiterRule): string {
+    const known = this.#identities.get(rule);
+    if (known !== undefined) return known;
+    const identity = stateIdentity(rule, this.#kinds);
+    this.#identities.set(rule, identity);
+    return identity;
   }
 
   /**

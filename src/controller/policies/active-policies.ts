@@ -88,7 +88,8 @@ export class ActivePolicies {
     const removed = this.#removeOthers(changes);
     const loaded = await this.#loadOwners(changes, slices);
     if (this.#stopped) return;
-    await slices.pause();
+    // Whoever follows the store may compile a whole plan in the turn of the write.
+    await slices.end();
     if (this.#stopped) return;
     context.outbox.put(changes.entries());
     // Only now, so that no decision of a later tick reaches the store before its configuration.

@@ -198,15 +198,17 @@ export class DirectorySource implements PolicySource {
     }
     const now = clock.now();
     const waits = (path: string) => this.#away.waits(path, now);
+    // Each of the steps takes some milliseconds with thousands of policies.
+    await setImmediate();
     const present = await compileFiles(reading, before.files, waits, compile).catch(
       (thrown: unknown) => {
         this.#heldBack = { digests, findings: [], why: Fault.from(thrown).message };
         throw thrown;
       },
     );
+    await setImmediate();
     const files = this.#away.keep(before.files, present, now);
     const findings = findingsOf(files);
-    // Each of the steps takes some milliseconds with thousands of policies.
     await setImmediate();
     const [first] = findings;
     if (first !== undefined) {

@@ -71,8 +71,9 @@ export class PolicyWarnings implements MetricSource {
   }
 
   /**
-   * Examines the policies, in slices, because there may be thousands. Call it whenever other policies or versions come
-   * into force. Resolves when the examination is over that sees them.
+   * Examines the policies, in slices, because there may be thousands, and in later turns of the event loop than that
+   * in which they came into force. Call it whenever other policies or versions do. Resolves when the examination is over
+   * that sees them.
    */
   async examine(): Promise<void> {
     this.#again = true;
@@ -88,11 +89,14 @@ export class PolicyWarnings implements MetricSource {
   async #examineOnce(): Promise<void> {
     const { loops: current, clock, knowsMetric, agentGroups } = this.#options;
     const slices = new Slices(clock);
+    await slices.end();
     const loops = [...current().values()];
     const policies = loops.map(({ version }) => version.policy);
     const watch = this.#watch;
     watch?.observe(policies);
+    await slices.end();
     this.#labels.observe(policies);
+    await slices.end();
     const labels = this.#labels.seen;
     const isUnused = watch && ((group: string, point: string) => watch.isUnused(group, point));
     const warningOf = needChecker(policies, { knowsMetric, labels, agentGroups, isUnused });

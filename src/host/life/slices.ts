@@ -23,6 +23,11 @@ export class Slices {
   async pause(): Promise<void> {
     this.#pieces += 1;
     if (this.#pieces < SLICE_PIECES && this.#clock.now() < this.#until) return;
+    await this.end();
+  }
+
+  /** Ends the slice: resolves in the next turn. Call it before a piece of work that takes a slice or more by itself. */
+  async end(): Promise<void> {
     await setImmediate();
     this.#pieces = 0;
     this.#until = this.#clock.now() + SLICE_MS;
