@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Pending, type SlotRef, type SlotReturn, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
+import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type {
   ConcurrencyLimiterRule,
@@ -449,5 +450,29 @@ describe("a flow that one limiter refuses", () => {
     assert.deepEqual([left("ann"), left("bob")], [1, 2], "what the next flow would leave");
     const [, slots] = a.ask("carl").decisions;
     assert.equal(slots?.dropped, true);
+  });
+});
+
+describe("the identity of states", () => {
+  it("is derived again only for rules that changed", () => {
+    let derived = 0;
+    const row = LIMITER_KINDS.rows.rate_limiter;
+    const meaning = (rule: never) => {
+      derived++;
+      return row.meaning(rule);
+    };
+    const kinds = {
+      ...LIMITER_KINDS,
+      rows: { ...LIMITER_KINDS.rows, rate_limiter: { ...row, meaning } },
+    };
+    const [clock, observer] = [fakeClock(), recordingObserver()];
+    const context = { clock, chance: seededChance(1), observer, maxKeys: 100 };
+    const book = new Rulebook("default", context, kinds);
+    const rules = Array.from({ length: 50 }, (_, at): [string, Rule] => [`k${at}`, rate(`c${at}`)]);
+    const numbers = new Map<string, LimiterNumbers>();
+    book.apply({ rules: new Map(rules), numbers });
+    derived = 0;
+    book.apply({ rules: new Map([["k7", rate("c7", { policyHash: "h2" })]]), numbers });
+    assert.ok(derived > 0 && derived <= 2, `${derived} identities`);
   });
 });
