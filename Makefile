@@ -35,8 +35,8 @@ check: node ## Check format, lint rules, types and generated code
 	npm run -s check
 
 bench: node ## Measure Sluice beside servers that decide nothing
-	$(NODE) deploy/tools/install.ts h2load envoy go
-	$(NODE) test/bench/servers/grpc-go/build.ts
+	$(NODE) deploy/tools/install.ts h2load envoy go redis
+	$(NODE) test/bench/servers/go/build.ts
 	$(NODE) test/bench/bench.ts
 
 proto: node ## Generate code from the .proto files

@@ -11,6 +11,7 @@ import { longestWait } from "./figures/longest-wait.ts";
 import { allocated, keys, loaded } from "./figures/memory.ts";
 import { newConnections } from "./figures/new-connections.ts";
 import { reloads } from "./figures/reload.ts";
+import { sharedLimits } from "./figures/shared-limits.ts";
 import { idleMemory, start } from "./figures/startup.ts";
 import { h2loadThroughput, throughput } from "./figures/throughput.ts";
 import { printRow } from "./measure/report.ts";
@@ -24,6 +25,7 @@ const PARTS = {
   h2load: h2loadThroughput,
   shapes,
   limiters: matchingLimiters,
+  shared: sharedLimits,
   latency,
   envoy: throughEnvoy,
   "longest-wait": longestWait,

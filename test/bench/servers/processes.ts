@@ -7,7 +7,7 @@ import { request } from "node:http";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { dial, type Target } from "../load/connection.ts";
-import { grpcGo } from "./grpc-go/build.ts";
+import { goServer } from "./go/build.ts";
 import {
   cpuSeconds,
   peakResidentBytes,
@@ -16,7 +16,7 @@ import {
   residentBytes,
 } from "./usage.ts";
 
-const SERVER_CORE = "0";
+export const SERVER_CORE = "0";
 const LOAD_CORE = "1";
 const NOOP = join(import.meta.dirname, "no-op.ts");
 const START_TIMEOUT_MS = 60_000;
@@ -67,7 +67,7 @@ export type Noop = "own" | "grpc-js" | "http2" | "http" | "grpc-go";
 export async function startNoop(kind: Noop, target: Target, reply: number): Promise<Running> {
   if (kind !== "grpc-go")
     return accepting(spawnPinned([NOOP, kind, target, String(reply)]), target);
-  const child = spawn("taskset", ["-c", SERVER_CORE, grpcGo(), target, String(reply)], {
+  const child = spawn("taskset", ["-c", SERVER_CORE, goServer("grpc-go"), target, String(reply)], {
     env: { ...process.env, GOMAXPROCS: "1" },
     stdio: ["ignore", "ignore", "inherit"],
   });

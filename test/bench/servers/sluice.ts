@@ -30,6 +30,7 @@ export interface SluiceOptions {
   readonly tree?: string;
   /** Further flags of the runtime. */
   readonly flags?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** Flags, arguments and environment of a standalone Sluice with default settings. */
@@ -69,7 +70,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   const fromEnv = (process.env["SLUICE_BENCH_NODE_FLAGS"] ?? "").split(" ").filter(Boolean);
   const flags = [...command.flags, ...fromEnv, ...(options.flags ?? [])];
   const args = [...flags, "--expose-gc", "--import", PROBE, ...command.args];
-  const child = spawnPinned(args, command.env);
+  const child = spawnPinned(args, { ...command.env, ...options.env });
   const probe = async (what: string): Promise<unknown> => {
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const ended = () => reject(new Error(`the server ended before it answered ${what}`));
