@@ -3,10 +3,10 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help node run demo demo-loop test check bench proto docs
+.PHONY: help node run demo demo-loop demo-fleet test check bench proto docs
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 node_modules/.package-lock.json: package-lock.json
 	npm ci --no-audit --no-fund --loglevel=error
@@ -26,6 +26,10 @@ demo: node ## A real Envoy, a demo service behind it, and traffic; shows accepts
 demo-loop: node ## An overload, without and with a policy that finds the right rate
 	@$(NODE) deploy/tools/install.ts envoy
 	$(NODE) deploy/demo/loop.ts
+
+demo-fleet: node ## One limit for three agents over etcd and Redis; kill what you like
+	@$(NODE) deploy/tools/install.ts envoy etcd redis
+	$(NODE) deploy/demo/fleet.ts
 
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
 	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium redis go zsh fish

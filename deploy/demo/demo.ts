@@ -6,7 +6,8 @@ import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
-import { DemoError, DemoProcesses, main, print, wholeNumber } from "./processes.ts";
+import { DemoError, main, print, wholeNumber } from "./processes.ts";
+import { SidecarDemo } from "./sidecar.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -46,13 +47,13 @@ const EDITS = [
 type Counts = Map<number, number>;
 
 class Demo {
-  readonly #processes: DemoProcesses;
+  readonly #processes: SidecarDemo;
   readonly #policies: string;
   readonly #counts = new Map<User, Counts>(USERS.map((user) => [user, new Map()]));
   readonly #agent = new Agent({ keepAlive: true });
   #rows = 0;
 
-  constructor(processes: DemoProcesses) {
+  constructor(processes: SidecarDemo) {
     this.#processes = processes;
     this.#policies = join(processes.folder, "policies");
   }
@@ -156,6 +157,6 @@ await main("demo", async () => {
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 2, 3_600);
-  const processes = new DemoProcesses(wholeNumber("shift", values.shift, 0, 50_000));
+  const processes = new SidecarDemo(wholeNumber("shift", values.shift, 0, 50_000));
   await processes.run(() => new Demo(processes).run(seconds));
 });

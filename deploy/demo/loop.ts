@@ -8,7 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { prometheus } from "../tools/install.ts";
 import { Load, newTally, quantile, type Tally } from "./load.ts";
-import { DemoProcesses, main, print, wholeNumber } from "./processes.ts";
+import { main, print, wholeNumber } from "./processes.ts";
+import { SidecarDemo } from "./sidecar.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const POLICY = "adaptive-rate.yaml";
@@ -50,7 +51,7 @@ function line(cells: readonly string[]): string {
 }
 
 /** Plays one overload from beginning to end and prints a row for each phase. */
-async function play(processes: DemoProcesses, title: string, seconds: number): Promise<void> {
+async function play(processes: SidecarDemo, title: string, seconds: number): Promise<void> {
   print(`\n${title}\n${line(COLUMNS)}`);
   const load = new Load(`${processes.url("Envoy")}/`, GOOD_MS);
   try {
@@ -70,7 +71,7 @@ async function play(processes: DemoProcesses, title: string, seconds: number): P
 }
 
 /** Starts a Prometheus that scrapes Sluice every second and answers the policy's queries instead of Sluice. */
-async function startPrometheus(processes: DemoProcesses): Promise<void> {
+async function startPrometheus(processes: SidecarDemo): Promise<void> {
   const binary = prometheus();
   await processes.mustBeFree("Prometheus");
   const config = join(processes.folder, "prometheus.yaml");
@@ -79,14 +80,19 @@ async function startPrometheus(processes: DemoProcesses): Promise<void> {
     config,
     `scrape_configs: [{ job_name: sluice, scrape_interval: 1s, static_configs: [{ targets: ["${target}"] }] }]\n`,
   );
-  await processes.spawn("Prometheus", binary, [
-    "--config.file",
-    config,
-    "--storage.tsdb.path",
-    join(processes.folder, "prometheus"),
-    "--web.listen-address",
-    `127.0.0.1:${processes.port("Prometheus")}`,
-  ]);
+  const storage = join(processes.folder, "prometheus");
+  const address = `127.0.0.1:${processes.port("Prometheus")}`;
+  await processes.spawn("Prometheus", {
+    command: binary,
+    args: [
+      "--config.file",
+      config,
+      "--storage.tsdb.path",
+      storage,
+      "--web.listen-address",
+      address,
+    ],
+  });
   await processes.answers(`${processes.url("Prometheus")}/-/ready`);
 }
 
@@ -99,7 +105,7 @@ interface Choice {
 }
 
 async function demo(
-  processes: DemoProcesses,
+  processes: SidecarDemo,
   { seconds, server, policyOnly }: Choice,
 ): Promise<void> {
   const policies = join(processes.folder, "policies");
@@ -130,7 +136,7 @@ await main("demo-loop", async () => {
     },
   });
   const seconds = wholeNumber("seconds", values.seconds, 8, 600);
-  const processes = new DemoProcesses(wholeNumber("shift", values.shift, 0, 50_000));
+  const processes = new SidecarDemo(wholeNumber("shift", values.shift, 0, 50_000));
   await processes.run(() =>
     demo(processes, { seconds, server: values.prometheus, policyOnly: values["policy-only"] }),
   );

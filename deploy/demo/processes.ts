@@ -2,47 +2,49 @@
 // ends.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { envoy } from "../tools/install.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const PORTS = {
-  Sluice: 8080,
-  service: 9000,
-  Prometheus: 9090,
-  "Envoy's admin": 9901,
-  Envoy: 10_000,
-} as const;
-export type Role = keyof typeof PORTS;
 
 /** An error that the user can fix, printed without a stack. */
 export class DemoError extends Error {}
 
 export const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
-export interface Sidecar {
-  /** Directory of policy documents. */
-  readonly policies: string;
-  /** The service: a script, whose first argument is its port and which prints `on ADDRESS` when it listens, and more arguments. */
-  readonly service: readonly string[];
-  /** Settings of Sluice on top of those that every demo needs. */
+/** A program that a demo runs. */
+export interface Program {
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Ready once its output matches; without it, as soon as it runs. */
+  readonly started?: RegExp;
   readonly env?: Readonly<Record<string, string>>;
+  /** If it ends by itself after it was ready, start it again after this time, ms. Otherwise its end ends the demo. */
+  readonly restartMs?: number;
 }
 
-export class DemoProcesses {
+interface Child<Role> {
+  readonly name: Role;
+  process: ChildProcess;
+  wasReady: boolean;
+}
+
+/** The processes of one demo, each named by its role, and the port of each role. */
+export class DemoProcesses<Role extends string> {
   /** Temporary folder, removed when the demo ends. */
   readonly folder = mkdtempSync(join(tmpdir(), "sluice-demo-"));
+  readonly #ports: Readonly<Record<Role, number>>;
   readonly #shift: number;
-  readonly #children: { readonly name: Role; readonly process: ChildProcess }[] = [];
+  readonly #children: Child<Role>[] = [];
   readonly #stop = new AbortController();
   #failure: DemoError | undefined;
 
   /** All ports are moved by `shift`. */
-  constructor(shift: number) {
+  constructor(ports: Readonly<Record<Role, number>>, shift: number) {
+    this.#ports = ports;
     this.#shift = shift;
     process.once("exit", () => {
       for (const { process } of this.#children) process.kill("SIGKILL");
@@ -62,7 +64,7 @@ export class DemoProcesses {
   }
 
   port(role: Role): number {
-    return PORTS[role] + this.#shift;
+    return this.#ports[role] + this.#shift;
   }
 
   /** Runs `play`, then stops all processes. Throws its error, unless the stop caused it. */
@@ -77,64 +79,65 @@ export class DemoProcesses {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Starts the service, Sluice with the policies, and Envoy. Resolves when all of them are ready. */
-  async start({ policies, service, env = {} }: Sidecar): Promise<void> {
-    const binary = envoy();
-    for (const role of ["Sluice", "service", "Envoy's admin", "Envoy"] as const)
-      await this.mustBeFree(role);
-    const bootstrap = join(this.folder, "envoy.yaml");
-    writeFileSync(bootstrap, this.#bootstrap());
-    const [script = "", ...flags] = service;
-    const port = String(this.port("service"));
-    await this.spawn("service", process.execPath, [script, port, ...flags], / on 127/);
-    const sluice = ["src/cli/sluice.js", "standalone", "--policies", policies];
-    await this.spawn("Sluice", process.execPath, sluice, /listening on/, {
-      SVC_AGENT_SERVER_LISTENER_ADDR: `127.0.0.1:${this.port("Sluice")}`,
-      SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
-      SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
-      SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
-      SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
-      SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
-      ...env,
-    });
-    const quiet = ["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"];
-    await this.spawn("Envoy", binary, ["--config-path", bootstrap, ...quiet]);
-    await this.answers(`${this.url("Envoy's admin")}/ready`);
+  /** The process of this role that runs now; undefined while none does. */
+  pid(role: Role): number | undefined {
+    const child = this.#children.find(({ name }) => name === role)?.process;
+    return child === undefined || hasEnded(child) ? undefined : child.pid;
   }
 
-  /** Resolves when the output matches `started`, or at once without it. A process that ends early ends the demo. */
-  spawn(
-    name: Role,
-    command: string,
-    args: readonly string[],
-    started?: RegExp,
-    env: Readonly<Record<string, string>> = {},
-  ): Promise<void> {
-    const child = spawn(command, args, {
+  /** Starts a program. Resolves when it is ready. */
+  async spawn(name: Role, program: Program): Promise<void> {
+    const child = { name, process: this.#launch(program), wasReady: false };
+    this.#children.push(child);
+    await this.#follow(child, program);
+  }
+
+  #launch({ command, args, env = {} }: Program): ChildProcess {
+    return spawn(command, args, {
       cwd: ROOT,
       env: { ...process.env, ...env },
       // Outside the terminal's process group: Ctrl-C reaches only the demo, which stops the processes in order.
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
     });
-    this.#children.push({ name, process: child });
+  }
+
+  /** Resolves when the process is ready. Its end is followed from then on, too. */
+  #follow(child: Child<Role>, program: Program): Promise<void> {
+    const { process: running } = child;
+    const { started, restartMs } = program;
     return new Promise((resolve, reject) => {
       let output = "";
+      const ready = () => {
+        child.wasReady = true;
+        resolve();
+      };
       const hear = (text: string) => {
         output = `${output}${text}`.slice(-4_000);
-        if (started?.test(output)) resolve();
+        if (started?.test(output)) ready();
       };
-      child.stdout.setEncoding("utf8").on("data", hear);
-      child.stderr.setEncoding("utf8").on("data", hear);
-      child.once("error", reject);
-      child.once("exit", (code, signal) => {
+      running.stdout?.setEncoding("utf8").on("data", hear);
+      running.stderr?.setEncoding("utf8").on("data", hear);
+      running.once("error", reject);
+      running.once("exit", (code, signal) => {
         if (this.stop.aborted) return;
-        this.#failure = new DemoError(`${name} ended with ${code ?? signal}:\n${output}`);
+        if (restartMs !== undefined && child.wasReady) {
+          void this.#restartLater(child, program, restartMs);
+          return;
+        }
+        this.#failure = new DemoError(`${child.name} ended with ${code ?? signal}:\n${output}`);
         this.#stop.abort();
         reject(this.#failure);
       });
-      if (started === undefined) resolve();
+      if (started === undefined) ready();
     });
+  }
+
+  async #restartLater(child: Child<Role>, program: Program, restartMs: number): Promise<void> {
+    await sleep(restartMs, undefined, { signal: this.stop }).catch(() => undefined);
+    if (this.stop.aborted) return;
+    child.process = this.#launch(program);
+    await this.#follow(child, program);
   }
 
   /** Waits until a GET of the URL succeeds. */
@@ -162,20 +165,11 @@ export class DemoProcesses {
     throw new DemoError(`port ${port}, which ${role} needs, is in use: ${remedy}`);
   }
 
-  /** The bootstrap file that users copy, with all ports moved by `shift`. */
-  #bootstrap(): string {
-    const text = readFileSync(join(ROOT, "deploy/envoy/sidecar.yaml"), "utf8");
-    return text.replaceAll(
-      /port_value: (\d+)/g,
-      (_, port: string) => `port_value: ${Number(port) + this.#shift}`,
-    );
-  }
-
   /** Stops the processes in the reverse order of their start, so that none loses one that it still uses. */
   async #end(): Promise<void> {
     this.#stop.abort();
     for (const { process: child } of this.#children.toReversed()) {
-      if (child.exitCode !== null || child.signalCode !== null) continue;
+      if (hasEnded(child)) continue;
       const ended = new Promise((resolve) => child.once("exit", resolve));
       child.kill("SIGTERM");
       const late = setTimeout(() => child.kill("SIGKILL"), 15_000);
@@ -184,6 +178,10 @@ export class DemoProcesses {
     }
     if (this.#children.length > 0) print("All processes have been stopped.");
   }
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
 
 /** Runs a demo to its end. Errors that the user can fix are printed without a stack. */
