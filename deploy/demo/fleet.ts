@@ -36,11 +36,10 @@ const CONTROLLERS = ["controller 1", "controller 2"] as const;
 /** Requests a second that the policy lets through, all agents together. */
 const LIMIT = 20;
 /** Requests a second that each Envoy receives. */
-const OFFERED = 20;
+const OFFERED = 30;
 /** Time after which a process that ended is started again: long enough to see its absence. */
 const RESTART_MS = 5_000;
 
-/** What agents do without Redis: each counts for itself, as `on_failure: local` says, which is the default. */
 const POLICY = `circuit:
   components:
     - flow_control:
@@ -87,6 +86,7 @@ class FleetDemo extends DemoProcesses<Role> {
     print(
       `${LIMIT} requests a second may pass, all agents together; ${OFFERED} arrive at each Envoy.`,
     );
+    print(`Without Redis each agent counts for itself, so ${LIMIT * NUMBERS.length} may pass.`);
     print("Kill a process (kill -9 PID) or freeze it (kill -STOP PID, later kill -CONT PID).");
     print(`What was killed starts again after ${RESTART_MS / 1_000} s.\n`);
     try {
@@ -130,7 +130,7 @@ class FleetDemo extends DemoProcesses<Role> {
         started: /listening on/,
         env: {
           ...demoSettings("CONTROLLER", this.port(role)),
-          SVC_CONTROLLER_ETCD_ENDPOINTS: this.url("etcd"),
+          SVC_CONTROLLER_ETCD_ENDPOINTS: `[${this.url("etcd")}]`,
           SVC_CONTROLLER_ETCD_LEASE_TTL: "3s",
         },
         restartMs: RESTART_MS,
@@ -146,7 +146,7 @@ class FleetDemo extends DemoProcesses<Role> {
       started: /listening on/,
       env: {
         ...demoSettings("AGENT", this.port(role)),
-        SVC_AGENT_ETCD_ENDPOINTS: this.url("etcd"),
+        SVC_AGENT_ETCD_ENDPOINTS: `[${this.url("etcd")}]`,
         SVC_AGENT_ETCD_LEASE_TTL: "3s",
         SVC_AGENT_COUNTERS_ENGINE: "redis",
         SVC_AGENT_COUNTERS_REDIS_URL: `redis://127.0.0.1:${this.port("Redis")}`,

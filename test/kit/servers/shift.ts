@@ -2,7 +2,13 @@
 
 import { createServer, type Server } from "node:net";
 
-const PORTS = [8080, 9000, 9090, 9901, 10_000];
+/** Ports of the demos with one agent. */
+const SIDECAR = [8080, 9000, 9090, 9901, 10_000];
+
+/** Ports of the demo of a fleet: etcd, Redis, controllers, agents, the service, and each Envoy with its admin port. */
+export const FLEET = [
+  2379, 2380, 6379, 8081, 8082, 8083, 8091, 8092, 9000, 9911, 9912, 9913, 10_001, 10_002, 10_003,
+];
 
 /** Listens on the port; undefined when it is taken. */
 export function listen(port: number): Promise<Server | undefined> {
@@ -15,15 +21,15 @@ export function listen(port: number): Promise<Server | undefined> {
 
 export const close = (server: Server) => new Promise((resolve) => server.close(resolve));
 
-export async function areFree(shift: number): Promise<boolean> {
-  const servers = await Promise.all(PORTS.map((port) => listen(port + shift)));
+export async function areFree(shift: number, ports = SIDECAR): Promise<boolean> {
+  const servers = await Promise.all(ports.map((port) => listen(port + shift)));
   for (const server of servers) if (server !== undefined) await close(server);
   return servers.every((server) => server !== undefined);
 }
 
 /** The first such offset from `from` on. Test files run in parallel, so each starts at another one. */
-export async function freeShift(from = 0): Promise<number> {
+export async function freeShift(from = 0, ports = SIDECAR): Promise<number> {
   for (let shift = from; shift < from + 20_000; shift += 111)
-    if (await areFree(shift)) return shift;
+    if (await areFree(shift, ports)) return shift;
   throw new Error("no free ports");
 }
