@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { labelNumber, MAX_LABEL_NUMBER } from "#flow/label.ts";
+import { type LabelSource, Labels, labelNumber, MAX_LABEL_NUMBER } from "#flow/label.ts";
 
 describe("a number in a label", () => {
   it("is a decimal from 0 to 1e12", () => {
@@ -76,5 +76,27 @@ describe("a number in a label", () => {
         assert.ok(value >= 0 && value <= 1e12, given);
       }),
     );
+  });
+});
+
+describe("the labels of a flow that no classifier has labelled", () => {
+  it("are those of its source", () => {
+    const given: readonly (readonly [string, string])[] = [
+      ["a", "1"],
+      ["b", "2"],
+    ];
+    const source: LabelSource = {
+      get: () => undefined,
+      origin: () => undefined,
+      each(visit) {
+        for (const [name, value] of given) visit(name, value, true, "claim");
+      },
+    };
+    const labels = new Labels([], source);
+    const seen: (readonly [string, string])[] = [];
+    labels.each((name, value) => void seen.push([name, value]));
+    assert.deepEqual(seen, given);
+    assert.equal(labels.classifierLabelCount, 0);
+    assert.deepEqual([...labels.classifierLabels()], []);
   });
 });

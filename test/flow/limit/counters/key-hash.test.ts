@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { KeyHash } from "#flow/limit/counters/key-hash.ts";
-import { fnv1a } from "#flow/limit/session-hash.ts";
+import { fnv1a, mixedHash } from "#flow/limit/session-hash.ts";
 
 /** Published vectors of HalfSipHash-2-4-64: key 00..07, input the bytes 0, 1, 2 … of even lengths. */
 const VECTORS: readonly (readonly [number, string])[] = [
@@ -90,4 +90,14 @@ test("FNV-1a over UTF-8, the same on all agents", () => {
   );
   assert.equal(fnv1a("\ud800"), fnv1a("\ufffd"));
   assert.equal(fnv1a("\udc00x"), fnv1a("\ufffdx"));
+});
+
+test("the mixed hash of sessions is the same on all agents, and after every upgrade", () => {
+  const known: readonly (readonly [string, number])[] = [
+    ["", 2872998923],
+    ["0", 1693486945],
+    ["user-1", 2005895916],
+    ["é😀", 166440505],
+  ];
+  for (const [text, hash] of known) assert.equal(mixedHash(text), hash, text);
 });
