@@ -8,8 +8,7 @@ import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
-import { openSharedCounters } from "#fleet/shared-counters.ts";
-import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import type { EngineName } from "#fleet/engine.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";
@@ -20,6 +19,7 @@ import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
+import { openCounters } from "./counters.ts";
 import { follow } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
@@ -34,14 +34,18 @@ export interface Agent extends ProcessPart {
 
 /**
  * Starts an agent. When it returns, the rules that the store holds are in force; where the store is away, the agent
- * judges by the snapshot in the file `snapshotPath`, or no flow until the store answers.
+ * judges by the snapshot in the file `snapshotPath`, or no flow until the store answers. `engine` counts where
+ * `counters.engine` names none.
  */
 export async function startAgent(
   process: SluiceProcess,
   config: AgentConfig,
-  { snapshotPath = "" }: { readonly snapshotPath?: string } = {},
+  {
+    snapshotPath = "",
+    engine = "local",
+  }: { readonly snapshotPath?: string; readonly engine?: EngineName } = {},
 ): Promise<Agent> {
-  const { metrics, clock, chance } = process;
+  const { metrics, clock, chance, scope } = process;
   const flowMetrics = new FlowMetrics(config.agent_info);
   const fluxMeters = new FluxMeters();
   metrics.add(flowMetrics);
@@ -52,9 +56,9 @@ export async function startAgent(
   const { group, opened: announce } = joinGroup(process, config);
   const controlPoints = () => flowMetrics.seen;
   const answer = answerControllers(process, config, group, controlPoints);
-  const sharedCounters = await openCounters(process, config);
   const maxKeys = config.flow_control.max_keys;
-  const context = { clock, chance, observer, maxKeys, sharedCounters };
+  const shared = await openCounters(process, config, group, { clock, observer, maxKeys }, engine);
+  const context = { clock, chance, observer, maxKeys, sharedCounters: shared?.counters };
   const book = new Rulebook(config.agent_info.agent_group, context);
   const known = followStore(process, config, book, snapshotPath, () => {
     const inventory = inventoryOf(book);
@@ -81,30 +85,15 @@ export async function startAgent(
         httpRoutes(checkContext, finishedFlows)),
       ...peerRoutes(group),
       ...controlPointRoutes(controlPoints),
+      ...(shared?.routes ?? []),
     ],
     opened(address) {
       announce(address);
       answer(address);
+      // Before the others hear that this agent is gone: who counts its keys then has what it has counted.
+      if (shared !== undefined) scope.add("hand over", () => shared.leave());
     },
   };
-}
-
-/** The counters that agents share; undefined where each counts for itself. */
-async function openCounters(
-  { clock, log, health, metrics, scope }: SluiceProcess,
-  { agent_info, counters }: AgentConfig,
-): Promise<SharedCounters | undefined> {
-  const opened = await openSharedCounters(counters, {
-    group: agent_info.agent_group,
-    clock,
-    log: log.child("counters"),
-    // Not a part of readiness: without shared counters the agent still answers, as its policies say.
-    status: () => health.root.at("system", "counters"),
-  });
-  if (opened === undefined) return undefined;
-  metrics.add(opened.metrics);
-  scope.add("counters", () => opened.close());
-  return opened.counters;
 }
 
 /** Milliseconds that a start waits for the rules. Later, the ports open without them. */

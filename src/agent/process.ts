@@ -14,6 +14,6 @@ export async function startAgentProcess(options: AgentProcessOptions): Promise<P
   const process = startProcess({ ...options, configs: [options.config] });
   const { config } = options.config;
   const { snapshot_path: snapshotPath } = config.etcd;
-  const agent = await startAgent(process, config, { snapshotPath });
+  const agent = await startAgent(process, config, { snapshotPath, engine: "peers" });
   return openPorts(process, [agent]);
 }

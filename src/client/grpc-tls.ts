@@ -2,50 +2,89 @@
 
 import { appendFile } from "node:fs";
 import { isIP } from "node:net";
-import { connect } from "node:tls";
+import { type ConnectionOptions, connect, createSecureContext, type SecureContext } from "node:tls";
 import type { ChannelCredentials } from "@grpc/grpc-js";
+import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { TlsMaterial } from "./tls-files.ts";
+
+type Grpc = typeof import("@grpc/grpc-js");
 
 export interface GrpcTlsOptions {
   /** Accept any server certificate. */
   readonly insecure_skip_verify?: boolean;
   /** File to which session keys are appended; empty or absent for none. */
   readonly key_log_file?: string;
+  /** The exact common name of the server's certificate, instead of the host in its address; empty or absent for that. */
+  readonly common_name?: string;
 }
 
 /** Credentials for a server at `host:port`. */
 export function secureCredentials(
-  grpc: typeof import("@grpc/grpc-js"),
+  grpc: Grpc,
   material: TlsMaterial,
   address: string,
-  { insecure_skip_verify = false, key_log_file = "" }: GrpcTlsOptions,
+  { insecure_skip_verify = false, key_log_file = "", common_name = "" }: GrpcTlsOptions,
 ): ChannelCredentials {
   const rejectUnauthorized = !insecure_skip_verify;
   const { context: secureContext } = material;
   const host = address.replace(/:\d+$/, "").replace(/^\[(.*)\]$/, "$1");
-  const credentials = grpc.credentials.createFromSecureContext(secureContext, {
-    rejectUnauthorized,
+  const servername = isIP(host) === 0 ? { servername: host } : {};
+  const checkServerIdentity = common_name === "" ? {} : { checkServerIdentity: named(common_name) };
+  return credentialsOf(
+    grpc,
+    secureContext,
+    { secureContext, host, rejectUnauthorized, ...servername, ...checkServerIdentity },
+    (line) => {
+      // A line that is lost only matters for debugging.
+      if (key_log_file !== "") appendFile(key_log_file, line, { mode: 0o600 }, () => undefined);
+    },
+  );
+}
+
+/** Credentials for a server that knows the same key. */
+export function sharedKeyCredentials(
+  grpc: Grpc,
+  { identity, key: psk }: PreSharedKey,
+): ChannelCredentials {
+  return credentialsOf(grpc, createSecureContext(PRE_SHARED_KEY_TLS), {
+    ...PRE_SHARED_KEY_TLS,
+    pskCallback: () => ({ psk, identity }),
+    // There are no certificates: who knows the key is who it should be.
+    checkServerIdentity: () => undefined,
   });
-  // The library's own connections send the name of the server even if it is an IP address, which Node refuses, and
-  // cannot report session keys.
+}
+
+/**
+ * The library's own connections send the name of the server even if it is an IP address, which Node refuses, cannot
+ * report session keys, and know no shared keys.
+ */
+function credentialsOf(
+  grpc: Grpc,
+  context: SecureContext,
+  options: ConnectionOptions,
+  keylog?: (line: Buffer) => void,
+): ChannelCredentials {
+  const { rejectUnauthorized = true } = options;
+  const credentials = grpc.credentials.createFromSecureContext(context, { rejectUnauthorized });
   credentials._createSecureConnector = (_target, _options, callCredentials) => ({
     waitForReady: async () => undefined,
     getCallCredentials: () => callCredentials ?? grpc.CallCredentials.createEmpty(),
     destroy: () => undefined,
     connect: (socket) =>
       new Promise((resolve, reject) => {
-        const servername = isIP(host) === 0 ? { servername: host } : {};
-        const own = { socket, secureContext, host, rejectUnauthorized, ALPNProtocols: ["h2"] };
-        const secured = connect({ ...own, ...servername }, () =>
+        const secured = connect({ ...options, socket, ALPNProtocols: ["h2"] }, () =>
           resolve({ socket: secured, secure: true }),
         );
         secured.on("error", reject);
-        if (key_log_file === "") return;
-        // A line that is lost only matters for debugging.
-        secured.on("keylog", (line) =>
-          appendFile(key_log_file, line, { mode: 0o600 }, () => undefined),
-        );
+        if (keylog !== undefined) secured.on("keylog", keylog);
       }),
   });
   return credentials;
+}
+
+function named(commonName: string): NonNullable<ConnectionOptions["checkServerIdentity"]> {
+  return (_host, { subject }) =>
+    subject?.CN === commonName
+      ? undefined
+      : new Error(`wanted a certificate for ${commonName}, got another one`);
 }

@@ -3,8 +3,9 @@
 
 import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } from "@grpc/grpc-js";
 import { CODES, type Code, Fault } from "#base/fault.ts";
+import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import { grpcRoute } from "./grpc-proxy.ts";
-import { type GrpcTlsOptions, secureCredentials } from "./grpc-tls.ts";
+import { type GrpcTlsOptions, secureCredentials, sharedKeyCredentials } from "./grpc-tls.ts";
 import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 
 export interface GrpcClientSettings {
@@ -13,6 +14,8 @@ export interface GrpcClientSettings {
   /** Absent: cleartext. When the files change, new connections use them. Closed with the client. */
   readonly tls?: TlsFiles;
   readonly tlsOptions?: GrpcTlsOptions;
+  /** In place of certificates. */
+  readonly sharedKey?: PreSharedKey;
   /** Options of the channel, under the names of the gRPC library. */
   readonly channel?: ChannelOptions;
   /** An HTTP proxy that is asked to connect to the server. Without one, the server is called directly. */
@@ -136,16 +139,18 @@ export class GrpcClient {
 
   /** The connections for the next call: other ones when the TLS files have changed. */
   #connect(grpc: Grpc): Connected {
-    const { address, tls, tlsOptions = {}, proxy } = this.#settings;
+    const { address, tls, tlsOptions = {}, sharedKey, proxy } = this.#settings;
     const { target, channel: routed } = grpcRoute(address, proxy);
     const channel = { ...this.#settings.channel, ...routed };
     const material = tls?.current;
     const before = this.#connected;
     if (before !== undefined && before.material === material) return before;
     const credentials =
-      material === undefined
-        ? grpc.credentials.createInsecure()
-        : secureCredentials(grpc, material, address, tlsOptions);
+      sharedKey !== undefined
+        ? sharedKeyCredentials(grpc, sharedKey)
+        : material === undefined
+          ? grpc.credentials.createInsecure()
+          : secureCredentials(grpc, material, address, tlsOptions);
     const client = new grpc.Client(target, credentials, channel);
     this.#connected = { client, material, calls: 0 };
     if (before?.calls === 0) before.client.close();

@@ -18,7 +18,6 @@ export type TreeRole = "process" | "standalone" | "part";
 
 const NOT_YET = "not built yet";
 const OVER_GRPC = "agents connect to controllers over gRPC";
-const SHARED_COUNTERS = "not built yet: counters that agents share";
 const KUBERNETES = "not built yet: Kubernetes";
 const CLOUD = "not built yet: there is no cloud service to report to";
 const PIPELINE = "not built yet: exporting metrics over OTLP";
@@ -46,7 +45,6 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
-    { path: "dist_cache", why: SHARED_COUNTERS },
     { path: "etcd", why: IN_MEMORY },
     { path: "flow_control.preview_service", why: NOT_YET },
     { path: "health", why: NOT_YET },

@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import type { Descriptors } from "#wire/protobuf/descriptors.ts";
 import type { Guard } from "./administration.ts";
@@ -22,7 +23,11 @@ import { Shutdown } from "./listen/shutdown.ts";
 import type { PortSettings } from "./settings.ts";
 import { healthService } from "./standard/health.ts";
 import { reflectionOf } from "./standard/reflection.ts";
-import { openTlsTerminator, type TlsTerminator } from "./tls/terminator.ts";
+import {
+  openSharedKeyTerminator,
+  openTlsTerminator,
+  type TlsTerminator,
+} from "./tls/terminator.ts";
 import type { Transport } from "./transport/transport.ts";
 import { Turns } from "./transport/turns.ts";
 
@@ -45,6 +50,8 @@ export interface PortOptions {
   readonly meter?: ServerMeter;
   /** Loads the descriptors of these services; called at the first question. Needed for reflection. */
   readonly descriptors?: (services: readonly GrpcService[]) => Promise<Descriptors>;
+  /** In place of `settings.tls`: callers must know this key. Asked at each handshake; without a key nobody is let in. */
+  readonly sharedKey?: () => PreSharedKey | undefined;
   /** Most connections open at once; further ones are closed. */
   readonly maxConnections?: number;
 }
@@ -100,7 +107,15 @@ export async function openPort(options: PortOptions): Promise<Port> {
     for (const transport of transports) transport.cut();
   };
   try {
-    if (settings.tls.enabled) {
+    if (options.sharedKey !== undefined) {
+      tls = openSharedKeyTerminator({
+        sharedKey: options.sharedKey,
+        handshakeTimeout: settings.grpc.connection_timeout,
+        accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
+        refused,
+        stranger: strangerLog(options),
+      });
+    } else if (settings.tls.enabled) {
       tls = openTlsTerminator({
         settings: settings.tls,
         handshakeTimeout: settings.grpc.connection_timeout,
@@ -112,8 +127,8 @@ export async function openPort(options: PortOptions): Promise<Port> {
         refused,
         meter,
       });
-      acceptor.useTls(tls);
     }
+    if (tls !== undefined) acceptor.useTls(tls);
     await bind(listener, binding);
   } catch (thrown) {
     release();
@@ -129,6 +144,16 @@ export async function openPort(options: PortOptions): Promise<Port> {
     connections: () => acceptor.connections(),
     drain: () => shutdown.drain(settings.drain, clock, log),
     cut: () => shutdown.cut(),
+  };
+}
+
+/** Says once a minute at most that somebody who does not know the shared key was refused. */
+function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => void {
+  let reported = Number.NEGATIVE_INFINITY;
+  return () => {
+    if (clock.now() - reported < REPORT_EVERY_MS) return;
+    reported = clock.now();
+    log.warn({}, "refused a connection: it did not prove that it knows the shared key");
   };
 }
 

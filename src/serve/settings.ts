@@ -61,6 +61,8 @@ export interface TlsSettings {
   readonly client_ca_file: string;
   /** Exact common name that a client's certificate must have. */
   readonly allowed_cn: string;
+  /** The configuration key of the files, which messages name; absent for `server.tls`. */
+  readonly key?: string;
 }
 
 /** Settings of administration: who may see and change what the process does. */

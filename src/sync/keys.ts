@@ -118,3 +118,11 @@ export function parseAgentKey(key: string): AgentKey | undefined {
   if (kind === undefined || name === undefined) return undefined;
   return { tree: tree === "config" ? "config" : "decisions", kind, name };
 }
+
+/**
+ * The secret by which the agents of a group know each other. The first of them makes it. Nobody else needs to read it, and
+ * who can read it can answer for an agent.
+ */
+export function groupSecretKey(group: string): string {
+  return `/secrets/aperture-agent/${group}`;
+}

@@ -29,7 +29,8 @@ async function agentOn(
 ) {
   const scope = new Scope();
   t.after(() => scope.close("cut"));
-  const config = configOf("agent", variables("agent", env));
+  const local = { COUNTERS_ENGINE: "local", ...env };
+  const config = configOf("agent", variables("agent", local));
   const { main } = await startAgentProcess({
     config,
     store: { ...bound(store), close: async () => undefined },

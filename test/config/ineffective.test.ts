@@ -22,7 +22,8 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.deepEqual(
     [...new Set(roots)],
     [
-      ...["agent_functions", "agent_info", "client", "counters", "crashreport", "flow_control"],
+      ...["agent_functions", "agent_info", "client", "counters", "crashreport", "dist_cache"],
+      "flow_control",
       ...["liveness", "log", "metrics"],
       ...["otel", "peer_discovery", "profilers", "prometheus", "readiness", "server", "watchdog"],
     ],
@@ -36,14 +37,14 @@ test("only keys that were set are reported, and without their values", () => {
   const loaded = configOf("agent", {
     SVC_AGENT_ETCD_PASSWORD: "hunter2",
     SVC_AGENT_LOG_LEVEL: "warn",
-    SVC_AGENT_DIST_CACHE_REPLICA_COUNT: "1",
+    SVC_AGENT_OBJECT_STORAGE_BUCKET: "b",
   });
   const named = ineffectiveSettings(loaded);
   assert.deepEqual(
     named.map(({ path, where }) => [path, where]),
     [
-      ["dist_cache.replica_count", "SVC_AGENT_DIST_CACHE_REPLICA_COUNT"],
       ["etcd.password", "SVC_AGENT_ETCD_PASSWORD"],
+      ["object_storage.bucket", "SVC_AGENT_OBJECT_STORAGE_BUCKET"],
     ],
   );
   assert.doesNotMatch(JSON.stringify(named), /hunter2/);

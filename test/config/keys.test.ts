@@ -26,7 +26,7 @@ function at(tree: unknown, path: string): unknown {
 
 /** Keys that the rule of their object limits further, most of them by other keys; these are loaded alone. */
 const BOUND_TO_OTHERS =
-  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration)$/;
+  /(tls\.(cert_file|key_file|enabled|allowed_cn)|server\.tls\.client_ca_file|grpc_gateway\.tls\.ca_file|dist_cache\.tls\.ca_file|administration\.(token(_path)?|addr)|send_batch_(max_)?size|crashreport\.dsn|lease\.duration)$/;
 
 interface Given {
   readonly leaf: ConfigLeaf;
@@ -283,8 +283,9 @@ test("agent: defaults are the documented ones", () => {
     agent_info: { agent_group: "default" },
     auto_scale: { kubernetes: { enabled: false } },
     counters: {
-      engine: "local",
+      engine: "auto",
       lease: { duration: 1_000, enabled: true, max_keys: 10_000 },
+      peers: { max_pending: 10_000, probe_interval: 1_000, timeout: 100 },
       redis: {
         cluster: false,
         max_pending: 10_000,
@@ -305,6 +306,7 @@ test("agent: defaults are the documented ones", () => {
       memberlist_bind_addr: ":3322",
       replica_count: 1,
       sync_replication: false,
+      tls: { allowed_cn: "", ca_file: "", cert_file: "", key_file: "" },
     },
     flow_control: { max_keys: 1_000_000, preview_service: { enabled: true } },
     kubernetes_client: { http_client: HTTP_CLIENT },

@@ -180,6 +180,9 @@ const COUNTERS: Env = {
   SVC_AGENT_COUNTERS_REDIS_SENTINEL_ADDRESSES: "[127.0.0.1:1]",
 };
 
+/** Counters that agents keep for each other. */
+const PEERS: Env = { SVC_AGENT_COUNTERS_ENGINE: "peers" };
+
 const OUTGOING: Env = {
   SVC_CONTROLLER_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",
   SVC_CONTROLLER_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
@@ -204,7 +207,7 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
       { ...plain, ...FORWARDING, ...COUNTERS },
       OUTGOING,
     ),
-    await readBy(folderOf(t), tls),
+    await readBy(folderOf(t), { ...tls, ...PEERS }),
   ];
   assertIdle(
     "agent",
@@ -224,7 +227,7 @@ test("an agent in a process of its own reads every key that is in effect, and no
   const etcd = await overEtcd(t, "SVC_AGENT");
   for (const env of [
     { ...plain, ...FORWARDING, ...COUNTERS, ...etcd },
-    { ...tls, ...etcd },
+    { ...tls, ...PEERS, ...etcd },
   ])
     runs.push(
       await readByProcess("agent", env, (options, config) =>

@@ -25,6 +25,8 @@ import { policySchema } from "#policy/reference/schema.ts";
 import { processRoutes } from "#process/ports.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
+import { statsRoute } from "../../src/fleet/peers/engine.ts";
+import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { configOf } from "../kit/sluice/config.ts";
 
 const schemaText = (process: "agent" | "controller") =>
@@ -72,6 +74,7 @@ function routesPage(): string {
     ...httpRoutes(door, { consume: () => true }),
     ...peerRoutes(peers),
     ...controlPointRoutes(noPoints),
+    statsRoute({} as PeerCounters),
     ...process,
     ...profiling.routes,
   ];

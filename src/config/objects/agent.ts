@@ -1,7 +1,17 @@
 // Keys of the agent: its identity, flow control, agent functions, and the caches behind it.
 
 import { anyText, bindAddress, endpoint, hostPort, someText } from "../table/format.ts";
-import { bool, choice, duration, number, object, string, strings, table } from "../table/row.ts";
+import {
+  bool,
+  choice,
+  duration,
+  number,
+  object,
+  string,
+  strings,
+  table,
+  type Violation,
+} from "../table/row.ts";
 import { clientConfig } from "./client.ts";
 
 export const agentInfoConfig = table("AgentInfoConfig", "Identity of this agent.", {
@@ -30,11 +40,40 @@ export const agentFunctionsConfig = table(
   },
 );
 
+const distCacheTlsConfig = table(
+  "DistCacheTLSConfig",
+  "Certificates of the connections between agents that count for each other. Without them these are encrypted as well, and agents know each other by a secret that the first agent of a group leaves in etcd.",
+  {
+    allowed_cn: string(
+      "",
+      anyText,
+      "Exact common name of the certificates of all agents of the group. Empty means any certificate of the authority, and agents are known by the host in their address.",
+      { own: true },
+    ),
+    ca_file: string("", anyText, "File with the certificate authority of all agents.", {
+      own: true,
+    }),
+    cert_file: string("", anyText, "File with the certificate of this agent.", { own: true }),
+    key_file: string("", anyText, "File with the private key of the certificate.", { own: true }),
+  },
+  ({ allowed_cn, ca_file, cert_file, key_file }): readonly Violation[] => {
+    const set = [ca_file, cert_file, key_file].filter((file) => file !== "").length;
+    if (set === 3 || (set === 0 && allowed_cn === "")) return [];
+    const wanted =
+      "ca_file, cert_file and key_file together, because agents prove both ways who they are";
+    return [{ key: "cert_file", wanted, got: `${set} of them` }];
+  },
+);
+
 export const distCacheConfig = table(
   "DistCacheConfig",
   "Counters that agents share with each other.",
   {
-    bind_addr: string(":3320", bindAddress, "Address on which peers reach the counters."),
+    bind_addr: string(
+      ":3320",
+      bindAddress,
+      "Address on which peers reach the counters. Where the default is taken, a free port is used, since peers read the number from the agent's record.",
+    ),
     memberlist_advertise_addr: string(
       "",
       hostPort,
@@ -43,10 +82,19 @@ export const distCacheConfig = table(
     memberlist_bind_addr: string(
       ":3322",
       bindAddress,
-      "Address on which membership messages arrive.",
+      "Address on which membership messages (probes, over UDP) arrive. Where the default is taken, a free port is used.",
     ),
-    replica_count: number("int64", 1, "Number of copies of every counter.", { min: 1 }),
-    sync_replication: bool(false, "Reply only after all copies are written."),
+    replica_count: number(
+      "int64",
+      1,
+      "Number of agents that have every counter. With 1, the loss of an agent loses what it counted.",
+      { min: 1 },
+    ),
+    sync_replication: bool(
+      false,
+      "Reply only after all copies are written. Otherwise the loss of an agent loses what it counted in its last milliseconds.",
+    ),
+    tls: object(distCacheTlsConfig),
   },
 );
 

@@ -100,14 +100,32 @@ const redisConfig = table(
   },
 );
 
+const peersConfig = table("CountersPeersConfig", "Counters that agents keep for each other.", {
+  timeout: duration(
+    "100ms",
+    "Longest wait for tokens of another agent. After it, `on_failure` of each component answers for the keys of that agent, without any wait, until it answers a probe.",
+    { least: "above 0s", own: true },
+  ),
+  probe_interval: duration("1s", "Time between two probes of an agent that gave no answer.", {
+    least: "above 0s",
+    own: true,
+  }),
+  max_pending: number(
+    "int64",
+    10_000,
+    "Most checks that wait for one other agent at one time. `on_failure` answers further ones.",
+    { min: 1, own: true },
+  ),
+});
+
 export const countersConfig = table(
   "CountersConfig",
   "Where the numbers of rate limiters and concurrency limiters are counted.",
   {
     engine: choice(
-      "local",
-      ["local", "peers", "redis"] as const,
-      "`local`: each process counts for itself. `redis`: all agents of a group share their counts in Redis or Valkey. `peers` is not built yet: an agent with it does not start.",
+      "auto",
+      ["auto", "local", "peers", "redis"] as const,
+      "`auto`: `peers` in `sluice agent`, `local` in `sluice standalone`. `local`: each process counts for itself. `peers`: the agents of a group count for each other. `redis`: all agents of a group share their counts in Redis or Valkey.",
       OWN,
     ),
     lease: group({
@@ -128,6 +146,7 @@ export const countersConfig = table(
         { min: 0, own: true },
       ),
     }),
+    peers: object(peersConfig),
     redis: object(redisConfig),
   },
   ({ lease }): readonly Violation[] =>

@@ -1,9 +1,11 @@
 // Counters in Redis, opened: connected, or trying to. The module that the process loads when Redis is configured.
 
+import { randomInt } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
-import type { LeaseAgent } from "../leases/lease-agent.ts";
+import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "../engine.ts";
+import { LeaseAgent } from "../leases/lease-agent.ts";
 import { SharedBuckets } from "../leases/shared-buckets.ts";
 import { type RequestCounts, Requests } from "../requests.ts";
 import { type SlotEndCounts, SlotEnds } from "../slot-ends.ts";
@@ -12,6 +14,9 @@ import { RedisConnection } from "./connection.ts";
 import { KeySpace } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
+
+/** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
+const MOST_AGENTS = 2 ** 48 - 1;
 
 /** Ends of slots that were kept during an outage get this part of all requests that may wait. */
 const ENDS_SHARE = 10;
@@ -31,6 +36,35 @@ export interface RedisCounters extends SharedCounters {
   /** Why Redis is not asked now; undefined while it is. */
   readonly reason: string | undefined;
   close(): void;
+}
+
+/** Opens Redis as one of the engines, and logs each transition. */
+export async function openRedis(
+  { lease, redis: settings }: CountersSettings,
+  { group, clock, log }: SharedCountersOptions,
+  report: (reason: string | undefined) => void,
+): Promise<OpenedEngine> {
+  const changed = (reason: string | undefined) => {
+    if (reason === undefined) log.info({}, "shared counters: Redis answers again");
+    else {
+      const away = `Redis is away, on_failure of each component answers: ${reason}`;
+      log.error({}, `shared counters: ${away}`);
+    }
+    report(reason);
+  };
+  const leases = new LeaseAgent(randomInt(MOST_AGENTS), clock, { ...lease });
+  const counters = await openRedisCounters({ settings, group, clock, log, leases, changed });
+  if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
+  return {
+    counters,
+    counts: counters.counts,
+    slotEnds: counters.slotEnds,
+    leases: leases.counts,
+    get reason() {
+      return counters.reason;
+    },
+    close: () => counters.close(),
+  };
 }
 
 /**

@@ -19,38 +19,40 @@ export function requireFiles({
   key_file,
   client_ca_file,
   allowed_cn,
+  key = "server.tls",
 }: TlsSettings): void {
   if (cert_file === "" || key_file === "") {
-    throw new Fault("INVALID_ARGUMENT", "server.tls.enabled needs cert_file and key_file");
+    throw new Fault("INVALID_ARGUMENT", `${key}.enabled needs cert_file and key_file`);
   }
   if (allowed_cn !== "" && client_ca_file === "") {
-    throw new Fault("INVALID_ARGUMENT", "server.tls.allowed_cn needs client_ca_file");
+    throw new Fault("INVALID_ARGUMENT", `${key}.allowed_cn needs client_ca_file`);
   }
 }
 
 /**
  * Throws a Fault if the contents of the files do not form a TLS context together, or if a certificate has expired at
- * `wall`, Unix ms.
+ * `wall`, Unix ms. `setting` is the configuration key of the files.
  */
 export function credentialsOf(
   files: Contents<"cert_file" | "key_file" | "client_ca_file">,
   wall: number,
+  setting = "server.tls",
 ): TlsCredentials {
   const { cert_file: cert, key_file: key, client_ca_file: ca } = files;
   const context = { cert, key, minVersion: "TLSv1.2", ...(ca !== undefined && { ca }) } as const;
   try {
     createSecureContext(context);
   } catch (cause) {
-    const wanted = "server.tls: the files do not contain a certificate, its key and (if set) a CA";
+    const wanted = `${setting}: the files do not contain a certificate, its key and (if set) a CA`;
     throw new Fault("INVALID_ARGUMENT", `${wanted}: ${systemErrorText(cause)}`);
   }
   // Node silently accepts a CA file without any certificate, and would then trust no client.
   if (ca !== undefined && !String(ca).includes("-----BEGIN CERTIFICATE-----")) {
-    throw new Fault("INVALID_ARGUMENT", "server.tls.client_ca_file contains no certificate");
+    throw new Fault("INVALID_ARGUMENT", `${setting}.client_ca_file contains no certificate`);
   }
   const expiresAt = expiryOf(String(cert));
   if (expiresAt > wall) return { context, expiresAt };
-  const wanted = "server.tls.cert_file: wanted a certificate that is still valid";
+  const wanted = `${setting}.cert_file: wanted a certificate that is still valid`;
   const got = `one that expired on ${new Date(expiresAt).toISOString()}`;
   throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${got}`);
 }

@@ -1,10 +1,11 @@
 // Terminates TLS on the connections that the listener passes in: TLS versions, client certificates, ALPN, and
-// reloading changed certificates.
+// reloading changed certificates; or a key that both sides share, in place of certificates.
 
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { WatchedFiles } from "#host/life/watched-files.ts";
 import type { TlsSettings } from "../settings.ts";
@@ -38,10 +39,10 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
   const { cert_file, key_file, client_ca_file } = settings;
   const reminder = new ExpiryReminder(cert_file, clock, log);
   const files = new WatchedFiles({
-    setting: "server.tls",
+    setting: settings.key ?? "server.tls",
     what: "certificates",
     files: { cert_file, key_file, client_ca_file },
-    use: (contents) => credentialsOf(contents, clock.wall()),
+    use: (contents) => credentialsOf(contents, clock.wall(), settings.key),
     looked: (found) => {
       if (found !== inUse) server.setSecureContext(found.context);
       inUse = found;
@@ -57,6 +58,48 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
     terminate: (socket) => void server.emit("connection", socket),
     close: () => files.close(),
   };
+}
+
+export interface SharedKeyTerminatorOptions
+  extends Pick<TlsTerminatorOptions, "handshakeTimeout" | "accept" | "refused"> {
+  /** Asked at each handshake. While there is no key, nobody is let in. */
+  readonly sharedKey: () => PreSharedKey | undefined;
+  /** Called when a client did not prove that it knows the key. */
+  readonly stranger: () => void;
+}
+
+/** Lets in who knows the key. */
+export function openSharedKeyTerminator(options: SharedKeyTerminatorOptions): TlsTerminator {
+  const { sharedKey, handshakeTimeout, accept, refused, stranger } = options;
+  const server = createServer({
+    ...PRE_SHARED_KEY_TLS,
+    handshakeTimeout,
+    ALPNProtocols: ["h2"],
+    pskCallback: (_socket, identity) => {
+      const known = sharedKey();
+      return known?.identity === identity ? known.key : null;
+    },
+  });
+  server.on("secureConnection", (socket) => {
+    socket.on("error", () => socket.destroy());
+    accept(socket, "http2");
+  });
+  server.on("tlsClientError", (error, socket) => {
+    if (brokenHandshake(error, socket, refused)) stranger();
+  });
+  return { terminate: (socket) => void server.emit("connection", socket), close: () => undefined };
+}
+
+/** Counts a handshake that failed; true when it was not merely slow. */
+function brokenHandshake(
+  error: NodeJS.ErrnoException,
+  socket: TLSSocket,
+  refused: (why: RefusedConnection) => void,
+): boolean {
+  const late = error.code === "ERR_TLS_HANDSHAKE_TIMEOUT";
+  refused(late ? "slow_tls_handshake" : "broken_tls_handshake");
+  socket.destroy();
+  return !late;
 }
 
 function serverOf(
@@ -84,10 +127,8 @@ function serverOf(
     // RFC 9113 §3.3: HTTP/2 over TLS is negotiated by ALPN, never guessed.
     accept(socket, socket.alpnProtocol === "h2" ? "http2" : "http1");
   });
-  server.on("tlsClientError", (error: NodeJS.ErrnoException, socket) => {
-    const late = error.code === "ERR_TLS_HANDSHAKE_TIMEOUT";
-    refused(late ? "slow_tls_handshake" : "broken_tls_handshake");
-    socket.destroy();
+  server.on("tlsClientError", (error, socket) => {
+    brokenHandshake(error, socket, refused);
   });
   return server;
 }

@@ -114,6 +114,35 @@ export const METRICS = {
     about:
       "Requests to the engine of shared counters: `answered`, `failed` (no reply in time, or an error), `skipped` (not sent while the engine is away), `refused` (not sent because too many wait for their replies).",
   },
+  sluice_counter_members: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Agents that count for each other (`counters.engine: peers`), as this one knows them, itself included.",
+  },
+  sluice_counter_buckets_moved_total: {
+    type: "counter",
+    labels: ["way"],
+    about:
+      "Buckets that changed hands between agents: `received` by this one because it counts them now, or `handed_over`.",
+  },
+  sluice_counter_hand_overs_missed_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Agents that did not hand over in time when this one joined: what they had counted of its keys may be lost.",
+  },
+  sluice_counter_copies_lost_total: {
+    type: "counter",
+    labels: [],
+    about: "Messages with copies of buckets (`dist_cache.replica_count`) that did not arrive.",
+  },
+  sluice_counter_probes_refused_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Datagrams at `dist_cache.memberlist_bind_addr` that did not prove that their sender knows the secret of the group.",
+  },
   sluice_counter_slot_ends_total: {
     type: "counter",
     labels: ["engine", "result"],

@@ -157,15 +157,6 @@ test("an agent starts while Redis is away, says so, and finds it later", async (
   assert.equal(await admitted(own, "closed", "b"), CAPACITY);
 });
 
-test("an engine that is not built yet is refused at start", async (t) => {
-  const redis = { url: "redis://127.0.0.1:1" };
-  const peers = { SVC_AGENT_COUNTERS_ENGINE: "peers" };
-  await assert.rejects(
-    agent(t, redis, peers),
-    /wanted local or redis, got peers, which is not built yet/,
-  );
-});
-
 test("a wrong password, or none, is refused loudly at start, without repeating it", async (t) => {
   const password = "correct-horse";
   const redis = await startRedis(t, { settings: [`requirepass ${password}`], password });

@@ -186,7 +186,8 @@ function readKeys(
     // When agents report is their own matter.
     const params = { ...numbers, lazySyncs: 0 };
     if (!isValid(params)) throw invalid("numbers of a limiter >= 0, got others");
-    return { name: { policyName, name }, params: Object.freeze(params) };
+    // What travels is always exact.
+    return { name: { policyName, name }, params: Object.freeze({ ...params, lazySyncs: 0 }) };
   });
   return limiter.map((index, at) => {
     const known = named[index];
@@ -202,7 +203,8 @@ function nameOf<Names extends Readonly<Record<string, number>>>(
   return Object.keys(names).find((name) => names[name] === number);
 }
 
-function isValid({ capacity, amount, intervalMs, maxIdleMs }: BucketParams): boolean {
+function isValid(params: Omit<BucketParams, "lazySyncs">): boolean {
+  const { capacity, amount, intervalMs, maxIdleMs } = params;
   const numbers = [capacity, amount, intervalMs, maxIdleMs];
   return intervalMs > 0 && numbers.every((number) => Number.isFinite(number) && number >= 0);
 }

@@ -1,0 +1,41 @@
+// Opens the counters that agents share, where they are configured.
+
+import type { AgentConfig } from "#config/tree.ts";
+import type { EngineName } from "#fleet/engine.ts";
+import type { OwnGroup } from "#fleet/members.ts";
+import { type OpenCounters, openSharedCounters } from "#fleet/shared-counters.ts";
+import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
+import { openPeerPort } from "#process/peer-port.ts";
+import type { SluiceProcess } from "#process/process.ts";
+
+/** Undefined where each process counts for itself. */
+export async function openCounters(
+  process: SluiceProcess,
+  { agent_info, counters, dist_cache, peer_discovery }: AgentConfig,
+  members: OwnGroup,
+  context: BucketStoreContext,
+  byDefault: EngineName,
+): Promise<OpenCounters | undefined> {
+  const { clock, health, id, isChosen, metrics, scope, store } = process;
+  const opened = await openSharedCounters(counters, {
+    ...{ byDefault, clock, id, isChosen, members, store, context, distCache: dist_cache },
+    group: agent_info.agent_group,
+    log: process.log.child("counters"),
+    advertised: peer_discovery.advertisement_addr,
+    // Not a part of readiness: without shared counters the agent still answers, as its policies say.
+    status: () => health.root.at("system", "counters"),
+    async listen(service, sharedKey) {
+      const { ca_file, cert_file, key_file, allowed_cn } = dist_cache.tls;
+      const certificates = { cert_file, key_file, client_ca_file: ca_file, allowed_cn };
+      const port = await openPeerPort(process, {
+        ...{ addr: dist_cache.bind_addr, key: "dist_cache.bind_addr", service, sharedKey },
+        tls: { enabled: sharedKey === undefined, key: "dist_cache.tls", ...certificates },
+      });
+      return { address: port.address, close: () => port.cut() };
+    },
+  });
+  if (opened === undefined) return undefined;
+  metrics.add(opened.metrics);
+  scope.add("counters", () => opened.close());
+  return opened;
+}

@@ -1,0 +1,71 @@
+// What every engine of shared counters is given, and what it gives to the process.
+
+import type { Clock } from "#base/clock.ts";
+import type { Route } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
+import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import type { Store } from "#store/store.ts";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
+import type { LeaseCounts, LeaseSettings } from "./leases/lease-agent.ts";
+import type { OwnGroup } from "./members.ts";
+import type { ListenToPeers } from "./peers/peer-counters.ts";
+import type { DistCacheSettings, PeersSettings } from "./peers/settings.ts";
+import type { RedisSettings } from "./redis/settings.ts";
+import type { RequestCounts } from "./requests.ts";
+import type { SlotEndCounts } from "./slot-ends.ts";
+
+/** `local`: each process counts for itself. */
+export type EngineName = "local" | "peers" | "redis";
+
+/** `counters.*` of the configuration. */
+export interface CountersSettings {
+  /** `auto`: the one that the process has by default. */
+  readonly engine: "auto" | EngineName;
+  readonly lease: LeaseSettings;
+  readonly peers: PeersSettings;
+  readonly redis: RedisSettings;
+}
+
+/** Where the state of the engine is reported. */
+export interface CountersStatus {
+  ok(message: string): void;
+  fail(message: string): void;
+}
+
+/** What engines need of the process. */
+export interface SharedCountersOptions {
+  /** The engine of this process where none is configured. */
+  readonly byDefault: EngineName;
+  /** The agents of one group share their counts. */
+  readonly group: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Called only where counters are shared. */
+  readonly status: () => CountersStatus;
+  readonly distCache: DistCacheSettings;
+  /** `peer_discovery.advertisement_addr`. */
+  readonly advertised: string;
+  /** Whether a person set a key. */
+  readonly isChosen: (path: string) => boolean;
+  /** Id of this process. */
+  readonly id: string;
+  readonly members: OwnGroup;
+  readonly store: Store;
+  readonly listen: ListenToPeers;
+  readonly context: BucketStoreContext;
+}
+
+/** One engine, opened. */
+export interface OpenedEngine {
+  readonly counters: SharedCounters;
+  readonly counts: Readonly<RequestCounts>;
+  /** Why it cannot be asked now; undefined while it can. */
+  readonly reason: string | undefined;
+  readonly slotEnds?: Readonly<SlotEndCounts>;
+  readonly leases?: Readonly<LeaseCounts>;
+  readonly metrics?: MetricSource;
+  readonly routes?: readonly Route[];
+  leave?(): Promise<void>;
+  close(): void | Promise<void>;
+}

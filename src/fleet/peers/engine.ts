@@ -1,0 +1,65 @@
+// Counters that agents keep for each other, as one of the engines: its metrics, and the route that shows its state.
+
+import type { Route } from "#base/handler.ts";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
+import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "../engine.ts";
+import { openPeerCounters, type PeerCounters } from "./peer-counters.ts";
+
+export async function openPeers(
+  { peers: settings }: CountersSettings,
+  options: SharedCountersOptions,
+  changed: (reason: string | undefined) => void,
+): Promise<OpenedEngine> {
+  const counters = await openPeerCounters({ ...options, settings, changed });
+  return {
+    counters,
+    get counts() {
+      return counters.counts;
+    },
+    get reason() {
+      return counters.reason;
+    },
+    metrics: metricsOf(counters),
+    routes: [statsRoute(counters)],
+    leave: () => counters.leave(),
+    close: () => counters.close(),
+  };
+}
+
+function metricsOf(counters: PeerCounters): MetricSource {
+  return {
+    collect(to) {
+      const { received, handedOver, unheard, copiesLost, probesRefused } = counters.moved;
+      to.number("sluice_counter_members", [], counters.group.ring.members.length);
+      to.number("sluice_counter_buckets_moved_total", ["received"], received);
+      to.number("sluice_counter_buckets_moved_total", ["handed_over"], handedOver);
+      to.number("sluice_counter_hand_overs_missed_total", [], unheard);
+      to.number("sluice_counter_copies_lost_total", [], copiesLost);
+      to.number("sluice_counter_probes_refused_total", [], probesRefused);
+    },
+  };
+}
+
+/** `GET /v1/distcache/stats`. */
+export function statsRoute(counters: PeerCounters): Route {
+  return {
+    method: "GET",
+    path: "/v1/distcache/stats",
+    about: "The agents that count for each other, and what this one counts.",
+    access: "administration",
+    handle: () => {
+      const { group, counts, reason, moved } = counters;
+      const stats = {
+        members: group.ring.members.map(({ name, address }) => ({ name, address })),
+        joining: group.joining,
+        away: reason ?? null,
+        limiters: group.owned.count,
+        keys: [...group.owned.all].reduce((sum, { buckets }) => sum + buckets.keys, 0),
+        requests: counts,
+        moved,
+      };
+      const headers = { "content-type": "application/json" };
+      return { status: 200, headers, body: JSON.stringify(stats) };
+    },
+  };
+}

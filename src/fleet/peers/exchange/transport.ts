@@ -1,0 +1,94 @@
+// Calls between agents over gRPC: the caller's side, and the service.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
+import type { GrpcService } from "#base/handler.ts";
+import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
+import { GrpcClient } from "#client/grpc.ts";
+import { TlsFiles } from "#client/tls-files.ts";
+import type { PeerGroup } from "../peer-group.ts";
+import type { PeerTlsSettings } from "../settings.ts";
+import type { Caller } from "./link.ts";
+import { readStore, readTakes, writeReplies } from "./messages.ts";
+
+const SERVICE = "sluice.fleet.v1.Counters";
+/** Time limit of calls that nobody waits for any more, ms. */
+const CALL_MS = 2_000;
+
+const CHANNEL = {
+  "grpc.use_local_subchannel_pool": 1,
+  "grpc.initial_reconnect_backoff_ms": 100,
+  "grpc.max_reconnect_backoff_ms": 1_000,
+  "grpc.keepalive_time_ms": 10_000,
+  "grpc.keepalive_timeout_ms": 5_000,
+} as const;
+
+/** How agents prove to each other who they are. */
+export interface PeerSecurity {
+  readonly tls: PeerTlsSettings;
+  /** In place of certificates; undefined while it is not known. */
+  readonly sharedKey: () => PreSharedKey | undefined;
+  readonly clock: Clock;
+}
+
+export function isMutualTls({ cert_file }: PeerTlsSettings): boolean {
+  return cert_file !== "";
+}
+
+/** The way to an agent whose counters are at `host:port`. Throws a Fault for TLS files that cannot be used. */
+export function callerOf(address: string, { tls, sharedKey, clock }: PeerSecurity): Caller {
+  const key = sharedKey();
+  const client = new GrpcClient({
+    address,
+    channel: CHANNEL,
+    ...(isMutualTls(tls)
+      ? {
+          tls: new TlsFiles(tls, { clock, key: "dist_cache.tls" }),
+          tlsOptions: { common_name: tls.allowed_cn },
+        }
+      : key === undefined
+        ? {}
+        : { sharedKey: key }),
+  });
+  return {
+    async call(method, message) {
+      // Never in clear.
+      if (!isMutualTls(tls) && key === undefined) {
+        throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
+      }
+      try {
+        return await client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
+      } catch (thrown) {
+        const fault = Fault.from(thrown);
+        const cause = fault.cause instanceof Error ? systemErrorText(fault.cause) : fault.message;
+        throw new Fault(fault.code, cause, { cause: thrown });
+      }
+    },
+    close: () => void client.close(),
+  };
+}
+
+/** What other agents call. */
+export function countersService(group: PeerGroup): GrpcService {
+  return {
+    name: SERVICE,
+    access: "data",
+    methods: {
+      Take: {
+        kind: "unary",
+        handle: (message) => {
+          const replies = group.answer(readTakes(message));
+          return replies instanceof Promise ? replies.then(writeReplies) : writeReplies(replies);
+        },
+      },
+      Store: {
+        kind: "unary",
+        handle: (message) => {
+          group.receive(readStore(message));
+          return new Uint8Array();
+        },
+      },
+    },
+    healthNames: [],
+  };
+}

@@ -1,0 +1,195 @@
+// Probes between members: datagrams by which an agent notices that another one gives no answer, or that its process is
+// gone, sooner than the store does. Both sides prove with each datagram that they know the secret of the group.
+
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createSocket, type Socket } from "node:dgram";
+import { isIPv6 } from "node:net";
+import type { Clock } from "#base/clock.ts";
+import { Fault, systemErrorText } from "#base/fault.ts";
+import type { RingMember } from "./ring.ts";
+
+export interface ProbesOptions {
+  /** Process id of this agent. */
+  readonly id: string;
+  readonly clock: Clock;
+  /** The key of datagrams; undefined while it is not known. */
+  readonly key: () => Buffer | undefined;
+  /** A member answers, for the first time or again. */
+  readonly heard: (id: string) => void;
+  /** A member has given no answer for a while. It may still count. */
+  readonly silent: (id: string) => void;
+  /** The process of a member is gone: its machine says that nobody listens, or another process answers in its place. */
+  readonly gone: (id: string) => void;
+}
+
+const EVERY_MS = 1_000;
+/** Probes without an answer after which a member is silent, and refusals after which it is gone. */
+const SILENT_AFTER = 3;
+const GONE_AFTER = 2;
+
+const PING = 1;
+const HERE = 2;
+/** The process that was meant is another one than this. */
+const OTHER = 3;
+const KINDS: readonly number[] = [PING, HERE, OTHER];
+const NONCE_BYTES = 16;
+const TAG_BYTES = 32;
+/** Kind, nonce and tag; the id of the process that is meant follows. */
+const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
+/** A UUID has 36. */
+const MOST_ID_BYTES = 100;
+
+type State = "unknown" | "heard" | "silent" | "gone";
+
+interface Probed {
+  readonly member: RingMember;
+  readonly socket: Socket;
+  connected: boolean;
+  nonce: Buffer;
+  missed: number;
+  refused: number;
+  state: State;
+}
+
+export class Probes {
+  /** Datagrams that did not prove that their sender knows the secret. */
+  refused = 0;
+  readonly #options: ProbesOptions;
+  readonly #probed = new Map<string, Probed>();
+  #socket: Socket | undefined;
+  #stopAlarm: (() => void) | undefined;
+
+  constructor(options: ProbesOptions) {
+    this.#options = options;
+  }
+
+  /** Answers probes at `host:port` from now on; resolves with the bound port. Throws UNAVAILABLE when it is taken. */
+  async listen(host: string, port: number): Promise<number> {
+    const socket = createSocket({ type: isIPv6(host) || host === "" ? "udp6" : "udp4" });
+    const bound = Promise.withResolvers<void>();
+    socket.once("error", bound.reject);
+    socket.bind({ port, ...(host === "" ? {} : { address: host }) }, bound.resolve);
+    try {
+      await bound.promise;
+    } catch (thrown) {
+      socket.close();
+      throw new Fault("UNAVAILABLE", systemErrorText(thrown));
+    }
+    socket.off("error", bound.reject);
+    socket.on("error", () => undefined);
+    socket.on("message", (message, { address, port: from }) => {
+      const answer = this.#answer(message);
+      if (answer !== undefined) socket.send(answer, from, address, () => undefined);
+    });
+    this.#socket = socket;
+    this.#later();
+    return socket.address().port;
+  }
+
+  /** Whom to probe. */
+  set(members: readonly RingMember[]): void {
+    const present = new Map(members.map((member) => [member.id, member]));
+    for (const [id, { member, socket }] of this.#probed) {
+      if (present.get(id)?.probe === member.probe) continue;
+      this.#probed.delete(id);
+      socket.close();
+    }
+    for (const member of members) {
+      if (member.id !== this.#options.id && !this.#probed.has(member.id)) this.#add(member);
+    }
+  }
+
+  close(): void {
+    this.#stopAlarm?.();
+    this.set([]);
+    this.#socket?.close();
+  }
+
+  #add(member: RingMember): void {
+    if (member.probe === undefined) return;
+    const at = member.probe.lastIndexOf(":");
+    const host = member.probe.slice(0, at).replace(/^\[|\]$/g, "");
+    // Connected, so that the system reports when nobody listens there.
+    const socket = createSocket({ type: isIPv6(host) ? "udp6" : "udp4" });
+    const probed: Probed = {
+      ...{ member, socket, connected: false, nonce: randomBytes(NONCE_BYTES) },
+      ...{ missed: 0, refused: 0, state: "unknown" },
+    };
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ECONNREFUSED" || this.#probed.get(member.id) !== probed) return;
+      probed.refused++;
+      if (probed.refused >= GONE_AFTER) this.#become(probed, "gone");
+    });
+    socket.on("connect", () => {
+      probed.connected = true;
+    });
+    socket.on("message", (message) => this.#heard(probed, message));
+    socket.connect(Number(member.probe.slice(at + 1)), host);
+    this.#probed.set(member.id, probed);
+  }
+
+  #later(): void {
+    this.#stopAlarm = this.#options.clock.alarm(EVERY_MS, () => {
+      for (const probed of this.#probed.values()) this.#ping(probed);
+      this.#later();
+    });
+  }
+
+  #ping(probed: Probed): void {
+    const key = this.#options.key();
+    if (key === undefined || !probed.connected) return;
+    if (probed.missed >= SILENT_AFTER && probed.state !== "gone") this.#become(probed, "silent");
+    probed.missed++;
+    probed.nonce = randomBytes(NONCE_BYTES);
+    probed.socket.send(datagram(PING, probed.nonce, probed.member.id, key), () => undefined);
+  }
+
+  #heard(probed: Probed, message: Buffer): void {
+    const read = this.#read(message);
+    if (read === undefined || read.about !== probed.member.id) return;
+    if (!read.nonce.equals(probed.nonce)) return;
+    probed.missed = 0;
+    probed.refused = 0;
+    if (read.kind === OTHER) this.#become(probed, "gone");
+    else if (read.kind === HERE) this.#become(probed, "heard");
+  }
+
+  #become(probed: Probed, state: Exclude<State, "unknown">): void {
+    if (probed.state === state) return;
+    probed.state = state;
+    this.#options[state](probed.member.id);
+  }
+
+  /** The answer to a ping, which is as long as the ping. */
+  #answer(message: Buffer): Buffer | undefined {
+    const key = this.#options.key();
+    const read = this.#read(message);
+    if (key === undefined || read?.kind !== PING) return undefined;
+    const { nonce, about } = read;
+    return datagram(about === this.#options.id ? HERE : OTHER, nonce, about, key);
+  }
+
+  /** Undefined when the sender did not prove that it knows the secret, which is counted. */
+  #read(message: Buffer) {
+    const key = this.#options.key();
+    const kind = message[0] ?? 0;
+    const fits = message.length > HEAD_BYTES && message.length <= HEAD_BYTES + MOST_ID_BYTES;
+    if (key !== undefined && fits && KINDS.includes(kind)) {
+      const nonce = message.subarray(1, 1 + NONCE_BYTES);
+      const about = message.subarray(HEAD_BYTES).toString();
+      const wanted = datagram(kind, nonce, about, key);
+      if (wanted.length === message.length && timingSafeEqual(wanted, message)) {
+        return { kind, nonce, about };
+      }
+    }
+    this.refused++;
+    return undefined;
+  }
+}
+
+function datagram(kind: number, nonce: Buffer, about: string, key: Buffer): Buffer {
+  const head = Buffer.concat([Buffer.of(kind), nonce]);
+  const id = Buffer.from(about);
+  const tag = createHmac("sha256", key).update(head).update(id).digest();
+  return Buffer.concat([head, tag, id]);
+}

@@ -1,0 +1,219 @@
+// Counters that the agents of a group keep for each other, opened: the secret of the group, the port for other agents,
+// probes, and this agent as a member. The module that the process loads when this engine is configured.
+
+import { randomBytes } from "node:crypto";
+import { networkInterfaces } from "node:os";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { GrpcService } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
+import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
+import type { SharedCounters } from "#flow/counters/shared-counters.ts";
+import type { Store } from "#store/store.ts";
+import type { OwnGroup } from "../members.ts";
+import type { RequestCounts } from "../requests.ts";
+import { PeerBuckets } from "./buckets.ts";
+import { callerOf, countersService, isMutualTls } from "./exchange/transport.ts";
+import { Probes } from "./membership/probes.ts";
+import type { RingMember } from "./membership/ring.ts";
+import { followSecret, type GroupSecret } from "./membership/secret.ts";
+import { OwnedLimiters } from "./owned-limiters.ts";
+import { type GroupCounts, PeerGroup } from "./peer-group.ts";
+import type { DistCacheSettings, PeersSettings } from "./settings.ts";
+
+/** Names of services in the records of agents. */
+const COUNTERS = "sluice-counters";
+const PROBES = "sluice-counters-probes";
+
+/** How long a start waits for the secret, which keeps what is counted first, ms. */
+const SECRET_MS = 2_000;
+
+export interface PeerPort {
+  /** The bound `host:port`. */
+  readonly address: string;
+  close(): Promise<void>;
+}
+
+/** Opens `dist_cache.bind_addr` for other agents, with certificates or else for those who know the key. */
+export type ListenToPeers = (
+  service: GrpcService,
+  sharedKey: (() => PreSharedKey | undefined) | undefined,
+) => Promise<PeerPort>;
+
+export interface PeerCountersOptions {
+  readonly settings: PeersSettings;
+  readonly distCache: DistCacheSettings;
+  /** `peer_discovery.advertisement_addr`: its host is where other agents reach this machine. */
+  readonly advertised: string;
+  /** Whether a person set a key: what they chose must be had, where a default may give way. */
+  readonly isChosen: (path: string) => boolean;
+  readonly group: string;
+  /** Id of this process. */
+  readonly id: string;
+  readonly members: OwnGroup;
+  readonly store: Store;
+  readonly listen: ListenToPeers;
+  readonly context: BucketStoreContext;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly changed: (away: string | undefined) => void;
+}
+
+export interface PeerCounters extends SharedCounters {
+  readonly counts: RequestCounts;
+  /** Why agents cannot be asked; undefined while all can. */
+  readonly reason: string | undefined;
+  readonly group: PeerGroup;
+  readonly moved: GroupCounts & { readonly copiesLost: number; readonly probesRefused: number };
+  /** Hands over to the other agents what was counted for them. */
+  leave(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openPeerCounters(options: PeerCountersOptions): Promise<PeerCounters> {
+  const { settings, distCache, id, members, store, listen, context, clock, log } = options;
+  const { tls } = distCache;
+  let secret: GroupSecret | undefined;
+  const first = Promise.withResolvers<void>();
+  const sharedKey = () => secret?.connections;
+  const owned = new OwnedLimiters(context, randomSeed());
+  const group = new PeerGroup({
+    ...{ id, owned, clock, log, changed: options.changed },
+    timeoutMs: settings.timeout,
+    probeMs: settings.probe_interval,
+    most: settings.max_pending,
+    replicas: distCache.replica_count,
+    synchronous: distCache.sync_replication,
+    connect: ({ address }) => callerOf(address, { tls, sharedKey, clock }),
+  });
+  const probes = new Probes({
+    ...{ id, clock, key: () => secret?.probes },
+    heard: (member) => group.include(member),
+    silent: (member) => group.neighbours.link(member)?.requests.trip("no answer to probes", ""),
+    gone: (member) => group.exclude(member),
+  });
+  const follow = () => {
+    const ring = members.list.flatMap(ringMemberOf);
+    group.setMembers(ring);
+    probes.set(ring);
+  };
+  const port = await listen(countersService(group), isMutualTls(tls) ? undefined : sharedKey);
+  const probePort = await listenForProbes(probes, options).catch(async (thrown: unknown) => {
+    await port.close();
+    throw thrown;
+  });
+  const stop = new AbortController();
+  let ignore: () => void = () => undefined;
+  const following = followSecret(
+    {
+      ...{ store, group: options.group, clock, log },
+      known(found) {
+        // Connections and counts under another secret are over.
+        group.setMembers([]);
+        probes.set([]);
+        if (secret === undefined) {
+          ignore = members.onChange(follow);
+          members.register(COUNTERS, reachable(port.address, distCache.bind_addr, options));
+          members.register(PROBES, probeAddress(probePort, options));
+        }
+        secret = found;
+        owned.reseed(found.seed);
+        follow();
+        first.resolve();
+      },
+    },
+    stop.signal,
+  );
+  const disarm = clock.alarm(SECRET_MS, first.resolve);
+  await first.promise;
+  disarm();
+  return {
+    group,
+    get counts() {
+      return group.neighbours.requests;
+    },
+    get reason() {
+      return secret === undefined
+        ? "the secret of the group is not known yet"
+        : group.neighbours.away;
+    },
+    get moved() {
+      const { copiesLost } = group.neighbours;
+      return { ...group.counts, copiesLost, probesRefused: probes.refused };
+    },
+    buckets: (name) => new PeerBuckets(group, name),
+    leave: () => group.leave(),
+    async close() {
+      stop.abort();
+      ignore();
+      probes.close();
+      group.close();
+      await port.close();
+      await following;
+    },
+  };
+}
+
+function randomSeed(): readonly [number, number] {
+  const bytes = randomBytes(8);
+  return [bytes.readUInt32LE(0), bytes.readUInt32LE(4)];
+}
+
+/** Agents that count in another way, or of other implementations, are none. */
+function ringMemberOf({ address: name, id, services }: OwnGroup["list"][number]): RingMember[] {
+  const address = services[COUNTERS];
+  if (address === undefined || id === "") return [];
+  return [{ name, id, address, probe: services[PROBES] }];
+}
+
+/** Returns the bound port. */
+async function listenForProbes(
+  probes: Probes,
+  { distCache, isChosen, log }: PeerCountersOptions,
+): Promise<number> {
+  const { host, port } = split(distCache.memberlist_bind_addr);
+  try {
+    return await probes.listen(host, port);
+  } catch (thrown) {
+    const why = Fault.from(thrown).message;
+    if (isChosen("dist_cache.memberlist_bind_addr") || port === 0) {
+      const wanted = "wanted an address that can be bound";
+      throw new Fault("UNAVAILABLE", `dist_cache.memberlist_bind_addr: ${wanted}, got ${why}`);
+    }
+    log.warn({}, `dist_cache.memberlist_bind_addr: using another port: ${why}`);
+    return probes.listen(host, 0);
+  }
+}
+
+function probeAddress(port: number, options: PeerCountersOptions): string {
+  const { memberlist_advertise_addr: chosen, memberlist_bind_addr: bind } = options.distCache;
+  return chosen === "" ? reachable(`:${port}`, bind, options) : chosen;
+}
+
+/** Where others reach what is bound: the host that it was bound to or, where that is every one, that of this machine. */
+function reachable(
+  bound: string,
+  bind: string,
+  { advertised }: Pick<PeerCountersOptions, "advertised">,
+): string {
+  const { port } = split(bound);
+  const { host } = split(bind);
+  const every = host === "" || host === "0.0.0.0" || host === "::";
+  const known = every ? split(advertised).host || ownAddress() : host;
+  return known.includes(":") ? `[${known}]:${port}` : `${known}:${port}`;
+}
+
+/** The first IPv4 address of this machine that is not loopback. */
+function ownAddress(): string {
+  const found = Object.values(networkInterfaces())
+    .flatMap((each) => each ?? [])
+    .find(({ family, internal }) => family === "IPv4" && !internal);
+  return found?.address ?? "127.0.0.1";
+}
+
+function split(address: string): { readonly host: string; readonly port: number } {
+  const at = address.lastIndexOf(":");
+  const host = address.slice(0, Math.max(0, at)).replace(/^\[|\]$/g, "");
+  return { host, port: Number(address.slice(at + 1)) };
+}

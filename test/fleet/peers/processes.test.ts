@@ -1,0 +1,229 @@
+// Agents in processes of their own that count for each other, over a real etcd: one limit for all of them, while they are
+// killed, frozen, restarted and joined by others.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { startEtcd } from "../../kit/etcd/cluster.ts";
+import { folderOf } from "../../kit/folder.ts";
+import { listening, type SluiceChild, startSluice } from "../../kit/servers/sluice.ts";
+import { call, passes } from "../../kit/sluice/check.ts";
+import { counted, scraped } from "../../kit/sluice/scrape.ts";
+import { until } from "../../kit/until.ts";
+
+const CAPACITY = 100;
+const PER_SECOND = 10;
+
+/** At `shop` one limit for all; at `pub` one of ten for each user, whose buckets never fill. */
+const POLICY = `circuit:
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: shop }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: ${CAPACITY} } }
+            fill_amount: { constant_signal: { value: ${PER_SECOND} } }
+          parameters: { interval: 1s, on_failure: closed }
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: pub }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 10 } }
+            fill_amount: { constant_signal: { value: 0 } }
+          parameters: { interval: 1s, on_failure: closed, limit_by_label_key: http.request.header.user }
+`;
+
+const ENV = {
+  COUNTERS_ENGINE: "peers",
+  COUNTERS_PEERS_TIMEOUT: "5s",
+  DIST_CACHE_BIND_ADDR: "127.0.0.1:0",
+  DIST_CACHE_MEMBERLIST_BIND_ADDR: "127.0.0.1:0",
+  ETCD_LEASE_TTL: "2s",
+};
+
+/** Agents and their etcd, with the policy in force. */
+async function fleet(t: TestContext, count: number, env: Readonly<Record<string, string>> = {}) {
+  const { endpoints } = await startEtcd(t);
+  const policies = folderOf(t, { "limit.yaml": POLICY });
+  const start = () => startSluice(t, "agent", endpoints, [], { ...ENV, ...env });
+  const controller = startSluice(t, "controller", endpoints, ["--policies", policies]);
+  const agents = Array.from({ length: count }, start);
+  await listening(controller, ...agents);
+  await ready(agents, count);
+  return { agents, start, endpoints };
+}
+
+/** Waits until each of the agents counts with `members` of them, and has the policy. */
+async function ready(agents: readonly SluiceChild[], members: number) {
+  for (const agent of agents) {
+    await until("the agent has the policy", async () => {
+      const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
+      return body.includes("2 rules in force");
+    });
+    await until(`${members} agents count`, async () => {
+      const { members: known, joining } = await stats(agent);
+      return known.length === members && !joining;
+    });
+  }
+}
+
+interface Stats {
+  readonly members: readonly { readonly name: string }[];
+  readonly joining: boolean;
+  readonly moved: Readonly<Record<string, number>>;
+}
+
+async function stats(agent: SluiceChild): Promise<Stats> {
+  const { status, body } = await call(agent.address(), "GET", "/v1/distcache/stats");
+  assert.equal(status, 200, body);
+  return JSON.parse(body);
+}
+
+const users = (count: number) => Array.from({ length: count }, (_, at) => `user-${at}`);
+
+/** How many of `times` checks of each user pass, at the agents in turn. */
+async function admitted(agents: readonly SluiceChild[], names: readonly string[], times: number) {
+  let passed = 0;
+  for (let n = 0; n < times; n++) {
+    const results = names.map((user, at) => {
+      const agent = agents[(n + at) % agents.length];
+      return passes(agent?.address() ?? "", "pub", { user });
+    });
+    for (const passes of await Promise.all(results)) if (passes) passed++;
+  }
+  return passed;
+}
+
+test("three agents at five times a limit admit it together: 0.97 to 1.00 of capacity and refill", async (t) => {
+  const { agents } = await fleet(t, 3);
+  const enough = 150;
+  let passed = 0;
+  let asked = 0;
+  const caller = async (address: string) => {
+    while (passed < enough) {
+      asked++;
+      if (await passes(address, "shop")) passed++;
+    }
+  };
+  const begin = performance.now();
+  const addresses = agents.map((agent) => agent.address());
+  await Promise.all(Array.from({ length: 12 }, (_, at) => caller(addresses[at % 3] ?? "")));
+  let refusedAt = performance.now();
+  while (await passes(addresses[0] ?? "", "shop")) {
+    passed++;
+    refusedAt = performance.now();
+  }
+  const bound = (at: number) => CAPACITY + (PER_SECOND * (at - begin)) / 1_000;
+  const [least, most] = [bound(refusedAt), bound(performance.now())];
+  t.diagnostic(`${asked} asked, ${passed} admitted of ${most}`);
+  assert.ok(passed <= most, `${passed} of ${most}`);
+  assert.ok(passed >= 0.97 * least, `${passed} of ${least}`);
+  assert.ok(asked - CAPACITY >= 5 * (least - CAPACITY), `${asked} asked: five times the limit`);
+});
+
+test("an agent that joins and one that stops take along what was counted", async (t) => {
+  const { agents, start } = await fleet(t, 2);
+  const names = users(30);
+  assert.equal(await admitted(agents, names, 4), 120);
+  const third = start();
+  await listening(third);
+  const all = [...agents, third];
+  await ready(all, 3);
+  assert.ok(((await stats(third)).moved["received"] ?? 0) > 0);
+  assert.equal(await admitted(all, names, 3), 90);
+  third.kill();
+  await third.ended;
+  await ready(agents, 2);
+  assert.equal(await admitted(agents, names, 9), 90, "ten of each in all");
+});
+
+test("an agent that is killed loses what it counted, and is left out before its lease ends", async (t) => {
+  const { agents } = await fleet(t, 3, { ETCD_LEASE_TTL: "600s" });
+  const names = users(30);
+  assert.equal(await admitted(agents, names, 10), 300);
+  const [lost, ...rest] = agents;
+  lost?.kill("SIGKILL");
+  await lost?.ended;
+  await ready(rest, 2);
+  const again = await admitted(rest, names, 10);
+  assert.ok(again > 0 && again < 300, `${again}: one capacity of each key that it counted`);
+  assert.equal(again % 10, 0);
+  assert.equal(await admitted(rest, names, 1), 0);
+});
+
+test("with two copies a killed agent loses nothing", async (t) => {
+  const { agents } = await fleet(t, 3, {
+    DIST_CACHE_REPLICA_COUNT: "2",
+    DIST_CACHE_SYNC_REPLICATION: "true",
+  });
+  const names = users(30);
+  assert.equal(await admitted(agents, names, 6), 180);
+  const [lost, ...rest] = agents;
+  lost?.kill("SIGKILL");
+  await lost?.ended;
+  await ready(rest, 2);
+  assert.equal(await admitted(rest, names, 12), 120);
+});
+
+test("an agent that is frozen is away until it goes on; on_failure answers for its keys", async (t) => {
+  const { agents } = await fleet(t, 2, {
+    COUNTERS_PEERS_TIMEOUT: "200ms",
+    ETCD_LEASE_TTL: "600s",
+  });
+  const [frozen, other] = agents as [SluiceChild, SluiceChild];
+  const names = users(20);
+  assert.equal(await admitted(agents, names, 4), 80);
+  await frozen.freeze();
+  const meanwhile = await admitted([other], names, 2);
+  assert.ok(meanwhile > 0 && meanwhile < 40, `${meanwhile}: the keys of the other one`);
+  await until("the engine is away", async () =>
+    /^sluice_counter_engine_up{engine="peers"} 0$/m.test(await scraped(other.address())),
+  );
+  const { body } = await call(other.address(), "GET", "/v1/status/system/readiness");
+  assert.doesNotMatch(body, /UNAVAILABLE/, "the agent stays in service");
+  frozen.kill("SIGCONT");
+  await until("all agents answer", async () =>
+    /^sluice_counter_engine_up{engine="peers"} 1$/m.test(await scraped(other.address())),
+  );
+  // What the frozen agent was asked for before nobody waited any more, at most one token of each user, is lost.
+  const rest = await admitted(agents, names, 8);
+  assert.ok(rest <= 120 - meanwhile && rest >= 100 - meanwhile, `${rest} after ${meanwhile}`);
+  const transitions = await counted(
+    other.address(),
+    "sluice_counter_engine_transitions_total",
+    "state",
+  );
+  assert.deepEqual(transitions, { away: 1, back: 1 });
+  const lines = (other.out() + other.err()).split("\n");
+  assert.equal(lines.filter((line) => line.includes("is away, on_failure answers")).length, 1);
+  assert.equal(lines.filter((line) => line.includes("answers again")).length, 1);
+});
+
+test("agents that are restarted in turn under load admit no more than there is", async (t) => {
+  const { agents, start } = await fleet(t, 3);
+  const names = users(10);
+  const running = [...agents];
+  let passed = 0;
+  let stop = false;
+  const load = Array.from({ length: 6 }, async (_, at) => {
+    for (let n = at; !stop; n++) {
+      const agent = running[n % running.length];
+      const user = names[n % names.length] ?? "";
+      // An agent that stops closes its connections.
+      const address = agent?.address() ?? "";
+      if (await passes(address, "pub", { user }).catch(() => false)) passed++;
+    }
+  });
+  for (let n = 0; n < 3; n++) {
+    const restarted = running.shift();
+    restarted?.kill();
+    await restarted?.ended;
+    const fresh = start();
+    await listening(fresh);
+    running.push(fresh);
+    await ready(running, 3);
+  }
+  stop = true;
+  await Promise.all(load);
+  passed += await admitted(running, names, 10);
+  assert.equal(passed, 100, "ten of each user");
+});
