@@ -19,6 +19,7 @@ export async function openPeers(
     get reason() {
       return counters.reason;
     },
+    slotEnds: counters.group.slots.ends.counts,
     metrics: metricsOf(counters),
     routes: [statsRoute(counters)],
     leave: () => counters.leave(),

@@ -18,9 +18,10 @@ import { callerOf, countersService, isMutualTls } from "./exchange/transport.ts"
 import { Probes } from "./membership/probes.ts";
 import type { RingMember } from "./membership/ring.ts";
 import { followSecret, type GroupSecret } from "./membership/secret.ts";
+import type { DistCacheSettings, PeersSettings } from "./membership/settings.ts";
 import { OwnedLimiters } from "./owned-limiters.ts";
 import { type GroupCounts, PeerGroup } from "./peer-group.ts";
-import type { DistCacheSettings, PeersSettings } from "./settings.ts";
+import { PeerSlots } from "./slots.ts";
 
 /** Names of services in the records of agents. */
 const COUNTERS = "sluice-counters";
@@ -143,6 +144,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
       return { ...group.counts, copiesLost, probesRefused: probes.refused };
     },
     buckets: (name) => new PeerBuckets(group, name),
+    slots: (name) => new PeerSlots(group, name),
     leave: () => group.leave(),
     async close() {
       stop.abort();

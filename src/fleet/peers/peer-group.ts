@@ -8,11 +8,11 @@ import { Pending } from "#flow/flow.ts";
 import type { Link } from "./exchange/link.ts";
 import type { Bucket, StoreMessage, Take, TakeReply } from "./exchange/messages.ts";
 import { Neighbours, type NeighboursOptions } from "./exchange/neighbours.ts";
+import { type BucketTake, isSlotTake, Takes, type WaitingTake } from "./exchange/takes.ts";
 import { Ring, type RingMember } from "./membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "./owned-limiters.ts";
 import type { SlotLimiter } from "./owned-slots.ts";
 import { SlotRequests } from "./slot-requests.ts";
-import { type BucketTake, isSlotTake, Takes, type WaitingTake } from "./takes.ts";
 
 export interface PeerGroupOptions extends NeighboursOptions {
   readonly owned: OwnedLimiters;

@@ -8,8 +8,8 @@ import type { Pending } from "#flow/flow.ts";
 import { SlotEnds } from "../slot-ends.ts";
 import type { Link } from "./exchange/link.ts";
 import type { Take, TakeReply } from "./exchange/messages.ts";
+import type { SlotTake } from "./exchange/takes.ts";
 import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
-import type { SlotTake } from "./takes.ts";
 
 /** One key of a concurrency limiter. */
 export interface SlotKey {

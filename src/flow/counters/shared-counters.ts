@@ -20,6 +20,6 @@ export interface SharedEngine<Params> extends CounterEngine<Params> {
 /** Opening the counts of a limiter must not have an effect by itself: rules are also tried without coming into force. */
 export interface SharedCounters {
   buckets(name: CounterName): SharedEngine<BucketParams>;
-  /** A slot that one agent took can be given back by every other one. Absent: each process counts its own. */
-  slots?(name: CounterName): SharedEngine<SlotParams>;
+  /** A slot that one agent took can be given back by every other one. */
+  slots(name: CounterName): SharedEngine<SlotParams>;
 }

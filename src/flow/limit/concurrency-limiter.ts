@@ -45,7 +45,7 @@ export class ConcurrencyState {
     name: string,
   ) {
     this.slots = new LocalSlots(context);
-    this.shared = context.sharedCounters?.slots?.({ policyName: rule.policyName, name });
+    this.shared = context.sharedCounters?.slots({ policyName: rule.policyName, name });
   }
 
   close(): void {

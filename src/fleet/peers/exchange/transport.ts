@@ -6,8 +6,8 @@ import type { GrpcService } from "#base/handler.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { TlsFiles } from "#client/tls-files.ts";
+import type { PeerTlsSettings } from "../membership/settings.ts";
 import type { PeerGroup } from "../peer-group.ts";
-import type { PeerTlsSettings } from "../settings.ts";
 import type { Caller } from "./link.ts";
 import { readStore, readTakes, writeReplies } from "./messages.ts";
 

@@ -9,10 +9,10 @@ import {
   UNDECIDED,
 } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
-import type { Link } from "./exchange/link.ts";
-import type { Take, TakeReply } from "./exchange/messages.ts";
-import type { OwnedLimiter } from "./owned-limiters.ts";
-import type { SlotLimiter } from "./owned-slots.ts";
+import type { OwnedLimiter } from "../owned-limiters.ts";
+import type { SlotLimiter } from "../owned-slots.ts";
+import type { Link } from "./link.ts";
+import type { Take, TakeReply } from "./messages.ts";
 
 export interface TakesOptions {
   readonly clock: Clock;
