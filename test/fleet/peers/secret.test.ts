@@ -1,0 +1,64 @@
+// The secret of a group: made once, found by all, and written again when it was deleted.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { memoryStore } from "#store/memory.ts";
+import { groupSecretKey } from "#sync/keys.ts";
+import { followSecret, type GroupSecret } from "../../../src/fleet/peers/membership/secret.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { until } from "../../kit/until.ts";
+
+test("agents that start together find one secret, and keep it when it is deleted", async (t) => {
+  const store = memoryStore();
+  const stop = new AbortController();
+  const known = new Map<number, GroupSecret[]>();
+  const log = memoryLog();
+  const following = [1, 2, 3].map((agent) => {
+    const found: GroupSecret[] = [];
+    known.set(agent, found);
+    const options = { store, group: "g", clock: fakeClock(), log };
+    return followSecret({ ...options, known: (secret) => found.push(secret) }, stop.signal);
+  });
+  t.after(async () => {
+    stop.abort();
+    await Promise.all(following);
+  });
+  const all = () => [...known.values()].flatMap((found) => found.at(-1) ?? []);
+  await until("all know a secret", () => all().length === 3);
+  const [first, ...others] = all();
+  assert.equal(first?.bytes.length, 32);
+  for (const other of others) assert.deepEqual(other.bytes, first?.bytes);
+  assert.notDeepEqual(first?.probes, first?.connections.key, "each use has a key of its own");
+
+  const key = groupSecretKey("g");
+  await store.commit([{ kind: "delete", key }]);
+  await until("it is there again", async () => (await store.list(key)).entries.length === 1);
+  assert.deepEqual((await store.list(key)).entries[0]?.value, first?.bytes);
+  for (const found of known.values()) assert.equal(found.length, 1, "nobody has another one");
+
+  const value = new Uint8Array(32).fill(7);
+  await store.commit([{ kind: "put", key, value }]);
+  await until("all have the new one", () => all().every(({ bytes }) => bytes[0] === 7));
+  assert.ok(log.lines.some(({ message }) => /has changed: counts start anew/.test(message)));
+});
+
+test("a secret that is too short is refused, once in the log", async (t) => {
+  const store = memoryStore();
+  const stop = new AbortController();
+  const clock = fakeClock();
+  const log = memoryLog();
+  await store.commit([{ kind: "put", key: groupSecretKey("g"), value: new Uint8Array(3) }]);
+  const known = () => assert.fail("a secret of three bytes");
+  const following = followSecret({ store, group: "g", clock, log, known }, stop.signal);
+  t.after(async () => {
+    stop.abort();
+    await following;
+  });
+  await until("it is refused", () => log.lines.length === 1);
+  await until("it is asked for again", () => clock.alarms === 1);
+  clock.advance(1_000);
+  await until("it is refused again", () => clock.alarms === 1);
+  assert.match(log.lines.map(({ message }) => message).join(), /wanted 32 bytes or more, got 3/);
+  assert.equal(log.lines.length, 1);
+});
