@@ -56,6 +56,7 @@ export function statsRoute(counters: PeerCounters): Route {
         away: reason ?? null,
         limiters: group.owned.count,
         keys: [...group.owned.all].reduce((sum, { buckets }) => sum + buckets.keys, 0),
+        slots: group.owned.slots.count,
         requests: counts,
         moved,
       };
