@@ -83,8 +83,8 @@ export function processRoutes({
 
 /** Starts the profile of the whole run, if there is to be one. Returns the routes of profiles. */
 async function startProfiling(process: SluiceProcess): Promise<readonly Route[]> {
-  const { service, settings, argv, clock, scope } = process;
-  const profiling = profiles(settings.profilers, { service, argv, clock });
+  const { service, settings, argv, clock, profiler, scope } = process;
+  const profiling = profiles(settings.profilers, { service, argv, clock, profiler });
   scope.add("processor profile", await profiling.start());
   return profiling.routes;
 }

@@ -11,6 +11,8 @@ import { secretsOf } from "#config/secrets.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
 import { startWithoutMiddleCompiler } from "#host/life/middle-compiler.ts";
 import type { ProcessContext } from "#host/life/run.ts";
+import { heapProfiles, profileDirectory } from "#host/profiling/files.ts";
+import { HostProfiler } from "#host/profiling/profiler.ts";
 import { watchEventLoop } from "#host/status/event-loop.ts";
 import { Health } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
@@ -71,6 +73,8 @@ export interface SluiceProcess
   readonly store: Store;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Takes one profile at a time, whoever asks. */
+  readonly profiler: HostProfiler;
   /** Counts what all ports of the process do. */
   readonly serverMetrics: ServerMetrics;
   /** Its root is the status tree. */
@@ -114,7 +118,19 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
   scope.add("event loop", close);
   health.liveness.check("event-loop", run);
   const { memory } = settings.watchdog;
-  watchMemory({ settings: memory, liveness: health.liveness, log: log.child("watchdog") });
+  const profiler = new HostProfiler(clock);
+  const stopped = new AbortController();
+  scope.add("heap profile", async () => stopped.abort());
+  const watchdogLog = log.child("watchdog");
+  watchMemory({
+    settings: memory,
+    liveness: health.liveness,
+    log: watchdogLog,
+    short: heapProfiles({
+      directory: profileDirectory(settings.profilers.profiles_path, service),
+      ...{ profiler, clock, log: watchdogLog, signal: stopped.signal },
+    }),
+  });
   const store =
     typeof options.store === "function"
       ? openStore(options.store, { clock, chance, log: log.child("store") }, health)
@@ -135,6 +151,7 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     store,
     log,
     metrics,
+    profiler,
     serverMetrics,
     health,
   };

@@ -269,6 +269,7 @@ const COMMON = {
     memory: {
       cgroup: WATCH,
       heap: { limit: 268_435_456, min_gogc: 25, ...WATCH },
+      heap_profile: false,
       job: JOB,
       system: WATCH,
     },

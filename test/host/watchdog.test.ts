@@ -1,10 +1,11 @@
 // Watching memory: when each policy has garbage collected, for the process, its control group and the machine.
 
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
 import { Health } from "#host/status/health.ts";
 import { cgroupUsage, processUsage, systemUsage } from "#host/watchdog/usage.ts";
 import { watchMemory } from "#host/watchdog/watchdog.ts";
@@ -24,12 +25,15 @@ function watching(t: TestContext, env: Readonly<Record<string, string>>, freed =
   const clock = fakeClock();
   const health = new Health(clock, config);
   t.after(() => health.close("cut"));
-  const memory = { used: 0, collected: [] as number[] };
+  const memory = { used: 0, short: 0, collected: [] as number[] };
   const source = () => ({ used: memory.used, limit: 1_000 });
   watchMemory({
     settings: config.watchdog.memory,
     liveness: health.liveness,
     log: silentLog(),
+    short: () => {
+      memory.short += 1;
+    },
     usage: { heap: source, cgroup: source, system: source },
     collect: () => {
       memory.collected.push(memory.used);
@@ -70,6 +74,53 @@ for (const kind of KINDS) {
     assert.deepEqual(memory.collected, [500, 750, 875]);
   });
 }
+
+test("memory that stays short is reported with heap_profile, and not where collecting helps", async (t) => {
+  const policy = {
+    SVC_AGENT_WATCHDOG_MEMORY_HEAP_WATERMARKS_POLICY_ENABLED: "true",
+    SVC_AGENT_WATCHDOG_MEMORY_HEAP_WATERMARKS_POLICY_WATERMARKS: "[0.5,0.9]",
+  };
+  const profile = { ...policy, SVC_AGENT_WATCHDOG_MEMORY_HEAP_PROFILE: "true" };
+  for (const [env, freed, times] of [
+    [policy, 0, 0],
+    [profile, 0, 2],
+    [profile, 400, 0],
+  ] as const) {
+    const { memory, look } = watching(t, env, freed);
+    for (const used of [499, 500, 900]) await look(used);
+    assert.equal(memory.short, times);
+  }
+});
+
+test("heap_profile writes what is allocated to profilers.profiles_path, once in ten minutes", async (t) => {
+  const folder = folderOf(t);
+  const { clock, lines } = await processOn(t, "agent", {
+    env: {
+      WATCHDOG_MEMORY_HEAP_LIMIT: "1000000",
+      WATCHDOG_MEMORY_HEAP_ADAPTIVE_POLICY_ENABLED: "true",
+      WATCHDOG_MEMORY_HEAP_ADAPTIVE_POLICY_FACTOR: "0",
+      WATCHDOG_MEMORY_HEAP_PROFILE: "true",
+      PROFILERS_PROFILES_PATH: folder,
+    },
+  });
+  const written = () => lines.filter(({ message }) => /what is allocated/.test(message)).length;
+  let polls = 0;
+  const next = (count: number) =>
+    until("a profile is written", () => {
+      // Now and then: sampling begins some time after the look, and ten minutes must not pass meanwhile.
+      if (polls++ % 25 === 0) clock.advance(10_000);
+      return written() === count;
+    });
+  await next(1);
+  assert.deepEqual(readdirSync(folder), ["heap.prof"]);
+  assert.equal(gunzipSync(readFileSync(join(folder, "heap.prof"))).includes("inuse_space"), true);
+  clock.advance(10_000);
+  await turn();
+  assert.equal(written(), 1);
+  clock.advance(600_000);
+  await next(2);
+  assert.equal(readdirSync(folder).length, 2);
+});
 
 test("without a policy nothing is watched", async (t) => {
   const { health } = watching(t, {});

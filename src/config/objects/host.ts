@@ -95,6 +95,11 @@ export const watchdogConfig = table(
   {
     cgroup: object(watchdogPolicyType),
     heap: object(heapConfig),
+    heap_profile: bool(
+      false,
+      "When usage stays above a threshold although garbage was collected, sample allocations for 10 s into `heap.prof` under `profilers.profiles_path`, once in 10 min at most. Needs a policy.",
+      { own: true },
+    ),
     job: object(jobConfig),
     system: object(watchdogPolicyType),
   },

@@ -1,11 +1,10 @@
 // Profiles over HTTP, and the profile of a whole run as a file.
 
-import { readdir, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { createFolder } from "../life/folder.ts";
+import { keepProfile, profileDirectory } from "./files.ts";
 import { HostProfiler } from "./profiler.ts";
 
 /** `profilers.*` of the configuration. */
@@ -22,20 +21,22 @@ export interface Profiles {
   start(): Promise<() => Promise<void>>;
 }
 
-const FILE = "cpu.prof";
-/** Number of profiles of earlier runs that are kept beside the newest. */
-const KEPT = 5;
 const MOST_SECONDS = 60;
 const DEFAULT_SECONDS = 30;
 
 /** `service` is the name of this process; the command line route shows `argv`. */
 export function profiles(
   settings: ProfilersSettings,
-  around: { readonly service: string; readonly argv: readonly string[]; readonly clock: Clock },
+  around: {
+    readonly service: string;
+    readonly argv: readonly string[];
+    readonly clock: Clock;
+    /** Shared with others that take profiles; one of its own by default. */
+    readonly profiler?: HostProfiler;
+  },
 ): Profiles {
-  const profiler = new HostProfiler(around.clock);
-  const standard = `/var/log/sluice/${around.service}/profiles`;
-  const directory = settings.profiles_path === "default" ? standard : settings.profiles_path;
+  const { profiler = new HostProfiler(around.clock) } = around;
+  const directory = profileDirectory(settings.profiles_path, around.service);
   return {
     routes: profileRoutes(profiler, around),
     async start() {
@@ -48,19 +49,11 @@ export function profiles(
         throw new Fault("INVALID_ARGUMENT", wanted, { cause });
       }
       const finish = await profiler.throughout();
-      return async () => keep(directory, await finish(), around.clock.wall());
+      return async () => {
+        await keepProfile(directory, "cpu", await finish(), around.clock.wall());
+      };
     },
   };
-}
-
-/** Renames the file of the previous run, writes the new one and deletes the oldest. */
-async function keep(directory: string, profile: Uint8Array, wallMs: number): Promise<void> {
-  const newest = join(directory, FILE);
-  const stamp = new Date(wallMs).toISOString().replaceAll(/[:.]/g, "-");
-  await rename(newest, join(directory, `cpu-${stamp}.prof`)).catch(() => undefined);
-  await writeFile(newest, profile);
-  const rotated = (await readdir(directory)).filter((name) => /^cpu-\d.*\.prof$/.test(name)).sort();
-  for (const name of rotated.slice(0, -KEPT)) await rm(join(directory, name), { force: true });
 }
 
 function profileRoutes(

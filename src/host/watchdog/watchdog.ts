@@ -13,6 +13,7 @@ import { cgroupUsage, processUsage, systemUsage, type UsageSource } from "./usag
 export interface WatchdogSettings {
   readonly cgroup: PolicySettings;
   readonly heap: PolicySettings & { readonly limit: number };
+  readonly heap_profile: boolean;
   readonly job: JobSettings;
   readonly system: PolicySettings;
 }
@@ -24,6 +25,8 @@ export interface WatchdogOptions {
   /** Usage by kind, and the collector of garbage; the real ones unless a test passes its own. */
   readonly usage?: Readonly<Record<"heap" | "cgroup" | "system", UsageSource>>;
   readonly collect?: () => void;
+  /** Called with `heap_profile` when usage stays above a threshold although garbage was collected. */
+  readonly short?: () => void;
 }
 
 interface Watched {
@@ -36,6 +39,7 @@ interface Watched {
 /** Adds the job `watchdog` to those of liveness, unless no policy is enabled. It never makes the process unhealthy. */
 export function watchMemory(options: WatchdogOptions): void {
   const { settings, liveness, log, collect = collector() } = options;
+  const short = settings.heap_profile ? options.short : undefined;
   const sources = options.usage ?? {
     heap: processUsage(settings.heap.limit),
     cgroup: cgroupUsage(),
@@ -51,13 +55,21 @@ export function watchMemory(options: WatchdogOptions): void {
   liveness.jobs.add({
     name: "watchdog",
     settings: settings.job,
-    run: () => watched.map((each) => look(each, { collect, log })).join("; "),
+    run: () => watched.map((each) => look(each, { collect, log, short })).join("; "),
   });
 }
 
 function look(
   watched: Watched,
-  { collect, log }: { readonly collect: () => void; readonly log: Log },
+  {
+    collect,
+    log,
+    short,
+  }: {
+    readonly collect: () => void;
+    readonly log: Log;
+    readonly short: (() => void) | undefined;
+  },
 ): string {
   const { kind, usage, policy } = watched;
   const before = usage();
@@ -67,6 +79,7 @@ function look(
     return `${kind}: ${shown(before.used)} of ${shown(before.limit)}`;
   collect();
   const after = usage() ?? before;
+  if (after.used >= watched.threshold) short?.();
   // The last watermark is behind us when usage was above it, whatever is left after collecting.
   watched.threshold = policy(before.used, before.limit);
   const text = `${kind}: ${shown(before.used)} of ${shown(before.limit)}, ${shown(after.used)} after collecting garbage`;
