@@ -74,6 +74,10 @@ function workspace(): string {
   for (const part of ["src", "test", ...PARTS.split(" ")])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+  // Otherwise each copy would install the programs that tests start.
+  mkdirSync(join(ROOT, ".cache/tools"), { recursive: true });
+  mkdirSync(join(folder, ".cache"));
+  symlinkSync(join(ROOT, ".cache/tools"), join(folder, ".cache/tools"));
   return folder;
 }
 
