@@ -124,7 +124,8 @@ class EtcdBackedStore implements EtcdStore {
     const stop = () => watch.close();
     this.#watches.add(watch);
     signal.addEventListener("abort", stop, { once: true });
-    const ended = watch.run();
+    // It never rejects. Its end is not waited for: a call to a server that does not answer may be under way.
+    void watch.run();
     try {
       for (;;) {
         const batch = await watch.next();
@@ -136,7 +137,6 @@ class EtcdBackedStore implements EtcdStore {
       watch.close();
       this.#watches.delete(watch);
       if (this.#faults.has(watch)) this.#found(watch, undefined);
-      await ended;
     }
   }
 

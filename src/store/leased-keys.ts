@@ -14,6 +14,8 @@ export interface LeasedKeysOptions {
   readonly written: (fault: Fault | undefined) => void;
 }
 
+/** Milliseconds that `close` waits for the store. */
+const CLOSE_MS = 500;
 /** Milliseconds before an attempt that follows a failed one. */
 const RETRY_MS = 1_000;
 
@@ -44,6 +46,14 @@ export class LeasedKeys {
     this.#closed = true;
     this.#unwritten.clear();
     this.#disarm?.();
+    // A store that does not answer must not keep the process from ending.
+    const late = Promise.withResolvers<void>();
+    const disarm = this.#options.clock.alarm(CLOSE_MS, late.resolve);
+    await Promise.race([this.#revoke(), late.promise]);
+    disarm();
+  }
+
+  async #revoke(): Promise<void> {
     await this.#writing;
     const lease = await this.#lease?.catch(() => undefined);
     await lease?.revoke().catch(() => undefined);
