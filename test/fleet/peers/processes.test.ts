@@ -165,10 +165,7 @@ test("with two copies a killed agent loses nothing", async (t) => {
 });
 
 test("an agent that is frozen is away until it goes on; on_failure answers for its keys", async (t) => {
-  const { agents } = await fleet(t, 2, {
-    COUNTERS_PEERS_TIMEOUT: "200ms",
-    ETCD_LEASE_TTL: "600s",
-  });
+  const { agents } = await fleet(t, 2, { ETCD_LEASE_TTL: "600s" });
   const [frozen, other] = agents as [SluiceChild, SluiceChild];
   const names = users(20);
   assert.equal(await admitted(agents, names, 4), 80);
