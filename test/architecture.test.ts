@@ -51,7 +51,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "process",
   ],
   controller: [
-    ...["circuit", "policy", "promql", "prometheus", "api", "serve", "wire", "client"],
+    ...["circuit", "policy", "promql", "prometheus", "api", "serve", "wire", "client", "fleet"],
     ...["config", "store", "sync", "telemetry", "host", "process"],
   ],
   standalone: ["agent", "controller", "process", "config", "store"],

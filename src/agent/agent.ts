@@ -8,6 +8,7 @@ import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
+import { AppliedPolicies } from "#fleet/applied.ts";
 import type { EngineName } from "#fleet/engine.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
@@ -60,10 +61,13 @@ export async function startAgent(
   const shared = await openCounters(process, config, group, { clock, observer, maxKeys }, engine);
   const context = { clock, chance, observer, maxKeys, sharedCounters: shared?.counters };
   const book = new Rulebook(config.agent_info.agent_group, context);
-  const known = followStore(process, config, book, snapshotPath, () => {
+  const applied = new AppliedPolicies(clock, (value) => group.publish(value));
+  process.scope.add("applied policies", applied.close);
+  const known = followStore(process, config, book, snapshotPath, (refused) => {
     const inventory = inventoryOf(book);
     flowMetrics.keep(inventory);
     fluxMeters.keep(inventory.fluxMeters);
+    applied.changed(book.rules, refused);
   });
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
   publishMetrics(process, config);
@@ -137,13 +141,16 @@ function sweepRegularly(clock: Clock, swept: readonly { sweep(): void }[]): () =
   return async () => disarm();
 }
 
-/** `planChanged` is called synchronously when another plan comes into force; new numbers alone change no plan. */
+/**
+ * `planChanged` is called synchronously when another plan comes into force, with the keys of refused rules; new numbers
+ * alone change no plan.
+ */
 function followStore(
   process: SluiceProcess,
   config: AgentConfig,
   book: Rulebook,
   snapshotPath: string,
-  planChanged: () => void,
+  planChanged: (refused: Iterable<string>) => void,
 ): Promise<void> {
   const { store, health, scope, clock, fail } = process;
   const log = process.log.child("rules");
@@ -203,7 +210,7 @@ function followStore(
       }
     },
     applied(revision, { refused, partial, added }) {
-      if (book.plan !== plan) planChanged();
+      if (book.plan !== plan) planChanged(refused.keys());
       plan = book.plan;
       for (const [key, fault] of refused) {
         if (!added.has(key)) continue;

@@ -20,11 +20,25 @@ const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
 /** State of a stored policy compared with the version that runs. */
 export type PolicyStanding = "VALID" | "INVALID" | "NOT_LOADED" | "STALE" | "OUTDATED";
 
+/** How far the agents apply the running version of a policy. */
+export interface PolicyRollout {
+  /** Agents of the groups that the policy names. */
+  readonly agents: number;
+  /** Those of them that apply the running version. */
+  readonly applied: number;
+  /** Addresses of the first of those that do not. */
+  readonly behind: readonly string[];
+  /** Agents that do not say what they apply. */
+  readonly unknown: number;
+}
+
 export interface PolicyView {
   /** The document with all fields; null where it cannot be read. */
   readonly policy: Json | null;
   readonly status: PolicyStanding;
   readonly reason: string;
+  /** Absent where the policy does not run or nothing in it concerns agents. */
+  readonly rollout?: PolicyRollout;
 }
 
 /** The operations of a controller's policy service. Every operation may throw a Fault. */
@@ -100,7 +114,8 @@ const ROWS: readonly Row[] = [
   {
     method: "GET",
     path: "/v1/policies/{name}",
-    about: "One policy: its document, its status, and the reason for the status.",
+    about:
+      "One policy: its document, its status with the reason, and how many agents apply the running version.",
     rpc: "GetPolicy",
     run: (policies, request) => ({ ...policies.get(textOf(request, "name")) }),
   },
@@ -178,6 +193,11 @@ const ROWS: readonly Row[] = [
     run: decisions,
   },
 ];
+
+/** The operations by gRPC method, which other services share. */
+export const POLICY_RPCS: ReadonlyMap<string, Operation> = new Map(
+  ROWS.map(({ rpc, run }) => [rpc, run]),
+);
 
 async function decisions(policies: PolicyOperations, request: Json): Promise<Json> {
   return { decisions: await policies.decisions(textOf(request, "decision_type")) };

@@ -2,7 +2,7 @@
 // part is described in the README.
 
 import { hostname } from "node:os";
-import type { PolicyOperations } from "#api/policies.ts";
+import type { PolicyOperations, PolicyRollout } from "#api/policies.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
@@ -10,6 +10,7 @@ import type { Stop } from "#base/scope.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { StatusNode } from "#host/status/status.ts";
+import type { CompiledPolicy } from "#policy/compiled.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
@@ -63,6 +64,8 @@ export interface ControllerOptions {
   readonly sharesStore?: boolean;
   /** Aborts when the controller is no longer to run, also while it starts; `stop` is still to be called. */
   readonly over?: AbortSignal;
+  /** How far agents apply a policy; absent where nobody follows them. */
+  readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
@@ -202,6 +205,7 @@ function assemble(options: ControllerOptions) {
     clock,
     compile: compileOne,
     log,
+    rollout: options.rollout,
   });
   const metricSources = [metrics, alerts, warnings, backend.metrics, checkpoints];
   const removeMetrics = metricSources.flatMap((source) => (source ? meters.add(source) : []));

@@ -1,6 +1,7 @@
 // Starts a controller, either as part of a process or as the whole process, which then shares a store with agents in
 // other processes.
 
+import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
 import type { Stop } from "#base/scope.ts";
@@ -14,6 +15,8 @@ import {
   startProcess,
 } from "#process/process.ts";
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
+import { type Fleet, knowAgents } from "./agents/fleet.ts";
+import { fleetOperations } from "./agents/operations.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
 import { policiesOf, standsBy } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
@@ -30,11 +33,13 @@ export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"
  */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
+  const fleet = knowAgents(process);
   let leading: Controller | undefined;
   const candidate = new Candidate(process, async (store, over) => {
     const controller = await openController({ ...process, store }, options, {
       over,
       sharesStore: true,
+      rollout: fleet.rollout,
     });
     leading = controller;
     const stop: Stop = async (speed) => {
@@ -54,7 +59,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
       if (process.health.degraded.get("store") === true) throw storeIsAway();
     },
   );
-  const ports = await openPorts(process, [controllerPart(policies)]);
+  const ports = await openPorts(process, [controllerPart(process, policies, fleet)]);
   await candidate.stand();
   return ports;
 }
@@ -72,14 +77,23 @@ export async function startControllerPart(
   { agentGroup }: { readonly agentGroup: string },
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
-  const controller = await openController(process, options, { agentGroup });
+  const fleet = knowAgents(process);
+  const controller = await openController(process, options, { agentGroup, rollout: fleet.rollout });
   process.scope.add("controller", controller.stop);
   process.onReload(() => void controller.reload());
-  return controllerPart(controller.policies);
+  return controllerPart(process, controller.policies, fleet);
 }
 
-function controllerPart(policies: PolicyOperations): ProcessPart {
-  return { routes: policyRoutes(policies), services: [policyGrpcService(policies)] };
+function controllerPart(
+  { health, log }: SluiceProcess,
+  policies: PolicyOperations,
+  { agents, service }: Fleet,
+): ProcessPart {
+  const fleet = fleetOperations({ agents, status: health.root, log: log.child("agents") });
+  return {
+    routes: [...policyRoutes(policies), ...controllerRoutes(fleet)],
+    services: [policyGrpcService(policies), controllerGrpcService(fleet, policies), service],
+  };
 }
 
 async function openController(
@@ -91,7 +105,7 @@ async function openController(
     readonly config: { readonly config: ControllerConfig };
     readonly policies: readonly string[];
   },
-  own: Pick<ControllerOptions, "agentGroup" | "over" | "sharesStore">,
+  own: Pick<ControllerOptions, "agentGroup" | "over" | "rollout" | "sharesStore">,
 ): Promise<Controller> {
   const counts = new PolicyMetrics();
   const removeCounts = metrics.add(counts);

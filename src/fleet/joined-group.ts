@@ -5,7 +5,7 @@ import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { LeasedKeys } from "#store/leased-keys.ts";
 import type { Store } from "#store/store.ts";
-import { peerKey } from "#sync/keys.ts";
+import { appliedKey, peerKey } from "#sync/keys.ts";
 import { FollowedMembers, type Member, type OwnGroup, writeMember } from "./members.ts";
 
 export interface JoinOptions {
@@ -64,6 +64,12 @@ export class JoinedGroup implements OwnGroup {
   announce(address: string): void {
     this.#address = address;
     this.#write();
+  }
+
+  /** Writes which versions of policies this agent applies, until it leaves. */
+  publish(applied: Uint8Array): void {
+    const { group, id } = this.#options;
+    this.#keys.put(appliedKey(group, id), applied);
   }
 
   /** Takes the record back, so that nobody asks this agent any more. */

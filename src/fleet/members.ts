@@ -7,6 +7,7 @@ import type { Log } from "#base/log.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { PEERS, parsePeerKey, peerKey } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
+import { followKeys } from "./follow-keys.ts";
 
 const PEER = "aperture.peers.v1.Peer";
 
@@ -65,8 +66,6 @@ export interface FollowMembersOptions {
 const MOST_MEMBERS = 10_000;
 /** A record has a few hundred bytes. */
 const MOST_BYTES = 64 * 1024;
-/** Milliseconds until the store is asked again after it has refused. */
-const RETRY_MS = 5_000;
 
 /** The members as the store has them, kept up to date until `close`. */
 export class FollowedMembers implements Members {
@@ -109,20 +108,15 @@ export class FollowedMembers implements Members {
   }
 
   async #follow(): Promise<void> {
-    const { store, group, log } = this.#options;
-    // With the separator at its end: the keys of group `ab` do not start with the prefix of group `a`.
-    const prefix = group === undefined ? PEERS : peerKey(group, "");
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      try {
-        for await (const batch of store.watch([prefix], signal)) this.#apply(batch);
-        break;
-      } catch (thrown) {
-        const { message } = Fault.from(thrown);
-        log.warn({}, `the records of agents cannot be read: ${message}`);
-        await this.#pause(signal);
-      }
-    }
+    const { group } = this.#options;
+    await followKeys({
+      ...this.#options,
+      // With the separator at its end: the keys of group `ab` do not start with the prefix of group `a`.
+      prefixes: [group === undefined ? PEERS : peerKey(group, "")],
+      what: "the records of agents",
+      apply: (batch) => this.#apply(batch),
+      signal: this.#stop.signal,
+    });
     this.#first.resolve();
   }
 
@@ -150,18 +144,6 @@ export class FollowedMembers implements Members {
       for (const listener of [...this.#listeners]) listener();
     }
     this.#first.resolve();
-  }
-
-  #pause(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        disarm();
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const disarm = this.#options.clock.alarm(RETRY_MS, end);
-      signal.addEventListener("abort", end, { once: true });
-    });
   }
 }
 

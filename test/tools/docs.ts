@@ -5,6 +5,11 @@ import { join } from "node:path";
 import { createOperationContext, NO_SERVICES } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
+import {
+  controllerGrpcService,
+  controllerRoutes,
+  type FleetOperations,
+} from "#api/fleet/controller.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { seededChance } from "#base/chance.ts";
@@ -12,6 +17,7 @@ import { CODES } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { configurationPage } from "#config/reference/page.ts";
 import { configSchema } from "#config/reference/schema.ts";
+import { Connections } from "#fleet/calls/connections.ts";
 import { RejectReason } from "#flow/flow.ts";
 import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
@@ -96,6 +102,7 @@ function routesPage(): string {
       ]),
     );
   const policies = { list: never } as unknown as PolicyOperations;
+  const fleet = { listAgents: never } as unknown as FleetOperations;
   return `${[
     "# Routes and services",
     GENERATED,
@@ -117,8 +124,15 @@ function routesPage(): string {
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
     "`sluice standalone` serves these on the same port.",
-    table(HTTP_HEAD, http(policyRoutes(policies))),
-    table(GRPC_HEAD, grpc([policyGrpcService(policies)])),
+    table(HTTP_HEAD, http([...policyRoutes(policies), ...controllerRoutes(fleet)])),
+    table(
+      GRPC_HEAD,
+      grpc([
+        policyGrpcService(policies),
+        controllerGrpcService(fleet, policies),
+        new Connections().service,
+      ]),
+    ),
   ].join("\n\n")}\n`;
 }
 

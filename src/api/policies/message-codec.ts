@@ -29,8 +29,15 @@ export class PolicyMessageCodec {
   /** The reply of a method. */
   async encode(rpc: string, reply: Json): Promise<Uint8Array> {
     const { output } = await this.#validator.method(rpc);
-    const { jsonToBinary } = await import("#wire/protobuf/protojson.ts");
-    return jsonToBinary(output, JSON.stringify(reply));
+    const [{ jsonToBinary }, { createRegistry }, { StringValueSchema, StructSchema }] =
+      await Promise.all([
+        import("#wire/protobuf/protojson.ts"),
+        import("@bufbuild/protobuf"),
+        import("@bufbuild/protobuf/wkt"),
+      ]);
+    // What the messages of a status tree may be.
+    const registry = createRegistry(StringValueSchema, StructSchema);
+    return jsonToBinary(output, JSON.stringify(reply), { registry });
   }
 }
 

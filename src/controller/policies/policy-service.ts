@@ -1,7 +1,7 @@
 // The policy service of a controller: lists policies, their decisions and dynamic configuration, and stores, dry-runs
 // or removes a policy. Writes go to the store, from which every controller applies them.
 
-import type { PolicyOperations, PolicyStanding, PolicyView } from "#api/policies.ts";
+import type { PolicyOperations, PolicyRollout, PolicyStanding, PolicyView } from "#api/policies.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
@@ -35,6 +35,8 @@ export interface PolicyServiceOptions {
   readonly clock: Clock;
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   readonly log: Log;
+  /** How far agents apply a policy; absent where nobody follows them. */
+  readonly rollout?: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
 }
 
 /** The name of a document of the API in findings. */
@@ -81,6 +83,12 @@ export class PolicyService implements PolicyOperations {
   }
 
   get(name: string): PolicyView {
+    const running = this.#options.active.loops.get(name)?.version.policy;
+    const rollout = running === undefined ? undefined : this.#options.rollout?.(running);
+    return rollout === undefined ? this.#view(name) : { ...this.#view(name), rollout };
+  }
+
+  #view(name: string): PolicyView {
     const { active, api } = this.#options;
     const running = active.loops.get(name)?.version;
     const stored = api.policies.get(name);

@@ -6,6 +6,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Lease, Op, Store } from "#store/store.ts";
 import { requestKey, responseKey } from "#sync/keys.ts";
+import { followKeys } from "../follow-keys.ts";
 import type { FunctionRunner } from "./functions.ts";
 import { type Answer, writeAnswer } from "./message.ts";
 
@@ -23,8 +24,6 @@ export interface AnswersOptions {
 const MOST_OPEN = 1_000;
 /** An answer that nobody fetched ends with this lease when its agent ends before. */
 export const CALL_LEASE_MS = 30_000;
-/** Milliseconds until the store is asked again after it has refused. */
-const RETRY_MS = 5_000;
 
 /** Bytes that are no message of any type. */
 const NO_MESSAGE = 0x07;
@@ -38,7 +37,15 @@ export class Answers {
 
   constructor(options: AnswersOptions) {
     this.#options = options;
-    this.#ended = this.#follow();
+    const { id, hostname } = options;
+    this.#ended = followKeys({
+      ...options,
+      // With the separator at their ends: `node1` must not answer what is meant for `node10`.
+      prefixes: [requestKey(id, ""), requestKey(hostname, "")],
+      what: "requests of controllers",
+      apply: (batch) => this.#apply(batch),
+      signal: this.#stop.signal,
+    });
   }
 
   async close(): Promise<void> {
@@ -46,23 +53,6 @@ export class Answers {
     await this.#ended;
     const lease = await this.#lease?.catch(() => undefined);
     await lease?.revoke().catch(() => undefined);
-  }
-
-  async #follow(): Promise<void> {
-    const { store, id, hostname, log } = this.#options;
-    // With the separator at their ends: `node1` must not answer what is meant for `node10`.
-    const prefixes = [requestKey(id, ""), requestKey(hostname, "")];
-    const { signal } = this.#stop;
-    while (!signal.aborted) {
-      try {
-        for await (const batch of store.watch(prefixes, signal)) this.#apply(batch);
-        return;
-      } catch (thrown) {
-        const { message } = Fault.from(thrown);
-        log.warn({}, `requests of controllers cannot be read from the store: ${message}`);
-        await this.#pause(signal);
-      }
-    }
   }
 
   #apply({ puts, deletes }: Batch): void {
@@ -117,18 +107,6 @@ export class Answers {
   async #drop(requests: readonly string[]): Promise<void> {
     const ops = requests.map((key) => ({ kind: "delete", key: responseOf(key) }) as const);
     await this.#options.store.commit(ops).catch(() => undefined);
-  }
-
-  #pause(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        disarm();
-        signal.removeEventListener("abort", end);
-        resolve();
-      };
-      const disarm = this.#options.clock.alarm(RETRY_MS, end);
-      signal.addEventListener("abort", end, { once: true });
-    });
   }
 }
 

@@ -1,0 +1,43 @@
+// How far agents apply the running version of a policy.
+
+import type { PolicyRollout } from "#api/policies.ts";
+import { type FollowedApplied, versionNumber } from "#fleet/applied.ts";
+import type { Member } from "#fleet/members.ts";
+import type { CompiledPolicy } from "#policy/compiled.ts";
+
+/** Kinds of configuration that agents run and that carry the hash of their policy. */
+const KINDS: ReadonlySet<string> = new Set([
+  "rate_limiter",
+  "concurrency_limiter",
+  "sampler",
+  "classifiers",
+]);
+
+/** Agents that are named. */
+const MOST_NAMED = 20;
+
+/** Undefined where nothing in the policy can tell. */
+export function rolloutOf(
+  {
+    name: policyName,
+    hash: policyHash,
+    configs,
+  }: Pick<CompiledPolicy, "name" | "hash" | "configs">,
+  agents: readonly Member[],
+  applied: Pick<FollowedApplied, "of">,
+): PolicyRollout | undefined {
+  const groups = new Set(
+    configs.flatMap(({ kind, agentGroups }) => (KINDS.has(kind) ? agentGroups : [])),
+  );
+  if (groups.size === 0) return undefined;
+  const version = versionNumber({ policyName, policyHash });
+  const concerned = agents.filter(({ group }) => groups.has(group));
+  const telling = concerned.filter(({ id }) => id !== "");
+  const behind = telling.filter((agent) => applied.of(agent)?.has(version) !== true);
+  return {
+    agents: telling.length,
+    applied: telling.length - behind.length,
+    behind: behind.slice(0, MOST_NAMED).map(({ address }) => address),
+    unknown: concerned.length - telling.length,
+  };
+}

@@ -1,0 +1,158 @@
+// Which versions of policies agents apply: each agent leaves them in the store, under its lease, and controllers compare
+// them with what they run.
+
+import { createHash } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Batch, Store } from "#store/store.ts";
+import { APPLIED, appliedKey } from "#sync/keys.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
+import { followKeys } from "./follow-keys.ts";
+import type { Member } from "./members.ts";
+
+const MESSAGE = "sluice.fleet.v1.Applied";
+
+/** A version of a policy. */
+export interface PolicyVersionName {
+  readonly policyName: string;
+  readonly policyHash: string;
+}
+
+/** The number that stands for a version. */
+export function versionNumber({ policyName, policyHash }: PolicyVersionName): bigint {
+  return createHash("sha256").update(`${policyName}\0${policyHash}`).digest().readBigUInt64BE();
+}
+
+export function writeApplied(versions: Iterable<PolicyVersionName>): Uint8Array {
+  const policies = [...versions].map(versionNumber).sort((a, b) => (a < b ? -1 : 1));
+  return encode(MESSAGE, { policies });
+}
+
+/**
+ * The versions that are wholly in force: of the policies of these rules, those whose rules all have one hash. Rules
+ * without a hash, such as flux meters, say nothing.
+ */
+export function versionsIn(
+  rules: Iterable<{ readonly policyName: string; readonly policyHash?: string }>,
+  refused: ReadonlySet<string>,
+): readonly PolicyVersionName[] {
+  const hashes = new Map<string, string | undefined>();
+  for (const { policyName, policyHash } of rules) {
+    if (policyHash === undefined) continue;
+    const known = hashes.has(policyName) ? hashes.get(policyName) : policyHash;
+    hashes.set(policyName, known === policyHash ? policyHash : undefined);
+  }
+  return [...hashes].flatMap(([policyName, policyHash]) =>
+    policyHash === undefined || refused.has(policyName) ? [] : [{ policyName, policyHash }],
+  );
+}
+
+/** The policy in the key of a rule, such as `sampler/agent_group-g-policy-p-component_id-root.0`. */
+const POLICY_OF = /-policy-(.+)-(?:component_id|classifier_index)-[^-]*$/s;
+
+/** Milliseconds between two writes: a start with many policies would else need one for each of them. */
+const EVERY_MS = 500;
+
+/** What this agent applies, written when it changes. */
+export class AppliedPolicies {
+  readonly #clock: Clock;
+  readonly #write: (value: Uint8Array) => void;
+  #written = "";
+  #next: (() => Uint8Array) | undefined;
+  #disarm: (() => void) | undefined;
+
+  constructor(clock: Clock, write: (value: Uint8Array) => void) {
+    this.#clock = clock;
+    this.#write = write;
+  }
+
+  /** The rules in force, and the keys of those that were refused. */
+  changed(
+    rules: ReadonlyMap<string, { readonly policyName: string; readonly policyHash?: string }>,
+    refused: Iterable<string>,
+  ): void {
+    const bad = new Set([...refused].map((key) => POLICY_OF.exec(key)?.[1] ?? ""));
+    this.#next = () => writeApplied(versionsIn(rules.values(), bad));
+    this.#disarm ??= this.#clock.alarm(EVERY_MS, () => {
+      this.#disarm = undefined;
+      this.#flush();
+    });
+  }
+
+  readonly close = async (): Promise<void> => {
+    this.#disarm?.();
+  };
+
+  #flush(): void {
+    const value = this.#next?.();
+    if (value === undefined) return;
+    const text = Buffer.from(value).toString("base64");
+    if (text === this.#written) return;
+    this.#written = text;
+    this.#write(value);
+  }
+}
+
+/** Far more than the policies of any controller. */
+const MOST_VERSIONS = 100_000;
+const MOST_AGENTS = 10_000;
+
+export interface FollowAppliedOptions {
+  readonly store: Pick<Store, "watch">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What all agents say, kept up to date until `close`. */
+export class FollowedApplied {
+  readonly #log: Log;
+  readonly #known = new Map<string, ReadonlySet<bigint>>();
+  readonly #stop = new AbortController();
+  readonly #ended: Promise<void>;
+
+  constructor(options: FollowAppliedOptions) {
+    this.#log = options.log;
+    this.#ended = followKeys({
+      ...options,
+      prefixes: [APPLIED],
+      what: "what agents apply",
+      apply: (batch) => this.#apply(batch),
+      signal: this.#stop.signal,
+    });
+  }
+
+  /** Undefined while the agent has said nothing. */
+  of({ group, id }: Member): ReadonlySet<bigint> | undefined {
+    return this.#known.get(appliedKey(group, id));
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+  }
+
+  #apply({ puts, deletes }: Batch): void {
+    for (const key of deletes) this.#known.delete(key);
+    for (const { key, value } of puts) {
+      try {
+        if (this.#known.size >= MOST_AGENTS && !this.#known.has(key)) continue;
+        this.#known.set(key, read(value));
+      } catch (thrown) {
+        this.#known.delete(key);
+        this.#log.warn({}, `${key} is left out: ${Fault.from(thrown).message}`);
+      }
+    }
+  }
+}
+
+/** Bytes of one number. */
+const NUMBER = 8;
+
+function read(value: Uint8Array): ReadonlySet<bigint> {
+  if (value.length > MOST_VERSIONS * NUMBER) {
+    const wanted = `wanted at most ${MOST_VERSIONS} versions`;
+    throw new Fault("RESOURCE_EXHAUSTED", `${wanted}, got ${value.length} bytes`);
+  }
+  return new Set(decode(MESSAGE, value).policies);
+}

@@ -1,0 +1,48 @@
+// Follows keys of the store for as long as it is wanted. A store that refuses is asked again, since rights may be granted
+// later.
+
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Batch, Store } from "#store/store.ts";
+
+export interface FollowKeysOptions {
+  readonly store: Pick<Store, "watch">;
+  readonly prefixes: readonly string[];
+  /** Of the keys, for the log. */
+  readonly what: string;
+  readonly apply: (batch: Batch) => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Milliseconds until the store is asked again. */
+const RETRY_MS = 5_000;
+
+/** Resolves when the signal aborts or the store closes. */
+export async function followKeys(options: FollowKeysOptions): Promise<void> {
+  const { store, prefixes, what, apply, clock, log, signal } = options;
+  while (!signal.aborted) {
+    try {
+      for await (const batch of store.watch(prefixes, signal)) apply(batch);
+      return;
+    } catch (thrown) {
+      log.warn({}, `${what} cannot be read from the store: ${Fault.from(thrown).message}`);
+      await pause(clock, signal);
+    }
+  }
+}
+
+function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      disarm();
+      signal.removeEventListener("abort", end);
+      resolve();
+    };
+    const disarm = clock.alarm(RETRY_MS, end);
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+  });
+}
