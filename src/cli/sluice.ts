@@ -34,6 +34,17 @@ const POLICY_FLAGS = {
   FILE: "a policy document, a directory of them, or - for standard input; all together form one set",
 } as const;
 
+const CONTROLLER_FLAGS = {
+  "--controller ADDRESS":
+    "the controller, as HOST:PORT, URL or unix:/PATH; by default the address of administration in the configuration that a controller started here would read (SVC_CONTROLLER_SERVER_LISTENER_ADDR)",
+  "--ca FILE": "certificate authorities for the certificate of the controller",
+  "--cert FILE": "client certificate",
+  "--key FILE": "private key of the client certificate",
+  "--token-path FILE":
+    "file with the administration token; by default SVC_CONTROLLER_SERVER_ADMINISTRATION_TOKEN",
+  "--json": "print JSON",
+} as const;
+
 const COMMANDS: Readonly<Record<string, Row>> = {
   standalone: {
     usage: "--policies DIR… [--config-path PATH]",
@@ -109,6 +120,52 @@ const COMMANDS: Readonly<Record<string, Row>> = {
       ...POLICY_FLAGS,
     },
     load: async () => (await import("./policies/view.ts")).policyGraphCommand,
+  },
+  "policy apply": {
+    usage: "FILE… [--controller ADDRESS] [--json]",
+    about: "give policies to a running controller, under the names of their files",
+    flags: {
+      ...CONTROLLER_FLAGS,
+      FILE: "a policy document, a directory of them, or - for standard input",
+    },
+    load: async () => (await import("./controller/policy.ts")).policyApplyCommand,
+  },
+  "policy list": {
+    usage: "[--controller ADDRESS] [--json]",
+    about: "list the policies of a running controller, and how many agents apply each",
+    flags: CONTROLLER_FLAGS,
+    load: async () => (await import("./controller/policy.ts")).policyListCommand,
+  },
+  "policy get": {
+    usage: "NAME [--controller ADDRESS] [--json]",
+    about: "print one policy of a running controller, and which agents are behind",
+    flags: CONTROLLER_FLAGS,
+    load: async () => (await import("./controller/policy.ts")).policyGetCommand,
+  },
+  "policy delete": {
+    usage: "NAME [--controller ADDRESS]",
+    about: "remove a policy that was given to a running controller",
+    flags: CONTROLLER_FLAGS,
+    load: async () => (await import("./controller/policy.ts")).policyDeleteCommand,
+  },
+  agents: {
+    usage: "[--agent-group NAME] [--control-points] [--controller ADDRESS] [--json]",
+    about: "list the agents of a running controller, or what they have seen",
+    flags: {
+      "--agent-group NAME": "only the agents of this group",
+      "--control-points": "list the control points of the flows that the agents have judged",
+      ...CONTROLLER_FLAGS,
+    },
+    load: async () => (await import("./controller/agents.ts")).agentsCommand,
+  },
+  decisions: {
+    usage: "[KIND] [--controller ADDRESS] [--json]",
+    about: "print the last numbers that a running controller has sent to agents",
+    flags: {
+      ...CONTROLLER_FLAGS,
+      KIND: "the kind of component, as keys of decisions name it; all kinds without it",
+    },
+    load: async () => (await import("./controller/decisions.ts")).decisionsCommand,
   },
   simulate: {
     usage: "[POLICY…] --scenario FILE [--plot FILE.svg] [--json]",

@@ -48,7 +48,7 @@ function bound(store: Store): Store {
     commit: (ops, options) => store.commit(ops, options),
     lease: (options) => store.lease(options),
     watch: (prefixes, signal) => store.watch(prefixes, signal),
-    lead: (name, signal) => store.lead(name, signal),
+    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
     close: () => store.close(),
   };
 }

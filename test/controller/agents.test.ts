@@ -39,7 +39,7 @@ function around(t: TestContext, store: Store, seed: number) {
     commit: (ops, options) => store.commit(ops, options),
     lease: (options) => store.lease(options),
     watch: (prefixes, signal) => store.watch(prefixes, AbortSignal.any([signal, closed.signal])),
-    lead: (name, signal) => store.lead(name, signal),
+    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
     close: async () => closed.abort(),
   };
   const options = {

@@ -1,8 +1,9 @@
 // Sends one check to an agent and reads its reply. Over node:http, because fetch refuses a list of ports by itself and
 // would name another fault than the true one.
 
-import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttp } from "node:http";
 import { Fault } from "#base/fault.ts";
+import { replyText } from "../reply.ts";
 import type { Reply } from "./words.ts";
 
 const ROUTE = "/v1/flowcontrol/checkhttp";
@@ -60,22 +61,14 @@ async function send(
   };
   return new Promise((resolve, reject) => {
     const call = request(new URL(path, url), options, (reply) => {
-      textOf(reply).then((text) => resolve({ status: reply.statusCode ?? 0, text }), reject);
+      replyText(reply, MAX_REPLY_BYTES).then(
+        (text) => resolve({ status: reply.statusCode ?? 0, text }),
+        reject,
+      );
     });
     call.on("error", reject);
     call.end(body);
   });
-}
-
-async function textOf(reply: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of reply) {
-    size += chunk.length;
-    if (size > MAX_REPLY_BYTES) throw new Error("a reply that is too long");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 }
 
 function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {

@@ -149,7 +149,8 @@ function checkDynamicFile(
   return report;
 }
 
-async function readAndCompile(
+/** The same, with the texts by source, and the files of dynamic configuration that were skipped. */
+export async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,

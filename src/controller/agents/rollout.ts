@@ -4,14 +4,12 @@ import type { PolicyRollout } from "#api/policies.ts";
 import { type FollowedApplied, versionNumber } from "#fleet/applied.ts";
 import type { Member } from "#fleet/members.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
+import { FOLLOWED_KINDS } from "#sync/follow/kinds.ts";
 
-/** Kinds of configuration that agents run and that carry the hash of their policy. */
-const KINDS: ReadonlySet<string> = new Set([
-  "rate_limiter",
-  "concurrency_limiter",
-  "sampler",
-  "classifiers",
-]);
+/** Kinds of configuration that agents run and that carry the hash of their policy: all but flux meters. */
+const KINDS: ReadonlySet<string> = new Set(
+  [...FOLLOWED_KINDS.keys()].filter((kind) => kind !== "flux_meter"),
+);
 
 /** Agents that are named. */
 const MOST_NAMED = 20;

@@ -1,0 +1,126 @@
+// The commands that call a running controller: `agents`, `policy apply|get|list|delete` and `decisions`.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import { runCommand } from "../kit/command.ts";
+import { folderOf } from "../kit/folder.ts";
+import { freePort } from "../kit/free-port.ts";
+import { authority, temporaryFolder } from "../kit/servers/tls.ts";
+import { call } from "../kit/sluice/check.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
+
+const limit = (capacity: number) => `circuit:
+  evaluation_interval: 0.05s
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: shop }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: ${capacity} } }
+            fill_amount: { constant_signal: { value: 1 } }
+          parameters: { interval: 60s }
+`;
+
+const lines = (text: string) => text.trimEnd().split("\n");
+
+test("policies are applied, listed, shown and deleted; agents and decisions are listed", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const folder = folderOf(t, { "shop.yaml": limit(5) });
+  const run = (...args: readonly string[]) => runCommand([...args, "--controller", address]);
+  assert.equal((await run("policy", "list")).out, "no policies\n");
+  const applied = await run("policy", "apply", join(folder, "shop.yaml"));
+  assert.equal(applied.err, "");
+  assert.match(applied.out, /^shop applied, version [0-9a-f]{32}; \d of 1 agents at this version/);
+  await until("the agent applies it", async () => /1 of 1/.test((await run("policy", "list")).out));
+  const [head = "", row = ""] = lines((await run("policy", "list")).out);
+  assert.deepEqual(head.split(/ +/), ["NAME", "STATUS", "AGENTS", "REASON"]);
+  assert.deepEqual(row.split(/ {2,}/), ["shop", "VALID", "1 of 1"]);
+  const { out: got } = await run("policy", "get", "shop");
+  assert.equal(lines(got)[0], "# shop VALID; 1 of 1 agents at this version");
+  assert.match(got, /^circuit:\n/m);
+  const json = JSON.parse((await run("policy", "get", "shop", "--json")).out);
+  assert.deepEqual(json.rollout, { agents: 1, applied: 1, behind: [], unknown: 0 });
+
+  const decisions = JSON.parse((await run("decisions", "rate_limiter", "--json")).out);
+  assert.equal(Object.keys(decisions).length, 1);
+  assert.match((await run("decisions")).out, /agent_group-default-policy-shop/);
+  assert.equal((await run("decisions", "nonsense")).code, 64);
+
+  const agents = lines((await run("agents")).out);
+  assert.equal(agents.length, 2);
+  assert.match(agents[0] ?? "", /^ADDRESS +HOST +GROUP +REACHED BY$/);
+  assert.match(agents[1] ?? "", / default +store$/);
+  assert.equal(JSON.parse((await run("agents", "--json")).out).details.length, 1);
+  const nobody = await run("agents", "--agent-group", "nobody");
+  assert.match(nobody.err, /answered 404: no agents found for agent-group nobody/);
+  await call(address, "POST", "/v1/flowcontrol/check", { control_point: "shop", labels: {} });
+  assert.match((await run("agents", "--control-points")).out, /^shop +feature +- +default$/m);
+
+  assert.equal((await run("policy", "delete", "shop")).out, "shop deleted\n");
+  const gone = await run("policy", "delete", "shop");
+  assert.notEqual(gone.code, 0);
+  assert.match(gone.err, /answered 404/);
+});
+
+test("documents with faults are refused with file and line, before the controller is asked", async (t) => {
+  const folder = folderOf(t, { "bad.yaml": "circuit: { nonsense: 1 }\n" });
+  const refused = await runCommand(["policy", "apply", join(folder, "bad.yaml")]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.err, /bad\.yaml:1:\d+: /);
+});
+
+test("a controller that is away, another server, and a missing token are told apart", async (t) => {
+  const port = await freePort();
+  const away = await runCommand(["agents", "--controller", `127.0.0.1:${port}`]);
+  assert.equal(away.code, 69);
+  assert.match(away.err, /no controller answers at .*ECONNREFUSED.*stands by/);
+  const token = "correct-horse-battery-staple";
+  const { address } = await standalone(t, {
+    policies: {},
+    env: { SVC_AGENT_SERVER_ADMINISTRATION_TOKEN: token },
+  });
+  const refused = await runCommand(["agents", "--controller", address]);
+  assert.match(refused.err, /answered 401: administration requires a token.*--token-path/);
+  const variable = { SVC_CONTROLLER_SERVER_ADMINISTRATION_TOKEN: token };
+  assert.equal((await runCommand(["agents", "--controller", address], { env: variable })).code, 0);
+  const path = join(folderOf(t, { token: `${token}\n` }), "token");
+  const withFile = ["agents", "--controller", address, "--token-path", path];
+  assert.equal((await runCommand(withFile)).code, 0);
+  for (const args of [
+    ["agents", "--controller", "http://ann:secret@h:1"],
+    ["agents", "--cert", path],
+    ["agents", "--ca", "/no/such/file"],
+    ["policy", "get"],
+    ["policy", "delete", "a", "b"],
+    ["decisions", "a", "b"],
+  ]) {
+    const { code, err } = await runCommand(args);
+    assert.equal(code, 64, args.join(" "));
+    assert.doesNotMatch(err, /secret/);
+  }
+});
+
+test("TLS with authorities and a client certificate", async (t) => {
+  const own = authority(temporaryFolder(t), "own");
+  const server = own.issue("server");
+  const client = own.issue("client");
+  const { address } = await standalone(t, {
+    policies: {},
+    env: {
+      SVC_AGENT_SERVER_TLS_ENABLED: "true",
+      SVC_AGENT_SERVER_TLS_CERT_FILE: server.certFile,
+      SVC_AGENT_SERVER_TLS_KEY_FILE: server.keyFile,
+      SVC_AGENT_SERVER_TLS_CLIENT_CA_FILE: own.certFile,
+    },
+  });
+  const run = (...args: readonly string[]) =>
+    runCommand(["agents", "--controller", address, ...args]);
+  const certificate = ["--cert", client.certFile, "--key", client.keyFile];
+  const ran = await run("--ca", own.certFile, ...certificate);
+  assert.equal(ran.err, "");
+  assert.equal(ran.code, 0);
+  assert.equal((await run("--ca", own.certFile)).code, 69, "without a certificate");
+  assert.equal((await run(...certificate)).code, 69, "the authority is unknown");
+});

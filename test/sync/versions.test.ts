@@ -1,0 +1,158 @@
+// Agents and controllers one release apart work together: every message that they exchange through the store or over a
+// connection is kept as the last release wrote it, with the definitions by which it reads. The present code must read
+// those bytes as they were meant, and the last release must read what the present code writes.
+//
+// A release renews `versions/` with RENEW=1.
+
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import protobuf from "protobufjs/light.js";
+import {
+  API_DYNAMIC_CONFIGS,
+  API_POLICIES,
+  appliedKey,
+  CONTROLLER_ELECTION,
+  componentName,
+  configKey,
+  DYNAMIC_CONFIGS,
+  decisionKey,
+  POLICIES,
+  peerKey,
+  REPLICAS,
+  requestKey,
+  responseKey,
+} from "#sync/keys.ts";
+import { Messages } from "#wire/protobuf/messages.ts";
+
+const FOLDER = join(import.meta.dirname, "versions");
+const BUNDLE = join(FOLDER, "messages.json");
+const VALUES = join(FOLDER, "values.json");
+const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url);
+
+/** What agents and controllers exchange. */
+const EXCHANGED = /^(aperture\.(policy\.sync|cmd|peers)\.v1|sluice\.fleet\.v1)\./;
+
+type Json = Record<string, unknown>;
+type Stored = Readonly<Record<string, { readonly bytes: string; readonly value: Json }>>;
+
+const present = new Messages(PRESENT);
+
+/** Levels of messages inside each other that a sample has: policies hold circuits without end. */
+const DEPTH = 5;
+
+/** A message with a value in every field; of a oneof, the first. */
+function sample(type: protobuf.Type, depth = DEPTH): Json {
+  const value: Json = {};
+  for (const field of type.fieldsArray) {
+    const { resolvedType } = field.resolve();
+    const { partOf } = field;
+    if (partOf !== null && partOf.oneof.length > 1 && partOf.oneof[0] !== field.name) continue;
+    if (resolvedType instanceof protobuf.Type && depth === 0) continue;
+    const item = sampleOf(field, depth);
+    value[field.name] = field.map ? { key: item } : field.repeated ? [item] : item;
+  }
+  return value;
+}
+
+function sampleOf({ type, id, resolvedType }: protobuf.Field, depth: number): unknown {
+  if (resolvedType instanceof protobuf.Type) return sample(resolvedType, depth - 1);
+  if (resolvedType instanceof protobuf.Enum) return Object.values(resolvedType.values).at(-1) ?? 0;
+  if (type === "string") return `text ${id}`;
+  if (type === "bytes") return Buffer.from(`bytes ${id}`);
+  if (type === "bool") return true;
+  return type === "double" || type === "float" ? id + 0.5 : id;
+}
+
+function bytesOf(type: protobuf.Type): Uint8Array {
+  return type.encode(type.fromObject(sample(type))).finish();
+}
+
+/** What a reader with these definitions makes of the bytes. Fields without a value are left out. */
+function read(type: protobuf.Type, bytes: Uint8Array): Json {
+  const value = type.toObject(type.decode(Buffer.from(bytes)), { longs: String, bytes: String });
+  return JSON.parse(JSON.stringify(value)) as Json;
+}
+
+/** What an older reader sees of a value: its own fields. */
+function known(type: protobuf.Type, value: Json): Json {
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, each]) => {
+      const field = type.fields[name]?.resolve();
+      if (field === undefined) return [];
+      const inner = field.resolvedType;
+      if (!(inner instanceof protobuf.Type)) return [[name, each]];
+      if (field.map) {
+        const entries = Object.entries(each as Record<string, Json>);
+        return [[name, Object.fromEntries(entries.map(([key, one]) => [key, known(inner, one)]))]];
+      }
+      if (field.repeated) return [[name, (each as Json[]).map((one) => known(inner, one))]];
+      return [[name, known(inner, each as Json)]];
+    }),
+  );
+}
+
+const definitions = JSON.parse(readFileSync(PRESENT, "utf8")) as Record<string, Json>;
+const names = Object.keys(definitions).filter(
+  (name) => EXCHANGED.test(name) && "fields" in (definitions[name] ?? {}),
+);
+
+if (process.env["RENEW"] === "1") {
+  const entries = names.map((name) => {
+    const type = present.type(name);
+    const bytes = bytesOf(type);
+    const stored = { bytes: Buffer.from(bytes).toString("base64"), value: read(type, bytes) };
+    return `${JSON.stringify(name)}: ${JSON.stringify(stored)}`;
+  });
+  writeFileSync(VALUES, `{\n${entries.join(",\n")}\n}\n`);
+  writeFileSync(BUNDLE, readFileSync(PRESENT));
+}
+
+const stored = JSON.parse(readFileSync(VALUES, "utf8")) as Stored;
+const before = new Messages(new URL(`file://${BUNDLE}`));
+
+test("the present code reads every message as the last release wrote it", () => {
+  assert.ok(Object.keys(stored).length > 60, "messages were kept");
+  for (const [name, { bytes, value }] of Object.entries(stored)) {
+    assert.ok(names.includes(name), `${name} is gone`);
+    assert.deepEqual(read(present.type(name), Buffer.from(bytes, "base64")), value, name);
+  }
+});
+
+test("the last release reads every message as the present code writes it", () => {
+  for (const name of Object.keys(stored)) {
+    const [now, old] = [present.type(name), before.type(name)];
+    const bytes = bytesOf(now);
+    assert.deepEqual(read(old, bytes), known(old, read(now, bytes)), name);
+  }
+});
+
+test("a message that would be read as another one is found", () => {
+  const old = before.type("aperture.peers.v1.Peer");
+  const moved = new protobuf.Type("Moved")
+    .add(new protobuf.Field("address", 2, "string"))
+    .add(new protobuf.Field("hostname", 1, "string"));
+  const bytes = bytesOf(moved);
+  assert.notDeepEqual(read(old, bytes), known(old, read(moved, bytes)));
+});
+
+test("the keys are those of the last release", () => {
+  assert.deepEqual(
+    [
+      ...[API_POLICIES, API_DYNAMIC_CONFIGS, POLICIES, DYNAMIC_CONFIGS, REPLICAS],
+      ...[CONTROLLER_ELECTION, peerKey("g", "h:1"), appliedKey("g", "id")],
+      ...[requestKey("id", "call"), responseKey("id", "call")],
+      configKey("sampler", componentName("g", "p", "root.0")),
+      decisionKey("sampler", componentName("g", "p", "root.0")),
+    ],
+    [
+      ...["/config/api/policies/", "/config/api/dynamic-config-policies/"],
+      ...["/config/policies/", "/config/dynamic-config-policies/", "/status/pod_scaler/"],
+      ...["/controller-election", "/peers/aperture-agent/g/h:1", "/status/policies/g/id"],
+      ...["/rpc/request/id/call", "/rpc/response/id/call"],
+      "/config/sampler/agent_group-g-policy-p-component_id-root.0",
+      "/decisions/sampler/agent_group-g-policy-p-component_id-root.0",
+    ],
+  );
+});
