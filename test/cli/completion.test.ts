@@ -20,7 +20,7 @@ async function scriptFor(t: TestContext, shell: string): Promise<string> {
 /** Command lines, with what every shell offers at their ends. */
 const OFFERED: readonly (readonly [line: string, words: readonly string[]])[] = [
   ["sluice pol", ["policy"]],
-  ["sluice policy ", ["check", "expand", "graph"]],
+  ["sluice policy ", ["apply", "check", "delete", "expand", "get", "graph", "list"]],
   ["sluice policy check --st", ["--strict"]],
   ["sluice completion ", ["bash", "fish", "zsh"]],
   ["sluice agent --conf", ["--config-path"]],

@@ -129,7 +129,8 @@ describe("sluice", () => {
   it("refuses unknown commands and flags with code 64, one line and a suggestion", async () => {
     const refused: Readonly<Record<string, RegExp>> = {
       sdandalone: /no such command, "sdandalone"; did you mean standalone\?/,
-      policy: /no such command, "policy"; did you mean policy check, policy expand, policy graph\?/,
+      policy:
+        /no such command, "policy"; did you mean policy check, policy expand, policy graph, policy apply, policy list, policy get, policy delete\?/,
       "policy chekc": /did you mean policy check, /,
       "polcy check": /did you mean policy check\?/,
       "check --adress x": /unknown flag "--adress"; did you mean --address\?/,
