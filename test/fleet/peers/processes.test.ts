@@ -59,6 +59,9 @@ async function ready(agents: readonly SluiceChild[], members: number) {
       const { body } = await call(agent.address(), "GET", "/v1/status/system/readiness");
       return body.includes("2 rules in force");
     });
+    // Until its numbers have come, a limiter refuses, as `closed` says.
+    const user = `ready-${agent.address()}-${performance.now()}`;
+    await until("the agent has the numbers", () => passes(agent.address(), "pub", { user }));
     await until(`${members} agents count`, async () => {
       const { members: known, joining } = await stats(agent);
       return known.length === members && !joining;
