@@ -212,7 +212,7 @@ class Schedule {
         const before = line.returned;
         buckets.giveBack(key, want, "", this.#params);
         const kept = want - (line.returned - before);
-        if (!this.#cuts || this.#mode !== "lazy") admissions.add(world.now, -kept);
+        admissions.add(world.now, this.#mode === "lazy" ? -want : -kept);
       });
     };
     const before = leases.counts.granted + leases.counts.refused;
