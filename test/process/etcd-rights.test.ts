@@ -41,9 +41,12 @@ test("with the users of docs/etcd.md, rules reach an agent that can change neith
   await leads(controller);
   await until("the rule is in force", async () => !(await passes(agent.address(), "shop")));
   const as = (user: string, ...args: readonly string[]) => etcd.ctl(`--user=${user}`, ...args);
-  await until("the agent has announced itself", async () =>
-    /./.test(await as("root:choose-another", "get", "--prefix", "aperture/peers/", "--keys-only")),
-  );
+  for (const written of ["peers", "secrets/aperture-agent"]) {
+    const keys = ["get", "--prefix", `aperture/${written}/`, "--keys-only"];
+    await until(`the agent has written to ${written}`, async () =>
+      /./.test(await as("root:choose-another", ...keys)),
+    );
+  }
   for (const place of ["config/x", "decisions/x", "controller-election/x", "checkpoints/x"]) {
     const key = `aperture/${place}`;
     await assert.rejects(as("agent:choose-this", "put", key, "x"), /permission denied/, place);
