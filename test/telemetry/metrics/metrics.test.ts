@@ -60,6 +60,16 @@ function everything(): Metrics {
       to.number("sluice_rules_kept", [], 1);
       to.number("sluice_rules_from_snapshot", [], 1);
       to.number("sluice_rule_snapshots_total", ["success"], 1);
+      to.number("sluice_counter_takes_total", ["x", "x"], 1);
+      to.number("sluice_counter_followed_keys", ["x"], 1);
+      to.number("sluice_counter_members", [], 1);
+      to.number("sluice_counter_buckets_moved_total", ["x"], 1);
+      to.number("sluice_counter_hand_overs_missed_total", [], 1);
+      to.number("sluice_counter_copies_lost_total", [], 1);
+      to.number("sluice_counter_probes_refused_total", [], 1);
+      to.number("sluice_agent_requests_total", ["x"], 1);
+      to.number("sluice_agent_calls_total", ["x"], 1);
+      to.number("sluice_agents", ["x"], 1);
       to.number("sluice_leader", [], 1);
       to.number("sluice_leader_since_seconds", [], 1);
     },
