@@ -174,9 +174,8 @@ function jsonOf(text: string): Json | undefined {
 }
 
 function noController(at: string, why: string): Fault {
-  const remedy = "name the one that leads with --controller";
-  const standby = "a controller that stands by answers nothing";
-  return new Fault("UNAVAILABLE", `no controller answers at ${at} (${why}); ${remedy}: ${standby}`);
+  const remedy = "name the address of one with --controller";
+  return new Fault("UNAVAILABLE", `no controller answers at ${at} (${why}); ${remedy}`);
 }
 
 function refused(at: string, status: number, message: unknown): Fault {
