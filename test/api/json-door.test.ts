@@ -240,9 +240,7 @@ for (const how of ["judged", "forwarded"] as const) {
         `"headers":{${text}:"x"}`,
       ]),
       '"headers":{"\xff":"1","\xfe":"2"}',
-      ...['"007"', '" 5 "', '""', '"5, 5"', '"1e400"', "1e400", "-1e400", "1.5"].map(
-        (text) => `"size":${text}`,
-      ),
+      ...['"007"', '" 5 "', '""', '"5, 5"'].map((text) => `"size":${text}`),
     ];
     for (const request of requests) {
       const body = `{"control_point":"here","request":{${request}}}`;

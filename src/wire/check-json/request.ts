@@ -26,6 +26,7 @@ import {
   readBoolean,
   readDouble,
   readFields,
+  readInt64,
   readObject,
   readText,
   readTexts,
@@ -147,15 +148,12 @@ function readRequest(
 }
 
 /**
- * Decimal text of an int64. Gateways copy it from their client's `content-length`, as a text or as the number that they
- * read from it, so one that is no size counts as absent and is not refused.
+ * Decimal text of an int64. Gateways copy a text from their client's `content-length`, so one that is no size counts as
+ * absent and is not refused.
  */
 function readSize(value: unknown, text: string): string {
-  if (value === undefined) return "0";
   if (typeof value === "string") return int64Text(value.replace(LEADING_ZEROS, "")) ?? "0";
-  if (typeof value !== "number") throw invalid("request.size must be a whole number of 64 bits");
-  if (Number.isSafeInteger(value)) return String(value + 0);
-  return int64Text(exactNumber(text, ["size"]) ?? "") ?? "0";
+  return readInt64(value, "request.size", () => exactNumber(text, ["size"]));
 }
 
 /** A map from name to value, or to a list of values where the header was repeated. */

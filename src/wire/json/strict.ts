@@ -254,6 +254,16 @@ function wholeText(text: string): string | undefined {
   return `${sign}${kept}${"0".repeat(Math.max(0, shift))}`;
 }
 
+/** An int64 as decimal text. `exact` returns the original text of a number that a double cannot represent. */
+export function readInt64(value: unknown, what: string, exact: () => unknown): string {
+  if (value === undefined) return "0";
+  if (typeof value === "number" && Number.isSafeInteger(value)) return String(value + 0);
+  const given = typeof value === "number" ? exact() : value;
+  const text = typeof given === "string" ? int64Text(given) : undefined;
+  if (text !== undefined) return text;
+  throw invalid(`${what} must be a whole number of 64 bits`);
+}
+
 /** The exact decimal text of a JSON number that is an int64; else undefined. */
 export function int64Text(given: string): string | undefined {
   const text = wholeText(given);

@@ -161,7 +161,7 @@ describe("strict JSON", () => {
 });
 
 describe("requests in JSON", () => {
-  it("read sizes as numbers or strings, exactly, and refuse other values, but no text or number", () => {
+  it("read sizes as numbers or strings, exactly, and refuse other values, but no text", () => {
     const size = (json: string) => http(`{"request":{"size":${json}}}`).request?.sizeText;
     const good = [
       ["0", "0"],
@@ -188,10 +188,9 @@ describe("requests in JSON", () => {
     const unusable = [
       ...['""', '"abc"', '" 5 "', '"9223372036854775808"', '"1e400"', '"0x10"', '"+5"', '"NaN"'],
       ...['"Infinity"', '"1e-1"', '"1_000"', '"-"', '"-05"', '"5, 5"'],
-      ...["1.5", "9223372036854775808", "1e19", "1e400", "-1e400"],
     ];
     for (const json of unusable) assert.equal(size(json), "0", json);
-    const bad = ["true", "[]", "{}"];
+    const bad = ["1.5", "true", "[]", "{}", "9223372036854775808", "1e19", "1e400"];
     for (const json of bad) refused(() => size(json), /size/);
   });
 
