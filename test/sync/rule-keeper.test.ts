@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import type { Batch } from "#store/store.ts";
 import { keepRules, RuleKeeper } from "#sync/follow/rule-keeper.ts";
 import { COMPLETE, componentName, configKey, decisionKey } from "#sync/keys.ts";
@@ -164,4 +166,28 @@ test("where a controller confirms, nothing but its confirmation ends what is kep
   assert.equal(deleted.at(-1)?.length, 3);
   await give();
   await ended;
+});
+
+test("batches that were handed on leave nothing behind", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const one = batch([A]);
+  const counts = { batches: 20_000, seen: 0 };
+  let before = 0;
+  async function* source(): AsyncIterable<Batch> {
+    for (let count = -1_000; count < counts.batches; count++) {
+      if (count === 0) {
+        collect();
+        before = process.memoryUsage().heapUsed;
+      }
+      await Promise.resolve();
+      yield one;
+    }
+    collect();
+    const bytes = (process.memoryUsage().heapUsed - before) / counts.batches;
+    assert.ok(bytes < 64, `${bytes} bytes for each batch`);
+  }
+  const options = { group: "default", clock: fakeClock(), kept: () => undefined };
+  for await (const _ of keepRules(source(), options)) counts.seen += 1;
+  assert.equal(counts.seen, 1_000 + counts.batches);
 });

@@ -32,7 +32,8 @@ export async function* keepRules(
   let reported = 0;
   let disarmReport: (() => void) | undefined;
   let disarmSettled: () => void = () => undefined;
-  let settled = Promise.withResolvers<undefined>();
+  let isSettled = false;
+  let wake: () => void = () => undefined;
   const report = () => {
     disarmReport = undefined;
     if (keeper.kept === reported) return;
@@ -42,10 +43,14 @@ export async function* keepRules(
   try {
     for (;;) {
       next ??= source.next();
+      // A new one each time: a promise that outlives its race keeps the results of all the races that it lost.
+      const settled = Promise.withResolvers<undefined>();
+      wake = () => settled.resolve(undefined);
+      if (isSettled) wake();
       const result = await Promise.race([next, settled.promise]);
       let batch: Batch;
       if (result === undefined) {
-        settled = Promise.withResolvers();
+        isSettled = false;
         batch = keeper.release();
       } else {
         next = undefined;
@@ -54,7 +59,11 @@ export async function* keepRules(
         batch = keeper.take(result.value);
         if (keeper.rewritten !== rewritten) {
           disarmSettled();
-          disarmSettled = clock.alarm(SETTLED_MS, () => settled.resolve(undefined));
+          isSettled = false;
+          disarmSettled = clock.alarm(SETTLED_MS, () => {
+            isSettled = true;
+            wake();
+          });
         }
       }
       yield batch;
