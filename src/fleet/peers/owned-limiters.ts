@@ -15,6 +15,8 @@ import { OwnedSlots } from "./owned-slots.ts";
 const MOST_FOREIGN = 10_000;
 /** How long a limiter that is in no plan of this agent is kept after it was last asked about, ms. */
 const FOREIGN_MS = 600_000;
+/** Time between two searches for what nobody needs any more, ms. */
+const SWEEP_MS = 60_000;
 
 export class OwnedLimiter {
   readonly name: CounterName;
@@ -66,11 +68,13 @@ export class OwnedLimiters {
   #store: BucketStore;
   #foreign = 0;
   #opened = 0;
+  #stopSweeping: () => void = () => undefined;
 
   constructor(context: BucketStoreContext, seed: readonly [number, number]) {
     this.#context = context;
     this.#store = new BucketStore(context, seed);
     this.slots = new OwnedSlots(context);
+    this.#sweepLater();
   }
 
   get hash(): BucketStore["hash"] {
@@ -122,15 +126,29 @@ export class OwnedLimiters {
     return limiter;
   }
 
-  /** Forgets limiters that nobody has asked about for ten minutes. */
+  /** Ends the regular sweeps. */
+  close(): void {
+    this.#stopSweeping();
+  }
+
+  /** Forgets limiters that nobody has asked about for ten minutes, and slots that have expired. */
   sweep(): void {
-    const oldest = this.#context.clock.now() - FOREIGN_MS;
+    const now = this.#context.clock.now();
+    this.slots.sweep(now);
+    const oldest = now - FOREIGN_MS;
     for (const [key, { planned, usedAt, buckets }] of this.#limiters) {
       if (planned > 0 || usedAt > oldest) continue;
       buckets.close();
       this.#limiters.delete(key);
       this.#foreign--;
     }
+  }
+
+  #sweepLater(): void {
+    this.#stopSweeping = this.#context.clock.alarm(SWEEP_MS, () => {
+      this.sweep();
+      this.#sweepLater();
+    });
   }
 
   #open(name: CounterName): OwnedLimiter {

@@ -2,6 +2,7 @@
 // so that it can be ended wherever it is counted, and expires some time after its start on the clock of this agent.
 
 import { createHash } from "node:crypto";
+import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { Observer } from "#flow/observer.ts";
@@ -9,10 +10,14 @@ import { mostSlots } from "../slot-ends.ts";
 import type { NamedLimiter } from "./exchange/messages.ts";
 
 export interface OwnedSlotsContext {
+  readonly clock: Clock;
   readonly observer: Observer;
   /** Most keys of one limiter. */
   readonly maxKeys: number;
 }
+
+/** Of a limiter that has not been asked with any yet. */
+const NO_NUMBERS: SlotParams = { max: 0, maxInflightMs: 1 };
 
 /** One concurrency limiter. */
 export class SlotLimiter implements NamedLimiter {
@@ -23,7 +28,7 @@ export class SlotLimiter implements NamedLimiter {
   /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
   readonly place: number;
   /** The numbers that it was last asked with. */
-  slots: SlotParams = { max: 0, maxInflightMs: 1 };
+  slots: SlotParams = NO_NUMBERS;
   /** The slots of each key. */
   readonly keys = new Map<string, KeySlots>();
   /** Limiters of this agent's own plan. */
@@ -63,8 +68,10 @@ interface KeySlots {
 
 /** All limiters together have twice as many slots as one has keys, and at least this many. */
 const LEAST = 65_536;
-/** Keys that are examined when there is no room: those whose slots have all expired make some. */
+/** Keys of a limiter that are examined when it has too many: those whose slots have all expired make room. */
 const LOOKS = 16;
+/** Shortest time between two examinations of all keys because there are too many slots, ms. */
+const SWEEP_MS = 1_000;
 
 export class OwnedSlots {
   /** Slots that are held, expired ones that have not been freed yet included. */
@@ -73,6 +80,8 @@ export class OwnedSlots {
   readonly #most: number;
   /** Those that are planned or have slots. */
   readonly #limiters = new Map<string, SlotLimiter>();
+  /** No examination of all keys before this time. */
+  #sweepAt = 0;
 
   constructor(context: OwnedSlotsContext) {
     this.#context = context;
@@ -161,11 +170,19 @@ export class OwnedSlots {
 
   /** A slot that comes from another agent. */
   adopt(slot: OwnedSlot): void {
-    if (this.count >= this.#most) {
+    if (this.#isFull(this.#context.clock.now())) {
       this.#context.observer.anomaly("keys_overflow");
       return;
     }
     this.#put(slot).unordered = true;
+  }
+
+  /** Frees the slots of all limiters that have expired. */
+  sweep(now: number): void {
+    for (const limiter of this.#limiters.values()) {
+      if (limiter.slots === NO_NUMBERS) continue;
+      for (const key of limiter.keys.values()) this.#expire(limiter, key, now);
+    }
   }
 
   /** Removes the slots of all keys that are counted elsewhere, and returns them. */
@@ -217,9 +234,8 @@ export class OwnedSlots {
 
   /** Whether one more slot may be held. `fresh`: it is the first of its key. */
   #hasRoom(limiter: SlotLimiter, fresh: boolean, now: number): boolean {
-    const isFull = () =>
-      this.count >= this.#most || (fresh && limiter.keys.size >= this.#context.maxKeys);
-    if (!isFull()) return true;
+    if (this.#isFull(now)) return false;
+    if (!fresh || limiter.keys.size < this.#context.maxKeys) return true;
     let looks = LOOKS;
     for (const [at, key] of limiter.keys) {
       if (looks-- <= 0) break;
@@ -227,7 +243,16 @@ export class OwnedSlots {
       // The next time, others are examined.
       if (limiter.keys.delete(at)) limiter.keys.set(at, key);
     }
-    return !isFull();
+    return limiter.keys.size < this.#context.maxKeys;
+  }
+
+  /** Whether there are too many slots, those aside that have expired in any limiter. */
+  #isFull(now: number): boolean {
+    if (this.count < this.#most) return false;
+    if (now < this.#sweepAt) return true;
+    this.#sweepAt = now + SWEEP_MS;
+    this.sweep(now);
+    return this.count >= this.#most;
   }
 
   #forget(limiter: SlotLimiter): void {

@@ -151,6 +151,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
       ignore();
       probes.close();
       group.close();
+      owned.close();
       await port.close();
       await following;
     },

@@ -1,0 +1,80 @@
+// What an agent counts for its group is bounded, and what has expired or is not asked about makes room.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
+import type { OwnedSlots } from "#fleet/peers/owned-slots.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
+import { fakeClock } from "../../kit/clock.ts";
+
+/** The most slots of all limiters together. */
+const MOST = 65_536;
+const LIMIT = { max: 1_024, maxInflightMs: 60_000 };
+const named = (name: string) => ({ policyName: "policy", name });
+
+function opened() {
+  const clock = fakeClock();
+  const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 10_000 }, [1, 2]);
+  return { clock, owned };
+}
+
+/** Fills the table with slots of one limiter, under as many keys as it takes. */
+function fill(slots: OwnedSlots, limiter: string, now: number): void {
+  for (let n = 0; n < MOST; n++) {
+    const key = { limiter: slots.known(named(limiter)), lo: 1 + (n >> 10), hi: 1 };
+    assert.equal(slots.take(key, 1, `${limiter}-${n}`, LIMIT, now).outcome, "granted");
+  }
+}
+
+test("expired slots of a limiter that nobody asks about make room for those of another", () => {
+  const { clock, owned } = opened();
+  fill(owned.slots, "a", clock.now());
+  const key = { limiter: owned.slots.plan(named("b")), lo: 1, hi: 1 };
+  const ask = () => owned.slots.take(key, 1, "b", LIMIT, clock.now());
+  assert.equal(ask().full, true);
+  // Not so far that the regular sweep frees them.
+  clock.advance(59_000);
+  assert.equal(ask().full, true, "nothing has expired");
+  owned.close();
+  clock.advance(1_000);
+  assert.equal(ask().outcome, "granted");
+  assert.equal(owned.slots.count, 1);
+});
+
+test("expired slots make room for those that another agent hands over", () => {
+  const { clock, owned } = opened();
+  owned.close();
+  fill(owned.slots, "a", clock.now());
+  clock.advance(60_000);
+  const limiter = owned.slots.known(named("b"));
+  limiter.slots = LIMIT;
+  owned.slots.adopt({ limiter, lo: 1, hi: 1, id: "b", tokens: 1, start: clock.now() });
+  assert.equal(owned.slots.end({ limiter, lo: 1, hi: 1 }, "b", 60_000, clock.now()), true);
+});
+
+test("expired slots are freed regularly, also those of limiters outside of the plan", () => {
+  const { clock, owned } = opened();
+  fill(owned.slots, "a", clock.now());
+  clock.advance(120_000);
+  assert.equal(owned.slots.count, 0);
+  owned.close();
+  assert.equal(clock.alarms, 0);
+});
+
+test("a limiter that is in no plan here is forgotten ten minutes after it was last asked about", () => {
+  const { clock, owned } = opened();
+  owned.known(named("foreign"))?.agree(TEN_PER_SECOND);
+  const planned = owned.plan(named("own"));
+  clock.advance(540_000);
+  assert.equal(owned.count, 2);
+  owned.known(named("foreign"));
+  clock.advance(540_000);
+  assert.equal(owned.count, 2);
+  clock.advance(120_000);
+  assert.deepEqual([...owned.all], [planned]);
+  owned.unplan(planned);
+  clock.advance(660_000);
+  assert.equal(owned.count, 0);
+  owned.close();
+});
