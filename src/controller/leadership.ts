@@ -73,7 +73,10 @@ export class Candidate {
 
   /** Name of the controller that leads, as far as is known. */
   get leader(): string | undefined {
-    return this.#state === "leading" ? this.#name : this.#survey.leader;
+    if (this.#state === "leading") return this.#name;
+    // The key of this controller comes before its leadership, and may outlast it.
+    const name = this.#survey.leader;
+    return name === this.#name ? undefined : name;
   }
 
   /**

@@ -3,7 +3,6 @@
 
 import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
-import { Fault } from "#base/fault.ts";
 import type { Stop } from "#base/scope.ts";
 import type { Loaded } from "#config/load.ts";
 import type { ControllerConfig } from "#config/tree.ts";
@@ -18,7 +17,7 @@ import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
 import { fleetOperations } from "./agents/operations.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
-import { policiesOf, standsBy } from "./leadership/standby.ts";
+import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
@@ -50,23 +49,20 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   });
   process.scope.add("candidacy", () => candidate.close());
   process.onReload(() => void leading?.reload());
+  const isStoreAway = () => process.health.degraded.get("store") === true;
   const policies = policiesOf(
     () => {
-      if (leading === undefined) throw standsBy(candidate.leader);
+      // What the store said about leaders before it went away may be wrong by now.
+      if (leading === undefined) throw isStoreAway() ? nobodyKnown() : standsBy(candidate.leader);
       return leading.policies;
     },
     () => {
-      if (process.health.degraded.get("store") === true) throw storeIsAway();
+      if (isStoreAway()) throw storeIsAway();
     },
   );
   const ports = await openPorts(process, [controllerPart(process, policies, fleet)]);
   await candidate.stand();
   return ports;
-}
-
-function storeIsAway(): Fault {
-  const message = "the store cannot be used at present, so nothing can be changed";
-  return new Fault("UNAVAILABLE", `${message}: /v1/status says why`);
 }
 
 /** Starts the controller as a part of a process that shares its store with nobody. */

@@ -161,6 +161,30 @@ test("a change is refused at once while the store is known to be away, although 
   assert.match(body, /the store cannot be used at present|stands by/);
 });
 
+test("while the store is away, neither a former leader nor one that stood by names a leader", async (t) => {
+  const { member, controller, another } = await house(t);
+  const second = another();
+  await standsBy(second);
+  await member.kill();
+  await controller.until("its lease is over", () =>
+    controller.printed().includes("this controller no longer leads"),
+  );
+  for (const each of [controller, second]) {
+    await until("the store is known to be away", async () =>
+      (await readiness(each)).body.includes("degraded: etcd at "),
+    );
+    for (const path of ["/v1/policies", "/v1/policies/a", "/v1/decisions/load_scheduler"]) {
+      const { status, body } = await get(each, path);
+      assert.equal(status, 503);
+      const wanted = "the store cannot be used at present, so no controller is known to lead";
+      assert.ok(JSON.parse(body).message.startsWith(wanted), body);
+    }
+    const { status, body } = await upsert(each, "x", closed("x"));
+    assert.equal(status, 503);
+    assert.match(body, /no controller is known to lead/);
+  }
+});
+
 test("processes end by themselves while etcd is away", async (t) => {
   const { member, agent, controller } = await house(t);
   await member.kill();

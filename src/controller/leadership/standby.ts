@@ -32,3 +32,18 @@ export function standsBy(leader: string | undefined): Fault {
   const who = leader === undefined ? "no controller leads at present" : `${leader} leads`;
   return new Fault("UNAVAILABLE", `this controller stands by and does not run policies: ${who}`);
 }
+
+/** What callers get of a controller that does not lead and cannot use the store, which alone tells who leads. */
+export function nobodyKnown(): Fault {
+  return withoutStore("no controller is known to lead");
+}
+
+/** What callers get who change something while a controller that leads cannot use the store. */
+export function storeIsAway(): Fault {
+  return withoutStore("nothing can be changed");
+}
+
+function withoutStore(so: string): Fault {
+  const message = `the store cannot be used at present, so ${so}: /v1/status says why`;
+  return new Fault("UNAVAILABLE", message);
+}
