@@ -38,7 +38,7 @@ return redis.call('ZREM', KEYS[1], 'b')
 
 /** Replies and errors after which another attempt would fail as well: the configuration is wrong. */
 const MISCONFIGURED =
-  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|ACL failure|can't run this command|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
+  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|ACL failure|can't run this command|DB index|SELECT is not allowed|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
 
 export interface ConnectionOptions {
   readonly settings: RedisSettings;
@@ -57,6 +57,8 @@ export class RedisConnection implements Channel {
   readonly #lost: (reason: string) => void;
   /** The last error of the connection itself, which tells more than that of a request without a connection. */
   #error: string | undefined;
+  /** Why this connection is not in the configured database. The client library would go on in database 0. */
+  #wrongDatabase: string | undefined;
   #stopHandshake: (() => void) | undefined;
   #closing = false;
 
@@ -70,10 +72,12 @@ export class RedisConnection implements Channel {
     const files = this.#files;
     const client = clientOf(settings, files);
     this.#client = client;
-    client.on("error", (error: Error & { lastNodeError?: Error }) => {
+    client.on("error", (error: Error & { command?: { name: string } }) => {
       this.#error = textOf(error);
+      if (error.command?.name === "select") this.#wrongDatabase = `SELECT: ${error.message}`;
     });
     client.on("connect", () => {
+      this.#wrongDatabase = undefined;
       this.#stopHandshake?.();
       // A server that accepts connections and answers nothing, as a frozen one does.
       this.#stopHandshake = clock.alarm(CONNECT_MS, () => {
@@ -130,6 +134,11 @@ export class RedisConnection implements Channel {
 
   async probe(key: string): Promise<void> {
     if (this.#client.status !== "ready") throw new Error(this.#error ?? "not connected");
+    if (this.#wrongDatabase !== undefined) {
+      // The next connection selects anew.
+      this.reset();
+      throw new Error(this.#wrongDatabase);
+    }
     await this.#client.eval(PROBE, 1, probeKey(this.#namespace, key));
   }
 

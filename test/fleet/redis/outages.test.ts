@@ -36,6 +36,11 @@ const ALONE: Readonly<Record<Mode, number>> = {
   last_known: CAPACITY,
 };
 
+/** What the documents say that a user of an access control list needs. */
+const RIGHTS =
+  "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time +del +pexpire " +
+  "+zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zscore";
+
 const REDIS_ENV = {
   SVC_AGENT_COUNTERS_ENGINE: "redis",
   SVC_AGENT_COUNTERS_REDIS_TIMEOUT: "2s",
@@ -176,11 +181,8 @@ test("a wrong password, or none, is refused loudly at start, without repeating i
 });
 
 test("a user of an access control list needs only what the documents say", async (t) => {
-  const rights =
-    "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time +del +pexpire " +
-    "+zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zscore";
   const users = [
-    `user counters on >secret ${rights}`,
+    `user counters on >secret ${RIGHTS}`,
     "user reader on >secret ~* -@all +@read +hello +info",
   ];
   const redis = await startRedis(t, { settings: users });
@@ -191,4 +193,40 @@ test("a user of an access control list needs only what the documents say", async
   const own = await agent(t, redis, as("counters"));
   assert.equal(await admitted(own, "closed", "a"), CAPACITY);
   await assert.rejects(agent(t, redis, as("reader")), /NOPERM/);
+});
+
+test("counts are in the database of the URL, or the agent does not start", async (t) => {
+  const users = [
+    `user narrow on >secret ${RIGHTS}`,
+    `user counters on >secret ${RIGHTS} +select`,
+    "databases 4",
+  ];
+  const redis = await startRedis(t, { settings: users });
+  const as = (name: string) => ({
+    SVC_AGENT_COUNTERS_REDIS_USERNAME: name,
+    SVC_AGENT_COUNTERS_REDIS_PASSWORD: "secret",
+  });
+  const database = (number: number) => ({ url: `${redis.url}/${number}` });
+  const refused = /wanted a server that accepts these settings.*SELECT.*DB index is out of range/s;
+  await assert.rejects(agent(t, database(4)), refused);
+  await assert.rejects(agent(t, database(3), as("narrow")), /SELECT.*NOPERM/s);
+  assert.equal(await redis.command("DBSIZE"), 0);
+  const own = await agent(t, database(3), as("counters"));
+  assert.equal(await admitted(own, "closed", "a"), CAPACITY);
+  assert.equal(await redis.command("DBSIZE"), 0);
+  assert.match(String(await redis.command("INFO", "keyspace")), /^db3:keys=/m);
+
+  // A right that is taken away later: the next connection must not count in database 0.
+  await redis.command("ACL", "SETUSER", "counters", "-select");
+  await redis.command("CLIENT", "KILL", "USER", "counters");
+  await until("the connection is lost", async () => !(await isUp(own)));
+  await until("connections are tried anew", async () => {
+    const log = String(await redis.command("ACL", "LOG"));
+    return log.split("counters").length > 2;
+  });
+  assert.equal(await isUp(own), false);
+  assert.equal(await redis.command("DBSIZE"), 0);
+  await redis.command("ACL", "SETUSER", "counters", "+select");
+  await until("Redis is asked again", () => isUp(own));
+  assert.equal(await redis.command("DBSIZE"), 0);
 });
