@@ -171,11 +171,12 @@ class FleetDemo extends DemoProcesses<Role> {
     signal.addEventListener("abort", () => traffic.forEach(clearInterval), { once: true });
     try {
       for (let second = 1; second <= seconds; second++) {
+        // Asked during the second: a controller that is frozen must not make it longer.
+        const leaders = Promise.all(CONTROLLERS.map((role) => this.#leads(role)));
         await sleep(1_000, undefined, { signal });
         const last = this.#seconds;
         this.#seconds = NUMBERS.map(none);
-        const leaders = await Promise.all(CONTROLLERS.map((role) => this.#leads(role)));
-        this.#draw(second, last, leaders);
+        this.#draw(second, last, await leaders);
       }
     } finally {
       traffic.forEach(clearInterval);
