@@ -52,6 +52,7 @@ export function statsRoute(counters: PeerCounters): Route {
       const { group, counts, reason, moved } = counters;
       const stats = {
         members: group.ring.members.map(({ name, address }) => ({ name, address })),
+        excluded: group.excluded,
         joining: group.joining,
         away: reason ?? null,
         limiters: group.owned.count,

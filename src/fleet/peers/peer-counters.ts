@@ -92,7 +92,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     ...{ id, clock, key: () => secret?.probes },
     heard: (member) => group.include(member),
     silent: (member) => group.neighbours.link(member)?.requests.trip("no answer to probes", ""),
-    gone: (member) => group.exclude(member),
+    gone: (member) => group.exclude(member, "gone"),
   });
   const follow = () => {
     const ring = members.list.flatMap(ringMemberOf);

@@ -53,8 +53,8 @@ export class PeerGroup {
   readonly #applied = new Map<string, number>();
   /** Processes that have handed over all they had of this agent's keys. */
   readonly #finished = new Set<string>();
-  /** Processes that are in the list and count nothing any more. */
-  readonly #gone = new Set<string>();
+  /** Processes that are in the list and count nothing any more: they said so, or look as if they had ended. */
+  readonly #excluded = new Map<string, "left" | "gone">();
   /** Members whose hand-over this agent waits for before it counts. */
   #awaited: ReadonlySet<string> = new Set();
   #stopWaiting: (() => void) | undefined;
@@ -106,6 +106,14 @@ export class PeerGroup {
 
   get ring(): Ring {
     return this.#ring;
+  }
+
+  /** Members that the store has and that count nothing any more, by name. */
+  get excluded(): readonly { readonly name: string; readonly why: "left" | "gone" }[] {
+    return this.#list.flatMap(({ id, name }) => {
+      const why = this.#excluded.get(id);
+      return why === undefined ? [] : [{ name, why }];
+    });
   }
 
   /** Waits for the others to hand over. */
@@ -204,7 +212,7 @@ export class PeerGroup {
         limiter.buckets.put(lo, hi, { available, mark: now + filledMs }, "copy");
       } else onward.push({ limiter, lo, hi, available, filledMs, id });
     }
-    if (last && purpose === "leave") this.exclude(from);
+    if (last && purpose === "leave") this.exclude(from, "left");
     this.counts.received += onward.length;
     void this.#pass(onward, NOBODY);
     if (last) {
@@ -217,20 +225,30 @@ export class PeerGroup {
   setMembers(list: readonly RingMember[]): void {
     this.#list = list;
     const ids = new Set(list.map(({ id }) => id));
-    for (const id of [...this.#gone]) if (!ids.has(id)) this.#gone.delete(id);
+    for (const id of [...this.#excluded.keys()]) if (!ids.has(id)) this.#excluded.delete(id);
     void this.#adopt();
   }
 
-  /** A member counts nothing any more, although the store still has its record. */
-  exclude(id: string): void {
-    if (this.#gone.has(id) || !this.#list.some((member) => member.id === id)) return;
-    this.#gone.add(id);
+  /** A member counts nothing any more, although the store still has its record: others count its keys from now on. */
+  exclude(id: string, why: "left" | "gone"): void {
+    const member = this.#list.find((each) => each.id === id);
+    const before = this.#excluded.get(id);
+    if (member === undefined || before === "left" || before === why) return;
+    this.#excluded.set(id, why);
+    const { name } = member;
+    const others = "others count its keys";
+    if (why === "left") this.#log.info({ peer: name }, `peer ${name} has left, ${others}`);
+    else this.#log.warn({ peer: name }, `peer ${name} looks as if it had ended, ${others}`);
     void this.#adopt();
   }
 
-  /** A member that was taken for gone answers. */
+  /** A member that was taken for gone answers. One that has left answers probes, too, until its process ends. */
   include(id: string): void {
-    if (this.#gone.delete(id)) void this.#adopt();
+    if (this.#excluded.get(id) !== "gone") return;
+    this.#excluded.delete(id);
+    const name = this.#list.find((each) => each.id === id)?.name ?? id;
+    this.#log.info({ peer: name }, `peer ${name} is there after all, it counts its keys again`);
+    void this.#adopt();
   }
 
   /** Hands everything over and counts for nobody any more. Resolves when the others know, or after a time limit. */
@@ -319,7 +337,7 @@ export class PeerGroup {
   async #adopt(): Promise<void> {
     const { id } = this.#options;
     const members = this.#list.filter(
-      (member) => !this.#gone.has(member.id) && !(this.#leaving && member.id === id),
+      (member) => !this.#excluded.has(member.id) && !(this.#leaving && member.id === id),
     );
     const before = this.#ring;
     const same = (member: RingMember) => before.find(member.id)?.address === member.address;

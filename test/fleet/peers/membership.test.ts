@@ -253,3 +253,28 @@ test("an agent that joins does not wait for ever for one that does not answer", 
     /no hand-over from agent-0:1/,
   );
 });
+
+test("who looked as if it had ended is taken back when it answers; who has left is not", async (t) => {
+  const network = new Network(t);
+  const [a, b, c] = (await network.joined(3)) as [Agent, Agent, Agent];
+  a.group.exclude(b.member.id, "gone");
+  await network.settle();
+  assert.deepEqual(a.group.excluded, [{ name: b.member.name, why: "gone" }]);
+  assert.equal(a.group.ring.find(b.member.id), undefined);
+  a.group.include(b.member.id);
+  await network.settle();
+  assert.deepEqual(a.group.excluded, []);
+  assert.notEqual(a.group.ring.find(b.member.id), undefined);
+
+  // The process of one that leaves answers probes until it ends.
+  await c.group.leave();
+  a.group.include(c.member.id);
+  await network.settle();
+  assert.deepEqual(a.group.excluded, [{ name: c.member.name, why: "left" }]);
+  assert.equal(a.group.ring.find(c.member.id), undefined);
+  const lines = a.lines.map(({ message }) => message).join("\n");
+  assert.match(lines, /peer agent-1:1 looks as if it had ended, others count its keys/);
+  assert.match(lines, /peer agent-1:1 is there after all, it counts its keys again/);
+  assert.match(lines, /peer agent-2:1 has left, others count its keys/);
+  assert.doesNotMatch(lines, /agent-2:1 is there after all/);
+});

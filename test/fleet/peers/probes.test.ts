@@ -1,7 +1,9 @@
 // Probes between members over real sockets, in time that the test advances.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:net";
 import { type TestContext, test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { Probes } from "../../../src/fleet/peers/membership/probes.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { until } from "../../kit/until.ts";
@@ -26,10 +28,24 @@ async function prober(t: TestContext, id: string, key = KEY) {
   return { probes, clock, seen, port, close };
 }
 
-const member = (id: string, port: number) => ({
-  ...{ name: id, id, address: "" },
+/** A member whose port for calls is the same as for probes, unless another one is given. */
+const member = (id: string, port: number, calls = port) => ({
+  ...{ name: id, id, address: `127.0.0.1:${calls}` },
   probe: `127.0.0.1:${port}`,
 });
+
+/** A port that takes connections; resolves with it and the number of connections so far. */
+async function listener(t: TestContext) {
+  const accepted = { connections: 0 };
+  const server = createServer((socket) => {
+    accepted.connections++;
+    socket.destroy();
+  });
+  t.after(() => server.close());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  return { accepted, port: typeof address === "object" ? (address?.port ?? 0) : 0 };
+}
 
 /** Advances the time until something was seen. */
 async function seenBy({ clock, seen }: Awaited<ReturnType<typeof prober>>, what: string) {
@@ -47,7 +63,9 @@ test("a member answers, ends, and is replaced by another process", async (t) => 
   // Another process has its port: it says so.
   a.probes.set([member("old", b.port)]);
   await seenBy(a, "gone old");
+  a.seen.length = 0;
   a.probes.set([member("b", b.port)]);
+  await seenBy(a, "heard b");
   b.close();
   await seenBy(a, "gone b");
   assert.equal(a.probes.refused + b.probes.refused, 0);
@@ -61,3 +79,38 @@ test("a member that does not know the secret is silent, and counts the datagrams
   assert.deepEqual(a.seen, ["silent b"], "once");
   await until("they are counted", () => stranger.probes.refused >= 3);
 });
+
+test("a member whose machine rejects datagrams is not gone while it takes connections", async (t) => {
+  const a = await prober(t, "a");
+  const b = await prober(t, "b");
+  const { accepted, port } = await listener(t);
+  a.probes.set([member("b", b.port, port)]);
+  await seenBy(a, "heard b");
+  b.close();
+  await seenBy(a, "silent b");
+  await until("a connection is tried", () => {
+    a.clock.advance(1_000);
+    return accepted.connections === 1;
+  });
+  await rejected(a, 5);
+  assert.deepEqual(a.seen, ["heard b", "silent b"]);
+  assert.equal(accepted.connections, 1, "refusals prove nothing until it answers again");
+});
+
+test("a member that never answered is not gone when its machine rejects datagrams", async (t) => {
+  const a = await prober(t, "a");
+  const b = await prober(t, "b");
+  b.close();
+  a.probes.set([member("b", b.port)]);
+  await seenBy(a, "silent b");
+  await rejected(a, 5);
+  assert.deepEqual(a.seen, ["silent b"]);
+});
+
+/** Lets so many more probes be rejected. The system reports a rejection before the next datagram is sent. */
+async function rejected({ clock }: Awaited<ReturnType<typeof prober>>, count: number) {
+  for (let n = 0; n < count; n++) {
+    clock.advance(1_000);
+    for (let at = 0; at < 20; at++) await turn();
+  }
+}

@@ -3,7 +3,7 @@
 
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { createSocket, type Socket } from "node:dgram";
-import { isIPv6 } from "node:net";
+import { connect, isIPv6 } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { RingMember } from "./ring.ts";
@@ -18,14 +18,19 @@ export interface ProbesOptions {
   readonly heard: (id: string) => void;
   /** A member has given no answer for a while. It may still count. */
   readonly silent: (id: string) => void;
-  /** The process of a member is gone: its machine says that nobody listens, or another process answers in its place. */
+  /**
+   * The process of a member is gone: another process answers in its place, or it answered once and its machine now says
+   * that nobody listens, neither for probes nor for calls.
+   */
   readonly gone: (id: string) => void;
 }
 
 const EVERY_MS = 1_000;
-/** Probes without an answer after which a member is silent, and refusals after which it is gone. */
+/** Probes without an answer after which a member is silent, and refusals after which it may be gone. */
 const SILENT_AFTER = 3;
 const GONE_AFTER = 2;
+/** Longest wait for a connection that shows whether a member is gone, ms. */
+const CONNECT_MS = 2_000;
 
 const PING = 1;
 const HERE = 2;
@@ -48,6 +53,10 @@ interface Probed {
   nonce: Buffer;
   missed: number;
   refused: number;
+  /** It has answered here, so a refusal may mean that it is gone. Otherwise it more likely comes from a firewall. */
+  reachable: boolean;
+  /** A connection is being tried. */
+  checking: boolean;
   state: State;
 }
 
@@ -113,15 +122,16 @@ export class Probes {
     const socket = createSocket({ type: isIPv6(host) ? "udp6" : "udp4" });
     const probed: Probed = {
       ...{ member, socket, connected: false, nonce: randomBytes(NONCE_BYTES) },
-      ...{ missed: 0, refused: 0, state: "unknown" },
+      ...{ missed: 0, refused: 0, reachable: false, checking: false, state: "unknown" },
     };
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "ECONNREFUSED" || this.#probed.get(member.id) !== probed) return;
       probed.refused++;
-      if (probed.refused >= GONE_AFTER) this.#become(probed, "gone");
+      if (probed.refused >= GONE_AFTER && probed.reachable) void this.#checkGone(probed);
     });
     socket.on("connect", () => {
       probed.connected = true;
+      this.#ping(probed);
     });
     socket.on("message", (message) => this.#heard(probed, message));
     socket.connect(Number(member.probe.slice(at + 1)), host);
@@ -151,7 +161,25 @@ export class Probes {
     probed.missed = 0;
     probed.refused = 0;
     if (read.kind === OTHER) this.#become(probed, "gone");
-    else if (read.kind === HERE) this.#become(probed, "heard");
+    else if (read.kind === HERE) {
+      probed.reachable = true;
+      this.#become(probed, "heard");
+    }
+  }
+
+  /**
+   * Whoever is refused datagrams asks the port of calls, too: a firewall that rejects datagrams would otherwise make
+   * agents count apart that are all alive.
+   */
+  async #checkGone(probed: Probed): Promise<void> {
+    if (probed.checking) return;
+    probed.checking = true;
+    const refused = await refusesConnections(probed.member.address);
+    probed.checking = false;
+    // It has left the list, or has answered meanwhile.
+    if (this.#probed.get(probed.member.id) !== probed || probed.refused < GONE_AFTER) return;
+    if (refused) this.#become(probed, "gone");
+    else probed.reachable = false;
   }
 
   #become(probed: Probed, state: Exclude<State, "unknown">): void {
@@ -185,6 +213,22 @@ export class Probes {
     this.refused++;
     return undefined;
   }
+}
+
+/** Whether the machine says that nobody listens at `host:port`. A connection that gets no answer is no such proof. */
+function refusesConnections(address: string): Promise<boolean> {
+  const at = address.lastIndexOf(":");
+  const host = address.slice(0, at).replace(/^\[|\]$/g, "");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(address.slice(at + 1)), timeout: CONNECT_MS });
+    const end = (refused: boolean) => {
+      socket.destroy();
+      resolve(refused);
+    };
+    socket.once("connect", () => end(false));
+    socket.once("timeout", () => end(false));
+    socket.once("error", (error: NodeJS.ErrnoException) => end(error.code === "ECONNREFUSED"));
+  });
 }
 
 function datagram(kind: number, nonce: Buffer, about: string, key: Buffer): Buffer {
