@@ -23,6 +23,8 @@ const LONGEST_PAUSE_MS = 15_000;
 const RESIGN_MS = 1_000;
 /** Milliseconds that a start waits until it is known who leads. Later, the process serves without knowing. */
 const KNOWN_MS = 5_000;
+/** Milliseconds that an elected candidate waits to see its own key. One that is deleted at once is never seen. */
+const SEEN_MS = 10_000;
 
 /** These end the start: trying again would not help. */
 const FATAL: ReadonlySet<Code> = new Set([
@@ -42,8 +44,8 @@ export class Candidate {
   readonly #known = Promise.withResolvers<void>();
   readonly #start: StartLeading;
   #ended: Promise<void> = Promise.resolve();
-  /** Of the present leadership: its key, and what ends it. */
-  #held: { readonly key: string; readonly over: AbortController } | undefined;
+  /** Of the present leadership: its key, whether that has been seen in the store, and what ends it. */
+  #held: { readonly key: string; isSeen: boolean; readonly over: AbortController } | undefined;
   #isKnown = false;
   #state: "candidate" | "elected" | "leading" = "candidate";
   /** When this process began to lead, Unix ms; 0 while it does not. */
@@ -142,11 +144,13 @@ export class Candidate {
     const lost = () => over.abort("its lease was not renewed in time, or another controller leads");
     leadership.lost.addEventListener("abort", lost, { once: true });
     if (leadership.lost.aborted) lost();
-    this.#held = { key: leadership.guard.key, over };
+    const held = { key: leadership.guard.key, isSeen: false, over };
+    this.#held = held;
     this.#state = "elected";
     let leading: { readonly stop: Stop } | undefined;
     try {
-      await this.#survey.seen(leadership.guard.key, signal);
+      await this.#see(held);
+      if (signal.aborted) return;
       const own = guarded(store, leadership, (reason) => over.abort(reason));
       await this.#restore(own);
       leading = await this.#start(own, signal);
@@ -166,6 +170,22 @@ export class Candidate {
     }
   }
 
+  /** Waits until the survey has seen the key of an election that was won; ends the leadership when it does not in time. */
+  async #see(held: { readonly key: string; isSeen: boolean; readonly over: AbortController }) {
+    const disarm = this.#process.clock.alarm(SEEN_MS, () => {
+      const reason = `it did not see its key of the election within ${SEEN_MS} ms`;
+      this.#log.warn(
+        { key: held.key },
+        `this controller gives up an election that it won: ${reason}`,
+      );
+      held.over.abort(reason);
+    });
+    await this.#survey.seen(held.key, held.over.signal);
+    disarm();
+    held.isSeen = true;
+    this.#surveyed();
+  }
+
   #lead(): void {
     this.#state = "leading";
     this.#since = this.#process.clock.wall();
@@ -180,10 +200,10 @@ export class Candidate {
   }
 
   #surveyed(): void {
-    const { key = "", over } = this.#held ?? {};
+    const held = this.#held;
     // Before the key has been seen, it is on its way here.
-    if (this.#state === "leading" && !this.#survey.isCandidate(key)) {
-      over?.abort("somebody deleted its key of the election");
+    if (held?.isSeen && !this.#survey.isCandidate(held.key)) {
+      held.over.abort("somebody deleted its key of the election");
     }
     this.#show();
   }
