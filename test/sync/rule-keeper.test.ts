@@ -168,6 +168,21 @@ test("where a controller confirms, nothing but its confirmation ends what is kep
   await ended;
 });
 
+test("whoever deletes the confirmation changes to a controller that confirms nothing, whatever else a batch brings", () => {
+  const counts = (change: Batch) => {
+    const keeper = keeperWith("1");
+    keeper.take(change);
+    keeper.take(batch([], ALL));
+    keeper.take(batch([A]));
+    return keeper.rewritten;
+  };
+  assert.equal(counts(batch([], [COMPLETE])), 1, "alone");
+  assert.equal(counts(batch([B], [A, COMPLETE])), 1, "merged with other changes");
+  assert.equal(counts(batch([], [COMPLETE], { reset: true })), 0, "lost by the store");
+  assert.equal(counts(batch([], [...ALL, COMPLETE])), 0, "everything was deleted");
+  assert.equal(counts(batch([], [COMPLETE], { complete: "2" })), 0, "and written again");
+});
+
 test("batches that were handed on leave nothing behind", async () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;

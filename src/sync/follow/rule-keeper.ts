@@ -110,8 +110,8 @@ export class RuleKeeper {
   take(batch: Batch): Batch {
     const { revision, puts, deletes, reset = false } = batch;
     this.#revision = revision;
-    const confirmed = this.#isConfirmed(batch);
     const emptied = this.#note(batch);
+    const confirmed = this.#isConfirmed(batch, emptied);
     for (const { key } of puts) this.#kept.delete(key);
     if (confirmed) return { revision, puts, deletes: [...this.#takeKept(), ...deletes] };
     if (!reset && !emptied && this.#kept.size === 0) return batch;
@@ -133,11 +133,12 @@ export class RuleKeeper {
   }
 
   /** Whether a controller says that the store now has all that it publishes. */
-  #isConfirmed({ puts, deletes, reset = false }: Batch): boolean {
+  #isConfirmed({ puts, deletes, reset = false }: Batch, emptied: boolean): boolean {
     const entry = puts.find(({ key }) => key === COMPLETE);
     if (entry === undefined) {
-      // Whoever deletes the key by itself says that no controller confirms anything any more.
-      if (!reset && deletes.length === 1 && deletes[0] === COMPLETE) this.#confirmation = undefined;
+      // Whoever deletes the key says that no controller confirms anything any more, unless everything goes with it. The
+      // store may report other changes in the same batch.
+      if (!reset && !emptied && deletes.includes(COMPLETE)) this.#confirmation = undefined;
       return false;
     }
     const before = this.#confirmation;
