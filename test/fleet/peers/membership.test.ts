@@ -172,6 +172,25 @@ test("synchronous copies are written before the answer", async (t) => {
   assert.equal((await other?.take("ann", 0, TEN))?.remaining, 3);
 });
 
+test("a copy that did not arrive is in the next message", async (t) => {
+  const network = new Network(t, { replicas: 2 });
+  const agents = await network.joined(2);
+  const owner = ownerOf(agents, "ann");
+  const other = first(agents.filter((agent) => agent !== owner));
+  const next = KEYS.find((key) => owner.owns(key)) ?? "";
+  network.cut.add(`${owner.member.id}>${other.member.id}`);
+  await owner.take("ann", 7, TEN);
+  await network.settle();
+  assert.equal(owner.group.neighbours.copiesLost, 1);
+  network.cut.clear();
+  await owner.take(next, 1, TEN);
+  await network.settle();
+  owner.kill();
+  network.tell([other], [other]);
+  assert.equal((await other.take("ann", 0, TEN)).remaining, 3);
+  assert.equal((await other.take(next, 0, TEN)).remaining, 9);
+});
+
 test("an owner that is frozen costs one time limit; then its keys are undecided at once, until it answers", async (t) => {
   const network = new Network(t);
   const agents = await network.joined(2);

@@ -1,5 +1,5 @@
 // Copies of buckets at another agent, for the case that this one is lost. A bucket that changes while a message is on its
-// way is in the next one, as it is then.
+// way is in the next one, as it is then, and so is one whose message did not arrive.
 
 import type { Clock } from "#base/clock.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
@@ -13,7 +13,7 @@ interface Changed {
 }
 
 /** Most buckets that wait to be copied. Further ones are copied when they change again. */
-const MOST = 1_000_000;
+const MOST = 100_000;
 
 export class Copies {
   readonly #link: Link;
@@ -23,6 +23,8 @@ export class Copies {
   /** The message that will have what changes now; undefined while nothing has changed. */
   #next: PromiseWithResolvers<void> | undefined;
   #sending = false;
+  /** Changes when what waited was forgotten. */
+  #epoch = 0;
 
   /** `failed` is called for each message that did not arrive. */
   constructor(link: Link, clock: Clock, failed: () => void) {
@@ -33,8 +35,9 @@ export class Copies {
 
   /** Resolves when the other agent has the bucket as it is now or later, or could not be reached in time. */
   changed(limiter: OwnedLimiter, lo: number, hi: number): Promise<void> {
-    if (this.#changed.size < MOST) {
-      this.#changed.set(`${limiter.number}:${lo}:${hi}`, { limiter, lo, hi });
+    if (!this.#add(limiter, lo, hi)) {
+      this.#failed();
+      return Promise.resolve();
     }
     if (this.#next === undefined) {
       this.#next = Promise.withResolvers();
@@ -43,22 +46,47 @@ export class Copies {
     return this.#next.promise;
   }
 
+  /** Forgets what waits: other agents may count it from now on. */
+  forget(): void {
+    this.#changed = new Map();
+    this.#epoch++;
+  }
+
+  /** False when too many buckets wait. */
+  #add(limiter: OwnedLimiter, lo: number, hi: number): boolean {
+    const key = `${limiter.number}:${lo}:${hi}`;
+    if (this.#changed.size >= MOST && !this.#changed.has(key)) return false;
+    this.#changed.set(key, { limiter, lo, hi });
+    return true;
+  }
+
   async #send(): Promise<void> {
     this.#sending = true;
     for (let next = this.#next; next !== undefined; next = this.#next) {
-      const buckets: Bucket[] = [];
-      const now = this.#clock.now();
-      for (const { limiter, lo, hi } of this.#changed.values()) {
-        const bucket = limiter.buckets.read(lo, hi);
-        if (bucket === undefined) continue;
-        buckets.push({ limiter, lo, hi, id: "", ...bucket, filledMs: bucket.mark - now });
-      }
-      this.#changed = new Map();
       this.#next = undefined;
+      // While the other agent is away, what changes waits until it answers.
       if (this.#link.requests.reason !== undefined) this.#failed();
-      else if ((await this.#link.store("copy", buckets, false)).length > 0) this.#failed();
+      else await this.#copy();
       next.resolve();
     }
     this.#sending = false;
+  }
+
+  /** Sends all that waits. What does not arrive is in the next message. */
+  async #copy(): Promise<void> {
+    const buckets: Bucket<OwnedLimiter>[] = [];
+    const now = this.#clock.now();
+    for (const { limiter, lo, hi } of this.#changed.values()) {
+      const bucket = limiter.buckets.read(lo, hi);
+      if (bucket === undefined) continue;
+      buckets.push({ limiter, lo, hi, id: "", ...bucket, filledMs: bucket.mark - now });
+    }
+    this.#changed = new Map();
+    const epoch = this.#epoch;
+    const left = await this.#link.store("copy", buckets, false);
+    if (left.length === 0) return;
+    this.#failed();
+    if (epoch !== this.#epoch) return;
+    for (const { limiter, lo, hi } of left as typeof buckets) this.#add(limiter, lo, hi);
   }
 }

@@ -70,8 +70,9 @@ export class Neighbours {
 
   /** Opens links to those who are new, and closes links to those who are gone. */
   set(ring: Ring): void {
-    for (const [id, { link }] of this.#all) {
+    for (const [id, { link, copies }] of this.#all) {
       if (ring.find(id)?.address !== link.member.address) this.#close(id, link);
+      else copies.forget();
     }
     for (const member of ring.members) {
       if (member.id !== this.#options.id && !this.#all.has(member.id)) this.#open(member);
