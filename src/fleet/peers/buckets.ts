@@ -55,7 +55,7 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
 
   #planned(params: BucketParams): OwnedLimiter {
     this.#limiter ??= this.#group.owned.plan(this.#name);
-    this.#limiter.params = params;
+    this.#limiter.adopt(params);
     return this.#limiter;
   }
 

@@ -39,6 +39,12 @@ export class SlotLimiter implements NamedLimiter {
     this.key = keyOf(name);
     this.place = createHash("sha256").update(this.key).digest().readUInt32LE();
   }
+
+  /** The numbers to count by, when another agent asks by these: those of this agent's own plan come first. */
+  agree(params: SlotParams): SlotParams {
+    if (this.planned === 0 || this.slots === NO_NUMBERS) this.slots = params;
+    return this.slots;
+  }
 }
 
 export interface OwnedKey {

@@ -76,15 +76,15 @@ export class SlotRequests {
   }
 
   /** Answers another agent. This one counts the key. */
-  answer({ limiter: asked, lo, hi, amount, id }: Take, params: SlotParams): TakeReply {
+  answer({ limiter: asked, lo, hi, amount, id }: Take, given: SlotParams): TakeReply {
     const { clock, owned } = this.#options;
     const key = { limiter: owned.known(asked.name), lo, hi };
     if (amount < 0) {
-      const ended = owned.end(key, id, params.maxInflightMs, clock.now());
+      const ended = owned.end(key, id, given.maxInflightMs, clock.now());
       const outcome = ended ? "granted" : "refused";
       return { outcome, remaining: 0, waitMs: 0, full: false };
     }
-    const answer = owned.take(key, amount, id, params, clock.now());
+    const answer = owned.take(key, amount, id, key.limiter.agree(given), clock.now());
     const outcome = answer.outcome === "granted" ? "granted" : "refused";
     return { outcome, remaining: answer.remaining, waitMs: 0, full: answer.full };
   }

@@ -191,6 +191,20 @@ test("a copy that did not arrive is in the next message", async (t) => {
   assert.equal((await other.take(next, 0, TEN)).remaining, 9);
 });
 
+test("an agent that only asked about a limiter yet can read the copies that it gets", async (t) => {
+  const network = new Network(t, { replicas: 2 });
+  const agents = await network.joined(2);
+  const owner = ownerOf(agents, "ann");
+  const other = first(agents.filter((agent) => agent !== owner));
+  await other.take("ann", 7, TEN);
+  await network.settle();
+  const { owned } = other.group;
+  owned.hash.of("ann");
+  const { lo, hi } = owned.hash;
+  const [limiter] = [...owned.all];
+  assert.equal(limiter?.buckets.read(lo, hi)?.available, 3);
+});
+
 test("an owner that is frozen costs one time limit; then its keys are undecided at once, until it answers", async (t) => {
   const network = new Network(t);
   const agents = await network.joined(2);

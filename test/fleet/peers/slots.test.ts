@@ -22,7 +22,10 @@ for (const count of [1, 3]) {
       return agent;
     };
     return {
-      take: (value, want, params) => next().takeSlot(value, want, params),
+      take(value, want, params) {
+        for (const { slots } of agents) slots.adopt(params);
+        return next().takeSlot(value, want, params);
+      },
       end: (value, id, params) => next().endSlot(value, id, params),
       advance: (ms) => network.clock.advance(ms),
     };
@@ -47,6 +50,17 @@ async function take(agents: readonly Agent[], key: string, count: number): Promi
   }
   return ids;
 }
+
+test("an agent that asks with other numbers than those of the agent that counts changes nothing", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(2);
+  const { owner, other } = parted(agents, "ann");
+  assert.equal((await take([owner], "ann", 12)).length, 10);
+  await network.pass(2_000);
+  const asked = await other.takeSlot("ann", 1, { max: 20, maxInflightMs: 1_000 });
+  assert.equal(asked.outcome, "refused");
+  assert.equal(owner.group.owned.slots.count, 10);
+});
 
 test("slots move with their keys when agents join and leave, with their age", async (t) => {
   const network = new Network(t);
