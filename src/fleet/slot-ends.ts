@@ -31,7 +31,7 @@ export interface SlotEndsOptions {
 
 /** Numbers since the start. */
 export interface SlotEndCounts {
-  /** Not confirmed, and kept to be sent again. */
+  /** Not confirmed, and kept to be sent again. One that is sent many times counts once. */
   kept: number;
   /** Not confirmed, and not kept because too many were: the slot expires. */
   dropped: number;
@@ -61,12 +61,12 @@ export class SlotEnds<Key = string> {
     const end = { key, id, lifeMs: maxInflightMs, until };
     const pending = new Pending<boolean>();
     const asked = this.#ask(end, (ended) => {
-      if (ended === undefined) this.#keep(end);
+      if (ended === undefined) this.#keepFirst(end);
       else this.resume();
       pending.settle(ended ?? false);
     });
     if (asked) return pending;
-    this.#keep(end);
+    this.#keepFirst(end);
     return false;
   }
 
@@ -96,11 +96,18 @@ export class SlotEnds<Key = string> {
     this.#resuming = false;
   }
 
-  #keep(end: KeptEnd<Key>): void {
-    if (this.#kept.length < this.#options.most) {
-      this.counts.kept++;
-      this.#kept.push(end);
-    } else this.counts.dropped++;
+  /** False when too many are kept. */
+  #keep(end: KeptEnd<Key>): boolean {
+    if (this.#kept.length >= this.#options.most) {
+      this.counts.dropped++;
+      return false;
+    }
+    this.#kept.push(end);
+    return true;
+  }
+
+  #keepFirst(end: KeptEnd<Key>): void {
+    if (this.#keep(end)) this.counts.kept++;
   }
 }
 

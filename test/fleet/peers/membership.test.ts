@@ -205,6 +205,27 @@ test("an agent that only asked about a limiter yet can read the copies that it g
   assert.equal(limiter?.buckets.read(lo, hi)?.available, 3);
 });
 
+test("a take that waits for a change of hands has one time limit, however often it is sent", async (t) => {
+  const network = new Network(t);
+  const [asking, joining, silent] = [network.start(), network.start(), network.start()];
+  silent.kill();
+  network.tell([asking], [asking]);
+  // The one that joins counts nothing before the silent one has handed over.
+  network.tell([asking, joining, silent], [asking, joining]);
+  await network.settle();
+  const key = KEYS.find((each) => joining.owns(each)) ?? "";
+  const outcomes: string[] = [];
+  const taking = asking.take(key, 1, TEN).then(({ outcome }) => outcomes.push(outcome));
+  await network.settle();
+  for (let ms = 0; ms < 80; ms += 10) await network.pass(10);
+  joining.frozen = true;
+  await network.pass(10);
+  assert.deepEqual(outcomes, []);
+  await network.pass(10);
+  assert.deepEqual(outcomes, ["undecided"]);
+  await taking;
+});
+
 test("an owner that is frozen costs one time limit; then its keys are undecided at once, until it answers", async (t) => {
   const network = new Network(t);
   const agents = await network.joined(2);

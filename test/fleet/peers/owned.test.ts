@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import type { OwnedSlots } from "#fleet/peers/owned-slots.ts";
+import { SlotEnds } from "#fleet/slot-ends.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -77,4 +78,18 @@ test("a limiter that is in no plan here is forgotten ten minutes after it was la
   clock.advance(660_000);
   assert.equal(owned.count, 0);
   owned.close();
+});
+
+test("the end of a slot that is sent again and again counts as kept once", () => {
+  const asked: ((ended: boolean | undefined) => void)[] = [];
+  const ask = (_end: unknown, answered: (ended: boolean | undefined) => void) =>
+    asked.push(answered) > 0;
+  const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10, atOnce: 1 });
+  ends.end("key", "id", LIMIT);
+  for (let times = 0; times < 5; times++) {
+    asked.pop()?.(undefined);
+    ends.resume();
+  }
+  assert.equal(asked.length, 1);
+  assert.deepEqual(ends.counts, { kept: 1, dropped: 0 });
 });

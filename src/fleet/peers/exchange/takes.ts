@@ -47,6 +47,8 @@ interface Waiting {
   readonly until: number;
   readonly pending: Pending<EngineAnswer>;
   open: boolean;
+  /** Of the alarm at the time limit, once this waits for a change of hands. */
+  disarm: (() => void) | undefined;
   cancel: () => void;
 }
 
@@ -71,6 +73,7 @@ export class Takes {
       until: now + this.#options.timeoutMs,
       pending: new Pending(() => settle(waiting, UNDECIDED)),
       open: true,
+      disarm: undefined,
       cancel: IGNORED,
     };
     this.#send(waiting);
@@ -151,6 +154,9 @@ export class Takes {
       settle(waiting, UNDECIDED);
       return;
     }
+    // A request that is sent again has a time limit of its own, which may end later.
+    const left = waiting.until - clock.now();
+    waiting.disarm ??= clock.alarm(left, () => settle(waiting, UNDECIDED));
     this.#parked.push(waiting);
     this.#stopAlarm ??= clock.alarm(AGAIN_MS, () => this.again());
   }
@@ -159,6 +165,7 @@ export class Takes {
 function settle(waiting: Waiting, answer: EngineAnswer): void {
   if (!waiting.open) return;
   waiting.open = false;
+  waiting.disarm?.();
   waiting.cancel();
   waiting.pending.settle(answer);
 }
