@@ -86,7 +86,6 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
   #reason: string | undefined;
   #closed = false;
 
-  /** Asks nothing until `start`. */
   constructor(channel: Channel<Operation, Args, Reply>, options: RequestsOptions) {
     this.#channel = channel;
     this.#options = options;
@@ -98,7 +97,8 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
   }
 
   /**
-   * Asks the server. `late` gets a reply that comes when nobody waits for it any more. Undefined, without any call back,
+   * Asks the server. `late` gets a reply that comes when nobody waits for it any more; what it
+   * then asks is skipped while the server counts as away, as after a time limit it usually does. Undefined, without any call back,
    * when the server is not asked.
    */
   ask(

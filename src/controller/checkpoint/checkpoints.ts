@@ -113,7 +113,7 @@ export class Checkpoints implements MetricSource {
     this.#arm();
   }
 
-  /** Ends; writes what has changed since the last round, for which it waits up to 2 s. */
+  /** Ends; writes what has changed since the last round, for which it waits up to 1 s. */
   async close(): Promise<void> {
     this.#disarm();
     // Policies that were not all loaded must not replace what others left.

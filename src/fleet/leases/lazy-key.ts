@@ -11,7 +11,10 @@ const RETRY = 1 / 4;
 export class LazyKey implements FollowedKey {
   /** A report is on its way. */
   asking = false;
-  /** Tokens that may still be admitted until `#validUntil`. With those admitted since the last report: one capacity. */
+  /**
+   * Tokens that may still be admitted until `#validUntil`. `left` plus what was admitted since the last report is at most
+   * one capacity.
+   */
   left = 0;
   /** Admitted and not reported; reported and not confirmed. */
   #credit = 0;

@@ -220,7 +220,7 @@ export class LeasedBuckets implements SharedEngine<BucketParams> {
     if (unwanted > 0) this.#return(value, unwanted);
   }
 
-  /** Gives tokens back to the home. */
+  /** Gives tokens back to the home. While it is away they are lost, which admits less and never more. */
   #return(value: string | undefined, back: number): boolean {
     if (back <= 0) return true;
     const now = this.#agent.clock.now();

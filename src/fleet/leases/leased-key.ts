@@ -41,9 +41,9 @@ export class LeasedKey implements FollowedKey {
   #until = Number.NEGATIVE_INFINITY;
   #renewAt = Number.NEGATIVE_INFINITY;
   #renewBelow = 0;
-  /** No renewal before: the last one came to nothing. */
+  /** No renewal before this time, because the last one brought nothing. */
   #patienceUntil = Number.NEGATIVE_INFINITY;
-  /** Nothing is leased before: the home recalled it. */
+  /** Nothing is leased before this time, because the home recalled the lease. */
   #recalledUntil = Number.NEGATIVE_INFINITY;
   /** What the request on its way keeps, and the part of its reply that counts after the capacity was lowered. */
   #kept = 0;

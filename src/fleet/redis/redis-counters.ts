@@ -18,7 +18,7 @@ import { askEnd, RedisSlots } from "./slots.ts";
 /** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
 const MOST_AGENTS = 2 ** 48 - 1;
 
-/** Ends of slots that were kept during an outage get this part of all requests that may wait. */
+/** Ends of slots that were kept during an outage are sent a few at a time: at most a tenth of `max_pending`. */
 const ENDS_SHARE = 10;
 
 export interface RedisCountersOptions {
