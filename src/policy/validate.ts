@@ -89,7 +89,11 @@ class Validator {
   }
 
   #warn(field: Field<unknown>, { keyAt: at, value }: TreeEntry, path: Path): void {
-    if (field.deprecated !== undefined) {
+    // Documents with every default written out name deprecated fields too, without using them.
+    const unused =
+      (value.kind === "text" && value.value === "") ||
+      (value.kind === "list" && value.items.length === 0);
+    if (field.deprecated !== undefined && !unused) {
       const instead = field.deprecated === "" ? "" : `; write ${field.deprecated} instead`;
       this.#report.warn("deprecated", at, path, `deprecated${instead}`);
     }

@@ -237,6 +237,8 @@ describe("defaults", () => {
       assert.deepEqual(warningsOf("on_missing_label: refuse, limit_by_label_key: user"), []);
       assert.deepEqual(warningsOf("on_missing_label: pass"), []);
     }
+    const unused = 'label_key: "", limit_by_label_key: user';
+    assert.deepEqual(rate(unused), [], "an empty deprecated field is not used");
     const old = rate("on_missing_label: refuse, label_key: user").join();
     assert.match(old, /deprecated/);
     assert.doesNotMatch(old, /has no effect/);
