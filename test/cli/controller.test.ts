@@ -60,8 +60,10 @@ test("policies are applied, listed, shown and deleted; agents and decisions are 
 
   assert.equal((await run("policy", "delete", "shop")).out, "shop deleted\n");
   const gone = await run("policy", "delete", "shop");
-  assert.notEqual(gone.code, 0);
-  assert.match(gone.err, /answered 404/);
+  for (const unknown of [gone, await run("policy", "get", "shop"), nobody]) {
+    assert.equal(unknown.code, 64);
+    assert.match(unknown.err, /answered 404/);
+  }
 });
 
 test("documents with faults are refused with file and line, before the controller is asked", async (t) => {

@@ -151,7 +151,7 @@ const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
   refused:
     "the answer is no: `check` was refused, `policy check`, `expand` or `graph` found a fault, or an expectation of `simulate` does not hold",
   usage:
-    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed",
+    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed; the controller refuses a request, or knows no policy of that name",
   unavailable:
     "the address to listen on is in use or unavailable, no agent answers `check`, or this Node is too old for Sluice",
   internal: "the start failed, an essential part failed, or the process did not stop in time",

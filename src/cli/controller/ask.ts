@@ -32,8 +32,8 @@ interface Target {
 
 export interface Controller {
   /**
-   * The JSON of the reply. @throws Fault UNAVAILABLE when no controller answers; NOT_FOUND, INVALID_ARGUMENT and the
-   * like with its message when it refuses
+   * The JSON of the reply. @throws Fault UNAVAILABLE when no controller answers, or INVALID_ARGUMENT with its message when
+   * it refuses, also because it knows nothing of that name
    */
   call(method: "GET" | "POST" | "DELETE", path: string, body?: object): Promise<Json>;
 }
@@ -188,7 +188,7 @@ function refused(at: string, status: number, message: unknown): Fault {
       : status === 404 && /no such route|not found/i.test(message) && !/polic|agent/i.test(message)
         ? "; is it a controller?"
         : "";
-  const code = status >= 500 ? "UNAVAILABLE" : status === 404 ? "NOT_FOUND" : "INVALID_ARGUMENT";
+  const code = status >= 500 ? "UNAVAILABLE" : "INVALID_ARGUMENT";
   return new Fault(code, `the controller at ${at} answered ${status}: ${message}${hint}`);
 }
 
