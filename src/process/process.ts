@@ -166,13 +166,16 @@ function openStore(
   const dependency = health.dependency("store");
   const { log } = context;
   let lost = false;
+  let answered = false;
   const usable = (fault: Fault | undefined) => {
     if (fault === undefined) {
       dependency.ok("the store answers");
-      if (lost) log.info({}, "the store can be used again");
+      if (lost) log.info({}, answered ? "the store can be used again" : "the store can be used");
+      answered = true;
     } else {
       dependency.degraded(fault.message);
-      log.warn({}, `the store cannot be used, and what is known stays in force: ${fault.message}`);
+      const meanwhile = answered ? "what is known stays in force" : "nothing has been read from it";
+      log.warn({}, `the store cannot be used, and ${meanwhile}: ${fault.message}`);
     }
     lost = fault !== undefined;
   };

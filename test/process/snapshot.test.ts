@@ -53,6 +53,8 @@ test("an agent that starts while etcd is away judges by the last rules it saw, a
   assert.match(body, /degraded: judging by the rules of \d{4}-.* in .*rules/);
   assert.equal(await standsIn(second), "1");
   assert.match(second.printed(), /the store does not answer: judging by the rules of/);
+  assert.match(second.printed(), /the store cannot be used, and nothing has been read from it: /);
+  assert.doesNotMatch(second.printed(), /what is known stays in force/);
   assert.equal(
     await passes(second.address(), "shop"),
     false,
