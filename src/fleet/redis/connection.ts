@@ -38,7 +38,7 @@ return redis.call('ZREM', KEYS[1], 'b')
 
 /** Replies and errors after which another attempt would fail as well: the configuration is wrong. */
 const MISCONFIGURED =
-  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|ACL failure|can't run this command|DB index|SELECT is not allowed|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
+  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|ACL failure|can't run this command|DB index|SELECT is not allowed|cluster support disabled|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
 
 export interface ConnectionOptions {
   readonly settings: RedisSettings;

@@ -230,3 +230,9 @@ test("counts are in the database of the URL, or the agent does not start", async
   await until("Redis is asked again", () => isUp(own));
   assert.equal(await redis.command("DBSIZE"), 0);
 });
+
+test("a server that is no cluster is refused at start where one is configured", async (t) => {
+  const redis = await startRedis(t);
+  const refused = /wanted a server that accepts these settings.*cluster support disabled/s;
+  await assert.rejects(agent(t, redis, { SVC_AGENT_COUNTERS_REDIS_CLUSTER: "true" }), refused);
+});
