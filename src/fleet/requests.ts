@@ -97,9 +97,9 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
   }
 
   /**
-   * Asks the server. `late` gets a reply that comes when nobody waits for it any more; what it
-   * then asks is skipped while the server counts as away, as after a time limit it usually does. Undefined, without any call back,
-   * when the server is not asked.
+   * Asks the server. `late` gets a reply that comes when nobody waits for it any more; what it then asks is skipped while
+   * the server counts as away, as after a time limit it usually does. Undefined, without any call back, when the server
+   * is not asked.
    */
   ask(
     operation: Operation,
