@@ -1,6 +1,8 @@
 // Probes between members over real sockets, in time that the test advances.
 
 import assert from "node:assert/strict";
+import dgram from "node:dgram";
+import { syncBuiltinESMExports } from "node:module";
 import { createServer } from "node:net";
 import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
@@ -114,3 +116,32 @@ async function rejected({ clock }: Awaited<ReturnType<typeof prober>>, count: nu
     for (let at = 0; at < 20; at++) await turn();
   }
 }
+
+test("a system without IPv6 answers probes over IPv4", async (t) => {
+  const { createSocket } = dgram;
+  const types: string[] = [];
+  t.mock.method(dgram, "createSocket", (options: dgram.SocketOptions) => {
+    types.push(options.type);
+    const socket = createSocket(options);
+    if (options.type === "udp6") {
+      const error = Object.assign(new Error("no IPv6"), { code: "EAFNOSUPPORT" });
+      socket.bind = () => {
+        setImmediate(() => socket.emit("error", error));
+        return socket;
+      };
+    }
+    return socket;
+  });
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  const other = new Probes({
+    ...{ id: "b", clock: fakeClock(), key: () => KEY },
+    ...{ heard: assert.fail, silent: assert.fail, gone: assert.fail },
+  });
+  t.after(() => other.close());
+  assert.ok((await other.listen("", 0)) > 0);
+  assert.deepEqual(types, ["udp6", "udp4"]);
+});

@@ -74,17 +74,16 @@ export class Probes {
 
   /** Answers probes at `host:port` from now on; resolves with the bound port. Throws UNAVAILABLE when it is taken. */
   async listen(host: string, port: number): Promise<number> {
-    const socket = createSocket({ type: isIPv6(host) || host === "" ? "udp6" : "udp4" });
-    const bound = Promise.withResolvers<void>();
-    socket.once("error", bound.reject);
-    socket.bind({ port, ...(host === "" ? {} : { address: host }) }, bound.resolve);
-    try {
-      await bound.promise;
-    } catch (thrown) {
-      socket.close();
+    const socket = await (host === ""
+      ? bind("udp6", "", port).catch((thrown: NodeJS.ErrnoException) => {
+          // A system without IPv6.
+          if (thrown.code !== "EAFNOSUPPORT") throw thrown;
+          return bind("udp4", "", port);
+        })
+      : bind(isIPv6(host) ? "udp6" : "udp4", host, port)
+    ).catch((thrown: unknown) => {
       throw new Fault("UNAVAILABLE", systemErrorText(thrown));
-    }
-    socket.off("error", bound.reject);
+    });
     socket.on("error", () => undefined);
     socket.on("message", (message, { address, port: from }) => {
       const answer = this.#answer(message);
@@ -229,6 +228,22 @@ function refusesConnections(address: string): Promise<boolean> {
     socket.once("timeout", () => end(false));
     socket.once("error", (error: NodeJS.ErrnoException) => end(error.code === "ECONNREFUSED"));
   });
+}
+
+/** An empty host stands for all addresses. */
+async function bind(type: "udp4" | "udp6", host: string, port: number): Promise<Socket> {
+  const socket = createSocket({ type });
+  const bound = Promise.withResolvers<void>();
+  socket.once("error", bound.reject);
+  socket.bind({ port, ...(host === "" ? {} : { address: host }) }, bound.resolve);
+  try {
+    await bound.promise;
+  } catch (thrown) {
+    socket.close();
+    throw thrown;
+  }
+  socket.off("error", bound.reject);
+  return socket;
 }
 
 function datagram(kind: number, nonce: Buffer, about: string, key: Buffer): Buffer {
