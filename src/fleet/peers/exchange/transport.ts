@@ -35,10 +35,38 @@ export function isMutualTls({ cert_file }: PeerTlsSettings): boolean {
   return cert_file !== "";
 }
 
-/** The way to an agent whose counters are at `host:port`. Throws a Fault for TLS files that cannot be used. */
-export function callerOf(address: string, { tls, sharedKey, clock }: PeerSecurity): Caller {
+/** The way to an agent whose counters are at `host:port`. */
+export function callerOf(address: string, security: PeerSecurity): Caller {
+  const { tls, sharedKey } = security;
   const key = sharedKey();
-  const client = new GrpcClient({
+  let client: GrpcClient | undefined;
+  return {
+    async call(method, message) {
+      // Never in clear.
+      if (!isMutualTls(tls) && key === undefined) {
+        throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
+      }
+      try {
+        // Opened here, so that certificates that cannot be used now fail this call, and the next one reads them again.
+        client ??= openClient(address, security, key);
+        return await client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
+      } catch (thrown) {
+        const fault = Fault.from(thrown);
+        const cause = fault.cause instanceof Error ? systemErrorText(fault.cause) : fault.message;
+        throw new Fault(fault.code, cause, { cause: thrown });
+      }
+    },
+    close: () => void client?.close(),
+  };
+}
+
+/** Throws a Fault for TLS files that cannot be used. */
+function openClient(
+  address: string,
+  { tls, clock }: PeerSecurity,
+  key: PreSharedKey | undefined,
+): GrpcClient {
+  return new GrpcClient({
     address,
     channel: CHANNEL,
     ...(isMutualTls(tls)
@@ -50,22 +78,6 @@ export function callerOf(address: string, { tls, sharedKey, clock }: PeerSecurit
         ? {}
         : { sharedKey: key }),
   });
-  return {
-    async call(method, message) {
-      // Never in clear.
-      if (!isMutualTls(tls) && key === undefined) {
-        throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
-      }
-      try {
-        return await client.call(`/${SERVICE}/${method}`, message, { timeoutMs: CALL_MS });
-      } catch (thrown) {
-        const fault = Fault.from(thrown);
-        const cause = fault.cause instanceof Error ? systemErrorText(fault.cause) : fault.message;
-        throw new Fault(fault.code, cause, { cause: thrown });
-      }
-    },
-    close: () => void client.close(),
-  };
 }
 
 /** What other agents call. */
