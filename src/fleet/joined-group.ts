@@ -40,6 +40,10 @@ export class JoinedGroup implements OwnGroup {
     return this.#members.list;
   }
 
+  get known(): Promise<void> {
+    return this.#members.known;
+  }
+
   get refused(): number {
     return this.#members.refused;
   }

@@ -34,6 +34,8 @@ export interface Members {
 export interface OwnGroup extends Members {
   /** This process as others see it; undefined until its port is open. */
   readonly self: Member | undefined;
+  /** Resolves when the store has told who the members are, or this is closed. */
+  readonly known: Promise<void>;
   /** Announces where a service of this process can be reached. */
   register(service: string, address: string): void;
 }

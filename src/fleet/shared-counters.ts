@@ -37,7 +37,7 @@ interface Engine {
 const ENGINES: Readonly<Record<Exclude<EngineName, "local">, Engine>> = {
   peers: {
     answers: "all agents of the group answer",
-    away: "some agents are away, on_failure of each component answers for the keys that they count",
+    away: "some keys cannot be counted, on_failure of each component answers for them",
     open: async (settings, options, changed) =>
       (await import("./peers/engine.ts")).openPeers(settings, options, changed),
   },

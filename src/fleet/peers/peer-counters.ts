@@ -27,8 +27,8 @@ import { PeerSlots } from "./slots.ts";
 const COUNTERS = "sluice-counters";
 const PROBES = "sluice-counters-probes";
 
-/** How long a start waits for the secret, which keeps what is counted first, ms. */
-const SECRET_MS = 2_000;
+/** How long a start waits for the secret and the members, so that no check is undecided for want of them, ms. */
+const READY_MS = 2_000;
 
 export interface PeerPort {
   /** The bound `host:port`. */
@@ -88,6 +88,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     synchronous: distCache.sync_replication,
     connect: ({ address }) => callerOf(address, { tls, sharedKey, clock }),
   });
+  group.ready = false;
   const probes = new Probes({
     ...{ id, clock, key: () => secret?.probes },
     heard: (member) => group.include(member),
@@ -106,6 +107,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   });
   const stop = new AbortController();
   let ignore: () => void = () => undefined;
+  let late = false;
   const following = followSecret(
     {
       ...{ store, group: options.group, clock, log },
@@ -126,8 +128,24 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     },
     stop.signal,
   );
-  const disarm = clock.alarm(SECRET_MS, first.resolve);
-  await first.promise;
+  const missing = () =>
+    secret === undefined
+      ? "the secret of the group is not known yet"
+      : "the members of the group are not known yet";
+  const ready = Promise.all([first.promise, members.known]).then(() => {
+    if (stop.signal.aborted) return;
+    group.ready = true;
+    if (!late) return;
+    log.info({}, "the secret of the group is known now, agents share their counts");
+    options.changed(group.neighbours.away);
+  });
+  const waited = Promise.withResolvers<void>();
+  const disarm = clock.alarm(READY_MS, () => {
+    late = true;
+    log.warn({}, `${missing()}: until then on_failure of each component answers`);
+    waited.resolve();
+  });
+  await Promise.race([ready, waited.promise]);
   disarm();
   return {
     group,
@@ -135,9 +153,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
       return group.neighbours.requests;
     },
     get reason() {
-      return secret === undefined
-        ? "the secret of the group is not known yet"
-        : group.neighbours.away;
+      return group.ready ? group.neighbours.away : missing();
     },
     get moved() {
       const { copiesLost } = group.neighbours;

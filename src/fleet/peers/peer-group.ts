@@ -3,7 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import type { Link } from "./exchange/link.ts";
 import type { Bucket, StoreMessage, Take, TakeReply } from "./exchange/messages.ts";
@@ -40,6 +40,11 @@ const RETRY: TakeReply = { outcome: "retry", remaining: 0, waitMs: 0, full: fals
 const BACK: TakeReply = { outcome: "granted", remaining: 0, waitMs: 0, full: false };
 
 export class PeerGroup {
+  /**
+   * False while this agent can neither be asked nor ask others: every take and peek is undecided then, because what it
+   * counted would be counted apart.
+   */
+  ready = true;
   readonly counts: GroupCounts = { received: 0, handedOver: 0, unheard: 0 };
   readonly neighbours: Neighbours;
   /** Those of concurrency limiters. */
@@ -95,9 +100,9 @@ export class PeerGroup {
     });
   }
 
-  /** Nobody else counts. */
+  /** This agent counts, and nobody else does. */
   get alone(): boolean {
-    return this.#alone;
+    return this.#alone && this.ready;
   }
 
   get owned(): OwnedLimiters {
@@ -130,6 +135,7 @@ export class PeerGroup {
     params: BucketParams,
     now: number,
   ): EngineAnswer | Pending<EngineAnswer> {
+    if (!this.ready) return UNDECIDED;
     if (!this.#countsNow(lo, hi)) {
       const take = { limiter, lo, hi, amount, params, overflow: false, id: "" };
       return this.#takes.take(take, now);
@@ -152,6 +158,7 @@ export class PeerGroup {
     id: string,
     params: BucketParams,
   ): boolean {
+    if (!this.ready) return false;
     const overflow = id !== "";
     if (!this.#countsNow(lo, hi)) {
       return this.#takes.giveBack({ limiter, lo, hi, amount: -amount, overflow, id: "" });
@@ -272,6 +279,7 @@ export class PeerGroup {
 
   /** Whether this agent counts the key, and may do so already. */
   #countsNow(lo: number, hi: number): boolean {
+    if (!this.ready) return false;
     if (this.#alone) return true;
     return this.#awaited.size === 0 && this.#ring.owner(lo, hi) === this.#self;
   }

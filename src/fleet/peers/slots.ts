@@ -35,6 +35,7 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     params: SlotParams,
     now: number,
   ): EngineAnswer | Pending<EngineAnswer> {
+    if (!this.#group.ready) return UNDECIDED;
     return this.#group.slots.take(this.#key(value), want, params, now);
   }
 
@@ -44,7 +45,8 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     id: string,
     params: SlotParams,
   ): boolean | Pending<boolean> {
-    return isSlotId(id) && this.#group.slots.end(this.#key(value), id, params);
+    if (!this.#group.ready || !isSlotId(id)) return false;
+    return this.#group.slots.end(this.#key(value), id, params);
   }
 
   close(): void {

@@ -2,7 +2,9 @@
 // docs/counters.md states.
 
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { type Agent, Network } from "./network.ts";
 
@@ -331,4 +333,24 @@ test("who looked as if it had ended is taken back when it answers; who has left 
   assert.match(lines, /peer agent-1:1 is there after all, it counts its keys again/);
   assert.match(lines, /peer agent-2:1 has left, others count its keys/);
   assert.doesNotMatch(lines, /agent-2:1 is there after all/);
+});
+
+test("until an agent is ready it decides nothing: it would count apart from the others", async (t) => {
+  const network = new Network(t);
+  const { group, buckets, slots } = network.start();
+  const now = network.clock.now();
+  const params = { max: 1, maxInflightMs: 1_000 };
+  group.ready = false;
+  buckets.adopt(TEN);
+  assert.equal(group.alone, false);
+  assert.equal(buckets.peek("ann", 1, TEN, now).outcome, "undecided");
+  assert.equal(buckets.take("ann", 1, TEN, now), UNDECIDED);
+  assert.equal(buckets.take(undefined, 1, TEN, now), UNDECIDED);
+  assert.equal(buckets.giveBack("ann", 1, "", TEN), false);
+  assert.equal(slots.peek("ann", 1, params, now).outcome, "undecided");
+  assert.equal(slots.take("ann", 1, params, now), UNDECIDED);
+  assert.equal(slots.giveBack("ann", 1, randomUUID(), params), false);
+  group.ready = true;
+  assert.equal(buckets.peek("ann", 1, TEN, now).outcome, "granted");
+  assert.equal((await network.start().takeSlot("ann", 1, params)).outcome, "granted");
 });

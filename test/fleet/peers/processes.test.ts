@@ -2,6 +2,8 @@
 // killed, frozen, restarted and joined by others.
 
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
 import { folderOf } from "../../kit/folder.ts";
@@ -42,14 +44,16 @@ const ENV = {
 
 /** Agents and their etcd, with the policy in force. */
 async function fleet(t: TestContext, count: number, env: Readonly<Record<string, string>> = {}) {
-  const { endpoints } = await startEtcd(t);
+  const etcd = await startEtcd(t);
+  const { endpoints } = etcd;
   const policies = folderOf(t, { "limit.yaml": POLICY });
-  const start = () => startSluice(t, "agent", endpoints, [], { ...ENV, ...env });
+  const start = (more: Readonly<Record<string, string>> = {}) =>
+    startSluice(t, "agent", endpoints, [], { ...ENV, ...env, ...more });
   const controller = startSluice(t, "controller", endpoints, ["--policies", policies]);
-  const agents = Array.from({ length: count }, start);
+  const agents = Array.from({ length: count }, () => start());
   await listening(controller, ...agents);
   await ready(agents, count);
-  return { agents, start, endpoints };
+  return { agents, start, endpoints, etcd };
 }
 
 /** Waits until each of the agents counts with `members` of them, and has the policy. */
@@ -79,6 +83,12 @@ async function stats(agent: SluiceChild): Promise<Stats> {
   const { status, body } = await call(agent.address(), "GET", "/v1/distcache/stats");
   assert.equal(status, 200, body);
   return JSON.parse(body);
+}
+
+/** What the status says of the engine. */
+async function engineStatus(agent: SluiceChild): Promise<string> {
+  const { body } = await call(agent.address(), "GET", "/v1/status/system/counters");
+  return body;
 }
 
 const users = (count: number) => Array.from({ length: count }, (_, at) => `user-${at}`);
@@ -226,4 +236,32 @@ test("agents that are restarted in turn under load admit no more than there is",
   await Promise.all(load);
   passed += await admitted(running, names, 10);
   assert.equal(passed, 100, "ten of each user");
+});
+
+test("an agent that starts while etcd is away answers by on_failure until it knows the secret, then shares", async (t) => {
+  const path = join(folderOf(t), "rules");
+  const { agents, start, etcd } = await fleet(t, 1, { ETCD_SNAPSHOT_PATH: path });
+  const [first] = agents as [SluiceChild];
+  await until("the rules are saved", () => existsSync(path));
+  first.kill();
+  await first.ended;
+  const [server] = etcd.members;
+  await server?.freeze();
+  const late = start();
+  await listening(late);
+  assert.match(await engineStatus(late), /on_failure .*: the secret of the group is not known yet/);
+  assert.match(await scraped(late.address()), /^sluice_counter_engine_up{engine="peers"} 0$/m);
+  assert.equal(await admitted([late], users(10), 2), 0, "on_failure is closed");
+  assert.equal(await passes(late.address(), "shop"), false);
+  server?.thaw();
+  await until("the status recovers", async () =>
+    /all agents of the group answer/.test(await engineStatus(late)),
+  );
+  await late.until("the log says so", () =>
+    late.printed().includes("the secret of the group is known now"),
+  );
+  const second = start({ ETCD_SNAPSHOT_PATH: "" });
+  await listening(second);
+  await ready([late, second], 2);
+  assert.equal(await admitted([late, second], users(10), 12), 100, "ten of each user");
 });

@@ -86,7 +86,7 @@ export async function followSecret(
     } catch (thrown) {
       if (!warned && !signal.aborted) {
         const { message } = Fault.from(thrown);
-        log.warn({}, `the secret of the group cannot be had yet, agents do not share: ${message}`);
+        log.warn({}, `cannot read or write the group's secret in etcd: ${message}`);
       }
       warned = true;
       await pause(clock, signal);
