@@ -46,9 +46,14 @@ export interface OperationContext {
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
-  /** A new decision id: 16 random hexadecimal digits of this context, a dash and a counter in base 36. */
+  /** A new decision id: 16 random hexadecimal digits of this context, a dash and a counter in base 36, two digits at least. */
   nextDecisionId(): string;
 }
+
+/** "00" to "zz". */
+const LOW_DIGITS: readonly string[] = Array.from({ length: 36 ** 2 }, (_, number) =>
+  number.toString(36).padStart(2, "0"),
+);
 
 export function createOperationContext(
   flowController: FlowController,
@@ -60,8 +65,6 @@ export function createOperationContext(
     Math.floor(chance() * 0x100000000)
       .toString(16)
       .padStart(8, "0");
-  const prefix = `${digits()}${digits()}-`;
-  let count = 0;
   return {
     flowController,
     serviceLookup,
@@ -70,7 +73,22 @@ export function createOperationContext(
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
-    nextDecisionId: () => prefix + (count++).toString(36),
+    nextDecisionId: decisionIds(`${digits()}${digits()}-`),
+  };
+}
+
+/** Counts in base 36 behind a prefix. Converting a number costs more than looking up its last two digits. */
+function decisionIds(prefix: string): () => string {
+  let start = prefix;
+  let high = 0;
+  let low = 0;
+  return () => {
+    if (low === LOW_DIGITS.length) {
+      low = 0;
+      high += 1;
+      start = prefix + high.toString(36);
+    }
+    return start + LOW_DIGITS[low++];
   };
 }
 

@@ -59,7 +59,7 @@ export class StreamTable {
 
   remove(stream: H2Stream): void {
     this.live.delete(stream.id);
-    this.#blocked.delete(stream);
+    if (this.#blocked.size > 0) this.#blocked.delete(stream);
     if (!stream.handlerRunning) this.#slots--;
   }
 
