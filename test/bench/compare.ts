@@ -1,5 +1,5 @@
-// Compares the processor time of a check with that of another checkout, by pairs of short runs in turn.
-// `compare.ts DIR [--pairs 15] [--processes 3] [--seconds 0.5] [--only grpc|json]`
+// Compares the processor time of a check with that of another checkout, by pairs of runs in turn.
+// `compare.ts DIR [--pairs 15] [--processes 5] [--seconds 2] [--only grpc|json]`
 // DIR is another checkout with its packages installed, for example a git worktree of the commit before.
 
 import { parseArgs } from "node:util";
@@ -19,8 +19,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     pairs: { type: "string", default: "15" },
-    processes: { type: "string", default: "3" },
-    seconds: { type: "string", default: "0.5" },
+    processes: { type: "string", default: "5" },
+    seconds: { type: "string", default: "2" },
     only: { type: "string" },
   },
 });
