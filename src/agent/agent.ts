@@ -7,6 +7,7 @@ import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { within } from "#base/wait.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { AppliedPolicies } from "#fleet/applied.ts";
 import type { EngineName } from "#fleet/engine.ts";
@@ -72,7 +73,8 @@ export async function startAgent(
   process.scope.add("sweep", sweepRegularly(clock, [flowMetrics, fluxMeters, unreported]));
   publishMetrics(process, config);
   const controller = judgingFrom(known, createFlowController(book, context));
-  await soon(known, clock);
+  // Rejects when the store refuses to be followed.
+  await within(RULES_MS, clock, known);
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);
   metrics.add(finishedFlows);
@@ -102,13 +104,6 @@ export async function startAgent(
 
 /** Milliseconds that a start waits for the rules. Later, the ports open without them. */
 const RULES_MS = 2_000;
-
-/** Waits for the rules, but not for a store that is away. Rejects when the store refuses to be followed. */
-async function soon(known: Promise<void>, clock: Clock): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const disarm = clock.alarm(RULES_MS, late.resolve);
-  await Promise.race([known, late.promise]).finally(disarm);
-}
 
 /** Judges no flow before the rules are known: without them every flow would pass. */
 function judgingFrom(known: Promise<void>, controller: FlowController): FlowController {

@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { type Chance, uuid } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import type { Stop } from "#base/scope.ts";
+import { pause, within } from "#base/wait.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
@@ -106,13 +107,8 @@ export class Candidate {
     this.#held?.over.abort("this controller ends");
     this.#survey.close();
     // A candidate whose store is away has nothing to give up, and the store ends its calls when it closes.
-    const late = Promise.withResolvers<void>();
-    const disarm =
-      this.#state === "candidate"
-        ? this.#process.clock.alarm(RESIGN_MS, late.resolve)
-        : late.resolve;
-    await Promise.race([this.#ended, late.promise]);
-    disarm();
+    if (this.#state === "candidate") await within(RESIGN_MS, this.#process.clock, this.#ended);
+    else await this.#ended;
   }
 
   async #campaign(): Promise<void> {
@@ -125,12 +121,12 @@ export class Candidate {
         if (signal.aborted) return;
         const fault = Fault.from(thrown);
         if (!this.#isKnown && FATAL.has(fault.code)) throw thrown;
-        const pause = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
+        const ms = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS);
         failures += 1;
         const message = `this controller cannot lead, and tries again: ${fault.message}`;
         this.#log.error({ error: thrown }, message);
         this.#status.degraded(message);
-        await this.#pause(pause);
+        await pause(ms, this.#process.clock, signal);
       }
     }
   }
@@ -259,15 +255,6 @@ export class Candidate {
     node.ok(line);
     this.#status.ok(line);
     this.#know();
-  }
-
-  async #pause(ms: number): Promise<void> {
-    const over = Promise.withResolvers<void>();
-    const { signal } = this.#stop;
-    signal.addEventListener("abort", () => over.resolve(), { once: true });
-    const disarm = this.#process.clock.alarm(ms, over.resolve);
-    if (!signal.aborted) await over.promise;
-    disarm();
   }
 }
 

@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { pause } from "#base/wait.ts";
 import type { Batch, Store } from "#store/store.ts";
 
 export interface FollowKeysOptions {
@@ -29,20 +30,7 @@ export async function followKeys(options: FollowKeysOptions): Promise<void> {
       return;
     } catch (thrown) {
       log.warn({}, `${what} cannot be read from the store: ${Fault.from(thrown).message}`);
-      await pause(clock, signal);
+      await pause(RETRY_MS, clock, signal);
     }
   }
-}
-
-function pause(clock: Clock, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      disarm();
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const disarm = clock.alarm(RETRY_MS, end);
-    signal.addEventListener("abort", end, { once: true });
-    if (signal.aborted) end();
-  });
 }

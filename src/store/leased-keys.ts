@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import type { Lease, Op, Store } from "./store.ts";
 
 export interface LeasedKeysOptions {
@@ -47,10 +48,7 @@ export class LeasedKeys {
     this.#unwritten.clear();
     this.#disarm?.();
     // A store that does not answer must not keep the process from ending.
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#options.clock.alarm(CLOSE_MS, late.resolve);
-    await Promise.race([this.#revoke(), late.promise]);
-    disarm();
+    await within(CLOSE_MS, this.#options.clock, this.#revoke());
   }
 
   async #revoke(): Promise<void> {

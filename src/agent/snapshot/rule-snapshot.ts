@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import type { Batch } from "#store/store.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./file.ts";
@@ -95,13 +96,11 @@ export class RuleSnapshot implements MetricSource {
   }
 
   async #isLate(first: Promise<unknown>): Promise<boolean> {
-    const late = Promise.withResolvers<boolean>();
-    const disarm = this.#options.clock.alarm(PATIENCE_MS, () => late.resolve(true));
     const came = first.then(
       () => false,
       () => false,
     );
-    return Promise.race([came, late.promise]).finally(disarm);
+    return within(PATIENCE_MS, this.#options.clock, came, () => true);
   }
 
   async #read(): Promise<Snapshot | undefined> {

@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
@@ -118,14 +119,11 @@ export class Checkpoints implements MetricSource {
     this.#disarm();
     // Policies that were not all loaded must not replace what others left.
     if (this.#state === "adopting") return;
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#options.clock.alarm(CLOSE_MS, late.resolve);
     const last = (async () => {
       await this.#round;
       await this.#write();
     })();
-    await Promise.race([last, late.promise]);
-    disarm();
+    await within(CLOSE_MS, this.#options.clock, last);
   }
 
   collect(to: MetricSink): void {

@@ -3,6 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { within } from "#base/wait.ts";
 import type { Entry, Op, Store } from "#store/store.ts";
 
 /** Values by key; undefined deletes the key. */
@@ -87,10 +88,7 @@ export class Outbox {
     this.#state = "closed";
     this.#disarm();
     this.#notifyIdle();
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#options.clock.alarm(CLOSE_MS, late.resolve);
-    await Promise.race([this.#commitUnderWay, late.promise]);
-    disarm();
+    await within(CLOSE_MS, this.#options.clock, this.#commitUnderWay);
   }
 
   #work(): void {

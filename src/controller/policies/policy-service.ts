@@ -5,6 +5,7 @@ import type { PolicyOperations, PolicyRollout, PolicyStanding, PolicyView } from
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import { DECISION_KINDS } from "#circuit/decision.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { dot, type Graph, graphOf, mermaid } from "#policy/diagram/graph.ts";
@@ -317,10 +318,7 @@ export class PolicyService implements PolicyOperations {
     if (revision === undefined) {
       throw new Fault("ABORTED", "the policy was changed or removed meanwhile");
     }
-    const late = Promise.withResolvers<void>();
-    const disarm = clock.alarm(LONGEST_WAIT_MS, late.resolve);
-    await Promise.race([reached(revision), late.promise]);
-    disarm();
+    await within(LONGEST_WAIT_MS, clock, reached(revision));
   }
 }
 

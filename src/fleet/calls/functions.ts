@@ -2,6 +2,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { within } from "#base/wait.ts";
 import { type Answer, MOST_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
 
 /** Functions by the full name of their request message. They get and return encoded messages, and throw Faults. */
@@ -62,10 +63,8 @@ export class FunctionRunner {
   }
 
   async #inTime(called: Promise<Uint8Array>): Promise<Uint8Array> {
-    const late = Promise.withResolvers<never>();
-    const disarm = this.#clock.alarm(MOST_MS, () =>
-      late.reject(new Fault("DEADLINE_EXCEEDED", `no answer within ${MOST_MS} ms`)),
-    );
-    return Promise.race([called, late.promise]).finally(disarm);
+    return within(MOST_MS, this.#clock, called, () => {
+      throw new Fault("DEADLINE_EXCEEDED", `no answer within ${MOST_MS} ms`);
+    });
   }
 }

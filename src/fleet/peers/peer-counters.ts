@@ -8,6 +8,7 @@ import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
+import { within } from "#base/wait.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";
@@ -139,14 +140,10 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     log.info({}, "the secret of the group is known now, agents share their counts");
     options.changed(group.neighbours.away);
   });
-  const waited = Promise.withResolvers<void>();
-  const disarm = clock.alarm(READY_MS, () => {
+  await within(READY_MS, clock, ready, () => {
     late = true;
     log.warn({}, `${missing()}: until then on_failure of each component answers`);
-    waited.resolve();
   });
-  await Promise.race([ready, waited.promise]);
-  disarm();
   return {
     group,
     get counts() {

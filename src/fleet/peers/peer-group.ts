@@ -3,6 +3,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import type { Link } from "./exchange/link.ts";
@@ -262,10 +263,7 @@ export class PeerGroup {
   async leave(): Promise<void> {
     if (this.#leaving) return;
     this.#leaving = true;
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#clock.alarm(JOIN_MS, late.resolve);
-    await Promise.race([this.#adopt(), late.promise]);
-    disarm();
+    await within(JOIN_MS, this.#clock, this.#adopt());
   }
 
   close(): void {

@@ -5,6 +5,7 @@ import { Cluster, Redis, type RedisOptions } from "ioredis";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
 import type { Channel, Script } from "../requests.ts";
 import { probeKey } from "./keys.ts";
@@ -108,17 +109,12 @@ export class RedisConnection implements Channel {
   }
 
   async #attempt(clock: Clock): Promise<string | undefined> {
-    let stop: (() => void) | undefined;
-    const late = new Promise<string>((resolve) => {
-      stop = clock.alarm(CONNECT_MS, () => resolve(this.#error ?? `no reply in ${CONNECT_MS} ms`));
-    });
     const attempt = this.#client.connect().then(
       () => this.probe(probeKey(this.#namespace, "{start}")).then(() => undefined, textOf),
       (thrown: unknown) => this.#error ?? textOf(thrown),
     );
-    const reason = await Promise.race([attempt, late]);
-    stop?.();
-    return reason;
+    const late = () => this.#error ?? `no reply in ${CONNECT_MS} ms`;
+    return within(CONNECT_MS, clock, attempt, late);
   }
 
   /** The script is sent by its hash, and whole where the server does not know it (any more). */

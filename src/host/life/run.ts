@@ -5,6 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
 import { Scope } from "#base/scope.ts";
+import { within } from "#base/wait.ts";
 
 /** Codes from 64 on are those of sysexits(3). A process whose drain a second signal cut ends with 128 + its number. */
 export const EXIT = {
@@ -242,10 +243,7 @@ class ProcessRun {
   async #reportCrash(end: End): Promise<void> {
     if (end.kind !== "crashed" && end.kind !== "failed") return;
     const reports = this.#crashListeners.map((listener) => listener(end.message, end.cause));
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#system.clock.alarm(CRASH_REPORT_MS, late.resolve);
-    await Promise.race([Promise.allSettled(reports), late.promise]);
-    disarm();
+    await within(CRASH_REPORT_MS, this.#system.clock, Promise.allSettled(reports));
   }
 
   /** Drains, or cuts when a drain makes no sense (after a crash) or takes too long. Returns the exit code. */
@@ -255,15 +253,12 @@ class ProcessRun {
       await this.#cut();
       return code;
     }
-    const late = Promise.withResolvers<number>();
     const { stopMs } = this.#limits;
-    const disarm = this.#system.clock.alarm(stopMs, () => {
+    const drained = Promise.race([this.#drain(end, started), this.#interrupted.promise]);
+    const interrupted = await within(stopMs, this.#system.clock, drained, () => {
       this.#log.error({}, `the drain did not end within ${stopMs} ms: cutting what is left`);
-      late.resolve(EXIT.internal);
+      return EXIT.internal;
     });
-    const drained = this.#drain(end, started);
-    const interrupted = await Promise.race([drained, this.#interrupted.promise, late.promise]);
-    disarm();
     if (interrupted === undefined) return code;
     await this.#cut();
     return code === EXIT.clean ? interrupted : code;
@@ -281,10 +276,7 @@ class ProcessRun {
 
   async #cut(): Promise<void> {
     this.#wasCut = true;
-    const late = Promise.withResolvers<void>();
-    const disarm = this.#system.clock.alarm(this.#limits.cutMs, late.resolve);
-    await Promise.race([this.#scope.close("cut"), late.promise]);
-    disarm();
+    await within(this.#limits.cutMs, this.#system.clock, this.#scope.close("cut"));
   }
 }
 

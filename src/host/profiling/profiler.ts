@@ -4,6 +4,7 @@
 import type { Session } from "node:inspector/promises";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
+import { pause } from "#base/wait.ts";
 
 type Format = typeof import("./format.ts");
 
@@ -30,7 +31,7 @@ export class HostProfiler {
       const begun = this.#clock.wall();
       const builder = new format.ProfileBuilder(format.CPU_TYPES);
       await startCpu(session);
-      await this.#wait(ms, signal);
+      await pause(ms, this.#clock, signal);
       const { profile } = await session.post("Profiler.stop");
       format.addCpu(builder, profile);
       return builder.encode(begun, this.#clock.wall() - begun, CPU_PERIOD);
@@ -44,7 +45,7 @@ export class HostProfiler {
       const builder = new format.ProfileBuilder(format.HEAP_TYPES);
       const samplingInterval = HEAP_INTERVAL_BYTES;
       await session.post("HeapProfiler.startSampling", { samplingInterval });
-      await this.#wait(ms, signal);
+      await pause(ms, this.#clock, signal);
       const { profile } = await session.post("HeapProfiler.stopSampling");
       format.addHeap(builder, profile);
       return builder.encode(begun, this.#clock.wall() - begun, HEAP_PERIOD);
@@ -127,18 +128,6 @@ export class HostProfiler {
     const session = new Session();
     session.connect();
     return { session, format };
-  }
-
-  #wait(ms: number, signal: AbortSignal): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const left = () => resolve();
-    const disarm = this.#clock.alarm(ms, resolve);
-    signal.addEventListener("abort", left);
-    if (signal.aborted) resolve();
-    return promise.finally(() => {
-      disarm();
-      signal.removeEventListener("abort", left);
-    });
   }
 }
 

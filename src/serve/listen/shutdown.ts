@@ -5,6 +5,7 @@ import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { pause } from "#base/wait.ts";
 import type { DrainSettings } from "../settings.ts";
 import type { Transport } from "../transport/transport.ts";
 import type { Turns } from "../transport/turns.ts";
@@ -55,7 +56,7 @@ export class Shutdown {
     const { health, acceptor, transports } = this.#options;
     health.beginDrain();
     for (const transport of transports) transport.beginDrain();
-    await this.#pause(accept_for, clock);
+    if (accept_for > 0) await pause(accept_for, clock, this.#cut.signal);
     await this.#acceptRest();
     if (this.#cut.signal.aborted) return this.#close();
     const closed = this.#close();
@@ -90,19 +91,5 @@ export class Shutdown {
       await nextTurn();
       idle = turns.idle ? idle + 1 : 0;
     }
-  }
-
-  #pause(ms: number, clock: Clock): Promise<void> {
-    const { signal } = this.#cut;
-    return new Promise((resolve) => {
-      if (signal.aborted || ms <= 0) return resolve();
-      const done = () => {
-        forget();
-        signal.removeEventListener("abort", done);
-        resolve();
-      };
-      const forget = clock.alarm(ms, done);
-      signal.addEventListener("abort", done);
-    });
   }
 }

@@ -5,6 +5,7 @@ import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { pause } from "#base/wait.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { type GrpcProxySettings, grpcProxy } from "#client/grpc-proxy.ts";
 import { TlsFiles } from "#client/tls-files.ts";
@@ -219,11 +220,7 @@ export class EtcdClient {
 
   async sleep(ms: number, clock: Clock = this.#options.clock): Promise<void> {
     const { signal } = this.#closed;
-    const over = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => over.resolve(), { once: true });
-    const disarm = clock.alarm(ms, over.resolve);
-    if (!signal.aborted) await over.promise;
-    disarm();
+    await pause(ms, clock, signal);
     signal.throwIfAborted();
   }
 

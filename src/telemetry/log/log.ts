@@ -6,6 +6,7 @@ import { type Logger, pino } from "pino";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
+import { within } from "#base/wait.ts";
 import { LogFile, type Rotation } from "./file.ts";
 import { colouredLine, prettyLine, safeLine, safeMessage } from "./line.ts";
 import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";
@@ -110,13 +111,6 @@ export function openLog(settings: LogSettings, place: LogPlace): ProcessLog {
 
 /** Milliseconds. A reader that has stopped reading must not keep the process from ending. */
 const CLOSE_MS = 2_000;
-
-async function within(ms: number, clock: Clock, work: Promise<void>): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const disarm = clock.alarm(ms, late.resolve);
-  await Promise.race([work, late.promise]);
-  disarm();
-}
 
 interface Shared {
   readonly dropped: () => number;

@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
+import { pause } from "#base/wait.ts";
 import type { Store } from "#store/store.ts";
 import { groupSecretKey } from "#sync/keys.ts";
 
@@ -89,20 +90,7 @@ export async function followSecret(
         log.warn({}, `cannot read or write the group's secret in etcd: ${message}`);
       }
       warned = true;
-      await pause(clock, signal);
+      await pause(RETRY_MS, clock, signal);
     }
   }
-}
-
-function pause(clock: Clock, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      disarm();
-      signal.removeEventListener("abort", end);
-      resolve();
-    };
-    const disarm = clock.alarm(RETRY_MS, end);
-    signal.addEventListener("abort", end, { once: true });
-    if (signal.aborted) end();
-  });
 }
