@@ -273,7 +273,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   #takeHashed(want: number, params: BucketParams, now: number): ReusedAnswer {
     const { table, place } = this.#columnHashed();
     if (!table.find(this.#hash.lo, this.#hash.hi)) return this.#takeNew(table, want, params, now);
-    const [d, w] = [table.d + 2 * place, table.w + place];
+    const d = table.d + 2 * place;
+    const w = table.w + place;
     return this.#take(table.doubles, d, table.words, w, want, params, now);
   }
 

@@ -52,7 +52,7 @@ export class ControlFrames {
       return;
     }
     if (connection.streams.isIdle(id)) throw protocolError("WINDOW_UPDATE on an idle stream");
-    const stream = connection.streams.live.get(id);
+    const stream = connection.streams.get(id);
     if (stream === undefined) {
       if (increment === 0) resetClosedStream(connection, id, ERROR_CODE.protocol, "stream");
       return;
@@ -87,7 +87,7 @@ export class ControlFrames {
   #changeInitialWindow(window: number): void {
     const { streams, budget } = this.#connection;
     if (window === streams.initialSendWindow) return;
-    for (let paid = 0; paid < streams.live.size; paid += STREAMS_PER_CONTROL_FRAME)
+    for (let paid = 0; paid < streams.size; paid += STREAMS_PER_CONTROL_FRAME)
       budget.controlFrame();
     if (!streams.changeInitialWindow(window)) throw windowOverflow();
   }
@@ -106,7 +106,7 @@ export class ControlFrames {
     const selfDependent = rightLength && readUint31(bytes, start) === id;
     if (rightLength && !selfDependent) return;
     const connection = this.#connection;
-    const stream = connection.streams.live.get(id);
+    const stream = connection.streams.get(id);
     if (stream !== undefined) {
       abortStream(
         connection,

@@ -98,8 +98,7 @@ export class FrameReceiver implements FrameSink {
       );
     }
     this.#unacknowledged += length;
-    const newest = this.#newest;
-    const stream = newest?.id === id ? newest : streams.live.get(id);
+    const stream = streams.get(id);
     const ends = (flags & FLAG.endStream) !== 0;
     if (stream === undefined || stream.localClosed) {
       this.#dataStream = undefined;
@@ -175,7 +174,7 @@ export class FrameReceiver implements FrameSink {
       this.#openStream(id, ends, block, start, end);
       return;
     }
-    const stream = streams.live.get(id);
+    const stream = streams.get(id);
     if (stream !== undefined) this.#trailers(stream, ends, block, start, end);
     else if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) {
       budget.controlFrame();
@@ -294,7 +293,7 @@ export class FrameReceiver implements FrameSink {
       throw frameSizeError("a RST_STREAM frame must have 4 bytes");
     const { streams, budget } = this.#connection;
     if (streams.isIdle(id)) throw protocolError("RST_STREAM on an idle stream");
-    const stream = streams.live.get(id);
+    const stream = streams.get(id);
     if (stream === undefined) {
       // The peer now knows that the stream has ended, whatever we sent.
       if (streams.hasEarlyReply(id) || streams.wasResetLocally(id)) streams.recordRemoteClosed(id);

@@ -66,7 +66,7 @@ export class ConnectionMonitor {
       connection.beginGoAway();
     connection.resetEarlyReplied(connection.sweep - this.#earlyReplySweeps + 1);
     this.#checkPartialUnit();
-    for (const stream of connection.streams.live.values()) this.#checkStream(stream);
+    for (const stream of connection.streams.open()) this.#checkStream(stream);
     return this.#acceptsOutput() && this.#answersPing();
   }
 

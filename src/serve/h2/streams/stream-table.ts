@@ -17,7 +17,13 @@ interface EarlyReply {
 }
 
 export class StreamTable {
-  readonly live = new Map<number, H2Stream>();
+  /**
+   * The stream that was added last, while it is open. Most are answered before the next one is added and never enter
+   * the map: a map that becomes empty is allocated anew.
+   */
+  #newest: H2Stream | undefined;
+  /** All other open streams by id. */
+  readonly #others = new Map<number, H2Stream>();
   /** Highest stream id that the peer has used. */
   highestId = 0;
   /** The peer's SETTINGS_INITIAL_WINDOW_SIZE. */
@@ -52,13 +58,33 @@ export class StreamTable {
     return id > this.highestId || (id & 1) === 0;
   }
 
+  /** Number of open streams. */
+  get size(): number {
+    return this.#others.size + (this.#newest === undefined ? 0 : 1);
+  }
+
+  /** The open stream with this id. */
+  get(id: number): H2Stream | undefined {
+    const newest = this.#newest;
+    return newest?.id === id ? newest : this.#others.get(id);
+  }
+
+  /** The streams that are open now, in the order of their ids. */
+  open(): readonly H2Stream[] {
+    const open = [...this.#others.values()];
+    if (this.#newest !== undefined) open.push(this.#newest);
+    return open;
+  }
+
   add(stream: H2Stream): void {
     this.#slots++;
-    this.live.set(stream.id, stream);
+    if (this.#newest !== undefined) this.#others.set(this.#newest.id, this.#newest);
+    this.#newest = stream;
   }
 
   remove(stream: H2Stream): void {
-    this.live.delete(stream.id);
+    if (stream === this.#newest) this.#newest = undefined;
+    else this.#others.delete(stream.id);
     if (this.#blocked.size > 0) this.#blocked.delete(stream);
     if (!stream.handlerRunning) this.#slots--;
   }
@@ -157,16 +183,17 @@ export class StreamTable {
   changeInitialWindow(window: number): boolean {
     const difference = window - this.initialSendWindow;
     this.initialSendWindow = window;
-    for (const stream of this.live.values()) {
+    const open = this.open();
+    for (const stream of open) {
       stream.sendWindow += difference;
       if (stream.sendWindow > MAX_WINDOW) return false;
     }
-    if (difference > 0) for (const stream of this.live.values()) stream.sendPending();
+    if (difference > 0) for (const stream of open) stream.sendPending();
     return true;
   }
 
   /** The connection is gone. */
   closeAll(): void {
-    for (const stream of [...this.live.values()]) stream.closeSilently();
+    for (const stream of this.open()) stream.closeSilently();
   }
 }
