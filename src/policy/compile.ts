@@ -36,7 +36,7 @@ export function compilePolicy(
   const owner = { policyName: name, policyHash: hash };
   const compiled = compileCircuit(value, owner, path, { ...options, refuse });
   const resources = resourceConfigs(value.resources, [...path, "resources"], refuse);
-  if (report.faults > before) return { ok: false, findings: report.findings };
+  if (report.faults > before) return { ok: false, findings: report.findings, document: value };
   addWarnings(document, value, compiled, report);
   const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   const { circuit } = compiled;

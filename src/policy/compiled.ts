@@ -93,4 +93,9 @@ export interface CompiledPolicy {
 
 export type Compilation =
   | { readonly ok: true; readonly policy: CompiledPolicy }
-  | { readonly ok: false; readonly findings: readonly Finding[] };
+  | {
+      readonly ok: false;
+      readonly findings: readonly Finding[];
+      /** The validated document, where only its circuit or its resources cannot be used. */
+      readonly document?: Policy;
+    };

@@ -5,6 +5,7 @@ import type { AgentConfig, CompiledPolicy, CompileOptions, ConfigKind } from "./
 import { type Finding, Report } from "./document/finding.ts";
 import { readPolicies } from "./document/read.ts";
 import type { Warning } from "./document/warning.ts";
+import type { Policy } from "./language/policy.ts";
 
 /** One text that holds policies. */
 export interface PolicyText {
@@ -22,6 +23,8 @@ export interface Sourced<T> {
 
 export interface PolicySet {
   readonly policies: readonly Sourced<CompiledPolicy>[];
+  /** Valid documents whose policies cannot be compiled. */
+  readonly uncompiled?: readonly Sourced<Policy>[];
   /** Empty when the whole set is valid. */
   readonly findings: readonly Sourced<Finding>[];
   readonly warnings: readonly Sourced<Warning>[];
@@ -30,6 +33,7 @@ export interface PolicySet {
 /** Valid policies are returned even when others are invalid. Findings and warnings are bounded per text. */
 export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
   const policies: Sourced<CompiledPolicy>[] = [];
+  const uncompiled: Sourced<Policy>[] = [];
   const reports = new Map<PolicyText, Report>();
   const origins = new Map<Sourced<CompiledPolicy>, Report>();
   for (const text of texts) {
@@ -37,8 +41,12 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
     reports.set(text, report);
     for (const document of readPolicies(text.text, text.defaultName, report).documents) {
       const compiled = compilePolicy(document, options, report);
-      if (!compiled.ok) continue;
-      const own = { source: text.source, of: compiled.policy };
+      const { source } = text;
+      if (!compiled.ok) {
+        if (compiled.document !== undefined) uncompiled.push({ source, of: compiled.document });
+        continue;
+      }
+      const own = { source, of: compiled.policy };
       policies.push(own);
       origins.set(own, report);
     }
@@ -47,6 +55,7 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
   const all = [...reports];
   return {
     policies,
+    uncompiled,
     findings: all.flatMap(([text, { findings }]) => sourced(text, findings)),
     warnings: all.flatMap(([text, { warnings }]) => sourced(text, warnings)),
   };

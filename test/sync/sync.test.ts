@@ -6,6 +6,7 @@ import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Batch } from "#store/store.ts";
 import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
+import { documentText } from "#sync/follow/document.ts";
 import { readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
@@ -672,5 +673,20 @@ describe("messages of components that this version of the agent does not run", (
     assert.throws(() => readReplicas(new Uint8Array()), /wanted attributes/);
     assert.throws(() => readReplicas(new Uint8Array([255])), /wanted a serialized/);
     assert.equal(REPLICAS, "/status/pod_scaler/");
+  });
+
+  it("stored documents are text, or messages, whose absent fields have the zero of their type", async () => {
+    for (const text of ['{"circuit":null}', "circuit: {}\n", "\ncircuit: {}\n", ""]) {
+      assert.equal(await documentText(Buffer.from(text)), text);
+    }
+    const parameters = { continuousFill: false, maxIdleTime: { seconds: 1 } };
+    const component = { flowControl: { rateLimiter: { parameters } } };
+    const bytes = encode("aperture.policy.language.v1.Policy", {
+      circuit: { components: [component] },
+    });
+    const { circuit } = JSON.parse(await documentText(bytes));
+    const read = circuit.components[0].flow_control.rate_limiter.parameters;
+    assert.equal(read.continuous_fill, false);
+    assert.equal(read.max_idle_time, "1s");
   });
 });

@@ -151,8 +151,7 @@ export function fleetOperations({ agents, status, log }: FleetOperationsOptions)
     },
     status(path) {
       const found = status.find(path);
-      if (found === undefined) throw new Fault("NOT_FOUND", "no such status");
-      return statusJson(found.view());
+      return found === undefined ? { status: null, groups: {} } : statusJson(found.view());
     },
   };
 }

@@ -6,6 +6,7 @@ import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
 import type { PolicySet } from "#policy/set.ts";
 import type { Batch } from "#store/store.ts";
+import { documentText } from "#sync/follow/document.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
 import type { Offer, PolicySource } from "./source.ts";
 
@@ -13,6 +14,8 @@ import type { Offer, PolicySource } from "./source.ts";
 export interface StoredPolicy {
   /** Undefined if the document has faults. */
   readonly compiled: CompiledPolicy | undefined;
+  /** Undefined if it cannot be read as a policy. */
+  readonly document: CompiledPolicy["document"] | undefined;
   /** The faults of the document; "" if it has none. */
   readonly faults: string;
 }
@@ -81,7 +84,7 @@ export class ApiSource implements PolicySource {
       const policy = nameIn(key, API_POLICIES);
       const config = nameIn(key, API_DYNAMIC_CONFIGS);
       if (policy !== undefined) {
-        const stored = await this.#readPolicy(policy, textOf(value));
+        const stored = await this.#readPolicy(policy, await documentText(value));
         changes.push(() => this.#policies.set(policy, stored));
       }
       if (config !== undefined) changes.push(() => this.#putConfig(config, textOf(value)));
@@ -93,16 +96,19 @@ export class ApiSource implements PolicySource {
 
   async #readPolicy(name: string, text: string): Promise<StoredPolicy> {
     const announced = this.#announced.get(name);
-    if (announced?.text === text) return { compiled: announced.compiled, faults: "" };
+    if (announced?.text === text) return stored(announced.compiled);
     try {
       const set = await this.#options.compile(API_POLICIES + name, name, text);
+      const compiled = set.policies[0]?.of;
+      if (set.findings.length === 0) return stored(compiled);
       const faults = set.findings.map(findingLine).join("; ");
-      return { compiled: set.findings.length > 0 ? undefined : set.policies[0]?.of, faults };
+      const document = compiled?.document ?? set.uncompiled?.[0]?.of;
+      return { compiled: undefined, document, faults };
     } catch (thrown) {
       const fault = Fault.from(thrown);
       if (fault.code === "UNAVAILABLE") throw fault;
       this.#options.failed(name, fault);
-      return { compiled: undefined, faults: fault.message };
+      return { compiled: undefined, document: undefined, faults: fault.message };
     }
   }
 
@@ -115,6 +121,10 @@ export class ApiSource implements PolicySource {
       this.#options.failed(name, new Fault("INVALID_ARGUMENT", why));
     }
   }
+}
+
+function stored(compiled: CompiledPolicy | undefined): StoredPolicy {
+  return { compiled, document: compiled?.document, faults: "" };
 }
 
 /** The rest of a key after the prefix; undefined for other keys. */

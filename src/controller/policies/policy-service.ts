@@ -99,15 +99,16 @@ export class PolicyService implements PolicyOperations {
     const why = leftOut?.why ?? stored?.faults ?? "";
     if (running === undefined) {
       if (stored === undefined) throw notFound();
-      if (stored.compiled === undefined) return view(undefined, "INVALID", why);
-      return view(stored.compiled, "NOT_LOADED", why || "not loaded into the controller");
+      if (stored.document === undefined) return view(undefined, "INVALID", why);
+      return view(stored.document, "NOT_LOADED", why || "not loaded into the controller");
     }
-    if (stored === undefined) return view(running.policy, "STALE", "no longer stored");
+    const { document } = running.policy;
+    if (stored === undefined) return view(document, "STALE", "no longer stored");
     if (stored.compiled?.hash === running.policy.hash) {
       const unread = unreadWarnings(running.policy, api.dynamicConfig(name));
-      return view(running.policy, "VALID", unread.join("; "));
+      return view(document, "VALID", unread.join("; "));
     }
-    return view(running.policy, "OUTDATED", why || "another version is stored");
+    return view(document, "OUTDATED", why || "another version is stored");
   }
 
   upsert(name: string, text: string, peer?: string): Promise<string> {
@@ -223,7 +224,7 @@ export class PolicyService implements PolicyOperations {
 
   #viewOfOther(owner: Claim, policy: CompiledPolicy): PolicyView {
     const why = this.#options.active.faultsOf(owner);
-    return view(policy, why === undefined ? "VALID" : "OUTDATED", why ?? "");
+    return view(policy.document, why === undefined ? "VALID" : "OUTDATED", why ?? "");
   }
 
   /** Runs the changes of one policy one after the other: a change that compiles quickly must not overtake another. */
@@ -329,11 +330,11 @@ function unreadWarnings(policy: CompiledPolicy, config: JsonObject | undefined):
 }
 
 function view(
-  policy: CompiledPolicy | undefined,
+  document: CompiledPolicy["document"] | undefined,
   status: PolicyStanding,
   reason: string,
 ): PolicyView {
-  return { policy: policy === undefined ? null : fullPolicy(policy.document), status, reason };
+  return { policy: document === undefined ? null : fullPolicy(document), status, reason };
 }
 
 /** Readings of all signals by `<circuit>/<name>`; null is invalid. */
