@@ -1,23 +1,74 @@
-// Replays recorded exchanges with the reference implementation's policy API against a running Sluice. Every difference
-// must be listed in `OURS` with its reason, and every listed step must differ.
+// Replays recorded exchanges with the reference implementation's policy API against a running Sluice, and what it had in
+// etcd against a controller and an agent over a real one. Every difference must be listed in `OURS` with its reason, and
+// every listed step must differ.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
-import { caller, OURS, replayControlApi } from "./control-api.ts";
+import {
+  type CallGrpc,
+  caller,
+  readRecording,
+  replayControlApi,
+  type Step,
+  unexpected,
+} from "./control-api.ts";
+import { OVER_ETCD } from "./control-differences.ts";
+import { replayOverEtcd } from "./control-store.ts";
+
+const FOLDER = join(import.meta.dirname, "control-api");
 
 test("recorded exchanges with the policy API", async (t) => {
   const { address } = await standalone(t, { policies: {} });
   const client = grpcClient(t, address);
   const callGrpc = await caller((path, bytes) => client.unary(path, bytes));
-  const folder = join(import.meta.dirname, "control-api");
-  const { steps, differences } = await replayControlApi(folder, address, callGrpc);
-  assert.ok(steps > 60, `${steps} steps`);
-  const found = new Map(differences.map(({ file, step, text }) => [`${file} ${step}`, text]));
-  const wrong = [...found].filter(([where]) => !(where in OURS));
-  assert.deepEqual(wrong, []);
-  for (const where of Object.keys(OURS))
-    assert.ok(found.has(where), `${where} passes: remove it from OURS`);
+  const replayed = await replayControlApi(FOLDER, address, callGrpc);
+  assert.ok(replayed.steps > 60, `${replayed.steps} steps`);
+  assert.deepEqual(
+    unexpected(replayed, (file) => !OVER_ETCD.has(file)),
+    [],
+  );
 });
+
+test("recorded exchanges of a controller and an agent over etcd, and what they left there", async (t) => {
+  const replayed = await replayOverEtcd(t, FOLDER);
+  assert.ok(replayed.steps > 95, `${replayed.steps} steps`);
+  assert.deepEqual(
+    unexpected(replayed, (file) => OVER_ETCD.has(file)),
+    [],
+  );
+});
+
+/** What is right for each step of `crashes`: a status of HTTP, or a code of gRPC. */
+const RIGHT = [400, 200, 5, 400, 400, 400];
+
+test("requests and documents that stopped the recorded process are answered", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const client = grpcClient(t, address);
+  const callGrpc = await caller((path, bytes) => client.unary(path, bytes));
+  const { steps } = readRecording<{ readonly steps: readonly Step[] }>(FOLDER, "crashes");
+  const got: number[] = [];
+  for (const { request } of steps) got.push(await codeOf(request, address, callGrpc));
+  assert.deepEqual(got, RIGHT);
+});
+
+async function codeOf(
+  request: Step["request"],
+  address: string,
+  callGrpc: CallGrpc,
+): Promise<number> {
+  const { method = "", path = "", body, grpc, message } = request ?? {};
+  if (grpc !== undefined) {
+    const reply = await callGrpc(grpc, message);
+    return "error" in reply ? reply.error.code : 0;
+  }
+  const reply = await fetch(`http://${address}${path}`, {
+    method,
+    headers: { "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  await reply.text();
+  return reply.status;
+}

@@ -6,11 +6,11 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } fr
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import type { Readable } from "node:stream";
-import { CODES, Fault } from "#base/fault.ts";
-import { GrpcClient } from "#client/grpc.ts";
 import { enforceLabels } from "#promql/enforce-labels.ts";
-import { caller, OURS, replayControlApi } from "./control-api.ts";
+import { type Replayed, replayControlApi } from "./control-api.ts";
+import { OURS } from "./control-differences.ts";
 import { judgePolicy, judgeRefusal } from "./control-plane/judge.ts";
+import { grpcCaller, replayOverEtcd } from "./control-store.ts";
 import { copyPolicies, replayDataPlane } from "./data-plane.ts";
 import { ACCEPTED, EXCEPTIONS, LEFT_OUT as WAITING } from "./exceptions.ts";
 
@@ -122,19 +122,21 @@ const nothing = () => undefined;
 async function apiCases(root: string): Promise<readonly Case[]> {
   const recorded = join(root, "control-api");
   if (!existsSync(recorded)) return [];
-  const { steps, differences } = await withSluice(nothing, async (address) => {
-    const client = new GrpcClient({ address });
-    const unary = await caller(async (path, message) => {
-      try {
-        return { code: 0, message: await client.call(path, message, { timeoutMs: 10_000 }) };
-      } catch (thrown) {
-        return { code: CODES[Fault.from(thrown).code].number, message: undefined };
-      }
-    });
-    const replayed = await replayControlApi(recorded, address, unary);
-    await client.close();
-    return replayed;
-  });
+  const cleaning: (() => unknown)[] = [];
+  const ending = { after: (clean: () => unknown) => void cleaning.push(clean) };
+  try {
+    const alone = await withSluice(nothing, async (address) =>
+      replayControlApi(recorded, address, await grpcCaller(ending, address)),
+    );
+    return judged(alone, await replayOverEtcd(ending, recorded));
+  } finally {
+    for (const clean of cleaning.reverse()) await clean();
+  }
+}
+
+function judged(...replayed: readonly Replayed[]): readonly Case[] {
+  const differences = replayed.flatMap((each) => each.differences);
+  const steps = replayed.reduce((sum, each) => sum + each.steps, 0);
   const wrong = differences.filter(({ file, step }) => !(`${file} ${step}` in OURS));
   return finished(
     steps,

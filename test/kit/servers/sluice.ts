@@ -1,6 +1,6 @@
 // `sluice agent` and `sluice controller` as processes of the operating system, which share an etcd.
 
-import type { TestContext } from "node:test";
+import type { Ending } from "../ending.ts";
 import { type Child, child } from "./child.ts";
 
 export interface SluiceChild extends Child {
@@ -12,7 +12,7 @@ export interface SluiceChild extends Child {
 
 /** Starts a process over an etcd. `env` has further settings, without the prefix of their variables. */
 export function startSluice(
-  t: TestContext,
+  t: Ending,
   name: "agent" | "controller",
   endpoints: readonly string[],
   args: readonly string[] = [],
