@@ -14,6 +14,7 @@ import {
 import { checkHttpFromJson } from "#wire/check-json/request.ts";
 import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "./context.ts";
 import { JsonCheck } from "./fast-path/json-check.ts";
+import { SpareChecks } from "./fast-path/spare-checks.ts";
 import { servicesLabel } from "./labels/attributes.ts";
 import { RequestLabels } from "./labels/request-labels.ts";
 import { findServices } from "./labels/services.ts";
@@ -123,26 +124,25 @@ export function checkHttpBinary(context: OperationContext): UnaryHandler {
 }
 
 export function checkHttpJson(context: OperationContext): HttpHandler {
-  let spare: JsonCheck | undefined;
+  const spares = new SpareChecks(() => new JsonCheck(context));
   return ({ body }, call) => {
-    const check = spare ?? new JsonCheck(context);
-    // A check that throws or waits is not reused: the next request gets another.
-    spare = undefined;
+    const check = spares.take();
     if (!check.begin(body, call)) {
-      spare = check;
+      spares.put(check);
       return checkHttpParsed(context, body, call);
     }
     const verdict = context.flowController.judge(check);
     if (verdict instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(verdict, call, (settled) =>
-        jsonReply(check.reply(settled, call, false)),
-      );
+      return replyWhenSettled(verdict, call, (settled) => {
+        const reply = jsonReply(check.reply(settled, call, false));
+        spares.put(check);
+        return reply;
+      });
     }
     if (verdict.held !== undefined) call.releaseIfUndelivered(verdict.held);
     const reply = jsonReply(check.reply(verdict, call, call.copiesReply === true));
-    check.http.releaseBytes();
-    spare = check;
+    spares.put(check);
     return reply;
   };
 }

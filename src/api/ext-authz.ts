@@ -5,24 +5,26 @@ import type { UnaryHandler } from "#base/handler.ts";
 import { Pending } from "#flow/flow.ts";
 import type { OperationContext } from "./context.ts";
 import { ProxyCheck } from "./fast-path/proxy-check.ts";
+import { SpareChecks } from "./fast-path/spare-checks.ts";
 import { judged, replyWhenSettled } from "./reply/verdict.ts";
 
 export function extAuthz(context: OperationContext): UnaryHandler {
-  let spare: ProxyCheck | undefined;
+  const spares = new SpareChecks(() => new ProxyCheck(context));
   return (message, call) => {
-    const check = spare ?? new ProxyCheck(context);
-    // A check that throws or waits is not reused: the next request gets another.
-    spare = undefined;
+    const check = spares.take();
     check.begin(message, call);
     const verdict = judged(context.flowController, check, check.http.refusal);
     if (verdict instanceof Pending) {
       check.http.copyBytes();
-      return replyWhenSettled(verdict, call, (settled) => check.reply(settled, call, false));
+      return replyWhenSettled(verdict, call, (settled) => {
+        const reply = check.reply(settled, call, false);
+        spares.put(check);
+        return reply;
+      });
     }
     if (verdict.held !== undefined) call.releaseIfUndelivered(verdict.held);
     const reply = check.reply(verdict, call, call.copiesReply === true);
-    check.http.releaseBytes();
-    spare = check;
+    spares.put(check);
     return reply;
   };
 }

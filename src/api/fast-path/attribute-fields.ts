@@ -1,23 +1,38 @@
-// The telemetry entries that both fast checks make of a request's attributes. They are built once for each reusable
-// check and point at its parts, so a check only writes them.
+// The telemetry entries that both fast checks make of a request's attributes. Their keys are encoded once; the entries of
+// each reusable check point at its parts, so a check only writes them.
 
-import { type SpanField, spanField } from "#wire/check/span-fields.ts";
+import { type SpanField, spanKey } from "#wire/check/span-fields.ts";
+import type { ByteSpan } from "#wire/protobuf/reader.ts";
 import { FLAVORS } from "../labels/attributes.ts";
 
-type Part = Parameters<typeof spanField>[1];
+const KEYS = {
+  method: spanKey("http.method"),
+  target: spanKey("http.target"),
+  host: spanKey("http.host"),
+  scheme: spanKey("http.scheme"),
+  flavor: spanKey("http.flavor", FLAVORS),
+  path: spanKey("http.path"),
+};
 
-export function attributeFields(parts: {
-  readonly method: Part;
-  readonly path: Part;
-  readonly host: Part;
-  readonly scheme: Part;
-  readonly protocol: Part;
-}): SpanField[] {
+interface Parts {
+  readonly method: ByteSpan;
+  readonly path: ByteSpan;
+  readonly host: ByteSpan;
+  readonly scheme: ByteSpan;
+  readonly protocol: ByteSpan;
+}
+
+export function attributeFields(parts: Parts): SpanField[] {
   return [
-    spanField("http.method", parts.method),
-    spanField("http.target", parts.path),
-    spanField("http.host", parts.host),
-    spanField("http.scheme", parts.scheme),
-    spanField("http.flavor", parts.protocol, FLAVORS),
+    { entry: KEYS.method, span: parts.method },
+    { entry: KEYS.target, span: parts.path },
+    { entry: KEYS.host, span: parts.host },
+    { entry: KEYS.scheme, span: parts.scheme },
+    { entry: KEYS.flavor, span: parts.protocol },
   ];
+}
+
+/** Those of a proxy's request. */
+export function proxyAttributeFields(parts: Parts): SpanField[] {
+  return [...attributeFields(parts), { entry: KEYS.path, span: parts.path }];
 }

@@ -6,7 +6,7 @@ import type { Flow, Verdict } from "#flow/flow.ts";
 import { AuthRequest } from "#wire/check/ext-authz.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import type { TelemetryWriter } from "#wire/check/response.ts";
-import { type SpanField, spanField, writeSpanField } from "#wire/check/span-fields.ts";
+import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
 import {
@@ -24,7 +24,7 @@ import {
 import { RequestLabels } from "../labels/request-labels.ts";
 import { findServicesCounted } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
-import { attributeFields } from "./attribute-fields.ts";
+import { proxyAttributeFields } from "./attribute-fields.ts";
 
 const CONTROL_POINT = "control-point";
 
@@ -55,7 +55,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
       context.flowController.observer,
       context.bounds.max_baggage_bytes,
     );
-    this.#fields = [...attributeFields(http.parts), spanField("http.path", http.parts.path)];
+    this.#fields = proxyAttributeFields(http.parts);
   }
 
   /** Reads a request. Its bytes are borrowed until `http.releaseBytes`, unless `http.copyBytes` copies them. */

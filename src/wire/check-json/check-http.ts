@@ -2,7 +2,7 @@
 // All other forms are left to the general parser in `request.ts`.
 
 import { isUtf8 } from "node:buffer";
-import { hasControlByte, hasEscapedNul, memoryOf } from "../check/bytes.ts";
+import { hasControlByte, hasEscapedNul, memoryOf, ReusedCopy } from "../check/bytes.ts";
 import {
   type HeaderList,
   type HeaderName,
@@ -78,6 +78,7 @@ export class JsonCheckHttp implements HeaderList {
   readonly #destination = new DescribedEnd();
   /** Start and end offset of each header's value. */
   readonly #values = new Int32Array(2 * MAX_FAST_HEADERS);
+  readonly #copy = new ReusedCopy();
   #count = 0;
   /** Bytes of the last good control point, which is usually that of the next request too. */
   #pointBytes: Buffer = NOTHING;
@@ -155,9 +156,9 @@ export class JsonCheckHttp implements HeaderList {
     return undefined;
   }
 
-  /** Copies the bytes, so that the request can be read after the handler has returned. */
+  /** Copies the bytes, so that the request can be read after the handler has returned, until `releaseBytes`. */
   copyBytes(): void {
-    this.#json.bytes = Buffer.from(this.bytes);
+    this.#json.bytes = this.#copy.of(this.bytes);
   }
 
   /** Drops the reference to the bytes. */

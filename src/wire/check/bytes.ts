@@ -6,6 +6,25 @@ export function memoryOf(bytes: Uint8Array, known: DataView): DataView {
   return known.buffer === bytes.buffer ? known : new DataView(bytes.buffer);
 }
 
+/** Longest message whose copy's memory is kept for the next one. */
+const KEPT = 4096;
+const SMALLEST = 1024;
+
+/** A copy of a message, in memory that is used again for the next one. */
+export class ReusedCopy {
+  #memory = Buffer.alloc(0);
+
+  /** The copy, which is valid until the next one is made. */
+  of(bytes: Uint8Array): Buffer {
+    const { length } = bytes;
+    if (length > KEPT) return Buffer.from(bytes);
+    if (length > this.#memory.length)
+      this.#memory = Buffer.allocUnsafeSlow(length > SMALLEST ? KEPT : SMALLEST);
+    this.#memory.set(bytes);
+    return this.#memory.subarray(0, length);
+  }
+}
+
 export function textOf({ buffer, byteOffset }: DataView, start: number, end: number): string {
   return Buffer.from(buffer, byteOffset + start, end - start).toString("utf8");
 }

@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { ByteSpan, headerText, ProtoReader, ShortTextDecoder } from "../protobuf/reader.ts";
-import { hasControlByte, hasEscapedNul, hasInvalidByte, memoryOf } from "./bytes.ts";
+import { hasControlByte, hasEscapedNul, hasInvalidByte, memoryOf, ReusedCopy } from "./bytes.ts";
 import { metadataText } from "./ext-authz/metadata.ts";
 import { type HeaderList, type HeaderName, type HeaderNames, headerByName } from "./headers.ts";
 import type { SocketAddress } from "./request.ts";
@@ -64,6 +64,7 @@ const PARTIAL_BODY = "x-envoy-auth-partial-body";
 /** Maximum number of `context_extensions` of one request: far more than any operator configures. */
 const MAX_EXTENSIONS = 1_000;
 const NOTHING = Buffer.alloc(0);
+const DECODER = new ShortTextDecoder();
 
 /**
  * One CheckRequest. The object can be reused for the next one. It borrows the bytes of the message: to read it after
@@ -77,7 +78,7 @@ export class AuthRequest implements HeaderList {
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
-  readonly #decoder = new ShortTextDecoder();
+  readonly #copy = new ReusedCopy();
   #count = 0;
   #extensions = 0;
   /** All of the memory that the message lies in, and the message's place there. */
@@ -155,7 +156,7 @@ export class AuthRequest implements HeaderList {
     const start = this.#values[index * 2] ?? 0;
     const end = this.#values[index * 2 + 1] ?? 0;
     if (this.repeated === "join") return headerText(this.bytes, start, end);
-    return this.#decoder.text(this.bytes, start, end);
+    return DECODER.text(this.bytes, start, end);
   }
 
   /** Value of a header, by its name in lower case. */
@@ -169,10 +170,10 @@ export class AuthRequest implements HeaderList {
     return start === end ? undefined : metadataText(this.bytes, start, end, names);
   }
 
-  /** Copies the bytes, so that the request can be read after the handler has returned. */
+  /** Copies the bytes, so that the request can be read after the handler has returned, until `releaseBytes`. */
   copyBytes(): void {
     const { at, bytes } = this.#reader;
-    this.#reader.reset(Buffer.from(bytes));
+    this.#reader.reset(this.#copy.of(bytes));
     this.#reader.at = at;
   }
 

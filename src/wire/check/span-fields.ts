@@ -6,13 +6,17 @@ import { ByteSpan } from "../protobuf/reader.ts";
 import { ProtoWriter } from "../protobuf/writer.ts";
 import { TELEMETRY_ENTRY } from "./response.ts";
 
-/** An entry with its encoded key and the span of its value. */
-export interface SpanField {
+/** An entry's encoded key, and values that are replaced by another text. */
+export interface SpanKey {
   readonly name: string;
   readonly key: Uint8Array;
-  readonly span: ByteSpan;
-  /** Values that are replaced by another text. */
   readonly replacements: readonly Replacement[];
+}
+
+/** An entry with the span of its value. */
+export interface SpanField {
+  readonly entry: SpanKey;
+  readonly span: ByteSpan;
 }
 
 interface Replacement {
@@ -23,18 +27,16 @@ interface Replacement {
 }
 
 /** `replacements` maps values of the request to values of the entry. */
-export function spanField(
+export function spanKey(
   name: string,
-  span: ByteSpan,
   replacements: Readonly<Record<string, string>> = {},
-): SpanField {
+): SpanKey {
   const out = new ProtoWriter();
   out.text(0x0a, name);
   out.tag(0x12);
   return {
     name,
     key: out.copy(),
-    span,
     replacements: Object.entries(replacements).map(([value, replacement]) => ({
       value: Buffer.from(value),
       replacement: Buffer.from(replacement),
@@ -44,8 +46,9 @@ export function spanField(
 }
 
 export function writeSpanField(out: ProtoWriter, field: SpanField, bytes: Buffer): void {
-  const { key, span } = field;
-  for (const { value, replacement, whole } of field.replacements) {
+  const { entry, span } = field;
+  const { key } = entry;
+  for (const { value, replacement, whole } of entry.replacements) {
     if (!equals(value, bytes, span)) continue;
     out.asciiPair(TELEMETRY_ENTRY, key, replacement, whole);
     return;
@@ -53,7 +56,7 @@ export function writeSpanField(out: ProtoWriter, field: SpanField, bytes: Buffer
   const isShort = span.end - span.start <= MAX_SHOWN_BYTES;
   if (isShort && out.asciiPair(TELEMETRY_ENTRY, key, bytes, span)) return;
   const start = out.open(TELEMETRY_ENTRY);
-  out.text(0x0a, field.name);
+  out.text(0x0a, entry.name);
   out.text(0x12, cutText(span.text(bytes)));
   out.close(start);
 }

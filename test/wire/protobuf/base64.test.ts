@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { cutText } from "#base/text/cut.ts";
-import { spanField, writeSpanField } from "#wire/check/span-fields.ts";
+import { spanKey, writeSpanField } from "#wire/check/span-fields.ts";
 import { Base64Writer, base64Length, Fragment, Template, viewOf } from "#wire/protobuf/base64.ts";
 import { ByteSpan } from "#wire/protobuf/reader.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
@@ -147,7 +147,7 @@ describe("an entry whose value is copied from the request's bytes", () => {
         span.start = at;
         span.end = at + bytes.length;
         const out = new ProtoWriter();
-        writeSpanField(out, spanField(name, span, { GET: "get", "": "none" }), message);
+        writeSpanField(out, { entry: spanKey(name, { GET: "get", "": "none" }), span }, message);
         const text = bytes.toString("utf8");
         const wanted = new ProtoWriter();
         const start = wanted.open(0x3a);

@@ -1,0 +1,28 @@
+// Checks that are over and can be used again. One is enough while no check waits; checks that wait are many at one time.
+
+/** Most spare checks that are kept. Each takes about 3 kB, and up to 4 kB for a copy of its request. */
+const MOST = 256;
+
+interface ReusableCheck {
+  readonly http: { releaseBytes(): void };
+}
+
+export class SpareChecks<Check extends ReusableCheck> {
+  readonly #make: () => Check;
+  readonly #spare: Check[] = [];
+
+  constructor(make: () => Check) {
+    this.#make = make;
+  }
+
+  /** One that nothing else uses. A check that throws is not put back. */
+  take(): Check {
+    return this.#spare.pop() ?? this.#make();
+  }
+
+  /** For a check whose reply has been written. */
+  put(check: Check): void {
+    check.http.releaseBytes();
+    if (this.#spare.length < MOST) this.#spare.push(check);
+  }
+}
