@@ -4,19 +4,25 @@
 import type { Clock } from "#base/clock.ts";
 import { systemErrorText } from "#base/fault.ts";
 
-/** A script that the server runs on one key, as one step. */
+/** A script that the server runs on several keys, on each as one step. It replies with one text for each key. */
 export interface Script {
   readonly text: string;
   /** SHA-1 of the text, in hexadecimal digits. */
   readonly sha: string;
 }
 
+/** Who asked. One of the two is called, once. */
+export interface Asker<Reply = string> {
+  replied(reply: Reply): void;
+  failed(thrown: unknown): void;
+}
+
 /**
- * The connection to the server. Every promise is rejected once the connection is lost or closed. Requests are those of
- * Redis, unless the types of operation, arguments and reply say otherwise.
+ * The connection to the server. Every asker is called, and every promise rejected, at the latest when the connection is
+ * lost or closed. Requests are those of Redis, unless the types of operation, arguments and reply say otherwise.
  */
-export interface Channel<Operation = Script, Args = readonly string[], Reply = string> {
-  run(operation: Operation, key: string, args: Args): Promise<Reply>;
+export interface Channel<Operation = Script, Args = string, Reply = string> {
+  run(operation: Operation, key: string, args: Args, asker: Asker<Reply>): void;
   /** Resolves when counts beside this key can be changed. Rejects with the reason why they cannot. */
   probe(key: string): Promise<void>;
   /** Connects anew, to another server where another one is responsible now. */
@@ -59,14 +65,63 @@ export interface Request {
   cancel(): void;
 }
 
-interface Waiting<Reply> extends Request {
-  readonly key: string;
-  readonly until: number;
-  open: boolean;
-  settle(reply: Reply | undefined): void;
+/** What a request tells those who made it possible. */
+interface Owner {
+  replied(inTime: boolean): void;
+  failed(thrown: unknown, key: string): void;
 }
 
-export class Requests<Operation = Script, Args = readonly string[], Reply = string> {
+class Waiting<Reply> implements Request, Asker<Reply> {
+  readonly key: string;
+  /** On `Clock.now()`. */
+  readonly until: number;
+  readonly #owner: Owner;
+  readonly #answered: Answered<Reply>;
+  readonly #late: (reply: Reply) => void;
+  #open = true;
+
+  constructor(
+    owner: Owner,
+    key: string,
+    until: number,
+    answered: Answered<Reply>,
+    late: (reply: Reply) => void,
+  ) {
+    this.#owner = owner;
+    this.key = key;
+    this.until = until;
+    this.#answered = answered;
+    this.#late = late;
+  }
+
+  get open(): boolean {
+    return this.#open;
+  }
+
+  settle(reply: Reply | undefined): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#answered(reply);
+  }
+
+  cancel(): void {
+    this.settle(undefined);
+  }
+
+  replied(reply: Reply): void {
+    this.#owner.replied(this.#open);
+    if (this.#open) this.settle(reply);
+    else this.#late(reply);
+  }
+
+  failed(thrown: unknown): void {
+    // Reported before this request settles: what it then decides belongs to the outage.
+    this.#owner.failed(thrown, this.key);
+    this.settle(undefined);
+  }
+}
+
+export class Requests<Operation = Script, Args = string, Reply = string> {
   readonly counts: RequestCounts = {
     answered: 0,
     failed: 0,
@@ -85,6 +140,16 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
   #stopProbe: (() => void) | undefined;
   #reason: string | undefined;
   #closed = false;
+  readonly #owner: Owner = {
+    replied: (inTime) => {
+      this.#inFlight--;
+      if (inTime) this.counts.answered++;
+    },
+    failed: (thrown, key) => {
+      this.#inFlight--;
+      this.trip(systemErrorText(thrown), key);
+    },
+  };
 
   constructor(channel: Channel<Operation, Args, Reply>, options: RequestsOptions) {
     this.#channel = channel;
@@ -116,24 +181,13 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
       this.counts.refused++;
       return undefined;
     }
-    const waiting = this.#wait(key, answered);
+    const { clock, timeoutMs } = this.#options;
+    const until = clock.now() + timeoutMs;
+    const waiting = new Waiting(this.#owner, key, until, answered, late);
+    this.#waiting.push(waiting);
+    if (this.#stopAlarm === undefined) this.#watch(until);
     this.#inFlight++;
-    this.#channel.run(operation, key, args).then(
-      (reply) => {
-        this.#inFlight--;
-        if (!waiting.open) late(reply);
-        else {
-          this.counts.answered++;
-          waiting.settle(reply);
-        }
-      },
-      (thrown: unknown) => {
-        this.#inFlight--;
-        // Reported before this request settles: what it then decides belongs to the outage.
-        this.trip(systemErrorText(thrown), key);
-        waiting.settle(undefined);
-      },
-    );
+    this.#channel.run(operation, key, args, waiting);
     return waiting;
   }
 
@@ -153,23 +207,6 @@ export class Requests<Operation = Script, Args = readonly string[], Reply = stri
     this.#stopProbe?.();
     this.#endWaits();
     this.#channel.close();
-  }
-
-  #wait(key: string, answered: Answered<Reply>): Waiting<Reply> {
-    const waiting: Waiting<Reply> = {
-      key,
-      until: this.#options.clock.now() + this.#options.timeoutMs,
-      open: true,
-      settle(reply) {
-        if (!waiting.open) return;
-        waiting.open = false;
-        answered(reply);
-      },
-      cancel: () => waiting.settle(undefined),
-    };
-    this.#waiting.push(waiting);
-    if (this.#stopAlarm === undefined) this.#watch(waiting.until);
-    return waiting;
   }
 
   /** Sets the alarm for the time limit of the request that waits longest. */

@@ -16,10 +16,13 @@ function bench(most = 10) {
   const transitions: (string | undefined)[] = [];
   let resets = 0;
   const channel: Channel = {
-    run() {
+    run(_script, _key, _asked, asker) {
       const done = Promise.withResolvers<string>();
       sent.push(done);
-      return done.promise;
+      done.promise.then(
+        (reply) => asker.replied(reply),
+        (thrown: unknown) => asker.failed(thrown),
+      );
     },
     probe(key) {
       const done = Promise.withResolvers<void>();
@@ -45,7 +48,7 @@ function bench(most = 10) {
       requests.ask(
         SCRIPT,
         key,
-        [],
+        "",
         (reply) => replies.push(reply),
         (reply) => late.push(reply),
       ),

@@ -12,12 +12,16 @@ import type { Script } from "../requests.ts";
 export const FULL_MS = 600_000;
 
 /**
- * KEYS: the bucket. ARGV: capacity, tokens per interval, interval in ms, continuous, delayed, longest idle time in ms,
- * overdraft, tokens that come back; the runs, each its amount and how many times; the lease, empty or agent, turn,
- * unspent, keep, wish, unit and duration in ms; then, for each change of the rate, latest first, how many ms ago it was
- * and the tokens per interval before it.
- * Reply: how many of each run were granted, with commas; tokens that are not spent (negative when owed); wait in ms;
- * tokens that are leased; "1" for a recall.
+ * KEYS: buckets; one may be there several times. ARGV: for each of them what is asked, four parts with semicolons between
+ * them, and blanks between the fields of each:
+ * - capacity, tokens per interval, interval in ms, continuous, delayed, longest idle time in ms, overdraft, tokens that
+ *   come back;
+ * - the runs, each its amount and how many times;
+ * - the lease, empty or agent, turn, unspent, keep, wish, unit and duration in ms;
+ * - for each change of the rate, latest first, how many ms ago it was and the tokens per interval before it.
+ *
+ * Reply, for each of them: how many of each run were granted, with commas; tokens that are not spent (negative when owed);
+ * wait in ms; tokens that are leased; "1" for a recall.
  * The bucket is two doubles: tokens that are not spent, and the time up to which it has been filled, in Unix ms of the
  * server. Where there are leases, the time until which they are recalled follows, and for each lease four doubles: the
  * agent, its last turn, the tokens, and when they count as spent.
@@ -25,15 +29,16 @@ export const FULL_MS = 600_000;
 const TEXT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local capacity, amount, interval = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local continuous, delayed = ARGV[4] == '1', ARGV[5] == '1'
-local idle, owe, back = tonumber(ARGV[6]), ARGV[7] == 'owe', tonumber(ARGV[8])
-local HISTORY = 11
 local LONGEST = 315576000000000
 local SLACK = 1e-9
 local AGENT, TURN, TOKENS, ENDS = 1, 2, 3, 4
+local F = '(%S+)'
+local ASKED = '^' .. string.rep(F .. ' ', 7) .. '([^; ]+);([^;]*);([^;]*);(.*)$'
+local LEASE = '^' .. string.rep(F .. ' ', 6) .. F .. '$'
 
-local available, mark, recalled, leases = capacity, now, 0, {}
+-- The bucket at hand.
+local capacity, amount, interval, continuous, delayed, history
+local available, mark, recalled, leases
 
 local function time_for(tokens)
   if amount <= 0 then return 0 end
@@ -49,14 +54,14 @@ end
 
 local function gained(from, to)
   local sum, rate = 0, amount
-  for at = HISTORY, #ARGV, 2 do
-    local change = now - tonumber(ARGV[at])
+  for ago, before in string.gmatch(history, '(%S+) (%S+)') do
+    local change = now - tonumber(ago)
     if change <= from then break end
     if change < to then
       sum = sum + rate * (to - change)
       to = change
     end
-    rate = tonumber(ARGV[at + 1])
+    rate = tonumber(before)
   end
   return (sum + rate * math.max(0, to - from)) / interval
 end
@@ -84,139 +89,153 @@ local function spend(tokens)
   available = available - math.min(tokens, math.max(0, available))
 end
 
-local stored = redis.call('GET', KEYS[1])
-if stored then
-  available, mark = struct.unpack('<dd', stored)
-  -- The server's clock may have been set back, or another server with another clock may have taken over: no bucket
-  -- waits for longer than its delay, and no lease is longer than the longest.
-  local latest = now
-  if delayed then latest = now + time_for(capacity) end
-  mark = math.min(mark, latest)
-  if #stored > 16 then
-    recalled = math.min((struct.unpack('<d', stored, 17)), now + ${LONGEST_LEASE_MS})
-    for at = 25, #stored, 32 do
-      local lease = { struct.unpack('<dddd', stored, at) }
-      lease[ENDS] = math.min(lease[ENDS], now + ${LONGEST_LEASE_MS})
-      leases[#leases + 1] = lease
+local function answer(key, asked)
+  local idle, overdraft, back, runs, lease
+  capacity, amount, interval, continuous, delayed, idle, overdraft, back, runs, lease, history =
+    string.match(asked, ASKED)
+  capacity, amount, interval = tonumber(capacity), tonumber(amount), tonumber(interval)
+  continuous, delayed = continuous == '1', delayed == '1'
+  idle, back = tonumber(idle), tonumber(back)
+  local owe = overdraft == 'owe'
+  available, mark, recalled, leases = capacity, now, 0, {}
+
+  local stored = redis.call('GET', key)
+  if stored then
+    available, mark = struct.unpack('<dd', stored)
+    -- The server's clock may have been set back, or another server with another clock may have taken over: no bucket
+    -- waits for longer than its delay, and no lease is longer than the longest.
+    local latest = now
+    if delayed then latest = now + time_for(capacity) end
+    mark = math.min(mark, latest)
+    if #stored > 16 then
+      recalled = math.min((struct.unpack('<d', stored, 17)), now + ${LONGEST_LEASE_MS})
+      for at = 25, #stored, 32 do
+        local lease = { struct.unpack('<dddd', stored, at) }
+        lease[ENDS] = math.min(lease[ENDS], now + ${LONGEST_LEASE_MS})
+        leases[#leases + 1] = lease
+      end
+      table.sort(leases, function(a, b) return a[ENDS] < b[ENDS] end)
+      while leases[1] and leases[1][ENDS] <= now do
+        fill(leases[1][ENDS])
+        spend(leases[1][TOKENS])
+        table.remove(leases, 1)
+      end
     end
-    table.sort(leases, function(a, b) return a[ENDS] < b[ENDS] end)
-    while leases[1] and leases[1][ENDS] <= now do
-      fill(leases[1][ENDS])
-      spend(leases[1][TOKENS])
-      table.remove(leases, 1)
-    end
-  end
-  fill(now)
-else
-  delay_when_full(now)
-end
-
-local agent, turn, unspent, keep, wish, unit, duration
-local mine
-if ARGV[10] ~= '' then
-  local field = string.gmatch(ARGV[10], '%S+')
-  local function number() return tonumber(field()) end
-  agent, turn, unspent, keep = number(), number(), number(), number()
-  wish, unit, duration = number(), number(), number()
-  for at = 1, #leases do
-    if leases[at][AGENT] == agent then mine = leases[at] end
-  end
-  if mine then
-    if turn <= mine[TURN] then
-      return (string.gsub(ARGV[9], '%S+ %S+ ?', '0,')) .. ' 0 0 0 0'
-    end
-    local left = math.min(unspent, mine[TOKENS])
-    spend(mine[TOKENS] - left)
-    mine[TOKENS] = math.min(keep, left)
-  end
-end
-if back > 0 and stored then
-  available = math.min(capacity, available + back)
-  delay_when_full(now)
-end
-
-local outstanding, longest = 0, 0
-for at = 1, #leases do
-  outstanding = outstanding + leases[at][TOKENS]
-  longest = math.max(longest, leases[at][ENDS] - now)
-end
-
-local free, taken, refused = math.max(0, available) - outstanding, 0, nil
-local granted = ''
-for want, times in string.gmatch(ARGV[9], '(%S+) (%S+)') do
-  want, times = tonumber(want), tonumber(times)
-  local count = times
-  if not owe and want > 0 then
-    count = math.max(0, math.min(times, math.floor((free + SLACK) / want)))
-  end
-  free = free - count * want
-  taken = taken + count * want
-  if count < times and not refused then refused = want end
-  granted = granted .. string.format('%d,', count)
-end
-available = available - taken
-
-local wait = 0
-if refused then
-  wait = wait_for(refused + outstanding - available)
-  if outstanding > 0 then
-    local returned = longest
-    local filled = wait_for(refused - available)
-    if refused <= available + SLACK then
-      recalled = now + longest
-    elseif filled > 0 then
-      returned = math.max(returned, filled)
-    else
-      returned = wait
-    end
-    if wait > 0 then wait = math.min(wait, returned) else wait = returned end
-  end
-elseif owe and available < -SLACK then
-  wait = wait_for(-available)
-end
-
-local leased = 0
-if agent then
-  if not mine and wish > 0 and #leases < ${MOST_LEASES} then
-    mine = { agent, turn, 0, 0 }
-    leases[#leases + 1] = mine
-  end
-  if mine then
-    mine[TURN] = turn
-    mine[ENDS] = now + math.min(duration, ${LONGEST_LEASE_MS})
-    if recalled <= now then
-      local all = math.max(0, available) - outstanding + mine[TOKENS]
-      local most = math.min(wish, all / (#leases + 1) - mine[TOKENS])
-      mine[TOKENS] = mine[TOKENS] + math.max(0, math.floor(most / unit + SLACK) * unit)
-    end
-    leased = mine[TOKENS]
-  end
-end
-
-local packed = struct.pack('<dd', available, mark)
-local held = 0
-local list = {}
-for at = 1, #leases do
-  local lease = leases[at]
-  if lease[TOKENS] > 0 or lease ~= mine or wish > 0 then
-    list[#list + 1] = struct.pack('<dddd', lease[1], lease[2], lease[3], lease[4])
-    held = math.max(held, lease[ENDS] - now)
-  end
-end
-if #list > 0 then packed = packed .. struct.pack('<d', recalled) .. table.concat(list) end
-
-if stored or taken > 0 or #list > 0 then
-  local life = 0
-  if amount > 0 then life = mark + time_for(capacity - available) - now + ${FULL_MS} end
-  if idle > 0 and (life <= 0 or idle < life) then life = idle end
-  if life > 0 then
-    redis.call('SET', KEYS[1], packed, 'PX', string.format('%.0f', math.max(1, life, held)))
+    fill(now)
   else
-    redis.call('SET', KEYS[1], packed)
+    delay_when_full(now)
   end
+
+  local agent, turn, unspent, keep, wish, unit, duration
+  local mine
+  if lease ~= '' then
+    agent, turn, unspent, keep, wish, unit, duration = string.match(lease, LEASE)
+    agent, turn, unspent, keep = tonumber(agent), tonumber(turn), tonumber(unspent), tonumber(keep)
+    wish, unit, duration = tonumber(wish), tonumber(unit), tonumber(duration)
+    for at = 1, #leases do
+      if leases[at][AGENT] == agent then mine = leases[at] end
+    end
+    if mine then
+      if turn <= mine[TURN] then
+        return (string.gsub(runs, '%S+ %S+ ?', '0,')) .. ' 0 0 0 0'
+      end
+      local left = math.min(unspent, mine[TOKENS])
+      spend(mine[TOKENS] - left)
+      mine[TOKENS] = math.min(keep, left)
+    end
+  end
+  if back > 0 and stored then
+    available = math.min(capacity, available + back)
+    delay_when_full(now)
+  end
+
+  local outstanding, longest = 0, 0
+  for at = 1, #leases do
+    outstanding = outstanding + leases[at][TOKENS]
+    longest = math.max(longest, leases[at][ENDS] - now)
+  end
+
+  local free, taken, refused = math.max(0, available) - outstanding, 0, nil
+  local granted = ''
+  for want, times in string.gmatch(runs, '(%S+) (%S+)') do
+    want, times = tonumber(want), tonumber(times)
+    local count = times
+    if not owe and want > 0 then
+      count = math.max(0, math.min(times, math.floor((free + SLACK) / want)))
+    end
+    free = free - count * want
+    taken = taken + count * want
+    if count < times and not refused then refused = want end
+    granted = granted .. string.format('%d,', count)
+  end
+  available = available - taken
+
+  local wait = 0
+  if refused then
+    wait = wait_for(refused + outstanding - available)
+    if outstanding > 0 then
+      local returned = longest
+      local filled = wait_for(refused - available)
+      if refused <= available + SLACK then
+        recalled = now + longest
+      elseif filled > 0 then
+        returned = math.max(returned, filled)
+      else
+        returned = wait
+      end
+      if wait > 0 then wait = math.min(wait, returned) else wait = returned end
+    end
+  elseif owe and available < -SLACK then
+    wait = wait_for(-available)
+  end
+
+  local leased = 0
+  if agent then
+    if not mine and wish > 0 and #leases < ${MOST_LEASES} then
+      mine = { agent, turn, 0, 0 }
+      leases[#leases + 1] = mine
+    end
+    if mine then
+      mine[TURN] = turn
+      mine[ENDS] = now + math.min(duration, ${LONGEST_LEASE_MS})
+      if recalled <= now then
+        local all = math.max(0, available) - outstanding + mine[TOKENS]
+        local most = math.min(wish, all / (#leases + 1) - mine[TOKENS])
+        mine[TOKENS] = mine[TOKENS] + math.max(0, math.floor(most / unit + SLACK) * unit)
+      end
+      leased = mine[TOKENS]
+    end
+  end
+
+  local packed = struct.pack('<dd', available, mark)
+  local held = 0
+  local list = {}
+  for at = 1, #leases do
+    local lease = leases[at]
+    if lease[TOKENS] > 0 or lease ~= mine or wish > 0 then
+      list[#list + 1] = struct.pack('<dddd', lease[1], lease[2], lease[3], lease[4])
+      held = math.max(held, lease[ENDS] - now)
+    end
+  end
+  if #list > 0 then packed = packed .. struct.pack('<d', recalled) .. table.concat(list) end
+
+  if stored or taken > 0 or #list > 0 then
+    local life = 0
+    if amount > 0 then life = mark + time_for(capacity - available) - now + ${FULL_MS} end
+    if idle > 0 and (life <= 0 or idle < life) then life = idle end
+    if life > 0 then
+      redis.call('SET', key, packed, 'PX', string.format('%.0f', math.max(1, life, held)))
+    else
+      redis.call('SET', key, packed)
+    end
+  end
+  local recall = recalled > now and #list > 0
+  return string.format('%s %.17g %.17g %.17g %d', granted, available, wait, leased, recall and 1 or 0)
 end
-local recall = recalled > now and #list > 0
-return string.format('%s %.17g %.17g %.17g %d', granted, available, wait, leased, recall and 1 or 0)
+
+local replies = {}
+for at = 1, #KEYS do replies[at] = answer(KEYS[at], ARGV[at]) end
+return replies
 `;
 
 export const BUCKET: Script = {

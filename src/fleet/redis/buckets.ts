@@ -14,8 +14,8 @@ export class RedisBuckets implements BucketHome {
   readonly #keys: KeySpace;
   readonly #history = new RateHistory();
   #params: BucketParams | undefined;
-  /** The parameters as arguments of the script. */
-  #args: readonly string[] = [];
+  /** The parameters as fields of what the script is asked. */
+  #fields = "";
 
   constructor(requests: Requests, clock: Clock, keys: KeySpace) {
     this.#requests = requests;
@@ -31,11 +31,8 @@ export class RedisBuckets implements BucketHome {
     const { capacity, amount, intervalMs, continuous, delayed, maxIdleMs } = params;
     this.#history.change(now, params);
     this.#history.forget(now - longestLife(params));
-    this.#args = [
-      ...[capacity, amount, intervalMs].map(String),
-      ...[continuous, delayed].map((flag) => (flag ? "1" : "0")),
-      String(maxIdleMs),
-    ];
+    const flags = `${continuous ? 1 : 0} ${delayed ? 1 : 0}`;
+    this.#fields = `${capacity} ${amount} ${intervalMs} ${flags} ${maxIdleMs}`;
   }
 
   ask(
@@ -47,12 +44,11 @@ export class RedisBuckets implements BucketHome {
   ): boolean {
     const params = this.#params;
     if (params === undefined) return false;
-    const history = this.#history.pairs(now, params);
-    const args = [...this.#args, ...argsOf(request), ...history];
+    const history = this.#history.pairs(now, params).join(" ");
     const asked = this.#requests.ask(
       BUCKET,
       this.#keys.of(value),
-      args,
+      `${this.#fields} ${textOf(request)};${history}`,
       (reply) => answered(reply === undefined ? undefined : replyOf(reply)),
       (reply) => late(replyOf(reply)),
     );
@@ -64,13 +60,15 @@ export class RedisBuckets implements BucketHome {
   }
 }
 
-function argsOf({ runs, back, overdraft, lease }: BucketRequest): readonly string[] {
-  let text = "";
-  for (const { want, times } of runs) text += `${text === "" ? "" : " "}${want} ${times}`;
-  if (lease === undefined) return [overdraft, String(back), text, ""];
+function textOf({ runs, back, overdraft, lease }: BucketRequest): string {
+  let text = `${overdraft} ${back};`;
+  for (let at = 0; at < runs.length; at++) {
+    const run = runs[at];
+    if (run !== undefined) text += `${at === 0 ? "" : " "}${run.want} ${run.times}`;
+  }
+  if (lease === undefined) return `${text};`;
   const { agent, turn, unspent, keep, wish, unit, durationMs } = lease;
-  const leased = `${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
-  return [overdraft, String(back), text, leased];
+  return `${text};${agent} ${turn} ${unspent} ${keep} ${wish} ${unit} ${durationMs}`;
 }
 
 /** Longest time that a bucket stays without being used, ms. */

@@ -7,7 +7,8 @@ import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { within } from "#base/wait.ts";
 import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
-import type { Channel, Script } from "../requests.ts";
+import type { Asker, Channel, Script } from "../requests.ts";
+import { Batches } from "./batches.ts";
 import { probeKey } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
 
@@ -56,6 +57,7 @@ export class RedisConnection implements Channel {
   readonly #files: TlsFiles | undefined;
   readonly #namespace: string;
   readonly #lost: (reason: string) => void;
+  readonly #batches = new Batches((script, keys, asked) => this.#call(script, keys, asked));
   /** The last error of the connection itself, which tells more than that of a request without a connection. */
   #error: string | undefined;
   /** Why this connection is not in the configured database. The client library would go on in database 0. */
@@ -117,14 +119,35 @@ export class RedisConnection implements Channel {
     return within(CONNECT_MS, clock, attempt, late);
   }
 
-  /** The script is sent by its hash, and whole where the server does not know it (any more). */
-  async run(script: Script, key: string, args: readonly string[]): Promise<string> {
-    const { text, sha } = script;
+  run(script: Script, key: string, asked: string, asker: Asker): void {
+    // Each key lies in a slot of its own, and a call is about one slot. The client sends calls to one node together.
+    if (this.#client instanceof Cluster) void this.#askAlone(script, key, asked, asker);
+    else this.#batches.add(script, key, asked, asker);
+  }
+
+  async #askAlone(script: Script, key: string, asked: string, asker: Asker): Promise<void> {
+    let replies: readonly string[];
     try {
-      return String(await this.#client.evalsha(sha, 1, key, ...args));
+      replies = await this.#call(script, [key], [asked]);
+    } catch (thrown) {
+      asker.failed(thrown);
+      return;
+    }
+    asker.replied(String(replies[0]));
+  }
+
+  /** The script is sent by its hash, and whole where the server does not know it (any more). */
+  async #call(
+    { text, sha }: Script,
+    keys: readonly string[],
+    asked: readonly string[],
+  ): Promise<readonly string[]> {
+    const args = [...keys, ...asked];
+    try {
+      return (await this.#client.evalsha(sha, keys.length, ...args)) as readonly string[];
     } catch (thrown) {
       if (!textOf(thrown).includes("NOSCRIPT")) throw thrown;
-      return String(await this.#client.eval(text, 1, key, ...args));
+      return (await this.#client.eval(text, keys.length, ...args)) as readonly string[];
     }
   }
 
@@ -169,8 +192,6 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableOfflineQueue: false,
-    // All commands of one turn of the event loop travel together.
-    enableAutoPipelining: true,
     // A master that became a replica.
     reconnectOnError: (error: Error) => error.message.includes("READONLY"),
     lazyConnect: true,
@@ -188,6 +209,7 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
       clusterNodeRetryStrategy: () => RETRY_MS,
       slotsRefreshTimeout: CONNECT_MS,
       enableOfflineQueue: false,
+      // Calls of one turn of the event loop to one node travel together.
       enableAutoPipelining: true,
       lazyConnect: true,
     });

@@ -6,8 +6,9 @@ import { SLACK } from "#flow/counters/counter-engine.ts";
 import type { Script } from "../requests.ts";
 
 /**
- * KEYS: the slots of one label value. ARGV: what to do, the id of the slot, ms after which a slot expires; to `take`
- * also the wanted tokens, the most tokens in flight, the most slots. The other thing to do is `end`.
+ * KEYS: each the slots of one label value; one may be there several times. ARGV: for each of them, with blanks in between,
+ * what to do, the id of the slot, ms after which a slot expires; to `take` also the wanted tokens, the most tokens in
+ * flight, the most slots. The other thing to do is `end`. Reply: one for each of them.
  * Reply of `take`: "1" granted, "0" refused or "2" refused because there are too many slots, and the tokens that were in
  * flight before. Reply of `end`: "1" ended, "0" unknown or expired.
  *
@@ -17,7 +18,9 @@ import type { Script } from "../requests.ts";
 const TEXT = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local key, what, id, life = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+-- The slots at hand.
+local key, slots, sum
 
 local function score(member)
   return tonumber(redis.call('ZSCORE', key, member) or 0)
@@ -25,9 +28,6 @@ end
 local function text(number)
   return string.format('%.17g', number)
 end
-
-local slots = redis.call('ZCOUNT', key, '(0', '+inf')
-local sum = -score('sum')
 
 local function free(slot)
   sum = sum + (tonumber(redis.call('ZSCORE', key, 'w' .. slot) or -1))
@@ -42,43 +42,58 @@ local function store()
   end
 end
 
-if what == 'end' then
-  local start = score(id)
-  if start <= 0 then return '0' end
-  free(id)
-  store()
-  return start + life > now and '1' or '0'
+local function answer(asked)
+  local field = string.gmatch(asked, '%S+')
+  local function number() return tonumber(field()) end
+  local what, id, life = field(), field(), number()
+  slots = redis.call('ZCOUNT', key, '(0', '+inf')
+  sum = -score('sum')
+
+  if what == 'end' then
+    local start = score(id)
+    if start <= 0 then return '0' end
+    free(id)
+    store()
+    return start + life > now and '1' or '0'
+  end
+
+  -- The server's clock may have been set back, or another server with another clock may have taken over.
+  for _, slot in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. text(now), '+inf')) do
+    redis.call('ZADD', key, text(now), slot)
+  end
+  local before = slots
+  if redis.call('ZCARD', key) == slots + 1 then
+    -- Each slot is one token.
+    local freed = redis.call('ZREMRANGEBYSCORE', key, '(0', text(now - life))
+    sum, slots = sum - freed, slots - freed
+  else
+    for _, slot in ipairs(redis.call('ZRANGEBYSCORE', key, '(0', text(now - life))) do free(slot) end
+  end
+  -- Sums of fractions are not exact.
+  if slots == 0 then sum = 0 end
+
+  local want, max, most = number(), number(), number()
+  local current = sum
+  local answer = 0
+  if max > 0 and (sum <= ${SLACK} or sum + want <= max + ${SLACK}) then
+    answer = slots < most and 1 or 2
+  end
+  if answer == 1 then
+    redis.call('ZADD', key, text(now), id)
+    if want ~= 1 then redis.call('ZADD', key, text(-want), 'w' .. id) end
+    sum, slots = sum + want, slots + 1
+  end
+  if answer == 1 or slots ~= before then store() end
+  if answer == 1 then redis.call('PEXPIRE', key, string.format('%.0f', math.max(1, math.ceil(life)))) end
+  return answer .. ' ' .. text(math.max(0, current))
 end
 
--- The server's clock may have been set back, or another server with another clock may have taken over.
-for _, slot in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. text(now), '+inf')) do
-  redis.call('ZADD', key, text(now), slot)
+local replies = {}
+for at = 1, #KEYS do
+  key = KEYS[at]
+  replies[at] = answer(ARGV[at])
 end
-local before = slots
-if redis.call('ZCARD', key) == slots + 1 then
-  -- Each slot is one token.
-  local freed = redis.call('ZREMRANGEBYSCORE', key, '(0', text(now - life))
-  sum, slots = sum - freed, slots - freed
-else
-  for _, slot in ipairs(redis.call('ZRANGEBYSCORE', key, '(0', text(now - life))) do free(slot) end
-end
--- Sums of fractions are not exact.
-if slots == 0 then sum = 0 end
-
-local want, max, most = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local current = sum
-local answer = 0
-if max > 0 and (sum <= ${SLACK} or sum + want <= max + ${SLACK}) then
-  answer = slots < most and 1 or 2
-end
-if answer == 1 then
-  redis.call('ZADD', key, text(now), id)
-  if want ~= 1 then redis.call('ZADD', key, text(-want), 'w' .. id) end
-  sum, slots = sum + want, slots + 1
-end
-if answer == 1 or slots ~= before then store() end
-if answer == 1 then redis.call('PEXPIRE', key, string.format('%.0f', math.max(1, math.ceil(life)))) end
-return answer .. ' ' .. text(math.max(0, current))
+return replies
 `;
 
 export const SLOTS: Script = {

@@ -16,10 +16,9 @@ export class RedisSlots implements SharedEngine<SlotParams> {
   readonly #ends: SlotEnds;
   readonly #keys: KeySpace;
   #params: SlotParams | undefined;
-  /** The parameters as arguments of the script. */
+  /** The parameters as fields of what the script is asked. */
   #life = "";
-  #max = "";
-  #most = "";
+  #limits = "";
 
   constructor(requests: Requests, ends: SlotEnds, keys: KeySpace) {
     this.#requests = requests;
@@ -31,8 +30,7 @@ export class RedisSlots implements SharedEngine<SlotParams> {
     if (params === this.#params) return;
     this.#params = params;
     this.#life = String(params.maxInflightMs);
-    this.#max = String(params.max);
-    this.#most = String(mostSlots(params));
+    this.#limits = `${params.max} ${mostSlots(params)}`;
   }
 
   /** Nothing is known without asking. */
@@ -55,8 +53,8 @@ export class RedisSlots implements SharedEngine<SlotParams> {
       if (reply === undefined) this.#ends.end(key, id, params);
       pending.settle(reply === undefined ? UNDECIDED : answerOf(reply, id, params));
     };
-    const args = ["take", id, this.#life, String(want), this.#max, this.#most];
-    request = this.#requests.ask(SLOTS, key, args, answered, IGNORED);
+    const asked = `take ${id} ${this.#life} ${want} ${this.#limits}`;
+    request = this.#requests.ask(SLOTS, key, asked, answered, IGNORED);
     return request === undefined ? UNDECIDED : pending;
   }
 
@@ -79,8 +77,7 @@ export function askEnd(requests: Requests): AskEnd {
   return ({ key, id, lifeMs }, answered) => {
     const settled = (reply: string | undefined) =>
       answered(reply === undefined ? undefined : reply === "1");
-    const args = ["end", id, String(lifeMs)];
-    return requests.ask(SLOTS, key, args, settled, IGNORED) !== undefined;
+    return requests.ask(SLOTS, key, `end ${id} ${lifeMs}`, settled, IGNORED) !== undefined;
   };
 }
 

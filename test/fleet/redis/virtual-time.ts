@@ -9,7 +9,7 @@ import { LeasedBuckets } from "#fleet/leases/leased-buckets.ts";
 import { RedisBuckets } from "#fleet/redis/buckets.ts";
 import { KeySpace } from "#fleet/redis/keys.ts";
 import { askEnd, RedisSlots } from "#fleet/redis/slots.ts";
-import { type Channel, Requests } from "#fleet/requests.ts";
+import { type Asker, type Channel, Requests } from "#fleet/requests.ts";
 import { SlotEnds } from "#fleet/slot-ends.ts";
 import type { BucketParams, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
@@ -35,13 +35,20 @@ export class VirtualRedis implements Channel {
     test.after(() => this.#client.disconnect());
   }
 
-  async run(script: { readonly text: string }, key: string, args: readonly string[]) {
+  run(script: { readonly text: string }, key: string, asked: string, asker: Asker): void {
+    this.#reply(script, key, asked).then(
+      (reply) => asker.replied(reply),
+      (thrown: unknown) => asker.failed(thrown),
+    );
+  }
+
+  async #reply(script: { readonly text: string }, key: string, asked: string) {
     const { lost } = this;
     this.lost = undefined;
     if (lost === "call") throw new Error("connection lost");
     this.#running++;
     try {
-      const reply = await this.#run(script, key, args);
+      const reply = await this.#run(script, key, asked);
       await this.gate;
       if (lost === "reply") throw new Error("connection lost");
       return reply;
@@ -59,7 +66,7 @@ export class VirtualRedis implements Channel {
     }
   }
 
-  async #run({ text }: { readonly text: string }, key: string, args: readonly string[]) {
+  async #run({ text }: { readonly text: string }, key: string, asked: string) {
     const { now } = this;
     if ((this.#expiry.get(key) ?? Number.POSITIVE_INFINITY) <= now) await this.#client.del(key);
     const time = `{ '${Math.floor(now / 1000)}', '${(now % 1000) * 1000}' }`;
@@ -68,7 +75,7 @@ export class VirtualRedis implements Channel {
       .replaceAll("redis.call('PEXPIRE', key,", "redis.call('SET', 'life',");
     const answers = await this.#client
       .multi()
-      .eval(inTime, 1, key, ...args)
+      .eval(inTime, 1, key, asked)
       .getdel("life")
       .pttl(key)
       .exec();
@@ -79,7 +86,7 @@ export class VirtualRedis implements Channel {
     if (left === -2) this.#expiry.delete(key);
     else if (life !== null) this.#expiry.set(key, now + Number(life));
     else if (left !== -1) this.#expiry.set(key, now + Number(left));
-    return String(reply);
+    return String(Array.isArray(reply) ? reply[0] : undefined);
   }
 
   /** Milliseconds until each key expires. */

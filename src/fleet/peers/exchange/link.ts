@@ -2,7 +2,7 @@
 // arrive in order, each once.
 
 import type { Clock } from "#base/clock.ts";
-import { type Channel, Requests, type RequestsOptions } from "../../requests.ts";
+import { type Asker, type Channel, Requests, type RequestsOptions } from "../../requests.ts";
 import type { RingMember } from "../membership/ring.ts";
 import {
   type Bucket,
@@ -42,8 +42,9 @@ interface Page {
   readonly done: (delivered: boolean) => void;
 }
 
-interface Waiting extends PromiseWithResolvers<TakeReply> {
+interface Waiting {
   readonly take: Take;
+  readonly asker: Asker<TakeReply>;
 }
 
 export class Link implements Channel<Take, undefined, TakeReply> {
@@ -68,11 +69,9 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     this.requests = new Requests(this, options);
   }
 
-  run(take: Take): Promise<TakeReply> {
-    const waiting = { take, ...Promise.withResolvers<TakeReply>() };
-    this.#batch.push(waiting);
+  run(take: Take, _key: string, _args: undefined, asker: Asker<TakeReply>): void {
+    this.#batch.push({ take, asker });
     if (this.#batch.length === 1) setImmediate(() => void this.#flush());
-    return waiting.promise;
   }
 
   async probe(): Promise<void> {
@@ -120,16 +119,18 @@ export class Link implements Channel<Take, undefined, TakeReply> {
   async #flush(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
+    let replies: readonly TakeReply[];
     try {
       const message = writeTakes(batch.map(({ take }) => take));
-      const replies = readReplies(await this.#caller.call("Take", message));
-      for (const [at, { resolve, reject }] of batch.entries()) {
-        const reply = replies[at];
-        if (reply === undefined) reject(new Error("fewer replies than requests"));
-        else resolve(reply);
-      }
+      replies = readReplies(await this.#caller.call("Take", message));
     } catch (thrown) {
-      for (const { reject } of batch) reject(thrown);
+      for (const { asker } of batch) asker.failed(thrown);
+      return;
+    }
+    for (const [at, { asker }] of batch.entries()) {
+      const reply = replies[at];
+      if (reply === undefined) asker.failed(new Error("fewer replies than requests"));
+      else asker.replied(reply);
     }
   }
 

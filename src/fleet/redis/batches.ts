@@ -1,0 +1,80 @@
+// Requests of one turn of the event loop, which travel in one call of their script: a call of its own for each of them
+// would cost both this process and Redis several times as much.
+
+import type { Asker, Script } from "../requests.ts";
+
+/** Most keys of one call: bounds the time for which Redis serves nobody else. */
+const MOST_KEYS = 64;
+/**
+ * While so many calls are on their way, further requests wait to travel together. Redis handles calls one after the other,
+ * so a busy one answers them no later.
+ */
+const MOST_CALLS = 2;
+
+/** Runs a script on keys, each with what is asked about it. Resolves with a reply for each. */
+export type Call = (
+  script: Script,
+  keys: readonly string[],
+  asked: readonly string[],
+) => Promise<readonly string[]>;
+
+interface Batch {
+  readonly script: Script;
+  readonly keys: string[];
+  readonly asked: string[];
+  readonly askers: Asker[];
+}
+
+export class Batches {
+  readonly #call: Call;
+  /** In the order of their first requests. Only the last of each script has room. */
+  #waiting: Batch[] = [];
+  #calls = 0;
+  #scheduled = false;
+
+  constructor(call: Call) {
+    this.#call = call;
+  }
+
+  add(script: Script, key: string, asked: string, asker: Asker): void {
+    let batch = this.#waiting.findLast((one) => one.script === script);
+    if (batch === undefined || batch.keys.length >= MOST_KEYS) {
+      batch = { script, keys: [], asked: [], askers: [] };
+      this.#waiting.push(batch);
+    }
+    batch.keys.push(key);
+    batch.asked.push(asked);
+    batch.askers.push(asker);
+    this.#schedule();
+  }
+
+  /** Sends at the end of this turn. */
+  #schedule(): void {
+    if (this.#scheduled || this.#calls >= MOST_CALLS) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      const batches = this.#waiting;
+      this.#waiting = [];
+      for (const batch of batches) void this.#send(batch);
+    });
+  }
+
+  async #send({ script, keys, asked, askers }: Batch): Promise<void> {
+    this.#calls++;
+    let replies: readonly string[] = [];
+    let failure: unknown;
+    try {
+      replies = await this.#call(script, keys, asked);
+    } catch (thrown) {
+      failure = thrown;
+    }
+    this.#calls--;
+    if (this.#waiting.length > 0) this.#schedule();
+    for (let at = 0; at < askers.length; at++) {
+      const reply = replies[at];
+      if (reply === undefined) askers[at]?.failed(failure ?? new Error("too few replies"));
+      else askers[at]?.replied(reply);
+    }
+  }
+}

@@ -1,0 +1,130 @@
+// How requests travel together: those of one turn of the event loop in one call of their script, over a scripted server
+// and over a real one.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { Batches } from "#fleet/redis/batches.ts";
+import { BUCKET } from "#fleet/redis/bucket-script.ts";
+import { RedisConnection } from "#fleet/redis/connection.ts";
+import type { RedisSettings } from "#fleet/redis/settings.ts";
+import { SLOTS } from "#fleet/redis/slot-script.ts";
+import type { Asker, Script } from "#fleet/requests.ts";
+import { realClock } from "#host/life/clock.ts";
+import { startRedis } from "../../kit/servers/redis.ts";
+import { silentLog } from "../../kit/sluice/log.ts";
+
+const settingsOf = (url: string): RedisSettings => ({
+  ...{ url, username: "", password: "", cluster: false, nodes: [], namespace: "sluice" },
+  sentinel: { master: "", addresses: [], username: "", password: "" },
+  tls: { ca_file: "", cert_file: "", key_file: "", insecure_skip_verify: false },
+  ...{ timeout: 5_000, probe_interval: 1_000, max_pending: 1_000 },
+});
+
+interface Sent extends PromiseWithResolvers<readonly string[]> {
+  readonly script: Script;
+  readonly keys: readonly string[];
+}
+
+function bench() {
+  const sent: Sent[] = [];
+  const batches = new Batches((script, keys) => {
+    const call = { script, keys, ...Promise.withResolvers<readonly string[]>() };
+    sent.push(call);
+    return call.promise;
+  });
+  const told: string[] = [];
+  const asker = (key: string): Asker => ({
+    replied: (reply) => told.push(`${key} ${reply}`),
+    failed: (thrown) => told.push(`${key} failed: ${thrown}`),
+  });
+  const add = (script: Script, key: string) => batches.add(script, key, "", asker(key));
+  return { sent, told, add, sizes: () => sent.map(({ keys }) => keys.length) };
+}
+
+test("requests of one turn travel together, each script apart, and each gets its reply", async () => {
+  const { sent, told, add } = bench();
+  add(BUCKET, "a");
+  add(SLOTS, "s");
+  add(BUCKET, "b");
+  add(BUCKET, "a");
+  assert.equal(sent.length, 0, "the turn is not over");
+  await turn();
+  assert.deepEqual(
+    sent.map(({ script, keys }) => [script === BUCKET, keys]),
+    [
+      [true, ["a", "b", "a"]],
+      [false, ["s"]],
+    ],
+  );
+  sent[0]?.resolve(["1", "2", "3"]);
+  sent[1]?.reject(new Error("gone"));
+  await turn();
+  assert.deepEqual(told, ["a 1", "b 2", "a 3", "s failed: Error: gone"]);
+});
+
+test("a call has a bounded number of keys", async () => {
+  const { sizes, add } = bench();
+  for (let n = 0; n < 150; n++) add(BUCKET, `key ${n}`);
+  await turn();
+  assert.deepEqual(sizes(), [64, 64, 22]);
+});
+
+test("while two calls are on their way, the next requests wait, and then travel together", async () => {
+  const { sent, sizes, add } = bench();
+  for (let n = 0; n < 4; n++) {
+    add(BUCKET, `key ${n}`);
+    await turn();
+  }
+  assert.deepEqual(sizes(), [1, 1]);
+  sent[0]?.resolve(["1"]);
+  await turn();
+  await turn();
+  assert.deepEqual(sizes(), [1, 1, 2]);
+});
+
+test("a reply that is missing is a failure", async () => {
+  const { sent, told, add } = bench();
+  add(BUCKET, "a");
+  add(BUCKET, "b");
+  await turn();
+  sent[0]?.resolve(["1"]);
+  await turn();
+  assert.deepEqual(told, ["a 1", "b failed: Error: too few replies"]);
+});
+
+test("Redis counts requests that travel together one after the other, in one call", async (t) => {
+  const redis = await startRedis(t);
+  const connection = new RedisConnection({
+    settings: settingsOf(redis.url),
+    clock: realClock(),
+    log: silentLog(),
+    lost: () => undefined,
+  });
+  t.after(() => connection.close());
+  assert.equal(await connection.connect(realClock()), undefined);
+  const ask = (script: Script, key: string, asked: string) =>
+    new Promise<string>((replied, failed) => {
+      connection.run(script, key, asked, { replied, failed });
+    });
+  const take = (key: string, want: number) =>
+    ask(BUCKET, `sluice:{${key}}`, `10 0 1000 1 0 0 refuse 0;${want} 1;;`);
+  const granted = async (replies: readonly Promise<string>[]) =>
+    (await Promise.all(replies)).map((reply) => reply.split(" ").slice(0, 2).join(" "));
+  const slot = (what: string) => ask(SLOTS, "sluice:{slots}", what);
+  const all = ["1, 4", "0, 4", "1, 5", "1, 0"];
+  // The server does not know the script yet.
+  assert.deepEqual(await granted([take("a", 6), take("a", 6), take("b", 5), take("a", 4)]), all);
+  assert.deepEqual(
+    await Promise.all([
+      slot("take x 60000 1 1 9"),
+      slot("take y 60000 1 1 9"),
+      slot("end x 60000"),
+    ]),
+    ["1 0", "0 1", "1"],
+  );
+  await redis.command("CONFIG", "RESETSTAT");
+  assert.deepEqual(await granted([take("c", 6), take("c", 6), take("d", 5), take("c", 4)]), all);
+  const stats = String(await redis.command("INFO", "commandstats"));
+  assert.match(stats, /^cmdstat_evalsha:calls=1,/m);
+});
