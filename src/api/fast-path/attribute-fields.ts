@@ -1,18 +1,19 @@
 // The telemetry entries that both fast checks make of a request's attributes. Their keys are encoded once; the entries of
 // each reusable check point at its parts, so a check only writes them.
 
-import { type SpanField, spanKey } from "#wire/check/span-fields.ts";
+import { type SpanField, type SpanKey, spanKey } from "#wire/check/span-fields.ts";
 import type { ByteSpan } from "#wire/protobuf/reader.ts";
 import { FLAVORS } from "../labels/attributes.ts";
 
-const KEYS = {
-  method: spanKey("http.method"),
-  target: spanKey("http.target"),
-  host: spanKey("http.host"),
-  scheme: spanKey("http.scheme"),
-  flavor: spanKey("http.flavor", FLAVORS),
-  path: spanKey("http.path"),
-};
+const KEYS: Readonly<Record<"method" | "target" | "host" | "scheme" | "flavor" | "path", SpanKey>> =
+  {
+    method: spanKey("http.method"),
+    target: spanKey("http.target"),
+    host: spanKey("http.host"),
+    scheme: spanKey("http.scheme"),
+    flavor: spanKey("http.flavor", FLAVORS),
+    path: spanKey("http.path"),
+  };
 
 interface Parts {
   readonly method: ByteSpan;

@@ -64,7 +64,6 @@ const PARTIAL_BODY = "x-envoy-auth-partial-body";
 /** Maximum number of `context_extensions` of one request: far more than any operator configures. */
 const MAX_EXTENSIONS = 1_000;
 const NOTHING = Buffer.alloc(0);
-const DECODER = new ShortTextDecoder();
 
 /**
  * One CheckRequest. The object can be reused for the next one. It borrows the bytes of the message: to read it after
@@ -78,6 +77,7 @@ export class AuthRequest implements HeaderList {
   readonly names: HeaderName[] = [];
   readonly parts = new Parts();
   readonly #reader = new ProtoReader(NOTHING);
+  readonly #decoder = new ShortTextDecoder();
   readonly #copy = new ReusedCopy();
   #count = 0;
   #extensions = 0;
@@ -156,7 +156,7 @@ export class AuthRequest implements HeaderList {
     const start = this.#values[index * 2] ?? 0;
     const end = this.#values[index * 2 + 1] ?? 0;
     if (this.repeated === "join") return headerText(this.bytes, start, end);
-    return DECODER.text(this.bytes, start, end);
+    return this.#decoder.text(this.bytes, start, end);
   }
 
   /** Value of a header, by its name in lower case. */
