@@ -48,7 +48,7 @@ export interface PeerCountersOptions {
   readonly distCache: DistCacheSettings;
   /** `peer_discovery.advertisement_addr`: its host is where other agents reach this machine. */
   readonly advertised: string;
-  /** Whether a person set a key: what they chose must be had, where a default may give way. */
+  /** Whether a person set the key. A chosen port must be free; a default one may be replaced. */
   readonly isChosen: (path: string) => boolean;
   readonly group: string;
   /** Id of this process. */

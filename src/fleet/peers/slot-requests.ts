@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { Pending } from "#flow/flow.ts";
-import { SlotEnds } from "../slot-ends.ts";
+import { isSlotId, SlotEnds } from "../slot-ends.ts";
 import type { Link } from "./exchange/link.ts";
 import type { Take, TakeReply } from "./exchange/messages.ts";
 import type { SlotTake } from "./exchange/takes.ts";
@@ -31,11 +31,12 @@ export interface SlotRequestsOptions {
   readonly takeElsewhere: (take: SlotTake, now: number) => Pending<EngineAnswer>;
 }
 
-/** Kept ends get this part of all requests that may wait. */
+/** Kept ends that are sent at one time: at most a tenth of `max_pending`. */
 const SHARE = 10;
 /** Pause before an end is sent again to whoever counts the key then, ms. */
-const AGAIN_MS = 100;
+const RESEND_MS = 100;
 
+const REFUSED: TakeReply = { outcome: "refused", remaining: 0, waitMs: 0, full: false };
 const IGNORED = () => undefined;
 
 export class SlotRequests {
@@ -78,6 +79,7 @@ export class SlotRequests {
   /** Answers another agent. This one counts the key. */
   answer({ limiter: asked, lo, hi, amount, id }: Take, given: SlotParams): TakeReply {
     const { clock, owned } = this.#options;
+    if (!isSlotId(id)) return REFUSED;
     const key = { limiter: owned.known(asked.name), lo, hi };
     if (amount < 0) {
       const ended = owned.end(key, id, given.maxInflightMs, clock.now());
@@ -107,7 +109,7 @@ export class SlotRequests {
     }
     const take = { ...key, amount: -1, overflow: false, id };
     const settled = (reply: TakeReply | undefined) => {
-      if (reply?.outcome === "retry") this.#again();
+      if (reply?.outcome === "retry") this.#resendSoon();
       answered(
         reply === undefined || reply.outcome === "retry" ? undefined : reply.outcome === "granted",
       );
@@ -116,8 +118,8 @@ export class SlotRequests {
   }
 
   /** Whoever was asked does not count the key, or not yet. */
-  #again(): void {
-    this.#stopAlarm ??= this.#options.clock.alarm(AGAIN_MS, () => {
+  #resendSoon(): void {
+    this.#stopAlarm ??= this.#options.clock.alarm(RESEND_MS, () => {
       this.#stopAlarm = undefined;
       this.ends.resume();
     });

@@ -310,6 +310,40 @@ test("an agent that joins does not wait for ever for one that does not answer", 
   );
 });
 
+test("what is handed over before an agent hears that it is a member is not waited for again", async (t) => {
+  const network = new Network(t);
+  const [first] = (await network.joined(1)) as [Agent];
+  assert.equal(await drain([first], 4), 4 * KEYS.length);
+  const joining = network.start();
+  const all = [first, joining];
+  network.tell(all, [first]);
+  await network.settle();
+  // It hears of the other one first, then of itself.
+  network.tell([first], [joining]);
+  network.tell(all, [joining]);
+  await network.settle();
+  assert.equal(joining.group.joining, false);
+  assert.equal(joining.group.counts.unheard, 0);
+  assert.equal(await drain(all, 12), 6 * KEYS.length);
+});
+
+test("an agent that drops out of the group waits for the others when it joins again", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(2);
+  const [a, b] = agents as [Agent, Agent];
+  network.tell([a]);
+  await network.settle();
+  assert.equal(await drain([a], 4), 4 * KEYS.length);
+  network.cut.add(`${a.member.id}>${b.member.id}`);
+  network.tell([a, b]);
+  await network.settle();
+  assert.equal(b.group.joining, true);
+  network.cut.clear();
+  await network.pass(100);
+  assert.equal(b.group.joining, false);
+  assert.equal(await drain(agents, 12), 6 * KEYS.length);
+});
+
 test("who looked as if it had ended is taken back when it answers; who has left is not", async (t) => {
   const network = new Network(t);
   const [a, b, c] = (await network.joined(3)) as [Agent, Agent, Agent];

@@ -295,3 +295,21 @@ test("random schedules of joins, leaves and lost messages: never above the limit
     { numRuns: 100 },
   );
 });
+
+test("slots without an id are neither taken nor handed over, and end no process", async (t) => {
+  const network = new Network(t);
+  const [agent] = (await network.joined(1)) as [Agent];
+  agent.slots.adopt(LIMIT);
+  const limiter = {
+    name: { policyName: "policy", name: "slots" },
+    ...{ params: undefined, slots: LIMIT },
+  };
+  const slot = { limiter, lo: 1, hi: 1, id: "" };
+  const [reply] = await agent.group.answer([{ ...slot, amount: 1, overflow: false }]);
+  assert.equal(reply?.outcome, "refused");
+  const buckets = [{ ...slot, available: 1, filledMs: 0 }];
+  const from = "process-9";
+  agent.group.receive({ from, number: 1, purpose: "hand over", last: true, buckets });
+  await network.settle();
+  assert.equal(agent.group.owned.slots.count, 0);
+});

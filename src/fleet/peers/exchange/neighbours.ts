@@ -19,7 +19,7 @@ export interface NeighboursOptions {
   /** Most requests to one agent without a reply. */
   readonly most: number;
   readonly connect: (member: RingMember) => Caller;
-  /** Called when the agents change that do not answer: with what is to be said of them, or undefined when all answer. */
+  /** Called with a description of the agents that do not answer, or undefined when all answer. */
   readonly changed: (away: string | undefined) => void;
 }
 

@@ -53,7 +53,7 @@ interface Waiting {
 }
 
 /** Pause before a take is sent again to whoever counts the key then, ms. */
-const AGAIN_MS = 10;
+const RESEND_MS = 10;
 
 const IGNORED = () => undefined;
 
@@ -87,7 +87,7 @@ export class Takes {
   }
 
   /** Sends again what waits for a change of hands. */
-  again(): void {
+  resend(): void {
     this.#stopAlarm?.();
     this.#stopAlarm = undefined;
     const parked = this.#parked;
@@ -158,7 +158,7 @@ export class Takes {
     const left = waiting.until - clock.now();
     waiting.disarm ??= clock.alarm(left, () => settle(waiting, UNDECIDED));
     this.#parked.push(waiting);
-    this.#stopAlarm ??= clock.alarm(AGAIN_MS, () => this.again());
+    this.#stopAlarm ??= clock.alarm(RESEND_MS, () => this.resend());
   }
 }
 

@@ -1,0 +1,75 @@
+// The wait of an agent that joins its group for what the others have counted of its keys: until all of them have handed
+// over, or a time limit.
+
+import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
+import type { RingMember } from "./ring.ts";
+
+export interface JoiningOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The wait is over because of the time limit; `missing` members did not hand over. */
+  readonly late: (missing: number) => void;
+}
+
+/** Longest wait, ms. */
+export const JOIN_MS = 2_000;
+/** Most processes that have handed over early. Far more than a group has. */
+const MOST_EARLY = 10_000;
+
+export class Joining {
+  readonly #options: JoiningOptions;
+  /** By process id. */
+  #awaited: ReadonlyMap<string, RingMember> = new Map();
+  /** Processes that have handed over. Some do before this agent hears that it is a member. */
+  readonly #finished = new Set<string>();
+  #stopAlarm: (() => void) | undefined;
+
+  constructor(options: JoiningOptions) {
+    this.#options = options;
+  }
+
+  get waits(): boolean {
+    return this.#awaited.size > 0;
+  }
+
+  /** A process has handed over all that it had. */
+  finished(id: string): void {
+    if (this.#finished.size >= MOST_EARLY) this.#finished.clear();
+    this.#finished.add(id);
+  }
+
+  /** This agent has become a member beside these. */
+  begin(others: readonly RingMember[]): void {
+    const { clock, log, late } = this.#options;
+    this.#awaited = new Map(others.map((member) => [member.id, member]));
+    this.#stopAlarm?.();
+    this.#stopAlarm = clock.alarm(JOIN_MS, () => {
+      const missing = [...this.#awaited.values()];
+      const names = missing.map(({ name }) => name).join(", ");
+      const lost = "what they counted of the keys of this agent may be lost";
+      log.warn({}, `no hand-over from ${names} within ${JOIN_MS} ms: ${lost}`);
+      this.end();
+      late(missing.length);
+    });
+  }
+
+  /** Returns whether the wait is over now: all that are still present have handed over. */
+  check(isPresent: (id: string) => boolean): boolean {
+    if (!this.waits) return false;
+    this.#awaited = new Map(
+      [...this.#awaited].filter(([id]) => isPresent(id) && !this.#finished.has(id)),
+    );
+    if (this.waits) return false;
+    this.end();
+    return true;
+  }
+
+  /** Nobody is waited for any more, and who has handed over will do so again when this agent joins again. */
+  end(): void {
+    this.#awaited = new Map();
+    this.#stopAlarm?.();
+    this.#stopAlarm = undefined;
+    this.#finished.clear();
+  }
+}
