@@ -543,6 +543,7 @@ describe("sluice agent config", () => {
   it("prints where each value came from, and no secret", async () => {
     const env = {
       SVC_AGENT_AGENT_INFO_AGENT_GROUP: "blue",
+      SVC_AGENT_ETCD_USERNAME: "ann",
       SVC_AGENT_ETCD_PASSWORD: "hunter2",
     };
     for (const args of [

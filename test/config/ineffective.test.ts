@@ -35,6 +35,7 @@ test("the groups of keys that are in effect in the agent", () => {
 test("only keys that were set are reported, and without their values", () => {
   assert.deepEqual(ineffectiveSettings(configOf("agent")), []);
   const loaded = configOf("agent", {
+    SVC_AGENT_ETCD_USERNAME: "ann",
     SVC_AGENT_ETCD_PASSWORD: "hunter2",
     SVC_AGENT_LOG_LEVEL: "warn",
     SVC_AGENT_OBJECT_STORAGE_BUCKET: "b",
@@ -44,6 +45,7 @@ test("only keys that were set are reported, and without their values", () => {
     named.map(({ path, where }) => [path, where]),
     [
       ["etcd.password", "SVC_AGENT_ETCD_PASSWORD"],
+      ["etcd.username", "SVC_AGENT_ETCD_USERNAME"],
       ["object_storage.bucket", "SVC_AGENT_OBJECT_STORAGE_BUCKET"],
     ],
   );

@@ -275,6 +275,13 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
     ["a client certificate without key", { ETCD_TLS_CERT_FILE: "c" }, /etcd\.tls\.key_file/],
     ["a client key without certificate", { ETCD_TLS_KEY_FILE: "c" }, /etcd\.tls\.cert_file/],
     [
+      "a password of etcd without user",
+      { ETCD_PASSWORD: "x" },
+      /etcd\.username: wanted the name of a user, because password is set, got nothing/,
+    ],
+    ["a user of etcd without password", { ETCD_USERNAME: "ann" }, undefined],
+    ["a user of etcd with password", { ETCD_USERNAME: "ann", ETCD_PASSWORD: "x" }, undefined],
+    [
       "a batch above its largest",
       { OTEL_BATCH_ALERTS_SEND_BATCH_SIZE: "101", OTEL_BATCH_ALERTS_SEND_BATCH_MAX_SIZE: "100" },
       /send_batch_max_size/,
@@ -316,6 +323,29 @@ for (const [what, set, refused] of PAIRS) {
     else assert.throws(() => configOf("agent", env), refused);
   });
 }
+
+test("credentials in the addresses of servers are refused where they would have no effect", () => {
+  for (const [key, name] of [
+    ["etcd.endpoints", "ETCD_ENDPOINTS"],
+    ["agent_functions.endpoints", "AGENT_FUNCTIONS_ENDPOINTS"],
+  ]) {
+    for (const address of [
+      "http://ann:hunter2@etcd:2379",
+      "https://ann@etcd:2379",
+      "http://:hunter2@etcd:2379",
+    ]) {
+      const env = { [`SVC_AGENT_${name}`]: JSON.stringify(["http://etcd:2379", address]) };
+      assert.throws(
+        () => configOf("agent", env),
+        (thrown: Error) => {
+          assert.match(thrown.message, new RegExp(`${key}.*without user and password`));
+          assert.doesNotMatch(thrown.message, /hunter2|ann/);
+          return true;
+        },
+      );
+    }
+  }
+});
 
 test("of the two sizes of a batch, the one that is not set follows the other", () => {
   const sizes = (env: Readonly<Record<string, string>>) => {

@@ -6,6 +6,7 @@ import { configOf } from "../kit/sluice/config.ts";
 
 const ENV = {
   SVC_AGENT_LOG_LEVEL: "warn",
+  SVC_AGENT_ETCD_USERNAME: "ann",
   SVC_AGENT_ETCD_PASSWORD: "hunter2",
   SVC_AGENT_SERVER_HTTP_READ_TIMEOUT: "1m30s",
   SVC_AGENT_SERVER_DRAIN_GRACE: "1500ms",

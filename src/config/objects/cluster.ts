@@ -1,7 +1,16 @@
 // Keys of what agents and controllers share or find outside: etcd, Kubernetes, peers and the cloud extension.
 
 import { address, anyText, endpoint, hostPort } from "../table/format.ts";
-import { bool, choice, duration, object, string, strings, table } from "../table/row.ts";
+import {
+  bool,
+  choice,
+  duration,
+  object,
+  string,
+  strings,
+  table,
+  type Violation,
+} from "../table/row.ts";
 import { clientConfig, clientTlsConfig } from "./client.ts";
 
 const etcdRows = {
@@ -40,10 +49,23 @@ const etcdRows = {
   tls: object(clientTlsConfig),
 } as const;
 
+/** Without a user the password would have no effect. */
+const userOfPassword = ({
+  username,
+  password,
+}: {
+  readonly username: string;
+  readonly password: string;
+}): readonly Violation[] =>
+  password === "" || username !== ""
+    ? []
+    : [{ key: "username", wanted: "the name of a user, because password is set", got: "nothing" }];
+
 export const etcdConfig = table(
   "EtcdConfig",
   "The etcd cluster that controllers and agents share.",
   etcdRows,
+  userOfPassword,
 );
 
 export const agentEtcdConfig = table(
@@ -58,6 +80,7 @@ export const agentEtcdConfig = table(
       { own: true },
     ),
   },
+  userOfPassword,
 );
 
 export const cloudExtConfig = table("CloudExtConfig", "The cloud extension.", {

@@ -54,6 +54,12 @@ function isUrl(text: string): boolean {
   return URL.canParse(text);
 }
 
+function hasCredentials(text: string): boolean {
+  if (!isUrl(text)) return false;
+  const { username, password } = new URL(text);
+  return `${username}${password}` !== "";
+}
+
 /** Paths of socket addresses have at most 107 bytes on Linux and 103 bytes on macOS. */
 function isUnixPath(text: string): boolean {
   return text.startsWith("unix:/") && !text.includes("\0") && Buffer.byteLength(text) <= 5 + 103;
@@ -151,10 +157,10 @@ export const address: TextFormat = {
 };
 
 export const endpoint: TextFormat = {
-  wanted: "host:port, a URL or a fully qualified name",
-  accepts: (text) => text !== "" && address.accepts(text),
+  wanted: "host:port, a URL or a fully qualified name, without user and password",
+  accepts: (text) => text !== "" && address.accepts(text) && !hasCredentials(text),
   good: ["etcd:2379", "https://etcd.example.com:2379"],
-  bad: ["", "etcd", "http://"],
+  bad: ["", "etcd", "http://", "http://ann:secret@etcd:2379", "http://ann@etcd:2379"],
 };
 
 export const plainEndpoint: TextFormat = {
