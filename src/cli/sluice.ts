@@ -122,9 +122,13 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./policies/view.ts")).policyGraphCommand,
   },
   "policy apply": {
-    usage: "FILE… [--controller ADDRESS] [--json]",
-    about: "give policies to a running controller, under the names of their files",
+    usage: "FILE… [--name NAME] [--wait DURATION] [--controller ADDRESS] [--json]",
+    about:
+      "give policies to a running controller, under their metadata.name or the names of their files",
     flags: {
+      "--name NAME": "the name of the policy from standard input, where the document has none",
+      "--wait DURATION":
+        "the longest time until all agents apply the policies, 5s by default; 0 does not wait",
       ...CONTROLLER_FLAGS,
       FILE: "a policy document, a directory of them, or - for standard input",
     },

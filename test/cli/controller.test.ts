@@ -1,15 +1,16 @@
 // The commands that call a running controller: `agents`, `policy apply|get|list|delete` and `decisions`.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { runCommand } from "../kit/command.ts";
 import { folderOf } from "../kit/folder.ts";
 import { freePort } from "../kit/free-port.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { call } from "../kit/sluice/check.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
-import { until } from "../kit/until.ts";
 
 const limit = (capacity: number) => `circuit:
   evaluation_interval: 0.05s
@@ -32,8 +33,7 @@ test("policies are applied, listed, shown and deleted; agents and decisions are 
   assert.equal((await run("policy", "list")).out, "no policies\n");
   const applied = await run("policy", "apply", join(folder, "shop.yaml"));
   assert.equal(applied.err, "");
-  assert.match(applied.out, /^shop applied, version [0-9a-f]{32}; \d of 1 agents at this version/);
-  await until("the agent applies it", async () => /1 of 1/.test((await run("policy", "list")).out));
+  assert.match(applied.out, /^shop applied, version [0-9a-f]{32}; 1 of 1 agents at this version$/m);
   const [head = "", row = ""] = lines((await run("policy", "list")).out);
   assert.deepEqual(head.split(/ +/), ["NAME", "STATUS", "AGENTS", "REASON"]);
   assert.deepEqual(row.split(/ {2,}/), ["shop", "VALID", "1 of 1"]);
@@ -64,6 +64,96 @@ test("policies are applied, listed, shown and deleted; agents and decisions are 
     assert.equal(unknown.code, 64);
     assert.match(unknown.err, /answered 404/);
   }
+});
+
+/** A controller that says of a policy what `views` says, one after the other, and then the last of them again. */
+async function controllerWith(t: TestContext, views: readonly object[]) {
+  let at = 0;
+  const server = createServer((request, response) => {
+    request.resume();
+    const view = views[Math.min(at, views.length - 1)];
+    if (request.method === "GET") at += 1;
+    const body = request.method === "POST" ? { policy_hash: "abc" } : view;
+    response.setHeader("content-type", "application/json").end(JSON.stringify(body));
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  return { address: `127.0.0.1:${port}`, asked: () => at };
+}
+
+const view = (applied: number, agents: number) => {
+  const behind = ["h:1", "h:2"].slice(applied, agents);
+  return { status: "VALID", reason: "", rollout: { agents, applied, behind, unknown: 0 } };
+};
+
+test("policy apply waits until all agents apply the policy, at most as long as it may", async (t) => {
+  const file = join(folderOf(t, { "shop.yaml": limit(5) }), "shop.yaml");
+  const apply = (address: string, ...args: readonly string[]) =>
+    runCommand(["policy", "apply", file, "--controller", address, ...args]);
+  const notYet = { status: "NOT_LOADED", reason: "not loaded" };
+  const slow = await controllerWith(t, [notYet, view(0, 2), view(1, 2), view(2, 2)]);
+  const all = await apply(slow.address, "--wait", "1h");
+  assert.equal(all.out, "shop applied, version abc; 2 of 2 agents at this version\n");
+  assert.equal(slow.asked(), 4);
+
+  const never = await controllerWith(t, [view(1, 2)]);
+  const some = await apply(never.address, "--wait", "150ms");
+  assert.equal(some.code, 0);
+  assert.match(
+    some.out,
+    /; 1 of 2 agents at this version; behind: h:2 so far; `sluice policy list`/,
+  );
+  assert.ok(never.asked() > 1);
+  const asked = never.asked();
+  await apply(never.address, "--wait", "0");
+  assert.equal(never.asked(), asked + 1, "0 does not wait");
+
+  const nobody = await controllerWith(t, [view(0, 0)]);
+  assert.match(
+    (await apply(nobody.address, "--wait", "1h")).out,
+    /; 0 of 0 agents at this version$/m,
+  );
+  const refused = await controllerWith(t, [notYet]);
+  const { out } = await apply(refused.address, "--wait", "0");
+  assert.equal(out, "shop stored, version abc; it does not run yet, NOT_LOADED: not loaded\n");
+  const { code, err } = await apply(refused.address, "--wait", "soon");
+  assert.deepEqual(
+    [code, err],
+    [64, 'sluice: --wait: wanted a duration such as 10s, or 0, got "soon"\n'],
+  );
+});
+
+test("policy apply shows the warnings of policy check", async (t) => {
+  const { address } = await controllerWith(t, [view(1, 1)]);
+  const text = limit(5).replace("interval: 60s", "interval: 60s, limit_by_label_key: user");
+  const file = join(folderOf(t, { "shop.yaml": text }), "shop.yaml");
+  const { code, err } = await runCommand(["policy", "apply", file, "--controller", address]);
+  assert.equal(code, 0);
+  assert.match(err, /shop\.yaml:\d+:\d+: .*label user; .*\(warning unknown_label\)/);
+});
+
+test("a policy from standard input gets its name from the document or from --name", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const apply = (text: string, ...args: readonly string[]) =>
+    runCommand(["policy", "apply", ...args, "--controller", address], {
+      stdin: (async function* () {
+        yield text;
+      })(),
+    });
+  const { code, out, err } = await apply(limit(5), "-");
+  assert.deepEqual([code, out], [64, ""]);
+  assert.match(
+    err,
+    /policy apply -: wanted the name of the policy, as metadata\.name or by --name/,
+  );
+  assert.match((await apply(limit(5), "-", "--name", "piped")).out, /^piped applied/);
+  const spec = limit(5).replaceAll(/^/gm, "  ");
+  const head =
+    "apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: { name: named }\nspec:\n";
+  assert.match((await apply(head + spec, "-")).out, /^named applied/);
+  const file = join(folderOf(t, { "shop.yaml": limit(5) }), "shop.yaml");
+  assert.match((await apply("", file, "--name", "x")).err, /--name: wanted - among the files/);
 });
 
 test("documents with faults are refused with file and line, before the controller is asked", async (t) => {

@@ -1,39 +1,98 @@
 // `sluice policy apply`, `get`, `list` and `delete`: the policies of a running controller.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { stringify } from "yaml";
+import { parseDuration } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/life/run.ts";
-import { findingLine } from "#policy/format.ts";
+import { setLines } from "#policy/format.ts";
 import { type Command, readArgs } from "../command.ts";
-import { readAndCompile } from "../policies/files.ts";
-import { CONTROLLER_OPTIONS, type Json, openController } from "./ask.ts";
+import { checkFiles } from "../policies/files.ts";
+import { CONTROLLER_OPTIONS, type Controller, type Json, openController } from "./ask.ts";
 import { printable, tableText } from "./table.ts";
 
 const pathOf = (name: string) => `/v1/policies/${encodeURIComponent(name)}`;
 
+/** Stands for the name of a policy from standard input that has none. */
+const UNNAMED = "-";
+
+/** Milliseconds to wait until all agents apply what was given to the controller. */
+const WAIT_MS = 5_000;
+const POLL_MS = 100;
+
 export const policyApplyCommand: Command = async (args, terminal) => {
-  const { positionals, values } = readArgs(args, CONTROLLER_OPTIONS, true);
-  const { set, texts } = await readAndCompile("policy apply", positionals, terminal, {});
-  // The controller judges with its own settings; what no controller takes is reported with file and line here.
-  if (set.findings.length > 0) {
-    for (const finding of set.findings) terminal.err(`${findingLine(finding)}\n`);
-    return EXIT.refused;
+  const options = {
+    ...CONTROLLER_OPTIONS,
+    name: { type: "string" },
+    wait: { type: "string" },
+  } as const;
+  const { positionals, values } = readArgs(args, options, true);
+  const files: readonly string[] = positionals;
+  const waitMs = waitOf(values.wait);
+  if (values.name !== undefined && !files.includes("-")) {
+    const wanted = "--name: wanted - among the files, because it names the policy from there";
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${JSON.stringify(files)}`);
   }
+  // What only some controllers can do is left to this one to refuse.
+  const judging = { queries: "prometheus", labels: [], stdinName: values.name ?? UNNAMED };
+  const set = await checkFiles("policy apply", files, terminal, judging);
+  if (set.policies.some(({ of }) => of.name === UNNAMED)) {
+    const wanted = "policy apply -: wanted the name of the policy, as metadata.name or by --name";
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got neither`);
+  }
+  for (const { kind, text } of setLines(set))
+    if (kind === "finding" || kind === "warning") terminal.err(`${text}\n`);
+  if (set.findings.length > 0) return EXIT.refused;
   const controller = await openController(values, terminal);
-  const applied: Json[] = [];
+  const versions = new Map<string, string>();
   for (const { source, of } of set.policies) {
-    const policy_string = texts.find((text) => text.source === source)?.text ?? "";
+    const policy_string = set.texts.find((text) => text.source === source)?.text ?? "";
     const { policy_hash } = await controller.call("POST", pathOf(of.name), { policy_string });
-    const view = await controller.call("GET", pathOf(of.name));
-    applied.push({ name: of.name, policy_hash, status: view["status"], rollout: view["rollout"] });
+    versions.set(of.name, String(policy_hash));
+  }
+  const until = performance.now() + waitMs;
+  const applied: Json[] = [];
+  for (const [name, policy_hash] of versions) {
+    const { status, reason, rollout } = await followed(controller, name, until);
+    applied.push({ name, policy_hash, status, reason, rollout });
   }
   if (values.json === true) terminal.out(`${JSON.stringify(applied, undefined, 2)}\n`);
-  else {
-    for (const { name, policy_hash, rollout } of applied)
-      terminal.out(`${name} applied, version ${String(policy_hash)}${rolloutText(rollout)}\n`);
-  }
+  else for (const each of applied) terminal.out(`${appliedLine(each)}\n`);
   return EXIT.clean;
 };
+
+function waitOf(text: string | undefined): number {
+  const ms = text === undefined ? WAIT_MS : parseDuration(text);
+  if (ms !== undefined && ms >= 0) return ms;
+  const got = JSON.stringify(text);
+  throw new Fault("INVALID_ARGUMENT", `--wait: wanted a duration such as 10s, or 0, got ${got}`);
+}
+
+/** The policy as the controller shows it, once all its agents apply it or the time is up. */
+async function followed(controller: Controller, name: string, until: number): Promise<Json> {
+  for (;;) {
+    const view = await controller.call("GET", pathOf(name));
+    const runs = view["status"] === "VALID" && !isBehind(view["rollout"]);
+    if (runs || performance.now() >= until) return view;
+    await sleep(POLL_MS);
+  }
+}
+
+function isBehind(rollout: unknown): boolean {
+  if (typeof rollout !== "object" || rollout === null) return false;
+  const { agents, applied } = rollout as Json;
+  return Number(applied) < Number(agents);
+}
+
+function appliedLine({ name, policy_hash, status, reason, rollout }: Json): string {
+  const version = `version ${String(policy_hash)}`;
+  if (status !== "VALID") {
+    const why = printable(String(reason ?? ""));
+    return `${String(name)} stored, ${version}; it does not run yet, ${String(status)}: ${why}`;
+  }
+  const late = isBehind(rollout) ? " so far; `sluice policy list` shows how it goes on" : "";
+  return `${String(name)} applied, ${version}${rolloutText(rollout)}${late}`;
+}
 
 export const policyGetCommand: Command = async (args, terminal) => {
   const { positionals, values } = readArgs(args, CONTROLLER_OPTIONS, true);

@@ -43,6 +43,8 @@ export interface Setting {
   readonly queries?: string | undefined;
   /** The group of selectors that name none: `policies.default_agent_group` of the controller. */
   readonly agentGroup?: string | undefined;
+  /** The name of a policy from standard input whose document has none; `stdin` unless given. */
+  readonly stdinName?: string | undefined;
 }
 
 /** How `checkFiles` judges. */
@@ -51,8 +53,12 @@ interface Judging extends Setting {
   readonly labels: readonly string[];
 }
 
+interface Checked extends PolicySet {
+  readonly texts: readonly PolicyText[];
+}
+
 /**
- * The same, with the findings and warnings of the files of dynamic configuration, and with warnings of everything
+ * The same, with the texts, and the findings and warnings of the files of dynamic configuration, and with warnings of everything
  * that the policies need and neither they nor Sluice have.
  */
 export async function checkFiles(
@@ -60,7 +66,7 @@ export async function checkFiles(
   names: readonly string[],
   terminal: Terminal,
   judging: Judging,
-): Promise<PolicySet> {
+): Promise<Checked> {
   const { queries, labels } = judging;
   const { set, texts, dynamic } = await readAndCompile(command, names, terminal, judging, true);
   const findings = [...set.findings];
@@ -76,7 +82,7 @@ export async function checkFiles(
     findings.push(...report.findings.map((of) => ({ source, of })));
     warnings.push(...report.warnings.map((of) => ({ source, of })));
   }
-  return { policies: set.policies, findings, warnings };
+  return { policies: set.policies, findings, warnings, texts };
 }
 
 /** What no policy of the set defines and, where Sluice answers queries itself, what it does not measure. */
@@ -154,7 +160,7 @@ export async function readAndCompile(
   command: string,
   names: readonly string[],
   terminal: Terminal,
-  { queries, agentGroup }: Setting,
+  { queries, agentGroup, stdinName = "stdin" }: Setting,
   withDynamic = false,
 ): Promise<{
   readonly set: PolicySet;
@@ -187,7 +193,7 @@ export async function readAndCompile(
   }
   const configs = withDynamic ? files.filter(isDynamic) : [];
   const read = await allOf([
-    ...policies.map((file) => readPolicy(file, terminal)),
+    ...policies.map((file) => readPolicy(file, stdinName, terminal)),
     ...configs.map(readDynamic),
   ]);
   const texts = read.slice(0, policies.length);
@@ -242,7 +248,11 @@ async function readDynamic(source: string): Promise<PolicyText> {
   return { source, defaultName: "", text: await readTextFile(source, MAX_BYTES) };
 }
 
-async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText> {
+async function readPolicy(
+  file: string,
+  stdinName: string,
+  terminal: Terminal,
+): Promise<PolicyText> {
   const text =
     file === "-" ? await readInput(terminal, MAX_BYTES) : await readTextFileOrPipe(file, MAX_BYTES);
   // YAML text never contains NUL, and the findings of a YAML parser in a binary file would not help.
@@ -251,7 +261,7 @@ async function readPolicy(file: string, terminal: Terminal): Promise<PolicyText>
     throw new Fault("INVALID_ARGUMENT", printable(`${file}: ${wanted}`));
   }
   return file === "-"
-    ? { source: "stdin", defaultName: "stdin", text }
+    ? { source: "stdin", defaultName: stdinName, text }
     : { source: file, defaultName: parse(file).name, text };
 }
 
