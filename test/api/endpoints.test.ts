@@ -254,26 +254,26 @@ describe("a verdict that has to wait", () => {
     }
   });
 
-  it("listens for the caller's departure only while it waits", async () => {
+  it("cancels nothing when the caller leaves after its answer, and creates no signal", async () => {
+    let cancelled = 0;
     const waiting: (() => void)[] = [];
     const endpoints = endpointsOf(
       flowControllerOf((flow) => {
-        const pending = new Pending<Verdict>();
+        const pending = new Pending<Verdict>(() => cancelled++);
         waiting.push(() => pending.settle(verdictOf(flow, {})));
         return pending;
       }),
     );
-    const call = callOf(CP);
+    const signal = () => assert.fail("the signal was asked for");
+    const calls = [callOf(CP, { signal }), callOf({}, { signal })] as const;
     const replies = [
-      endpoints.proxy({}, call),
-      endpoints.checkJson({ control_point: "here" }, call),
+      endpoints.proxy({}, calls[0]),
+      endpoints.checkJson({ control_point: "here" }, calls[1]),
     ];
-    assert.equal(call.listeners, 2);
-    waiting[0]?.();
-    assert.equal(call.listeners, 1);
-    waiting[1]?.();
-    assert.equal(call.listeners, 0);
+    for (const settle of waiting) settle();
+    for (const call of calls) call.leave();
     await Promise.all(replies);
+    assert.equal(cancelled, 0);
   });
 
   it("does not create the abort signal when the verdict is immediate", async () => {

@@ -16,8 +16,7 @@ export function judged(
 }
 
 /**
- * Replies with `reply(verdict)`. If the reply does not reach the caller, the slots of the flow are released. The caller's
- * signal is only requested for a pending verdict, because it is costly.
+ * Replies with `reply(verdict)`. If the reply does not reach the caller, the slots of the flow are released.
  */
 export function replyTo<Reply>(
   judged: Verdict | Pending<Verdict>,
@@ -40,23 +39,15 @@ export function replyWhenSettled<Reply>(
   call: Call,
   reply: (verdict: Verdict) => Reply,
 ): Promise<Reply> {
-  const signal = call.signal();
   return new Promise((resolve, reject) => {
-    const cancel = () => pending.cancel();
-    signal.addEventListener("abort", cancel, { once: true });
-    const failed = (thrown: unknown) => {
-      signal.removeEventListener("abort", cancel);
-      reject(thrown);
-    };
     pending.whenSettled((verdict) => {
-      signal.removeEventListener("abort", cancel);
       try {
         resolve(replyNow(verdict, call, reply));
       } catch (thrown) {
         reject(thrown);
       }
-    }, failed);
-    if (signal.aborted) cancel();
+    }, reject);
+    call.whenLeft(() => pending.cancel());
   });
 }
 

@@ -66,6 +66,12 @@ export class GrpcCall implements Call {
     return this.#controller.signal;
   }
 
+  whenLeft(left: () => void): void {
+    const signal = this.signal();
+    if (signal.aborted) left();
+    else signal.addEventListener("abort", left, { once: true });
+  }
+
   /** The library does not tell whether a reply that was sent was also taken. */
   releaseIfUndelivered(held: Held): void {
     this.#held = held;

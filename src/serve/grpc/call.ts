@@ -57,6 +57,7 @@ export abstract class RunningCall implements Call, MessageOwner {
   /** Released unless the reply reaches the caller. */
   #held: Held | undefined;
   #controller: AbortController | undefined;
+  #left: (() => void) | undefined;
   #cancelAlarm: (() => void) | undefined;
 
   constructor(context: CallContext, stream: RequestStream, request: GrpcRequest, row: MethodRow) {
@@ -90,6 +91,11 @@ export abstract class RunningCall implements Call, MessageOwner {
       if (this.#cancelStatus !== undefined) this.#controller.abort();
     }
     return this.#controller.signal;
+  }
+
+  whenLeft(left: () => void): void {
+    if (this.#cancelStatus === undefined) this.#left = left;
+    else left();
   }
 
   releaseIfUndelivered(held: Held): void {
@@ -254,6 +260,7 @@ export abstract class RunningCall implements Call, MessageOwner {
   #cancel(reason: CallStatus): void {
     this.#cancelStatus = reason;
     this.#controller?.abort();
+    this.#left?.();
     this.stopWaiting();
   }
 

@@ -95,9 +95,19 @@ export class UnaryCall extends RunningCall implements Exchange {
     this.armDeadline();
     this.stream.handlerStarted();
     if (unreserved > 0 && !this.stream.reserve(unreserved)) this.refuse(TOO_MANY_BUFFERED);
-    reply
-      .then((message) => this.succeed(message))
-      .catch((thrown) => this.fail(thrown))
-      .finally(() => this.stream.handlerFinished());
+    reply.then(
+      (message) => {
+        try {
+          this.succeed(message);
+        } catch (thrown) {
+          this.fail(thrown);
+        }
+        this.stream.handlerFinished();
+      },
+      (thrown: unknown) => {
+        this.fail(thrown);
+        this.stream.handlerFinished();
+      },
+    );
   }
 }

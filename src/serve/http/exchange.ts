@@ -64,6 +64,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
   /** Released unless the reply reaches the caller. */
   #held: Held | undefined;
   #controller: AbortController | undefined;
+  #left: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
   #cancelWriteTimeout: (() => void) | undefined;
   /** Status of the reply; 0 = none yet. */
@@ -249,7 +250,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#body = undefined;
     this.#cancelDeadline?.();
     this.#cancelWriteTimeout?.();
-    if (!whole) this.#controller?.abort();
+    if (!whole) this.#abort();
     const { meter, clock } = this.context;
     if (meter === undefined) return;
     meter.httpRequest(this.httpMethod, this.#status, this.method, clock.now() - this.started);
@@ -283,6 +284,11 @@ export abstract class HttpExchange implements Call, ReceivedHead {
       if (this.#finished) this.#controller.abort();
     }
     return this.#controller.signal;
+  }
+
+  whenLeft(left: () => void): void {
+    if (this.#finished) left();
+    else this.#left = left;
   }
 
   releaseIfUndelivered(held: Held): void {
@@ -350,7 +356,12 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   #deadlinePassed(): void {
     this.fail(new Fault("DEADLINE_EXCEEDED", "the deadline passed before the reply"));
+    this.#abort();
+  }
+
+  #abort(): void {
     this.#controller?.abort();
+    this.#left?.();
   }
 
   #reply(reply: HttpReply): void {
@@ -408,7 +419,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     this.#cancelWriteTimeout = clock.alarm(settings.write_timeout, () => {
       if (this.#status !== 0) this.abortReply();
       else this.fail(new Fault("UNAVAILABLE", "the reply took longer than this server allows"));
-      this.#controller?.abort();
+      this.#abort();
     });
   }
 }

@@ -1,6 +1,5 @@
 // An agent without sockets: the real flow controller and the real endpoints, called through their handlers.
 
-import { getEventListeners } from "node:events";
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
   createOperationContext,
@@ -60,8 +59,6 @@ export interface FakeCall extends Call {
   readonly replied: Map<string, string>;
   /** What the reply leaves taken. */
   readonly held: Held[];
-  /** How many wait for the caller to leave. */
-  readonly listeners: number;
   leave(): void;
 }
 
@@ -78,15 +75,16 @@ export function callOf(
     peer: "127.0.0.1",
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     signal: () => leaving.signal,
+    whenLeft(left) {
+      if (leaving.signal.aborted) left();
+      else leaving.signal.addEventListener("abort", left);
+    },
     releaseIfUndelivered: (taken) => void held.push(taken),
     reply: (name, value) => void replied.set(name, value),
     trailer: (name, value) => void replied.set(name, value),
     ...over,
     replied,
     held,
-    get listeners() {
-      return getEventListeners(leaving.signal, "abort").length;
-    },
     leave: () => leaving.abort(),
   };
 }

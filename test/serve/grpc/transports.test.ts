@@ -265,15 +265,18 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
 
   test("aborts the signal when the caller cancels, and not at a normal end", async (t) => {
     const calls: Call[] = [];
+    const left: Call[] = [];
     const { client, counted } = await serving(t, {
       Wait: unary((_, call) => {
         calls.push(call);
+        call.whenLeft(() => left.push(call));
         return new Promise((resolve) =>
           call.signal().addEventListener("abort", () => resolve(message)),
         );
       }),
       Say: unary((bytes, call) => {
         calls.push(call);
+        call.whenLeft(() => left.push(call));
         call.signal();
         return bytes;
       }),
@@ -288,6 +291,9 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     await client.unary("/test.Service/Say", message);
     await client.unary("/test.Service/Say", message);
     assert.equal(calls[1]?.signal().aborted, false);
+    assert.deepEqual(left, [calls[0]]);
+    calls[0]?.whenLeft(() => left.pop());
+    assert.deepEqual(left, [], "one that has left is reported immediately");
   });
 
   test("accepts messages up to 4 MiB and answers longer ones with RESOURCE_EXHAUSTED", async (t) => {

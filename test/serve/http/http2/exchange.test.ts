@@ -318,10 +318,12 @@ test("answers a request that stays incomplete with 408, whether or not a route t
 test("aborts a handler whose caller has gone, and counts it as work until it ends", async () => {
   const clock = fakeClock();
   let pending: Call | undefined;
+  let left = 0;
   let settle: (reply: HttpReply) => void = () => undefined;
   const wait = get("/wait", (_, call) => {
     pending = call;
     call.signal();
+    call.whenLeft(() => left++);
     return new Promise((resolve) => {
       settle = resolve;
     });
@@ -340,6 +342,8 @@ test("aborts a handler whose caller has gone, and counts it as work until it end
     assert.equal(stream.working, 1);
     abandon[how](exchange);
     assert.equal(pending?.signal().aborted, true, how);
+    assert.equal(left, 1, how);
+    left = 0;
     assert.equal(stream.status, statuses[how]);
     assert.equal(stream.working, 1);
     settle({ status: 200, headers: {}, body: "late" });
