@@ -34,6 +34,8 @@ const READY_MS = 2_000;
 export interface PeerPort {
   /** The bound `host:port`. */
   readonly address: string;
+  /** Closes all connections, and goes on listening. */
+  disconnect(): void;
   close(): Promise<void>;
 }
 
@@ -116,6 +118,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
         // Connections and counts under another secret are over.
         group.setMembers([]);
         probes.set([]);
+        port.disconnect();
         if (secret === undefined) {
           ignore = members.onChange(follow);
           members.register(COUNTERS, reachable(port.address, distCache.bind_addr, options));

@@ -136,6 +136,11 @@ export class ConnectionAcceptor {
 
   destroyAll(): void {
     this.closePending();
+    this.destroyOpen();
+  }
+
+  /** Closes all connections, and goes on accepting others. */
+  destroyOpen(): void {
     for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 

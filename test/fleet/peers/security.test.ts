@@ -3,7 +3,10 @@
 
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { type TestContext, test } from "node:test";
+import { connect } from "node:tls";
+import { PRE_SHARED_KEY_TLS } from "#base/net/pre-shared-key.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { TlsFiles } from "#client/tls-files.ts";
 import { realClock } from "#host/life/clock.ts";
@@ -96,6 +99,56 @@ test("who does not know the secret of the group is refused, counted, and logged 
     /^sluice_counter_probes_refused_total [45]$/m.test(await scraped(agent.address())),
   );
   assert.equal(answers, 0);
+});
+
+test("a secret that is replaced ends all connections, and those who know the old one are refused", async (t) => {
+  const { endpoints } = await startEtcd(t);
+  const agents = [1, 2].map(() => startSluice(t, "agent", endpoints, [], ENV));
+  await listening(...agents);
+  const [agent] = agents as [SluiceChild];
+  const { counters: address } = await announced(agent);
+  const store = openEtcd(t, etcdSettings(endpoints));
+  const [secret] = (await store.list("/secrets/")).entries;
+  const old = new GroupSecret(secret?.value ?? new Uint8Array()).connections;
+  const value = new Uint8Array(32).fill(7);
+  const { key: sharedKey } = new GroupSecret(value).connections;
+
+  // A caller that keeps its connection, and one that would resume its session.
+  const client = new GrpcClient({ address, sharedKey: old });
+  t.after(() => client.close());
+  await client.call(TAKE, ONE, { timeoutMs: 20_000 });
+  const [host = "", port = ""] = address.split(":");
+  const dial = (key: Buffer, session?: Buffer) => {
+    const pskCallback = () => ({ psk: key, identity: old.identity });
+    const ALPNProtocols = ["h2"];
+    return connect({
+      ...{ host, port: Number(port), ...PRE_SHARED_KEY_TLS, pskCallback, ALPNProtocols },
+      ...(session === undefined ? {} : { session }),
+      checkServerIdentity: () => undefined,
+    });
+  };
+  const open = dial(old.key);
+  open.on("error", () => undefined);
+  await once(open, "secureConnect");
+  const session = open.getSession();
+
+  await store.commit([{ kind: "put", key: secret?.key ?? "", value }]);
+  await once(open, "close");
+  await assert.rejects(client.call(TAKE, ONE, { timeoutMs: 20_000 }));
+  await assert.rejects(once(dial(old.key), "secureConnect"));
+  await assert.rejects(once(dial(old.key, session), "secureConnect"), "a resumed session");
+  const fresh = { identity: old.identity, key: sharedKey };
+  await until("who knows the new one is let in", async () => {
+    const outcome = await take(t, { address, sharedKey: fresh });
+    return outcome === 1 || outcome === 2;
+  });
+  for (const each of agents) {
+    await until("the agents meet again", async () => {
+      const { body } = await call(each.address(), "GET", "/v1/distcache/stats");
+      const { members, joining, away } = JSON.parse(body);
+      return members.length === 2 && !joining && away === null;
+    });
+  }
 });
 
 test("with certificates, agents share a limit and nobody else is let in, not even with the secret", async (t) => {
