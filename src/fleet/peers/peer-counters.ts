@@ -191,16 +191,18 @@ async function listenForProbes(
   probes: Probes,
   { distCache, isChosen, log }: PeerCountersOptions,
 ): Promise<number> {
-  const { host, port } = split(distCache.memberlist_bind_addr);
+  const key = "dist_cache.memberlist_bind_addr";
+  const address = distCache.memberlist_bind_addr;
+  const { host, port } = split(address);
   try {
     return await probes.listen(host, port);
   } catch (thrown) {
-    const why = Fault.from(thrown).message;
-    if (isChosen("dist_cache.memberlist_bind_addr") || port === 0) {
-      const wanted = "wanted an address that can be bound";
-      throw new Fault("UNAVAILABLE", `dist_cache.memberlist_bind_addr: ${wanted}, got ${why}`);
+    const why = `cannot listen on ${key}: ${Fault.from(thrown).message} (${address})`;
+    if (isChosen(key) || port === 0) {
+      const remedy = "stop the process that listens there, or choose another address";
+      throw new Fault("UNAVAILABLE", `${why}; ${remedy}`);
     }
-    log.warn({}, `dist_cache.memberlist_bind_addr: using another port: ${why}`);
+    log.warn({}, `using another port: ${why}`);
     return probes.listen(host, 0);
   }
 }

@@ -46,6 +46,7 @@ export class Health {
   /** By dependency: what to do when something stands in for it. */
   readonly #standIns = new Map<string, () => void>();
   readonly #listeners: ((healthy: boolean) => void)[] = [];
+  readonly #dependencyListeners: ((name: string, degraded: boolean) => void)[] = [];
   #phase: Phase = "starting";
   #healthy = false;
 
@@ -75,17 +76,17 @@ export class Health {
     };
     this.#standIns.set(name, () => {
       isNeeded = false;
-      this.#degraded.set(name, true);
+      this.#setDegraded(name, true);
       show();
     });
     return {
       ok: (message) => {
         isNeeded = false;
-        this.#degraded.set(name, false);
+        this.#setDegraded(name, false);
         node.ok(message);
       },
       degraded: (message) => {
-        this.#degraded.set(name, true);
+        this.#setDegraded(name, true);
         why = message;
         show();
       },
@@ -100,6 +101,11 @@ export class Health {
   /** The dependencies by name, and whether each is degraded. */
   get degraded(): ReadonlyMap<string, boolean> {
     return this.#degraded;
+  }
+
+  /** Calls `listener` whenever a dependency has become degraded, or is no longer. */
+  onDegraded(listener: (name: string, degraded: boolean) => void): void {
+    this.#dependencyListeners.push(listener);
   }
 
   get phase(): Phase {
@@ -128,6 +134,12 @@ export class Health {
     this.liveness.jobs.close();
     this.readiness.jobs.close();
   };
+
+  #setDegraded(name: string, degraded: boolean): void {
+    if (this.#degraded.get(name) === degraded) return;
+    this.#degraded.set(name, degraded);
+    for (const listener of this.#dependencyListeners) listener(name, degraded);
+  }
 
   #compare(): void {
     const healthy = this.#live.firstError() === undefined && this.#ready.firstError() === undefined;

@@ -201,7 +201,11 @@ test("a port that a person chose must be had; where a default one is taken, anot
   ] as const) {
     const refused = startSluice(t, "agent", endpoints, [], { ...ENV, [key]: taken });
     assert.notEqual(await refused.ended, 0);
-    assert.match(refused.printed(), new RegExp(key.toLowerCase().replace("cache_", "cache.")));
+    const name = key.toLowerCase().replace("cache_", "cache\\.");
+    const why = new RegExp(
+      `cannot listen on ${name}: the .*is in use \\(${taken}\\); stop the process`,
+    );
+    assert.match(refused.printed(), why);
   }
   // Whichever of these starts first has the default ports.
   const both = [1, 2].map(() => startSluice(t, "agent", endpoints));
@@ -211,5 +215,9 @@ test("a port that a person chose must be had; where a default one is taken, anot
   assert.match(
     both.map((each) => each.printed()).join(""),
     /using another port: cannot listen on dist_cache\.bind_addr/,
+  );
+  assert.match(
+    both.map((each) => each.printed()).join(""),
+    /using another port: cannot listen on dist_cache\.memberlist_bind_addr: the UDP port is in use \(:3322\)/,
   );
 });
