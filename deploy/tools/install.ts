@@ -100,9 +100,27 @@ export function go(): string {
   return debian("go", "golang-go");
 }
 
+/** Tests run agents with a wrong clock by this library, whose path it is for the dynamic linker. */
+export function faketime(): string {
+  debian("faketime", "faketime");
+  // The linker replaces $LIB by the folder of the machine's architecture.
+  return "/usr/$LIB/faketime/libfaketime.so.1";
+}
+
 if (import.meta.main) {
   const wanted = process.argv.slice(2);
-  const fromDebian = { h2load, curl, openssl, prometheus, chromium, redis, go, zsh, fish };
+  const fromDebian = {
+    h2load,
+    curl,
+    openssl,
+    prometheus,
+    chromium,
+    redis,
+    go,
+    zsh,
+    fish,
+    faketime,
+  };
   const etcds = () => Object.values(etcd()).join(" ");
   const tools = { envoy, grpcio, "go-tools": goTools, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {

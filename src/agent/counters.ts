@@ -31,11 +31,7 @@ export async function openCounters(
         ...{ addr: dist_cache.bind_addr, key: "dist_cache.bind_addr", service, sharedKey },
         tls: { enabled: sharedKey === undefined, key: "dist_cache.tls", ...certificates },
       });
-      return {
-        address: port.address,
-        disconnect: () => port.disconnect(),
-        close: () => port.cut(),
-      };
+      return { address: port.address, close: () => port.cut() };
     },
   });
   if (opened === undefined) return undefined;

@@ -21,7 +21,7 @@ export function joinGroup(
     log: log.child("peers"),
     announced: (fault) => {
       if (fault === undefined) status.ok(`announced as ${group.self?.address}`);
-      else status.fail(`not announced: ${fault.message}`);
+      else status.fail(`not announced yet: ${fault.message}`);
     },
   });
   scope.add("peers", () => group.close());

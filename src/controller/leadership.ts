@@ -53,8 +53,6 @@ export class Candidate {
   #since = 0;
   /** The leader that was seen last, and since when, Unix ms. */
   #other: { readonly name: string; readonly since: number } | undefined;
-  /** Since when the store, which alone says who leads, cannot be used, Unix ms; undefined while it can. */
-  #blindSince: number | undefined;
 
   constructor(process: SluiceProcess, start: StartLeading) {
     const { store, chance, log, health, metrics } = process;
@@ -67,11 +65,6 @@ export class Candidate {
       store,
       changed: () => this.#surveyed(),
       lost: (reason) => this.#held?.over.abort(reason),
-    });
-    health.onDegraded((name, degraded) => {
-      if (name !== "store") return;
-      this.#blindSince = degraded ? process.clock.wall() : undefined;
-      this.#show();
     });
     metrics.add({
       collect: (to) => {
@@ -247,14 +240,6 @@ export class Candidate {
       return;
     }
     const name = this.#survey.leader;
-    if (this.#blindSince !== undefined) {
-      const since = `it is unknown since ${text(this.#blindSince)} who leads`;
-      const last = this.#other === undefined ? "" : `, ${this.#other.name} did before`;
-      const line = `stands by as ${this.#name}: the store cannot be used, ${since}${last}`;
-      node.fail(line);
-      this.#status.degraded(line);
-      return;
-    }
     if (name === undefined || name === this.#name) {
       this.#other = undefined;
       const line = `stands by as ${this.#name}: no other controller leads`;

@@ -1,12 +1,12 @@
 // This agent as a member of its group: its record in the store, and the others of the group.
 
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
+import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { LeasedKeys } from "#store/leased-keys.ts";
 import type { Store } from "#store/store.ts";
 import { appliedKey, peerKey } from "#sync/keys.ts";
-import { FollowedMembers, type Member, type OwnGroup, sameMember, writeMember } from "./members.ts";
+import { FollowedMembers, type Member, type OwnGroup, writeMember } from "./members.ts";
 
 export interface JoinOptions {
   readonly store: Store;
@@ -26,15 +26,14 @@ export class JoinedGroup implements OwnGroup {
   readonly #keys: LeasedKeys;
   readonly #services = new Map<string, string>();
   #address: string | undefined;
-  /** Another agent has its record in place of that of this one. */
-  #isTaken = false;
+  #warned = false;
 
   constructor(options: JoinOptions) {
     this.#options = options;
     const { store, group, clock, log, announced: written } = options;
     this.#members = new FollowedMembers({ store, group, clock, log });
     this.#keys = new LeasedKeys({ store, clock, log, written });
-    this.#members.onChange(() => this.#check());
+    this.#members.onChange(() => this.#warnOfTwins());
   }
 
   get list(): readonly Member[] {
@@ -92,25 +91,15 @@ export class JoinedGroup implements OwnGroup {
     if (self !== undefined) this.#keys.put(peerKey(self.group, self.address), writeMember(self));
   }
 
-  /**
-   * Writes the record again when it is gone or is not as this agent left it. One that another agent has put in its place
-   * stays there: two agents with one address would otherwise overwrite each other's record without end.
-   */
-  #check(): void {
+  /** Two agents with one address would overwrite each other's record without end if both insisted. */
+  #warnOfTwins(): void {
     const { self } = this;
-    if (self === undefined) return;
-    const { address } = self;
-    const found = this.list.find((member) => member.address === address);
-    if (found !== undefined && found.id !== self.id) {
-      if (this.#isTaken) return;
-      this.#isTaken = true;
-      const why = `another agent announces the address of this one, ${address}: set peer_discovery.advertisement_addr`;
-      this.#options.log.warn({ address }, why);
-      this.#options.announced(new Fault("ALREADY_EXISTS", why));
-      return;
-    }
-    if (found === undefined || !sameMember(found, self)) this.#write();
-    else if (this.#isTaken) this.#options.announced(undefined);
-    this.#isTaken = false;
+    const twin = this.list.find(({ address, id }) => address === self?.address && id !== self?.id);
+    if (twin === undefined || this.#warned) return;
+    this.#warned = true;
+    this.#options.log.warn(
+      { address: twin.address },
+      `another agent announces the address of this one, ${twin.address}: set peer_discovery.advertisement_addr`,
+    );
   }
 }

@@ -162,8 +162,7 @@ function sameMembers(
   return true;
 }
 
-/** Whether two records of one address say the same. */
-export function sameMember(a: Member, b: Member): boolean {
+function sameMember(a: Member, b: Member): boolean {
   if (a.hostname !== b.hostname || a.id !== b.id) return false;
   const names = Object.keys(a.services);
   return (

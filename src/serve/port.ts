@@ -69,8 +69,6 @@ export interface Port {
   readonly remote: boolean;
   /** The connections that are open now, the oldest first. */
   connections(): readonly OpenConnection[];
-  /** Closes all connections at once, and goes on listening. */
-  disconnect(): void;
   /**
    * Stops in order: report NOT_SERVING, keep accepting for a while, then finish the calls in progress within the
    * grace time.
@@ -144,7 +142,6 @@ export async function openPort(options: PortOptions): Promise<Port> {
     health,
     remote: !isLocal(bound),
     connections: () => acceptor.connections(),
-    disconnect: () => acceptor.destroyOpen(),
     drain: () => shutdown.drain(settings.drain, clock, log),
     cut: () => shutdown.cut(),
   };

@@ -4,7 +4,6 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { Candidate } from "#controller/leadership.ts";
 import type { Leadership, Store } from "#store/store.ts";
-import { CONTROLLER_ELECTION } from "#sync/keys.ts";
 import { processOn } from "../kit/process.ts";
 import { until } from "../kit/until.ts";
 
@@ -68,28 +67,4 @@ test("a candidate whose key is deleted while it starts does not lead by it", asy
     starts.map(({ aborted }) => aborted),
     [true, false],
   );
-});
-
-test("a candidate whose store is away does not name a leader, but since when none is known", async (t) => {
-  const { process, clock } = await processOn(t, "controller");
-  const { store, health } = process;
-  const { guard } = await store.lead(CONTROLLER_ELECTION, new AbortController().signal, "other/1");
-  const candidate = new Candidate(process, () => assert.fail("it leads"));
-  t.after(async () => {
-    await store.commit([{ kind: "delete", key: guard.key }]);
-    await candidate.close();
-  });
-  await candidate.stand();
-  const said = () => JSON.stringify(health.root.at("system", "leadership").view());
-  assert.match(said(), /other\/1 leads, seen since/);
-  const dependency = health.dependency("store");
-  dependency.ok("the store answers");
-  dependency.degraded("no answer");
-  const since = new Date(clock.wall()).toISOString();
-  clock.advance(1_000);
-  dependency.degraded("no answer again");
-  const unknown = `the store cannot be used, it is unknown since ${since} who leads, other/1 did before`;
-  assert.ok(said().includes(unknown), said());
-  dependency.ok("the store answers");
-  assert.match(said(), /other\/1 leads, seen since/);
 });

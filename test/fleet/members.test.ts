@@ -9,7 +9,6 @@ import { FollowedMembers, type Members, readMember, writeMember } from "#fleet/m
 import { realClock } from "#host/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
-import { PEERS } from "#sync/keys.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { startEtcd } from "../kit/etcd/cluster.ts";
 import { etcdSettings, openEtcd } from "../kit/etcd/store.ts";
@@ -202,41 +201,4 @@ test("etcd: all records outlive an outage that is longer than the lease", async 
     (await etcd.ctl("get", key, "--keys-only")).includes(key),
   );
   await until("and known", () => one.list.length === 1);
-});
-
-test("an agent whose record another one has replaced says so, and announces itself again when that one is gone", async (t) => {
-  const store = memoryStore();
-  const reports: (string | undefined)[] = [];
-  const one = join(t, store, { announced: (fault) => reports.push(fault?.message) });
-  one.register("counters", "node1:3320");
-  one.announce("node1:8080");
-  await until("it is announced", () => reports.length === 1 && one.list[0]?.id === "id-1");
-  const twin = join(t, store, { id: "id-2" });
-  twin.announce("node1:8080");
-  await until("the other one has replaced it", () => reports.length === 2);
-  assert.match(reports[1] ?? "", /another agent announces the address of this one, node1:8080/);
-  assert.equal(one.list[0]?.id, "id-2", "it does not insist");
-  await twin.leave();
-  await until("it is announced again", () => one.list[0]?.id === "id-1");
-  assert.equal(reports.at(-1), undefined);
-  assert.deepEqual(one.list[0]?.services, { counters: "node1:3320" });
-});
-
-test("a record that somebody deletes or sets back is written again", async (t) => {
-  const store = memoryStore();
-  const one = join(t, store);
-  one.announce("node1:8080");
-  await until("it is announced", () => one.list.length === 1);
-  const [{ key, value } = assert.fail()] = (await store.list(PEERS)).entries;
-  one.register("counters", "node1:3320");
-  const complete = () => one.list[0]?.services["counters"] === "node1:3320";
-  await until("the service is there", complete);
-  await store.commit([{ kind: "delete", key }]);
-  await until("the record is there again", complete);
-  await store.commit([{ kind: "put", key, value }]);
-  await until("its service, too", async () => {
-    const [entry] = (await store.list(PEERS)).entries;
-    return entry !== undefined && entry.value.length > value.length;
-  });
-  assert.ok(complete());
 });

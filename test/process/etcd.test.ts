@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
+import { startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import {
   leads,
@@ -169,15 +169,4 @@ test("an agent that starts while etcd is away says so, judges nothing, and begin
   await etcd.members[0]?.start();
   await until("the agent is ready", async () => (await readiness()).status === 200);
   assert.equal(await passes(agent.address(), "shop"), false);
-});
-
-test("a wrong password ends the start with a message that names it and not its value", async (t) => {
-  const etcd = await startEtcd(t);
-  await enableUsers(etcd, { name: "ann", password: "right" });
-  const env = { ETCD_USERNAME: "ann", ETCD_PASSWORD: "hunter2" };
-  const agent = startSluice(t, "agent", etcd.endpoints, [], env);
-  assert.notEqual(await agent.ended, 0);
-  const printed = agent.printed();
-  assert.match(printed, /etcd at 127\.0\.0\.1:\d+: refused etcd\.username and etcd\.password/);
-  assert.doesNotMatch(printed, /hunter2/);
 });

@@ -33,6 +33,7 @@ import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
 import { statsRoute } from "../../src/fleet/peers/engine.ts";
 import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
+import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
 
 const schemaText = (process: "agent" | "controller") =>
@@ -44,6 +45,7 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "config-schema-agent.json": () => schemaText("agent"),
   "config-schema-controller.json": () => schemaText("controller"),
   "errors.md": errorsPage,
+  "fault-matrix.md": faultMatrixPage,
   "metrics.md": metricsPage,
   "policy-components.md": componentsPage,
   "policy.schema.json": () => `${JSON.stringify(policySchema(), undefined, 1)}\n`,

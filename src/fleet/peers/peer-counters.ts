@@ -16,6 +16,7 @@ import type { OwnGroup } from "../members.ts";
 import type { RequestCounts } from "../requests.ts";
 import { PeerBuckets } from "./buckets.ts";
 import { callerOf, countersService, isMutualTls } from "./exchange/transport.ts";
+import { Lingering } from "./membership/lingering.ts";
 import { Probes } from "./membership/probes.ts";
 import type { RingMember } from "./membership/ring.ts";
 import { followSecret, type GroupSecret } from "./membership/secret.ts";
@@ -34,8 +35,6 @@ const READY_MS = 2_000;
 export interface PeerPort {
   /** The bound `host:port`. */
   readonly address: string;
-  /** Closes all connections, and goes on listening. */
-  disconnect(): void;
   close(): Promise<void>;
 }
 
@@ -99,10 +98,15 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     gone: (member) => group.exclude(member, "gone"),
   });
   const follow = () => {
-    const ring = members.list.flatMap(ringMemberOf);
+    const ring = lingering.after(members.list.flatMap(ringMemberOf));
     group.setMembers(ring);
     probes.set(ring);
   };
+  const lingering = new Lingering({
+    clock,
+    hasEnded: (member) => group.hasEnded(member),
+    changed: follow,
+  });
   const port = await listen(countersService(group), isMutualTls(tls) ? undefined : sharedKey);
   const probePort = await listenForProbes(probes, options).catch(async (thrown: unknown) => {
     await port.close();
@@ -116,9 +120,9 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
       ...{ store, group: options.group, clock, log },
       known(found) {
         // Connections and counts under another secret are over.
+        lingering.clear();
         group.setMembers([]);
         probes.set([]);
-        port.disconnect();
         if (secret === undefined) {
           ignore = members.onChange(follow);
           members.register(COUNTERS, reachable(port.address, distCache.bind_addr, options));
@@ -165,6 +169,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     async close() {
       stop.abort();
       ignore();
+      lingering.clear();
       probes.close();
       group.close();
       owned.close();
@@ -191,18 +196,16 @@ async function listenForProbes(
   probes: Probes,
   { distCache, isChosen, log }: PeerCountersOptions,
 ): Promise<number> {
-  const key = "dist_cache.memberlist_bind_addr";
-  const address = distCache.memberlist_bind_addr;
-  const { host, port } = split(address);
+  const { host, port } = split(distCache.memberlist_bind_addr);
   try {
     return await probes.listen(host, port);
   } catch (thrown) {
-    const why = `cannot listen on ${key}: ${Fault.from(thrown).message} (${address})`;
-    if (isChosen(key) || port === 0) {
-      const remedy = "stop the process that listens there, or choose another address";
-      throw new Fault("UNAVAILABLE", `${why}; ${remedy}`);
+    const why = Fault.from(thrown).message;
+    if (isChosen("dist_cache.memberlist_bind_addr") || port === 0) {
+      const wanted = "wanted an address that can be bound";
+      throw new Fault("UNAVAILABLE", `dist_cache.memberlist_bind_addr: ${wanted}, got ${why}`);
     }
-    log.warn({}, `using another port: ${why}`);
+    log.warn({}, `dist_cache.memberlist_bind_addr: using another port: ${why}`);
     return probes.listen(host, 0);
   }
 }

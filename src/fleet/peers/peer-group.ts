@@ -224,6 +224,11 @@ export class PeerGroup {
     void this.#adopt();
   }
 
+  /** Whether a member has said that it counts nothing any more, or looks as if its process had ended. */
+  hasEnded(id: string): boolean {
+    return this.#present.hasEnded(id);
+  }
+
   /** A member that was taken for gone answers. */
   include(id: string): void {
     this.#present.include(id);

@@ -46,7 +46,6 @@ export class Health {
   /** By dependency: what to do when something stands in for it. */
   readonly #standIns = new Map<string, () => void>();
   readonly #listeners: ((healthy: boolean) => void)[] = [];
-  readonly #dependencyListeners: ((name: string, degraded: boolean) => void)[] = [];
   #phase: Phase = "starting";
   #healthy = false;
 
@@ -76,17 +75,17 @@ export class Health {
     };
     this.#standIns.set(name, () => {
       isNeeded = false;
-      this.#setDegraded(name, true);
+      this.#degraded.set(name, true);
       show();
     });
     return {
       ok: (message) => {
         isNeeded = false;
-        this.#setDegraded(name, false);
+        this.#degraded.set(name, false);
         node.ok(message);
       },
       degraded: (message) => {
-        this.#setDegraded(name, true);
+        this.#degraded.set(name, true);
         why = message;
         show();
       },
@@ -101,11 +100,6 @@ export class Health {
   /** The dependencies by name, and whether each is degraded. */
   get degraded(): ReadonlyMap<string, boolean> {
     return this.#degraded;
-  }
-
-  /** Calls `listener` whenever a dependency has become degraded, or is no longer. */
-  onDegraded(listener: (name: string, degraded: boolean) => void): void {
-    this.#dependencyListeners.push(listener);
   }
 
   get phase(): Phase {
@@ -134,12 +128,6 @@ export class Health {
     this.liveness.jobs.close();
     this.readiness.jobs.close();
   };
-
-  #setDegraded(name: string, degraded: boolean): void {
-    if (this.#degraded.get(name) === degraded) return;
-    this.#degraded.set(name, degraded);
-    for (const listener of this.#dependencyListeners) listener(name, degraded);
-  }
 
   #compare(): void {
     const healthy = this.#live.firstError() === undefined && this.#ready.firstError() === undefined;

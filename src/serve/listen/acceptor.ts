@@ -136,11 +136,6 @@ export class ConnectionAcceptor {
 
   destroyAll(): void {
     this.closePending();
-    this.destroyOpen();
-  }
-
-  /** Closes all connections, and goes on accepting others. */
-  destroyOpen(): void {
     for (const socket of [...this.#all.keys()]) socket.destroy();
   }
 

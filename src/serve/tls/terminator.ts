@@ -1,7 +1,6 @@
 // Terminates TLS on the connections that the listener passes in: TLS versions, client certificates, ALPN, and
 // reloading changed certificates; or a key that both sides share, in place of certificates.
 
-import { constants } from "node:crypto";
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from "node:tls";
 import type { Clock } from "#base/clock.ts";
@@ -74,8 +73,6 @@ export function openSharedKeyTerminator(options: SharedKeyTerminatorOptions): Tl
   const { sharedKey, handshakeTimeout, accept, refused, stranger } = options;
   const server = createServer({
     ...PRE_SHARED_KEY_TLS,
-    // A session that is resumed proves only that a key was known that may have been replaced.
-    secureOptions: constants.SSL_OP_NO_TICKET,
     handshakeTimeout,
     ALPNProtocols: ["h2"],
     pskCallback: (_socket, identity) => {

@@ -1,5 +1,5 @@
 // Agents in processes of their own that count for each other, over a real etcd: one limit for all of them, while they are
-// killed, frozen, restarted and joined by others.
+// killed, frozen and joined by others. `../faults/` has agents that are restarted in turn.
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -206,36 +206,6 @@ test("an agent that is frozen is away until it goes on; on_failure answers for i
   const lines = (other.out() + other.err()).split("\n");
   assert.equal(lines.filter((line) => line.includes("is away, on_failure answers")).length, 1);
   assert.equal(lines.filter((line) => line.includes("answers again")).length, 1);
-});
-
-test("agents that are restarted in turn under load admit no more than there is", async (t) => {
-  const { agents, start } = await fleet(t, 3);
-  const names = users(10);
-  const running = [...agents];
-  let passed = 0;
-  let stop = false;
-  const load = Array.from({ length: 6 }, async (_, at) => {
-    for (let n = at; !stop; n++) {
-      const agent = running[n % running.length];
-      const user = names[n % names.length] ?? "";
-      // An agent that stops closes its connections.
-      const address = agent?.address() ?? "";
-      if (await passes(address, "pub", { user }).catch(() => false)) passed++;
-    }
-  });
-  for (let n = 0; n < 3; n++) {
-    const restarted = running.shift();
-    restarted?.kill();
-    await restarted?.ended;
-    const fresh = start();
-    await listening(fresh);
-    running.push(fresh);
-    await ready(running, 3);
-  }
-  stop = true;
-  await Promise.all(load);
-  passed += await admitted(running, names, 10);
-  assert.equal(passed, 100, "ten of each user");
 });
 
 test("an agent that starts while etcd is away answers by on_failure until it knows the secret, then shares", async (t) => {

@@ -2,7 +2,12 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { type RedisServer, startRedis, startRedisCluster } from "../../kit/servers/redis.ts";
+import {
+  type RedisServer,
+  startRedis,
+  startRedisCluster,
+  startRedisWithSentinels,
+} from "../../kit/servers/redis.ts";
 import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { passes } from "../../kit/sluice/check.ts";
 import { scraped } from "../../kit/sluice/scrape.ts";
@@ -50,41 +55,12 @@ async function admitted(agents: readonly StandaloneProcess[], user: string): Pro
   return count;
 }
 
-/** A master, a replica that has all its writes, and three Sentinels that find it dead after a second. */
-async function withSentinels(test: TestContext) {
-  const master = await startRedis(test);
-  const replica = await startRedis(test, { settings: [`replicaof 127.0.0.1 ${master.port}`] });
-  await until("the replica follows", async () =>
-    String(await replica.command("INFO", "replication")).includes("master_link_status:up"),
-  );
-  const sentinels: RedisServer[] = [];
-  for (let n = 0; n < 3; n++) {
-    const settings = [
-      `sentinel monitor main 127.0.0.1 ${master.port} 2`,
-      "sentinel down-after-milliseconds main 1000",
-      "sentinel failover-timeout main 3000",
-    ];
-    sentinels.push(await startRedis(test, { settings, sentinel: true }));
-  }
-  for (const sentinel of sentinels) {
-    await until("the Sentinels know each other and the replica", async () => {
-      const state = String(await sentinel.command("SENTINEL", "MASTER", "main"));
-      return state.includes("num-other-sentinels,2") && state.includes("num-slaves,1");
-    });
-  }
-  const env = {
-    SENTINEL_MASTER: "main",
-    SENTINEL_ADDRESSES: JSON.stringify(sentinels.map(({ port }) => `127.0.0.1:${port}`)),
-  };
-  return { master, replica, env };
-}
-
 for (const [name, fail] of [
   ["killed", (master: RedisServer) => master.kill()],
   ["frozen", (master: RedisServer) => master.freeze()],
 ] as const) {
   test(`Sentinel: the master is ${name}, and the replica goes on with its counts`, async (t) => {
-    const { master, replica, env } = await withSentinels(t);
+    const { master, replica, env } = await startRedisWithSentinels(t);
     const agents = [await agent(t, env), await agent(t, env)];
     assert.equal(await passes(agents[0]?.address ?? "", "shop", { user: "early" }), true);
     assert.equal(await admitted(agents, "before"), 2);

@@ -13,6 +13,7 @@ import { folderOf } from "../folder.ts";
 import { type Child, child } from "../servers/child.ts";
 import type { Certificate } from "../servers/tls.ts";
 import { until } from "../until.ts";
+import { startLinks } from "./links.ts";
 
 export type EtcdVersion = "3.4" | "3.5";
 
@@ -27,7 +28,10 @@ export interface EtcdOptions {
     /** Present: clients must have a certificate, of which this is one. */
     readonly client?: Certificate;
   };
-  readonly flags?: readonly string[];
+  /** The function gets a folder for files that flags name. */
+  readonly flags?: readonly string[] | ((folder: string) => readonly string[]);
+  /** Members reach each other through proxies, so that `isolate` can cut one off. */
+  readonly isolable?: boolean;
 }
 
 export interface Member {
@@ -42,6 +46,9 @@ export interface Member {
   /** Stops it from running until `thaw`: the system still accepts connections, and nothing is answered. */
   freeze(): Promise<void>;
   thaw(): void;
+  /** Cuts it off from the other members, until `rejoin`. Clients still reach it. */
+  isolate(): Promise<void>;
+  rejoin(): void;
 }
 
 export interface Etcd {
@@ -52,18 +59,22 @@ export interface Etcd {
   ctl(...args: readonly string[]): Promise<string>;
   /** The present revision. */
   revision(): Promise<number>;
+  /** The member that leads. Fails if none does. */
+  leader(): Promise<Member>;
   /** Forgets all earlier states. */
   compact(): Promise<void>;
 }
 
 /** Starts a cluster that runs until the test ends, and waits until it answers. */
 export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promise<Etcd> {
-  const { version = "3.5", members: count = 1, tls, flags = [] } = options;
+  const { version = "3.5", members: count = 1, tls, flags = [], isolable = false } = options;
   const binary = etcd()[version];
   const folder = folderOf(test);
   const ports = await freePorts(count * 2);
   const scheme = tls === undefined ? "http" : "https";
-  const peers = Array.from({ length: count }, (_, at) => `http://127.0.0.1:${ports[count + at]}`);
+  const own = Array.from({ length: count }, (_, at) => `http://127.0.0.1:${ports[count + at]}`);
+  const links = isolable ? await startLinks(test, ports.slice(count)) : undefined;
+  const peers = links?.urls ?? own;
   const names = peers.map((peer, at) => `m${at}=${peer}`).join(",");
   const secure =
     tls === undefined
@@ -75,6 +86,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
             ? []
             : ["--client-cert-auth", `--trusted-ca-file=${tls.authorityFile}`]),
         ];
+  const chosen = typeof flags === "function" ? flags(folder) : flags;
   const launch = (at: number) =>
     child(
       test,
@@ -84,7 +96,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
         `--data-dir=${folder}/m${at}`,
         `--listen-client-urls=${scheme}://127.0.0.1:${ports[at]}`,
         `--advertise-client-urls=${scheme}://127.0.0.1:${ports[at]}`,
-        `--listen-peer-urls=${peers[at]}`,
+        `--listen-peer-urls=${own[at]}`,
         `--initial-advertise-peer-urls=${peers[at]}`,
         `--initial-cluster=${names}`,
         "--logger=zap",
@@ -93,7 +105,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
         "--election-timeout=1000",
         "--unsafe-no-fsync",
         ...secure,
-        ...flags,
+        ...chosen,
       ].filter((flag) => version === "3.5" || flag !== "--unsafe-no-fsync"),
     );
   const running = Array.from({ length: count }, (_, at) => launch(at));
@@ -108,7 +120,8 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
             : [`--cert=${tls.client.certFile}`, `--key=${tls.client.keyFile}`]),
         ];
   const ctl = async (...args: readonly string[]): Promise<string> => {
-    const all = [`--endpoints=${endpoints.join(",")}`, ...credentials, ...args];
+    const patient = "--command-timeout=30s";
+    const all = [`--endpoints=${endpoints.join(",")}`, patient, ...credentials, ...args];
     const { stdout } = await promisify(execFile)(etcdctl(), all, {
       env: { ...process.env, ETCDCTL_API: "3" },
       maxBuffer: 1 << 26,
@@ -130,8 +143,8 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
     );
   };
   await until("etcd is healthy", healthy);
-  return {
-    members: endpoints.map((endpoint, at) => ({
+  const members = endpoints.map(
+    (endpoint, at): Member => ({
       address: endpoint.replace(/^https?:\/\//, ""),
       kill: async () => {
         running[at]?.kill("SIGKILL");
@@ -147,10 +160,25 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
         while (!isStopped(running[at])) await sleep(2);
       },
       thaw: () => running[at]?.kill("SIGCONT"),
-    })),
+      async isolate() {
+        const listed = await ctl("member", "list");
+        links?.cut(at, new RegExp(`^(\\w+), \\w+, m${at},`, "m").exec(listed)?.[1] ?? "");
+      },
+      rejoin: () => links?.heal(),
+    }),
+  );
+  return {
+    members,
     endpoints,
     ctl,
     revision,
+    async leader() {
+      const lines = (await ctl("endpoint", "status")).split("\n").map((line) => line.split(", "));
+      const [endpoint = ""] = lines.find(([, , , , leads]) => leads === "true") ?? [];
+      const member = members[endpoints.indexOf(endpoint)];
+      if (member === undefined) throw new Error("no member leads");
+      return member;
+    },
     compact: async () => void (await ctl("compact", String(await revision()))),
   };
 }

@@ -1,4 +1,4 @@
-// A TCP proxy in front of a server, which a test cuts, opens again, or makes swallow everything.
+// A TCP proxy in front of a server, which a test cuts, slows down, opens again, or makes swallow everything.
 
 import { connect, createServer, type Socket } from "node:net";
 import type { Ending } from "../ending.ts";
@@ -10,13 +10,22 @@ export interface Proxy {
   cut(): void;
   /** Accepts and reads, and passes nothing on in either direction, until `open`. */
   swallow(): void;
+  /** Passes everything on so many milliseconds late, in each direction, until `open`. */
+  delay(ms: number): void;
   open(): void;
-  /** Connections that were accepted so far. */
+  /** Connections that were accepted so far, and those that are open now. */
   readonly accepted: () => number;
+  readonly connections: () => number;
 }
 
-export async function startProxy(test: Ending, target: string): Promise<Proxy> {
+/** `listen`: an address of this machine instead of a free port of 127.0.0.1, as `host:port`. */
+export async function startProxy(
+  test: Ending,
+  target: string,
+  listen = "127.0.0.1:0",
+): Promise<Proxy> {
   let state: "open" | "cut" | "swallowing" = "open";
+  let late = 0;
   let accepted = 0;
   const sockets = new Set<Socket>();
   const [host = "", port = ""] = target.replace(/^https?:\/\//, "").split(":");
@@ -33,14 +42,20 @@ export async function startProxy(test: Ending, target: string): Promise<Proxy> {
     ] as const) {
       sockets.add(from);
       from.on("error", () => undefined);
-      from.on("data", (bytes) => void (state === "open" && to.write(bytes)));
+      from.on("data", (bytes) => {
+        const pass = () => void (state === "open" && to.writable && to.write(bytes));
+        // Timers of one length fire in the order in which they were set.
+        if (late === 0) pass();
+        else setTimeout(pass, late);
+      });
       from.on("close", () => {
         sockets.delete(from);
         to.destroy();
       });
     }
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const [ownHost = "", ownPort = ""] = listen.split(":");
+  await new Promise<void>((listening) => server.listen(Number(ownPort), ownHost, listening));
   const reset = () => {
     for (const socket of sockets) socket.resetAndDestroy();
   };
@@ -51,7 +66,7 @@ export async function startProxy(test: Ending, target: string): Promise<Proxy> {
   const address = server.address();
   const own = typeof address === "object" && address !== null ? address.port : 0;
   return {
-    endpoint: `http://127.0.0.1:${own}`,
+    endpoint: `http://${ownHost}:${own}`,
     cut: () => {
       state = "cut";
       reset();
@@ -59,11 +74,16 @@ export async function startProxy(test: Ending, target: string): Promise<Proxy> {
     swallow: () => {
       state = "swallowing";
     },
+    delay: (ms) => {
+      late = ms;
+    },
     open: () => {
-      // What was swallowed is lost, so no connection may go on.
-      if (state === "swallowing") reset();
+      // What was swallowed is lost, and what is late would be overtaken, so no connection may go on.
+      if (state === "swallowing" || late > 0) reset();
+      late = 0;
       state = "open";
     },
     accepted: () => accepted,
+    connections: () => sockets.size / 2,
   };
 }

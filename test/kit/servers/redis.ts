@@ -114,6 +114,38 @@ export async function startRedisCluster(test: Ending): Promise<readonly RedisSer
   return nodes;
 }
 
+/**
+ * Starts a master, a replica that has all its writes, and three Sentinels that find it dead after a second. `env` has the
+ * settings of an agent below `counters.redis`.
+ */
+export async function startRedisWithSentinels(test: Ending) {
+  const master = await startRedis(test);
+  const replica = await startRedis(test, { settings: [`replicaof 127.0.0.1 ${master.port}`] });
+  await until("the replica follows", async () =>
+    String(await replica.command("INFO", "replication")).includes("master_link_status:up"),
+  );
+  const sentinels: RedisServer[] = [];
+  for (let n = 0; n < 3; n++) {
+    const settings = [
+      `sentinel monitor main 127.0.0.1 ${master.port} 2`,
+      "sentinel down-after-milliseconds main 1000",
+      "sentinel failover-timeout main 3000",
+    ];
+    sentinels.push(await startRedis(test, { settings, sentinel: true }));
+  }
+  for (const sentinel of sentinels) {
+    await until("the Sentinels know each other and the replica", async () => {
+      const state = String(await sentinel.command("SENTINEL", "MASTER", "main"));
+      return state.includes("num-other-sentinels,2") && state.includes("num-slaves,1");
+    });
+  }
+  const env = {
+    SENTINEL_MASTER: "main",
+    SENTINEL_ADDRESSES: JSON.stringify(sentinels.map(({ port }) => `127.0.0.1:${port}`)),
+  };
+  return { master, replica, env };
+}
+
 /** A port that was free a moment ago: Redis cannot choose one and say which. */
 async function freePort(): Promise<number> {
   const server = createServer();

@@ -10,13 +10,17 @@ export interface SluiceChild extends Child {
   readonly printed: () => string;
 }
 
-/** Starts a process over an etcd. `env` has further settings, without the prefix of their variables. */
+/**
+ * Starts a process over an etcd. `env` has further settings, without the prefix of their variables, and `variables`
+ * what concerns the process as such.
+ */
 export function startSluice(
   t: Ending,
   name: "agent" | "controller",
   endpoints: readonly string[],
   args: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  variables: Readonly<Record<string, string>> = {},
 ): SluiceChild {
   const prefix = `SVC_${name.toUpperCase()}`;
   const settings = {
@@ -30,6 +34,7 @@ export function startSluice(
   const own = child(t, process.execPath, ["src/cli/sluice.js", name, ...args], {
     env: {
       PATH: process.env["PATH"],
+      ...variables,
       ...Object.fromEntries(
         Object.entries(settings).map(([key, value]) => [`${prefix}_${key}`, value]),
       ),

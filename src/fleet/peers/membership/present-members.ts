@@ -37,6 +37,11 @@ export class PresentMembers {
     for (const id of [...this.#excluded.keys()]) if (!ids.has(id)) this.#excluded.delete(id);
   }
 
+  /** Whether a member is excluded. */
+  hasEnded(id: string): boolean {
+    return this.#excluded.has(id);
+  }
+
   /** A member counts nothing any more. */
   exclude(id: string, why: Exclusion): void {
     const member = this.#all.find((each) => each.id === id);

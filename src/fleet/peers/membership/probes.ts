@@ -81,9 +81,8 @@ export class Probes {
           return bind("udp4", "", port);
         })
       : bind(isIPv6(host) ? "udp6" : "udp4", host, port)
-    ).catch((thrown: NodeJS.ErrnoException) => {
-      const inUse = thrown.code === "EADDRINUSE";
-      throw new Fault("UNAVAILABLE", inUse ? "the UDP port is in use" : systemErrorText(thrown));
+    ).catch((thrown: unknown) => {
+      throw new Fault("UNAVAILABLE", systemErrorText(thrown));
     });
     socket.on("error", () => undefined);
     socket.on("message", (message, { address, port: from }) => {

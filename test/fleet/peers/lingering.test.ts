@@ -1,0 +1,61 @@
+// Members whose records have gone from the store stay members for a while.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Lingering } from "../../../src/fleet/peers/membership/lingering.ts";
+import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
+import { fakeClock } from "../../kit/clock.ts";
+
+const member = (name: string, id = name): RingMember => ({
+  ...{ name, id },
+  address: name,
+  probe: undefined,
+});
+const [ann, bob] = [member("ann"), member("bob")];
+
+function lingering() {
+  const clock = fakeClock();
+  const ended = new Set<string>();
+  let stored: readonly RingMember[] = [];
+  let ids: readonly string[] = [];
+  const follow = () => {
+    ids = members.after(stored).map(({ id }) => id);
+  };
+  const members = new Lingering({ clock, hasEnded: (id) => ended.has(id), changed: follow });
+  const store = (...list: readonly RingMember[]) => {
+    stored = list;
+    follow();
+    return ids;
+  };
+  return { clock, ended, members, store, ids: () => ids };
+}
+
+test("a member whose record has gone stays for five seconds, and longer if it is back by then", () => {
+  const { clock, store, ids } = lingering();
+  assert.deepEqual(store(ann, bob), ["ann", "bob"]);
+  assert.deepEqual(store(), ["ann", "bob"], "an empty store is no reason to count alone");
+  clock.advance(4_000);
+  assert.deepEqual(store(bob), ["bob", "ann"]);
+  clock.advance(999);
+  assert.deepEqual(ids(), ["bob", "ann"]);
+  clock.advance(1);
+  assert.deepEqual(ids(), ["bob"], "from when it went, however often the list changed since");
+  clock.advance(60_000);
+  assert.deepEqual(ids(), ["bob"]);
+});
+
+test("a member goes at once when it has said so, or when another process has its name", () => {
+  const { ended, store } = lingering();
+  store(ann, bob);
+  ended.add("ann");
+  assert.deepEqual(store(bob), ["bob"]);
+  const again = member("bob", "another process");
+  assert.deepEqual(store(again), ["another process"]);
+});
+
+test("nobody stays when all are to be forgotten", () => {
+  const { members, store } = lingering();
+  store(ann, bob);
+  members.clear();
+  assert.deepEqual(store(ann), ["ann"]);
+});
