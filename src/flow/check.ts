@@ -1,11 +1,12 @@
-// The path of one check, top to bottom: classify, note the flux meters, then ask stage after stage until one refuses, one has
-// the answer, or all have granted; settle, and tell telemetry. Read `run` and `#ask` first; the order of the
-// stages is the table in `stages.ts`.
+// The path of one check, in reading order: classify, note the flux meters, then ask stage after stage until one refuses,
+// one has the answer, or all have granted; settle, and tell telemetry. `stages.ts` has the order of the stages.
 
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Held } from "#base/handler.ts";
-import type { Refusal } from "#base/http/refusal.ts";
+import { byFailureMode, needsFailureMode, unanswered, withoutGrant } from "./check/decision.ts";
+import { heldSlots } from "./check/held-slots.ts";
+import { PendingAnswers } from "./check/pending-answers.ts";
 import { RequestReader } from "./classify/extract.ts";
 import {
   type ClassifierInfo,
@@ -13,26 +14,16 @@ import {
   type Flow,
   grantOf,
   type LookupHit,
-  Missing,
-  NO_DETAIL,
   Pending,
   RejectReason,
   type Verdict,
 } from "./flow.ts";
 import { Labels } from "./label.ts";
-import { PendingAnswers } from "./limit/pending-answers.ts";
 import type { Observer } from "./observer.ts";
-import { heldSlots } from "./plan/held-slots.ts";
 import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
-import { applies, type Candidate } from "./plan/selection.ts";
+import { applies, type Candidate, matching } from "./plan/selection.ts";
 import type { Limiter, Lookup, Shadow } from "./plan/stage-member.ts";
 import type { LimitStage } from "./stages.ts";
-
-/** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
-const BUDGET_MARGIN_MS = 10;
-
-/** Longest wait for a caller without a deadline, ms. */
-const LONGEST_WAIT_MS = 10_000;
 
 export interface JudgementContext {
   readonly clock: Clock;
@@ -47,33 +38,6 @@ export function judge(
   context: JudgementContext,
 ): Verdict | Pending<Verdict> {
   return new Judgement(plan, flow, context).run();
-}
-
-/**
- * Refuses a flow that no limiter is asked about, because its request is one that no service should see. Counted like
- * every refusal.
- */
-export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext): Verdict {
-  const { clock, observer } = context;
-  const start = clock.wall();
-  const verdict: Verdict = {
-    accepted: false,
-    reason: RejectReason.none,
-    deniedStatus: refusal.status,
-    refusal,
-    waitMs: 0,
-    decisions: NO_DECISIONS,
-    hit: undefined,
-    classifiers: NO_CLASSIFIERS,
-    fluxMeters: NO_METERS,
-    held: undefined,
-    labels: new Labels([], flow.labels),
-    start,
-    end: start,
-  };
-  observer.anomaly("request_refused");
-  observer.decided(flow, verdict);
-  return verdict;
 }
 
 const NO_DECISIONS: Decision[] = [];
@@ -186,19 +150,11 @@ class Judgement implements Verdict {
     else this.decisions.push(decision);
   }
 
-  /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
-  #await(limiter: Limiter, taken: Pending<Decision>): void {
-    const place = this.decisions.length;
-    this.#add(unanswered(limiter));
-    this.#pendingOf<Decision>().add(taken, {
-      answered: (decision = unanswered(limiter)) => {
-        this.decisions[place] = this.#resolve(decision);
-      },
-      late: (decision) => {
-        const grant = grantOf(decision);
-        if (grant !== undefined) limiter.undo(grant);
-      },
-    });
+  /** An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. */
+  #resolve(decision: Decision): Decision {
+    if (!needsFailureMode(decision)) return decision;
+    this.#context.observer.anomaly("undecided");
+    return byFailureMode(decision);
   }
 
   /** Asks every lookup that matches until one has the answer. One that must wait does not stop the others. */
@@ -230,67 +186,6 @@ class Judgement implements Verdict {
     }
   }
 
-  /** All pending answers of one step are of one type: its stage has one kind. */
-  #pendingOf<Answer>(): PendingAnswers<Answer> {
-    this.#pending ??= new PendingAnswers<unknown>();
-    return this.#pending as PendingAnswers<Answer>;
-  }
-
-  /**
-   * Stops until all of the step have answered, or the budget ends: then the failure mode of each component that is still
-   * silent answers.
-   */
-  #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
-    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
-    this.#later = later;
-    const stopAlarm = this.#context.clock.alarm(this.#budget(), () => {
-      this.#context.observer.anomaly("late");
-      pending.end();
-    });
-    pending.listen({
-      complete: () => {
-        stopAlarm();
-        this.#pending = undefined;
-        this.#asked = this.#context.clock.now();
-        this.#resume(later);
-      },
-      failed: (thrown) => {
-        stopAlarm();
-        this.#abort();
-        later.fail(thrown);
-      },
-    });
-    return later;
-  }
-
-  #resume(later: Pending<Verdict>): void {
-    try {
-      const step = this.#plan.steps[this.#step];
-      const next = (step === undefined ? undefined : this.#finishStep(step)) ?? this.#ask();
-      if (!(next instanceof Pending)) later.settle(next);
-    } catch (thrown) {
-      this.#abort();
-      later.fail(thrown);
-    }
-  }
-
-  /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
-  #leave(): void {
-    this.#callerLeft = true;
-    this.#pending?.end();
-  }
-
-  /** Something threw: there is no verdict, and nothing stays taken. */
-  #abort(): void {
-    this.#pending?.abandon();
-    this.#giveBack();
-  }
-
-  #budget(): number {
-    const left = this.#flow.deadline - BUDGET_MARGIN_MS - this.#context.clock.now();
-    return Math.max(0, Math.min(left, LONGEST_WAIT_MS));
-  }
-
   /** The verdict if this step ends the check; otherwise moves on to the next step. */
   #finishStep({ stage }: Step): Verdict | undefined {
     this.#step += 1;
@@ -318,17 +213,6 @@ class Judgement implements Verdict {
       return this.#settle(false, stage.reason, status, waitMs);
     }
     return this.#callerLeft ? this.#settle(false, stage.reason, stage.deniedStatus, 0) : undefined;
-  }
-
-  /**
-   * An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. A limiter
-   * that could answer from local state has named its mode already; here only `open` lets the flow pass.
-   */
-  #resolve(decision: Decision): Decision {
-    if (decision.outcome !== "undecided" || decision.failure !== undefined) return decision;
-    this.#context.observer.anomaly("undecided");
-    const { onFailure } = decision.component;
-    return { ...decision, dropped: onFailure !== "open", failure: onFailure };
   }
 
   /** All or none: a refusal gives back everything that any stage took, before the reply leaves. */
@@ -368,31 +252,72 @@ class Judgement implements Verdict {
     }
     return undefined;
   }
-}
 
-function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
-  const found: T[] = [];
-  for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
-  return found;
-}
+  /** Something threw: there is no verdict, and nothing stays taken. */
+  #abort(): void {
+    this.#pending?.abandon();
+    this.#giveBack();
+  }
 
-/** The decision after everything it took was given back. */
-function withoutGrant(decision: Decision): Decision {
-  const { detail } = decision;
-  const returned = "consumed" in detail ? { ...detail, consumed: 0 } : detail;
-  return { ...decision, grantId: undefined, detail: returned };
-}
+  // Waiting, which hardly any check does.
 
-/** The decision of a limiter that did not answer. */
-function unanswered({ component }: Limiter): Decision {
-  return {
-    component,
-    outcome: "undecided",
-    dropped: true,
-    missing: Missing.nothing,
-    waitMs: -1,
-    grantId: undefined,
-    failure: undefined,
-    detail: NO_DETAIL,
-  };
+  /** Reserves the place of a decision that has not come, so that decisions keep the order of components. */
+  #await(limiter: Limiter, taken: Pending<Decision>): void {
+    const place = this.decisions.length;
+    this.#add(unanswered(limiter.component));
+    this.#pendingOf<Decision>().add(taken, {
+      answered: (decision = unanswered(limiter.component)) => {
+        this.decisions[place] = this.#resolve(decision);
+      },
+      late: (decision) => {
+        const grant = grantOf(decision);
+        if (grant !== undefined) limiter.undo(grant);
+      },
+    });
+  }
+
+  /** All pending answers of one step are of one type: its stage has one kind. */
+  #pendingOf<Answer>(): PendingAnswers<Answer> {
+    this.#pending ??= new PendingAnswers<unknown>();
+    return this.#pending as PendingAnswers<Answer>;
+  }
+
+  /**
+   * Stops until all of the step have answered, or the caller's time ends: then the failure mode of each component that
+   * is still silent answers.
+   */
+  #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
+    const { clock, observer } = this.#context;
+    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
+    this.#later = later;
+    pending.wait(clock, observer, this.#flow.deadline, {
+      complete: () => {
+        this.#pending = undefined;
+        this.#asked = clock.now();
+        this.#resume(later);
+      },
+      failed: (thrown) => {
+        this.#abort();
+        later.fail(thrown);
+      },
+    });
+    return later;
+  }
+
+  #resume(later: Pending<Verdict>): void {
+    try {
+      const step = this.#plan.steps[this.#step];
+      const next = (step === undefined ? undefined : this.#finishStep(step)) ?? this.#ask();
+      if (!(next instanceof Pending)) later.settle(next);
+    } catch (thrown) {
+      this.#abort();
+      later.fail(thrown);
+    }
+  }
+
+  /** The caller went away: whatever the waiting limiters still answer, nothing stays taken. */
+  #leave(): void {
+    this.#callerLeft = true;
+    this.#pending?.end();
+  }
 }

@@ -1,7 +1,8 @@
 // The flow controller as callers use it: ask whether a flow may pass, and end one that did.
 
 import type { Refusal } from "#base/http/refusal.ts";
-import { type JudgementContext, judge, refuse } from "./check.ts";
+import { refuse } from "./check/refuse.ts";
+import { type JudgementContext, judge } from "./check.ts";
 import {
   type Flow,
   type Grant,

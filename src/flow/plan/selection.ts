@@ -1,4 +1,4 @@
-// Which rules apply to a flow: selectors by service, compiled when a plan is compiled. The index by control
+// The rules that apply to a flow: their selectors by service, compiled when a plan is compiled. The index by control
 // point is in `plan.ts`, so a check pays only for the rules at its own control point.
 
 import type { LabelSlots, Labels } from "../label.ts";
@@ -43,6 +43,13 @@ export function select<T>(
 /** Whether a candidate applies to a flow with these labels. */
 export function applies<T>(candidate: Candidate<T>, labels: Labels): boolean {
   return candidate.matches === undefined || candidate.matches(labels);
+}
+
+/** The items of all candidates that apply, in their order. */
+export function matching<T>(all: readonly Candidate<T>[], labels: Labels): T[] {
+  const found: T[] = [];
+  for (const candidate of all) if (applies(candidate, labels)) found.push(candidate.item);
+  return found;
 }
 
 /** All services that selectors name, except for `any`. */

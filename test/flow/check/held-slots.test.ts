@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { heldSlots } from "#flow/check/held-slots.ts";
 import type { Component, Grant } from "#flow/flow.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { heldSlots } from "#flow/plan/held-slots.ts";
 import type { SlotLimiter } from "#flow/plan/stage-member.ts";
 import { componentOf, decisionOf } from "../../kit/sluice/flow.ts";
 

@@ -1,7 +1,15 @@
-// The answers of one stage that have not come yet. Each comes or is replaced when the wait ends; an answer that
+// The answers of one stage that have not come yet. Each comes, or is replaced when the wait ends; an answer that
 // comes after that is handed back, so that nothing stays taken.
 
+import type { Clock } from "#base/clock.ts";
 import type { Pending } from "../flow.ts";
+import type { Observer } from "../observer.ts";
+
+/** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
+const MARGIN_MS = 10;
+
+/** Longest wait for a caller without a deadline, ms. */
+const LONGEST_WAIT_MS = 10_000;
 
 /** The receiver of an answer. */
 export interface Asked<Answer> {
@@ -37,8 +45,30 @@ export class PendingAnswers<Answer> {
     this.#left += 1;
   }
 
+  /**
+   * Waits until all have answered, or until shortly before the caller's `deadline` (on `Clock.now()`). Those that are
+   * silent by then count as unanswered.
+   */
+  wait(clock: Clock, observer: Observer, deadline: number, end: WaitEnd): void {
+    const budget = Math.min(deadline - MARGIN_MS - clock.now(), LONGEST_WAIT_MS);
+    const stopAlarm = clock.alarm(Math.max(0, budget), () => {
+      observer.anomaly("late");
+      this.end();
+    });
+    this.#listen({
+      complete() {
+        stopAlarm();
+        end.complete();
+      },
+      failed(thrown) {
+        stopAlarm();
+        end.failed(thrown);
+      },
+    });
+  }
+
   /** Starts to listen. Answers that are already there are delivered immediately. */
-  listen(end: WaitEnd): void {
+  #listen(end: WaitEnd): void {
     this.#end = end;
     for (const waiting of [...this.#all]) {
       waiting.pending.whenSettled(
@@ -57,7 +87,7 @@ export class PendingAnswers<Answer> {
   /** Ends the wait without any answer. Whatever still comes is handed back. */
   abandon(): void {
     for (const waiting of this.#all) waiting.open = false;
-    if (this.#end === undefined) this.listen(IGNORED);
+    if (this.#end === undefined) this.#listen(IGNORED);
     for (const { pending } of this.#all) pending.cancel();
   }
 
