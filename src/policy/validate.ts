@@ -1,11 +1,8 @@
 // Validates a document against the tables of the language. Reports all findings at once, each with its place,
 // what was wanted and what was got. A valid document is returned as typed data with defaults filled in.
 
-import { parseSeconds } from "#base/duration.ts";
-import { nearest } from "#base/text/spelling.ts";
-import { labelRuleFaults, matcherFaults } from "#flow/rule-faults.ts";
+import { nearest, respelled } from "#base/text/spelling.ts";
 import type { Report } from "./document/finding.ts";
-import { digitsOf, doubleOf, INTEGER_RANGES, integerOf } from "./document/number.ts";
 import {
   describe,
   locate,
@@ -15,7 +12,8 @@ import {
   type Tree,
   type TreeEntry,
 } from "./document/tree.ts";
-import type { Field, Message, Range, Setting, Type } from "./language/field.ts";
+import type { Field, Message, Setting, Type } from "./language/field.ts";
+import { Scalars } from "./validate/scalars.ts";
 
 /** Values that replace defaults of fields. */
 type Defaults = Readonly<Partial<Record<Setting, string>>>;
@@ -39,10 +37,12 @@ const PUBLISHED = "published; agents of this version do not act on it";
 class Validator {
   readonly #report: Report;
   readonly #defaults: Defaults;
+  readonly #scalars: Scalars;
 
   constructor(report: Report, defaults: Defaults) {
     this.#report = report;
     this.#defaults = defaults;
+    this.#scalars = new Scalars(report);
   }
 
   #refuse(tree: Tree, path: Path, wanted: string, got: string): undefined {
@@ -123,7 +123,7 @@ class Validator {
         this.#report.refuse(keyAt, [...path, key], "a known key", got);
         continue;
       }
-      const camel = spelling(key, names);
+      const camel = respelled(key, names);
       const near = camel ?? nearest(key, names);
       if (near !== undefined) meant.add(near);
       const wanted =
@@ -185,19 +185,19 @@ class Validator {
       case "map":
         return this.#map(type, tree, path);
       case "text":
-        return this.#text(type, tree, path);
+        return this.#scalars.text(type, tree, path);
       case "number":
-        return this.#number(type, tree, path);
+        return this.#scalars.number(type, tree, path);
       case "integer":
-        return this.#integer(type, tree, path);
+        return this.#scalars.integer(type, tree, path);
       case "boolean":
         return tree.kind === "boolean"
           ? tree.value
           : this.#refuse(tree, path, "true or false", describe(tree));
       case "duration":
-        return this.#duration(type, tree, path);
+        return this.#scalars.duration(type, tree, path);
       case "enum":
-        return this.#enum(type, tree, path);
+        return this.#scalars.enum(type, tree, path);
       case "object":
         return tree.kind === "map"
           ? plain(tree)
@@ -226,162 +226,6 @@ class Validator {
     }
     return value;
   }
-
-  #text(type: Type & { readonly kind: "text" }, tree: Tree, path: Path): unknown {
-    if (tree.kind !== "text") {
-      const hint = tree.kind === "number" || tree.kind === "boolean" ? " (put it in quotes)" : "";
-      return this.#refuse(tree, path, `text${hint}`, describe(tree));
-    }
-    const { value } = tree;
-    if (type.oneOf !== undefined && !type.oneOf.includes(value)) {
-      const hint = this.#didYouMean(value, type.oneOf);
-      return this.#refuse(tree, path, `one of ${type.oneOf.join(", ")}${hint}`, quote(value));
-    }
-    if (type.filled && value === "") {
-      return this.#refuse(tree, path, "text that is not empty", quote(value));
-    }
-    if (type.noSlash && value.includes("/")) {
-      return this.#refuse(tree, path, "a name without `/`", quote(value));
-    }
-    if (type.regex && !this.#report.spend(patternCost(value))) {
-      return this.#refuse(
-        tree,
-        path,
-        "patterns that are shorter, fewer, or repeat less",
-        quote(value),
-      );
-    }
-    const wrong = type.regex ? patternFaults(value) : type.labelName ? labelFaults(value) : "";
-    if (wrong !== "") {
-      const wanted = type.regex ? "a regular expression (RE2)" : "a label name";
-      return this.#refuse(tree, path, wanted, wrong);
-    }
-    return value;
-  }
-
-  #number(type: Type & { readonly kind: "number" }, tree: Tree, path: Path): unknown {
-    const value = doubleOf(tree);
-    if (value === undefined) {
-      const wanted = 'a number, or "NaN", "Infinity", "-Infinity" as text';
-      return this.#refuse(tree, path, wanted, describe(tree));
-    }
-    const written = integerOf(tree);
-    if (written !== undefined && Number.isFinite(value) && written !== BigInt(value)) {
-      const text = `${digitsOf(tree)} is read as ${BigInt(value)}: this number has 53 bits, the precision of a double`;
-      this.#report.warn("unusual_value", () => tree.at, path, text);
-    }
-    return this.#within(type, value, tree, path);
-  }
-
-  #integer(type: Type & { readonly kind: "integer" }, tree: Tree, path: Path): unknown {
-    const value = integerOf(tree);
-    const [least, most] = INTEGER_RANGES[type.size];
-    if (value === undefined || value < least || value > most) {
-      const wanted = `a whole number from ${least} to ${most} (${type.size})`;
-      return this.#refuse(tree, path, wanted, describe(tree));
-    }
-    return this.#within(type, type.size === "int64" ? value : Number(value), tree, path);
-  }
-
-  #within(range: Range, value: number | bigint, tree: Tree, path: Path): unknown {
-    const { min, max, above } = range;
-    const inside =
-      (min === undefined || value >= min) &&
-      (max === undefined || value <= max) &&
-      (above === undefined || value > above);
-    return inside
-      ? value
-      : this.#refuse(tree, path, `a number ${formatRange(range)}`, describe(tree));
-  }
-
-  #duration(type: Type & { readonly kind: "duration" }, tree: Tree, path: Path): unknown {
-    const ms = tree.kind === "text" ? parseSeconds(tree.value) : undefined;
-    if (tree.kind === "text" && (LONG_SECONDS.test(tree.value) || (ms ?? 0) > MAX_MS)) {
-      const got = `${quote(tree.value)}, which is longer`;
-      return this.#refuse(
-        tree,
-        path,
-        `a duration of at most ${MAX_MS / 1_000}s (10 000 years)`,
-        got,
-      );
-    }
-    if (ms === undefined) {
-      const wanted = "a duration in seconds with the suffix s, such as 10s or 0.5s";
-      return this.#refuse(tree, path, wanted, describe(tree));
-    }
-    if (ms < 0 || (type.positive && ms === 0)) {
-      const wanted = type.positive ? "a duration above 0s" : "a duration of at least 0s";
-      return this.#refuse(tree, path, wanted, describe(tree));
-    }
-    return ms;
-  }
-
-  #enum(type: Type & { readonly kind: "enum" }, tree: Tree, path: Path): unknown {
-    const value = enumValue(type, tree);
-    if (value !== undefined) {
-      const remark = type.remark?.(value);
-      if (remark !== undefined) this.#report.warn("unusual_value", () => tree.at, path, remark);
-      return value;
-    }
-    const hint = tree.kind === "text" ? this.#didYouMean(tree.value, [...type.numbers.keys()]) : "";
-    return this.#refuse(tree, path, `a ${type.name} by name or number${hint}`, describe(tree));
-  }
-
-  /** A hint at the choice that was probably meant; "" when there is none. */
-  #didYouMean(text: string, choices: readonly string[]): string {
-    if (this.#report.full) return "";
-    const near = spelling(text, choices) ?? nearest(text, choices);
-    return near === undefined ? "" : `; did you mean ${near}?`;
-  }
-}
-
-function enumValue({ numbers }: Type & { readonly kind: "enum" }, tree: Tree): number | undefined {
-  if (tree.kind === "text") return numbers.get(tree.value);
-  return [...numbers.values()].find((one) => tree.kind === "number" && one === tree.value);
-}
-
-/** Seconds with too many digits to be parsed. */
-const LONG_SECONDS = /^\d{13,}(?:\.\d+)?s$/;
-/** About 10 000 years, the range of a protobuf Duration. */
-const MAX_MS = 315_576_000_000_000;
-
-export function formatRange({ min, max, above }: Range): string {
-  const parts = [
-    above === undefined ? "" : `above ${above}`,
-    min === undefined ? "" : `of at least ${min}`,
-    max === undefined ? "" : `of at most ${max}`,
-  ];
-  return parts.filter((part) => part !== "").join(" and ");
-}
-
-/** Checked by the code that will run the pattern, so that what is accepted here compiles there. */
-function patternFaults(regex: string): string {
-  const expression = { kind: "label_matches", label: "", regex } as const;
-  return matcherFaults({ labels: {}, list: [], expression }).join("; ");
-}
-
-/** RE2 refuses patterns that repeat anything more often than this. */
-const MAX_REPEATS = 1_000;
-
-/** Upper bound of the length of a pattern with its counted repetitions (`{2,30}`) written out. */
-function patternCost(regex: string): number {
-  let repeats = 1;
-  for (const [, least = "", most = ""] of regex.matchAll(/\{(\d+)(?:,(\d*))?\}/g)) {
-    repeats = Math.min(MAX_REPEATS, repeats * Math.max(1, Number(least), Number(most)));
-  }
-  return regex.length * repeats;
-}
-
-function labelFaults(label: string): string {
-  const extractor = { kind: "from", from: "request.http.host" } as const;
-  return labelRuleFaults({ label, telemetry: true, unreadableValue: "", extractor }).join("; ");
-}
-
-/** The name that `key` spells in another case style (`constantOutput` for `constant_output`). */
-function spelling(key: string, names: readonly string[]): string | undefined {
-  const bare = (text: string): string => text.replaceAll(/[_-]/g, "").toLowerCase();
-  const wanted = bare(key);
-  return names.find((name) => bare(name) === wanted);
 }
 
 /**

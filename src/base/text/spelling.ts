@@ -38,3 +38,10 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   }
   return best;
 }
+
+/** The known word with the same letters in another case style: `constant_output` for `constantOutput`. */
+export function respelled(word: string, known: readonly string[]): string | undefined {
+  const letters = (text: string): string => text.replaceAll(/[_-]/g, "").toLowerCase();
+  const wanted = letters(word);
+  return known.find((each) => letters(each) === wanted);
+}

@@ -10,7 +10,7 @@ import { resources } from "../language/resources.ts";
 import { labelMatcher, selector } from "../language/selector.ts";
 import { alerterParameters } from "../language/signals.ts";
 import { durationText } from "../message.ts";
-import { formatRange } from "../validate.ts";
+import { formatRange } from "../validate/scalars.ts";
 
 interface Listed {
   readonly path: string;
