@@ -2,12 +2,12 @@
 // cumulative buckets, sum and count. Circuits in the same process query them without a server.
 
 import { type Gathered, gather } from "./gather.ts";
+import type { MetricType } from "./table/row.ts";
 import {
   type Buckets,
   METRICS,
   type MetricName,
   type MetricSource,
-  type MetricType,
   type Summary,
 } from "./table.ts";
 

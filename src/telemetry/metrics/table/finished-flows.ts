@@ -1,0 +1,43 @@
+// Metrics of finished flows: flux meters, and the records that feed them.
+
+import type { MetricTable } from "./row.ts";
+
+const FLUX_METER = [
+  "flux_meter_name",
+  "policy_name",
+  "decision_type",
+  "http_status_code",
+  "flow_status",
+] as const;
+
+export const FINISHED_FLOW_METRICS = {
+  flux_meter: {
+    type: "histogram",
+    labels: FLUX_METER,
+    about:
+      "Values that a policy's flux meter measures in finished flows, by default milliseconds. The policy defines the buckets.",
+  },
+  invalid_flux_meter_total: {
+    type: "counter",
+    labels: FLUX_METER,
+    about: "Finished flows whose access log record lacks the number that a flux meter measures.",
+  },
+  sluice_access_log_records_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`.",
+  },
+  sluice_flows_forgotten_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Flows that were forgotten because there were too many before a record without a decision could report them: their slots are free when they expire, and flux meters do not measure them.",
+  },
+  sluice_bad_measurements_total: {
+    type: "counter",
+    labels: [],
+    about:
+      "Negative durations and lengths in records of finished flows, where a flux meter asked for them. They are not used.",
+  },
+} as const satisfies MetricTable;
