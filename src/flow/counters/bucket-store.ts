@@ -2,8 +2,9 @@
 // form that another room can use and move between agents.
 
 import type { Clock } from "#base/clock.ts";
+import { BucketTables } from "../limit/counters/bucket-row.ts";
 import { KeyHash } from "../limit/counters/key-hash.ts";
-import { BucketTables, LocalBuckets } from "../limit/counters/local-buckets.ts";
+import { LocalBuckets } from "../limit/counters/local-buckets.ts";
 import type { Observer } from "../observer.ts";
 
 export interface BucketStoreContext {

@@ -14,8 +14,8 @@ import type {
 } from "../rules.ts";
 import { RAMP_STAGE, RATE_STAGE, SAMPLE_STAGE, STAGES, type Stage } from "../stages.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "./concurrency-limiter.ts";
+import { BucketTables } from "./counters/bucket-row.ts";
 import { KeyHash } from "./counters/key-hash.ts";
-import { BucketTables } from "./counters/local-buckets.ts";
 import { RateLimiter, RateState } from "./rate-limiter.ts";
 import { Sampler, SamplerState } from "./sampler.ts";
 

@@ -10,10 +10,19 @@ import {
   SLACK,
 } from "../../counters/counter-engine.ts";
 import type { Observer } from "../../observer.ts";
+import {
+  type BucketPlace,
+  BucketRow,
+  BucketTables,
+  COPY,
+  isIdle,
+  placeIn,
+  SEEN_MS,
+  UNUSED,
+} from "./bucket-row.ts";
 import type { KeyHash } from "./key-hash.ts";
 import type { Column, EvictionPolicy, KeyTable } from "./key-table.ts";
 import { RefillHistory } from "./refill-history.ts";
-import { SharedTables } from "./shared-tables.ts";
 import { delayedMark, fill, filled, markAt, waitFor } from "./token-bucket.ts";
 
 export interface LocalBucketsContext {
@@ -21,58 +30,12 @@ export interface LocalBucketsContext {
   readonly observer: Observer;
   readonly keyHash: KeyHash;
   readonly maxKeys: number;
-  /** Where limiters that are always asked together keep their buckets. */
+  /** The tables of limiters that are always asked together. */
   readonly bucketTables: BucketTables;
 }
 
 /** Id of tokens out of the bucket that keys share when the table is full. */
 const OVERFLOW = "overflow";
-
-/** Unit of "last seen": 31 bits hold six years of them. */
-const SEEN_MS = 100;
-
-/** A bucket in a row: last seen; available, mark. A row with one has 32 bytes. */
-const SHAPE = { words: 1, doubles: 2 } as const;
-
-/** "Last seen" of a bucket that was never used: it is full, and its other numbers mean nothing. */
-const UNUSED = 0;
-
-/** Bit of "last seen" of a bucket that another agent counts: a copy, of which nothing was taken here. */
-const COPY = 0x80000000;
-
-/** One bucket outside of a table. */
-class Row {
-  readonly doubles = new Float64Array(SHAPE.doubles);
-  readonly words = new Uint32Array(SHAPE.words);
-  readonly d = 0;
-  readonly w = 0;
-
-  /** Copies the bucket at a place of a row. */
-  copy({ doubles, d, words, w }: Pick<KeyTable, "doubles" | "d" | "words" | "w">, place = 0): void {
-    this.doubles[0] = doubles[d + 2 * place] ?? 0;
-    this.doubles[1] = doubles[d + 2 * place + 1] ?? 0;
-    this.words[0] = words[w + place] ?? UNUSED;
-  }
-}
-
-/** Where a bucket is: arrays and offsets. */
-type BucketPlace = Pick<KeyTable, "doubles" | "d" | "words" | "w">;
-
-/** The bucket of a column in the row that the table points to. */
-function placeIn(table: KeyTable, place: number): BucketPlace {
-  const { doubles, words, d, w } = table;
-  return { doubles, words, d: d + 2 * place, w: w + place };
-}
-
-/** The tables of all rate limiters of a rulebook. */
-export class BucketTables extends SharedTables {
-  /** The bucket that is worked on where a key has no row, or its own must not change. */
-  readonly scratch = new Row();
-
-  constructor(maxKeys: number) {
-    super(SHAPE, maxKeys);
-  }
-}
 
 export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   readonly #clock: Clock;
@@ -89,7 +52,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   #owing = false;
   #params: BucketParams | undefined;
   /** The bucket without a key, which is also the one that overflowing keys share. */
-  #shared: Row | undefined;
+  #shared: BucketRow | undefined;
 
   /** Limiters of one group are always asked together and about the same key. */
   constructor(context: LocalBucketsContext, group: string) {
@@ -189,7 +152,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     if (seen === UNUSED) return true;
     const params = this.#params;
     if (params === undefined) return false;
-    if (idle(seen, params, this.#seenAt(now))) return true;
+    if (isIdle(seen, params, this.#seenAt(now))) return true;
     const mark = doubles[d + 1] ?? 0;
     const next = markAt(mark, now, params);
     return filled(doubles[d] ?? 0, mark, next, params, this.#refill) >= params.capacity;
@@ -259,7 +222,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   #refresh({ doubles, d, words, w }: BucketPlace, now: number): boolean {
     const params = this.#params;
     const seen = words[w] ?? UNUSED;
-    if (params === undefined || seen === UNUSED || idle(seen, params, this.#seenAt(now)))
+    if (params === undefined || seen === UNUSED || isIdle(seen, params, this.#seenAt(now)))
       return false;
     fill(doubles, d, now, params, this.#refill);
     return true;
@@ -304,7 +267,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     const seenNow = this.#seenAt(now);
     let available = capacity;
     let mark = now;
-    if (seen !== UNUSED && !idle(seen, params, seenNow)) {
+    if (seen !== UNUSED && !isIdle(seen, params, seenNow)) {
       fill(doubles, d, now, params, this.#refill);
       available = doubles[d] ?? 0;
       mark = doubles[d + 1] ?? 0;
@@ -356,8 +319,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     return this.#take(doubles, 0, words, 0, want, params, now);
   }
 
-  #sharedRow(): Row {
-    this.#shared ??= new Row();
+  #sharedRow(): BucketRow {
+    this.#shared ??= new BucketRow();
     return this.#shared;
   }
 
@@ -379,9 +342,4 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   #seenAt(now: number): number {
     return Math.floor((now - this.#created) / SEEN_MS) + 1;
   }
-}
-
-/** Certainly unused for longer than allowed: the unit is coarse, so one more unit must have passed. */
-function idle(seen: number, { maxIdleMs }: BucketParams, seenNow: number): boolean {
-  return maxIdleMs > 0 && (seenNow - (seen & ~COPY) - 1) * SEEN_MS > maxIdleMs;
 }
