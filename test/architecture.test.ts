@@ -78,7 +78,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   api: ["fleet"],
 };
 
-/** How the folders inside one folder are layered. */
+/** The layers of the folders inside one folder. */
 interface Layers {
   /** Files beside the folders that all of them may import; these files import none of the folders. */
   readonly shared: readonly string[];

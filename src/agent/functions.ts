@@ -1,4 +1,4 @@
-// What this agent answers when a controller asks it, and the way on which controllers do: through the store, or over
+// The answers of this agent to controllers, and the way on which controllers ask: through the store, or over
 // connections that the agent makes to them.
 
 import { hostname } from "node:os";

@@ -1,4 +1,4 @@
-// What all check operations of one agent share: the flow controller, the service lookup, reply writers, and
+// The objects that all check operations of one agent share: the flow controller, the service lookup, reply writers, and
 // caches of what callers send again and again.
 
 import type { Chance } from "#base/chance.ts";
@@ -27,7 +27,7 @@ export interface ServiceLookup {
 /** The lookup of an agent without service discovery: knows no address. */
 export const NO_SERVICES: ServiceLookup = { byAddress: () => [] };
 
-/** What a request may have, read once when the context is made. The keys of `server.http` have the same names. */
+/** Bounds of a request, read once when the context is made. The keys of `server.http` have the same names. */
 export interface RequestBounds {
   readonly max_baggage_bytes?: number;
   /** Headers of a request that a check describes. */

@@ -20,7 +20,7 @@ const POLICY_SERVICE = "aperture.policy.language.v1.PolicyService";
 /** State of a stored policy compared with the version that runs. */
 export type PolicyStanding = "VALID" | "INVALID" | "NOT_LOADED" | "STALE" | "OUTDATED";
 
-/** How far the agents apply the running version of a policy. */
+/** The agents that apply the running version of a policy, and those that do not yet. */
 export interface PolicyRollout {
   /** Agents of the groups that the policy names. */
   readonly agents: number;

@@ -3,7 +3,7 @@
 
 import type { Refusal } from "./http/refusal.ts";
 
-/** What a reply leaves taken until its caller gives it back, which only a caller that got the reply can do. */
+/** Slots that stay taken after a reply until its caller gives them back, which only a caller that got the reply can do. */
 export interface Held {
   /** Bytes of memory that this occupies, about. */
   readonly size: number;
@@ -66,7 +66,7 @@ export type Method =
     };
 
 /**
- * Who may use a route or a service.
+ * The callers that may use a route or a service:
  *
  * - `open`: everyone who reaches the port, such as probes and metrics collectors.
  * - `data`: callers that have flows judged or report about them. They need no credential, but the log warns where other

@@ -1,4 +1,4 @@
-// What a server reports about its traffic: the events that it counts, and the names under which HTTP/2 faults and
+// The events of its traffic that a server counts, and the names under which HTTP/2 faults and
 // refused connections are counted. The port reports them and the metrics page shows them; neither knows the other.
 
 import type { Code } from "./fault.ts";
@@ -43,7 +43,7 @@ export const HTTP2_FAULTS = [
 export type Http2Fault = (typeof HTTP2_FAULTS)[number];
 
 /**
- * Why a connection was closed before it could carry a request, whichever transport it was meant for: label values
+ * Reasons for closing a connection before it could carry a request, whichever transport it was meant for: label values
  * of `server_refused_connections_total`.
  */
 export const REFUSED_CONNECTIONS = [

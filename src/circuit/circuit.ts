@@ -38,7 +38,7 @@ interface PlacedComponent {
   readonly state: ComponentState | undefined;
 }
 
-/** What a circuit remembers between two ticks. */
+/** The memory of a circuit between two ticks. */
 export interface CircuitMemory {
   /** Milliseconds. States count in ticks, so a circuit of another interval can use none of them. */
   readonly intervalMs: number;
@@ -116,7 +116,7 @@ export class Circuit {
     }
   }
 
-  /** What the next circuit goes on from. States are those of the running components: they change at the next tick. */
+  /** The memory that the next circuit goes on from. States are those of running components: they change at a tick. */
   memory(): CircuitMemory {
     const states = this.#order.flatMap(({ leaf, state }) =>
       state === undefined ? [] : [[leaf.identity, state] as const],

@@ -18,7 +18,7 @@ export interface RunnerSink {
   fault(componentId: string, kind: Kind, thrown: unknown): void;
 }
 
-/** What a new runner goes on from: the memory of a circuit that another controller ran. */
+/** The memory of a circuit that another controller ran, from which a new runner goes on. */
 export interface Restored {
   readonly circuit: CircuitMemory;
   /** Decisions that their components do not renew at the first tick. */

@@ -4,7 +4,7 @@
 import { styleText } from "node:util";
 import type { Terminal } from "./command.ts";
 
-/** What a coloured part of a text means. */
+/** The meaning of a coloured part of a text. */
 export type Tone = "good" | "bad" | "doubtful" | "strong";
 
 const STYLES = { good: "green", bad: "red", doubtful: "yellow", strong: "bold" } as const;

@@ -1,4 +1,4 @@
-// What a subcommand is: a function of its arguments and a terminal that returns an exit code. Tests pass their own
+// A subcommand: a function of its arguments and a terminal that returns an exit code. Tests pass their own
 // terminal.
 
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
@@ -11,7 +11,7 @@ export interface Terminal {
   err(text: string): void;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly stdin: AsyncIterable<Uint8Array | string>;
-  /** Which of the two streams a person reads on a terminal; none when absent. */
+  /** The streams that a person reads on a terminal; none when absent. */
   readonly isTty?: { readonly out: boolean; readonly err: boolean };
 }
 

@@ -31,7 +31,7 @@ export function grpcProxy(
 }
 
 export interface GrpcRoute {
-  /** What the library connects to. */
+  /** The address that the library connects to. */
   readonly target: string;
   readonly channel: ChannelOptions;
 }
@@ -48,7 +48,7 @@ export function grpcRoute(address: string, proxy: URL | undefined): GrpcRoute {
       ...direct.channel,
       "grpc.http_connect_target": `dns:${address}`,
       ...(credentials === ":" ? {} : { "grpc.http_connect_creds": credentials }),
-      // What TLS verifies and calls name as `:authority` is the server, not the proxy.
+      // TLS verifies the server, and calls name it as `:authority`: not the proxy.
       "grpc.default_authority": address,
     },
   };

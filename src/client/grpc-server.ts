@@ -1,4 +1,4 @@
-// Which server a gRPC client calls, and how: from an endpoint of the configuration and the settings of the client.
+// The server that a gRPC client calls, and how: from an endpoint of the configuration and the settings of the client.
 
 import type { ChannelOptions } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
@@ -19,7 +19,7 @@ export interface GrpcServerSettings {
 export interface GrpcServerOptions {
   /** `host:port`, a host name, or either as a URL with `http` or `https`. */
   readonly endpoint: string;
-  /** Where the endpoint names none. */
+  /** The port where the endpoint names none. */
   readonly defaultPort: number;
   readonly settings: GrpcServerSettings;
   readonly proxy: ProxySettings;

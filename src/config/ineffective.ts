@@ -92,7 +92,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
   ],
 };
 
-/** Why a key has no effect, or undefined when it has one. */
+/** The reason for which a key has no effect; undefined when it has one. */
 export function ineffectiveReason(
   process: ProcessName,
   path: string,

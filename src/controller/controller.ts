@@ -64,7 +64,7 @@ export interface ControllerOptions {
   readonly sharesStore?: boolean;
   /** Aborts when the controller is no longer to run, also while it starts; `stop` is still to be called. */
   readonly over?: AbortSignal;
-  /** How far agents apply a policy; absent where nobody follows them. */
+  /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
@@ -104,7 +104,7 @@ async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
     await compiler.close();
     await Promise.all([follower.ended(), ...closed]);
   };
-  // What waits for the store below must not wait for ever.
+  // The calls below that wait for the store must not wait for ever.
   const giveUp = () => {
     follower.stop();
     void outbox.close();

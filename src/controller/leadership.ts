@@ -153,7 +153,7 @@ export class Candidate {
       if (!signal.aborted) this.#lead();
       await aborted(signal);
     } catch (thrown) {
-      // What fails because the leadership is over is no failure.
+      // A call that fails because the leadership is over is no failure.
       if (!signal.aborted) throw thrown;
     } finally {
       leadership.lost.removeEventListener("abort", lost);

@@ -1,5 +1,5 @@
-// Which files of a policy directory are documents, and which look as if they were meant to be. `policy check` and the
-// controller share it, so that a check reads what would run.
+// The files of a policy directory that are documents, and those that look as if they were meant to be. The controller
+// and `policy check` share it, so that a check reads what would run.
 
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -52,7 +52,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   const isStoreAway = () => process.health.degraded.get("store") === true;
   const policies = policiesOf(
     () => {
-      // What the store said about leaders before it went away may be wrong by now.
+      // Another controller may lead by now.
       if (leading === undefined) throw isStoreAway() ? nobodyKnown() : standsBy(candidate.leader);
       return leading.policies;
     },

@@ -153,7 +153,7 @@ export interface ClassifierInfo {
   readonly policyHash: string;
   readonly classifierIndex: number;
   readonly error: ClassifierError;
-  /** Why the source of one of its labels could not be read; undefined if all could. */
+  /** The reason for which the source of one of its labels could not be read; undefined if all could. */
   readonly unreadable: string | undefined;
 }
 
@@ -173,7 +173,7 @@ export interface Verdict {
   readonly reason: RejectReason;
   /** HTTP status for the refused caller; 0 when neither component nor stage sets one. */
   readonly deniedStatus: number;
-  /** Why the flow was refused before any rule judged it; undefined if rules judged it. */
+  /** The reason for a refusal before any rule judged the flow; undefined if rules judged it. */
   readonly refusal: Refusal | undefined;
   /** Longest wait among the decisions that refused, ms; 0 when none reports a wait. */
   readonly waitMs: number;
@@ -239,7 +239,7 @@ export class Pending<T> {
     this.#notify();
   }
 
-  /** What `to` makes of the answer once it is there, which may have to wait as well. Takes the place of a listener. */
+  /** Applies `to` to the answer once it is there; the result may have to wait as well. Takes the place of a listener. */
   chain<U>(to: (value: T) => U | Pending<U>): Pending<U> {
     let source: { cancel(): void } = this;
     const later = new Pending<U>(() => source.cancel());

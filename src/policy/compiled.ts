@@ -21,7 +21,7 @@ export type JsonObject = { readonly [key: string]: JsonValue };
 /** SHA-256 as lower-case hex. Passed in because this room imports nothing of Node. */
 export type Digest = (text: string) => string;
 
-/** What a controller is configured with and its policies depend on. */
+/** The settings of a controller on which its policies depend. */
 export interface CompileSettings {
   /** The evaluator that will answer queries: a Prometheus server, or Sluice's own evaluator over its own metrics. */
   readonly queries: Dialect;
@@ -86,7 +86,7 @@ export interface CompiledPolicy {
   readonly configs: readonly AgentConfig[];
   /** Those that the document alone shows. They are also in the report that was passed to the compiler. */
   readonly warnings: readonly Warning[];
-  /** What other policies, or what is measured, must define for this one to do what it says. */
+  /** The names that other policies, or measurements, must define for this one to do what it says. */
   readonly needs: readonly Need[];
   readonly supply: Supply;
 }

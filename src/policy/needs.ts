@@ -1,5 +1,5 @@
-// What a policy needs from others, and what others get from it: labels that its limiters are keyed by, metrics and
-// flux meters that its queries read, checks at the control points that it selects. A limiter whose key no flow has
+// The names that a policy needs from others, and that others get from it: labels that its limiters are keyed by,
+// metrics and flux meters that its queries read, checks at the control points that it selects. A limiter whose key no flow has
 // limits nothing, and a circuit whose query has no values decides nothing; all of this is silent, so it becomes a
 // warning once it is known what the policies in force define together.
 
@@ -66,7 +66,7 @@ export function needsOf(
   return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints];
 }
 
-/** What exists besides what the policies of a set define. */
+/** The names that exist besides those that the policies of a set define. */
 export interface Surroundings {
   /** Tells which metrics whoever answers queries has; where it is undefined, every metric may exist. */
   readonly knowsMetric?: ((name: string) => boolean) | undefined;
@@ -171,7 +171,7 @@ interface Mentions {
   readonly matchedLabels: readonly { readonly name: string; readonly path: Path }[];
   /** The first selector of each agent group and control point. */
   readonly selectors: ReadonlyMap<string, { readonly value: Selector; readonly path: Path }>;
-  /** Where each agent group is named first, or would be if it were not the default. */
+  /** The place where each agent group is named first, or would be if it were not the default. */
   readonly groups: ReadonlyMap<string, Path>;
 }
 

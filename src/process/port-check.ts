@@ -26,7 +26,7 @@ export function checkPort(address: string, signal: AbortSignal): Promise<string>
   });
 }
 
-/** Where to connect for a bound address, which may be that of every interface. */
+/** The address to connect to for a bound one, which may be that of every interface. */
 function target(address: string): { path: string } | { host: string; port: number } {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
   const at = address.lastIndexOf(":");

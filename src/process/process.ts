@@ -1,4 +1,4 @@
-// What every Sluice process has, whatever it runs: log, metrics, health, status tree and store. Agent, controller and
+// The parts of every Sluice process, whatever it runs: log, metrics, health, status tree and store. Agent, controller and
 // standalone start from this and differ only in the parts that they add.
 
 import { type Chance, uuid } from "#base/chance.ts";

@@ -10,7 +10,7 @@ export interface Reachable {
   /** Key of the address. */
   readonly key: string;
   readonly tls: boolean;
-  /** What administration requires. */
+  /** The credential that administration requires. */
   readonly requirement: Requirement;
   readonly routes: readonly Route[];
   readonly services: readonly GrpcService[];

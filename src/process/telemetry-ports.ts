@@ -18,7 +18,7 @@ interface TelemetryPort {
   readonly routes: readonly Route[];
 }
 
-/** What the ports show. */
+/** The routes and facts that the ports serve. */
 export interface TelemetryRoutes {
   /** The routes of the process, of which the health port has those of health. */
   readonly process: readonly Route[];

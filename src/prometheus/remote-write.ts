@@ -144,7 +144,7 @@ export class RemoteWrite {
       signal: this.#stop.signal,
     });
     if (status >= 200 && status < 300) return "sent";
-    // What the server does not want it will not want later either. Everything else may be wrong for a while only.
+    // The server would refuse these samples later, too. Any other failure may pass.
     if (status === 400 || status === 413 || status === 422) return "refused";
     throw new Fault("UNAVAILABLE", `the metrics server responded with status ${status}`);
   }

@@ -18,7 +18,7 @@ export function keyOf({ key = "server.listener.addr" }: Pick<ListenerSettings, "
 }
 
 export interface GrpcSettings {
-  /** Which transport carries HTTP/2: Sluice's (`own`, and `auto` means the same) or the gRPC library. */
+  /** The transport of HTTP/2: Sluice's (`own`, and `auto` means the same) or the gRPC library. */
   readonly transport: "auto" | "own" | "grpc-js";
   /** Time from accept to the end of the TLS handshake, and of the HTTP/2 handshake; 0 = no limit. */
   readonly connection_timeout: number;

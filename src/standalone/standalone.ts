@@ -35,7 +35,7 @@ export function loadStandalone(sources: ConfigSources): StandaloneConfig {
   return { agent: onLoopback(agent), controller };
 }
 
-/** Where standalone listens unless an address is configured. */
+/** The address of standalone unless one is configured. */
 const LOOPBACK = "127.0.0.1:8080";
 
 /** Without a configured address, whoever tries Sluice does not open it to other machines. */

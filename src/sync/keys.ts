@@ -1,7 +1,7 @@
 // The store's key layout, shared by both halves. It is public: other implementations of a controller or an
 // agent read and write the same keys.
 
-/** What the API writes; everything else below `PUBLISHED` is written by the leading controller. */
+/** Keys that the API writes; everything else below `PUBLISHED` is written by the leading controller. */
 export const API = "/config/api/";
 
 /** The prefixes of all that a controller publishes. */
@@ -16,7 +16,7 @@ export const COMPLETE = "/config/complete";
 /** The election of the controller that runs policies. */
 export const CONTROLLER_ELECTION = "/controller-election";
 
-/** What the circuits of policies remember, one JSON document per policy name. Only leading controllers read and write it. */
+/** Checkpoints of circuits, one JSON document per policy name. Only leading controllers read and write them. */
 export const CHECKPOINTS = "/checkpoints/";
 
 /** Policies as they run, one wrapper message per policy name. */
@@ -63,7 +63,7 @@ export function responseKey(agent: string, call: string): string {
   return `${RESPONSES}${agent}/${call}`;
 }
 
-/** What agents say of the policies that they apply, by group and id of the agent. */
+/** Reports of agents on the policies that they apply, by group and id of the agent. */
 export const APPLIED = "/status/policies/";
 
 export function appliedKey(group: string, id: string): string {

@@ -58,7 +58,7 @@ const share = (acceptPercentage: number): CircuitDecision => ({
   ...{ acceptPercentage, passThroughLabelValues: [] },
 });
 
-/** What a controller adds to a removal. */
+/** The entry that a controller adds to a removal. */
 const COMPLETED: Op = { kind: "put", key: COMPLETE, value: new Uint8Array() };
 
 interface Ends {

@@ -1,4 +1,4 @@
-// How much of the input error messages repeat: nothing for checks; for policies the offending value, shortened.
+// The part of the input that error messages repeat: nothing for checks; for policies the offending value, shortened.
 
 import assert from "node:assert/strict";
 import { it } from "node:test";

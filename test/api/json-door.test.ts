@@ -275,7 +275,7 @@ for (const how of ["judged", "forwarded"] as const) {
     const framings = ["chunked", "Chunked", "gzip, chunked"];
     for (const framing of framings) {
       const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: ${framing}\r\n\r\n`;
-      // What follows must never be taken for a request.
+      // The bytes that follow must never be taken for a request.
       const text = await everything(port, `${head}${plain}GET / HTTP/1.1\r\nhost: x\r\n\r\n`);
       assert.equal(text.split("HTTP/1.1 ").length - 1, 1, text);
       const [, body = ""] = text.split("\r\n\r\n");

@@ -1,4 +1,4 @@
-// What a reply shows of a label's value is bounded, at every door; what a rule reads is whole.
+// A reply shows a bounded part of a label's value, on every route; rules read all of it.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

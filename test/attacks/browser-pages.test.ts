@@ -67,7 +67,7 @@ type Seen = Readonly<Record<string, readonly unknown[]>>;
 interface Attacker {
   /** On 127.0.0.1. */
   readonly port: number;
-  /** What the page reported. */
+  /** The report of the page. */
   readonly report: Promise<Seen>;
 }
 
@@ -105,7 +105,7 @@ async function listening(t: TestContext, server: Server): Promise<number> {
 }
 
 /**
- * What rebinding does to a browser: connections to one name and port lead to the attacker for the page, and to Sluice
+ * DNS rebinding as a browser sees it: connections to one name and port lead to the attacker for the page, and to Sluice
  * afterwards. Bytes are passed on as they are.
  */
 function rebinding(t: TestContext, page: number, target: number): Promise<number> {

@@ -60,7 +60,7 @@ const checkBody = (expectEnd: boolean) =>
     request: { method: "GET", path: "/" },
   });
 
-/** Where the slots are counted: agents that share them wait for Redis before they reply. */
+/** The engines that count the slots: agents that share them in Redis wait for it before they reply. */
 type Place = "in process" | "in Redis";
 
 interface Target {

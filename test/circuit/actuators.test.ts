@@ -1,4 +1,4 @@
-// Which decisions stay in force when a plan is replaced, and what stands in for an actuator.
+// The decisions that stay in force when a plan is replaced, and those that stand in for an actuator.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

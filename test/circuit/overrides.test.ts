@@ -1,4 +1,4 @@
-// Which values of the dynamic configuration are valid in each form, and which are ignored.
+// The values of the dynamic configuration that are valid in each form, and those that are ignored.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

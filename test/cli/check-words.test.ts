@@ -1,4 +1,4 @@
-// What `sluice check` says of the fields of the policy language that let callers be refused for reasons other than a
+// The words of `sluice check` for the fields of the policy language that let callers be refused for reasons other than a
 // count: missing labels, failure modes, statuses of the policy; and of labels that classifiers make.
 
 import assert from "node:assert/strict";

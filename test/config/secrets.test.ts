@@ -49,7 +49,7 @@ const secret = fc
   )
   .map(([odd, core, mark]) => ({ core: `zq${core}`, text: `${odd}zq${core}${mark}` }));
 
-/** What a person can see: the report of faults, or notes and printed trees. */
+/** The output that a person can see: the report of faults, or notes and printed trees. */
 function seen(load: () => Loaded): string {
   try {
     const loaded = load();

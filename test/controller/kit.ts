@@ -25,7 +25,7 @@ export interface Bench {
   readonly directory: string;
   /** All messages that were logged. */
   readonly logged: string[];
-  /** What each commit did, by key; a delete is null. */
+  /** The changes of each commit, by key; a delete is null. */
   readonly commits: ReadonlyMap<string, Uint8Array | null>[];
   readonly reloads: Record<"success" | "failure", number>;
   readonly counts: { loaded: number; refused: number };

@@ -116,7 +116,7 @@ describe("warnings about running policies", () => {
     await judged("q", "tokens");
     assert.deepEqual(codesOf(of, "p"), ["unknown_label"]);
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
-    // What lacks one label may have the other.
+    // A flow that lacks one label may have the other.
     await judged("q", "tokens");
     assert.deepEqual(codesOf(of, "q"), ["unknown_label"]);
     await judged("p");

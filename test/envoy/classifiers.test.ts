@@ -1,4 +1,4 @@
-// What classifiers read of a request that a real Envoy forwards: bodies that it sends whole or cut, and the metadata
+// The parts of a request that classifiers read behind a real Envoy: bodies that it sends whole or cut, and the metadata
 // of filters that run before ext_authz.
 
 import assert from "node:assert/strict";
@@ -103,7 +103,7 @@ for (const raw of [false, true]) {
     await t.test("a body that Envoy cut gives the value of unreadable ones", async () => {
       for (const body of [
         JSON.stringify({ plan: "gold", filler: "x".repeat(MAX_BODY) }),
-        // What is left of it would be a whole document.
+        // The rest of it would be a whole document.
         JSON.stringify({ plan: "gold" }).padEnd(MAX_BODY * 2),
       ]) {
         const { plan, body: served } = await labelsOf(body);

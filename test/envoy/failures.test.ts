@@ -1,4 +1,4 @@
-// What clients of a real Envoy see when the agent rejects a request and when it cannot be asked, with
+// The replies to clients of a real Envoy when the agent rejects a request and when it cannot be asked, with
 // `failure_mode_allow` off and on. The result is docs/envoy-failures.md, which RENEW=1 writes.
 
 import assert from "node:assert/strict";

@@ -127,7 +127,7 @@ function agent() {
       assert.ok(!(ended instanceof Pending));
       return ended;
     },
-    /** How many of n checks pass. */
+    /** The number of n checks that pass. */
     passes(n: number, user = "ann"): number {
       return Array.from({ length: n }, () => this.ask(user)).filter(({ accepted }) => accepted)
         .length;

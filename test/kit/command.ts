@@ -3,7 +3,7 @@
 import type { Terminal } from "#cli/command.ts";
 import { sluice } from "#cli/sluice.ts";
 
-/** What a command printed on each stream, and its exit code. */
+/** The output of a command on each stream, and its exit code. */
 export interface Ran {
   readonly code: number;
   readonly out: string;

@@ -1,4 +1,4 @@
-// What the kit needs of a test: to be told when it ends. A suite that shares a server among its tests has it too.
+// The part of a test that the kit needs: to be told when it ends. A suite that shares a server among its tests has it too.
 
 import { after } from "node:test";
 

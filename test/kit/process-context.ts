@@ -1,4 +1,4 @@
-// What `run` gives to the main function of a process, for tests that start a process inside their own.
+// The context that `run` gives to the main function of a process, for tests that start a process inside their own.
 
 import type { Scope } from "#base/scope.ts";
 import { realClock } from "#host/life/clock.ts";

@@ -1,4 +1,4 @@
-// What a policy needs from others: the labels of its limiters, the metrics and flux meters of its queries.
+// The names that a policy needs from others: the labels of its limiters, the metrics and flux meters of its queries.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";

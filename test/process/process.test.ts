@@ -1,4 +1,4 @@
-// What every process starts with and gives back when it stops.
+// The parts that every process starts with, and gives back when it stops.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

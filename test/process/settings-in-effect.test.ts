@@ -143,7 +143,7 @@ const PUBLISHING: Env = {
   SVC_AGENT_PROMETHEUS_ADDRESS: "https://metrics.invalid:1",
   SVC_AGENT_PROMETHEUS_HTTP_CLIENT_USE_PROXY: "true",
   SVC_AGENT_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
-  // Where etcd is.
+  // The address of etcd.
   SVC_AGENT_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",
   SVC_AGENT_OTEL_BATCH_POSTROLLUP_TIMEOUT: "1ms",
 };

@@ -1,4 +1,4 @@
-// How queries are run, with a clock and a query engine that the test controls.
+// Running queries, with a clock and a query engine that the test controls.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -370,7 +370,7 @@ test("a policy whose queries hang does not starve another one", async () => {
       }
       ask("quick", { at: second });
       await settled();
-      // What hangs ends by the timeout of an attempt, as from a real client.
+      // An attempt that hangs ends by its timeout, as from a real client.
       if (second % 5 === 4) {
         for (const call of calls) if (call.query.startsWith("slow")) call.fail("DEADLINE_EXCEEDED");
         await settled();

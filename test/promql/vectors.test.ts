@@ -1,4 +1,4 @@
-// Which samples and labels come out, and in which order: worked out by hand where a server's order is any.
+// The samples and labels of results, and their order: worked out by hand where a server's order is any.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// Who may use administration: by the address of the listener, by credential, and by what a browser says of a page.
+// Access to administration: by the address of the listener, by credential, and by the page that a browser names.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";

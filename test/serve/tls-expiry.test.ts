@@ -12,7 +12,7 @@ import { memoryMeter, portSettings } from "../kit/sluice/port.ts";
 import { until } from "../kit/until.ts";
 
 const DAY = 86_400_000;
-/** How often the files are looked at. */
+/** The interval at which the files are examined, ms. */
 const LOOK_EVERY_MS = 30_000;
 
 /** TLS with this certificate, on a clock that starts some days from now. */

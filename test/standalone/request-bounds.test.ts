@@ -32,7 +32,7 @@ const serve = async (t: TestContext, key: string, value: number, env = {}) =>
   (await standalone(t, { policies: {}, env: { [`SVC_AGENT_SERVER_${key}`]: `${value}`, ...env } }))
     .address;
 
-/** What the decision about a described request says: 200, or the status with which it is refused. */
+/** The status of the decision about a described request: 200, or the one with which it is refused. */
 async function decided(address: string, request: object): Promise<number> {
   const { status, body } = await call(address, "POST", CHECK_HTTP, described(request));
   assert.equal(status, 200, body);

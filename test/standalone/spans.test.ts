@@ -27,7 +27,7 @@ async function target(t: TestContext): Promise<string> {
   return address;
 }
 
-/** What an answer to a check has that begins a flow. */
+/** The part of an answer to a check that begins a flow. */
 async function began(address: string, path: string, request: object) {
   const reply = await call(address, "POST", path, { control_point: "feature", ...request });
   assert.equal(reply.status, 200, reply.body);

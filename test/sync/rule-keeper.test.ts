@@ -1,4 +1,4 @@
-// Which deletes an agent follows, and which it takes for a loss of the store.
+// The deletes that an agent follows, and those that it takes for a loss of the store.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

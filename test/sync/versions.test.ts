@@ -31,7 +31,7 @@ const BUNDLE = join(FOLDER, "messages.json");
 const VALUES = join(FOLDER, "values.json");
 const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url);
 
-/** What agents and controllers exchange. */
+/** The messages that agents and controllers exchange. */
 const EXCHANGED = /^(aperture\.(policy\.sync|cmd|peers)\.v1|sluice\.fleet\.v1)\./;
 
 type Json = Record<string, unknown>;
@@ -69,13 +69,13 @@ function bytesOf(type: protobuf.Type): Uint8Array {
   return type.encode(type.fromObject(sample(type))).finish();
 }
 
-/** What a reader with these definitions makes of the bytes. Fields without a value are left out. */
+/** Decodes the bytes as a reader with these definitions does. Fields without a value are left out. */
 function read(type: protobuf.Type, bytes: Uint8Array): Json {
   const value = type.toObject(type.decode(Buffer.from(bytes)), { longs: String, bytes: String });
   return JSON.parse(JSON.stringify(value)) as Json;
 }
 
-/** What an older reader sees of a value: its own fields. */
+/** The part of a value that an older reader knows: its own fields. */
 function known(type: protobuf.Type, value: Json): Json {
   return Object.fromEntries(
     Object.entries(value).flatMap(([name, each]) => {

@@ -37,7 +37,7 @@ export function aClassifier(changed: Partial<ClassifierInfo> = {}): ClassifierIn
 }
 
 export function aFlow(controlPoint = "ingress"): Flow {
-  // What metrics read.
+  // The members that metrics read.
   return { controlPoint, type: "http", services: [] as readonly string[] } as Flow;
 }
 

@@ -13,7 +13,7 @@ type Span = readonly [from: number, to: number];
 
 export interface TestFile {
   readonly file: string;
-  /** How long it took, milliseconds. */
+  /** Duration in milliseconds. */
   readonly ms: number;
   /** The executed parts of source files, by their paths. */
   readonly ran: Readonly<Record<string, readonly Span[]>>;

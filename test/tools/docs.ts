@@ -147,7 +147,7 @@ function never(): never {
   throw new Error("writing pages must not judge a flow");
 }
 
-/** What each exit code means to a script. */
+/** The meaning of each exit code to a script. */
 const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
   clean: "success, a drain on a signal, or the answer is yes",
   refused:

@@ -36,7 +36,7 @@ const ROOMS: Readonly<Record<string, string>> = {
 /** The tests that may notice a mutant: those of the rooms above, and of the rooms that use them most. */
 const TESTS = "test/{circuit,controller,flow,golden/control-plane,policy,store,sync}/**/*.test.ts";
 
-/** What tests read besides `src` and `test`. */
+/** Files that tests read besides `src` and `test`. */
 const PARTS = "docs deploy proto package.json tsconfig.json README.md CONTRIBUTING.md Makefile";
 
 /**
@@ -81,7 +81,7 @@ function workspace(): string {
   return folder;
 }
 
-/** What each test file executes; read from the last run if nothing has changed since. */
+/** The places that each test file executes; read from the last run if nothing has changed since. */
 async function recordTests(folder: string): Promise<readonly TestFile[]> {
   const hash = createHash("sha256");
   for (const file of globSync("{src,test}/**/*.{ts,js,json,yaml}", { cwd: ROOT }).sort())
@@ -178,7 +178,7 @@ const judged: Judged[] = [];
 const started = Date.now();
 const minutesSpent = () => Math.round((Date.now() - started) / 60_000);
 
-/** What is known so far. */
+/** The report so far. */
 function summary(): void {
   print(`\n${judged.length} of ${wanted} mutants, seed ${values.seed}, ${minutesSpent()} minutes`);
   for (const room of Object.keys(ROOMS)) {

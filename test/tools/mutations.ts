@@ -45,7 +45,7 @@ export function mutantsOf(file: string, source: string): readonly Mutant[] {
   };
   const visit = (node: ts.Node): void => {
     if (ts.isImportDeclaration(node) || ts.isTypeNode(node) || isType(node)) return;
-    // What a fault says is for people.
+    // Messages of faults are for people.
     if (ts.isThrowStatement(node)) return;
     if (ts.isBinaryExpression(node)) {
       const swapped = SWAPPED.get(node.operatorToken.getText(tree));

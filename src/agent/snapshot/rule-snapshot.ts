@@ -75,7 +75,7 @@ export class RuleSnapshot implements MetricSource {
     for (const key of deletes) this.#entries.delete(key);
     for (const { key, value } of puts) this.#entries.set(key, value);
     this.#revision = revision;
-    // What was read need not be written again.
+    // These rules came from the file, so they need not be written again.
     if (this.#state !== "following") return;
     this.#isChanged = true;
     this.#arm(QUIET_MS);

@@ -1,4 +1,4 @@
-// What an agent answers to requests of controllers: by the name of the request message, encoded messages in and out.
+// An agent's answers to requests of controllers: by the name of the request message, encoded messages in and out.
 
 import { Fault } from "#base/fault.ts";
 import { encode } from "#wire/protobuf/messages.ts";

@@ -11,7 +11,7 @@ import { jsonReply } from "../reply/json-reply.ts";
 
 const CONTROLLER_SERVICE = "aperture.cmd.v1.Controller";
 
-/** What a controller says about its agents. Requests and replies are JSON with the names of the messages. */
+/** A controller's answers about its agents. Requests and replies are JSON with the names of the messages. */
 export interface FleetOperations {
   /** Undefined: agents of all groups. @throws Fault NOT_FOUND when the group has no agent */
   listAgents(group: string | undefined): Json;

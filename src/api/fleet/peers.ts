@@ -19,7 +19,7 @@ export interface Peers {
   readonly list: readonly Peer[];
 }
 
-/** What is in a record, and nothing else that the object may have. */
+/** The fields of a record, without anything else that the object may have. */
 function view({ address, hostname, services, id }: Peer): Peer {
   return { address, hostname, services, id };
 }

@@ -15,7 +15,7 @@ export function servicesLabel(services: readonly string[]): string {
 }
 
 /**
- * Which attribute labels a request has: those of a proxy's check, those of an HTTP request that its caller
+ * The attribute labels of a request: those of a proxy's check, those of an HTTP request that its caller
  * describes, or only the services where a check describes no HTTP request.
  */
 export type AttributeSet = "proxy" | "described" | "none";

@@ -35,7 +35,7 @@ export class PolicyMessageCodec {
         import("@bufbuild/protobuf"),
         import("@bufbuild/protobuf/wkt"),
       ]);
-    // What the messages of a status tree may be.
+    // The types of message that a status tree may contain.
     const registry = createRegistry(StringValueSchema, StructSchema);
     return jsonToBinary(output, JSON.stringify(reply), { registry });
   }
@@ -55,7 +55,7 @@ function decoded(
   }
 }
 
-/** What TextDecoder throws for bytes that are not UTF-8. */
+/** The code of the error that TextDecoder throws for bytes that are not UTF-8. */
 function isEncodingError(thrown: unknown): boolean {
   const code = "ERR_ENCODING_INVALID_ENCODED_DATA";
   return thrown instanceof Error && "code" in thrown && thrown.code === code;

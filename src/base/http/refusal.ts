@@ -1,4 +1,4 @@
-// Why a flow is refused before any rule judges it: its request is one that no service should see. Whoever sent the
+// Reasons to refuse a flow before any rule judges it: its request is one that no service should see. Whoever sent the
 // request controls these faults, so they are decisions and no errors of the check's caller: gateways let requests pass on
 // errors.
 

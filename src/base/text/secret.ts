@@ -1,4 +1,4 @@
-// Which names look like those of secrets. The values behind them are neither logged nor shown on terminals, which are
+// Names that look like those of secrets. The values behind them are neither logged nor shown on terminals, which are
 // recorded and shown to others.
 
 /** Ends of names of credentials, in lower case without dashes and underscores. */

@@ -14,7 +14,7 @@ const TIMEOUT_MS = 10_000;
 /** Larger than any reply of an agent. */
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
 
-/** Where an agent listens. */
+/** The address of an agent. */
 export interface Agent {
   readonly url: URL;
   /** The Unix socket that is used in place of the URL's host and port. */
@@ -81,7 +81,7 @@ function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
 }
 
 /**
- * Why nothing answered, if a server answers at the same address with TLS where it was asked without, or the other way
+ * Explains a missing answer, if a server answers at the same address with TLS where it was asked without, or the other way
  * round. The errors of such a mistake differ from one server to the next, so the other way is tried.
  */
 async function otherScheme({ url, ...rest }: Agent): Promise<string | undefined> {
@@ -112,7 +112,7 @@ function noAgent(agent: Agent, why: string): Fault {
   return new Fault("UNAVAILABLE", `no agent answers at ${nameOf(agent)} (${why}); ${remedy}`);
 }
 
-/** Why a request failed: the code of the system error, if there is one. */
+/** The cause of a failed request: the code of the system error, if there is one. */
 function failureText(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "unknown";
   if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {

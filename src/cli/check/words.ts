@@ -13,7 +13,7 @@ interface LimiterDecision {
   /** `Empty` where the policy sets none. */
   readonly denied_response_status_code: string;
   readonly failure_mode?: string;
-  /** What labels are missing for, separated by commas: `key`, `tokens`. */
+  /** The uses of the labels that are missing, separated by commas: `key`, `tokens`. */
   readonly missing_labels?: string;
   readonly [info: `${string}_info`]: Info;
 }
@@ -34,7 +34,7 @@ interface Tokens {
 interface ClassifierInfo {
   readonly policy_name: string;
   readonly error: string;
-  /** Why the source of a label could not be read. */
+  /** The reason for which the source of a label could not be read. */
   readonly unreadable?: string;
 }
 
@@ -122,7 +122,7 @@ function nameOf(decision: LimiterDecision): string {
   return `${kind} ${decision.policy_name}/${decision.component_id}`;
 }
 
-/** What is left is counted after the flow, for every kind: the reply has it after the take or, of slots, before. */
+/** The rest is counted after the flow, for every kind: the reply has it after the take or, of slots, before. */
 function limiterText(decision: LimiterDecision, accepted: boolean, paint: Paint): string {
   const info = infoOf(decision);
   const { label = "", tokens_info: tokens } = info ?? {};

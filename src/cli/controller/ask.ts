@@ -91,7 +91,7 @@ function named(text: string, secure: boolean): Target {
   throw new Fault("INVALID_ARGUMENT", `${wanted}, got something else`);
 }
 
-/** Where a controller with the same configuration serves administration. */
+/** The address at which a controller with the same configuration serves administration. */
 function configured({ env }: Terminal, secure: boolean): Target {
   const { server } = loadConfig("controller", { env }).config;
   const addr = server.administration.addr || server.listener.addr;
@@ -192,7 +192,7 @@ function refused(at: string, status: number, message: unknown): Fault {
   return new Fault(code, `the controller at ${at} answered ${status}: ${message}${hint}`);
 }
 
-/** Why a request failed: the code of the system error, if there is one. */
+/** The cause of a failed request: the code of the system error, if there is one. */
 function failureText(thrown: unknown): string {
   if (!(thrown instanceof Error)) return "unknown";
   if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {

@@ -9,7 +9,7 @@ export function tableText(head: readonly string[], rows: readonly (readonly stri
     .concat("\n");
 }
 
-/** What a terminal would act on is shown instead. */
+/** Characters that a terminal would act on are shown as escapes. */
 export function printable(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, (char) => JSON.stringify(char).slice(1, -1));
 }

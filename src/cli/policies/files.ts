@@ -37,9 +37,12 @@ export async function compileFiles(
   return (await readAndCompile(command, names, terminal, setting)).set;
 }
 
-/** What the controller would be configured with. */
+/** The settings of the controller that would run the policies. */
 export interface Setting {
-  /** What answers queries. `checkFiles` without it tries both, and warns of queries that only Prometheus can answer. */
+  /**
+   * The engine that answers queries. `checkFiles` without it tries both, and warns of queries that only Prometheus can
+   * answer.
+   */
   readonly queries?: string | undefined;
   /** The group of selectors that name none: `policies.default_agent_group` of the controller. */
   readonly agentGroup?: string | undefined;
@@ -47,7 +50,7 @@ export interface Setting {
   readonly stdinName?: string | undefined;
 }
 
-/** How `checkFiles` judges. */
+/** Options of `checkFiles`. */
 interface Judging extends Setting {
   /** Labels that callers send with their checks. */
   readonly labels: readonly string[];
@@ -85,7 +88,7 @@ export async function checkFiles(
   return { policies: set.policies, findings, warnings, texts };
 }
 
-/** What no policy of the set defines and, where Sluice answers queries itself, what it does not measure. */
+/** Names that no policy of the set defines and, where Sluice answers queries itself, that it does not measure. */
 function missing(
   { policies }: PolicySet,
   own: boolean,

@@ -86,7 +86,7 @@ function inRange({ min, max }: NumberRow, raw: number): boolean {
   return raw >= low && raw <= (isBound(max) ? max : Number.POSITIVE_INFINITY);
 }
 
-/** Why a whole number is refused that its type would allow. */
+/** The reason to refuse a whole number that its type would allow. */
 const EXACT = `at most ${Number.MAX_SAFE_INTEGER} (2^53 - 1) in size, because larger ones would lose digits`;
 
 function validateChoice(row: ChoiceRow, raw: unknown): Validated {

@@ -13,9 +13,9 @@ import { rolloutOf } from "./rollout.ts";
 
 export interface Fleet {
   readonly agents: Agents;
-  /** How far they apply a policy; undefined where nothing in it concerns agents. */
+  /** The rollout of a policy; undefined where nothing in it concerns agents. */
   readonly rollout: (policy: CompiledPolicy) => PolicyRollout | undefined;
-  /** What agents connect to. */
+  /** The service that agents connect to. */
   readonly service: GrpcService;
 }
 

@@ -1,4 +1,4 @@
-// What a controller says about its agents: it asks them and puts their answers together.
+// A controller's answers about its agents: it asks them and puts their answers together.
 
 import { type FleetOperations, notBuilt } from "#api/fleet/controller.ts";
 import { Fault } from "#base/fault.ts";

@@ -1,4 +1,4 @@
-// How far agents apply the running version of a policy.
+// The rollout of a policy: the agents that apply its running version, and those that do not yet.
 
 import type { PolicyRollout } from "#api/policies.ts";
 import { type FollowedApplied, versionNumber } from "#fleet/applied.ts";

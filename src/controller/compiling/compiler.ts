@@ -231,7 +231,7 @@ export class Compiler {
   }
 }
 
-/** Where the system does not allow it, both processes have the same priority. */
+/** Systems that do not allow it give both processes the same priority. */
 function lowerPriority(pid: number): void {
   try {
     setPriority(pid, PRIORITY);

@@ -27,7 +27,7 @@ export interface ComponentFaults {
 
 export type FailedAnswer = Extract<QueryAnswer, { readonly kind: "failed" }>;
 
-/** What explains why signals are invalid. */
+/** Facts that explain why signals are invalid. */
 export interface Evidence {
   /** By component id. */
   readonly faults: ReadonlyMap<string, ComponentFaults>;

@@ -27,18 +27,18 @@ export function policiesOf(leading: () => PolicyOperations, writing: () => void)
   };
 }
 
-/** What callers of a controller that does not lead get. */
+/** The reply of a controller that does not lead. */
 export function standsBy(leader: string | undefined): Fault {
   const who = leader === undefined ? "no controller leads at present" : `${leader} leads`;
   return new Fault("UNAVAILABLE", `this controller stands by and does not run policies: ${who}`);
 }
 
-/** What callers get of a controller that does not lead and cannot use the store, which alone tells who leads. */
+/** The reply of a controller that does not lead and cannot use the store, which alone tells who leads. */
 export function nobodyKnown(): Fault {
   return withoutStore("no controller is known to lead");
 }
 
-/** What callers get who change something while a controller that leads cannot use the store. */
+/** The reply to a change while the leading controller cannot use the store. */
 export function storeIsAway(): Fault {
   return withoutStore("nothing can be changed");
 }

@@ -1,4 +1,4 @@
-// What a controller knows of the store whether it leads or not: which controllers are candidates, and the documents of
+// A controller's view of the store, whether it leads or not: which controllers are candidates, and the documents of
 // the API. A store that loses its data loses the documents for good, unless a controller still has them.
 
 import type { Batch, Entry, Store } from "#store/store.ts";
@@ -10,7 +10,7 @@ export interface SurveyOptions {
   readonly store: Pick<Store, "watch">;
   /** Called after each change. */
   readonly changed: () => void;
-  /** What a leader published is no longer in the store, for this reason. */
+  /** Called when entries that a leader published are no longer in the store, with the reason. */
   readonly lost: (reason: string) => void;
 }
 

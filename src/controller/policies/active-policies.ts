@@ -52,12 +52,15 @@ export class ActivePolicies {
     return this.#ownership.leftOut.filter(({ claim }) => claim.origin === origin);
   }
 
-  /** Why the present document of a policy is not in force; undefined when it is, or when its source cannot tell. */
+  /**
+   * The reason for which the present document of a policy is not in force; undefined when it is, or when its source
+   * cannot tell.
+   */
   faultsOf({ origin, location }: Claim): string | undefined {
     return this.#options.sources.find((source) => source.origin === origin)?.faultsOf?.(location);
   }
 
-  /** Why this policy cannot run beside the ones that are there. */
+  /** Findings because of which this policy cannot run beside those that are there. */
   conflicts(own: Sourced<CompiledPolicy>): readonly Sourced<Finding>[] {
     const others = [...this.owners.values()].filter(({ name }) => name !== own.of.name);
     const known = others.map(({ location, policy }) => ({ source: location, of: policy }));

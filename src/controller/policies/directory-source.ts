@@ -62,7 +62,7 @@ interface HeldBack {
   readonly digests: ReadonlyMap<string, string>;
   /** Faults of the files. Empty when they could not be read or compiled. */
   readonly findings: readonly Sourced<Finding>[];
-  /** Why none of the files was applied: the first fault, which begins with the path of its file. */
+  /** The reason for which none of the files was applied: the first fault, which begins with the path of its file. */
   readonly why: string;
 }
 

@@ -44,7 +44,7 @@ const GROUP = 32;
 /** The content of directories, as far as it can be read. */
 export interface DirectoryContent {
   readonly documents: Documents;
-  /** Why a file cannot be read, by path. */
+  /** Faults of files that cannot be read, by path. */
   readonly unreadable: ReadonlyMap<string, Fault>;
 }
 
@@ -179,7 +179,7 @@ class Watcher implements DirectoryWatch {
     await this.#checking;
   }
 
-  /** Where the platform gives no notices, the regular checks do the work alone. */
+  /** On platforms without notices, the regular checks do the work alone. */
   #listen(): void {
     this.#notices?.close();
     try {

@@ -126,7 +126,7 @@ function claimsOf(
   return [...first, ...others];
 }
 
-/** Why none of the policies of a location can run, by location. */
+/** Reasons for which none of the policies of a location can run, by location. */
 function losingLocations(
   claims: readonly Claim[],
   { policies, fluxMeters }: HeldNames,

@@ -32,7 +32,7 @@ export interface Reading {
   readonly digests: ReadonlyMap<string, string>;
   /** Files that look like documents and are not read. */
   readonly ignored: readonly string[];
-  /** Why a file could not be read. */
+  /** The fault of a file that could not be read. */
   readonly fault: Fault | undefined;
 }
 

@@ -36,7 +36,7 @@ export interface PolicyServiceOptions {
   readonly clock: Clock;
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   readonly log: Log;
-  /** How far agents apply a policy; absent where nobody follows them. */
+  /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
 }
 
@@ -280,7 +280,7 @@ export class PolicyService implements PolicyOperations {
     if (held !== undefined) throw new Fault("ALREADY_EXISTS", held);
   }
 
-  /** Why a compiled text cannot become the policy of this name; empty when it can. */
+  /** Reasons for which a compiled text cannot become the policy of this name; empty when it can. */
   #faultsOf(name: string, { policies, findings }: PolicySet): readonly string[] {
     const [own, ...more] = policies;
     if (more.length > 0) {

@@ -56,7 +56,7 @@ export interface PolicySource {
   /** Stops following changes. */
   close?(): Promise<void>;
   offers(): Iterable<Offer>;
-  /** Why the present document of a location is not in force; undefined when it is. */
+  /** The reason for which the present document of a location is not in force; undefined when it is. */
   faultsOf?(location: string): string | undefined;
   /** The dynamic configuration that this source has for a policy, whichever source the policy comes from. */
   dynamicConfig(name: string): JsonObject | undefined;

@@ -25,7 +25,7 @@ export interface PolicyWarningsOptions {
   readonly agentGroups: readonly string[] | undefined;
   /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
-  /** What each limiter has judged so far; nothing where no agent runs in this process. */
+  /** The number of flows that each limiter has judged so far; empty where no agent runs in this process. */
   readonly limiters: () => readonly LimiterCount[];
 }
 
@@ -163,7 +163,7 @@ export class PolicyWarnings implements MetricSource {
     this.#logged = new Set(shared.keys());
   }
 
-  /** What others log is left out: warnings of files, with their lines, and conditions that the loop reports. */
+  /** Leaves out warnings that others log: those of files, with their lines, and conditions that the loop reports. */
   #toLog(loop: PolicyLoop): readonly PolicyWarning[] {
     const { policy, origin } = loop.version;
     const own = POLICY_ORIGINS[origin].logsWarnings ? NONE : policy.warnings;

@@ -17,7 +17,7 @@ const KEYWORDS: ReadonlySet<string> = new Set([
   "with",
 ]);
 
-/** Why a name cannot be a label's, at most one message; empty when it can. */
+/** Reasons against a name as that of a label, at most one; empty when there is none. */
 export function labelNameFaults(name: string): string[] {
   if (name === "") return ["rules: a label needs a name, got an empty one"];
   if (!IDENTIFIER.test(name)) {

@@ -6,7 +6,7 @@ import { Fault } from "#base/fault.ts";
 /** The value of the template that the path fits best; undefined when it fits none. */
 export type MatchPath = (path: string) => string | undefined;
 
-/** Where a template ends. */
+/** The value of the templates that end at one node. */
 interface Target {
   readonly value: string;
   /** Of several templates that a path fits, the one with the lowest rank wins. */

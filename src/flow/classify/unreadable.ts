@@ -1,7 +1,7 @@
 // Values that a request has and that cannot be read. They are told apart from values that it does not have, because
 // callers choose them: whoever sends a body that is no JSON must not thereby choose that no limit applies.
 
-/** Why a value cannot be read. */
+/** The reason for which a value cannot be read. */
 export interface Unreadable {
   readonly reason: string;
 }

@@ -9,7 +9,7 @@ export interface Run {
   readonly times: number;
 }
 
-/** What becomes of a request for more than there is. */
+/** The treatment of a request for more than there is. */
 export type Overdraft = "refuse" | "owe";
 
 /** The part of a request that concerns the tokens which an agent has leased: it spends them without asking. */
@@ -18,15 +18,15 @@ export interface LeaseRequest {
   readonly agent: number;
   /** Higher in each request of an agent, over all keys. The home ignores requests that are not newer than the last. */
   readonly turn: number;
-  /** What is left of the tokens that the agent leased. The rest of them is spent. */
+  /** Tokens left of those that the agent leased. The others are spent. */
   readonly unspent: number;
-  /** What it keeps of those. The rest of them comes back. */
+  /** Tokens that it keeps of those. The others come back. */
   readonly keep: number;
   /** Tokens that it would like to lease beyond those. */
   readonly wish: number;
   /** Leases are whole multiples of it: the amount that flows want. Above 0. */
   readonly unit: number;
-  /** How long the home counts the lease as outstanding, from now on. */
+  /** Time for which the home counts the lease as outstanding, from now on. */
   readonly durationMs: number;
 }
 
@@ -40,7 +40,7 @@ export interface BucketRequest {
 }
 
 export interface BucketReply {
-  /** How many of each run were granted. */
+  /** Number of grants in each run. */
   readonly granted: readonly number[];
   /** Tokens that are not spent, leased ones included. Never negative. */
   readonly tokens: number;

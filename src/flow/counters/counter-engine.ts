@@ -29,7 +29,7 @@ export interface BucketParams {
   /** A bucket unused for longer is forgotten; 0 means never. */
   readonly maxIdleMs: number;
   /**
-   * Where agents share the bucket: how often per interval each of them reports what it admitted on credit. 0: every flow
+   * Reports per interval in which each agent that shares the bucket tells what it admitted on credit. 0: every flow
    * is counted before it passes.
    */
   readonly lazySyncs: number;

@@ -13,7 +13,7 @@ import {
 } from "./bucket-home.ts";
 import { type BucketParams, SLACK } from "./counter-engine.ts";
 
-/** What one agent has leased of one key. */
+/** The lease of one agent on one key. */
 interface Lease {
   readonly agent: number;
   turn: number;
@@ -123,7 +123,7 @@ export class OwnedBuckets {
     return filled > 0 ? Math.min(filled, returned) : returned;
   }
 
-  /** What the agent spent is taken from the bucket, and what it does not keep is free again. */
+  /** Takes the tokens that the agent spent from the bucket, and frees those that it does not keep. */
   #report(
     value: string | undefined,
     mine: Lease,

@@ -33,7 +33,7 @@ export class ConcurrencyState {
   readonly slots: LocalSlots;
   /** The same limiter's slots where agents share them; undefined where they are counted in process. */
   readonly shared: SharedEngine<SlotParams> | undefined;
-  /** Why the limit does not count now; undefined while it does. */
+  /** The reason for which the limit does not count now; undefined while it does. */
   gap: Gap | undefined = "no_numbers";
   max: number | undefined;
 

@@ -36,7 +36,7 @@ export class RateState {
   readonly buckets: LocalBuckets;
   /** The same limiter's buckets where agents share them; undefined where they are counted in process. */
   readonly shared: SharedEngine<BucketParams> | undefined;
-  /** Why the numbers do not count now; undefined while they do. */
+  /** The reason for which the numbers do not count now; undefined while they do. */
   gap: Gap | undefined = "no_numbers";
   numbers: RateNumbers | undefined;
 

@@ -16,7 +16,7 @@ const NO_SESSIONS: ReadonlySet<string> = new Set();
 
 /** The last valid share, and the sessions that pass in any case. */
 export class SamplerState {
-  /** Why the share does not count now; undefined while it does. */
+  /** The reason for which the share does not count now; undefined while it does. */
   gap: FailureGap | undefined = "no_numbers";
   percentage: number | undefined;
   passing: ReadonlySet<string> = NO_SESSIONS;

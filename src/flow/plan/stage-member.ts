@@ -61,6 +61,6 @@ export interface LimiterContext {
   readonly observer: Observer;
   /** Number of keys that one limiter tells apart; further keys share one strict bucket. */
   readonly maxKeys: number;
-  /** Where agents share their counts; absent where each counts in process. */
+  /** The engine through which agents share their counts; absent where each counts in process. */
   readonly sharedCounters?: SharedCounters | undefined;
 }

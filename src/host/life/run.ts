@@ -95,7 +95,7 @@ const CRASH_REPORT_MS = 5_000;
 const SIGNAL_NUMBER = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 type SignalName = keyof typeof SIGNAL_NUMBER;
 
-/** Why the process ends. */
+/** The reason for which the process ends. */
 type End =
   | { readonly kind: "done"; readonly code: number }
   | { readonly kind: "signal"; readonly signal: SignalName }

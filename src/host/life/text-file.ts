@@ -60,7 +60,7 @@ export function readRegularFileNow(path: string, maxBytes: number): Buffer {
   }
 }
 
-/** How much of the file is read: of one that grows meanwhile, only what was there when it was looked at. */
+/** Number of bytes to read: of a file that grows meanwhile, only those that were there when it was looked at. */
 function sizeOf(path: string, facts: Stats, maxBytes: number): number {
   if (!facts.isFile()) throw wanted(path, "a regular file", kindOf(facts));
   if (facts.size > maxBytes) throw wanted(path, `at most ${maxBytes} bytes`, `${facts.size}`);

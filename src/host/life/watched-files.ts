@@ -19,7 +19,7 @@ const LOOK_EVERY_MS = 30_000;
 export interface WatchedFilesOptions<Key extends string, T> {
   /** The setting that holds the files, such as `server.tls`, for messages. */
   readonly setting: string;
-  /** What the files hold, in the plural: `certificates`. */
+  /** The content of the files, in the plural: `certificates`. */
   readonly what: string;
   /** Paths by the key below the setting; empty where there is none. */
   readonly files: Readonly<Record<Key, string>>;
@@ -39,7 +39,7 @@ export class WatchedFiles<Key extends string, T> {
   readonly #paths: readonly (readonly [Key, string])[];
   #current: T;
   #digest: string;
-  /** What was refused last, so that it is reported once. */
+  /** The last refusal, so that it is reported once. */
   #refused = "";
   #watchers: readonly FSWatcher[] = [];
   #settling: () => void = () => undefined;

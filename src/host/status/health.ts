@@ -8,7 +8,7 @@ import { StatusNode } from "./status.ts";
 
 /** `liveness.*` or `readiness.*` of the configuration. */
 export interface ProbeSettings {
-  /** How many checks run at once. */
+  /** The most checks that run at once. */
   readonly scheduler: JobGroupSettings;
   /** When each check runs and for how long. */
   readonly service: JobSettings;

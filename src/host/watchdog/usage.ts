@@ -1,4 +1,4 @@
-// How much memory is used, and of what limit: by the process, its control group, and the machine.
+// Memory in use and its limit: of the process, its control group, and the machine.
 
 import { readFileSync } from "node:fs";
 import { freemem, totalmem } from "node:os";

@@ -26,14 +26,14 @@ export const WARNINGS = {
 
 export type WarningCode = keyof typeof WARNINGS;
 
-/** What is not as its author probably meant. Warnings of a running policy have no position in a text. */
+/** A warning: part of a policy probably does not do what its author meant. A running policy has no position in a text. */
 export interface PolicyWarning {
   readonly code: WarningCode;
   /** Path of the part as text, such as `circuit.components[2]`; "" is the whole document. */
   readonly path: string;
   /** A plain sentence without a full stop. It stays the same as long as the warning lasts. */
   readonly text: string;
-  /** Why it is so, as far as is known; may change while the warning lasts. */
+  /** The cause, as far as it is known; may change while the warning lasts. */
   readonly why?: string;
 }
 

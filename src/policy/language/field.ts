@@ -65,7 +65,7 @@ export interface Field<T> {
   readonly required?: true;
   /** Value of an absent key. An explicit zero or empty value is kept. */
   readonly default?: unknown;
-  /** What agents take for an absent key that stays absent in the document; for the reference only. */
+  /** The value that agents use for an absent key that stays absent in the document; for the reference only. */
   readonly means?: unknown;
   /** The setting of the compiler that replaces the default, where it is given. */
   readonly setting?: Setting;

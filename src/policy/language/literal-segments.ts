@@ -11,7 +11,7 @@ export function literalSegments(template: string): readonly string[] {
   });
 }
 
-/** What to write instead of a segment that looks like something else; undefined for a segment that does not. */
+/** A hint for a segment that looks like something else; undefined for a segment that does not. */
 function insteadOf(segment: string): string | undefined {
   if (segment === "*") return undefined;
   if (/^:\w/.test(segment)) return `; a parameter is written {${segment.slice(1)}}`;

@@ -3,7 +3,7 @@
 
 export class Budget<Owner> {
   readonly #limit: number;
-  /** What each owner can always have. */
+  /** The share that each owner can always have. */
   #part: number;
   #common: number;
   #commonUsed = 0;

@@ -1,4 +1,4 @@
-// Which part of the language the local evaluator supports. The rest is refused by name when a policy is validated.
+// The part of the language that the local evaluator supports. The rest is refused by name when a policy is validated.
 
 import type { DurationLiteral, Expr } from "../syntax/ast.ts";
 import { AGGREGATES } from "./aggregate.ts";

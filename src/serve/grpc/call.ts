@@ -116,7 +116,7 @@ export abstract class RunningCall implements Call, MessageOwner {
     return this.#ended;
   }
 
-  /** Why the call ended before its handler did. */
+  /** The reason for which the call ended before its handler did. */
   protected get cancelStatus(): CallStatus | undefined {
     return this.#cancelStatus;
   }

@@ -25,7 +25,7 @@ export interface RequestHead {
   /** Size of the fields by RFC 9113 §6.5.2: the lengths of names and values, and 32 for each field. */
   readonly size: number;
   /**
-   * Why the request must be refused. `too_large`: it exceeds the bound on fields or bytes, and `fields` is incomplete.
+   * The reason to refuse the request. `too_large`: it exceeds the bound on fields or bytes, and `fields` is incomplete.
    * `malformed` (§8.1.1): `fields` is empty, and only requests to routes that reply nevertheless get this far.
    */
   readonly flaw: "too_large" | "malformed" | undefined;

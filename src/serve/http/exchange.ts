@@ -101,7 +101,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
 
   // --- What the subclass does
 
-  /** Why the header section is not used, whatever the route: it is malformed, too long or has too many fields. */
+  /** The fault of a header section that is not used, whatever the route: malformed, too long, or too many fields. */
   protected abstract readonly headRefusal: Refusal | undefined;
   /** Throws if the request must be refused because of its header section, whatever its path. */
   protected abstract validateHead(): void;

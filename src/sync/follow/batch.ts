@@ -28,7 +28,7 @@ export function agentPrefixes(group: string): readonly string[] {
 }
 
 /**
- * What a batch changes. Rules and numbers are keyed alike (`<kind>/<last segment of the key>`), so the same
+ * The changes of a batch. Rules and numbers are keyed alike (`<kind>/<last segment of the key>`), so the same
  * key names a limiter's rule and its numbers; `undefined` means that the store no longer has the key.
  */
 export interface RuleChanges {

@@ -106,7 +106,7 @@ export class RuleKeeper {
     return this.#rewritten;
   }
 
-  /** What of a batch is to be applied. */
+  /** The part of a batch that is to be applied. */
   take(batch: Batch): Batch {
     const { revision, puts, deletes, reset = false } = batch;
     this.#revision = revision;

@@ -13,7 +13,7 @@ export interface Breadcrumb {
 }
 
 export interface Crash {
-  /** What ended the process, such as `uncaught exception`. */
+  /** The cause of the crash, such as `uncaught exception`. */
   readonly message: string;
   readonly cause: unknown;
   /** Unix ms. */

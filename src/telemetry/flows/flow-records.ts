@@ -4,7 +4,7 @@
 import { decimalOf } from "#base/text/decimal.ts";
 import type { Attributes } from "#wire/otlp/records.ts";
 
-/** Who sent a record: a proxy its access log, the plugin of nginx and Kong or an SDK a span. */
+/** The sender of a record: a proxy sends its access log, the plugin of nginx and Kong or an SDK sends a span. */
 export type Source = "envoy" | "lua" | "sdk";
 
 const SOURCES: ReadonlySet<string> = new Set<Source>(["envoy", "lua", "sdk"]);

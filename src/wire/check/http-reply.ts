@@ -17,7 +17,7 @@ export interface HttpAnswer {
   readonly check: CheckReply;
   /** HTTP status of a refusal. */
   readonly deniedStatus: number;
-  /** Why the request was refused before any rule judged it; empty otherwise. */
+  /** The reason for a refusal before any rule judged the request; empty otherwise. */
   readonly refusal: string;
   /** Whole seconds; 0 sends no header. */
   readonly retryAfter: number;

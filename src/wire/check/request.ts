@@ -105,7 +105,7 @@ export interface CacheLookup {
 export interface CheckRequest {
   readonly controlPoint: string;
   readonly labels: ReadonlyMap<string, string>;
-  /** Why the flow must be refused unjudged, if it must. */
+  /** The reason to refuse the flow before any rule judges it, if there is one. */
   readonly refusal: Refusal | undefined;
   readonly rampMode: boolean;
   readonly expectEnd: boolean;

@@ -63,7 +63,7 @@ export interface ReportedClassifier {
   readonly policyHash: string;
   readonly classifierIndex: number;
   readonly error: number;
-  /** Why the source of a label could not be read; undefined if all could. */
+  /** The reason for which the source of a label could not be read; undefined if all could. */
   readonly unreadable: string | undefined;
 }
 

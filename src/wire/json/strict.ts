@@ -38,7 +38,7 @@ export interface Parsed {
   readonly text: string;
 }
 
-/** What becomes of text that is not Unicode: bytes that are not UTF-8, and escapes of lone surrogates. */
+/** The treatment of text that is not Unicode: bytes that are not UTF-8, and escapes of lone surrogates. */
 export type BadText = "refuse" | "repair";
 
 /**
@@ -143,7 +143,7 @@ function scan(bytes: Buffer, maxDepth: number): Scan {
   return { members, escapes, escapedNames, blank };
 }
 
-/** What a walk through a parsed value finds. */
+/** The result of a walk through a parsed value. */
 interface Found {
   members: number;
   loneSurrogate: boolean;

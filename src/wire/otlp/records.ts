@@ -1,4 +1,4 @@
-// What is read of OpenTelemetry's exports of logs and traces, in protobuf and in JSON: the attributes of each log record
+// The part of OpenTelemetry's exports that is read, in protobuf and in JSON: the attributes of each log record
 // or span, and the bounds of a message.
 
 import { Fault } from "#base/fault.ts";
@@ -6,7 +6,7 @@ import { Fault } from "#base/fault.ts";
 /** Attributes by name: strings, numbers, and booleans as strings. Lists, maps and bytes are left out. */
 export type Attributes = ReadonlyMap<string, string | number>;
 
-/** What an export carries. Both have resources, scopes in them, and records (logs) or spans (traces) in those. */
+/** The kinds of export. Both have resources, scopes in them, and records (logs) or spans (traces) in those. */
 export type Signal = "logs" | "traces";
 
 /** Maximum number of records in a message. A proxy sends some tens at once, an SDK 512. */

@@ -120,7 +120,7 @@ it("replies queued behind others of their connection are not overwritten", async
   const requests = paths.map((path, at) => {
     const body = described(path);
     const last = at === paths.length - 1 ? "connection: close\r\n" : "";
-    // Which only Node's server takes, that keeps replies until those before them have left.
+    // Only Node's server takes it, which keeps replies until those before them have left.
     const head = `POST ${PATH} HTTP/1.1\r\nhost: a\r\nte: trailers\r\n${last}`;
     const type = `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`;
     return `${head}${type}${body.toString()}`;

@@ -1,4 +1,4 @@
-// How throughput depends on the number of connections, and how much memory an idle connection holds.
+// Throughput by the number of connections, and the memory of an idle connection.
 
 import { closedLoop } from "../load/loops.ts";
 import { authConnections, judgeAuthReply } from "../load/requests.ts";

@@ -1,4 +1,4 @@
-// What rate limiters cost: processor time when ten of them match a check, and memory when none of many does.
+// The cost of rate limiters: processor time when ten of them match a check, and memory when none of many does.
 
 import { setTimeout as wait } from "node:timers/promises";
 import { JSON_PATH } from "../load/paths.ts";

@@ -1,4 +1,4 @@
-// How many bytes a check allocates, how much memory a server uses under full load, and how much a key costs.
+// Memory: bytes that a check allocates, memory of a server under full load, and the cost of a key.
 
 import { kilobytes, megabytes, printRow } from "../measure/report.ts";
 import { runOnce, warm } from "../measure/rounds.ts";

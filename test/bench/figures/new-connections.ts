@@ -1,4 +1,4 @@
-// How long new connections wait beside a full load: probes open theirs when a server is busiest.
+// Delay of new connections beside a full load: probes open theirs when a server is busiest.
 
 import { get } from "node:http";
 import { closedLoop, type Load } from "../load/loops.ts";

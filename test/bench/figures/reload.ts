@@ -1,4 +1,4 @@
-// How long a check waits while the policies of a directory are loaded again: one of a thousand edited, and all of them.
+// Delay of a check while the policies of a directory are loaded again: one of a thousand edited, and all of them.
 
 import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-// What a check under a limit in Redis costs the process that decides: Sluice that leases tokens, Sluice that counts each
+// Cost of a check under a limit in Redis for the process that decides: Sluice that leases tokens, Sluice that counts each
 // flow, and the rate limit service of the Envoy project, all over the same Redis.
 
 import assert from "node:assert/strict";

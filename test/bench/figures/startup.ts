@@ -1,4 +1,4 @@
-// How long a start takes, and how much memory a server holds while it is idle.
+// Duration of a start, and the memory of an idle server.
 
 import { once } from "node:events";
 import { join } from "node:path";

@@ -118,7 +118,7 @@ function text(value: string): Buffer {
 /** All frames of a request, one after the other. */
 interface Frames {
   readonly template: Template;
-  /** Where the second frame's head is; -1 without a body. */
+  /** Offset of the second frame's header; -1 without a body. */
   readonly bodyAt: number;
 }
 

@@ -1,4 +1,4 @@
-// How long and how often the bench runs each figure.
+// Duration and number of runs of each figure of the bench.
 
 export interface Size {
   /** Rounds in which every contestant takes one turn. */

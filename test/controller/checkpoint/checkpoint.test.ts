@@ -73,7 +73,7 @@ function planOf(kind: Kind, settings: Partial<CircuitPlan> = {}): CircuitPlan {
   };
 }
 
-/** What is measured between two ticks. */
+/** The measurements between two ticks. */
 interface Measured {
   readonly values: readonly number[];
   readonly replicas: number;

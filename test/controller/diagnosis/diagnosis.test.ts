@@ -1,4 +1,4 @@
-// What is logged about the conditions of a running policy: each once when it begins and once when it ends.
+// The log lines about the conditions of a running policy: each once when it begins and once when it ends.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";

@@ -1,4 +1,4 @@
-// How edits of a directory are noticed: by notices of the file system, by regular checks alone, and after the
+// Noticing edits of a directory: by notices of the file system, by regular checks alone, and after the
 // directory or a file in it could not be read for a while.
 
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-// Which source owns a name when several want it: one row for each situation.
+// The owner of a name that several sources want: one row for each situation.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

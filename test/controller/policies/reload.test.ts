@@ -1,4 +1,4 @@
-// What an edit of one file among many costs, that a change of many policies leaves room for checks, and that files
+// The cost of an edit of one file among many, that a change of many policies leaves room for checks, and that files
 // which are away for a moment keep their policies.
 
 import assert from "node:assert/strict";
@@ -102,7 +102,7 @@ test("a change of many policies takes many turns and is one write, first decisio
   let turns = 0;
   const timer = setInterval(() => void 0, 1);
   t.after(() => clearInterval(timer));
-  /** How many policies ran in their new version, turn by turn. */
+  /** The number of policies that ran in their new version, turn by turn. */
   const started: number[] = [];
   const count = () => {
     turns += 1;

@@ -1,4 +1,4 @@
-// What every engine of concurrency slots does, wherever it counts. Each make runs this suite with time of its own.
+// The behaviour of every engine of concurrency slots. Each implementation runs this suite with its own time.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What answers in place of a limiter that cannot decide (`on_failure`), and for flows without a label that it reads
+// Answers in place of a limiter that cannot decide (`on_failure`), and for flows without a label that it reads
 // (`on_missing_label`), in every kind of limiter.
 
 import assert from "node:assert/strict";
@@ -20,7 +20,7 @@ import {
 
 const MODES = ["open", "closed", "local", "last_known"] as const;
 
-/** What a decision says: whether it drops, and the mode that answered. */
+/** The answer of a decision: whether it drops, and the mode that answered. */
 function answer({ dropped, failure }: FlatDecision): readonly [boolean, FailureMode | undefined] {
   return [dropped, failure];
 }
@@ -118,7 +118,7 @@ for (const [name, { rule, one, invalid }] of Object.entries(COUNTING)) {
         const own = mode === "open" || mode === "closed" ? mode : undefined;
         for (const decision of [peeked, ...decisions]) assert.equal(decision.failure, own, mode);
         assert.equal(decisions[0]?.grantId === undefined, own !== undefined);
-        // What a mode decides takes nothing: a flow without a key still finds the shared count untouched.
+        // A decision by a mode takes nothing: a flow without a key still finds the shared count untouched.
         assert.equal(bench.context.anomalies.filter((what) => what === "keys_overflow").length, 2);
         assert.equal(bench.take({ k: "a" }).dropped, true, "a known key has its own count");
       }

@@ -1,4 +1,4 @@
-// Which rules apply to a flow: selectors against a naive oracle, by service, group and control point.
+// The rules that apply to a flow: selectors against a naive oracle, by service, group and control point.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

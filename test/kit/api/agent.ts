@@ -57,7 +57,7 @@ export const common = {
 
 export interface FakeCall extends Call {
   readonly replied: Map<string, string>;
-  /** What the reply leaves taken. */
+  /** The slots that the reply leaves taken. */
   readonly held: Held[];
   leave(): void;
 }

@@ -194,7 +194,7 @@ export type Ask = (endpoints: CheckEndpoints, asked: Asked) => Promise<Seen>;
 
 const OPEN = { ignoreUnknownFields: true };
 
-/** How each endpoint is asked one request of the corpus. ext_authz has no ramp mode. */
+/** Asks each endpoint one request of the corpus. ext_authz has no ramp mode. */
 export const ENDPOINTS = {
   async proxy(endpoints, { path, headers }) {
     const http = { method: "GET", path, headers: { ...headers } };

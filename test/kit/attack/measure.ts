@@ -34,7 +34,7 @@ const LARGE_WINDOWS = Buffer.concat([settings(), windowUpdate(0, 2 ** 30)]);
 /** Number of honest calls that are measured, after as many for warm-up. */
 const HONEST_CALLS = 10_000;
 const BATCH = 500;
-/** What an attack may cost in addition to its frames, in honest calls: timers, and code that is not compiled yet. */
+/** Allowed cost of an attack in addition to its frames, in honest calls: timers, and code that is not compiled yet. */
 const COLD_START_CALLS = 1_000;
 /** Honest calls with field lists of this many bytes are measured too, as the standard for attacks with long lists. */
 const LONG_LIST_BYTES = 60_000;
@@ -56,7 +56,7 @@ const SINGLE_CALL_COST = 60;
 /** Number of calls that the honest caller makes 1 ms apart, before it slows down to 10 ms. */
 const FAST_CALLS = 20;
 
-/** What an attack may cost, and the counts that it must cause at least. */
+/** The allowed cost of an attack, and the counts that it must cause at least. */
 export interface Bound extends Partial<Counts> {
   /** Number of frames (or requests, or connections) of the attack that the server processes. */
   readonly frames: number;
@@ -85,7 +85,7 @@ const BOUND_KEYS: ReadonlySet<string> = new Set([
   "peak",
 ]);
 
-/** What an attack cost, as differences between two snapshots. */
+/** The cost of an attack, as differences between two snapshots. */
 export interface Cost extends Omit<Snapshot, "peak"> {
   readonly peak: number;
   /** Number of calls that the honest caller made meanwhile. */

@@ -1,4 +1,4 @@
-// How many slots of one concurrency limiter are held, as an agent reports it over its JSON routes.
+// The number of slots of one concurrency limiter that are held, as an agent reports it over its JSON routes.
 
 import assert from "node:assert/strict";
 import { begin, endFlow } from "../sluice/check.ts";

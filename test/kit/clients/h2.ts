@@ -151,7 +151,7 @@ export interface Frame {
   readonly fields: readonly Field[] | undefined;
 }
 
-/** How one stream ended. */
+/** The end of one stream. */
 export interface Outcome {
   readonly head: Readonly<Record<string, string>>;
   readonly trailers: Readonly<Record<string, string>>;

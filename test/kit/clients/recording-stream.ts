@@ -30,7 +30,7 @@ export class RecordingStream implements RequestStream {
   readonly blocks: (readonly string[])[] = [];
   /** Error codes of the RST_STREAM frames sent. */
   readonly resets: number[] = [];
-  /** What replies leave taken until the peer confirms them. */
+  /** The slots that replies leave taken until the peer confirms them. */
   readonly unconfirmed: Held[] = [];
   localClosed = false;
   held = 0;

@@ -78,7 +78,7 @@ export async function startProxy(
       late = ms;
     },
     open: () => {
-      // What was swallowed is lost, and what is late would be overtaken, so no connection may go on.
+      // Swallowed bytes are lost, and late ones would be overtaken, so no connection may go on.
       if (state === "swallowing" || late > 0) reset();
       late = 0;
       state = "open";

@@ -26,7 +26,7 @@ import { fuzzService, ROUTES } from "./services.ts";
  * waits for threads of a busy machine.
  */
 const HANGS_MS = 10_000;
-/** How long a connection may linger after its GOAWAY, and a handler may work, ms. */
+/** Time for which a connection may linger after its GOAWAY, and a handler may work, ms. */
 const LATE_MS = 1_000;
 
 export interface Connection {

@@ -197,7 +197,7 @@ function shortened(random: Random, bytes: Buffer): Buffer {
   return bytes.subarray(0, HEAD + length);
 }
 
-/** What a client sent: its connection preface, then its frames. */
+/** The bytes of a client: its connection preface, then its frames. */
 export type Recording = readonly Buffer[];
 
 export function parseRecording(bytes: Buffer): Recording {

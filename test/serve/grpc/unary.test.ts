@@ -106,7 +106,7 @@ test("reassembles any message from any pieces and returns their flow-control cre
         each.send(bytes.subarray(at, at + piece));
         at = Math.min(bytes.length, at + piece);
         assert.equal(each.stream.credited, at);
-        // What is buffered is in proportion to what was received.
+        // The memory of the buffer is in proportion to the bytes received.
         assert.ok(each.stream.held <= Math.max(4_096, 4 * at), `${each.stream.held} for ${at}`);
       }
       each.send(bytes.subarray(at), true);

@@ -4,7 +4,7 @@ import { Places } from "#serve/listen/places.ts";
 
 const MOST = 1_000;
 
-/** How many connections of an address get a place. */
+/** The number of connections of an address that get a place. */
 function taken(places: Places, address: string | undefined, tries: number): number {
   let count = 0;
   for (let each = 0; each < tries; each++) if (places.take(address) === undefined) count++;

@@ -16,7 +16,7 @@ const decision = (message: Decision) =>
   Buffer.from(encode(CHECK_RESPONSE, message)).toString("base64");
 const MATCHED = decision({ fluxMeterInfos: [{ fluxMeterName: "m" }] });
 
-/** What the documented Envoy configuration sends. */
+/** The record that the documented Envoy configuration sends. */
 function record(changed: Readonly<Record<string, string | number>> = {}) {
   return new Map<string, string | number>(
     Object.entries({
@@ -200,7 +200,7 @@ test("slots of a flow that nobody else ends are given back", () => {
   assert.equal(ended.length, 1);
 });
 
-/** What an SDK sends: times in ms with their unit in the name. */
+/** The span of an SDK: times in ms with their unit in the name. */
 function span(changed: Readonly<Record<string, string | number>> = {}) {
   return new Map<string, string | number>(
     Object.entries({

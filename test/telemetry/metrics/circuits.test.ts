@@ -1,4 +1,4 @@
-// What circuits count: over changes of a policy, and beside the recorded metrics of another controller.
+// The metrics of circuits: over changes of a policy, and beside the recorded metrics of another controller.
 
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
@@ -129,7 +129,7 @@ function line(labels: Readonly<Record<string, string>>, value: number): string {
   return `${__name__}{${pairs.sort().join(",")}} ${value}`;
 }
 
-/** Why a recorded line is not ours; undefined where it has to be. */
+/** The reason for which a recorded line is not ours; undefined where it has to be. */
 function reasonAgainst(recorded: string): string | undefined {
   if (recorded.endsWith(" NaN")) return "without a valid reading there are no quantiles";
   const looped = 'signal_name="SUM",sub_circuit_id="root"';

@@ -19,7 +19,7 @@ export interface ColumnShape {
 }
 
 /**
- * Where the numbers of a row are. All numbers of one row lie beside each other, so that a lookup touches few cache
+ * The place of a row's numbers. All numbers of one row lie beside each other, so that a lookup touches few cache
  * lines: the hash, the words of each column, padded to a whole double where there are doubles, the doubles of each.
  */
 export class RowLayout<Column> {

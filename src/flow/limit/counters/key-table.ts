@@ -61,7 +61,7 @@ export class KeyTable {
   #directory: Segment[] = [];
   #depth = 0;
   readonly #segments: Segment[] = [];
-  /** Where the search for spent keys goes on. */
+  /** The segment at which the search for spent keys goes on. */
   #nextSegment = 0;
   #nextRow = 0;
 

@@ -1,4 +1,4 @@
-// What rate limiters, concurrency limiters and the schedulers built on them have in common: a leaf whose
+// The common part of rate limiters, concurrency limiters and the schedulers built on them: a leaf whose
 // decisions agents act on, and the percentage of flows that agents accepted recently. Each kind has a file
 // beside this one.
 
@@ -42,7 +42,7 @@ export interface Limiter<C extends Component> {
   readonly renamed?: Readonly<Record<string, string>>;
   /** The counter of agents that tells accepted flows from rejected ones by its label `decision_type`. */
   readonly counter: string;
-  /** What its circuit decides while a signal is invalid. */
+  /** The decision of its circuit while a signal is invalid. */
   readonly onFailure: FailureMode | undefined;
   /** The label each of whose values has a limit of its own: part of what the decisions are about. */
   readonly limitByLabelKey: string;

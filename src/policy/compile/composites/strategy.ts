@@ -1,4 +1,4 @@
-// What the strategies that drive a load scheduler have in common: an overload counts only once it is confirmed,
+// The common part of the strategies that drive a load scheduler: an overload counts only once it is confirmed,
 // pass-through makes the multiplier invalid so that everything passes, and an alert is raised while load is cut.
 //
 // A strategy writes the signals OVERLOAD_FROM_STRATEGY and LOAD_MULTIPLIER_FROM_STRATEGY; it may read IS_OVERLOAD

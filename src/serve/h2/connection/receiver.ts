@@ -30,7 +30,7 @@ export class FrameReceiver implements FrameSink {
   readonly #blocks: FieldBlockReader;
   readonly #controlFrames: ControlFrames;
   /**
-   * How many more data bytes the peer may send on the connection, and how many it has sent since the last update.
+   * Data bytes that the peer may still send on the connection, and those that it has sent since the last update.
    * The window is reopened whether or not the data is still buffered: `reserve` bounds that.
    */
   #receiveWindow = CONNECTION_RECEIVE_WINDOW;

@@ -145,7 +145,7 @@ export class FieldBlockReader {
     partial.parts.push(part);
   }
 
-  /** What the first bytes of a block say: its method and path come first. The rest is lost, and the tables with it. */
+  /** Reads method and path, which come first, from the first bytes of a block. The rest is lost, and the tables with it. */
   #cutHead({ parts }: PartialBlock, more: Buffer): RequestHead | undefined {
     const bytes = Buffer.concat([...parts, more]);
     const fields = new FieldList(this.#maxListSize, this.#maxFields);

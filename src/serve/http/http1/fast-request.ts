@@ -58,7 +58,7 @@ export class FastRequest {
   /** The bytes that were read; the body is at their end. */
   readonly chunk: Buffer;
   readonly bodyStart: number;
-  /** Where the first field begins. */
+  /** Offset of the first field. */
   readonly #fields: number;
   #headers: Readonly<Record<string, string>> | undefined;
 

@@ -13,7 +13,7 @@ import type { HeadStart } from "./head-start.ts";
 /** An error of Node's parser. */
 export interface ParserError {
   readonly code?: string | undefined;
-  /** What was read last, and how much of it was parsed. */
+  /** The bytes that were read last, and the number of them that was parsed. */
   readonly rawPacket?: Buffer;
   readonly bytesParsed?: number;
 }

@@ -1,4 +1,4 @@
-// What an agent needs to know about one kind of stored configuration, and the parts that the kinds share.
+// The description of one kind of stored configuration for agents, and the parts that the kinds share.
 
 import { FAILURE_MODES, type FailureMode } from "#base/failure-mode.ts";
 import { Fault } from "#base/fault.ts";

@@ -26,7 +26,7 @@ const SPARE = 64;
 export class DecisionRun {
   readonly template: Template;
   readonly #parts: readonly RunPart[];
-  /** Where the value of each part is. */
+  /** Offset of each part's value. */
   readonly #places: readonly number[];
   readonly #bytes: Buffer;
   readonly #writer: ProtoWriter;

@@ -1,4 +1,4 @@
-// How the detail of a decision is written, by kind of limiter: one row for each kind, used by the binary writer
+// Writers of the detail of a decision, by kind of limiter: one row for each kind, used by the binary writer
 // and by the JSON writer. The label, which every detail has, is written by the writers themselves.
 
 import { fragment, type JsonWriter } from "../../json/writer.ts";

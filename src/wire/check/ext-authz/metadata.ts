@@ -33,7 +33,7 @@ export function metadataText(
   return undefined;
 }
 
-/** Where a message lies. */
+/** The place of a message. */
 interface Span {
   readonly at: number;
   readonly stop: number;

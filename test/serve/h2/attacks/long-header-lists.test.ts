@@ -86,7 +86,7 @@ test("bounds the cost of long header lists", async (t) => {
   });
 
   await t.test("an endless list", async (t) => {
-    // What arrives after the GOAWAY is read and discarded until the peer has seen it.
+    // Bytes that arrive after the GOAWAY are read and discarded until the peer has seen it.
     const bound = { frames: 5_000, callsPerFrame: 0.5, faults: { header_list: 1 } };
     await server.withstand(t, bound, async () => {
       const peer = await server.peer(t);

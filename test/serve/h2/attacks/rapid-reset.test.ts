@@ -69,7 +69,7 @@ test("bounds the cost of calls that are made to be discarded", async (t) => {
       );
       await calm(peer);
     });
-    // Which limit ends the connection depends on how long handlers work.
+    // The limit that ends the connection depends on how long handlers work.
     assert.ok(cost.mostRunning <= MAX_CONCURRENT_CALLS, `${cost.mostRunning} handlers ran at once`);
   });
 

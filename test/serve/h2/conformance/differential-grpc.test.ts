@@ -35,7 +35,7 @@ interface CallPlan {
   readonly method: string;
   readonly metadata: readonly Field[];
   readonly body: Buffer;
-  /** Where the body is split into frames, as fractions of its length. */
+  /** The places at which the body is split into frames, as fractions of its length. */
   readonly cuts: readonly number[];
   readonly padding: number;
   readonly ending: "data" | "empty data" | "trailers";

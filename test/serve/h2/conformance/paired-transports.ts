@@ -27,7 +27,7 @@ export interface PairedPort extends TestPort {
   readonly waiting: { begun: number; aborted: number };
 }
 
-/** What a caller sees of one call, with metadata sorted. */
+/** The outcome of one call as its caller sees it, with metadata sorted. */
 export interface ObservedReply {
   readonly status: string | undefined;
   readonly code: string | undefined;

@@ -11,7 +11,7 @@ import { fakeClock } from "../../../kit/clock.ts";
 import { memoryLog } from "../../../kit/sluice/log.ts";
 import { portSettings } from "../../../kit/sluice/port.ts";
 
-/** What the server sends to a silent peer, in hexadecimal. */
+/** The bytes that the server sends to a silent peer, in hexadecimal. */
 async function serverPreface(maxHeaderBytes: number): Promise<string> {
   const { http, grpc } = portSettings({ http: { max_header_bytes: maxHeaderBytes } });
   const transport = h2Transport({

@@ -1,4 +1,4 @@
-// What one connection sends at once is handled over several turns of the event loop, so that others get theirs.
+// Requests that one connection sends at once are handled over several turns of the event loop, so that others get theirs.
 
 import assert from "node:assert/strict";
 import { connect } from "node:net";

@@ -127,7 +127,7 @@ describe("reading the metadata that a proxy sends", () => {
     const deepest = nested(64);
     assert.equal(ours(deepest.bytes, "a.a"), JSON.stringify(deepest.value));
     assert.throws(() => ours(nested(65).bytes, "a.a"), Fault);
-    // What a path only passes through is not decoded.
+    // Messages that a path only passes through are not decoded.
     assert.equal(ours(nested(80).bytes, Array(82).fill("a").join(".")), "end");
   });
 });
