@@ -2,7 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { judge } from "#flow/check.ts";
-import { type Decision, type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
+import type { Classifier } from "#flow/classify/classifier.ts";
+import {
+  ClassifierError,
+  type Decision,
+  type Flow,
+  Pending,
+  RejectReason,
+  type Verdict,
+} from "#flow/flow.ts";
 import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
 import type { Limiter } from "#flow/plan/stage-member.ts";
 import { STAGES } from "#flow/stages.ts";
@@ -12,6 +20,7 @@ import {
   flowOf,
   planOfSteps,
   recordingObserver,
+  requestOf,
   scripted,
   stepOf,
 } from "../kit/sluice/flow.ts";
@@ -127,6 +136,28 @@ describe("judging a flow", () => {
     const at = contextOf();
     const verdict = judge(planOf(scripted("rate_limiter", "root.0")), flowOf(), at);
     assert.deepEqual(at.observer.verdicts, [verdict]);
+  });
+});
+
+describe("classifiers", () => {
+  function classifierOf(index: number, unreadable?: string): Classifier {
+    const identity = { policyName: "p", policyHash: "h", classifierIndex: index };
+    const info = { ...identity, error: ClassifierError.none, unreadable };
+    return { info, run: () => info };
+  }
+
+  it("reports each one that could not read the source of a label", () => {
+    const at = contextOf();
+    const plan = planOfSteps(
+      [],
+      [classifierOf(0), classifierOf(1, "cut"), classifierOf(2, "malformed")],
+    );
+    const verdict = decided(judge(plan, flowOf({ http: requestOf({}) }), at));
+    assert.deepEqual(
+      verdict.classifiers.map(({ unreadable }) => unreadable),
+      [undefined, "cut", "malformed"],
+    );
+    assert.deepEqual(at.observer.anomalies, ["label_unreadable", "label_unreadable"]);
   });
 });
 

@@ -8,27 +8,13 @@ import { ClassifierError } from "#flow/flow.ts";
 import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
 import { labelRuleFaults } from "#flow/rule-faults.ts";
 import type { AddressRule, ClassifierRule, ExtractorRule, LabelRule } from "#flow/rules.ts";
+import { type Described, requestOf } from "../../kit/sluice/flow.ts";
 
 const NO_LABELS: LabelSource = {
   get: () => undefined,
   origin: () => undefined,
   each: () => undefined,
 };
-
-interface Request extends Partial<Omit<HttpAttributes, "header">> {
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
-function requestOf({ headers = {}, ...given }: Request): HttpAttributes {
-  return {
-    ...{ method: "", path: "", host: "", scheme: "", protocol: "", body: "", id: "", size: -1 },
-    bodyCut: false,
-    ...{ source: undefined, destination: undefined },
-    header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
-    metadata: () => undefined,
-    ...given,
-  };
-}
 
 function classifierOf(extractors: Readonly<Record<string, ExtractorRule>>): ClassifierRule {
   const rules = Object.entries(extractors).map(
@@ -273,7 +259,7 @@ function withUnreadableValue(rule: ClassifierRule, unreadableValue: string): Cla
 }
 
 test("a value that cannot be read costs its own label only, and the report says why", () => {
-  const cases: readonly [string, Request][] = [
+  const cases: readonly [string, Described][] = [
     ["too_large", { body: `${"[".repeat(65)}${"]".repeat(65)}` }],
     ["too_large", { body: `${'{"v":'.repeat(5000)}1${"}".repeat(5000)}` }],
     ["too_large", { body: `"${"x".repeat(1 << 20)}"` }],

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { BucketRequest, LeaseRequest } from "#flow/counters/bucket-home.ts";
+import { type BucketRequest, type LeaseRequest, MOST_LEASES } from "#flow/counters/bucket-home.ts";
 import { OwnedBuckets } from "#flow/counters/owned-buckets.ts";
 import { testContext } from "../limit/setup.ts";
 import { bucketSuite, TEN_PER_SECOND } from "./suite.ts";
@@ -74,6 +74,32 @@ test("a share leaves as much for every other agent, and for one that has not ask
   assert.equal(ask(lease(4, { wish: 1_000, unit: 6 })).leased, 0, "less than one flow wants");
 });
 
+test("a share that grows counts what it has already, and consists of whole units", () => {
+  const { ask, lease } = home();
+  ask(lease(1, { wish: 30 }));
+  assert.equal(ask(lease(1, { unspent: 30, keep: 30, wish: 1_000 })).leased, 50);
+  const { ask: other, lease: leaseOf } = home();
+  assert.equal(other(leaseOf(1, { wish: 1_000, unit: 6 })).leased, 48);
+});
+
+test("who gives its lease back takes nothing from the others, and who keeps it has it", () => {
+  const { ask, take, lease } = home();
+  for (const agent of [1, 2]) ask(lease(agent, { wish: 1 }));
+  ask(lease(1, { unspent: 1, keep: 0 }));
+  assert.equal(ask(lease(2, { unspent: 1, keep: 1 })).leased, 1);
+  assert.deepEqual(ask(take(1, 100)).granted, [99]);
+  assert.equal(ask({ back: 1 }).tokens, 2, "the leased one, and one that came back");
+});
+
+test("more agents than can have leases of one key ask for each flow", () => {
+  const { ask, take, lease } = home();
+  const params = { ...STEADY, capacity: 1_000_000 };
+  for (let agent = 0; agent < MOST_LEASES; agent++)
+    assert.equal(ask(lease(agent, { wish: 1 }), params).leased, 1);
+  const further = ask({ ...take(5), ...lease(MOST_LEASES, { wish: 1 }) }, params);
+  assert.deepEqual([further.granted, further.leased], [[1], 0]);
+});
+
 test("a lease that ended counts as spent from its end on, and the bucket fills again", () => {
   const { ask, take, lease, clock } = home();
   const params = { ...TEN_PER_SECOND, capacity: 100, amount: 10 };
@@ -84,6 +110,19 @@ test("a lease that ended counts as spent from its end on, and the bucket fills a
   assert.equal(ask({}, params).tokens, 80, "60 at the end of the lease, and two seconds");
   clock.advance(2_000);
   assert.equal(ask({}, params).tokens, 100);
+});
+
+test("a lease ends at its time, and those that ended first are spent first", () => {
+  const one = home();
+  one.ask(one.lease(1, { wish: 40 }));
+  one.clock.advance(1_000);
+  assert.equal(one.ask({}).tokens, 60);
+  const { ask, lease, clock } = home();
+  const params = { ...TEN_PER_SECOND, capacity: 100, amount: 10 };
+  assert.equal(ask(lease(1, { wish: 50, durationMs: 2_000 }), params).leased, 50);
+  assert.equal(ask(lease(2, { wish: 16, durationMs: 1_000 }), params).leased, 16);
+  clock.advance(3_000);
+  assert.equal(ask({}, params).tokens, 54, "84 after a second, 94 less 50 after another");
 });
 
 test("what is leased stops the fill as if it were not spent", () => {
@@ -100,8 +139,12 @@ test("requests that are not newer change nothing", () => {
   const old = lease(1, { wish: 20 });
   ask(old);
   ask(lease(1, { unspent: 20, keep: 20, wish: 10 }));
-  const again = ask({ ...old, ...take(5) });
-  assert.deepEqual([again.granted, again.leased], [[0], 0]);
+  const nothing = { tokens: 0, waitMs: 0, leased: 0, recall: false, full: false };
+  assert.deepEqual(ask({ ...old, ...take(5) }), { granted: [0], ...nothing });
+  const last = lease(2, { wish: 5 });
+  ask(last);
+  assert.deepEqual(ask({ ...last, ...take(5) }), { granted: [0], ...nothing }, "the same turn");
+  ask(lease(2, { unspent: 5, keep: 0 }));
   assert.deepEqual(ask(take(1, 100)).granted, [70], "30 are leased");
 });
 
@@ -124,11 +167,29 @@ test("who is refused what others have leased makes them give it back", () => {
   assert.deepEqual(ask(take(80)).granted, [1]);
 });
 
+test("a refusal says when its tokens are filled or given back, whichever is first", () => {
+  const filling = { ...TEN_PER_SECOND, capacity: 100, amount: 10 };
+  const waitFor = (want: number, durationMs: number, params = filling) => {
+    const { ask, take, lease } = home();
+    ask(take(50), params);
+    assert.equal(ask(lease(1, { wish: 20, durationMs }), params).leased, 20);
+    const { granted, waitMs } = ask(take(want), params);
+    assert.deepEqual(granted, [0]);
+    return waitMs;
+  };
+  assert.equal(waitFor(40, 60_000), 1_000, "the fill brings 10");
+  assert.equal(waitFor(40, 500), 500, "the lease brings 20");
+  assert.equal(waitFor(60, 1_500), 1_500, "the fill brings 10 and the lease 20");
+  assert.equal(waitFor(60, 60_000), 3_000, "the fill brings 30");
+  assert.equal(waitFor(60, 1_500, STEADY), 0, "it will never be there");
+});
+
 test("a lower capacity leaves no more than itself", () => {
   const { ask, take, lease } = home();
   ask(lease(1, { wish: 40 }));
   const low = { ...STEADY, capacity: 30 };
   assert.deepEqual(ask(take(1), low).granted, [0], "40 are leased");
+  assert.deepEqual(ask(take(0), low).granted, [1], "who wants nothing passes");
   const back = ask({ ...take(1, 40), ...lease(1, { unspent: 12, keep: 0 }) }, low);
   assert.deepEqual(back.granted, [2], "28 of 30 are spent");
 });
@@ -153,6 +214,13 @@ test("keys with leases are bounded, and those of dead agents make room", () => {
   clock.advance(1_001);
   assert.equal(wish(21), 1);
   assert.equal(owned.leased, 13);
+});
+
+test("closing forgets who has leased what", () => {
+  const { owned, ask, lease } = home();
+  ask(lease(1, { wish: 1 }));
+  owned.close();
+  assert.equal(owned.leased, 0);
 });
 
 test("a bucket without leases costs no entry", () => {

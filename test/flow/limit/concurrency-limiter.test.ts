@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { CounterEngine, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
+import {
+  type CounterEngine,
+  type EngineAnswer,
+  type SlotParams,
+  UNDECIDED,
+} from "#flow/counters/counter-engine.ts";
+import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counters.ts";
 import { grantOf, Missing, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
-
+import type { ConcurrencyLimiterRule } from "#flow/rules.ts";
 import {
   Bench,
   concurrency,
@@ -297,4 +303,79 @@ test("a slot that the local engine granted in place of another engine is freed b
     limiter[giveBack]({ ...grant, id: requestId });
     assert.equal(state.slots.slots, 0);
   }
+});
+
+/** A limiter whose slots agents share, and what it told their engine. */
+function shared(over: Partial<ConcurrencyLimiterRule> = {}) {
+  const adopted: SlotParams[] = [];
+  const ended: SlotParams[] = [];
+  let closed = 0;
+  const engine: SharedEngine<SlotParams> = {
+    peek: () => UNDECIDED,
+    take: () => UNDECIDED,
+    giveBack: (_value, _amount, _id, params) => {
+      ended.push(params);
+      return true;
+    },
+    adopt: (params) => void adopted.push(params),
+    close: () => void closed++,
+  };
+  const sharedCounters: SharedCounters = {
+    buckets: () => assert.fail("there is no rate limiter"),
+    slots: () => engine,
+  };
+  const context = { ...testContext(), sharedCounters };
+  const bench = new Bench(concurrencyRule({ maxInflightMs: 7_000, ...over }), undefined, context);
+  return { bench, adopted, ended, closed: () => closed };
+}
+
+test("an engine that agents share learns each limit that counts, and no other", () => {
+  const { bench, adopted, closed } = shared();
+  const { limiter, state } = bench;
+  limiter.decide(undefined);
+  limiter.decide(concurrency(Number.NaN));
+  limiter.decide(concurrency(3, true));
+  for (const failure of ["open", "closed"] as const) limiter.decide({ ...concurrency(4), failure });
+  assert.deepEqual(adopted, [], "no limit counts");
+  limiter.decide(concurrency(5));
+  limiter.decide({ ...concurrency(6), failure: "last_known" });
+  assert.deepEqual(adopted, [
+    { max: 5, maxInflightMs: 7_000 },
+    { max: 6, maxInflightMs: 7_000 },
+  ]);
+  assert.equal(closed(), 0);
+  state.close();
+  assert.equal(closed(), 1);
+});
+
+test("a limit that stops counting leaves its last one for `last_known` alone", () => {
+  const bench = new Bench(concurrencyRule({ onFailure: "last_known" }));
+  const { limiter } = bench;
+  const outcome = () => {
+    const { outcome, dropped, failure } = bench.take();
+    return [outcome, dropped, failure];
+  };
+  assert.deepEqual(outcome(), ["undecided", false, "open"], "there was no limit yet");
+  limiter.decide(concurrency(1));
+  assert.deepEqual(outcome(), ["granted", false, undefined]);
+  limiter.decide(undefined);
+  assert.deepEqual(outcome(), ["refused", true, "last_known"]);
+  limiter.decide(concurrency(Number.NaN));
+  assert.deepEqual(outcome(), ["refused", true, "last_known"]);
+  limiter.decide(concurrency(2, true));
+  assert.deepEqual(outcome(), ["granted", false, undefined], "its policy lets all pass");
+  limiter.decide(undefined);
+  assert.deepEqual(outcome(), ["refused", true, "last_known"], "2 was no limit that counted");
+});
+
+test("a slot is freed before any limit has arrived, too, without being reported as ended", () => {
+  const { bench, ended } = shared();
+  const grant = { policyName: "policy", componentId: "root.0", key: "default", id: "x", amount: 1 };
+  assert.equal(bench.limiter.end?.(grant), false);
+  bench.limiter.decide(concurrency(1));
+  assert.equal(bench.limiter.end?.(grant), true);
+  assert.deepEqual(ended, [
+    { max: 0, maxInflightMs: 7_000 },
+    { max: 1, maxInflightMs: 7_000 },
+  ]);
 });

@@ -1,6 +1,7 @@
 // Flows, labels and scripted limiters, for tests of the flow controller.
 
-import type { Flow } from "#flow/flow.ts";
+import type { Classifier } from "#flow/classify/classifier.ts";
+import type { Flow, HttpAttributes } from "#flow/flow.ts";
 import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#flow/flow.ts";
 import type { LabelSource } from "#flow/label.ts";
 import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
@@ -33,6 +34,22 @@ export function flowOf(
     expectEnd: false,
     deadline: Number.POSITIVE_INFINITY,
     ...flow,
+  };
+}
+
+export interface Described extends Partial<Omit<HttpAttributes, "header">> {
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What is known of an HTTP request. */
+export function requestOf({ headers = {}, ...given }: Described): HttpAttributes {
+  return {
+    ...{ method: "", path: "", host: "", scheme: "", protocol: "", body: "", id: "", size: -1 },
+    bodyCut: false,
+    ...{ source: undefined, destination: undefined },
+    header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
+    metadata: () => undefined,
+    ...given,
   };
 }
 
@@ -87,11 +104,14 @@ export function stepOf(
   };
 }
 
-/** A plan that takes every flow through these steps. */
-export function planOfSteps(steps: readonly Step[]): Plan {
+/** A plan that takes every flow through these steps, after these classifiers. */
+export function planOfSteps(steps: readonly Step[], classifiers: readonly Classifier[] = []): Plan {
   const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
   const slotLimiters = new Map(limiters.filter(holdsSlots).map((item) => [item.component, item]));
-  const services = { classifiers: [], meters: [], steps, slotLimiters };
+  const services = {
+    ...{ classifiers: classifiers.map((item) => ({ item, matches: undefined })), meters: [] },
+    ...{ steps, slotLimiters },
+  };
   const here = { keys: [], rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };
 }
