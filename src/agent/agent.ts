@@ -10,7 +10,7 @@ import { Fault } from "#base/fault.ts";
 import { within } from "#base/wait.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { AppliedPolicies } from "#fleet/applied.ts";
-import type { EngineName } from "#fleet/engine.ts";
+import type { EngineName } from "#fleet/group-engines.ts";
 import type { SlotRef } from "#flow/flow.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { inventoryOf } from "#flow/inventory.ts";

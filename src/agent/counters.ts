@@ -1,7 +1,7 @@
 // Opens the counters that agents share, where they are configured.
 
 import type { AgentConfig } from "#config/tree.ts";
-import type { EngineName } from "#fleet/engine.ts";
+import type { EngineName } from "#fleet/group-engines.ts";
 import type { OwnGroup } from "#fleet/members.ts";
 import { type OpenCounters, openSharedCounters } from "#fleet/shared-counters.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";

@@ -7,6 +7,7 @@ import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
+import type { EngineName } from "./group-engines.ts";
 import type { LeaseCounts, LeaseSettings } from "./leases/lease-agent.ts";
 import type { OwnGroup } from "./members.ts";
 import type { DistCacheSettings, PeersSettings } from "./peers/membership/settings.ts";
@@ -14,9 +15,6 @@ import type { ListenToPeers } from "./peers/peer-counters.ts";
 import type { RedisSettings } from "./redis/settings.ts";
 import type { RequestCounts } from "./requests.ts";
 import type { SlotEndCounts } from "./slot-ends.ts";
-
-/** `local`: each process counts for itself. */
-export type EngineName = "local" | "peers" | "redis";
 
 /** `counters.*` of the configuration. */
 export interface CountersSettings {

@@ -4,12 +4,8 @@
 import type { Route } from "#base/handler.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
-import type {
-  CountersSettings,
-  EngineName,
-  OpenedEngine,
-  SharedCountersOptions,
-} from "./engine.ts";
+import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "./engine.ts";
+import { type EngineName, watchEngines } from "./group-engines.ts";
 
 export interface OpenCounters {
   readonly counters: SharedCounters;
@@ -57,22 +53,43 @@ export async function openSharedCounters(
   settings: CountersSettings,
   options: SharedCountersOptions,
 ): Promise<OpenCounters | undefined> {
-  const name = settings.engine === "auto" ? options.byDefault : settings.engine;
-  if (name === "local") return undefined;
+  const { byDefault, members, log } = options;
+  const name = settings.engine === "auto" ? byDefault : settings.engine;
+  if (name === "local") {
+    watchEngines(name, members, log, (others) => {
+      if (others === undefined) options.status().ok("this process counts for itself");
+      else options.status().fail(others);
+    });
+    return undefined;
+  }
   const engine = ENGINES[name];
   const node = options.status();
+  let away: string | undefined;
+  let apart: string | undefined;
+  const show = () => {
+    const all = [away, apart].filter((each) => each !== undefined);
+    if (all.length === 0) node.ok(engine.answers);
+    else node.fail(all.join("; "));
+  };
   const changed = (reason: string | undefined) => {
-    if (reason === undefined) node.ok(engine.answers);
-    else node.fail(`${engine.away}: ${reason}`);
+    away = reason === undefined ? undefined : `${engine.away}: ${reason}`;
+    show();
   };
   const opened = await engine.open(settings, options, changed);
   changed(opened.reason);
+  const ignore = watchEngines(name, members, log, (others) => {
+    apart = others;
+    show();
+  });
   return {
     counters: opened.counters,
     metrics: metricsOf(name, opened),
     routes: opened.routes ?? [],
     leave: async () => opened.leave?.(),
-    close: () => opened.close(),
+    close() {
+      ignore();
+      return opened.close();
+    },
   };
 }
 

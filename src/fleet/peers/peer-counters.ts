@@ -12,6 +12,7 @@ import { within } from "#base/wait.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";
+import { COUNTER_SERVICES } from "../group-engines.ts";
 import type { OwnGroup } from "../members.ts";
 import type { RequestCounts } from "../requests.ts";
 import { PeerBuckets } from "./buckets.ts";
@@ -25,8 +26,8 @@ import { OwnedLimiters } from "./owned-limiters.ts";
 import { type GroupCounts, PeerGroup } from "./peer-group.ts";
 import { PeerSlots } from "./slots.ts";
 
-/** Names of services in the records of agents. */
-const COUNTERS = "sluice-counters";
+const COUNTERS = COUNTER_SERVICES.peers;
+/** Name of the service in the records of agents. */
 const PROBES = "sluice-counters-probes";
 
 /** How long a start waits for the secret and the members, so that no check is undecided for want of them, ms. */

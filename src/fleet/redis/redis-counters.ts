@@ -5,6 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "../engine.ts";
+import { COUNTER_SERVICES } from "../group-engines.ts";
 import { LeaseAgent } from "../leases/lease-agent.ts";
 import { SharedBuckets } from "../leases/shared-buckets.ts";
 import { type RequestCounts, Requests } from "../requests.ts";
@@ -41,7 +42,7 @@ export interface RedisCounters extends SharedCounters {
 /** Opens Redis as one of the engines, and logs each transition. */
 export async function openRedis(
   { lease, redis: settings }: CountersSettings,
-  { group, clock, log }: SharedCountersOptions,
+  { group, clock, log, members }: SharedCountersOptions,
   report: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
   const changed = (reason: string | undefined) => {
@@ -55,6 +56,7 @@ export async function openRedis(
   const leases = new LeaseAgent(randomInt(MOST_AGENTS), clock, { ...lease });
   const counters = await openRedisCounters({ settings, group, clock, log, leases, changed });
   if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
+  members.register(COUNTER_SERVICES.redis, serverOf(settings));
   return {
     counters,
     counts: counters.counts,
@@ -112,4 +114,10 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
     slots: (name) => new RedisSlots(requests, ends, new KeySpace(settings.namespace, group, name)),
     close: () => requests.close(),
   };
+}
+
+/** `host:port` of the first server, without what the URL says besides. */
+function serverOf({ url, sentinel }: RedisSettings): string {
+  const { hostname, port } = new URL(url);
+  return sentinel.addresses[0] ?? `${hostname}:${port || "6379"}`;
 }

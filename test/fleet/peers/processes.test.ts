@@ -235,3 +235,23 @@ test("an agent that starts while etcd is away answers by on_failure until it kno
   await ready([late, second], 2);
   assert.equal(await admitted([late, second], users(10), 12), 100, "ten of each user");
 });
+
+test("agents of one group with different engines say that they count apart", async (t) => {
+  const { agents, start } = await fleet(t, 1);
+  const [first] = agents as [SluiceChild];
+  const other = start({ COUNTERS_ENGINE: "local" });
+  await listening(other);
+  for (const [agent, engine] of [
+    [first, "peers"],
+    [other, "local"],
+  ] as const) {
+    const apart = new RegExp(`count apart, because their counters\\.engine is not ${engine}`);
+    await until("the status says so", async () => apart.test(await engineStatus(agent)));
+    await agent.until("the log says so", () => apart.test(agent.printed()));
+  }
+  other.kill();
+  await other.ended;
+  await until("the status recovers", async () =>
+    /all agents of the group answer/.test(await engineStatus(first)),
+  );
+});
