@@ -140,10 +140,14 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   #stopProbe: (() => void) | undefined;
   #reason: string | undefined;
   #closed = false;
+  /** Present since nothing more is asked; resolved when this is closed. */
+  #drained: PromiseWithResolvers<void> | undefined;
   readonly #owner: Owner = {
     replied: (inTime) => {
       this.#inFlight--;
       if (inTime) this.counts.answered++;
+      // After the reply has been handed on.
+      if (this.#drained !== undefined && this.#inFlight === 0) setImmediate(() => this.close());
     },
     failed: (thrown, key) => {
       this.#inFlight--;
@@ -173,7 +177,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     answered: Answered<Reply>,
     late: (reply: Reply) => void,
   ): Request | undefined {
-    if (this.#reason !== undefined || this.#closed) {
+    if (this.#reason !== undefined || this.#closed || this.#drained !== undefined) {
       this.counts.skipped++;
       return undefined;
     }
@@ -194,6 +198,10 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   /** The server cannot be asked: ends the wait of all requests, and probes until it can. */
   trip(reason: string, key: string): void {
     if (this.#closed || this.#reason !== undefined) return;
+    if (this.#drained !== undefined) {
+      this.close();
+      return;
+    }
     this.#reason = reason;
     this.counts.away++;
     this.#options.changed(reason);
@@ -201,12 +209,22 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     this.#probeLater(key);
   }
 
+  /** Asks nothing more. Closes when everything that was asked has a reply, or has none in time, and resolves then. */
+  drain(): Promise<void> {
+    this.#drained ??= Promise.withResolvers<void>();
+    if (this.#closed) this.#drained.resolve();
+    if (this.#reason !== undefined || this.#inFlight === 0) this.close();
+    return this.#drained.promise;
+  }
+
   /** Ends everything; no request is asked any more. */
   close(): void {
+    if (this.#closed) return;
     this.#closed = true;
     this.#stopProbe?.();
     this.#endWaits();
     this.#channel.close();
+    this.#drained?.resolve();
   }
 
   /** Sets the alarm for the time limit of the request that waits longest. */

@@ -54,6 +54,7 @@ class Tally {
 }
 
 export class Load {
+  readonly #sides: number;
   readonly #addresses: () => readonly string[];
   readonly #tallies: ReadonlyMap<LimitName, Tally>;
   readonly #connections = new Agent({ keepAlive: true });
@@ -61,8 +62,14 @@ export class Load {
   #stopped = false;
   #failing = false;
 
-  /** `addresses`: of the agents that callers know at present. */
-  constructor(test: Ending, addresses: () => readonly string[], limits: readonly LimitName[]) {
+  /** `addresses`: of the agents that callers know at present. `sides`: how many of them fill buckets of one key. */
+  constructor(
+    test: Ending,
+    addresses: () => readonly string[],
+    limits: readonly LimitName[],
+    sides = 1,
+  ) {
+    this.#sides = sides;
     this.#addresses = addresses;
     this.#tallies = new Map(limits.map((name) => [name, new Tally()]));
     for (const [name, tally] of this.#tallies)
@@ -88,7 +95,7 @@ export class Load {
     for (const [name, tally] of this.#tallies)
       found[name] = {
         seen: tally.seen,
-        beyond: beyond(name, tally),
+        beyond: beyond(name, tally, this.#sides),
         keys: new Set([...tally.admitted.keys(), ...tally.inFlight.keys()]).size,
       };
     return found;
@@ -226,8 +233,9 @@ export class Load {
 }
 
 /** Most that was admitted for one key over any window, beyond capacity + refill; 0 if it never was. */
-function beyond(name: LimitName, { admitted, mostInFlight }: Tally): number {
-  const { capacity, fill, kind } = LIMITS[name];
+function beyond(name: LimitName, { admitted, mostInFlight }: Tally, sides: number): number {
+  const { capacity, kind } = LIMITS[name];
+  const fill = sides * LIMITS[name].fill;
   if (kind === "slots") return Math.max(0, mostInFlight - capacity);
   let most = 0;
   for (const times of admitted.values()) {

@@ -52,7 +52,7 @@ const INTRODUCTION = `# Fault matrix
 What callers are told, and how many requests are admitted above the limit, while something fails. Each row runs real processes: \`sluice agent\`, \`sluice controller\`, etcd and Redis. With *peers* agents count for each other, with *redis* they count in Redis. Callers check at every agent all the time, before, during and after the fault. A new user comes along every 20 checks and has buckets and slots of their own, and earlier users ask again, so a count that was lost is seen as a second admission. One user asks all the time, so that agents lease its tokens where they count in Redis. In the end every user asks every agent until it is refused.
 
 - **Limit**: *rate* is a bucket of 10 tokens that never fills, *rate with refill* one of 10 tokens that gets 20 per second, *concurrency* 5 flows at one time, whose flows end at another agent than they began at.
-- **May be admitted beyond capacity + refill**: most for one key, as [counters](counters.md) says. It is stated in the table of the test before anything runs, and the run fails when more was admitted.
+- **May be admitted beyond capacity + refill**: most for one key, as [counters](counters.md) says. Where agents count apart for a while, the refill of each side is not meant. It is stated in the table of the test before anything runs, and the run fails when more was admitted.
 - **Was**: the most that was admitted for one key over any window, beyond capacity + refill, in the last run; for concurrency the most that was in flight beyond the limit.
 - **Checks** and the columns behind it: checks that were sent while the fault lasted, and what their callers were told. *No answer* is an error or a lost connection: callers that know several agents turn to another one.
 

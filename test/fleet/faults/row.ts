@@ -7,7 +7,7 @@ import type { Load } from "./load.ts";
 
 export const FAMILIES = ["etcd", "controllers", "agents", "Redis", "peers"] as const;
 
-/** How many capacities may be admitted for each key beyond capacity + refill of each limit, while the row runs. */
+/** How many capacities may be admitted for each key beyond capacity + refill of each limit, over any window. */
 export type Bounds = Readonly<Partial<Record<LimitName, number>>>;
 
 export interface Row {
@@ -16,6 +16,8 @@ export interface Row {
   readonly family: (typeof FAMILIES)[number];
   readonly fleet: FleetOptions;
   readonly bounds: Bounds;
+  /** Groups of agents that count apart for a while: the refill of each is admitted. One unless given. */
+  readonly sides?: number;
   /** What users are told to expect, in a sentence or two. `happens` fails when it is not so. */
   readonly expected: string;
   /** Least number of checks in all that are sent while the fault lasts. */

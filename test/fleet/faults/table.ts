@@ -26,7 +26,7 @@ export async function observe(test: Ending, row: Row): Promise<Observations> {
   const fleet = await startFleet(test, row.fleet);
   await row.prepare?.(fleet);
   const addresses = () => fleet.agents.map((agent) => agent.address());
-  const load = new Load(test, addresses, limitsOf(row));
+  const load = new Load(test, addresses, limitsOf(row), row.sides);
   const observed = await load.through(() => row.happens(fleet, load));
   fleet.alive();
   return observed;

@@ -73,6 +73,24 @@ test("an agent that joins takes over what was counted, and so do others when it 
   assert.equal(await drain(agents.slice(0, 2), 10), 3 * KEYS.length, "ten of each key in all");
 });
 
+test("takes on their way to an agent that leaves are decided, by it or by the next one", async (t) => {
+  const network = new Network(t);
+  const [leaving, other, third] = await network.joined(3);
+  assert.ok(leaving !== undefined && other !== undefined && third !== undefined);
+  const before = KEYS.map((key) => other.passes(key, TEN));
+  const left = leaving.group.leave();
+  const meanwhile = KEYS.map((key) => third.passes(key, TEN));
+  await network.settle();
+  await network.pass(10);
+  assert.deepEqual(new Set(await all([...before, ...meanwhile])), new Set([true]));
+  await left;
+  assert.equal(await drain([other, third], 9), 8 * KEYS.length, "each was counted once");
+  assert.deepEqual(
+    [other, third].map(({ away }) => away),
+    [[], []],
+  );
+});
+
 test("takes wait while a key changes hands, whoever hears of the change first", async (t) => {
   for (const order of [0, 1, 2]) {
     const network = new Network(t);

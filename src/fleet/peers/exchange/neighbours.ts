@@ -35,6 +35,8 @@ export class Neighbours {
   readonly #options: NeighboursOptions;
   /** By process id. */
   readonly #all = new Map<string, Neighbour>();
+  /** To agents that are gone, until they have answered what they were asked before. */
+  readonly #leaving = new Set<Link>();
   /** Of requests to agents that are gone. */
   readonly #past: RequestCounts = {
     ...{ answered: 0, failed: 0, skipped: 0, refused: 0, away: 0, back: 0 },
@@ -56,6 +58,7 @@ export class Neighbours {
   get requests(): RequestCounts {
     const sum = { ...this.#past };
     for (const { link } of this.#all.values()) add(sum, link.requests.counts);
+    for (const link of this.#leaving) add(sum, link.requests.counts);
     return sum;
   }
 
@@ -68,10 +71,10 @@ export class Neighbours {
     return this.#all.get(id)?.copies.changed(limiter, lo, hi);
   }
 
-  /** Opens links to those who are new, and closes links to those who are gone. */
+  /** Opens links to those who are new, and asks those who are gone nothing more. */
   set(ring: Ring): void {
     for (const [id, { link, copies }] of this.#all) {
-      if (ring.find(id)?.address !== link.member.address) this.#close(id, link);
+      if (ring.find(id)?.address !== link.member.address) this.#leave(id, link);
       else copies.forget();
     }
     for (const member of ring.members) {
@@ -80,7 +83,8 @@ export class Neighbours {
   }
 
   close(): void {
-    for (const [id, { link }] of this.#all) this.#close(id, link);
+    for (const [id, { link }] of this.#all) this.#leave(id, link);
+    for (const link of this.#leaving) link.close();
   }
 
   #open(member: RingMember): void {
@@ -95,18 +99,20 @@ export class Neighbours {
     this.#all.set(member.id, { link, copies });
   }
 
-  #close(id: string, link: Link): void {
+  #leave(id: string, link: Link): void {
     this.#all.delete(id);
     const { requests, member } = link;
-    const wasAway = requests.reason !== undefined;
-    link.close();
-    if (wasAway) {
+    if (requests.reason !== undefined) {
       requests.counts.back++;
       const { name } = member;
       this.#options.log.info({ peer: name }, `peer ${name} is gone, others count its keys`);
       this.#options.changed(this.away);
     }
-    add(this.#past, requests.counts);
+    this.#leaving.add(link);
+    void requests.drain().then(() => {
+      this.#leaving.delete(link);
+      add(this.#past, requests.counts);
+    });
   }
 
   #changed({ name }: RingMember, reason: string | undefined): void {

@@ -32,6 +32,7 @@ export const PEERS: readonly Row[] = [
     fault: "one of two agents reaches neither the other one nor etcd until each counts for itself",
     family: "peers",
     fleet: { engine: "peers", agents: 1, env: { COUNTERS_PEERS_TIMEOUT: "1s" } },
+    sides: 2,
     bounds: { rate: 1, filling: 1, slots: 1, "rate-local": 2 },
     expected:
       "`on_failure` answers for the keys of the other side, until the side that reaches etcd counts them as well. What both counted is added up when they meet.",
@@ -72,7 +73,7 @@ export const PEERS: readonly Row[] = [
     fault: "three agents are restarted in turn (SIGTERM)",
     family: "peers",
     fleet: { engine: "peers" },
-    bounds: { rate: 0, filling: 0, slots: 0 },
+    bounds: { rate: 0, filling: 0, slots: 0, "rate-local": 0 },
     expected: "Callers turn to another agent. Counts and slots are handed over.",
     checks: 200,
     quick: true,
