@@ -64,6 +64,18 @@ const known = (address: string, count: number) =>
     return Object.keys(body.peers).length === count;
   });
 
+test("dist_cache.memberlist_advertise_addr is where others probe this agent", async (t) => {
+  const { address } = await agentOn(t, memoryStore(), 1, {
+    COUNTERS_ENGINE: "peers",
+    DIST_CACHE_BIND_ADDR: "127.0.0.1:0",
+    DIST_CACHE_MEMBERLIST_BIND_ADDR: "127.0.0.1:0",
+    DIST_CACHE_MEMBERLIST_ADVERTISE_ADDR: "10.9.8.7:3322",
+  });
+  await known(address, 1);
+  const { body } = await get(address, "/v1/peers");
+  assert.ok(Object.values(body.self_peer.services).includes("10.9.8.7:3322"), JSON.stringify(body));
+});
+
 test("two agents show one another; peer_discovery.advertisement_addr is what is announced", async (t) => {
   const store = memoryStore();
   const one = await agentOn(t, store, 1);

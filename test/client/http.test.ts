@@ -4,13 +4,14 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type Socket } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { type Code, Fault } from "#base/fault.ts";
 import { HttpClient } from "#client/http.ts";
 import { fakeClock } from "../kit/clock.ts";
+import { child } from "../kit/servers/child.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { until } from "../kit/until.ts";
 import {
@@ -577,3 +578,52 @@ test("close aborts calls and connection attempts in progress; later calls fail",
   await until("no connection is left", () => server.open === 0 && shook[0]?.readyState !== "open");
   await fails(http.call({ method: "GET", url: server.url }), "CANCELLED", /client was closed/);
 });
+
+/** A server that accepts no connection: its process is frozen, and its queue is full. */
+async function deafServer(t: TestContext): Promise<number> {
+  const listen = `const server = require("node:net").createServer();
+    server.listen({ port: 0, host: "127.0.0.1", backlog: 1 }, () => console.log(server.address().port));`;
+  const own = child(t, process.execPath, ["-e", listen]);
+  await own.until("it listens", () => own.out().includes("\n"));
+  const port = Number(own.out());
+  await own.freeze();
+  for (let at = 0; at < 8; at++) {
+    const socket = connect(port, "127.0.0.1");
+    socket.on("error", () => undefined);
+    t.after(() => socket.destroy());
+  }
+  return port;
+}
+
+const LINUX = { skip: process.platform !== "linux" };
+
+test("network_timeout bounds the wait for a connection", LINUX, async (t) => {
+  const url = `http://127.0.0.1:${await deafServer(t)}`;
+  const http = caller(t, { network_timeout: 500 });
+  await fails(http.call({ method: "GET", url }), "DEADLINE_EXCEEDED", /the connection timed out$/);
+});
+
+test(
+  "network_keep_alive is when the system probes an idle connection; below 0 it does not",
+  LINUX,
+  async (t) => {
+    for (const [network_keep_alive, wanted] of [
+      [20_000, "02"],
+      [-1, "00"],
+    ] as const) {
+      const server = await fakeServer(t, hello);
+      const http = caller(t, { network_keep_alive });
+      await http.call({ method: "GET", url: server.url });
+      const far = `:${server.port.toString(16).toUpperCase().padStart(4, "0")}`;
+      const own = () =>
+        readFileSync("/proc/net/tcp", "utf8")
+          .split("\n")
+          .map((line) => line.trim().split(/\s+/))
+          .find((fields) => fields[2]?.endsWith(far) && fields[3] === "01");
+      // The kernel's timer of the connection: 02 is keep-alive, with hundredths of a second until it fires.
+      await until("the timer is set", () => own()?.[5]?.startsWith(wanted) === true);
+      const hundredths = Number.parseInt(own()?.[5]?.split(":")[1] ?? "", 16);
+      assert.ok(network_keep_alive < 0 || (hundredths > 0 && hundredths <= 2_000), `${hundredths}`);
+    }
+  },
+);

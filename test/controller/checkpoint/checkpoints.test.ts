@@ -87,6 +87,15 @@ test("a checkpoint is written again only when its circuit remembers something el
   assert.deepEqual(await stored(store), ["/checkpoints/v"]);
 });
 
+test("policies.checkpoints.interval is the time between two writes", async (t) => {
+  const { start } = controllers(t, { "c.yaml": counting() });
+  const own = await start({ env: { SVC_CONTROLLER_POLICIES_CHECKPOINTS_INTERVAL: "30s" } });
+  await tick(own, 29);
+  assert.deepEqual(written(own), []);
+  await tick(own, 1);
+  assert.deepEqual(written(own), [KEY]);
+});
+
 test("checkpoints that are too old, damaged or of another version are reported and not used", async (t) => {
   const { start, store, clock } = controllers(t, { "c.yaml": counting() });
   const first = await start();

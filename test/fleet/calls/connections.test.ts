@@ -1,6 +1,8 @@
 // Agents that connect to their controllers (`agent_functions.*`), and controllers that ask over these connections.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { seededChance } from "#base/chance.ts";
@@ -18,6 +20,7 @@ import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { configOf } from "../../kit/sluice/config.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { until } from "../../kit/until.ts";
+import { fakeProxy } from "../../prometheus/kit.ts";
 
 type Env = Readonly<Record<string, string>>;
 
@@ -176,4 +179,32 @@ test("who does not introduce itself is refused, and answers that nobody waits fo
   assert.equal(Buffer.from(reply).toString(), "yes");
   good.cancel();
   await until("it has left", () => agents.list.length === 0);
+});
+
+test("agent_functions.client.grpc: insecure_skip_verify, key_log_file, and use_proxy with client.proxy", async (t) => {
+  const folder = temporaryFolder(t);
+  const server = authority(folder, "own").issue("localhost");
+  const { address, agents } = await controllerOn(t, {
+    SERVER_TLS_ENABLED: "true",
+    SERVER_TLS_CERT_FILE: server.certFile,
+    SERVER_TLS_KEY_FILE: server.keyFile,
+  });
+  const proxy = await fakeProxy(t);
+  const keys = join(folder, "keys");
+  const env = {
+    AGENT_FUNCTIONS_ENDPOINTS: `[${address}]`,
+    AGENT_FUNCTIONS_CLIENT_GRPC_TLS_KEY_LOG_FILE: keys,
+    AGENT_FUNCTIONS_CLIENT_GRPC_USE_PROXY: "true",
+    CLIENT_PROXY_HTTPS: `http://127.0.0.1:${proxy.port}`,
+  };
+  const careful = await agentOn(t, env, 1);
+  await until("the certificate is refused", () =>
+    careful.lines.some(({ message }) => /no connection to the controller/.test(message)),
+  );
+  assert.equal(agents.list.length, 0);
+  await agentOn(t, { ...env, AGENT_FUNCTIONS_CLIENT_GRPC_TLS_INSECURE_SKIP_VERIFY: "true" }, 2);
+  await until("the agent is connected", () => agents.list.length === 1);
+  assert.match(readFileSync(keys, "utf8"), /TRAFFIC_SECRET/);
+  assert.ok(proxy.tunnels.length > 1);
+  for (const { to } of proxy.tunnels) assert.equal(to, address);
 });

@@ -123,3 +123,47 @@ test("TLS with certificates of both sides; without them the agent does not start
   const { TLS_CA_FILE: _, ...distrustful } = env;
   await assert.rejects(agent(t, distrustful), /counters\.redis: wanted .*certificate/);
 });
+
+test("counters.redis.tls.insecure_skip_verify accepts a certificate of an unknown authority", async (t) => {
+  const server = authority(temporaryFolder(t), "ca").issue("redis");
+  const plain = await startRedis(t, {
+    settings: [
+      `tls-cert-file ${server.certFile}`,
+      `tls-key-file ${server.keyFile}`,
+      `tls-ca-cert-file ${server.certFile}`,
+      "tls-auth-clients no",
+    ],
+  });
+  const env = { URL: `rediss://127.0.0.1:${await plain.openTls()}` };
+  assert.equal(
+    await admitted([await agent(t, { ...env, TLS_INSECURE_SKIP_VERIFY: "true" })], "a"),
+    2,
+  );
+  await assert.rejects(agent(t, env), /counters\.redis: wanted .*certificate/);
+});
+
+test("counters.redis.sentinel.username and password are for the Sentinels; namespace begins every key", async (t) => {
+  const master = await startRedis(t);
+  const settings = [
+    `sentinel monitor main 127.0.0.1 ${master.port} 1`,
+    "user default off",
+    "user ann on >hunter2 allchannels +@all",
+  ];
+  const sentinel = await startRedis(t, { settings, sentinel: true });
+  const env = {
+    SENTINEL_MASTER: "main",
+    SENTINEL_ADDRESSES: `[127.0.0.1:${sentinel.port}]`,
+    SENTINEL_USERNAME: "ann",
+    NAMESPACE: "blue",
+  };
+  const own = await agent(t, { ...env, SENTINEL_PASSWORD: "hunter2" });
+  await until("the master is found", () => isUp(own));
+  assert.equal(await admitted([own], "a"), 2);
+  const keys = (await master.command("KEYS", "*")) as readonly string[];
+  assert.ok(keys.length > 0);
+  for (const key of keys) assert.match(key, /^\{?blue/);
+  await assert.rejects(
+    agent(t, { ...env, SENTINEL_PASSWORD: "wrong" }),
+    /WRONGPASS|counters\.redis/,
+  );
+});

@@ -101,3 +101,17 @@ test("a watch that etcd refuses makes the store unusable until it is followed ag
   assert.equal(states.at(-1), "usable", "nobody is refused");
   for (const [at, state] of states.entries()) assert.notEqual(state, states[at + 1]);
 });
+
+test("etcd.log_level: what the client itself logs", async (t) => {
+  for (const [log_level, wanted] of [
+    ["debug", ["debug", "error"]],
+    ["", ["error"]],
+    ["fatal", ["error"]],
+  ] as const) {
+    const log = memoryLog();
+    const store = openEtcd(t, etcdSettings(["127.0.0.1:1"], { log_level }), { log });
+    await assert.rejects(store.list("/", { timeoutMs: 100 }), { code: "UNAVAILABLE" });
+    const levels = new Set(log.lines.map(({ level }) => level));
+    assert.deepEqual([...levels].sort(), wanted, log_level);
+  }
+});
