@@ -16,9 +16,12 @@ interface Entry {
  */
 export type TreeRole = "process" | "standalone" | "part";
 
-const NOT_YET = "not built yet";
 const OVER_GRPC = "agents connect to controllers over gRPC";
 const KUBERNETES = "not built yet: Kubernetes";
+const PREVIEWS = "not built yet: previews of flows";
+const CACHES = "not built yet: caches";
+const GOOGLE_TOKENS = "not built yet: Google's tokens for calls of the metrics server";
+const OWN_HEALTH = "/healthz is answered without a call to the process itself";
 const CLOUD = "not built yet: there is no cloud service to report to";
 const PIPELINE = "not built yet: exporting metrics over OTLP";
 const INSTALLATION_MODE =
@@ -46,11 +49,11 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "etcd", why: IN_MEMORY },
-    { path: "flow_control.preview_service", why: NOT_YET },
-    { path: "health", why: NOT_YET },
+    { path: "flow_control.preview_service", why: PREVIEWS },
+    { path: "health", why: OWN_HEALTH },
     { path: "kubernetes_client", why: KUBERNETES },
-    { path: "object_storage", why: NOT_YET },
-    { path: "otel.batch_alerts", why: NOT_YET },
+    { path: "object_storage", why: CACHES },
+    { path: "otel.batch_alerts", why: CONTROLLER },
     { path: "otel.batch_postrollup.send_batch_size", why: WHOLE_BATCHES },
     { path: "otel.batch_prerollup", why: PIPELINE },
     { path: "otel.disable_kubelet_scraper", why: NO_KUBELET_SCRAPER },
@@ -60,7 +63,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "prometheus.http_client.write_buffer_size", why: NO_COUNTERPART },
     { path: "prometheus.labels", why: CONTROLLER },
     { path: "service_discovery", why: KUBERNETES },
-    { path: "token_source", why: NOT_YET },
+    { path: "token_source", why: GOOGLE_TOKENS },
     { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
   ],
   controller: [
@@ -69,7 +72,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },
     { path: "crashreport", why: STANDALONE },
     { path: "etcd", why: IN_MEMORY },
-    { path: "health", why: NOT_YET },
+    { path: "health", why: OWN_HEALTH },
     { path: "log", why: STANDALONE },
     { path: "metrics", why: STANDALONE },
     { path: "otel.enable_high_cardinality_platform_metrics", why: NOT_PUBLISHED },
@@ -86,7 +89,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "server.http.max_baggage_bytes", why: CHECKS },
     { path: "server.http.max_json_depth", why: CHECKS },
     { path: "server.http.max_labels", why: CHECKS },
-    { path: "token_source", why: NOT_YET },
+    { path: "token_source", why: GOOGLE_TOKENS },
     { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
     { path: "watchdog", why: STANDALONE },
   ],

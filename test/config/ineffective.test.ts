@@ -32,6 +32,17 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.notEqual(ineffectiveReason("agent", "otel.batch_prerollup.timeout"), undefined);
 });
 
+test("what is not built yet is called by its name", () => {
+  for (const process of ["agent", "controller"] as const) {
+    for (const role of ["process", "standalone", "part"] as const) {
+      for (const key of ineffectiveKeys(process, role)) {
+        const why = ineffectiveReason(process, key, role) ?? "";
+        if (/not built/.test(why)) assert.match(why, /^not built yet: \w{2}/, key);
+      }
+    }
+  }
+});
+
 test("only keys that were set are reported, and without their values", () => {
   assert.deepEqual(ineffectiveSettings(configOf("agent")), []);
   const loaded = configOf("agent", {

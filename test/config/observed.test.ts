@@ -1,0 +1,336 @@
+// For every key of both trees, the test that observes its effect; or the key is among those without effect. That a
+// process reads a key at all is tested in test/process/settings-in-effect.test.ts.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { ineffectiveKeys } from "#config/ineffective.ts";
+import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
+
+interface Observation {
+  /** An object of the configuration. */
+  readonly of: string;
+  /** Its keys, or paths below it. `*` stands for one part of a path. */
+  readonly keys: string;
+  /** The test file, below `test/`. */
+  readonly file: string;
+  /** A part of the name of a test in it, as it stands there. */
+  readonly name: string;
+  /** Where the halves of Sluice use the key differently. */
+  readonly only?: ProcessName;
+}
+
+const row = (
+  of: string,
+  keys: string,
+  file: string,
+  name: string,
+  only?: ProcessName,
+): Observation => ({ of, keys, file: `${file}.test.ts`, name, ...(only && { only }) });
+
+const HTTP = "client/http";
+const CALLS = "fleet/calls/connections";
+const REDIS = "fleet/redis/topologies";
+const PEERS = "fleet/peers/processes";
+const ROUTES = "serve/http/routes";
+
+const OBSERVED: readonly Observation[] = [
+  row("agent_functions", "endpoints client.grpc.insecure", CALLS, "an agent connects to every end"),
+  row("agent_functions", "token", CALLS, "TLS, a client certificate and the token"),
+  row("agent_functions.client.grpc.tls", "ca_file cert_file key_file", CALLS, "TLS, a client cert"),
+  row(
+    "agent_functions.client.grpc",
+    "use_proxy tls.insecure_skip_verify tls.key_log_file",
+    CALLS,
+    "agent_functions.client.grpc: insecure_skip_verify, key_log_file",
+  ),
+  row("agent_functions.client.grpc", "backoff.*", "fleet/calls/outbound", "delays grow from"),
+  row(
+    "agent_functions.client.grpc",
+    "min_connection_timeout",
+    "fleet/calls/outbound",
+    "an attempt without an answer is given up",
+  ),
+  row("agent_info", "agent_group", CALLS, "an agent connects to every endpoint"),
+  row(
+    "alerter",
+    "channel_size",
+    "telemetry/alerts/alerts",
+    "a stuck Alertmanager does not delay",
+    "controller",
+  ),
+  row(
+    "alertmanagers",
+    "clients",
+    "telemetry/alerts/alertmanager",
+    "addresses: the scheme is",
+    "controller",
+  ),
+  row("client.proxy", "http https", "client/grpc-proxy", "cleartext and TLS are tunnelled"),
+  row("client.proxy", "no_proxy", HTTP, "no_proxy: host names, subdomains"),
+  row("counters", "engine redis.url", "fleet/redis/one-limit", "three agents at five times"),
+  row("counters", "lease.duration", "fleet/leases/leased-buckets", "counters.lease.duration: the"),
+  row("counters", "lease.enabled", "fleet/leases/leased-buckets", "counters.lease.enabled false"),
+  row("counters", "lease.max_keys", "fleet/leases/leased-buckets", "counters.lease.max_keys: fur"),
+  row("counters.peers", "timeout", PEERS, "an agent that is frozen is away until it goes on"),
+  row("counters.peers", "max_pending", "fleet/requests", "a bounded number waits"),
+  row("counters.peers", "probe_interval", "fleet/requests", "probes until one succeeds"),
+  row("counters.redis", "cluster nodes", REDIS, "a cluster: keys of all nodes"),
+  row("counters.redis", "max_pending", "fleet/requests", "a bounded number waits"),
+  row("counters.redis", "namespace", REDIS, "counters.redis.sentinel.username and password"),
+  row("counters.redis", "username password", "fleet/redis/outages", "a user of an access control"),
+  row("counters.redis", "probe_interval", "fleet/requests", "probes until one succeeds"),
+  row("counters.redis.sentinel", "addresses master", REDIS, "Sentinel: the master is"),
+  row("counters.redis.sentinel", "username password", REDIS, "counters.redis.sentinel.username"),
+  row("counters.redis", "timeout", "fleet/redis/outages", "a frozen Redis costs callers one time"),
+  row("counters.redis.tls", "ca_file cert_file key_file", REDIS, "TLS with certificates of both"),
+  row("counters.redis.tls", "insecure_skip_verify", REDIS, "counters.redis.tls.insecure_skip_v"),
+  row("crashreport", "attach_stack_trace", "process/crash-report", "crashreport.attach_stack_tr"),
+  row("crashreport", "debug", "process/crash-report", "crashreport.debug logs what"),
+  row(
+    "crashreport",
+    "dsn environment",
+    "process/crash-report",
+    ": a crash is reported as an envelope",
+  ),
+  row("crashreport", "disabled sample_rate", "process/crash-report", "nothing is reported without"),
+  row("dist_cache", "bind_addr memberlist_bind_addr", "fleet/peers/security", "a port that a pers"),
+  row("dist_cache", "memberlist_advertise_addr", "agent/peers", "dist_cache.memberlist_advertise"),
+  row("dist_cache", "replica_count", PEERS, "with two copies a killed agent loses nothing"),
+  row("dist_cache", "sync_replication", "fleet/peers/membership", "synchronous copies are written"),
+  row("dist_cache.tls", "*", "fleet/peers/security", "with certificates, agents share a limit"),
+  row("etcd", "endpoints", "store/etcd-faults", "endpoints are tried in turn"),
+  row("etcd", "lease_ttl", "fleet/members", "etcd: a lost lease brings the record back"),
+  row("etcd", "log_level", "store/etcd/reachability", "etcd.log_level: what the client"),
+  row("etcd", "namespace username password", "store/etcd-faults", "what etcd refuses is said"),
+  row(
+    "etcd",
+    "snapshot_path",
+    "process/snapshot",
+    "an agent that starts while etcd is away judges",
+  ),
+  row("etcd.tls", "*", "store/etcd-faults", "the keys of etcd.tls have their effect"),
+  row("flow_control", "max_keys", "flow/limit/counters/key-table", "full: a spent key is evicted"),
+  row("*", "service.execution_period", "process/health", ".service.execution_period says when"),
+  row("*", "service.execution_timeout", "process/health", ".service.execution_timeout ends"),
+  row("*", "service.initially_healthy", "process/health", ".service.initially_healthy is the"),
+  row("liveness.scheduler", "*", "process/health", "of three checks at once"),
+  row("readiness.scheduler", "*", "process/health", "of three checks at once"),
+  row("log", "format", "telemetry/log/log", "log.format $"),
+  row("log", "level", "telemetry/log/log", "log.level $"),
+  row("log", "non_blocking", "telemetry/log/log", "non_blocking: lines are taken at once"),
+  row("log", "pretty_console", "telemetry/log/log", "pretty_console adds a readable writer"),
+  row("log", "writers", "telemetry/log/log", "writers: stderr without any"),
+  row("metrics", "enable_*", "telemetry/metrics/metrics", "runtime and process collectors are"),
+  row("metrics", "pedantic", "telemetry/metrics/metrics", "pedantic: a sample that contradicts"),
+  row(
+    "otel.batch_alerts",
+    "*",
+    "telemetry/alerts/alerts",
+    "batches are sent after the timeout",
+    "controller",
+  ),
+  row(
+    "otel.batch_postrollup",
+    "send_batch_max_size",
+    "prometheus/remote-write",
+    "a request has at most as",
+  ),
+  row("otel.batch_postrollup", "timeout", "process/metrics-server", "compression, kept connect"),
+  row(
+    "otel",
+    "enable_high_*",
+    "prometheus/remote-write",
+    "metrics for each method of gRPC",
+    "agent",
+  ),
+  row("otel.ports", "*", "process/telemetry-ports", "is opened where it says, must be had"),
+  row("peer_discovery", "advertisement_addr", "agent/peers", "two agents show one another"),
+  row(
+    "policies.checkpoints",
+    "interval",
+    "controller/checkpoint/checkpoints",
+    "policies.checkpoin",
+  ),
+  row(
+    "policies.checkpoints",
+    "max_age",
+    "controller/checkpoint/checkpoints",
+    "checkpoints that are",
+  ),
+  row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
+  row("policies.promql_jobs_scheduler", "*", "prometheus/query-runner", "worker_limit: so many"),
+  row("profilers", "cpu_profiler profiles_path", "host/profiles", "the profile of a whole run"),
+  row("profilers", "register_http_routes", "process/telemetry-ports", "the profile port serves"),
+  row("prometheus", "address", "process/metrics-server", "TLS files, key log, proxy and headers"),
+  row("prometheus", "labels", "prometheus/client", "labels restrict every query", "controller"),
+  row(
+    "prometheus.http_client",
+    "proxy_connect_header use_proxy tls.ca_file tls.cert_file tls.key_file tls.key_log_file",
+    "process/metrics-server",
+    "TLS files, key log, proxy and headers of both halves",
+  ),
+  row(
+    "prometheus.http_client",
+    "disable_compression disable_keep_alives timeout",
+    "process/metrics-server",
+    "compression, kept connections and time limits of both halves",
+  ),
+  row(
+    "prometheus.http_client",
+    "idle_connection_timeout max_idle_*",
+    HTTP,
+    "idle connections: lim",
+  ),
+  row("prometheus.http_client", "key_log_file", HTTP, "TLS: session keys are written to the key"),
+  row("prometheus.http_client", "max_conns_per_host", HTTP, "connections: kept alive, closed aft"),
+  row("prometheus.http_client", "max_response_*", HTTP, "responses are bounded: as received"),
+  row("prometheus.http_client", "network_keep_alive", HTTP, "network_keep_alive is when"),
+  row("prometheus.http_client", "network_timeout", HTTP, "network_timeout bounds the wait for a"),
+  row("prometheus.http_client", "response_header_timeout", HTTP, "response_header_timeout bounds"),
+  row("prometheus.http_client", "tls.insecure_skip_verify", HTTP, "TLS: private authority, client"),
+  row("prometheus.http_client", "tls_handshake_timeout", HTTP, "tls_handshake_timeout: a server"),
+  row("server.administration", "addr", "agent/agent", "administration can have an address of its"),
+  row("server.administration", "allowed_hosts", "serve/administration", "a request for $"),
+  row("server.administration", "enabled", "agent/agent", "administration can be switched off"),
+  row("server.administration", "insecure", "serve/administration", "insecure: true serves admin"),
+  row("server.administration", "token", "serve/administration", "a configured token is required"),
+  row("server.administration", "token_path", "serve/administration", "the token of a file may end"),
+  row("server.drain", "accept_for", "serve/drain", "a drain accepts connections for accept_for"),
+  row("server.drain", "grace", "serve/drain", "cuts and logs calls that do not end within the gra"),
+  row("server.grpc", "connection_timeout", "serve/port", "closes an incomplete HTTP/2 handshake"),
+  row("server.grpc", "enable_reflection", "serve/standard/reflection", "serves no reflection unle"),
+  row(
+    "server.*",
+    "latency_buckets_ms",
+    "telemetry/metrics/server",
+    "gRPC seconds come from millisecond",
+  ),
+  row("server.grpc", "max_connection_age", "serve/grpc/transports", "sends GOAWAY at max_connecti"),
+  row(
+    "server.grpc",
+    "max_connection_age_grace",
+    "serve/grpc/transports",
+    "a call in progress outl",
+  ),
+  row("server.grpc", "max_message_bytes", "standalone/request-bounds", "server.grpc.max_message_b"),
+  row("server.grpc", "transport", "serve/port", "loads the gRPC library only on request"),
+  row(
+    "server.grpc_gateway",
+    "grpc_server_address",
+    "agent/agent",
+    "with a gateway address, the o",
+    "agent",
+  ),
+  row(
+    "server.grpc_gateway.tls",
+    "*",
+    "agent/agent",
+    "the gateway has TLS files of its own",
+    "agent",
+  ),
+  row(
+    "server.http",
+    "disable_http_keep_alives",
+    ROUTES,
+    "disable_http_keep_alives closes the conn",
+  ),
+  row("server.http", "idle_timeout", ROUTES, "idle_timeout ends a connection between requests"),
+  row(
+    "server.http",
+    "max_baggage_bytes",
+    "standalone/request-bounds",
+    "server.http.max_baggage_b",
+    "agent",
+  ),
+  row(
+    "server.http",
+    "max_body_bytes",
+    "standalone/request-bounds",
+    "server.http.max_body_bytes: 41",
+  ),
+  row("server.http", "max_header_bytes", ROUTES, "max_header_bytes: one byte more gets 431"),
+  row("server.http", "max_headers", "standalone/request-bounds", "server.http.max_headers: 431"),
+  row(
+    "server.http",
+    "max_json_depth",
+    "standalone/request-bounds",
+    "server.http.max_json_depth",
+    "agent",
+  ),
+  row(
+    "server.http",
+    "max_labels",
+    "standalone/request-bounds",
+    "server.http.max_labels: a check",
+    "agent",
+  ),
+  row("server.http", "read_header_timeout", ROUTES, "read_header_timeout ends a request whose"),
+  row("server.http", "read_timeout", ROUTES, "read_timeout ends a body that drips (HTTP/1.1)"),
+  row("server.http", "write_timeout", ROUTES, "write_timeout ends a connection whose client does"),
+  row("server.listener", "addr network", "serve/port", "listens on IPv6, on both families, and on"),
+  row("server.listener", "keep_alive", "serve/listen/keep-alive", "probes idle connections after"),
+  row("server.tls", "allowed_cn", "serve/tls", "matches allowed_cn exactly"),
+  row("server.tls", "enabled cert_file key_file", "serve/tls", "serves HTTP/1.1 and HTTP/2 over"),
+  row("server.tls", "client_ca_file", "serve/tls", "with client_ca_file, admits only clients"),
+  row("watchdog.memory", "*.adaptive_policy.*", "host/watchdog", ": the adaptive policy collects"),
+  row(
+    "watchdog.memory",
+    "*.watermarks_policy.*",
+    "host/watchdog",
+    ": watermarks collect once for each",
+  ),
+  row("watchdog.memory", "heap_profile", "host/watchdog", "heap_profile writes what is allocated"),
+  row(
+    "watchdog.memory",
+    "heap.limit job.*",
+    "host/watchdog",
+    ": the job runs by watchdog.memory.job",
+  ),
+];
+
+/** Whether a pattern, in which `*` stands for a part of a path or some characters of it, describes a path. */
+function fits(pattern: string, path: string): boolean {
+  return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[^.]+")}$`).test(path);
+}
+
+const patternsOf = ({ of, keys }: Observation) => keys.split(" ").map((key) => `${of}.${key}`);
+
+for (const process of ["agent", "controller"] as const) {
+  const all = leaves(PROCESSES[process].table).map(({ path }) => path);
+  const without = new Set(ineffectiveKeys(process, "process"));
+  const rows = OBSERVED.filter(({ only }) => only === undefined || only === process);
+  const observed = new Set(
+    all.filter((path) => rows.some((each) => patternsOf(each).some((own) => fits(own, path)))),
+  );
+
+  test(`${process}: each key either has a test that observes it or is listed as without effect`, () => {
+    assert.deepEqual(
+      all.filter((path) => !observed.has(path) && !without.has(path)),
+      [],
+      "neither",
+    );
+    assert.deepEqual(
+      all.filter((path) => observed.has(path) && without.has(path)),
+      [],
+      "both",
+    );
+    assert.equal(observed.size + without.size, all.length);
+  });
+}
+
+test("each row is about keys that there are, and names a test that there is", () => {
+  const keys = (["agent", "controller"] as const).flatMap((process) =>
+    leaves(PROCESSES[process].table).map(({ path }) => path),
+  );
+  for (const each of OBSERVED) {
+    for (const pattern of patternsOf(each))
+      assert.ok(
+        keys.some((key) => fits(pattern, key)),
+        `${pattern}: no such key`,
+      );
+    const text = readFileSync(join(import.meta.dirname, "..", each.file), "utf8");
+    assert.ok(text.includes(each.name), `${each.file} has no test "${each.name}"`);
+  }
+});
