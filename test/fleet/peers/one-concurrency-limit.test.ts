@@ -12,14 +12,14 @@ import { until } from "../../kit/until.ts";
 const LIMIT = 10;
 const FLOWS = 30;
 
-const POLICY = `circuit:
+const policyOf = (onFailure: "closed" | "local") => `circuit:
   components:
     - flow_control:
         concurrency_limiter:
           selectors: [{ control_point: shop }]
           in_ports: { max_concurrency: { constant_signal: { value: ${LIMIT} } } }
           parameters:
-            { limit_by_label_key: http.request.header.user, max_inflight_duration: 3600s, on_failure: closed }
+            { limit_by_label_key: http.request.header.user, max_inflight_duration: 3600s, on_failure: ${onFailure} }
 `;
 
 interface Stats {
@@ -47,14 +47,15 @@ async function ready(agents: readonly SluiceChild[]) {
   }
 }
 
-async function fleet(t: TestContext) {
+async function fleet(t: TestContext, onFailure: "closed" | "local" = "closed") {
   const { endpoints } = await startEtcd(t);
-  const policies = folderOf(t, { "limit.yaml": POLICY });
+  const policies = folderOf(t, { "limit.yaml": policyOf(onFailure) });
   const controller = startSluice(t, "controller", endpoints, ["--policies", policies]);
   const agents = Array.from({ length: 3 }, () =>
     startSluice(t, "agent", endpoints, [], {
       COUNTERS_ENGINE: "peers",
       COUNTERS_PEERS_TIMEOUT: "5s",
+      ETCD_LEASE_TTL: "600s",
       DIST_CACHE_BIND_ADDR: "127.0.0.1:0",
       DIST_CACHE_MEMBERLIST_BIND_ADDR: "127.0.0.1:0",
     }),
@@ -118,3 +119,35 @@ test("an agent that is killed takes along the slots that it counts, and no other
   // Those of user `first`, who took what it got until the limit was in force, are not asked for again.
   assert.ok(known >= users.length * LIMIT - passed, `${known} known, ${passed} passed`);
 });
+
+for (const mode of ["closed", "local"] as const) {
+  test(`slots that a frozen agent counts: on_failure ${mode} answers, and the others are counted as before`, async (t) => {
+    const agents = await fleet(t, mode);
+    const [frozen, ...left] = agents as [SluiceChild, ...SluiceChild[]];
+    const users = Array.from({ length: 12 }, (_, at) => `user-${at}`);
+    await frozen.freeze();
+    const held = new Map<string, readonly HeldSlot[]>();
+    for (const user of users) held.set(user, await beginMany(left, user));
+    const counts = [...held.values()].map((slots) => slots.length);
+    // Those of the frozen agent: none, or at each of the others as many as all together may have.
+    const instead = mode === "closed" ? 0 : LIMIT * left.length;
+    const others = counts.filter((count) => count === LIMIT).length;
+    const own = counts.filter((count) => count === instead).length;
+    assert.ok(others > 0 && own > 0 && others + own === users.length, `${counts}`);
+    for (const slots of held.values()) {
+      const local = slots.filter(({ request_id }) => request_id.startsWith("local/"));
+      assert.equal(local.length, slots.length === LIMIT ? 0 : instead);
+    }
+    frozen.kill("SIGCONT");
+    for (const agent of left) {
+      await until("all agents answer", async () => {
+        const { body } = await call(agent.address(), "GET", "/v1/status/system/counters");
+        return body.includes("all agents of the group answer");
+      });
+    }
+    for (const [user, slots] of held) {
+      const more = await beginMany(agents, user);
+      assert.equal(more.length, slots.length === LIMIT ? 0 : LIMIT, user);
+    }
+  });
+}

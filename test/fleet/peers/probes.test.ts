@@ -99,6 +99,22 @@ test("a member whose machine rejects datagrams is not gone while it takes connec
   assert.equal(accepted.connections, 1, "refusals prove nothing until it answers again");
 });
 
+test("one refused datagram proves nothing: only the second one makes an agent try a connection", async (t) => {
+  const a = await prober(t, "a");
+  const b = await prober(t, "b");
+  const { accepted, port } = await listener(t);
+  a.probes.set([member("b", b.port, port)]);
+  await seenBy(a, "heard b");
+  b.close();
+  let probes = 0;
+  await until("a connection is tried", async () => {
+    await rejected(a, 1);
+    probes++;
+    if (probes === 1) assert.equal(accepted.connections, 0);
+    return accepted.connections === 1;
+  });
+});
+
 test("a member that never answered is not gone when its machine rejects datagrams", async (t) => {
   const a = await prober(t, "a");
   const b = await prober(t, "b");

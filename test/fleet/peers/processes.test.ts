@@ -255,3 +255,52 @@ test("agents of one group with different engines say that they count apart", asy
     /all agents of the group answer/.test(await engineStatus(first)),
   );
 });
+
+test("an agent that goes on after its lease has ended admits what it had counted at most, then the sum of both counts", async (t) => {
+  const { agents } = await fleet(t, 2);
+  const [frozen, other] = agents as [SluiceChild, SluiceChild];
+  const names = users(20);
+  assert.equal(await admitted(agents, names, 4), 80);
+  await frozen.freeze();
+  await ready([other], 1);
+  const passed = new Map(names.map((user) => [user, 4]));
+  const add = async (agent: SluiceChild, times: number) => {
+    for (const user of names) {
+      const more = await admitted([agent], [user], times);
+      passed.set(user, (passed.get(user) ?? 0) + more);
+    }
+  };
+  await add(other, 12);
+  const moved = names.filter((user) => (passed.get(user) ?? 0) > 10);
+  assert.ok(moved.length > 0 && moved.length < names.length);
+  for (const user of moved) assert.equal(passed.get(user), 14, "one capacity for the lost count");
+  frozen.kill("SIGCONT");
+  await add(frozen, 12);
+  await ready(agents, 2);
+  await add(frozen, 2);
+  await add(other, 2);
+  for (const user of names) {
+    const sum = passed.get(user) ?? 0;
+    // Until it knows of the other one, it spends what it had: six tokens of each of its keys.
+    if (moved.includes(user)) assert.ok(sum >= 14 && sum <= 20, `${sum} of ${user}`);
+    else assert.equal(sum, 10, user);
+  }
+});
+
+test("the addresses that an agent is told to advertise are those where others look for it", async (t) => {
+  const { agents, start } = await fleet(t, 1);
+  const advertising = start({
+    DIST_CACHE_BIND_ADDR: ":0",
+    PEER_DISCOVERY_ADVERTISEMENT_ADDR: "localhost:7",
+    DIST_CACHE_MEMBERLIST_ADVERTISE_ADDR: "127.0.0.1:9",
+  });
+  await listening(advertising);
+  const { body } = await call(advertising.address(), "GET", "/v1/peers");
+  const { address, services } = JSON.parse(body).self_peer;
+  assert.equal(address, "localhost:7");
+  assert.match(services["sluice-counters"], /^localhost:[0-9]+$/);
+  assert.equal(services["sluice-counters-probes"], "127.0.0.1:9");
+  const both = [...agents, advertising];
+  await ready(both, 2);
+  assert.equal(await admitted(both, users(20), 12), 200, "ten of each user");
+});

@@ -62,3 +62,41 @@ test("a secret that is too short is refused, once in the log", async (t) => {
   assert.match(log.lines.map(({ message }) => message).join(), /wanted 32 bytes or more, got 3/);
   assert.equal(log.lines.length, 1);
 });
+
+test("the secret of a restored backup wins over that which agents know", async (t) => {
+  const store = memoryStore();
+  const stop = new AbortController();
+  const key = groupSecretKey("g");
+  const restored = new Uint8Array(32).fill(9);
+  const batches = Promise.withResolvers<void>();
+  const found: GroupSecret[] = [];
+  const following = followSecret(
+    {
+      store: {
+        commit: store.commit.bind(store),
+        // What a store says that lost its data and has those of a backup.
+        async *watch(prefixes, signal) {
+          for await (const batch of store.watch(prefixes, signal)) {
+            yield batch;
+            await batches.promise;
+            const entry = { key, value: restored, revision: 1 };
+            yield { puts: [entry], deletes: [], revision: 1, reset: true };
+          }
+        },
+      },
+      ...{ group: "g", clock: fakeClock(), log: memoryLog() },
+      known: (secret) => void found.push(secret),
+    },
+    stop.signal,
+  );
+  t.after(async () => {
+    stop.abort();
+    await following;
+  });
+  await until("the first is known", () => found.length === 1);
+  const written = await store.list(key);
+  batches.resolve();
+  await until("the other one is known", () => found.length === 2);
+  assert.deepEqual(found[1]?.bytes, restored);
+  assert.deepEqual(await store.list(key), written, "nobody writes the first one again");
+});
