@@ -2,13 +2,16 @@
 // connection is kept as the last release wrote it, with the definitions by which it reads. The present code must read
 // those bytes as they were meant, and the last release must read what the present code writes.
 //
-// A release renews `versions/` with RENEW=1.
+// A release renews `versions/` with RENEW=1, and only a release: these files are the bytes of the code before.
 
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import protobuf from "protobufjs/light.js";
+import { sha256 } from "#controller/digest.ts";
+import { compileSet } from "#policy/set.ts";
+import { readBatch } from "#sync/follow/batch.ts";
 import {
   API_DYNAMIC_CONFIGS,
   API_POLICIES,
@@ -24,11 +27,16 @@ import {
   requestKey,
   responseKey,
 } from "#sync/keys.ts";
+import { configEntries, policyEntry } from "#sync/publish/policy.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
+import { batchOf } from "../kit/sluice/stored.ts";
 
 const FOLDER = join(import.meta.dirname, "versions");
 const BUNDLE = join(FOLDER, "messages.json");
 const VALUES = join(FOLDER, "values.json");
+/** What a controller of the last release left in the store for policies of `golden/control-plane`, as base64 by key. */
+const LEFT = join(FOLDER, "store.json");
+const CASES = join(import.meta.dirname, "../golden/control-plane/cases");
 const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url);
 
 /** The messages that agents and controllers exchange. */
@@ -107,6 +115,12 @@ if (process.env["RENEW"] === "1") {
   });
   writeFileSync(VALUES, `{\n${entries.join(",\n")}\n}\n`);
   writeFileSync(BUNDLE, readFileSync(PRESENT));
+  const kept = Object.keys(JSON.parse(readFileSync(LEFT, "utf8")) as object);
+  const left = kept
+    .filter((key) => key.startsWith(POLICIES))
+    .flatMap((key) => [...leftToday(key.slice(POLICIES.length))])
+    .map(([key, value]) => `${JSON.stringify(key)}: "${Buffer.from(value).toString("base64")}"`);
+  writeFileSync(LEFT, `{\n${left.join(",\n")}\n}\n`);
 }
 
 const stored = JSON.parse(readFileSync(VALUES, "utf8")) as Stored;
@@ -125,6 +139,31 @@ test("the last release reads every message as the present code writes it", () =>
     const [now, old] = [present.type(name), before.type(name)];
     const bytes = bytesOf(now);
     assert.deepEqual(read(old, bytes), known(old, read(now, bytes)), name);
+  }
+});
+
+/** What a controller of today leaves in the store for one of these policies. */
+function leftToday(name: string): ReadonlyMap<string, Uint8Array> {
+  const text = readFileSync(join(CASES, name, "policy.yaml"), "utf8");
+  const texts = [{ source: name, defaultName: name, text }];
+  const [policy] = compileSet(texts, { digest: sha256, queries: "prometheus" }).policies;
+  assert.ok(policy, name);
+  return new Map([...configEntries(policy.of), policyEntry(policy.of, "ETCD")]);
+}
+
+test("agents judge alike by what the last release left in the store and by what takes its place", () => {
+  const left = Object.entries(JSON.parse(readFileSync(LEFT, "utf8")) as Record<string, string>);
+  const before = new Map(left.map(([key, text]) => [key, Buffer.from(text, "base64")]));
+  const policies = [...before.keys()].filter((key) => key.startsWith(POLICIES));
+  assert.ok(policies.length > 5);
+  const now = new Map(policies.flatMap((key) => [...leftToday(key.slice(POLICIES.length))]));
+  assert.deepEqual([...now.keys()], [...before.keys()]);
+  for (const group of ["default", "blue"]) {
+    const [old, today] = [readBatch(group, batchOf(before)), readBatch(group, batchOf(now))];
+    assert.ok(old.rules.size > 2, "rules were read");
+    assert.deepEqual(old.faults, new Map());
+    // The version of a policy is part of its rules: it stays the same, so nothing that was counted is lost.
+    assert.deepEqual(today, old);
   }
 });
 
