@@ -19,3 +19,22 @@ test("a lease is at most as long as the home counts it", () => {
     (thrown) => thrown instanceof ConfigFault && /at most 1m, got 60.001s/.test(thrown.message),
   );
 });
+
+test("files for TLS are refused where the URL of Redis does not ask for TLS", () => {
+  const withUrl = (url: string) => {
+    const env = {
+      SVC_AGENT_COUNTERS_REDIS_URL: url,
+      SVC_AGENT_COUNTERS_REDIS_TLS_CA_FILE: "/etc/ca.pem",
+    };
+    return loadConfig("agent", { env, configPath: undefined, dotenvDir: "/nowhere" });
+  };
+  assert.equal(withUrl("rediss://redis:6379").config.counters.redis.tls.ca_file, "/etc/ca.pem");
+  assert.throws(
+    () => withUrl("redis://redis:6379"),
+    (thrown) =>
+      thrown instanceof ConfigFault &&
+      /counters\.redis\.tls\.ca_file .*: wanted nothing, because url does not begin with rediss:/.test(
+        thrown.message,
+      ),
+  );
+});

@@ -85,8 +85,13 @@ const redisConfig = table(
       { min: 1, own: true },
     ),
   },
-  ({ cluster, sentinel }): readonly Violation[] => {
+  ({ cluster, sentinel, tls, url }): readonly Violation[] => {
     const found: Violation[] = [];
+    for (const key of ["ca_file", "cert_file"] as const) {
+      if (tls[key] === "" || url.startsWith("rediss:")) continue;
+      const wanted = "nothing, because url does not begin with rediss:, which asks for TLS";
+      found.push({ key: `tls.${key}`, wanted, got: `"${tls[key]}"` });
+    }
     const { master, addresses } = sentinel;
     if (master !== "" && cluster) {
       const wanted = "false where sentinel.master is set: it is one or the other";

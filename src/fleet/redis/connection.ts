@@ -10,6 +10,7 @@ import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
 import type { Asker, Channel, Script } from "../requests.ts";
 import { Batches } from "./batches.ts";
 import { probeKey } from "./keys.ts";
+import { explained, isMisconfigured, unreached } from "./refusals.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** Time limit for connecting and for the handshake after it, ms. */
@@ -38,10 +39,6 @@ redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, 1)
 return redis.call('ZREM', KEYS[1], 'b')
 `;
 
-/** Replies and errors after which another attempt would fail as well: the configuration is wrong. */
-const MISCONFIGURED =
-  /WRONGPASS|NOAUTH|NOPERM|invalid password|ERR AUTH|unknown command|ACL failure|can't run this command|DB index|SELECT is not allowed|cluster support disabled|_CERT|CERT_|ERR_TLS|ERR_SSL|self-signed|certificate|EPROTO/i;
-
 export interface ConnectionOptions {
   readonly settings: RedisSettings;
   readonly clock: Clock;
@@ -55,7 +52,7 @@ type Client = Redis | Cluster;
 export class RedisConnection implements Channel {
   readonly #client: Client;
   readonly #files: TlsFiles | undefined;
-  readonly #namespace: string;
+  readonly #settings: RedisSettings;
   readonly #lost: (reason: string) => void;
   readonly #batches = new Batches((script, keys, asked) => this.#call(script, keys, asked));
   /** The last error of the connection itself, which tells more than that of a request without a connection. */
@@ -63,11 +60,13 @@ export class RedisConnection implements Channel {
   /** Why this connection is not in the configured database. The client library would go on in database 0. */
   #wrongDatabase: string | undefined;
   #stopHandshake: (() => void) | undefined;
+  /** `connect` has reported how the first attempt went. */
+  #attempted = false;
   #closing = false;
 
   /** Throws a Fault when a file for TLS cannot be used. Connects at `connect`. */
   constructor({ settings, clock, log, lost }: ConnectionOptions) {
-    this.#namespace = settings.namespace;
+    this.#settings = settings;
     this.#lost = lost;
     this.#files = settings.url.startsWith("rediss:")
       ? new TlsFiles(settings.tls, { clock, log, key: "counters.redis.tls" })
@@ -95,7 +94,8 @@ export class RedisConnection implements Channel {
       this.#stopHandshake?.();
       // The next attempt uses the files as they are then.
       if (files !== undefined) adoptTls(client, tlsOptions(files.current, settings));
-      if (!this.#closing) this.#lost(this.#error ?? "the connection was closed");
+      if (this.#attempted && !this.#closing)
+        this.#lost(this.#explained(this.#error ?? "the connection was closed"));
     });
   }
 
@@ -105,14 +105,20 @@ export class RedisConnection implements Channel {
    */
   async connect(clock: Clock): Promise<string | undefined> {
     const reason = await this.#attempt(clock);
-    if (reason === undefined || !MISCONFIGURED.test(reason)) return reason;
+    this.#attempted = true;
+    if (reason === undefined) return undefined;
+    if (!isMisconfigured(reason)) return unreached(reason, this.#settings);
     const wanted = "counters.redis: wanted a server that accepts these settings";
-    throw new Fault("FAILED_PRECONDITION", `${wanted}, got ${reason}`);
+    throw new Fault("FAILED_PRECONDITION", `${wanted}, but ${this.#explained(reason)}`);
+  }
+
+  #explained(said: string): string {
+    return explained(said, this.#settings);
   }
 
   async #attempt(clock: Clock): Promise<string | undefined> {
     const attempt = this.#client.connect().then(
-      () => this.probe(probeKey(this.#namespace, "{start}")).then(() => undefined, textOf),
+      () => this.#probe("{start}").then(() => undefined, textOf),
       (thrown: unknown) => this.#error ?? textOf(thrown),
     );
     const late = () => this.#error ?? `no reply in ${CONNECT_MS} ms`;
@@ -146,19 +152,35 @@ export class RedisConnection implements Channel {
     try {
       return (await this.#client.evalsha(sha, keys.length, ...args)) as readonly string[];
     } catch (thrown) {
-      if (!textOf(thrown).includes("NOSCRIPT")) throw thrown;
+      if (!textOf(thrown).includes("NOSCRIPT")) throw this.#explainedError(thrown);
+    }
+    try {
       return (await this.#client.eval(text, keys.length, ...args)) as readonly string[];
+    } catch (thrown) {
+      throw this.#explainedError(thrown);
     }
   }
 
+  #explainedError(thrown: unknown): Error {
+    return new Error(this.#explained(textOf(thrown)), { cause: thrown });
+  }
+
   async probe(key: string): Promise<void> {
+    try {
+      await this.#probe(key);
+    } catch (thrown) {
+      throw this.#explainedError(thrown);
+    }
+  }
+
+  async #probe(key: string): Promise<void> {
     if (this.#client.status !== "ready") throw new Error(this.#error ?? "not connected");
     if (this.#wrongDatabase !== undefined) {
       // The next connection selects anew.
       this.reset();
       throw new Error(this.#wrongDatabase);
     }
-    await this.#client.eval(PROBE, 1, probeKey(this.#namespace, key));
+    await this.#client.eval(PROBE, 1, probeKey(this.#settings.namespace, key));
   }
 
   reset(): void {
