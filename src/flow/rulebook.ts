@@ -45,6 +45,7 @@ export class Rulebook {
   readonly #numbers = new Map<string, LimiterNumbers>();
   /** The numbers that each state has adopted, so that it adopts them once. */
   readonly #adopted = new WeakMap<LimiterState, LimiterNumbers>();
+  readonly #trials = new Map<Rule["kind"], LimiterState>();
   /** The state identity of each rule: a change of one rule does not derive those of all others again. */
   readonly #identities = new WeakMap<LimiterRule, string>();
   #states: ReadonlyMap<string, LimiterState> = new Map();
@@ -56,7 +57,7 @@ export class Rulebook {
     this.#group = group;
     this.#context = shareContext(context);
     this.#kinds = kinds;
-    this.#plan = compilePlan([], group, kinds, this.#bindFresh);
+    this.#plan = compilePlan([], group, kinds, this.#bindOnTrial);
   }
 
   get plan(): Plan {
@@ -102,15 +103,20 @@ export class Rulebook {
   /** Compiles a rule by itself, so that one that does not compile affects no other. */
   #faultOf(rule: Rule): Fault | undefined {
     try {
-      compilePlan([rule], this.#group, this.#kinds, this.#bindFresh);
+      compilePlan([rule], this.#group, this.#kinds, this.#bindOnTrial);
       return undefined;
     } catch (thrown) {
       return Fault.from(thrown);
     }
   }
 
-  readonly #bindFresh: Bind = (rule, slots) => {
-    const state = newState(rule, this.#context, this.#kinds);
+  /** Binds to a state that counts nothing, which all rules of a kind share: whatever is bound here is thrown away. */
+  readonly #bindOnTrial: Bind = (rule, slots) => {
+    let state = this.#trials.get(rule.kind);
+    if (state === undefined) {
+      state = newState(rule, { ...this.#context, sharedCounters: undefined }, this.#kinds, "");
+      this.#trials.set(rule.kind, state);
+    }
     return bindRule(rule, slots, state, this.#context, this.#kinds);
   };
 

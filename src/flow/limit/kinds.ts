@@ -160,11 +160,18 @@ export function bindRule(
   return row.bind(Object.freeze(component), rule as never, slots, state, context);
 }
 
-/** JSON with sorted member names: one text per value. */
+/** JSON with sorted member names: one text per value. Written by hand, because thousands of rules may arrive at once. */
 function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) =>
-    inner !== null && typeof inner === "object" && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  let text = "";
+  if (Array.isArray(value)) {
+    for (const item of value) text += `${text === "" ? "" : ","}${canonicalJson(item)}`;
+    return `[${text}]`;
+  }
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  for (const [name, member] of members) {
+    if (member === undefined) continue;
+    text += `${text === "" ? "" : ","}${JSON.stringify(name)}:${canonicalJson(member)}`;
+  }
+  return `{${text}}`;
 }
