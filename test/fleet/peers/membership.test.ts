@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { type Agent, Network } from "./network.ts";
@@ -405,4 +406,27 @@ test("until an agent is ready it decides nothing: it would count apart from the 
   group.ready = true;
   assert.equal(buckets.peek("ann", 1, TEN, now).outcome, "granted");
   assert.equal((await network.start().takeSlot("ann", 1, params)).outcome, "granted");
+});
+
+test("an agent that leaves with more than one message of buckets gets none of them back", async (t) => {
+  const network = new Network(t);
+  const [leaving, staying] = (await network.joined(2)) as [Agent, Agent];
+  const keys = Array.from({ length: 6_500 }, (_, at) => `user-${at}`);
+  const name = { policyName: "policy", name: "second" };
+  const second = new PeerBuckets(leaving.group, name);
+  const own = keys.filter((key) => leaving.owns(key));
+  for (const key of own) {
+    leaving.buckets.take(key, 3, TEN, network.clock.now());
+    second.take(key, 3, TEN, network.clock.now());
+  }
+  staying.buckets.adopt(TEN);
+  network.calls.Store = 0;
+  await leaving.group.leave();
+  await network.settle();
+  assert.equal(network.calls.Store, 2);
+  network.tell([staying]);
+  for (const key of own) {
+    const { remaining } = staying.buckets.peek(key, 0, TEN, network.clock.now());
+    assert.equal(remaining, 7, key);
+  }
 });

@@ -49,7 +49,7 @@ export class HandOver {
   }
 
   /** Takes over what another agent counted, or copies of it. */
-  receive({ purpose, buckets }: StoreMessage): void {
+  receive({ from, purpose, buckets }: StoreMessage): void {
     const { id, clock, owned, now } = this.#options;
     const isMember = now().ring.find(id) !== undefined;
     const time = clock.now();
@@ -71,7 +71,8 @@ export class HandOver {
       } else moved.push({ ...bucket, limiter, id: "" });
     }
     this.counts.received += moved.length;
-    void this.deliver(moved, NOBODY);
+    // One that leaves may be a member here until its last message, and must not get back what it hands over.
+    void this.deliver(moved, NOBODY, purpose === "leave" ? from : undefined);
   }
 
   /**
@@ -114,12 +115,17 @@ export class HandOver {
 
   /**
    * Gives each bucket to the agent that counts it now, this one included. Those `toNotify` learn that there is nothing
-   * more for them. Resolves when all have what is theirs.
+   * more for them. `leaver` gets nothing. Resolves when all have what is theirs.
    */
-  async deliver(buckets: readonly Moved[], toNotify: ReadonlySet<string>): Promise<void> {
+  async deliver(
+    buckets: readonly Moved[],
+    toNotify: ReadonlySet<string>,
+    leaver?: string,
+  ): Promise<void> {
     if (this.#closed) return;
     const { id: own, linkTo } = this.#options;
-    const { ring, leaving } = this.#options.now();
+    const { ring: present, leaving } = this.#options.now();
+    const ring = leaver === undefined ? present : present.without(leaver);
     const keepsAll = ring.find(own) === undefined && !leaving;
     const byOwner = new Map<string, Moved[]>([...toNotify].map((id) => [id, []]));
     for (const bucket of buckets) {

@@ -50,6 +50,13 @@ export class Ring {
       .map(({ member }) => member);
   }
 
+  /** The other members, when this one is gone. */
+  without(id: string): Ring {
+    return this.find(id) === undefined
+      ? this
+      : new Ring(this.members.filter((member) => member.id !== id));
+  }
+
   /** The present member with this id. */
   find(id: string): RingMember | undefined {
     return this.members.find((member) => member.id === id);
