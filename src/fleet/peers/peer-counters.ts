@@ -106,6 +106,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   const lingering = new Lingering({
     clock,
     hasEnded: (member) => group.hasEnded(member),
+    answers: (member) => member === id || probes.answers(member),
     changed: follow,
   });
   const port = await listen(countersService(group), isMutualTls(tls) ? undefined : sharedKey);

@@ -21,16 +21,22 @@ function lingering() {
   const follow = () => {
     ids = members.after(stored).map(({ id }) => id);
   };
-  const members = new Lingering({ clock, hasEnded: (id) => ended.has(id), changed: follow });
+  const heard = new Set<string>();
+  const members = new Lingering({
+    clock,
+    hasEnded: (id) => ended.has(id),
+    answers: (id) => heard.has(id),
+    changed: follow,
+  });
   const store = (...list: readonly RingMember[]) => {
     stored = list;
     follow();
     return ids;
   };
-  return { clock, ended, members, store, ids: () => ids };
+  return { clock, ended, heard, members, store, ids: () => ids };
 }
 
-test("a member whose record has gone stays for five seconds, and longer if it is back by then", () => {
+test("a silent member whose record has gone stays for five seconds, and longer if it is back by then", () => {
   const { clock, store, ids } = lingering();
   assert.deepEqual(store(ann, bob), ["ann", "bob"]);
   assert.deepEqual(store(), ["ann", "bob"], "an empty store is no reason to count alone");
@@ -42,6 +48,20 @@ test("a member whose record has gone stays for five seconds, and longer if it is
   assert.deepEqual(ids(), ["bob"], "from when it went, however often the list changed since");
   clock.advance(60_000);
   assert.deepEqual(ids(), ["bob"]);
+});
+
+test("a member that answers stays for thirty seconds, and goes soon when it does not any more", () => {
+  const { clock, heard, store, ids } = lingering();
+  store(ann, bob);
+  for (const id of ["ann", "bob"]) heard.add(id);
+  store();
+  for (let second = 1; second < 30; second++) {
+    clock.advance(1_000);
+    if (second === 10) heard.delete("ann");
+    assert.deepEqual(ids(), second < 11 ? ["ann", "bob"] : ["bob"], `after ${second} s`);
+  }
+  clock.advance(1_000);
+  assert.deepEqual(ids(), []);
 });
 
 test("a member goes at once when it has said so, or when another process has its name", () => {

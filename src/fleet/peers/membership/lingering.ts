@@ -5,22 +5,28 @@
 import type { Clock } from "#base/clock.ts";
 import type { RingMember } from "./ring.ts";
 
-/** Longer than an agent pauses before it asks etcd again. */
-const LINGER_MS = 5_000;
+/** How long a silent member stays: longer than an agent pauses before it asks etcd again. */
+const SILENT_MS = 5_000;
+/** How long a member stays that answers probes, but does not come back to the store. */
+const HEARD_MS = 30_000;
+/** Milliseconds between two looks at whether it still answers. */
+const LOOK_MS = 1_000;
 
 export interface LingeringOptions {
   readonly clock: Clock;
   /** Whether the process has said that it counts nothing any more, or looks as if it had ended. */
   readonly hasEnded: (id: string) => boolean;
-  /** Called when a member has stayed long enough. */
+  /** Whether the process answers at present. */
+  readonly answers: (id: string) => boolean;
+  /** Called when a member may have stayed long enough. */
   readonly changed: () => void;
 }
 
 export class Lingering {
   readonly #options: LingeringOptions;
   #last: readonly RingMember[] = [];
-  /** When members go whose records have gone, by id, on the clock. */
-  readonly #until = new Map<string, number>();
+  /** When the records of those who stay went, by id, on the clock. */
+  readonly #gone = new Map<string, number>();
   #disarm: (() => void) | undefined;
 
   constructor(options: LingeringOptions) {
@@ -29,24 +35,25 @@ export class Lingering {
 
   /** Returns the members of the store, and those who stay although their records have gone. */
   after(stored: readonly RingMember[]): readonly RingMember[] {
-    const { clock, hasEnded } = this.#options;
+    const { clock, hasEnded, answers, changed } = this.#options;
     const now = clock.now();
     const ids = new Set(stored.map(({ id }) => id));
     const names = new Set(stored.map(({ name }) => name));
-    for (const id of ids) this.#until.delete(id);
+    const before = new Map(this.#gone);
+    this.#gone.clear();
+    let look = Number.POSITIVE_INFINITY;
     const stay = this.#last.filter(({ id, name }) => {
-      if (ids.has(id)) return false;
-      const until = this.#until.get(id) ?? now + LINGER_MS;
       // A process that was started under its name is its successor.
-      const stays = until > now && !names.has(name) && !hasEnded(id);
-      if (stays) this.#until.set(id, until);
-      else this.#until.delete(id);
-      return stays;
+      if (ids.has(id) || names.has(name) || hasEnded(id)) return false;
+      const gone = before.get(id) ?? now;
+      const silent = now >= gone + SILENT_MS;
+      if (now >= gone + HEARD_MS || (silent && !answers(id))) return false;
+      this.#gone.set(id, gone);
+      look = Math.min(look, silent ? now + LOOK_MS : gone + SILENT_MS);
+      return true;
     });
     this.#disarm?.();
-    this.#disarm = undefined;
-    const next = Math.min(...this.#until.values());
-    if (stay.length > 0) this.#disarm = clock.alarm(next - now, this.#options.changed);
+    this.#disarm = stay.length === 0 ? undefined : clock.alarm(look - now, changed);
     this.#last = [...stored, ...stay];
     return this.#last;
   }
@@ -54,7 +61,7 @@ export class Lingering {
   /** Forgets everybody. */
   clear(): void {
     this.#last = [];
-    this.#until.clear();
+    this.#gone.clear();
     this.#disarm?.();
     this.#disarm = undefined;
   }

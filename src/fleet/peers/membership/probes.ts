@@ -107,6 +107,11 @@ export class Probes {
     }
   }
 
+  /** Whether a member answered when it was asked last. */
+  answers(id: string): boolean {
+    return this.#probed.get(id)?.state === "heard";
+  }
+
   close(): void {
     this.#stopAlarm?.();
     this.set([]);
