@@ -46,7 +46,10 @@ const PARTS = "docs deploy proto package.json tsconfig.json README.md CONTRIBUTI
 const LEAST_LIMIT_MS = 20_000;
 const LIMIT_RATIO = 8;
 const RECORDING_LIMIT_MS = 300_000;
-/** Most time that the tests of one mutant may take by what was recorded: a constant is executed by most of them. */
+/**
+ * Most time that the tests of one mutant may take by what was recorded, besides those of its own room: a constant is
+ * executed by most tests.
+ */
 const MOST_MS = 60_000;
 
 /** `not run`: no test executes the place, so none can notice the change. It counts as survived. */
@@ -114,17 +117,22 @@ async function inParallel(work: (worker: number) => Promise<void>): Promise<void
   await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(at)));
 }
 
-/** The tests that execute the place of a mutant: the one beside its file, then the fastest, a minute of them. */
+/**
+ * The tests that execute the place of a mutant: the one beside its file, then from the fastest on all of its room, and a
+ * minute of others.
+ */
 function testsOf({ file, at }: Mutant, tests: readonly TestFile[]): readonly TestFile[] {
   const beside = file.replace(/^src/, "test").replace(/\.ts$/, ".test.ts");
+  const room = `test/${file.split("/")[1]}/`;
   const order = (test: TestFile) => (test.file === beside ? 0 : test.ms);
   let total = 0;
   return tests
     .filter((test) => executes(test, file, at))
     .sort((a, b) => order(a) - order(b))
-    .filter(({ ms }, index) => {
+    .filter(({ file: test, ms }) => {
+      if (test.startsWith(room)) return true;
       total += ms;
-      return index === 0 || total <= MOST_MS;
+      return total <= MOST_MS;
     });
 }
 
