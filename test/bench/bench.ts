@@ -12,7 +12,7 @@ import { allocated, keys, loaded } from "./figures/memory.ts";
 import { newConnections } from "./figures/new-connections.ts";
 import { reloads } from "./figures/reload.ts";
 import { sharedLimits } from "./figures/shared-limits.ts";
-import { idleMemory, start } from "./figures/startup.ts";
+import { agentMemory, idleMemory, start } from "./figures/startup.ts";
 import { h2loadThroughput, throughput } from "./figures/throughput.ts";
 import { printRow } from "./measure/report.ts";
 import { FULL, QUICK, type Size } from "./measure/size.ts";
@@ -34,6 +34,7 @@ const PARTS = {
   loaded,
   allocated,
   "idle-memory": idleMemory,
+  "agent-memory": agentMemory,
   "limiter-memory": limiterMemory,
   connections: idleConnections,
   keys,

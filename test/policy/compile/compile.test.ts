@@ -583,6 +583,21 @@ describe("hash", () => {
   });
 });
 
+describe("names", () => {
+  test("a flux meter's name may hold slashes, as a blueprint makes them, and a query may name it", () => {
+    const name = "load-ramping/average_latency/0";
+    const meters = `resources: {flow_control: {flux_meters: {${name}: {${SELECTORS}}}}}`;
+    const text = `sum(flux_meter_sum{flux_meter_name='${name}'})`;
+    const { configs, warnings } = compiled(`${meters}\n${circuit(query(`"${text}"`))}`);
+    const found = configs.filter(({ kind }) => kind === "flux_meter");
+    assert.deepEqual(
+      found.map((config) => "name" in config && config.name),
+      [name],
+    );
+    assert.deepEqual(warnings, []);
+  });
+});
+
 describe("a set", () => {
   const meter = `resources: {flow_control: {flux_meters: {m: {${SELECTORS}}}}}`;
   const set = (texts: Readonly<Record<string, string>>) =>
