@@ -105,7 +105,7 @@ function metricsOf(engine: string, opened: OpenedEngine): MetricSource {
       for (const result of RESULTS)
         to.number("sluice_counter_requests_total", [engine, result], counts[result]);
       if (leases !== undefined) {
-        for (const result of ["granted", "refused", "asked"] as const)
+        for (const result of ["granted", "refused", "asked", "counted"] as const)
           to.number("sluice_counter_takes_total", [engine, result], leases[result]);
         to.number("sluice_counter_followed_keys", [engine], leases.keys);
       }

@@ -136,7 +136,7 @@ export const countersConfig = table(
     lease: group({
       enabled: bool(
         true,
-        "Agents lease tokens of keys that are used often, and spend them without asking. False: each flow is counted in the engine before it passes.",
+        "With `peers` and `redis`, agents lease tokens of keys that are used often, and spend them without asking. False: each flow is counted in the engine before it passes.",
         OWN,
       ),
       duration: duration(

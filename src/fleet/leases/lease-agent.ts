@@ -1,6 +1,7 @@
 // What all limiters of one agent share about the tokens that it leases: who it is, how long leases last, how many keys
 // it follows, and what it counted.
 
+import { randomInt } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 
 /** `counters.lease.*` of the configuration. */
@@ -21,15 +22,20 @@ export interface LeaseCounts {
   refused: number;
   /** Flows that waited for the home. */
   asked: number;
+  /** Flows of keys that this agent counts itself. */
+  counted: number;
   /** Keys that are followed now. */
   keys: number;
 }
+
+/** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
+const MOST_AGENTS = 2 ** 48 - 1;
 
 export class LeaseAgent {
   readonly id: number;
   readonly clock: Clock;
   readonly settings: LeaseSettings;
-  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, keys: 0 };
+  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, counted: 0, keys: 0 };
   #turn = 0;
 
   /** `id` is a random integer, as large as a double holds exactly. */
@@ -37,6 +43,11 @@ export class LeaseAgent {
     this.id = id;
     this.clock = clock;
     this.settings = settings;
+  }
+
+  /** An agent that no other has the id of. */
+  static random(clock: Clock, settings: LeaseSettings): LeaseAgent {
+    return new LeaseAgent(randomInt(MOST_AGENTS), clock, settings);
   }
 
   /** Numbers the requests of this agent. */

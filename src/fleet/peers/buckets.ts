@@ -1,25 +1,41 @@
-// One limiter's token buckets, counted by the agents of the group.
+// One limiter's token buckets, counted by the agents of the group. What this agent counts itself is decided at once; of
+// what others count it leases tokens, and asks them for the rest.
 
+import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/bucket-home.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { CounterName, SharedEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
+import type { LeaseAgent } from "../leases/lease-agent.ts";
+import { SharedBuckets } from "../leases/shared-buckets.ts";
 import type { OwnedLimiter } from "./owned-limiters.ts";
 import type { PeerGroup } from "./peer-group.ts";
 
 export class PeerBuckets implements SharedEngine<BucketParams> {
   readonly #group: PeerGroup;
   readonly #name: CounterName;
+  readonly #counts: LeaseAgent["counts"];
+  /** Buckets that others count. */
+  readonly #elsewhere: SharedBuckets;
   /** Undefined before the first numbers, and when this is closed. */
   #limiter: OwnedLimiter | undefined;
 
-  constructor(group: PeerGroup, name: CounterName) {
+  constructor(group: PeerGroup, leases: LeaseAgent, name: CounterName) {
     this.#group = group;
     this.#name = name;
+    this.#counts = leases.counts;
+    const home: BucketHome = {
+      // Adopted here.
+      adopt: () => undefined,
+      close: () => undefined,
+      ask: (value, request, _now, answered, late) => this.#ask(value, request, answered, late),
+    };
+    this.#elsewhere = new SharedBuckets(leases, home);
   }
 
   adopt(params: BucketParams): void {
     this.#limiter ??= this.#group.owned.plan(this.#name);
     this.#limiter.adopt(params);
+    this.#elsewhere.adopt(params);
   }
 
   /** What this agent counts itself is known without asking. */
@@ -37,20 +53,37 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   ): EngineAnswer | Pending<EngineAnswer> {
     const group = this.#group;
     const limiter = this.#planned(params);
-    if (group.alone) return limiter.buckets.take(value, want, params, now);
-    if (value === undefined) return group.take(limiter, 0, limiter.place, want, params, now);
+    if (group.alone) {
+      this.#counts.counted++;
+      return limiter.buckets.take(value, want, params, now);
+    }
+    if (!group.ready) return UNDECIDED;
     const { hash } = group.owned;
-    hash.of(value);
-    return group.take(limiter, hash.lo, hash.hi, want, params, now);
+    if (value !== undefined) hash.of(value);
+    const lo = value === undefined ? 0 : hash.lo;
+    const hi = value === undefined ? limiter.place : hash.hi;
+    if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now);
+    this.#counts.counted++;
+    return group.take(limiter, lo, hi, want, params, now);
   }
 
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
     const group = this.#group;
+    if (!group.ready) return false;
     const limiter = this.#planned(params);
-    if (value === undefined) return group.giveBack(limiter, 0, limiter.place, amount, id, params);
     const { hash } = group.owned;
-    hash.of(value);
-    return group.giveBack(limiter, hash.lo, hash.hi, amount, id, params);
+    if (value !== undefined) hash.of(value);
+    const lo = value === undefined ? 0 : hash.lo;
+    const hi = value === undefined ? limiter.place : hash.hi;
+    return group.countsNow(lo, hi)
+      ? group.giveBack(limiter, lo, hi, amount, id, params)
+      : this.#elsewhere.giveBack(value, amount, id, params);
+  }
+
+  close(): void {
+    this.#elsewhere.close();
+    if (this.#limiter !== undefined) this.#group.owned.unplan(this.#limiter);
+    this.#limiter = undefined;
   }
 
   #planned(params: BucketParams): OwnedLimiter {
@@ -59,8 +92,18 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     return this.#limiter;
   }
 
-  close(): void {
-    if (this.#limiter !== undefined) this.#group.owned.unplan(this.#limiter);
-    this.#limiter = undefined;
+  #ask(
+    value: string | undefined,
+    request: BucketRequest,
+    answered: (reply: BucketReply | undefined) => void,
+    late: (reply: BucketReply) => void,
+  ): boolean {
+    const limiter = this.#limiter;
+    if (limiter === undefined) return false;
+    const { hash } = this.#group.owned;
+    if (value !== undefined) hash.of(value);
+    const lo = value === undefined ? 0 : hash.lo;
+    const hi = value === undefined ? limiter.place : hash.hi;
+    return this.#group.ask({ limiter, lo, hi, request }, answered, late);
   }
 }

@@ -3,14 +3,16 @@
 import type { Route } from "#base/handler.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
 import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "../engine.ts";
+import { LeaseAgent } from "../leases/lease-agent.ts";
 import { openPeerCounters, type PeerCounters } from "./peer-counters.ts";
 
 export async function openPeers(
-  { peers: settings }: CountersSettings,
+  { lease, peers: settings }: CountersSettings,
   options: SharedCountersOptions,
   changed: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
-  const counters = await openPeerCounters({ ...options, settings, changed });
+  const leases = LeaseAgent.random(options.clock, { ...lease });
+  const counters = await openPeerCounters({ ...options, settings, leases, changed });
   return {
     counters,
     get counts() {
@@ -19,6 +21,7 @@ export async function openPeers(
     get reason() {
       return counters.reason;
     },
+    leases: leases.counts,
     slotEnds: counters.group.slots.ends.counts,
     metrics: metricsOf(counters),
     routes: [statsRoute(counters)],
@@ -57,6 +60,7 @@ export function statsRoute(counters: PeerCounters): Route {
         away: reason ?? null,
         limiters: group.owned.count,
         keys: [...group.owned.all].reduce((sum, { buckets }) => sum + buckets.keys, 0),
+        leased: [...group.owned.all].reduce((sum, { buckets }) => sum + buckets.leased, 0),
         slots: group.owned.slots.count,
         requests: counts,
         moved,

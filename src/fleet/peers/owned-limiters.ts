@@ -2,12 +2,9 @@
 // in theirs yet.
 
 import { createHash } from "node:crypto";
-import {
-  BucketStore,
-  type BucketStoreContext,
-  type HashedBuckets,
-} from "#flow/counters/bucket-store.ts";
+import { BucketStore, type BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
+import type { OwnedBuckets } from "#flow/counters/owned-buckets.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import { OwnedSlots } from "./owned-slots.ts";
 
@@ -24,25 +21,23 @@ export class OwnedLimiter {
   readonly number: number;
   /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
   readonly place: number;
-  buckets: HashedBuckets;
+  buckets: OwnedBuckets;
   /** By which its buckets count. Undefined until its first numbers. */
   params: BucketParams | undefined;
   /** Limiters of this agent's own plan. While there are any, their numbers count. */
   planned = 0;
   usedAt = 0;
 
-  constructor(name: CounterName, number: number, buckets: HashedBuckets) {
+  constructor(name: CounterName, number: number, buckets: OwnedBuckets) {
     this.name = name;
     this.number = number;
     this.place = createHash("sha256").update(keyOf(name)).digest().readUInt32LE();
     this.buckets = buckets;
   }
 
-  /** Hashes of the keys that have a bucket. */
+  /** Hashes of the keys that have a bucket or leases. */
   keys(): readonly (readonly [lo: number, hi: number])[] {
-    const keys: [number, number][] = [];
-    this.buckets.each((lo, hi) => keys.push([lo, lo === 0 ? this.place : hi]));
-    return keys;
+    return this.buckets.hashes().map(([lo, hi]) => [lo, lo === 0 ? this.place : hi]);
   }
 
   adopt(params: BucketParams): void {
@@ -131,12 +126,13 @@ export class OwnedLimiters {
     this.#stopSweeping();
   }
 
-  /** Forgets limiters that nobody has asked about for ten minutes, and slots that have expired. */
+  /** Forgets limiters that nobody has asked about for ten minutes, and slots and leases that have expired. */
   sweep(): void {
     const now = this.#context.clock.now();
     this.slots.sweep(now);
     const oldest = now - FOREIGN_MS;
     for (const [key, { planned, usedAt, buckets }] of this.#limiters) {
+      buckets.sweep(now);
       if (planned > 0 || usedAt > oldest) continue;
       buckets.close();
       this.#limiters.delete(key);

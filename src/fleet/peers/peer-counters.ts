@@ -13,6 +13,7 @@ import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";
 import { COUNTER_SERVICES } from "../group-engines.ts";
+import type { LeaseAgent } from "../leases/lease-agent.ts";
 import type { OwnGroup } from "../members.ts";
 import type { RequestCounts } from "../requests.ts";
 import { PeerBuckets } from "./buckets.ts";
@@ -47,6 +48,7 @@ export type ListenToPeers = (
 
 export interface PeerCountersOptions {
   readonly settings: PeersSettings;
+  readonly leases: LeaseAgent;
   readonly distCache: DistCacheSettings;
   /** `peer_discovery.advertisement_addr`: its host is where other agents reach this machine. */
   readonly advertised: string;
@@ -165,7 +167,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
       const { copiesLost } = group.neighbours;
       return { ...group.counts, copiesLost, probesRefused: probes.refused };
     },
-    buckets: (name) => new PeerBuckets(group, name),
+    buckets: (name) => new PeerBuckets(group, options.leases, name),
     slots: (name) => new PeerSlots(group, name),
     leave: () => group.leave(),
     async close() {

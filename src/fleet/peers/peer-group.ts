@@ -3,18 +3,18 @@
 
 import type { Clock } from "#base/clock.ts";
 import { within } from "#base/wait.ts";
-import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
+import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { HandOver, type HandOverCounts } from "./exchange/hand-over.ts";
 import type { Link } from "./exchange/link.ts";
-import type { StoreMessage, Take, TakeReply } from "./exchange/messages.ts";
+import type { BucketTake, StoreMessage, Take, TakeReply } from "./exchange/messages.ts";
 import { Neighbours, type NeighboursOptions } from "./exchange/neighbours.ts";
-import { type BucketTake, isSlotTake, Takes, type WaitingTake } from "./exchange/takes.ts";
+import { type Answer, Takes, type WaitingBucket, type WaitingTake } from "./exchange/takes.ts";
 import { JOIN_MS, Joining } from "./membership/joining.ts";
 import { type Exclusion, PresentMembers } from "./membership/present-members.ts";
 import { Ring, type RingMember } from "./membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "./owned-limiters.ts";
-import { SlotRequests } from "./slot-requests.ts";
+import { replyOf, SlotRequests } from "./slot-requests.ts";
 
 export interface PeerGroupOptions extends NeighboursOptions {
   readonly owned: OwnedLimiters;
@@ -26,9 +26,6 @@ export interface PeerGroupOptions extends NeighboursOptions {
 
 /** Most processes whose messages are told apart. */
 const MOST_SENDERS = 10_000;
-
-const RETRY: TakeReply = { outcome: "retry", remaining: 0, waitMs: 0, full: false };
-const BACK: TakeReply = { outcome: "granted", remaining: 0, waitMs: 0, full: false };
 
 /** Numbers since the start. */
 export interface GroupCounts extends HandOverCounts {
@@ -98,8 +95,8 @@ export class PeerGroup {
       ...options,
       linkOf,
       owned: options.owned.slots,
-      countsNow: (lo, hi) => this.#countsNow(lo, hi),
-      takeElsewhere: (take, now) => this.#takes.take(take, now),
+      countsNow: (lo, hi) => this.countsNow(lo, hi),
+      takeElsewhere: (take) => this.#takes.takeSlot(take),
     });
   }
 
@@ -130,7 +127,7 @@ export class PeerGroup {
     return this.#joining.waits;
   }
 
-  /** Takes for this agent's own checks. `lo` and `hi` are the hash of the key. */
+  /** Takes for this agent's own checks, from a bucket that it counts. `lo` and `hi` are the hash of the key. */
   take(
     limiter: OwnedLimiter,
     lo: number,
@@ -139,12 +136,7 @@ export class PeerGroup {
     params: BucketParams,
     now: number,
   ): EngineAnswer | Pending<EngineAnswer> {
-    if (!this.ready) return UNDECIDED;
-    if (!this.#countsNow(lo, hi)) {
-      const take = { limiter, lo, hi, amount, params, overflow: false, id: "" };
-      return this.#takes.take(take, now);
-    }
-    const answer = this.#takeOwn(limiter, lo, hi, amount, params, now);
+    const answer = limiter.buckets.takeHashed(lo, hi, amount, params, now);
     const copied = this.#copy(limiter, lo, hi);
     if (copied === undefined || !this.#options.synchronous) return answer;
     const kept = { ...answer };
@@ -153,7 +145,7 @@ export class PeerGroup {
     return pending;
   }
 
-  /** False when nobody can be told. `id` is that of the answer. */
+  /** Gives back to a bucket that this agent counts. `id` is that of the answer. */
   giveBack(
     limiter: OwnedLimiter,
     lo: number,
@@ -162,35 +154,41 @@ export class PeerGroup {
     id: string,
     params: BucketParams,
   ): boolean {
+    const known = limiter.buckets.giveBackHashed(lo, hi, amount, id, params);
+    void this.#copy(limiter, lo, hi);
+    return known;
+  }
+
+  /**
+   * Asks whoever counts a bucket, this agent included. False when nobody is asked; otherwise one of the two is called:
+   * `answered` with undefined where there is no answer in time, and then `late` with one that comes afterwards.
+   */
+  ask(
+    take: WaitingBucket,
+    answered: (answer: Answer | undefined) => void,
+    late: (answer: Answer) => void,
+  ): boolean {
+    const { request } = take;
     if (!this.ready) return false;
-    const overflow = id !== "";
-    if (!this.#countsNow(lo, hi)) {
-      return this.#takes.giveBack({ limiter, lo, hi, amount: -amount, overflow, id: "" });
-    }
-    return this.#giveBackOwn(limiter, lo, hi, amount, overflow, params);
+    const onlyBack = request.runs.length === 0 && request.lease === undefined;
+    if (onlyBack && !this.countsNow(take.lo, take.hi)) return this.#takes.giveBack(take);
+    this.#takes.ask(take, answered, late);
+    return true;
   }
 
   /** Answers takes of another agent; a promise when they are answered only after copies are written. */
   answer(takes: readonly Take[]): readonly TakeReply[] | Promise<readonly TakeReply[]> {
-    const now = this.#clock.now();
     const copied: Promise<unknown>[] = [];
-    const replies = takes.map((take) => {
-      const { limiter: asked, lo, hi, amount, overflow } = take;
-      if (asked.slots !== undefined) {
-        return this.#countsNow(lo, hi) ? this.slots.answer(take, asked.slots) : RETRY;
+    const replies = takes.map((take): TakeReply => {
+      const { limiter: asked, lo, hi } = take;
+      if (!this.countsNow(lo, hi)) return "retry";
+      if (take.request === undefined) {
+        return asked.slots === undefined ? "retry" : this.slots.answer(take, asked.slots);
       }
-      const limiter = this.#countsNow(lo, hi) ? this.#owned.known(asked.name) : undefined;
-      if (limiter === undefined || asked.params === undefined) return RETRY;
-      const params = limiter.agree(asked.params);
-      if (amount < 0) {
-        this.#giveBackOwn(limiter, lo, hi, -amount, overflow, params);
-        return BACK;
-      }
-      const answer = this.#takeOwn(limiter, lo, hi, amount, params, now);
-      const { remaining, waitMs, full } = answer;
-      const outcome = answer.outcome === "granted" ? "granted" : "refused";
-      const reply = { outcome, remaining, waitMs, full } as const;
-      const copy = this.#copy(limiter, lo, hi);
+      const limiter = this.#owned.known(asked.name);
+      if (limiter === undefined || asked.params === undefined) return "retry";
+      limiter.agree(asked.params);
+      const { reply, copy } = this.#answerHere({ ...take, limiter });
       if (copy !== undefined) copied.push(copy);
       return reply;
     });
@@ -252,54 +250,32 @@ export class PeerGroup {
   }
 
   /** Whether this agent counts the key, and may do so already. */
-  #countsNow(lo: number, hi: number): boolean {
+  countsNow(lo: number, hi: number): boolean {
     if (!this.ready) return false;
     if (this.#alone) return true;
     return !this.joining && this.#ring.owner(lo, hi) === this.#self;
   }
 
-  #takeHere(take: WaitingTake) {
+  #takeHere(take: WaitingTake): Answer | Promise<Answer> | undefined {
     const { lo, hi } = take;
-    if (!this.#countsNow(lo, hi)) return undefined;
-    if (!isSlotTake(take)) return this.#takeBucketHere(take);
-    const { amount, id, params } = take;
-    return this.#owned.slots.take(take, amount, id, params, this.#clock.now());
+    if (!this.countsNow(lo, hi)) return undefined;
+    if (take.request === undefined) {
+      const { amount, id, params } = take;
+      return replyOf(this.#owned.slots.take(take, amount, id, params, this.#clock.now()));
+    }
+    const { reply, copy } = this.#answerHere(take);
+    return copy === undefined || !this.#options.synchronous ? reply : copy.then(() => reply);
   }
 
-  #takeBucketHere({ limiter, lo, hi, amount, params }: BucketTake) {
-    const answer = this.#takeOwn(limiter, lo, hi, amount, params, this.#clock.now());
-    const copied = this.#copy(limiter, lo, hi);
-    if (copied === undefined || !this.#options.synchronous) return answer;
-    const kept = { ...answer };
-    return copied.then(() => kept);
-  }
-
-  #takeOwn(
-    limiter: OwnedLimiter,
-    lo: number,
-    hi: number,
-    amount: number,
-    params: BucketParams,
-    now: number,
-  ): EngineAnswer {
-    if (lo === 0) return limiter.buckets.take(undefined, amount, params, now);
-    this.#owned.hash.set(lo, hi);
-    return limiter.buckets.takeHashed(amount, params, now);
-  }
-
-  #giveBackOwn(
-    limiter: OwnedLimiter,
-    lo: number,
-    hi: number,
-    amount: number,
-    overflow: boolean,
-    params: BucketParams,
-  ): boolean {
-    this.#owned.hash.set(lo, hi);
-    const id = overflow ? "overflow" : "";
-    const known = limiter.buckets.giveBackHashed(lo !== 0, amount, id, params);
-    void this.#copy(limiter, lo, hi);
-    return known;
+  /** Answers what concerns a bucket that this agent counts. `copy` resolves when its copies are written. */
+  #answerHere({ limiter, lo, hi, request }: BucketTake<OwnedLimiter>): {
+    readonly reply: Answer;
+    readonly copy: Promise<unknown> | undefined;
+  } {
+    const { params } = limiter;
+    if (params === undefined) throw new Error("a limiter without numbers is asked");
+    const reply = limiter.buckets.askHashed(lo, hi, request, params, this.#clock.now());
+    return { reply, copy: this.#copy(limiter, lo, hi) };
   }
 
   /** Copies a bucket that this agent counts; undefined where there are no copies. */

@@ -7,8 +7,8 @@ import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts"
 import type { Pending } from "#flow/flow.ts";
 import { isSlotId, SlotEnds } from "../slot-ends.ts";
 import type { Link } from "./exchange/link.ts";
-import type { Take, TakeReply } from "./exchange/messages.ts";
-import type { SlotTake } from "./exchange/takes.ts";
+import type { SlotTake, TakeReply } from "./exchange/messages.ts";
+import type { Answer, WaitingSlot } from "./exchange/takes.ts";
 import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
 
 /** One key of a concurrency limiter. */
@@ -28,7 +28,7 @@ export interface SlotRequestsOptions {
   /** The way to whoever counts the key; undefined while nobody does. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
   /** Takes where another agent counts. */
-  readonly takeElsewhere: (take: SlotTake, now: number) => Pending<EngineAnswer>;
+  readonly takeElsewhere: (take: WaitingSlot) => Pending<EngineAnswer>;
 }
 
 /** Kept ends that are sent at one time: at most a tenth of `max_pending`. */
@@ -36,7 +36,6 @@ const SHARE = 10;
 /** Pause before an end is sent again to whoever counts the key then, ms. */
 const RESEND_MS = 100;
 
-const REFUSED: TakeReply = { outcome: "refused", remaining: 0, waitMs: 0, full: false };
 const IGNORED = () => undefined;
 
 export class SlotRequests {
@@ -67,7 +66,7 @@ export class SlotRequests {
     const id = randomUUID();
     if (countsNow(lo, hi)) return owned.take({ limiter, lo, hi }, want, id, params, now);
     limiter.slots = params;
-    return takeElsewhere({ limiter, lo, hi, amount: want, overflow: false, id, params }, now);
+    return takeElsewhere({ limiter, lo, hi, amount: want, id, params });
   }
 
   end(key: SlotKey, id: string, params: SlotParams): boolean | Pending<boolean> {
@@ -77,18 +76,13 @@ export class SlotRequests {
   }
 
   /** Answers another agent. This one counts the key. */
-  answer({ limiter: asked, lo, hi, amount, id }: Take, given: SlotParams): TakeReply {
+  answer({ limiter: asked, lo, hi, amount, id }: SlotTake, given: SlotParams): Answer {
     const { clock, owned } = this.#options;
-    if (!isSlotId(id)) return REFUSED;
+    if (!isSlotId(id)) return reply(false, 0, false);
     const key = { limiter: owned.known(asked.name), lo, hi };
-    if (amount < 0) {
-      const ended = owned.end(key, id, given.maxInflightMs, clock.now());
-      const outcome = ended ? "granted" : "refused";
-      return { outcome, remaining: 0, waitMs: 0, full: false };
-    }
-    const answer = owned.take(key, amount, id, key.limiter.agree(given), clock.now());
-    const outcome = answer.outcome === "granted" ? "granted" : "refused";
-    return { outcome, remaining: answer.remaining, waitMs: 0, full: answer.full };
+    if (amount >= 0)
+      return replyOf(owned.take(key, amount, id, key.limiter.agree(given), clock.now()));
+    return reply(owned.end(key, id, given.maxInflightMs, clock.now()), 0, false);
   }
 
   close(): void {
@@ -107,12 +101,10 @@ export class SlotRequests {
       answered(owned.end(key, id, lifeMs, clock.now()));
       return true;
     }
-    const take = { ...key, amount: -1, overflow: false, id };
+    const take = { ...key, amount: -1, id };
     const settled = (reply: TakeReply | undefined) => {
-      if (reply?.outcome === "retry") this.#resendSoon();
-      answered(
-        reply === undefined || reply.outcome === "retry" ? undefined : reply.outcome === "granted",
-      );
+      if (reply === "retry") this.#resendSoon();
+      answered(reply === undefined || reply === "retry" ? undefined : reply.granted[0] === 1);
     };
     return linkOf(lo, hi)?.requests.ask(take, "", undefined, settled, IGNORED) !== undefined;
   }
@@ -124,4 +116,13 @@ export class SlotRequests {
       this.ends.resume();
     });
   }
+}
+
+/** The answer of an engine to a slot that is taken, as a reply. */
+export function replyOf({ outcome, remaining, full }: EngineAnswer): Answer {
+  return reply(outcome === "granted", remaining, full);
+}
+
+function reply(granted: boolean, tokens: number, full: boolean): Answer {
+  return { granted: [granted ? 1 : 0], tokens, waitMs: 0, leased: 0, recall: false, full };
 }

@@ -1,6 +1,5 @@
 // Counters in Redis, opened: connected, or trying to. The module that the process loads when Redis is configured.
 
-import { randomInt } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
@@ -15,9 +14,6 @@ import { RedisConnection } from "./connection.ts";
 import { KeySpace } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
-
-/** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
-const MOST_AGENTS = 2 ** 48 - 1;
 
 /** Ends of slots that were kept during an outage are sent a few at a time: at most a tenth of `max_pending`. */
 const ENDS_SHARE = 10;
@@ -53,7 +49,7 @@ export async function openRedis(
     }
     report(reason);
   };
-  const leases = new LeaseAgent(randomInt(MOST_AGENTS), clock, { ...lease });
+  const leases = LeaseAgent.random(clock, { ...lease });
   const counters = await openRedisCounters({ settings, group, clock, log, leases, changed });
   if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
   members.register(COUNTER_SERVICES.redis, serverOf(settings));

@@ -4,8 +4,8 @@
 import type { Clock } from "#base/clock.ts";
 import { BucketTables } from "../limit/counters/bucket-row.ts";
 import { KeyHash } from "../limit/counters/key-hash.ts";
-import { LocalBuckets } from "../limit/counters/local-buckets.ts";
 import type { Observer } from "../observer.ts";
+import { OwnedBuckets } from "./owned-buckets.ts";
 
 export interface BucketStoreContext {
   readonly clock: Clock;
@@ -28,12 +28,10 @@ export class BucketStore {
   }
 
   /** Buckets of one limiter. Names differ. */
-  open(name: string): LocalBuckets {
-    return new LocalBuckets(
+  open(name: string): OwnedBuckets {
+    return new OwnedBuckets(
       { ...this.#context, keyHash: this.hash, bucketTables: this.#tables },
       name,
     );
   }
 }
-
-export type { LocalBuckets as HashedBuckets };

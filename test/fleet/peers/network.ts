@@ -4,6 +4,7 @@
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
+import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import { PeerGroup } from "#fleet/peers/peer-group.ts";
@@ -17,9 +18,16 @@ import { type FakeClock, fakeClock } from "../../kit/clock.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
 import { answered } from "../redis/virtual-time.ts";
 
+/** Less than the time limit of a request. */
+const STEP_MS = 50;
+/** Longer than a lease, and what it takes to give it back. */
+const SLOWLY_MS = 2_500;
+
 export interface NetworkOptions {
   readonly replicas?: number;
   readonly synchronous?: boolean;
+  /** Whether agents lease tokens. */
+  readonly leases?: boolean;
 }
 
 export class Network {
@@ -70,11 +78,19 @@ export class Network {
     this.clock.advance(ms);
     await this.settle();
   }
+
+  /** In small steps while leases last, so that no message takes longer than its time limit. */
+  async passSlowly(ms: number): Promise<void> {
+    const slowly = Math.min(ms, SLOWLY_MS);
+    for (let left = slowly; left > 0; left -= STEP_MS) await this.pass(Math.min(left, STEP_MS));
+    if (ms > slowly) await this.pass(ms - slowly);
+  }
 }
 
 export class Agent {
   readonly member: RingMember;
   readonly group: PeerGroup;
+  readonly leases: LeaseAgent;
   readonly buckets: PeerBuckets;
   readonly slots: PeerSlots;
   readonly lines: ReturnType<typeof memoryLog>["lines"];
@@ -112,12 +128,20 @@ export class Agent {
         close: () => undefined,
       }),
     });
-    this.buckets = new PeerBuckets(this.group, { policyName: "policy", name: "limiter" });
+    const lease = { enabled: options.leases ?? false, duration: 1_000, max_keys: 1_000 };
+    this.leases = LeaseAgent.random(clock, lease);
+    this.buckets = new PeerBuckets(this.group, this.leases, {
+      policyName: "policy",
+      name: "limiter",
+    });
     this.slots = new PeerSlots(this.group, { policyName: "policy", name: "slots" });
   }
 
   async handle(method: "Take" | "Store", message: Uint8Array): Promise<Uint8Array> {
-    if (method === "Take") return writeReplies(await this.group.answer(readTakes(message)));
+    if (method === "Take") {
+      const takes = readTakes(message);
+      return writeReplies(takes, await this.group.answer(takes));
+    }
     this.group.receive(readStore(message));
     return new Uint8Array();
   }
@@ -155,9 +179,10 @@ export class Agent {
   }
 
   /** Whether this agent counts the key, of the agents that it knows. */
-  owns(value: string): boolean {
+  owns(value: string | undefined): boolean {
     const { ring, owned } = this.group;
-    owned.hash.of(value);
+    if (value === undefined) owned.hash.set(0, [...owned.all][0]?.place ?? 0);
+    else owned.hash.of(value);
     return ring.members[ring.owner(owned.hash.lo, owned.hash.hi)]?.id === this.member.id;
   }
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { listening, type SluiceChild, startSluice } from "../../kit/servers/sluice.ts";
@@ -34,8 +35,10 @@ const POLICY = `circuit:
           parameters: { interval: 1s, on_failure: closed, limit_by_label_key: http.request.header.user }
 `;
 
+/** Without leases, so that each token that is there is admitted at whichever agent it is wanted. */
 const ENV = {
   COUNTERS_ENGINE: "peers",
+  COUNTERS_LEASE_ENABLED: "false",
   COUNTERS_PEERS_TIMEOUT: "5s",
   DIST_CACHE_BIND_ADDR: "127.0.0.1:0",
   DIST_CACHE_MEMBERLIST_BIND_ADDR: "127.0.0.1:0",
@@ -74,6 +77,7 @@ async function ready(agents: readonly SluiceChild[], members: number) {
 }
 
 interface Stats {
+  readonly keys: number;
   readonly members: readonly { readonly name: string }[];
   readonly joining: boolean;
   readonly moved: Readonly<Record<string, number>>;
@@ -106,8 +110,21 @@ async function admitted(agents: readonly SluiceChild[], names: readonly string[]
   return passed;
 }
 
+const LEASED = { COUNTERS_LEASE_ENABLED: "true" };
+
+/** Checks at shared rate limiters, by how they were decided; of all agents together. */
+async function takes(agents: readonly SluiceChild[]) {
+  const sums = { granted: 0, refused: 0, asked: 0, counted: 0 };
+  for (const agent of agents) {
+    const counts = await counted(agent.address(), "sluice_counter_takes_total", "result");
+    for (const key of Object.keys(sums) as (keyof typeof sums)[]) sums[key] += counts[key] ?? 0;
+  }
+  return sums;
+}
+
 test("three agents at five times a limit admit it together: 0.97 to 1.00 of capacity and refill", async (t) => {
-  const { agents } = await fleet(t, 3);
+  const { agents } = await fleet(t, 3, LEASED);
+  const before = await takes(agents);
   const enough = 150;
   let passed = 0;
   let asked = 0;
@@ -131,6 +148,36 @@ test("three agents at five times a limit admit it together: 0.97 to 1.00 of capa
   assert.ok(passed <= most, `${passed} of ${most}`);
   assert.ok(passed >= 0.97 * least, `${passed} of ${least}`);
   assert.ok(asked - CAPACITY >= 5 * (least - CAPACITY), `${asked} asked: five times the limit`);
+  const after = await takes(agents);
+  const waited = after.asked - before.asked;
+  const own = after.counted - before.counted;
+  const local = after.granted - before.granted + after.refused - before.refused;
+  t.diagnostic(`${own} counted in process, ${local} decided without asking, ${waited} asked`);
+  assert.ok(
+    own > 0 && local > waited,
+    `${local} of ${local + waited} at the agents that do not count`,
+  );
+});
+
+test("a leaseholder and then an owner that are killed admit nothing twice, beyond one capacity for the loss", async (t) => {
+  const { agents } = await fleet(t, 3, { ...LEASED, ETCD_LEASE_TTL: "600s" });
+  const names = users(30);
+  let passed = await admitted(agents, names, 8);
+  assert.ok(passed > 0 && passed <= 300, `${passed}`);
+  // Each agent counts some keys, and has leased tokens of others.
+  const [lost, ...rest] = agents;
+  assert.ok((await takes(agents)).granted > 0, "tokens are leased");
+  const own = (await stats(lost as SluiceChild)).keys;
+  lost?.kill("SIGKILL");
+  await lost?.ended;
+  await ready(rest, 2);
+  for (let n = 0; n < 4; n++) {
+    passed += await admitted(rest, names, 10);
+    // Leases of the lost agent are over.
+    await pause(600);
+  }
+  assert.ok(passed <= 300 + 10 * own, `${passed}: one capacity of each of ${own} keys`);
+  assert.ok(passed > 200, `${passed}`);
 });
 
 test("an agent that joins and one that stops take along what was counted", async (t) => {

@@ -119,10 +119,10 @@ export class Link implements Channel<Take, undefined, TakeReply> {
   async #flush(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
-    let replies: readonly TakeReply[];
+    let replies: readonly (TakeReply | undefined)[];
     try {
-      const message = writeTakes(batch.map(({ take }) => take));
-      replies = readReplies(await this.#caller.call("Take", message));
+      const takes = batch.map(({ take }) => take);
+      replies = readReplies(takes, await this.#caller.call("Take", writeTakes(takes)));
     } catch (thrown) {
       for (const { asker } of batch) asker.failed(thrown);
       return;

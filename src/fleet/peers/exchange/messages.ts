@@ -1,6 +1,7 @@
 // The messages between agents of a group: takes and buckets as lists of columns, limiters once for each message.
 
 import { Fault } from "#base/fault.ts";
+import type { BucketReply, BucketRequest, LeaseRequest } from "#flow/counters/bucket-home.ts";
 import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
@@ -11,7 +12,6 @@ const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
 /** What a message with buckets is for. */
 export type Purpose = keyof typeof PURPOSES;
-export type Outcome = keyof typeof OUTCOMES;
 
 /** A limiter as its agents name it, with the numbers that they count by. */
 export interface NamedLimiter {
@@ -28,22 +28,23 @@ interface Key<Limiter> {
   readonly hi: number;
 }
 
-/** One take. */
-export interface Take<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
-  /** Tokens; negative: they come back, or the slot ends. */
-  readonly amount: number;
-  /** Of the slot of a concurrency limiter; empty for buckets. */
-  readonly id: string;
-  /** What comes back was taken where keys share a bucket. */
-  readonly overflow: boolean;
+/** What one agent asks of another about one bucket. */
+export interface BucketTake<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+  readonly request: BucketRequest;
 }
 
-export interface TakeReply {
-  readonly outcome: Outcome;
-  readonly remaining: number;
-  readonly waitMs: number;
-  readonly full: boolean;
+/** A slot that is taken or ended. */
+export interface SlotTake<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+  readonly request?: undefined;
+  /** Tokens; negative: the slot ends. */
+  readonly amount: number;
+  readonly id: string;
 }
+
+export type Take = BucketTake | SlotTake;
+
+/** `retry`: whoever was asked does not count the key, or not yet. A slot is one run. */
+export type TakeReply = BucketReply | "retry";
 
 /** The state of one bucket, or one slot of a concurrency limiter. */
 export interface Bucket<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
@@ -63,45 +64,181 @@ export interface StoreMessage {
   readonly buckets: readonly Bucket[];
 }
 
+/** One operation of a message: a run, tokens that come back, or a slot. */
+interface Operation {
+  readonly take: Take;
+  readonly amount: number;
+  readonly times: number;
+  readonly id: string;
+  /** Whether something is wanted, so that the reply says how often it is granted. */
+  readonly wants: boolean;
+}
+
+/** The operations that a take consists of. Both sides of a connection need the same. */
+function operationsOf(take: Take): readonly Operation[] {
+  if (take.request === undefined) {
+    return [{ take, amount: take.amount, times: 1, id: take.id, wants: true }];
+  }
+  const { runs, back } = take.request;
+  const all = runs.map(({ want, times }) => ({ take, amount: want, times, id: "", wants: true }));
+  if (back > 0) all.unshift({ take, amount: -back, times: 1, id: "", wants: false });
+  return all.length > 0 ? all : [{ take, amount: 0, times: 0, id: "", wants: false }];
+}
+
 export function writeTakes(takes: readonly Take[]): Uint8Array {
+  const leases: (LeaseRequest & { readonly first: number; readonly count: number })[] = [];
+  const operations: Operation[] = [];
+  for (const take of takes) {
+    const own = operationsOf(take);
+    const lease = take.request?.lease;
+    if (lease !== undefined) {
+      leases.push({ ...lease, first: operations.length, count: own.length });
+    }
+    operations.push(...own);
+  }
+  const owes = ({ take }: Operation) => take.request?.overdraft === "owe";
+  const overflows = ({ take, amount }: Operation) => amount < 0 && take.request?.shared === true;
   return encode("sluice.fleet.v1.TakeRequest", {
-    ...keysOf(takes),
-    amount: takes.map(({ amount }) => amount),
-    overflow: takes.some(({ overflow }) => overflow) ? takes.map(({ overflow }) => overflow) : [],
-    id: idsOf(takes),
+    ...keysOf(operations.map(({ take }) => take)),
+    amount: operations.map(({ amount }) => amount),
+    overflow: operations.some(overflows) ? operations.map(overflows) : [],
+    id: idsOf(operations),
+    times: operations.some(({ times }) => times !== 1) ? operations.map(({ times }) => times) : [],
+    owe: operations.some(owes) ? operations.map(owes) : [],
+    leases,
   });
 }
 
 /** @throws Fault INVALID_ARGUMENT */
 export function readTakes(bytes: Uint8Array): readonly Take[] {
-  const { amount, overflow, id, ...keys } = decode("sluice.fleet.v1.TakeRequest", bytes);
+  const { amount, overflow, id, times, owe, leases, ...keys } = decode(
+    "sluice.fleet.v1.TakeRequest",
+    bytes,
+  );
   finite(amount);
-  return readKeys(keys, [amount]).map((key, at) => ({
-    ...key,
-    amount: amount[at] ?? 0,
-    overflow: overflow[at] ?? false,
-    id: id[at] ?? "",
-  }));
+  const all = readKeys(keys, [amount]);
+  const takes: Take[] = [];
+  let next = 0;
+  for (let at = 0; at < all.length; ) {
+    const key = all[at] as Key<NamedLimiter>;
+    const given = leases[next]?.first === at ? leases[next++] : undefined;
+    const end = at + (given?.count ?? 1);
+    const lease = given === undefined ? undefined : leaseOf(given, all.slice(at, end));
+    const first = amount[at] ?? 0;
+    if (key.limiter.slots === undefined) {
+      const back = Math.max(0, -first);
+      const runs = [];
+      for (let n = back > 0 ? at + 1 : at; n < end; n++) {
+        const run = { want: amount[n] ?? 0, times: times[n] ?? 1 };
+        if (run.want < 0) throw invalid("tokens that come back first, got them after others");
+        if (run.times > 0 || end > at + 1) runs.push(run);
+      }
+      const overdraft = owe[at] === true ? "owe" : "refuse";
+      const request = { runs, back, shared: overflow[at] ?? false, overdraft, lease } as const;
+      takes.push({ ...key, request });
+    } else takes.push({ ...key, amount: first, id: id[at] ?? "" });
+    at = end;
+  }
+  if (next < leases.length) throw invalid("leases in order of their operations, got others");
+  return takes;
 }
 
-export function writeReplies(replies: readonly TakeReply[]): Uint8Array {
+/** A lease without its place in the message. `keys` are those of its operations. */
+function leaseOf(
+  { first: _, count, ...lease }: LeaseRequest & { readonly first: number; readonly count: number },
+  keys: readonly Key<NamedLimiter>[],
+): LeaseRequest {
+  const numbers = Object.values(lease);
+  if (!numbers.every((number) => Number.isFinite(number) && number >= 0) || lease.unit <= 0) {
+    throw invalid("numbers of a lease >= 0, got others");
+  }
+  const [of] = keys;
+  const same = keys.every(
+    ({ limiter, lo, hi }) => limiter === of?.limiter && lo === of.lo && hi === of.hi,
+  );
+  if (keys.length < count || !same || of === undefined || of.limiter.slots !== undefined) {
+    throw invalid("a lease of one bucket, got another one");
+  }
+  return lease;
+}
+
+/** `replies` are those to `takes`, in order. */
+export function writeReplies(takes: readonly Take[], replies: readonly TakeReply[]): Uint8Array {
+  const outcome: (typeof OUTCOMES)[keyof typeof OUTCOMES][] = [];
+  const remaining: number[] = [];
+  const waitMs: number[] = [];
+  const full: boolean[] = [];
+  const granted: number[] = [];
+  const leases: { readonly leased: number; readonly recall: boolean }[] = [];
+  let once = true;
+  for (const [at, take] of takes.entries()) {
+    const reply = replies[at] ?? "retry";
+    const known = reply === "retry" ? NOTHING : reply;
+    let run = 0;
+    for (const { times, wants } of operationsOf(take)) {
+      const count = wants ? (known.granted[run++] ?? 0) : times;
+      outcome.push(OUTCOMES[reply === "retry" ? "retry" : count < times ? "refused" : "granted"]);
+      granted.push(count);
+      remaining.push(known.tokens);
+      waitMs.push(known.waitMs);
+      full.push(known.full);
+      if (times !== 1) once = false;
+    }
+    if (take.request?.lease !== undefined) {
+      leases.push({ leased: known.leased, recall: known.recall });
+    }
+  }
   return encode("sluice.fleet.v1.TakeResponse", {
-    outcome: replies.map(({ outcome }) => OUTCOMES[outcome]),
-    remaining: replies.map(({ remaining }) => remaining),
-    waitMs: replies.map(({ waitMs }) => waitMs),
-    full: replies.some(({ full }) => full) ? replies.map(({ full }) => full) : [],
+    ...{ outcome, remaining, waitMs, leases },
+    full: full.includes(true) ? full : [],
+    granted: once ? [] : granted,
   });
 }
 
-/** @throws Fault INVALID_ARGUMENT */
-export function readReplies(bytes: Uint8Array): readonly TakeReply[] {
-  const { outcome, remaining, waitMs, full } = decode("sluice.fleet.v1.TakeResponse", bytes);
-  return outcome.map((number, at) => ({
-    outcome: nameOf(OUTCOMES, number) ?? "retry",
-    remaining: remaining[at] ?? 0,
-    waitMs: waitMs[at] ?? 0,
-    full: full[at] ?? false,
-  }));
+const NOTHING: BucketReply = {
+  ...{ granted: [], tokens: 0, waitMs: 0, leased: 0, recall: false, full: false },
+};
+
+/**
+ * The replies to `takes`, in order; undefined where one is missing. What says nothing known is asked again.
+ * @throws Fault INVALID_ARGUMENT
+ */
+export function readReplies(
+  takes: readonly Take[],
+  bytes: Uint8Array,
+): readonly (TakeReply | undefined)[] {
+  const { outcome, remaining, waitMs, full, granted, leases } = decode(
+    "sluice.fleet.v1.TakeResponse",
+    bytes,
+  );
+  let at = 0;
+  let next = 0;
+  return takes.map((take) => {
+    const counts: number[] = [];
+    let wait: number | undefined;
+    let state: "answered" | "retry" | "missing" = "answered";
+    for (const { times, wants } of operationsOf(take)) {
+      const passed = outcome[at] === OUTCOMES.granted;
+      const count = granted[at] ?? (passed ? 1 : 0);
+      if (wants) counts.push(Math.min(count, times));
+      // Of several, the first that was refused.
+      if (!passed) wait ??= waitMs[at];
+      if (outcome[at] === undefined) state = "missing";
+      else if (!passed && outcome[at] !== OUTCOMES.refused) state = "retry";
+      at++;
+    }
+    const lease = take.request?.lease === undefined ? undefined : leases[next++];
+    if (state !== "answered") return state === "retry" ? state : undefined;
+    const last = at - 1;
+    return {
+      granted: counts,
+      tokens: remaining[last] ?? 0,
+      waitMs: wait ?? waitMs[last] ?? 0,
+      full: full[last] ?? false,
+      leased: lease?.leased ?? 0,
+      recall: lease?.recall ?? false,
+    };
+  });
 }
 
 export function writeStore({ from, number, purpose, last, buckets }: StoreMessage): Uint8Array {

@@ -1,51 +1,46 @@
-// Takes of this agent's own checks that another agent decides, until they are decided: sent to whoever counts the key, and
-// sent again when the key changes hands meanwhile.
+// What this agent asks of whoever counts a key, until it is answered: sent to that agent, and sent again when the key changes
+// hands meanwhile.
 
 import type { Clock } from "#base/clock.ts";
-import {
-  type BucketParams,
-  type EngineAnswer,
-  type SlotParams,
-  UNDECIDED,
-} from "#flow/counters/counter-engine.ts";
+import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
-import type { Take, TakeReply } from "./messages.ts";
+import type { BucketTake, SlotTake, TakeReply } from "./messages.ts";
 
 export interface TakesOptions {
   readonly clock: Clock;
-  /** Longest wait for tokens, ms. */
+  /** Longest wait for an answer, ms. */
   readonly timeoutMs: number;
   /** Most takes that wait for a change of hands. */
   readonly most: number;
   /** Takes where this agent counts the key; undefined where another one does. */
-  readonly here: (take: WaitingTake) => EngineAnswer | Promise<EngineAnswer> | undefined;
+  readonly here: (take: WaitingTake) => Answer | Promise<Answer> | undefined;
   /** The way to whoever counts the key; undefined while nobody does. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
   /** Whoever counts the key may have granted the slot, but nobody waits for it any more. */
-  readonly abandoned: (take: SlotTake) => void;
+  readonly abandoned: (take: WaitingSlot) => void;
 }
 
-export interface BucketTake extends Take<OwnedLimiter> {
-  readonly params: BucketParams;
-}
+export type WaitingBucket = BucketTake<OwnedLimiter>;
 
-export interface SlotTake extends Take<SlotLimiter> {
+export interface WaitingSlot extends SlotTake<SlotLimiter> {
   readonly params: SlotParams;
 }
 
-export type WaitingTake = BucketTake | SlotTake;
+export type WaitingTake = WaitingBucket | WaitingSlot;
 
-export function isSlotTake(take: WaitingTake): take is SlotTake {
-  return take.id !== "";
-}
+/** What became of a take. */
+export type Answer = Exclude<TakeReply, "retry">;
 
 interface Waiting {
   readonly take: WaitingTake;
   readonly until: number;
-  readonly pending: Pending<EngineAnswer>;
+  /** Called once; undefined when there is no answer in time. */
+  readonly answered: (answer: Answer | undefined) => void;
+  /** Gets an answer that comes when nobody waits any more. */
+  readonly late: (answer: Answer) => void;
   open: boolean;
   /** Of the alarm at the time limit, once this waits for a change of hands. */
   disarm: (() => void) | undefined;
@@ -67,21 +62,29 @@ export class Takes {
     this.#options = options;
   }
 
-  take(take: WaitingTake, now: number): Pending<EngineAnswer> {
-    const waiting: Waiting = {
+  /** Asks about a bucket. */
+  ask(take: WaitingBucket, answered: Waiting["answered"], late: Waiting["late"]): void {
+    this.#start(take, answered, late);
+  }
+
+  takeSlot(take: WaitingSlot): Pending<EngineAnswer> {
+    const pending = new Pending<EngineAnswer>(() => {
+      if (waiting !== undefined) this.#settle(waiting, undefined);
+      pending.settle(UNDECIDED);
+    });
+    const waiting: Waiting | undefined = this.#start(
       take,
-      until: now + this.#options.timeoutMs,
-      pending: new Pending(() => settle(waiting, UNDECIDED)),
-      open: true,
-      disarm: undefined,
-      cancel: IGNORED,
-    };
-    this.#send(waiting);
-    return waiting.pending;
+      (answer) => pending.settle(answer === undefined ? UNDECIDED : slotAnswer(answer, take)),
+      // Its end may have come before the take.
+      ({ granted }) => {
+        if (granted[0] === 1) this.#options.abandoned(take);
+      },
+    );
+    return pending;
   }
 
   /** Tokens come back; false when nobody can be told. */
-  giveBack(take: Take<OwnedLimiter>): boolean {
+  giveBack(take: WaitingBucket): boolean {
     const link = this.#options.linkOf(take.lo, take.hi);
     return link?.requests.ask(take, "", undefined, IGNORED, IGNORED) !== undefined;
   }
@@ -98,8 +101,18 @@ export class Takes {
   close(): void {
     this.#closed = true;
     this.#stopAlarm?.();
-    for (const waiting of this.#parked) settle(waiting, UNDECIDED);
+    for (const waiting of this.#parked) this.#settle(waiting, undefined);
     this.#parked = [];
+  }
+
+  #start(take: WaitingTake, answered: Waiting["answered"], late: Waiting["late"]): Waiting {
+    const { clock, timeoutMs } = this.#options;
+    const waiting: Waiting = {
+      ...{ take, answered, late, until: clock.now() + timeoutMs },
+      ...{ open: true, disarm: undefined, cancel: IGNORED },
+    };
+    this.#send(waiting);
+    return waiting;
   }
 
   #send(waiting: Waiting): void {
@@ -107,11 +120,14 @@ export class Takes {
     const { take } = waiting;
     const answer = here(take);
     if (answer instanceof Promise) {
-      void answer.then((later) => settle(waiting, later));
+      void answer.then((later) => {
+        if (waiting.open) this.#settle(waiting, later);
+        else waiting.late(later);
+      });
       return;
     }
     if (answer !== undefined) {
-      settle(waiting, { ...answer });
+      this.#settle(waiting, answer);
       return;
     }
     const link = linkOf(take.lo, take.hi);
@@ -120,29 +136,22 @@ export class Takes {
   }
 
   #ask(link: Link, waiting: Waiting): void {
-    const { take } = waiting;
+    const { take, late } = waiting;
     waiting.cancel = IGNORED;
     const request = link.requests.ask(
       take,
       "",
       undefined,
       (reply) => {
-        if (reply === undefined && isSlotTake(take)) this.#options.abandoned(take);
-        if (reply?.outcome === "retry") this.#park(waiting);
-        else settle(waiting, reply === undefined ? UNDECIDED : answerOf(reply, take));
+        if (reply === undefined && take.request === undefined) this.#options.abandoned(take);
+        if (reply === "retry") this.#park(waiting);
+        else this.#settle(waiting, reply);
       },
       (reply) => {
-        // Nobody waits for it any more.
-        if (reply.outcome !== "granted") return;
-        // Its end may have come before the take.
-        if (isSlotTake(take)) this.#options.abandoned(take);
-        else if (take.amount > 0) {
-          const back = { ...take, amount: -take.amount, overflow: reply.full };
-          link.requests.ask(back, "", undefined, IGNORED, IGNORED);
-        }
+        if (reply !== "retry") late(reply);
       },
     );
-    if (request === undefined) settle(waiting, UNDECIDED);
+    if (request === undefined) this.#settle(waiting, undefined);
     else waiting.cancel = () => request.cancel();
   }
 
@@ -151,35 +160,26 @@ export class Takes {
     if (!waiting.open) return;
     const { clock, most } = this.#options;
     if (this.#closed || clock.now() >= waiting.until || this.#parked.length >= most) {
-      settle(waiting, UNDECIDED);
+      this.#settle(waiting, undefined);
       return;
     }
     // A request that is sent again has a time limit of its own, which may end later.
     const left = waiting.until - clock.now();
-    waiting.disarm ??= clock.alarm(left, () => settle(waiting, UNDECIDED));
+    waiting.disarm ??= clock.alarm(left, () => this.#settle(waiting, undefined));
     this.#parked.push(waiting);
     this.#stopAlarm ??= clock.alarm(RESEND_MS, () => this.resend());
   }
+
+  #settle(waiting: Waiting, answer: Answer | undefined): void {
+    if (!waiting.open) return;
+    waiting.open = false;
+    waiting.disarm?.();
+    waiting.cancel();
+    waiting.answered(answer);
+  }
 }
 
-function settle(waiting: Waiting, answer: EngineAnswer): void {
-  if (!waiting.open) return;
-  waiting.open = false;
-  waiting.disarm?.();
-  waiting.cancel();
-  waiting.pending.settle(answer);
-}
-
-function answerOf({ outcome, remaining, waitMs, full }: TakeReply, take: WaitingTake) {
-  const granted = outcome === "granted";
-  const most = isSlotTake(take) ? take.params.max : take.params.capacity;
-  return {
-    outcome: granted ? ("granted" as const) : ("refused" as const),
-    remaining,
-    current: most - remaining,
-    waitMs,
-    // As the engine that counts names what was taken from a bucket that keys share.
-    id: take.id !== "" ? take.id : full && granted ? "overflow" : "",
-    full,
-  };
+function slotAnswer({ granted, tokens, full }: Answer, { params, id }: WaitingSlot): EngineAnswer {
+  const outcome = granted[0] === 1 ? "granted" : "refused";
+  return { outcome, remaining: tokens, current: params.max - tokens, waitMs: 0, id, full };
 }

@@ -89,8 +89,11 @@ export function countersService(group: PeerGroup): GrpcService {
       Take: {
         kind: "unary",
         handle: (message) => {
-          const replies = group.answer(readTakes(message));
-          return replies instanceof Promise ? replies.then(writeReplies) : writeReplies(replies);
+          const takes = readTakes(message);
+          const replies = group.answer(takes);
+          return replies instanceof Promise
+            ? replies.then((later) => writeReplies(takes, later))
+            : writeReplies(takes, replies);
         },
       },
       Store: {

@@ -34,6 +34,14 @@ export interface LocalBucketsContext {
   readonly bucketTables: BucketTables;
 }
 
+/** A bucket as it moves between agents. */
+export interface BucketState {
+  /** Tokens; negative when they are owed. */
+  readonly available: number;
+  /** The time up to which it is filled. */
+  readonly mark: number;
+}
+
 /** Id of tokens out of the bucket that keys share when the table is full. */
 const OVERFLOW = "overflow";
 
@@ -84,13 +92,19 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
   }
 
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
+    if (value !== undefined) this.#hash.of(value);
+    return this.peekHashed(value !== undefined, want, params, now);
+  }
+
+  /** As `peek`, for the key that the key hash was set to, or for the bucket without a key. */
+  peekHashed(keyed: boolean, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#use(params);
     const { scratch } = this.#tables;
     const { doubles, words } = scratch;
     let full = false;
-    if (value === undefined) scratch.copy(this.#sharedRow());
+    if (!keyed) scratch.copy(this.#sharedRow());
     else {
-      const { table, place } = this.#columnOf(value);
+      const { table, place } = this.#columnHashed();
       if (table.find(this.#hash.lo, this.#hash.hi)) scratch.copy(table, place);
       else {
         words[0] = UNUSED;
@@ -110,16 +124,19 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     return this.#takeHashed(want, params, now);
   }
 
-  /** As `take`, for the key that the key hash was set to. */
-  takeHashed(want: number, params: BucketParams, now: number): EngineAnswer {
+  /** As `take`, for the key that the key hash was set to, or for the bucket without a key. */
+  takeHashed(keyed: boolean, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#use(params);
-    return this.#takeHashed(want, params, now);
+    return keyed ? this.#takeHashed(want, params, now) : this.#takeShared(want, params, now);
   }
 
-  /** Takes more than there is, too: what fills the bucket pays that first. The wait is until nothing is owed. */
-  owe(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
+  /**
+   * As `takeHashed`, but takes more than there is, too: what fills the bucket pays that first. The wait is until nothing
+   * is owed.
+   */
+  oweHashed(keyed: boolean, want: number, params: BucketParams, now: number): EngineAnswer {
     this.#owing = true;
-    const answer = this.take(value, want, params, now);
+    const answer = this.takeHashed(keyed, want, params, now);
     this.#owing = false;
     return answer;
   }
@@ -168,8 +185,8 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     this.#column?.table.each(visit);
   }
 
-  /** A bucket filled up to now: its tokens, and the time up to which it is filled. Undefined when it is not in use. */
-  read(lo: number, hi: number): { readonly available: number; readonly mark: number } | undefined {
+  /** A bucket filled up to now. Undefined when it is not in use. */
+  read(lo: number, hi: number): BucketState | undefined {
     const row = this.#rowOf(lo, hi);
     if (row === undefined || !this.#refresh(row, this.#clock.now())) return undefined;
     return { available: row.doubles[row.d] ?? 0, mark: row.doubles[row.d + 1] ?? 0 };
@@ -179,12 +196,7 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
    * Puts the bucket of a key that another agent counts (a copy), or counted until now. What was taken here as well is
    * subtracted from the latter. False when there is no room.
    */
-  put(
-    lo: number,
-    hi: number,
-    bucket: { readonly available: number; readonly mark: number },
-    how: "copy" | "take over",
-  ): boolean {
+  put(lo: number, hi: number, bucket: BucketState, how: "copy" | "take over"): boolean {
     const now = this.#clock.now();
     if (lo !== 0 && this.#rowOf(lo, hi) === undefined) {
       this.#hash.set(lo, hi);
@@ -239,12 +251,6 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     const d = table.d + 2 * place;
     const w = table.w + place;
     return this.#take(table.doubles, d, table.words, w, want, params, now);
-  }
-
-  /** Hashes a key, and returns the column in which its bucket is. */
-  #columnOf(value: string): Column {
-    this.#hash.of(value);
-    return this.#columnHashed();
   }
 
   #columnHashed(): Column {

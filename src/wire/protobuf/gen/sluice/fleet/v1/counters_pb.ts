@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file sluice/fleet/v1/counters.proto.
  */
 export const file_sluice_fleet_v1_counters: GenFile = /*@__PURE__*/
-  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSK2AQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAESFwoPbWF4X2luZmxpZ2h0X21zGAkgASgBIpgBCgtUYWtlUmVxdWVzdBIqCghsaW1pdGVycxgBIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYAiADKA0SDgoGa2V5X2xvGAMgAygHEg4KBmtleV9oaRgEIAMoBxIOCgZhbW91bnQYBSADKAESEAoIb3ZlcmZsb3cYBiADKAgSCgoCaWQYByADKAkiawoMVGFrZVJlc3BvbnNlEikKB291dGNvbWUYASADKA4yGC5zbHVpY2UuZmxlZXQudjEuT3V0Y29tZRIRCglyZW1haW5pbmcYAiADKAESDwoHd2FpdF9tcxgDIAMoARIMCgRmdWxsGAQgAygIIvQBCgxTdG9yZVJlcXVlc3QSDAoEZnJvbRgBIAEoCRIOCgZudW1iZXIYAiABKA0SKQoHcHVycG9zZRgDIAEoDjIYLnNsdWljZS5mbGVldC52MS5QdXJwb3NlEgwKBGxhc3QYBCABKAgSKgoIbGltaXRlcnMYBSADKAsyGC5zbHVpY2UuZmxlZXQudjEuTGltaXRlchIPCgdsaW1pdGVyGAYgAygNEg4KBmtleV9sbxgHIAMoBxIOCgZrZXlfaGkYCCADKAcSEQoJYXZhaWxhYmxlGAkgAygBEhEKCWZpbGxlZF9tcxgKIAMoARIKCgJpZBgLIAMoCSIPCg1TdG9yZVJlc3BvbnNlKkYKB091dGNvbWUSEwoPT1VUQ09NRV9SRUZVU0VEEAASEwoPT1VUQ09NRV9HUkFOVEVEEAESEQoNT1VUQ09NRV9SRVRSWRACKkUKB1B1cnBvc2USFQoRUFVSUE9TRV9IQU5EX09WRVIQABIQCgxQVVJQT1NFX0NPUFkQARIRCg1QVVJQT1NFX0xFQVZFEAIylwEKCENvdW50ZXJzEkMKBFRha2USHC5zbHVpY2UuZmxlZXQudjEuVGFrZVJlcXVlc3QaHS5zbHVpY2UuZmxlZXQudjEuVGFrZVJlc3BvbnNlEkYKBVN0b3JlEh0uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVxdWVzdBoeLnNsdWljZS5mbGVldC52MS5TdG9yZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Ch5zbHVpY2UvZmxlZXQvdjEvY291bnRlcnMucHJvdG8SD3NsdWljZS5mbGVldC52MSK2AQoHTGltaXRlchITCgtwb2xpY3lfbmFtZRgBIAEoCRIMCgRuYW1lGAIgASgJEhAKCGNhcGFjaXR5GAMgASgBEg4KBmFtb3VudBgEIAEoARITCgtpbnRlcnZhbF9tcxgFIAEoARISCgpjb250aW51b3VzGAYgASgIEg8KB2RlbGF5ZWQYByABKAgSEwoLbWF4X2lkbGVfbXMYCCABKAESFwoPbWF4X2luZmxpZ2h0X21zGAkgASgBItwBCgtUYWtlUmVxdWVzdBIqCghsaW1pdGVycxgBIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYAiADKA0SDgoGa2V5X2xvGAMgAygHEg4KBmtleV9oaRgEIAMoBxIOCgZhbW91bnQYBSADKAESEAoIb3ZlcmZsb3cYBiADKAgSCgoCaWQYByADKAkSDQoFdGltZXMYCCADKA0SCwoDb3dlGAkgAygIEiYKBmxlYXNlcxgKIAMoCzIWLnNsdWljZS5mbGVldC52MS5MZWFzZSKSAQoFTGVhc2USDQoFZmlyc3QYASABKA0SDQoFY291bnQYAiABKA0SDQoFYWdlbnQYAyABKAESDAoEdHVybhgEIAEoARIPCgd1bnNwZW50GAUgASgBEgwKBGtlZXAYBiABKAESDAoEd2lzaBgHIAEoARIMCgR1bml0GAggASgBEhMKC2R1cmF0aW9uX21zGAkgASgBIqkBCgxUYWtlUmVzcG9uc2USKQoHb3V0Y29tZRgBIAMoDjIYLnNsdWljZS5mbGVldC52MS5PdXRjb21lEhEKCXJlbWFpbmluZxgCIAMoARIPCgd3YWl0X21zGAMgAygBEgwKBGZ1bGwYBCADKAgSDwoHZ3JhbnRlZBgFIAMoDRIrCgZsZWFzZXMYBiADKAsyGy5zbHVpY2UuZmxlZXQudjEuTGVhc2VSZXBseSIsCgpMZWFzZVJlcGx5Eg4KBmxlYXNlZBgBIAEoARIOCgZyZWNhbGwYAiABKAgi9AEKDFN0b3JlUmVxdWVzdBIMCgRmcm9tGAEgASgJEg4KBm51bWJlchgCIAEoDRIpCgdwdXJwb3NlGAMgASgOMhguc2x1aWNlLmZsZWV0LnYxLlB1cnBvc2USDAoEbGFzdBgEIAEoCBIqCghsaW1pdGVycxgFIAMoCzIYLnNsdWljZS5mbGVldC52MS5MaW1pdGVyEg8KB2xpbWl0ZXIYBiADKA0SDgoGa2V5X2xvGAcgAygHEg4KBmtleV9oaRgIIAMoBxIRCglhdmFpbGFibGUYCSADKAESEQoJZmlsbGVkX21zGAogAygBEgoKAmlkGAsgAygJIg8KDVN0b3JlUmVzcG9uc2UqRgoHT3V0Y29tZRITCg9PVVRDT01FX1JFRlVTRUQQABITCg9PVVRDT01FX0dSQU5URUQQARIRCg1PVVRDT01FX1JFVFJZEAIqRQoHUHVycG9zZRIVChFQVVJQT1NFX0hBTkRfT1ZFUhAAEhAKDFBVUlBPU0VfQ09QWRABEhEKDVBVUlBPU0VfTEVBVkUQAjKXAQoIQ291bnRlcnMSQwoEVGFrZRIcLnNsdWljZS5mbGVldC52MS5UYWtlUmVxdWVzdBodLnNsdWljZS5mbGVldC52MS5UYWtlUmVzcG9uc2USRgoFU3RvcmUSHS5zbHVpY2UuZmxlZXQudjEuU3RvcmVSZXF1ZXN0Gh4uc2x1aWNlLmZsZWV0LnYxLlN0b3JlUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * A rate limiter, with the numbers by which its buckets are filled, or a concurrency limiter.
@@ -138,6 +138,28 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
    * @generated from field: repeated string id = 7;
    */
   id: string[];
+
+  /**
+   * How many times `amount` is wanted, one after the other; each is granted whole or refused. Missing where all are wanted
+   * once.
+   *
+   * @generated from field: repeated uint32 times = 8;
+   */
+  times: number[];
+
+  /**
+   * What is not there is taken as well, and owed. Missing where nothing is owed.
+   *
+   * @generated from field: repeated bool owe = 9;
+   */
+  owe: boolean[];
+
+  /**
+   * What concerns leased tokens, in order of the operations.
+   *
+   * @generated from field: repeated sluice.fleet.v1.Lease leases = 10;
+   */
+  leases: Lease[];
 };
 
 /**
@@ -146,6 +168,82 @@ export type TakeRequest = Message<"sluice.fleet.v1.TakeRequest"> & {
  */
 export const TakeRequestSchema: GenMessage<TakeRequest> = /*@__PURE__*/
   messageDesc(file_sluice_fleet_v1_counters, 1);
+
+/**
+ * Tokens of one bucket that the sender has leased, and those that it would like to lease.
+ *
+ * @generated from message sluice.fleet.v1.Lease
+ */
+export type Lease = Message<"sluice.fleet.v1.Lease"> & {
+  /**
+   * The operations from this index on, so many of them, are decided in one step with the lease. They are of one bucket,
+   * and of these only the first may give back. One without anything to take has no `amount` and no `times`.
+   *
+   * @generated from field: uint32 first = 1;
+   */
+  first: number;
+
+  /**
+   * @generated from field: uint32 count = 2;
+   */
+  count: number;
+
+  /**
+   * A random integer, which identifies the sender.
+   *
+   * @generated from field: double agent = 3;
+   */
+  agent: number;
+
+  /**
+   * An integer, larger in each request of the sender. A lease whose turn is not larger than the last one changes nothing.
+   *
+   * @generated from field: double turn = 4;
+   */
+  turn: number;
+
+  /**
+   * What is left of the leased tokens; the rest of them is spent.
+   *
+   * @generated from field: double unspent = 5;
+   */
+  unspent: number;
+
+  /**
+   * What the sender keeps of those; the rest comes back.
+   *
+   * @generated from field: double keep = 6;
+   */
+  keep: number;
+
+  /**
+   * Tokens that it would like to lease beyond those.
+   *
+   * @generated from field: double wish = 7;
+   */
+  wish: number;
+
+  /**
+   * Leases are whole multiples of it.
+   *
+   * @generated from field: double unit = 8;
+   */
+  unit: number;
+
+  /**
+   * How long the receiver counts the lease as outstanding.
+   *
+   * @generated from field: double duration_ms = 9;
+   */
+  durationMs: number;
+};
+
+/**
+ * Describes the message sluice.fleet.v1.Lease.
+ * Use `create(LeaseSchema)` to create a new message.
+ */
+export const LeaseSchema: GenMessage<Lease> = /*@__PURE__*/
+  messageDesc(file_sluice_fleet_v1_counters, 2);
 
 /**
  * Element n of each list is about operation n.
@@ -178,6 +276,20 @@ export type TakeResponse = Message<"sluice.fleet.v1.TakeResponse"> & {
    * @generated from field: repeated bool full = 4;
    */
   full: boolean[];
+
+  /**
+   * How many of `times` were granted. Missing where all were wanted once.
+   *
+   * @generated from field: repeated uint32 granted = 5;
+   */
+  granted: number[];
+
+  /**
+   * For each lease of the request, in order.
+   *
+   * @generated from field: repeated sluice.fleet.v1.LeaseReply leases = 6;
+   */
+  leases: LeaseReply[];
 };
 
 /**
@@ -185,7 +297,33 @@ export type TakeResponse = Message<"sluice.fleet.v1.TakeResponse"> & {
  * Use `create(TakeResponseSchema)` to create a new message.
  */
 export const TakeResponseSchema: GenMessage<TakeResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 2);
+  messageDesc(file_sluice_fleet_v1_counters, 3);
+
+/**
+ * @generated from message sluice.fleet.v1.LeaseReply
+ */
+export type LeaseReply = Message<"sluice.fleet.v1.LeaseReply"> & {
+  /**
+   * Tokens that the asking agent has leased now: those that it keeps, as far as they are known, and new ones.
+   *
+   * @generated from field: double leased = 1;
+   */
+  leased: number;
+
+  /**
+   * Others want them: they are to be given back.
+   *
+   * @generated from field: bool recall = 2;
+   */
+  recall: boolean;
+};
+
+/**
+ * Describes the message sluice.fleet.v1.LeaseReply.
+ * Use `create(LeaseReplySchema)` to create a new message.
+ */
+export const LeaseReplySchema: GenMessage<LeaseReply> = /*@__PURE__*/
+  messageDesc(file_sluice_fleet_v1_counters, 4);
 
 /**
  * Element n of the lists from `limiter` on is about bucket n.
@@ -267,7 +405,7 @@ export type StoreRequest = Message<"sluice.fleet.v1.StoreRequest"> & {
  * Use `create(StoreRequestSchema)` to create a new message.
  */
 export const StoreRequestSchema: GenMessage<StoreRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 3);
+  messageDesc(file_sluice_fleet_v1_counters, 5);
 
 /**
  * @generated from message sluice.fleet.v1.StoreResponse
@@ -280,14 +418,14 @@ export type StoreResponse = Message<"sluice.fleet.v1.StoreResponse"> & {
  * Use `create(StoreResponseSchema)` to create a new message.
  */
 export const StoreResponseSchema: GenMessage<StoreResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_fleet_v1_counters, 4);
+  messageDesc(file_sluice_fleet_v1_counters, 6);
 
 /**
  * @generated from enum sluice.fleet.v1.Outcome
  */
 export const Outcome = {
   /**
-   * Not as many tokens are there.
+   * Not as many tokens are there, for all times that they were wanted.
    *
    * @generated from enum value: OUTCOME_REFUSED = 0;
    */
