@@ -413,7 +413,7 @@ test("an agent that leaves with more than one message of buckets gets none of th
   const [leaving, staying] = (await network.joined(2)) as [Agent, Agent];
   const keys = Array.from({ length: 6_500 }, (_, at) => `user-${at}`);
   const name = { policyName: "policy", name: "second" };
-  const second = new PeerBuckets(leaving.group, name);
+  const second = new PeerBuckets(leaving.group, leaving.leases, name);
   const own = keys.filter((key) => leaving.owns(key));
   for (const key of own) {
     leaving.buckets.take(key, 3, TEN, network.clock.now());
