@@ -309,6 +309,14 @@ test(`no folder has more than ${MOST_FILES} source files beside each other`, () 
   assert.deepEqual(tooLarge, []);
 });
 
+test("no two files of a folder differ by a plural", () => {
+  const all = new Set(files);
+  assert.deepEqual(
+    files.filter((file) => all.has(file.replace(/\.ts$/, "s.ts"))),
+    [],
+  );
+});
+
 test("no module keeps state: two agents can live in one process", () => {
   const parsed = files
     .filter((file) => !file.startsWith("src/wire/protobuf/gen/"))

@@ -19,7 +19,7 @@ import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { LIMITER_COUNTERS, type MetricName, type MetricSource } from "#telemetry/metrics/table.ts";
-import { Checkpoints } from "./checkpoint/checkpoints.ts";
+import { CheckpointKeeper } from "./checkpoint/checkpoint-keeper.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
@@ -289,9 +289,9 @@ function openOutbox({ store, clock, log, status }: ControllerOptions, metrics: C
 function openCheckpoints(
   { store, settings, clock, log, sharesStore }: ControllerOptions,
   policies: () => ReadonlyMap<string, PolicyLoop>,
-): Checkpoints | undefined {
+): CheckpointKeeper | undefined {
   if (!sharesStore) return undefined;
-  return new Checkpoints({
+  return new CheckpointKeeper({
     ...{ store, clock, log, policies },
     settings: settings.policies.checkpoints,
   });

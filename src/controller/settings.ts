@@ -6,7 +6,7 @@ import type { PrometheusSettings } from "#prometheus/client.ts";
 import type { QueryRunnerSettings } from "#prometheus/query-runner.ts";
 import type { AlertmanagerSettings } from "#telemetry/alerts/alertmanager.ts";
 import type { AlertBatchSettings } from "#telemetry/alerts/alerts.ts";
-import type { CheckpointSettings } from "./checkpoint/checkpoints.ts";
+import type { CheckpointSettings } from "./checkpoint/checkpoint-keeper.ts";
 
 export interface ControllerSettings {
   readonly policies: {

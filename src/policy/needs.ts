@@ -67,7 +67,7 @@ export function needsOf(
 }
 
 /** The names that exist besides those that the policies of a set define. */
-export interface Surroundings {
+export interface KnownNames {
   /** Tells which metrics whoever answers queries has; where it is undefined, every metric may exist. */
   readonly knowsMetric?: ((name: string) => boolean) | undefined;
   /** Labels that callers are known to send. */
@@ -83,9 +83,9 @@ export interface Surroundings {
 /** Warnings about what no policy of the set and nothing else defines, by policy name; most policies have none. */
 export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
-  around: Surroundings = {},
+  known: KnownNames = {},
 ): ReadonlyMap<string, readonly Warning[]> {
-  const warningOf = needChecker(policies, around);
+  const warningOf = needChecker(policies, known);
   const unmet = new Map<string, readonly Warning[]>();
   for (const { name, needs } of policies) {
     const warnings = needs.flatMap((need) => warningOf(need) ?? []);
@@ -97,7 +97,7 @@ export function unmetNeeds(
 /** Returns a function that warns of a need of these policies that nothing meets. For callers that divide the work. */
 export function needChecker(
   policies: readonly Pick<CompiledPolicy, "supply">[],
-  around: Surroundings = {},
+  known: KnownNames = {},
 ): (need: Need) => Warning | undefined {
   const {
     knowsMetric = () => true,
@@ -105,10 +105,10 @@ export function needChecker(
     agentGroups,
     isUnused = () => false,
     suggest = nearest,
-  } = around;
-  const hint = (name: string, known: ReadonlySet<string>) => {
+  } = known;
+  const hint = (name: string, defined: ReadonlySet<string>) => {
     // Long lists would make the comparison slow, and a suggestion is only a help.
-    const near = known.size > MOST_COMPARED ? undefined : suggest(name, [...known]);
+    const near = defined.size > MOST_COMPARED ? undefined : suggest(name, [...defined]);
     return near === undefined ? "" : `; did you mean ${near}?`;
   };
   const groups = new Set(agentGroups);

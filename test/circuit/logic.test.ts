@@ -125,9 +125,9 @@ test("xor and shifts are invalid outside of 64-bit integers, and for negative sh
 
 test("ingress and egress copy their signal", () => {
   for (const kind of ["nested_signal_ingress", "nested_signal_egress"] as const) {
-    const door = one(kind, { port_name: "p" });
+    const component = one(kind, { port_name: "p" });
     for (const each of [1, -inf, INVALID])
-      assert.equal(door.tick({ signal: each }, "signal"), each);
+      assert.equal(component.tick({ signal: each }, "signal"), each);
   }
 });
 

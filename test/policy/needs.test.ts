@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { ATTRIBUTE_NAMES } from "#api/labels/attributes.ts";
 import { HEADER_PREFIX, isRequestLabel } from "#flow/label.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
-import { type Surroundings, unmetNeeds } from "#policy/needs.ts";
+import { type KnownNames, unmetNeeds } from "#policy/needs.ts";
 import { CONSTANT_PORTS, circuit, compiled, judged, rateLimiter, SELECTORS } from "./kit.ts";
 
 function limitedBy(label: string): string {
@@ -19,8 +19,8 @@ function asking(query: string): string {
   );
 }
 
-function warned(policies: readonly CompiledPolicy[], around: Surroundings = {}) {
-  return [...unmetNeeds(policies, around)].flatMap(([policy, warnings]) =>
+function warned(policies: readonly CompiledPolicy[], known: KnownNames = {}) {
+  return [...unmetNeeds(policies, known)].flatMap(([policy, warnings]) =>
     warnings.map(({ code, path, text }) => ({ policy, code, path, text })),
   );
 }

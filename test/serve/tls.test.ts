@@ -183,15 +183,15 @@ for (const [transport, answer] of [
   });
 }
 
-/** A door alone, behind a listener of its own. */
-async function doorAt(
+/** A TLS terminator alone, behind a listener of its own. */
+async function terminatorAt(
   t: TestContext,
   { server }: Setting,
   where: { readonly path: string } | { readonly host: string; readonly port: 0 },
   prefers: "http1" | "http2",
 ) {
   const admitted: string[] = [];
-  const door = openTlsTerminator({
+  const terminator = openTlsTerminator({
     settings: {
       ...portSettings().tls,
       enabled: true,
@@ -208,8 +208,8 @@ async function doorAt(
       socket.destroy();
     },
   });
-  t.after(() => door.close());
-  const listener = createServer((socket) => door.terminate(socket)).listen(where);
+  t.after(() => terminator.close());
+  const listener = createServer((socket) => terminator.terminate(socket)).listen(where);
   t.after(() => listener.close());
   await new Promise((resolve) => listener.once("listening", resolve));
   const bound = listener.address();
@@ -237,9 +237,9 @@ for (const [prefers, first] of [
     const given = setting(t);
     for (const where of [
       { host: "127.0.0.1", port: 0 as const },
-      { path: join(given.folder, "door") },
+      { path: join(given.folder, "socket") },
     ]) {
-      const { choose, admitted } = await doorAt(t, given, where, prefers);
+      const { choose, admitted } = await terminatorAt(t, given, where, prefers);
       assert.equal(await choose(["h2", "http/1.1"]), first);
       assert.equal(await choose(["http/1.1", "h2"]), first);
       assert.equal(await choose(["h2"]), "h2");

@@ -1,4 +1,4 @@
-// Each bound on requests is a configuration key: at the bound a request passes, beyond it the door refuses.
+// Each bound on requests is a configuration key: at the bound a request passes, beyond it a check is refused.
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
@@ -96,7 +96,7 @@ test("server.http.max_headers: RESOURCE_EXHAUSTED over gRPC", async (t) => {
   assert.equal(await check(20), RESOURCE_EXHAUSTED);
 });
 
-test("server.http.max_headers: a check that describes more is a refusal with 431 at every door", async (t) => {
+test("server.http.max_headers: a check that describes more is a refusal with 431 on every route", async (t) => {
   const address = await serve(t, "HTTP_MAX_HEADERS", 20);
   const client = grpcClient(t, address);
   for (const [count, wanted] of [

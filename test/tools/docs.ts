@@ -65,13 +65,13 @@ function routesPage(): string {
   const clock = realClock();
   const chance = seededChance(1);
   const { config } = configOf("agent");
-  const mind = {
+  const flowController = {
     judge: () => never(),
     refuse: () => never(),
     end: () => [],
     observer: NO_OBSERVER,
   };
-  const door = createOperationContext(mind, NO_SERVICES, chance);
+  const context = createOperationContext(flowController, NO_SERVICES, chance);
   const health = new Health(clock, config);
   const profiling = profiles(config.profilers, { service: "sluice-agent", argv: [], clock });
   const metrics = new Metrics(config.metrics);
@@ -79,7 +79,7 @@ function routesPage(): string {
   const peers = { self: undefined, list: [] };
   const noPoints = () => [];
   const all = [
-    ...httpRoutes(door, { consume: () => true }),
+    ...httpRoutes(context, { consume: () => true }),
     ...peerRoutes(peers),
     ...controlPointRoutes(noPoints),
     statsRoute({} as PeerCounters),
@@ -118,7 +118,7 @@ function routesPage(): string {
     table(
       GRPC_HEAD,
       grpc([
-        ...grpcServices(door, { consume: never }),
+        ...grpcServices(context, { consume: never }),
         peerGrpcService(peers),
         controlPointGrpcService(noPoints),
       ]),

@@ -13,7 +13,7 @@ const CHECK = "/v1/flowcontrol/checkhttp";
 const CONTROL = { control_point: "here" } as const;
 
 /** A port whose policy grants one request in all, or one for each value of a label. */
-async function door(
+async function portBehindGateway(
   t: TestContext,
   how: "judged" | "forwarded" = "judged",
   limitByLabelKey: string = "",
@@ -107,7 +107,7 @@ async function deniedStatus({ status, body }: Pick<Answer, "status" | "body">): 
 }
 
 test("no forwarded header keeps a check from being judged", async (t) => {
-  const { port, agent } = await door(t);
+  const { port, agent } = await portBehindGateway(t);
   assert.equal((await exchange(port, posted([], plain))).status, 200);
   const forwarded: readonly (readonly string[])[] = [
     ["content-encoding: gzip"],
@@ -138,7 +138,7 @@ test("no forwarded header keeps a check from being judged", async (t) => {
 });
 
 test("more forwarded headers than the port takes are a refused decision", async (t) => {
-  const { port, agent } = await door(t);
+  const { port, agent } = await portBehindGateway(t);
   const many = Array.from({ length: 1_001 }, (_, at) => `a${at}:`);
   for (const path of [CHECK, "/v1/flowcontrol/check"]) {
     const { status, body } = await exchange(port, posted(many, plain, "gateway", path));
@@ -156,7 +156,7 @@ test("more forwarded headers than the port takes are a refused decision", async 
 });
 
 test("a chunked body is read", async (t) => {
-  const { port } = await door(t);
+  const { port } = await portBehindGateway(t);
   const half = plain.length >> 1;
   const chunk = (text: string) => `${text.length.toString(16)}\r\n${text}\r\n`;
   const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
@@ -167,7 +167,7 @@ test("a chunked body is read", async (t) => {
 
 for (const how of ["judged", "forwarded"] as const) {
   test(`faults that the end user controls are refused decisions: ${how}`, async (t) => {
-    const { port, agent } = await door(t, how);
+    const { port, agent } = await portBehindGateway(t, how);
     const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`h${at}`, ""]));
     const cases: readonly [number, RegExp, object][] = [
       [
@@ -207,7 +207,7 @@ for (const how of ["judged", "forwarded"] as const) {
   });
 
   test(`too many labels of a flow, and too long ones, are refused decisions: ${how}`, async (t) => {
-    const { port, agent } = await door(t, how);
+    const { port, agent } = await portBehindGateway(t, how);
     const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, at) => [`l${at}`, ""]));
     const cases: readonly [RegExp, object][] = [
       [/^the flow has more labels than server\.http\.max_labels allows$/, many],
@@ -229,7 +229,7 @@ for (const how of ["judged", "forwarded"] as const) {
   });
 
   test(`text that is not Unicode and sizes that are no number are judged: ${how}`, async (t) => {
-    const { port } = await door(t, how);
+    const { port } = await portBehindGateway(t, how);
     assert.equal((await exchange(port, posted([], plain))).status, 200);
     const requests = [
       ...['"\xff"', '"\xc0\x80"', '"\\ud800"', '"\xed\xa0\x80"'].flatMap((text) => [
@@ -250,7 +250,7 @@ for (const how of ["judged", "forwarded"] as const) {
   });
 
   test(`header values that are not UTF-8 have limits of their own: ${how}`, async (t) => {
-    const { port } = await door(t, how, "http.request.header.x_user");
+    const { port } = await portBehindGateway(t, how, "http.request.header.x_user");
     for (const user of ["u\xff", "u\xfe", "u\xc3\xa9\xff", "u\xc3\xa9\xfe", "u\xc3\xa9"]) {
       const body = `{"control_point":"here","request":{"headers":{"x-user":"${user}"}}}`;
       const decisions: string[] = [];
@@ -263,7 +263,7 @@ for (const how of ["judged", "forwarded"] as const) {
   });
 
   test(`a body that is too large without an announced length is refused, too: ${how}`, async (t) => {
-    const { port } = await door(t, how);
+    const { port } = await portBehindGateway(t, how);
     const part = `10000\r\n${"x".repeat(0x10000)}\r\n`;
     const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n`;
     const answer = await exchange(port, `${head}${part.repeat(17)}0\r\n\r\n`);
@@ -271,7 +271,7 @@ for (const how of ["judged", "forwarded"] as const) {
   });
 
   test(`a body that is not framed as its header section says is refused: ${how}`, async (t) => {
-    const { port, agent } = await door(t, how);
+    const { port, agent } = await portBehindGateway(t, how);
     const framings = ["chunked", "Chunked", "gzip, chunked"];
     for (const framing of framings) {
       const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: ${framing}\r\n\r\n`;
@@ -287,7 +287,7 @@ for (const how of ["judged", "forwarded"] as const) {
 }
 
 test("faults of the caller's own message are errors", async (t) => {
-  const { port } = await door(t);
+  const { port } = await portBehindGateway(t);
   const bodies = [
     "{",
     "[]",

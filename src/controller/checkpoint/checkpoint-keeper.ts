@@ -53,7 +53,7 @@ const COMMIT_BYTES = 1024 * 1024;
 /** Milliseconds that `close` waits for the last writes: a store that hangs must not keep the process from ending. */
 const CLOSE_MS = 1_000;
 
-export class Checkpoints implements MetricSource {
+export class CheckpointKeeper implements MetricSource {
   readonly #options: CheckpointsOptions;
   readonly #counts = { written: 0, failed: 0, restored: 0, ignored: 0 };
   /** What the leader before left, by policy, until the policy is loaded. */
