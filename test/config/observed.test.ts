@@ -150,13 +150,13 @@ const OBSERVED: readonly Observation[] = [
   row(
     "policies.checkpoints",
     "interval",
-    "controller/checkpoint/checkpoints",
+    "controller/checkpoint/checkpoint-keeper",
     "policies.checkpoin",
   ),
   row(
     "policies.checkpoints",
     "max_age",
-    "controller/checkpoint/checkpoints",
+    "controller/checkpoint/checkpoint-keeper",
     "checkpoints that are",
   ),
   row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
