@@ -1,0 +1,382 @@
+// One random schedule of agents that count for each other and lease of each other, in virtual time: takes, tokens that come
+// back, agents that join, stop, die, are frozen, or cut off, messages that are slow or get no reply, and clocks that differ.
+// What all agents admitted together is compared with the bound, and afterwards nothing may be lost for ever.
+
+import { setImmediate as turn } from "node:timers/promises";
+import { seededChance } from "#base/chance.ts";
+import { Fault } from "#base/fault.ts";
+import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
+import { PeerBuckets } from "#fleet/peers/buckets.ts";
+import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
+import { PeerGroup } from "#fleet/peers/peer-group.ts";
+import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { Pending } from "#flow/flow.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { readStore, readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { Admissions } from "./admissions.ts";
+import { MachineClock, World } from "./world.ts";
+
+export interface PeersOutcome {
+  readonly asked: number;
+  readonly local: number;
+  readonly admitted: number;
+  /** Losses that may cost a capacity each. */
+  readonly losses: number;
+  /** What was wrong; empty when nothing was. */
+  readonly fault: string;
+}
+
+const NAME = { policyName: "policy", name: "limiter" };
+const DAY_MS = 86_400_000;
+const TIMEOUT_MS = 100;
+/** Longest way of a message, ms: the usual one and a slow one. */
+const WAY_MS = 5;
+const SLOW_MS = 60;
+/** How long after a change of members another one may meet a hand-over that is not over, ms. */
+const UNSETTLED_MS = 4_000;
+/** Clocks differ by so much at most. */
+const SKEW = 0.02;
+
+interface Agent {
+  readonly member: RingMember;
+  readonly clock: MachineClock;
+  readonly group: PeerGroup;
+  readonly owned: OwnedLimiters;
+  readonly leases: LeaseAgent;
+  readonly buckets: PeerBuckets;
+  /** Nothing passes to or from it. */
+  cut: boolean;
+}
+
+/** What an event starts is done before the next one, as far as it needs no time. */
+class SettlingWorld extends World {
+  override at(time: number, run: () => void | Promise<void>): void {
+    super.at(time, async () => {
+      await run();
+      await turn();
+    });
+  }
+}
+
+class PeersSchedule {
+  readonly #world: SettlingWorld;
+  readonly #agents: Agent[] = [];
+  readonly #lengthMs: number;
+  readonly #durationMs: number;
+  readonly #leased: boolean;
+  readonly #copies: number;
+  readonly #slow: number;
+  readonly #lost: number;
+  readonly #params: BucketParams;
+  readonly #keys: readonly (string | undefined)[];
+  readonly #admissions = new Map<string | undefined, Admissions>();
+  readonly #returned = new Map<string | undefined, number>();
+  readonly #losses = new Map<string | undefined, number>();
+  /** As the store has them. */
+  #list: readonly RingMember[] = [];
+  #changedAt = Number.NEGATIVE_INFINITY;
+  #started = 0;
+  #asked = 0;
+  #local = 0;
+  #unheard = 0;
+
+  constructor(seed: number) {
+    const world = new SettlingWorld(seededChance(seed));
+    this.#world = world;
+    this.#leased = world.chance() < 0.85;
+    this.#copies = world.chance() < 0.3 ? 2 : 1;
+    this.#durationMs = world.pick([200, 1_000, 3_000]);
+    this.#lengthMs = world.pick([500, 2_000, 6_000]);
+    const faulty = world.chance() < 0.5;
+    this.#slow = faulty ? world.pick([0, 0.05, 0.3]) : 0;
+    this.#lost = faulty ? world.pick([0, 0.02, 0.1]) : 0;
+    this.#keys = world.pick([["k"], [undefined], ["a", "b"]]);
+    this.#params = {
+      capacity: world.pick([5, 40, 500]),
+      amount: world.pick([0, 0, 20, 300]),
+      intervalMs: world.pick([1_000, 5_000]),
+      ...{ continuous: true, delayed: false, maxIdleMs: 0, lazySyncs: 0 },
+    };
+    const numbers = { ...this.#params, amount: this.#params.amount * (1 + SKEW) };
+    for (const key of this.#keys) this.#admissions.set(key, new Admissions(numbers));
+  }
+
+  async run(): Promise<PeersOutcome> {
+    const world = this.#world;
+    const count = 1 + Math.floor(world.chance() * 4);
+    for (let n = 0; n < count; n++) this.#join();
+    await world.until(100);
+    // Those who began together may count apart for a moment, before anything is admitted.
+    for (const agent of this.#agents) this.#load(agent);
+    for (let n = Math.floor(world.between(0, 5)); n > 0; n--) {
+      world.at(world.between(100, this.#lengthMs), () => this.#disturb());
+    }
+    await world.until(this.#lengthMs);
+    const fault = this.#broken() || (await this.#leak());
+    for (const { group, owned } of this.#agents) {
+      group.close();
+      owned.close();
+    }
+    const admitted = [...this.#admissions.values()].reduce((sum, { total }) => sum + total, 0);
+    const losses = [...this.#losses.values()].reduce((sum, each) => sum + each, 0);
+    const setting = {
+      ...{ agents: this.#started, leased: this.#leased, copies: this.#copies, losses },
+      ...{ durationMs: this.#durationMs, lengthMs: this.#lengthMs, params: this.#params },
+      ...{ slow: this.#slow, lost: this.#lost },
+    };
+    return {
+      ...{ asked: this.#asked, local: this.#local, admitted, losses },
+      fault: fault === "" ? "" : `${fault}\n${JSON.stringify(setting)}`,
+    };
+  }
+
+  #join(): Agent {
+    const world = this.#world;
+    const id = `process-${++this.#started}`;
+    const speed = world.between(1 - SKEW, 1 + SKEW);
+    const clock = new MachineClock(world, world.between(0, DAY_MS), speed);
+    const address = `agent-${Math.floor(world.chance() * 1e9)}:1`;
+    const member: RingMember = { name: address, id, address, probe: undefined };
+    const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 1_000 }, [1, 2]);
+    const leases = new LeaseAgent(this.#started, clock, {
+      ...{ enabled: this.#leased, duration: this.#durationMs, max_keys: 100 },
+    });
+    const group = new PeerGroup({
+      ...{ id, owned, clock, log: memoryLog(), timeoutMs: TIMEOUT_MS, probeMs: 200, most: 1_000 },
+      replicas: this.#copies,
+      synchronous: this.#copies > 1,
+      changed: () => undefined,
+      connect: (to) => ({
+        call: (method, message) => this.#call(agent, to.id, method, message),
+        close: () => undefined,
+      }),
+    });
+    // Until it knows who is there.
+    group.ready = false;
+    const buckets = new PeerBuckets(group, leases, NAME);
+    buckets.adopt(this.#params);
+    const agent: Agent = { member, clock, group, owned, leases, buckets, cut: false };
+    this.#agents.push(agent);
+    this.#setList([...this.#list, member]);
+    return agent;
+  }
+
+  #setList(list: readonly RingMember[]): void {
+    const world = this.#world;
+    this.#list = list;
+    this.#changedAt = world.now;
+    for (const { clock, group } of this.#agents) {
+      clock.whenRunning(world.now + world.between(0, 50), () => {
+        group.setMembers(this.#list);
+        group.ready = true;
+      });
+    }
+  }
+
+  /** A message and its reply, of which each may be slow or lost. */
+  #call(from: Agent, id: string, method: string, message: Uint8Array): Promise<Uint8Array> {
+    const world = this.#world;
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    const lose = () => {
+      const fail = () => reject(new Fault("UNAVAILABLE", "the connection is lost"));
+      from.clock.whenRunning(world.now + world.between(0, TIMEOUT_MS), fail);
+    };
+    const carry = (arrive: () => void) => {
+      const to = this.#agents.find(({ member }) => member.id === id);
+      if (to === undefined || from.cut || to.cut || world.chance() < this.#lost) lose();
+      else world.at(world.now + this.#way(), arrive);
+    };
+    carry(() => {
+      const to = this.#agents.find(({ member }) => member.id === id);
+      if (to === undefined) return lose();
+      const handle = async () => {
+        const reply = await this.#handle(to, method, message);
+        carry(() => from.clock.whenRunning(world.now, () => resolve(reply)));
+      };
+      to.clock.whenRunning(world.now, () => void handle());
+    });
+    return promise;
+  }
+
+  async #handle({ group }: Agent, method: string, message: Uint8Array): Promise<Uint8Array> {
+    if (method === "Take") {
+      const takes = readTakes(message);
+      return writeReplies(takes, await group.answer(takes));
+    }
+    group.receive(readStore(message));
+    return new Uint8Array();
+  }
+
+  #way(): number {
+    const world = this.#world;
+    return world.between(0, world.chance() < this.#slow ? SLOW_MS : WAY_MS);
+  }
+
+  #load(agent: Agent): void {
+    const world = this.#world;
+    const gapMs = world.pick([2, 10, 50]);
+    const next = () => {
+      if (world.now > this.#lengthMs) return;
+      for (let n = world.chance() < 0.1 ? 10 : 1; n > 0; n--) this.#take(agent);
+      const pause = world.chance() < 0.01 ? this.#durationMs * world.between(0.5, 2) : 0;
+      agent.clock.whenRunning(world.now + pause + world.between(0, 2 * gapMs), next);
+    };
+    next();
+  }
+
+  #take({ clock, buckets, leases, group }: Agent): void {
+    const world = this.#world;
+    const key = world.pick(this.#keys);
+    this.#asked++;
+    const settle = (answer: EngineAnswer) => {
+      if (answer.outcome !== "granted") return;
+      this.#admissions.get(key)?.add(world.now, 1);
+      if (world.chance() >= 0.02) return;
+      this.#returned.set(key, (this.#returned.get(key) ?? 0) + 1);
+      const { id } = answer;
+      clock.whenRunning(world.now + world.between(0, this.#durationMs), () => {
+        buckets.giveBack(key, 1, id, this.#params);
+      });
+    };
+    const before = leases.counts.asked;
+    const answer = buckets.take(key, 1, this.#params, clock.now());
+    if (leases.counts.asked === before || group.alone) this.#local++;
+    if (!(answer instanceof Pending)) settle(answer);
+    else {
+      answer.whenSettled(settle, (thrown) => {
+        throw thrown;
+      });
+    }
+  }
+
+  #disturb(): void {
+    const world = this.#world;
+    const agent = world.pick(this.#agents);
+    const draw = world.chance();
+    if (draw < 0.25) this.#load(this.#join());
+    else if (draw < 0.5 && this.#agents.length > 1) void this.#leave(agent);
+    else if (draw < 0.7 && this.#agents.length > 1) this.#crash(agent);
+    else if (draw < 0.85) {
+      agent.cut = true;
+      world.at(world.now + world.between(10, 2 * this.#durationMs), () => {
+        agent.cut = false;
+      });
+      // What is handed over meanwhile may come too late.
+      this.#unsettle();
+    } else {
+      agent.clock.stoppedUntil = world.now + world.between(10, 2 * this.#durationMs);
+      this.#unsettle();
+    }
+  }
+
+  /** While members change, others may not be able to hand over in time. */
+  #unsettle(): void {
+    if (this.#world.now < this.#changedAt + UNSETTLED_MS) this.#lose(() => true);
+    this.#changedAt = this.#world.now;
+  }
+
+  async #leave(agent: Agent): Promise<void> {
+    this.#unsettle();
+    await agent.group.leave();
+    this.#setList(this.#list.filter(({ id }) => id !== agent.member.id));
+    this.#end(agent);
+  }
+
+  /** Its record goes with its lease in the store. */
+  #crash(agent: Agent): void {
+    const world = this.#world;
+    this.#unsettle();
+    // With a copy that is written before each answer, nothing is lost; one that does not arrive is not waited for.
+    const { copiesLost } = agent.group.neighbours;
+    if (this.#copies === 1 || copiesLost > 0) this.#lose((key) => this.#counts(agent, key));
+    this.#end(agent);
+    world.at(world.now + world.between(0, 1_000), () => {
+      this.#setList(this.#list.filter(({ id }) => id !== agent.member.id));
+    });
+  }
+
+  #end(agent: Agent): void {
+    agent.clock.dead = true;
+    agent.cut = true;
+    agent.group.close();
+    agent.owned.close();
+    this.#unheard += agent.group.counts.unheard;
+    const at = this.#agents.indexOf(agent);
+    if (at >= 0) this.#agents.splice(at, 1);
+  }
+
+  /** Whether anybody, the agent included, thinks that it counts the key. */
+  #counts({ member }: Agent, key: string | undefined): boolean {
+    return this.#agents.some(({ group, owned }) => {
+      const [limiter] = [...owned.all];
+      if (key !== undefined) owned.hash.of(key);
+      const { lo, hi } = key === undefined ? { lo: 0, hi: limiter?.place ?? 0 } : owned.hash;
+      return group.ring.members[group.ring.owner(lo, hi)]?.id === member.id;
+    });
+  }
+
+  #lose(concerns: (key: string | undefined) => boolean): void {
+    for (const key of this.#keys) {
+      if (concerns(key)) this.#losses.set(key, (this.#losses.get(key) ?? 0) + 1);
+    }
+  }
+
+  #broken(): string {
+    const { capacity, amount, intervalMs } = this.#params;
+    const unheard = this.#agents.reduce((sum, { group }) => sum + group.counts.unheard, 0);
+    // A flow hears of its grant after it was counted, and after a copy was written or is known to be lost.
+    const waits = this.#copies > 1 && (this.#lost > 0 || this.#started > 1);
+    const wayMs = waits ? TIMEOUT_MS : (this.#slow > 0 ? SLOW_MS : WAY_MS) + 1;
+    for (const [key, admissions] of this.#admissions) {
+      const losses = (this.#losses.get(key) ?? 0) + this.#unheard + unheard;
+      const late = (Math.min(wayMs, TIMEOUT_MS) * ((1 + SKEW) * amount)) / intervalMs;
+      const more = losses * capacity + (this.#returned.get(key) ?? 0) + late;
+      const excess = admissions.excess();
+      if (excess > more + 1e-6) {
+        return `key ${key}: ${excess} tokens above capacity and refill, ${more} allowed`;
+      }
+    }
+    return "";
+  }
+
+  /** Once everything is quiet and all leases are over, each bucket is full and all of it is for whoever asks. */
+  async #leak(): Promise<string> {
+    const world = this.#world;
+    const { capacity, amount, intervalMs } = this.#params;
+    await world.until(this.#lengthMs + 4 * this.#durationMs + 10_000);
+    for (const agent of this.#agents) agent.cut = false;
+    if (amount === 0) return "";
+    const filledMs = 2 * Math.ceil((2 * capacity) / amount + 1) * intervalMs;
+    await world.until(world.now + filledMs + 10_000);
+    for (const key of this.#keys) {
+      const { buckets, clock } = world.pick(this.#agents);
+      for (let tries = 0; ; tries++) {
+        let answer: EngineAnswer | undefined;
+        const asked = buckets.take(key, capacity, this.#params, clock.now());
+        if (asked instanceof Pending) {
+          asked.whenSettled(
+            (settled) => {
+              answer = { ...settled };
+            },
+            () => undefined,
+          );
+        } else answer = { ...asked };
+        await turn();
+        await world.until(world.now + 2 * TIMEOUT_MS);
+        if (answer?.outcome === "granted") break;
+        // Its message may be lost; then its breaker needs a probe.
+        if (answer?.outcome === "undecided" && this.#lost > 0 && tries < 50) continue;
+        return `key ${key}: ${answer?.outcome}, ${answer?.remaining} left of ${capacity}`;
+      }
+    }
+    const followed = this.#agents.reduce((sum, { leases }) => sum + leases.counts.keys, 0);
+    return followed > this.#keys.length ? `${followed} keys are followed for ever` : "";
+  }
+}
+
+/** Runs the schedule of a seed. */
+export function runPeersSchedule(seed: number): Promise<PeersOutcome> {
+  return new PeersSchedule(seed).run();
+}
