@@ -7,10 +7,10 @@ import { connect, createServer, type Socket } from "node:net";
 import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
-import { dial, exchange, readAll, testPort } from "../kit/sluice/port.ts";
+import { arrived, dial, exchange, readAll, testPort } from "../kit/sluice/port.ts";
+import { until } from "../kit/until.ts";
 
 const echo: GrpcService = {
   name: "test.Echo",
@@ -356,7 +356,7 @@ test("closes connections beyond the limit and logs it once", async (t) => {
     ["warn"],
   );
   held[0]?.destroy();
-  await after(20);
+  await until("its place is free", async () => (await exchange(dial(t, port), get)) !== "");
   assert.equal(await (await fetch(`http://${port.address}/hello`)).text(), "hello");
 });
 
@@ -374,10 +374,10 @@ test("leaves nothing behind after cut()", async (t) => {
   const port = await testPort(t, both);
   const socket = dial(t, port);
   socket.write("GE");
-  await after(20);
+  await arrived(socket);
   const before = process.getActiveResourcesInfo();
   assert.ok(before.includes("TCPServerWrap"));
   await port.cut();
-  await after(20);
-  assert.equal(process.getActiveResourcesInfo().includes("TCPServerWrap"), false);
+  const left = () => process.getActiveResourcesInfo().includes("TCPServerWrap");
+  await until("the server is gone", () => !left());
 });

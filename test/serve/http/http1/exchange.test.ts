@@ -10,6 +10,7 @@ import { queryObjects } from "node:v8";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { MAX_CONCURRENT_CALLS } from "#serve/transport/limits.ts";
 import {
+  arrived,
   dial,
   exchange,
   memoryMeter,
@@ -71,7 +72,7 @@ async function openTestPort(t: TestContext, http: Overrides["http"] = {}) {
     const seen = readAll(socket);
     for (const part of parts) {
       socket.write(part);
-      await after(30);
+      await arrived(socket);
     }
     const found = (await seen).matchAll(/HTTP\/1\.1 (\d{3}) /g);
     return [...found].map(([, status]) => Number(status));
@@ -137,7 +138,7 @@ test("does not count a refusal that was not sent because a drain ended the conne
   const socket = dial(t, port);
   const seen = readAll(socket);
   socket.write(`${get("/slow")}garbage\r\n\r\n`);
-  await after(20);
+  await arrived(socket);
   await port.drain();
   assert.match(await seen, /slow$/);
   assert.deepEqual(statuses(), [200]);
@@ -191,7 +192,7 @@ test("a client that half-closes gets the reply in progress, and no other request
     socket.write("POST /grow HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}");
     await until("it runs", () => ran.length === 1);
     socket.end(behind);
-    await after(50);
+    await arrived(socket);
     const seen = readAll(socket);
     socket.resume();
     assert.equal((await seen).match(/HTTP\/1\.1 /g)?.length, 1);
@@ -206,7 +207,7 @@ test("limits concurrent handlers of a connection as over HTTP/2", async (t) => {
   const seen = readAll(socket);
   socket.write(get("/held").repeat(MAX_CONCURRENT_CALLS + 50));
   await until("they run", () => ran.length === MAX_CONCURRENT_CALLS);
-  await after(50);
+  await arrived(socket);
   letGo();
   const statuses = [...(await seen).matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
   assert.equal(ran.length, MAX_CONCURRENT_CALLS);
@@ -227,7 +228,7 @@ test("refuses garbage in many parts once, without a leak for each part", async (
   socket.write(get("/held"));
   for (let part = 0; part < 20; part++) {
     socket.write("garbage\r\n\r\n");
-    await after(5);
+    await arrived(socket);
   }
   letGo();
   assert.match(await seen, /heldHTTP\/1\.1 400 /);

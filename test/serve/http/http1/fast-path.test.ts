@@ -6,7 +6,14 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as after } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import type { Call, HttpReply, Route } from "#base/handler.ts";
-import { dial, memoryMeter, type Overrides, readAll, testPort } from "../../../kit/sluice/port.ts";
+import {
+  arrived,
+  dial,
+  memoryMeter,
+  type Overrides,
+  readAll,
+  testPort,
+} from "../../../kit/sluice/port.ts";
 import { until } from "../../../kit/until.ts";
 
 const LARGE = 8_000_000;
@@ -206,7 +213,7 @@ test("answers a request split at any byte", async (t) => {
       const reader = new Reader(socket);
       await reader.ask(asking("/echo"));
       socket.write(whole.slice(0, cut));
-      await after(5);
+      await arrived(socket);
       assert.match(
         await reader.ask(whole.slice(cut)),
         /\["\{\\"a\\":1\}",null,null\]$/,
@@ -224,9 +231,9 @@ test("answers pipelined requests in order when the first one waits", async (t) =
   socket.write(asking("/later"));
   await until("the call", () => calls.go !== undefined);
   socket.write(asking("/echo", "1"));
-  await after(20);
+  await arrived(socket);
   socket.write(asking("/echo", "2") + asking("/echo", "3"));
-  await after(20);
+  await arrived(socket);
   assert.deepEqual(calls.ways, ["plain"], "only one handler runs at a time");
   calls.go?.();
   assert.match(await reader.reply(), /"late"$/);
@@ -265,7 +272,7 @@ test("notices a client that leaves before its reply, with or without pipelined b
     await until("the call", () => calls.go !== undefined);
     if (behind !== "") {
       socket.write(behind);
-      await after(20);
+      await arrived(socket);
     }
     socket.destroy();
     await until("the end of the call", () => calls.aborted.length === 1);
