@@ -48,6 +48,7 @@ interface Agent {
   readonly buckets: PeerBuckets;
   /** Nothing passes to or from it. */
   cut: boolean;
+  leaving: boolean;
 }
 
 /** What an event starts is done before the next one, as far as it needs no time. */
@@ -158,7 +159,16 @@ class PeersSchedule {
     group.ready = false;
     const buckets = new PeerBuckets(group, leases, NAME);
     buckets.adopt(this.#params);
-    const agent: Agent = { member, clock, group, owned, leases, buckets, cut: false };
+    const agent: Agent = {
+      member,
+      clock,
+      group,
+      owned,
+      leases,
+      buckets,
+      cut: false,
+      leaving: false,
+    };
     this.#agents.push(agent);
     this.#setList([...this.#list, member]);
     return agent;
@@ -254,11 +264,12 @@ class PeersSchedule {
 
   #disturb(): void {
     const world = this.#world;
-    const agent = world.pick(this.#agents);
+    const staying = this.#agents.filter(({ leaving }) => !leaving);
+    const agent = world.pick(staying);
     const draw = world.chance();
     if (draw < 0.25) this.#load(this.#join());
-    else if (draw < 0.5 && this.#agents.length > 1) void this.#leave(agent);
-    else if (draw < 0.7 && this.#agents.length > 1) this.#crash(agent);
+    else if (draw < 0.5 && staying.length > 1) void this.#leave(agent);
+    else if (draw < 0.7 && staying.length > 1) this.#crash(agent);
     else if (draw < 0.85) {
       agent.cut = true;
       world.at(world.now + world.between(10, 2 * this.#durationMs), () => {
@@ -280,6 +291,7 @@ class PeersSchedule {
 
   async #leave(agent: Agent): Promise<void> {
     this.#unsettle();
+    agent.leaving = true;
     await agent.group.leave();
     this.#setList(this.#list.filter(({ id }) => id !== agent.member.id));
     this.#end(agent);
