@@ -130,7 +130,8 @@ export class LeasedKey implements FollowedKey {
   /** The lease of a request that is sent now. Undefined where there is none and none is needed. */
   request(purpose: Purpose, waiting: number, now: number): LeaseRequest | undefined {
     const wanted = purpose === "return" ? 0 : this.#demand(waiting, now);
-    const unspent = this.#held;
+    // What was spent may be a rounding error more than there was.
+    const unspent = Math.max(0, this.#held);
     const keep = purpose === "renew" ? Math.min(unspent, wanted) : 0;
     const wish = wanted - keep;
     this.asking = true;
