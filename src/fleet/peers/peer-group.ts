@@ -203,9 +203,10 @@ export class PeerGroup {
     if (number <= (this.#applied.get(from) ?? 0)) return;
     if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
     this.#applied.set(from, number);
-    if (last && purpose === "leave") this.exclude(from, "left");
     this.#handOver.receive(message);
     if (!last) return;
+    // Only now: what waits is decided as soon as the keys of one that left are counted here.
+    if (purpose === "leave") this.exclude(from, "left");
     if (this.#self < 0 || this.joining) this.#joining.finished(from);
     this.#checkJoined();
   }

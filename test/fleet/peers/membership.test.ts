@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
@@ -90,6 +91,21 @@ test("takes on their way to an agent that leaves are decided, by it or by the ne
     [other, third].map(({ away }) => away),
     [[], []],
   );
+});
+
+test("takes that wait while an agent leaves are decided with what it handed over", async (t) => {
+  const network = new Network(t);
+  const agents = await network.joined(2);
+  const leaving = ownerOf(agents, "ann");
+  const other = first(agents.filter((agent) => agent !== leaving));
+  assert.equal((await leaving.take("ann", 10, TEN)).outcome, "granted");
+  const waiting = other.passes("ann", TEN);
+  // It leaves when the question is on its way, so that it says that it does not count the key, and then hands it over.
+  await turn();
+  const left = leaving.group.leave();
+  assert.equal(await waiting, false);
+  assert.equal(network.calls.Take, 1, "it was asked once, and decided by whoever asked");
+  await left;
 });
 
 test("takes wait while a key changes hands, whoever hears of the change first", async (t) => {
