@@ -31,6 +31,8 @@ export interface PeersOutcome {
 const NAME = { policyName: "policy", name: "limiter" };
 const DAY_MS = 86_400_000;
 const TIMEOUT_MS = 100;
+/** Time limit of each call, which nobody may be waiting for any more, ms. */
+const CALL_MS = 2_000;
 /** Longest way of a message, ms: the usual one and a slow one. */
 const WAY_MS = 5;
 const SLOW_MS = 60;
@@ -68,7 +70,7 @@ class PeersSchedule {
   readonly #durationMs: number;
   readonly #leased: boolean;
   readonly #copies: number;
-  readonly #slow: number;
+  #slow: number;
   #lost: number;
   readonly #params: BucketParams;
   readonly #keys: readonly (string | undefined)[];
@@ -190,6 +192,7 @@ class PeersSchedule {
   #call(from: Agent, id: string, method: string, message: Uint8Array): Promise<Uint8Array> {
     const world = this.#world;
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    from.clock.alarm(CALL_MS, () => reject(new Fault("DEADLINE_EXCEEDED", "no reply")));
     const lose = () => {
       const fail = () => reject(new Fault("UNAVAILABLE", "the connection is lost"));
       from.clock.whenRunning(world.now + world.between(0, TIMEOUT_MS), fail);
@@ -241,9 +244,9 @@ class PeersSchedule {
     const world = this.#world;
     const key = world.pick(this.#keys);
     this.#asked++;
-    const settle = (answer: EngineAnswer) => {
+    const settle = (answer: EngineAnswer, countedAt: number) => {
       if (answer.outcome !== "granted") return;
-      this.#admissions.get(key)?.add(world.now, 1);
+      this.#admissions.get(key)?.add(countedAt, 1);
       if (world.chance() >= 0.02) return;
       this.#returned.set(key, (this.#returned.get(key) ?? 0) + 1);
       const { id } = answer;
@@ -251,12 +254,16 @@ class PeersSchedule {
         buckets.giveBack(key, 1, id, this.#params);
       });
     };
-    const before = leases.counts.asked;
+    const { asked, counted } = { ...leases.counts };
+    const now = world.now;
     const answer = buckets.take(key, 1, this.#params, clock.now());
-    if (leases.counts.asked === before || group.alone) this.#local++;
-    if (!(answer instanceof Pending)) settle(answer);
+    if (leases.counts.asked === asked || group.alone) this.#local++;
+    if (!(answer instanceof Pending)) settle(answer, now);
     else {
-      answer.whenSettled(settle, (thrown) => {
+      // What this agent counts itself was counted at once, however long its copies take.
+      const here = leases.counts.counted > counted;
+      const later = (settled: EngineAnswer) => settle(settled, here ? now : world.now);
+      answer.whenSettled(later, (thrown) => {
         throw thrown;
       });
     }
@@ -267,8 +274,10 @@ class PeersSchedule {
     const staying = this.#agents.filter(({ leaving }) => !leaving);
     const agent = world.pick(staying);
     const draw = world.chance();
-    if (draw < 0.25) this.#load(this.#join());
-    else if (draw < 0.5 && staying.length > 1) void this.#leave(agent);
+    if (draw < 0.25) {
+      if (this.#unequal()) this.#lose(() => true);
+      this.#load(this.#join());
+    } else if (draw < 0.5 && staying.length > 1) void this.#leave(agent);
     else if (draw < 0.7 && staying.length > 1) this.#crash(agent);
     else if (draw < 0.85) {
       agent.cut = true;
@@ -281,6 +290,20 @@ class PeersSchedule {
       agent.clock.stoppedUntil = world.now + world.between(10, 2 * this.#durationMs);
       this.#unsettle();
     }
+  }
+
+  /**
+   * Whether some have not heard of the last change, or wait for what is theirs. Whoever hears of the next one first hands
+   * over to its newest member, while another that has not heard of it counts the same key.
+   */
+  #unequal(): boolean {
+    const ids = (members: readonly RingMember[]) =>
+      members
+        .map(({ id }) => id)
+        .toSorted()
+        .join();
+    const all = ids(this.#list);
+    return this.#agents.some(({ group }) => group.joining || ids(group.ring.members) !== all);
   }
 
   /** While members change, others may not be able to hand over in time. */
@@ -360,8 +383,9 @@ class PeersSchedule {
     const { capacity, amount, intervalMs } = this.#params;
     await world.until(this.#lengthMs + 4 * this.#durationMs + 10_000);
     for (const agent of this.#agents) agent.cut = false;
-    // What a lost reply granted would be missing.
+    // What a reply granted that is lost, or comes too late, would be missing.
     this.#lost = 0;
+    this.#slow = 0;
     if (amount === 0) return "";
     const filledMs = 2 * Math.ceil((2 * capacity) / amount + 1) * intervalMs;
     await world.until(world.now + filledMs + 10_000);
