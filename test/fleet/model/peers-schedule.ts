@@ -275,7 +275,7 @@ class PeersSchedule {
     const agent = world.pick(staying);
     const draw = world.chance();
     if (draw < 0.25) {
-      if (this.#unequal()) this.#lose(() => true);
+      if (this.#unequal() || this.#unnoticed()) this.#lose(() => true);
       this.#load(this.#join());
     } else if (draw < 0.5 && staying.length > 1) void this.#leave(agent);
     else if (draw < 0.7 && staying.length > 1) this.#crash(agent);
@@ -304,6 +304,12 @@ class PeersSchedule {
         .join();
     const all = ids(this.#list);
     return this.#agents.some(({ group }) => group.joining || ids(group.ring.members) !== all);
+  }
+
+  /** Whether one is lost that the others still count as a member: whoever has copies of its keys gives them to nobody. */
+  #unnoticed(): boolean {
+    const isThere = (id: string) => this.#agents.some(({ member }) => member.id === id);
+    return this.#copies > 1 && this.#list.some(({ id }) => !isThere(id));
   }
 
   /** While members change, others may not be able to hand over in time. */
