@@ -8,7 +8,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
-import { type Agent, Network } from "./network.ts";
+import { type Agent, CALL_MS, Network } from "./network.ts";
 
 /** Ten tokens that are never filled again: every token that is admitted beyond them is one too many. */
 const TEN = { ...TEN_PER_SECOND, amount: 0 };
@@ -207,6 +207,37 @@ test("synchronous copies are written before the answer", async (t) => {
   owner.kill();
   network.tell(other === undefined ? [] : [other], other === undefined ? [] : [other]);
   assert.equal((await other?.take("ann", 0, TEN))?.remaining, 3);
+});
+
+test("an agent that is frozen delays one answer by a part of the time limit, and its copies are lost", async (t) => {
+  const network = new Network(t, { replicas: 2, synchronous: true });
+  const agents = await network.joined(3);
+  const { owned, ring } = first(agents).group;
+  owned.hash.of("ann");
+  const [counts, copies, asks] = ring
+    .order(owned.hash.lo, owned.hash.hi)
+    .map(({ id }) => network.agents.get(id));
+  assert.ok(counts !== undefined && copies !== undefined && asks !== undefined);
+  copies.frozen = true;
+  const waiting = all([counts.passes("ann", TEN), asks.passes("ann", TEN)]);
+  await network.settle();
+  await network.pass(60);
+  assert.deepEqual(await waiting, [true, true]);
+  assert.deepEqual(await all([counts.passes("ann", TEN), asks.passes("ann", TEN)]), [true, true]);
+  assert.deepEqual(asks.away, [], "the one that counts is not taken for away");
+  assert.ok(counts.group.neighbours.copiesLost > 0);
+  copies.frozen = false;
+  await network.pass(CALL_MS);
+  const { copiesLost } = counts.group.neighbours;
+  assert.equal(await counts.passes("ann", TEN), true);
+  assert.equal(
+    counts.group.neighbours.copiesLost,
+    copiesLost,
+    "once it answers, it has copies again",
+  );
+  counts.kill();
+  network.tell([copies, asks], [copies, asks]);
+  assert.equal((await copies.take("ann", 0, TEN)).remaining, 5);
 });
 
 test("a copy that did not arrive is in the next message", async (t) => {

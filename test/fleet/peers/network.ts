@@ -20,6 +20,8 @@ import { answered } from "../redis/virtual-time.ts";
 
 /** Less than the time limit of a request. */
 const STEP_MS = 50;
+/** Time limit of a call, which nobody may be waiting for any more. */
+export const CALL_MS = 2_000;
 /** Longer than a lease, and what it takes to give it back. */
 const SLOWLY_MS = 2_500;
 
@@ -120,7 +122,11 @@ export class Agent {
           const to = agents.get(member.id);
           if (to === undefined || to.dead) throw new Fault("UNAVAILABLE", "connection refused");
           if (cut.has(`${id}>${member.id}`)) throw new Fault("UNAVAILABLE", "cut");
-          if (to.frozen) return new Promise(() => undefined);
+          if (to.frozen) {
+            return new Promise((_, reject) => {
+              clock.alarm(CALL_MS, () => reject(new Fault("DEADLINE_EXCEEDED", "no reply")));
+            });
+          }
           const reply = await to.handle(method, message);
           if (cut.has(`${member.id}>${id}`)) throw new Fault("UNAVAILABLE", "cut");
           return reply;

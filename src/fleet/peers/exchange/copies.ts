@@ -2,6 +2,7 @@
 // way is in the next one, as it is then, and so is one whose message did not arrive.
 
 import type { Clock } from "#base/clock.ts";
+import { within } from "#base/wait.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { Link } from "./link.ts";
 import type { Bucket } from "./messages.ts";
@@ -18,18 +19,22 @@ const MOST = 100_000;
 export class Copies {
   readonly #link: Link;
   readonly #clock: Clock;
+  readonly #waitMs: number;
   readonly #failed: () => void;
   #changed = new Map<string, Changed>();
   /** The message that will have what changes now; undefined while nothing has changed. */
   #next: PromiseWithResolvers<void> | undefined;
   #sending = false;
+  /** The last message has no reply in time, and may get one yet. */
+  #late = false;
   /** Changes when what waited was forgotten. */
   #epoch = 0;
 
-  /** `failed` is called for each message that did not arrive. */
-  constructor(link: Link, clock: Clock, failed: () => void) {
+  /** `failed` is called for each message that did not arrive within `waitMs`. */
+  constructor(link: Link, clock: Clock, waitMs: number, failed: () => void) {
     this.#link = link;
     this.#clock = clock;
+    this.#waitMs = waitMs;
     this.#failed = failed;
   }
 
@@ -64,12 +69,17 @@ export class Copies {
     this.#sending = true;
     for (let next = this.#next; next !== undefined; next = this.#next) {
       this.#next = undefined;
-      // While the other agent is away, what changes waits until it answers.
-      if (this.#link.requests.reason !== undefined) this.#failed();
-      else await this.#copy();
+      // While the other agent is away or late, what changes waits until it answers.
+      if (this.#late || this.#link.requests.reason !== undefined) this.#failed();
+      else await within(this.#waitMs, this.#clock, this.#copy(), () => this.#isLate());
       next.resolve();
     }
     this.#sending = false;
+  }
+
+  #isLate(): void {
+    this.#late = true;
+    this.#failed();
   }
 
   /** Sends all that waits. What does not arrive is in the next message. */
@@ -84,8 +94,10 @@ export class Copies {
     this.#changed = new Map();
     const epoch = this.#epoch;
     const left = await this.#link.store("copy", buckets, false);
+    const late = this.#late;
+    this.#late = false;
     if (left.length === 0) return;
-    this.#failed();
+    if (!late) this.#failed();
     if (epoch !== this.#epoch) return;
     for (const { limiter, lo, hi } of left as typeof buckets) this.#add(limiter, lo, hi);
   }

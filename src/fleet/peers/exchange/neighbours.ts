@@ -23,13 +23,16 @@ export interface NeighboursOptions {
   readonly changed: (away: string | undefined) => void;
 }
 
+/** Part of the time limit of a request for which its answer waits for copies: whoever asked has to get it in time. */
+const COPIED_WITHIN = 0.5;
+
 interface Neighbour {
   readonly link: Link;
   readonly copies: Copies;
 }
 
 export class Neighbours {
-  /** Messages with copies that did not arrive. */
+  /** Messages with copies that did not arrive in time. */
   copiesLost = 0;
   #number = 0;
   readonly #options: NeighboursOptions;
@@ -95,7 +98,8 @@ export class Neighbours {
       number: () => ++this.#number,
       changed: (reason) => this.#changed(member, reason),
     });
-    const copies = new Copies(link, clock, () => void this.copiesLost++);
+    const waitMs = timeoutMs * COPIED_WITHIN;
+    const copies = new Copies(link, clock, waitMs, () => void this.copiesLost++);
     this.#all.set(member.id, { link, copies });
   }
 

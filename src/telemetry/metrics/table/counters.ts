@@ -53,7 +53,8 @@ export const COUNTER_METRICS = {
   sluice_counter_copies_lost_total: {
     type: "counter",
     labels: [],
-    about: "Messages with copies of buckets (`dist_cache.replica_count`) that did not arrive.",
+    about:
+      "Messages with copies of buckets (`dist_cache.replica_count`) that did not arrive in time.",
   },
   sluice_counter_probes_refused_total: {
     type: "counter",
