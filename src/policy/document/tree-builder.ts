@@ -88,6 +88,10 @@ export class TreeBuilder {
         this.#report.refuse(keyAt, path, "a key that is a scalar", "a key of another type");
         continue;
       }
+      if (!key.isWellFormed()) {
+        this.#report.refuse(keyAt, path, "a key in well-formed Unicode", quote(key));
+        continue;
+      }
       const first = seen.get(key);
       if (first !== undefined) {
         const got = `the same key again (first on line ${first.line})`;
@@ -120,6 +124,11 @@ export class TreeBuilder {
       return { kind: "number", at, value: Number(octal), source: String(octal) };
     }
     if (typeof value !== "string") return { kind: "null", at };
+    // An escape such as \ud800 alone has no UTF-8 form: agents would refuse the whole configuration that holds it.
+    if (!value.isWellFormed()) {
+      this.#report.refuse(at, path, "text in well-formed Unicode", quote(value));
+      return { kind: "null", at };
+    }
     if (node.type === "PLAIN" && node.tag === undefined && isGrouped(value)) {
       const ungrouped = value.replaceAll("_", "");
       return { kind: "number", at, value: Number(ungrouped), source: ungrouped };

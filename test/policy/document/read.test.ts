@@ -251,3 +251,24 @@ test("the position of an absent part is that of its nearest ancestor", () => {
   assert.deepEqual(locate(root, ["a", 7]), { line: 1, column: 1 });
   assert.equal(formatPath(document.path), "");
 });
+
+test("a key or value that is not well-formed Unicode is refused at its place", () => {
+  const rule = (selector: string) =>
+    `circuit:\n  evaluation_interval: 1s\n  components:\n    - flow_control:\n        rate_limiter:\n          selectors:\n            - ${selector}\n          in_ports: { bucket_capacity: { constant_signal: { value: 1 } }, fill_amount: { constant_signal: { value: 1 } } }\n          parameters: { interval: 1s }\n`;
+  const at = "circuit.components[0].flow_control.rate_limiter.selectors[0]";
+  const text = 'wanted text in well-formed Unicode, got "\\ud800"';
+  const cases: readonly (readonly [string, string])[] = [
+    ['{ control_point: "\\ud800" }', `p.yaml:7:32: ${at}.control_point: ${text}`],
+    ['{ control_point: a, agent_group: "\\ud800" }', `p.yaml:7:48: ${at}.agent_group: ${text}`],
+    [
+      '{ control_point: a, label_matcher: { match_labels: { a: "\\ud800" } } }',
+      `p.yaml:7:71: ${at}.label_matcher.match_labels.a: ${text}`,
+    ],
+    [
+      '{ control_point: a, label_matcher: { match_labels: { "\\ud800": a } } }',
+      `p.yaml:7:68: ${at}.label_matcher.match_labels: wanted a key in well-formed Unicode, got "\\ud800"`,
+    ],
+  ];
+  for (const [selector, finding] of cases) assert.deepEqual(lines(rule(selector)), [finding]);
+  assert.deepEqual(lines(rule('{ control_point: "\\ud83d\\ude00" }')), []);
+});
