@@ -6,8 +6,14 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
+import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import { UNDECIDED } from "#flow/counters/counter-engine.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { HandOver } from "../../../src/fleet/peers/exchange/hand-over.ts";
+import { Link } from "../../../src/fleet/peers/exchange/link.ts";
+import { Ring, type RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
+import { fakeClock } from "../../kit/clock.ts";
 import { type Agent, CALL_MS, Network } from "./network.ts";
 
 /** Ten tokens that are never filled again: every token that is admitted beyond them is one too many. */
@@ -476,4 +482,52 @@ test("an agent that leaves with more than one message of buckets gets none of th
     const { remaining } = staying.buckets.peek(key, 0, TEN, network.clock.now());
     assert.equal(remaining, 7, key);
   }
+});
+
+const memberOf = (id: string): RingMember => ({ name: id, id, address: id, probe: undefined });
+
+test("what is to be sent after a link was closed comes back at once", async () => {
+  const link = new Link({
+    ...{ member: memberOf("other"), from: "this", clock: fakeClock() },
+    ...{ timeoutMs: 100, probeMs: 1_000, most: 10, number: () => 1, changed: () => undefined },
+    caller: {
+      call: () => assert.fail("a call after the end"),
+      close: () => undefined,
+    },
+  });
+  const limiter = { name: { policyName: "policy", name: "limiter" }, params: TEN };
+  const bucket = { limiter, lo: 1, hi: 2, available: 3, filledMs: 0, id: "" };
+  link.close();
+  assert.deepEqual(await link.store("copy", [bucket], false), [bucket]);
+});
+
+test("an agent that leaves gets nothing back when the new owner of what it handed over goes away", async () => {
+  const clock = fakeClock();
+  const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 10_000 }, [1, 2]);
+  const [own, leaver, gone] = ["own", "leaver", "gone"].map(memberOf) as [
+    RingMember,
+    RingMember,
+    RingMember,
+  ];
+  let ring = new Ring([own, leaver, gone]);
+  const asked: string[] = [];
+  const handOver = new HandOver({
+    ...{ id: own.id, clock, owned, replicas: 1 },
+    now: () => ({ ring, leaving: false }),
+    linkTo: (id) => {
+      asked.push(id);
+      assert.notEqual(id, leaver.id);
+      ring = new Ring([own, leaver]);
+      return undefined;
+    },
+    copy: () => undefined,
+  });
+  const limiter = owned.plan({ policyName: "policy", name: "limiter" });
+  limiter.adopt(TEN);
+  const buckets = Array.from({ length: 40 }, (_, lo) => {
+    return { limiter, lo: lo + 1, hi: 7, available: 3, filledMs: 0, id: "" };
+  });
+  await handOver.deliver(buckets, new Set(), leaver.id);
+  assert.deepEqual(asked, [gone.id], "the one that is gone was asked, and nobody else");
+  for (const { lo, hi } of buckets) assert.equal(limiter.buckets.read(lo, hi)?.available, 3);
 });

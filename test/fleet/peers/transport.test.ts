@@ -1,4 +1,4 @@
-// Calls to another agent while the own certificates cannot be used.
+// Calls to another agent while the own certificates cannot be used, and after the end.
 
 import assert from "node:assert/strict";
 import { copyFileSync, writeFileSync } from "node:fs";
@@ -24,4 +24,12 @@ test("certificates that cannot be used fail a call, and the next one reads them 
   await assert.rejects(caller.call("Take", new Uint8Array()), /dist_cache\.tls/);
   copyFileSync(certFile, own);
   await assert.rejects(caller.call("Take", new Uint8Array()), /ECONNREFUSED/);
+});
+
+test("a call after the end is refused, and opens no connection", async () => {
+  const tls = { ca_file: "", cert_file: "", key_file: "", allowed_cn: "" };
+  const key = { identity: "sluice", key: Buffer.alloc(32) };
+  const caller = callerOf("127.0.0.1:1", { tls, sharedKey: () => key, clock: realClock() });
+  caller.close();
+  await assert.rejects(caller.call("Take", new Uint8Array()), /the connection was closed/);
 });

@@ -144,7 +144,7 @@ export class HandOver {
         const left = (await linkTo(id)?.store(purpose, theirs, toNotify.has(id))) ?? theirs;
         this.counts.handedOver += theirs.length - left.length;
         // Its owner went away before it had them.
-        if (left.length > 0) await this.deliver(left as readonly Moved[], NOBODY);
+        if (left.length > 0) await this.deliver(left as readonly Moved[], NOBODY, leaver);
       }),
     );
   }

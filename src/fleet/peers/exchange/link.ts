@@ -82,12 +82,16 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     // The client connects again by itself.
   }
 
-  /** Sends buckets; resolves with those that did not arrive because this was closed, or with all when copies fail. */
+  /**
+   * Sends buckets, and resolves with those that were not delivered: what had not arrived when this was closed, and copies
+   * whose message failed. Everything else is sent again until it arrives.
+   */
   async store(
     purpose: Purpose,
     buckets: readonly Bucket[],
     last: boolean,
   ): Promise<readonly Bucket[]> {
+    if (this.#closed) return buckets;
     const pages: Promise<readonly Bucket[]>[] = [];
     for (let at = 0; at === 0 || at < buckets.length; at += PAGE) {
       const part = buckets.slice(at, at + PAGE);

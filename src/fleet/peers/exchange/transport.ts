@@ -40,8 +40,11 @@ export function callerOf(address: string, security: PeerSecurity): Caller {
   const { tls, sharedKey } = security;
   const key = sharedKey();
   let client: GrpcClient | undefined;
+  let closed = false;
   return {
     async call(method, message) {
+      // A client that is opened now would never be closed.
+      if (closed) throw new Fault("UNAVAILABLE", "the connection was closed");
       // Never in clear.
       if (!isMutualTls(tls) && key === undefined) {
         throw new Fault("UNAVAILABLE", "the secret of the group is not known yet");
@@ -56,7 +59,10 @@ export function callerOf(address: string, security: PeerSecurity): Caller {
         throw new Fault(fault.code, cause, { cause: thrown });
       }
     },
-    close: () => void client?.close(),
+    close() {
+      closed = true;
+      client?.close();
+    },
   };
 }
 
