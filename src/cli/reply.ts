@@ -1,4 +1,4 @@
-// Reads the reply of a server that a command calls, up to a bound.
+// What a command gets from a server that it calls: the reply, up to a bound, or the cause of a failure.
 
 import type { IncomingMessage } from "node:http";
 
@@ -14,4 +14,13 @@ export async function replyText(reply: IncomingMessage, most: number): Promise<s
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();
+}
+
+/** The cause of a failed request: the code of the system error, if there is one. `timeoutMs` is what it had in all. */
+export function failureText(thrown: unknown, timeoutMs: number): string {
+  if (!(thrown instanceof Error)) return "unknown";
+  if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {
+    return `nothing within ${timeoutMs / 1_000} s`;
+  }
+  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.message;
 }

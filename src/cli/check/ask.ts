@@ -3,7 +3,7 @@
 
 import { request as requestHttp } from "node:http";
 import { Fault } from "#base/fault.ts";
-import { replyText } from "../reply.ts";
+import { failureText, replyText } from "../reply.ts";
 import type { Reply } from "./words.ts";
 
 const ROUTE = "/v1/flowcontrol/checkhttp";
@@ -24,7 +24,7 @@ export interface Agent {
 /** @throws Fault UNAVAILABLE when no agent answers, or INVALID_ARGUMENT when it refuses the request as malformed. */
 export async function ask(agent: Agent, request: string): Promise<Reply> {
   const { status, text } = await send(agent, "POST", ROUTE, request).catch(async (thrown) => {
-    throw noAgent(agent, (await otherScheme(agent)) ?? failureText(thrown));
+    throw noAgent(agent, (await otherScheme(agent)) ?? failureText(thrown, TIMEOUT_MS));
   });
   const body = jsonOf(text);
   const ok = status >= 200 && status < 300;
@@ -110,13 +110,4 @@ function noAgent(agent: Agent, why: string): Fault {
   const remedy =
     "start one with `sluice standalone --policies DIR`, or name another with --address";
   return new Fault("UNAVAILABLE", `no agent answers at ${nameOf(agent)} (${why}); ${remedy}`);
-}
-
-/** The cause of a failed request: the code of the system error, if there is one. */
-function failureText(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return "unknown";
-  if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {
-    return `nothing within ${TIMEOUT_MS / 1_000} s`;
-  }
-  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.message;
 }

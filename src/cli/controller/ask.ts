@@ -5,7 +5,7 @@ import { request as requestHttp } from "node:http";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import { loadConfig } from "#config/load.ts";
 import type { Terminal } from "../command.ts";
-import { MOST_REPLY_BYTES, replyText } from "../reply.ts";
+import { failureText, MOST_REPLY_BYTES, replyText } from "../reply.ts";
 
 /** The flags of every command that calls a controller, for `readArgs`. */
 export const CONTROLLER_OPTIONS = {
@@ -157,7 +157,7 @@ async function call(
       sent.end(text);
     },
   ).catch((thrown: unknown) => {
-    throw noController(at, failureText(thrown));
+    throw noController(at, failureText(thrown, TIMEOUT_MS));
   });
   const json = jsonOf(reply);
   if (status >= 200 && status < 300 && json !== undefined) return json;
@@ -190,13 +190,4 @@ function refused(at: string, status: number, message: unknown): Fault {
         : "";
   const code = status >= 500 ? "UNAVAILABLE" : "INVALID_ARGUMENT";
   return new Fault(code, `the controller at ${at} answered ${status}: ${message}${hint}`);
-}
-
-/** The cause of a failed request: the code of the system error, if there is one. */
-function failureText(thrown: unknown): string {
-  if (!(thrown instanceof Error)) return "unknown";
-  if (thrown.name === "AbortError" || thrown.name === "TimeoutError") {
-    return `nothing within ${TIMEOUT_MS / 1_000} s`;
-  }
-  return "code" in thrown && typeof thrown.code === "string" ? thrown.code : thrown.message;
 }
