@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -161,7 +161,10 @@ export class DemoProcesses<Role extends string> {
       server.listen(port, "127.0.0.1", () => server.close(() => resolve(undefined)));
     });
     if (taken === undefined) return;
-    const remedy = "stop the process that listens there, or move all ports with --shift 1000";
+    // `make` takes no flags, and the Node that it uses need not be that of the shell.
+    const script = relative(ROOT, process.argv[1] ?? "");
+    const command = `npm exec -- node ${script} --shift ${this.#shift + 1_000}`;
+    const remedy = `stop the process that listens there, or move all ports: ${command}`;
     throw new DemoError(`port ${port}, which ${role} needs, is in use: ${remedy}`);
   }
 

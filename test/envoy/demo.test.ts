@@ -61,5 +61,6 @@ test("the demo names a port that is in use, and how to avoid it", async (t) => {
   assert.equal(await demo.ended, 1);
   const message = `port ${9000 + shift}, which service needs, is in use`;
   assert.ok(demo.err().includes(message), demo.err());
-  assert.match(demo.err(), /--shift/);
+  const command = `npm exec -- node deploy/demo/demo.ts --shift ${shift + 1_000}`;
+  assert.ok(demo.err().includes(command), demo.err());
 });
