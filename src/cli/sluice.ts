@@ -128,7 +128,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     flags: {
       "--name NAME": "the name of the policy from standard input, where the document has none",
       "--wait DURATION":
-        "the longest time until all agents apply the policies, 5s by default; 0 does not wait",
+        "the longest time until all agents apply the policies, 5s by default; after it, exit code 1 if a policy does not run or an agent is behind; 0 neither waits nor judges",
       ...CONTROLLER_FLAGS,
       FILE: "a policy document, a directory of them, or - for standard input",
     },
@@ -223,7 +223,8 @@ function usage(): string {
 
 const MORE = `sluice <command> --help lists the flags of a command.
 
-Exit codes: ${EXIT.clean} success, or "yes"; ${EXIT.refused} "no": a request was refused, a policy has faults, an expectation failed;
+Exit codes: ${EXIT.clean} success, or "yes"; ${EXIT.refused} "no": a request was refused, a policy has faults or is not applied by all agents,
+an expectation failed;
 ${EXIT.usage} the command line, the configuration or a file cannot be used; ${EXIT.unavailable} the address is in use
 or no agent answers; ${EXIT.internal} any other error.`;
 

@@ -66,14 +66,20 @@ test("policies are applied, listed, shown and deleted; agents and decisions are 
   }
 });
 
-/** A controller that says of a policy what `views` says, one after the other, and then the last of them again. */
+/**
+ * A controller that says of a policy what `views` says, one after the other, and then the last of them again. It refuses
+ * the policy called `taken`.
+ */
 async function controllerWith(t: TestContext, views: readonly object[]) {
   let at = 0;
   const server = createServer((request, response) => {
     request.resume();
     const view = views[Math.min(at, views.length - 1)];
     if (request.method === "GET") at += 1;
-    const body = request.method === "POST" ? { policy_hash: "abc" } : view;
+    const taken = request.method === "POST" && request.url?.endsWith("/taken");
+    if (taken) response.statusCode = 409;
+    const accepted = taken ? { message: "another has it" } : { policy_hash: "abc" };
+    const body = request.method === "POST" ? accepted : view;
     response.setHeader("content-type", "application/json").end(JSON.stringify(body));
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
@@ -94,19 +100,20 @@ test("policy apply waits until all agents apply the policy, at most as long as i
   const notYet = { status: "NOT_LOADED", reason: "not loaded" };
   const slow = await controllerWith(t, [notYet, view(0, 2), view(1, 2), view(2, 2)]);
   const all = await apply(slow.address, "--wait", "1h");
+  assert.equal(all.code, 0);
   assert.equal(all.out, "shop applied, version abc; 2 of 2 agents at this version\n");
   assert.equal(slow.asked(), 4);
 
   const never = await controllerWith(t, [view(1, 2)]);
   const some = await apply(never.address, "--wait", "150ms");
-  assert.equal(some.code, 0);
+  assert.equal(some.code, 1, "an agent is behind");
   assert.match(
     some.out,
     /; 1 of 2 agents at this version; behind: h:2 so far; `sluice policy list`/,
   );
   assert.ok(never.asked() > 1);
   const asked = never.asked();
-  await apply(never.address, "--wait", "0");
+  assert.equal((await apply(never.address, "--wait", "0")).code, 0, "without a wait, no answer");
   assert.equal(never.asked(), asked + 1, "0 does not wait");
 
   const nobody = await controllerWith(t, [view(0, 0)]);
@@ -115,6 +122,7 @@ test("policy apply waits until all agents apply the policy, at most as long as i
     /; 0 of 0 agents at this version$/m,
   );
   const refused = await controllerWith(t, [notYet]);
+  assert.equal((await apply(refused.address, "--wait", "50ms")).code, 1, "it does not run");
   const { out } = await apply(refused.address, "--wait", "0");
   assert.equal(out, "shop stored, version abc; it does not run yet, NOT_LOADED: not loaded\n");
   const { code, err } = await apply(refused.address, "--wait", "soon");
@@ -154,6 +162,40 @@ test("a policy from standard input gets its name from the document or from --nam
   assert.match((await apply(head + spec, "-")).out, /^named applied/);
   const file = join(folderOf(t, { "shop.yaml": limit(5) }), "shop.yaml");
   assert.match((await apply("", file, "--name", "x")).err, /--name: wanted - among the files/);
+});
+
+test("policy apply names the policy that the controller refuses, and those before it", async (t) => {
+  const { address } = await controllerWith(t, [view(1, 1)]);
+  const folder = folderOf(t, {
+    "a.yaml": limit(1),
+    "b.yaml": limit(2),
+    "taken.yaml": limit(4),
+    "z.yaml": limit(5),
+  });
+  const apply = (path: string) =>
+    runCommand(["policy", "apply", path, "--controller", address, "--wait", "0"]);
+  const { code, err } = await apply(folder);
+  assert.equal(code, 64);
+  assert.match(
+    err,
+    /policy taken of \S+taken\.yaml: .* answered 409: .*; applied before it: a, b$/m,
+  );
+  const alone = await apply(join(folder, "taken.yaml"));
+  assert.match(alone.err, /policy taken of \S+taken\.yaml: .* answered 409/);
+  assert.doesNotMatch(alone.err, /before it/);
+});
+
+test("policy apply refuses a file with several policies before it applies any", async (t) => {
+  const { address } = await controllerWith(t, [view(1, 1)]);
+  const object = (name: string) =>
+    `apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: { name: ${name} }\nspec:\n${limit(1).replaceAll(/^(?=.)/gm, "  ")}`;
+  const folder = folderOf(t, {
+    "a.yaml": limit(1),
+    "two.yaml": `${object("b")}---\n${object("c")}`,
+  });
+  const { code, out, err } = await runCommand(["policy", "apply", folder, "--controller", address]);
+  assert.deepEqual([code, out], [64, ""]);
+  assert.match(err, /two\.yaml: wanted one policy, got 2; put each policy in a file of its own\n$/);
 });
 
 test("documents with faults are refused with file and line, before the controller is asked", async (t) => {

@@ -151,7 +151,7 @@ function never(): never {
 const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
   clean: "success, a drain on a signal, or the answer is yes",
   refused:
-    "the answer is no: `check` was refused, `policy check`, `expand` or `graph` found a fault, or an expectation of `simulate` does not hold",
+    "the answer is no: `check` was refused, `policy check`, `expand`, `graph` or `apply` found a fault, a policy of `policy apply` does not run or an agent has not applied it within `--wait`, or an expectation of `simulate` does not hold",
   usage:
     "the command line, the configuration or a named file cannot be used; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed; the controller refuses a request, or knows no policy of that name",
   unavailable:

@@ -6,6 +6,7 @@ import { parseDuration } from "#base/duration.ts";
 import { Fault } from "#base/fault.ts";
 import { EXIT } from "#host/life/run.ts";
 import { setLines } from "#policy/format.ts";
+import type { PolicyText, Sourced } from "#policy/set.ts";
 import { type Command, readArgs } from "../command.ts";
 import { checkFiles } from "../policies/files.ts";
 import { CONTROLLER_OPTIONS, type Controller, type Json, openController } from "./ask.ts";
@@ -43,13 +44,9 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   for (const { kind, text } of setLines(set))
     if (kind === "finding" || kind === "warning") terminal.err(`${text}\n`);
   if (set.findings.length > 0) return EXIT.refused;
+  const documents = documentsOf(set.policies, set.texts);
   const controller = await openController(values, terminal);
-  const versions = new Map<string, string>();
-  for (const { source, of } of set.policies) {
-    const policy_string = set.texts.find((text) => text.source === source)?.text ?? "";
-    const { policy_hash } = await controller.call("POST", pathOf(of.name), { policy_string });
-    versions.set(of.name, String(policy_hash));
-  }
+  const versions = await sent(controller, documents);
   const until = performance.now() + waitMs;
   const applied: Json[] = [];
   for (const [name, policy_hash] of versions) {
@@ -58,8 +55,50 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   }
   if (values.json === true) terminal.out(`${JSON.stringify(applied, undefined, 2)}\n`);
   else for (const each of applied) terminal.out(`${appliedLine(each)}\n`);
-  return EXIT.clean;
+  return waitMs === 0 || applied.every(isInForce) ? EXIT.clean : EXIT.refused;
 };
+
+/** A policy with the document that the controller is given. */
+interface Document {
+  readonly name: string;
+  readonly source: string;
+  readonly text: string;
+}
+
+/** @throws Fault INVALID_ARGUMENT for a file with several policies, because a controller takes a document with one */
+function documentsOf(
+  policies: readonly Sourced<{ readonly name: string }>[],
+  texts: readonly PolicyText[],
+): readonly Document[] {
+  const bySource = Map.groupBy(policies, ({ source }) => source);
+  for (const [source, { length }] of bySource) {
+    if (length === 1) continue;
+    const wanted = `wanted one policy, got ${length}; put each policy in a file of its own`;
+    throw new Fault("INVALID_ARGUMENT", `${printable(source)}: ${wanted}`);
+  }
+  return policies.map(({ source, of: { name } }) => {
+    return { name, source, text: texts.find((text) => text.source === source)?.text ?? "" };
+  });
+}
+
+/** Gives the documents to the controller, one after the other up to the first failure, and returns their versions by name. */
+async function sent(
+  controller: Controller,
+  documents: readonly Document[],
+): Promise<ReadonlyMap<string, string>> {
+  const versions = new Map<string, string>();
+  for (const { name, source, text } of documents) {
+    const body = { policy_string: text };
+    const { policy_hash } = await controller.call("POST", pathOf(name), body).catch((thrown) => {
+      const { code, message } = Fault.from(thrown);
+      const earlier = [...versions.keys()].join(", ") || "nothing";
+      const before = documents.length === 1 ? "" : `; applied before it: ${earlier}`;
+      throw new Fault(code, `policy ${name} of ${printable(source)}: ${message}${before}`);
+    });
+    versions.set(name, String(policy_hash));
+  }
+  return versions;
+}
 
 function waitOf(text: string | undefined): number {
   const ms = text === undefined ? WAIT_MS : parseDuration(text);
@@ -72,10 +111,14 @@ function waitOf(text: string | undefined): number {
 async function followed(controller: Controller, name: string, until: number): Promise<Json> {
   for (;;) {
     const view = await controller.call("GET", pathOf(name));
-    const runs = view["status"] === "VALID" && !isBehind(view["rollout"]);
-    if (runs || performance.now() >= until) return view;
+    if (isInForce(view) || performance.now() >= until) return view;
     await sleep(POLL_MS);
   }
+}
+
+/** True for a policy that runs and that all agents apply. */
+function isInForce({ status, rollout }: Json): boolean {
+  return status === "VALID" && !isBehind(rollout);
 }
 
 function isBehind(rollout: unknown): boolean {
