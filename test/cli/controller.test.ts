@@ -160,6 +160,14 @@ test("a policy from standard input gets its name from the document or from --nam
   const head =
     "apiVersion: fluxninja.com/v1alpha1\nkind: Policy\nmetadata: { name: named }\nspec:\n";
   assert.match((await apply(head + spec, "-")).out, /^named applied/);
+  assert.match((await apply(head + spec, "-", "--name", "named")).out, /^named applied/);
+  const unnamed = head.replace("metadata: { name: named }\n", "") + spec;
+  assert.match((await apply(unnamed, "-", "--name", "given")).out, /^given applied/);
+  assert.match((await apply(unnamed, "-")).err, /wanted the name of the policy/);
+  const contradiction = await apply(head + spec, "-", "--name", "other");
+  assert.deepEqual([contradiction.code, contradiction.out], [64, ""]);
+  const wanted = 'wanted the name "other", or none, in the document, got "named"';
+  assert.equal(contradiction.err, `sluice: --name: ${wanted}\n`);
   const file = join(folderOf(t, { "shop.yaml": limit(5) }), "shop.yaml");
   assert.match((await apply("", file, "--name", "x")).err, /--name: wanted - among the files/);
 });

@@ -30,12 +30,13 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   const { positionals, values } = readArgs(args, options, true);
   const files: readonly string[] = positionals;
   const waitMs = waitOf(values.wait);
-  if (values.name !== undefined && !files.includes("-")) {
+  const { name } = values;
+  if (name !== undefined && !files.includes("-")) {
     const wanted = "--name: wanted - among the files, because it names the policy from there";
     throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${JSON.stringify(files)}`);
   }
   // What only some controllers can do is left to this one to refuse.
-  const judging = { queries: "prometheus", labels: [], stdinName: values.name ?? UNNAMED };
+  const judging = { queries: "prometheus", labels: [], stdinName: name ?? UNNAMED };
   const set = await checkFiles("policy apply", files, terminal, judging);
   if (set.policies.some(({ of }) => of.name === UNNAMED)) {
     const wanted = "policy apply -: wanted the name of the policy, as metadata.name or by --name";
@@ -44,14 +45,20 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   for (const { kind, text } of setLines(set))
     if (kind === "finding" || kind === "warning") terminal.err(`${text}\n`);
   if (set.findings.length > 0) return EXIT.refused;
+  const other = set.policies.find(({ source, of }) => source === "stdin" && of.name !== name);
+  if (name !== undefined && other !== undefined) {
+    const wanted = `the name ${JSON.stringify(name)}, or none, in the document`;
+    const got = JSON.stringify(other.of.name);
+    throw new Fault("INVALID_ARGUMENT", `--name: wanted ${wanted}, got ${got}`);
+  }
   const documents = documentsOf(set.policies, set.texts);
   const controller = await openController(values, terminal);
   const versions = await sent(controller, documents);
   const until = performance.now() + waitMs;
   const applied: Json[] = [];
-  for (const [name, policy_hash] of versions) {
-    const { status, reason, rollout } = await followed(controller, name, until);
-    applied.push({ name, policy_hash, status, reason, rollout });
+  for (const [each, policy_hash] of versions) {
+    const { status, reason, rollout } = await followed(controller, each, until);
+    applied.push({ name: each, policy_hash, status, reason, rollout });
   }
   if (values.json === true) terminal.out(`${JSON.stringify(applied, undefined, 2)}\n`);
   else for (const each of applied) terminal.out(`${appliedLine(each)}\n`);

@@ -19,7 +19,7 @@ const MAX_ERRORS = 5;
 
 const START: Position = { line: 1, column: 1 };
 
-/** `defaultName` is the name of bare policies, which have none: the file name without its extension. */
+/** `defaultName` is the name of a policy that has none, unless it is one of a list: the file name without its extension. */
 export function readPolicies(text: string, defaultName: string, report = new Report()): Reading {
   const documents: PolicyDocument[] = [];
   const before = report.faults;

@@ -32,7 +32,7 @@ const POLICY_KEYS: readonly string[] = [
 ];
 const LIST_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "items"];
 
-/** `defaultName` is the name of bare policies. */
+/** `defaultName` is the name of a policy that has none, unless it is one of a list. */
 export function unwrap(
   root: Tree,
   defaultName: string,
@@ -66,7 +66,7 @@ export function unwrap(
       }
       return;
     }
-    const found = unwrapObject(tree, path, report);
+    const found = unwrapObject(tree, path, path.length === 0 ? defaultName : undefined, report);
     if (found !== undefined) into.push({ ...found, root });
   };
   take(root, []);
@@ -75,18 +75,24 @@ export function unwrap(
 function unwrapObject(
   tree: MapTree,
   path: Path,
+  defaultName: string | undefined,
   report: Report,
 ): Omit<PolicyDocument, "root"> | undefined {
   const metadata = member(tree, "metadata");
+  if (metadata !== undefined && metadata.kind !== "map") {
+    report.refuse(metadata.at, [...path, "metadata"], "an object", describe(metadata));
+    return undefined;
+  }
   const named = member(metadata, "name");
   const namePath = [...path, "metadata", "name"];
-  if (named?.kind !== "text") {
-    const at = named?.at ?? metadata?.at ?? tree.at;
+  const at = named?.at ?? metadata?.at ?? tree.at;
+  const name = named === undefined ? defaultName : textIn(named);
+  if (name === undefined) {
     const got = named ? describe(named) : "nothing";
     report.refuse(at, namePath, "the policy's name as text", got);
     return undefined;
   }
-  const usable = checkName(named.value, named.at, namePath, report);
+  const usable = checkName(name, at, namePath, report);
   const spec = member(tree, "spec");
   if (spec === undefined) report.refuse(tree.at, [...path, "spec"], "a policy", "nothing");
   const dynamicConfig = member(tree, "dynamicConfig");
@@ -95,7 +101,11 @@ function unwrapObject(
     report.refuse(dynamicConfig.at, where, "an object", describe(dynamicConfig));
   }
   if (!usable || spec === undefined) return undefined;
-  return { name: named.value, at: tree.at, tree: spec, path: [...path, "spec"], dynamicConfig };
+  return { name, at: tree.at, tree: spec, path: [...path, "spec"], dynamicConfig };
+}
+
+function textIn(tree: Tree): string | undefined {
+  return tree.kind === "text" ? tree.value : undefined;
 }
 
 function checkHead(tree: MapTree, path: Path, kind: "Policy" | "PolicyList", report: Report): void {

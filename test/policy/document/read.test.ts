@@ -21,6 +21,14 @@ describe("wrappers", () => {
     assert.deepEqual(names('{"circuit": {}}'), ["file"]);
   });
 
+  test("an object without a name has that of its file, but not in a list", () => {
+    const unnamed = "{apiVersion: fluxninja.com/v1alpha1, kind: Policy, spec: {circuit: {}}}";
+    assert.deepEqual(names(unnamed), ["file"]);
+    assert.deepEqual(names(unnamed.replace("spec", "metadata: {labels: {}}, spec")), ["file"]);
+    const list = `{apiVersion: fluxninja.com/v1alpha1, kind: PolicyList, items: [${unnamed}]}`;
+    assert.match(lines(list).join("\n"), /items\[0\]\.metadata\.name: wanted .* got nothing/);
+  });
+
   test("several documents in one text, an empty last one, and a list of objects", () => {
     assert.deepEqual(names(`${wrapped("a")}---\n${wrapped("b")}---\n`), ["a", "b"]);
     const item = (name: string) =>
@@ -52,7 +60,7 @@ describe("wrappers", () => {
       [wrapped("5"), /metadata\.name: wanted .* as text, got the number 5/],
       [wrapped("a").replace("spec", "spce"), /spec: wanted a policy[\s\S]*spce: wanted one of/],
       [wrapped("a", "dynamicConfig: 3\n"), /dynamicConfig: wanted an object/],
-      [wrapped("a").replace("metadata: {name: a}\n", ""), /metadata\.name: wanted .* got nothing/],
+      [wrapped("a").replace("{name: a}", "a"), /metadata: wanted an object, got "a"/],
     ];
     for (const [text, wanted] of cases) assert.match(lines(text).join("\n"), wanted);
     assert.match(lines("circuit: {}", "a/b").join(), /a policy name without/);
