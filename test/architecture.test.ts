@@ -66,7 +66,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
  * files. Every other folder inside a room is private.
  */
 const FLOORS: Readonly<Record<string, readonly string[]>> = {
-  base: ["http", "net", "text"],
+  base: ["async", "http", "net", "text"],
   flow: ["counters"],
   policy: ["document", "diagram", "reference"],
   promql: ["syntax"],

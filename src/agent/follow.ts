@@ -64,8 +64,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       partial.delete(key);
     }
     const { rules, numbers, faults, notRun } = await readInSlices(group, batch, clock);
-    // Other rules mean another plan, which takes a slice of its own with a thousand rules.
-    if (rules.size > 0) await new Slices(clock).end();
+    const refusals = await new Slices(clock).take(book.applyInSteps({ rules, numbers }));
     const added = new Set<string>();
     const add = <T>(map: Map<string, T>, key: string, value: T): void => {
       map.set(key, value);
@@ -73,7 +72,7 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
     };
     for (const [key, fault] of faults) add(refused, ruleKey(key), fault);
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
-    for (const { key, fault } of book.apply({ rules, numbers })) add(refused, key, fault);
+    for (const { key, fault } of refusals) add(refused, key, fault);
     applied(batch.revision, { refused, partial, added });
     snapshot?.record(batch);
     ready();

@@ -46,13 +46,14 @@ export interface OperationContext {
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
-  /** A new decision id: 16 random hexadecimal digits of this context, a dash and a counter in base 36, two digits at least. */
+  /** A new decision id: twelve characters of base64url. */
   nextDecisionId(): string;
 }
 
-/** "00" to "zz". */
-const LOW_DIGITS: readonly string[] = Array.from({ length: 36 ** 2 }, (_, number) =>
-  number.toString(36).padStart(2, "0"),
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/** All pairs of digits of base64url, in order. */
+const PAIRS: readonly string[] = [...DIGITS].flatMap((high) =>
+  [...DIGITS].map((low) => high + low),
 );
 
 export function createOperationContext(
@@ -61,10 +62,6 @@ export function createOperationContext(
   chance: Chance,
   bounds: RequestBounds = {},
 ): OperationContext {
-  const digits = () =>
-    Math.floor(chance() * 0x100000000)
-      .toString(16)
-      .padStart(8, "0");
   return {
     flowController,
     serviceLookup,
@@ -73,22 +70,34 @@ export function createOperationContext(
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
-    nextDecisionId: decisionIds(`${digits()}${digits()}-`),
+    nextDecisionId: decisionIds(chance),
   };
 }
 
-/** Counts in base 36 behind a prefix. Converting a number costs more than looking up its last two digits. */
-function decisionIds(prefix: string): () => string {
-  let start = prefix;
+/**
+ * Ids of twelve characters of base64url: eight random ones, drawn again for every 16 million ids, and a counter. V8 keeps
+ * longer sums of strings in two parts and joins them, in a copy, when they are read.
+ */
+function decisionIds(chance: Chance): () => string {
+  const four = (): string => {
+    const drawn = Math.floor(chance() * PAIRS.length ** 2);
+    return `${PAIRS[Math.floor(drawn / PAIRS.length)]}${PAIRS[drawn % PAIRS.length]}`;
+  };
+  let random = four() + four();
+  let start = random + PAIRS[0];
   let high = 0;
   let low = 0;
   return () => {
-    if (low === LOW_DIGITS.length) {
+    if (low === PAIRS.length) {
       low = 0;
       high += 1;
-      start = prefix + high.toString(36);
+      if (high === PAIRS.length) {
+        high = 0;
+        random = four() + four();
+      }
+      start = random + PAIRS[high];
     }
-    return start + LOW_DIGITS[low++];
+    return start + PAIRS[low++];
   };
 }
 

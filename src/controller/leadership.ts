@@ -2,10 +2,10 @@
 // them takes over when the leader ends or its lease does. A leader that loses its leadership stands by again.
 
 import { hostname } from "node:os";
+import { pause, within } from "#base/async/wait.ts";
 import { type Chance, uuid } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import type { Stop } from "#base/scope.ts";
-import { pause, within } from "#base/wait.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";

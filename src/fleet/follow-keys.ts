@@ -1,10 +1,10 @@
 // Follows keys of the store for as long as it is wanted. A store that refuses is asked again, since rights may be granted
 // later.
 
+import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { pause } from "#base/wait.ts";
 import type { Batch, Store } from "#store/store.ts";
 
 export interface FollowKeysOptions {

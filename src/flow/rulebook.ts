@@ -2,6 +2,7 @@
 // changes, and the plan compiled from them. A batch takes effect whole; a rule that does not compile leaves its predecessor in force
 // and is reported.
 
+import { finish } from "#base/async/steps.ts";
 import { Fault } from "#base/fault.ts";
 import {
   bindRule,
@@ -37,11 +38,20 @@ interface BoundRule {
   readonly member: StageMember;
 }
 
+/** What a change of rules makes, before any of it is in force. */
+interface Renewed {
+  readonly rules: ReadonlyMap<string, Rule>;
+  readonly plan: Plan;
+  /** By name. */
+  readonly states: ReadonlyMap<string, LimiterState>;
+  readonly stateOf: ReadonlyMap<LimiterRule, LimiterState>;
+}
+
 export class Rulebook {
   readonly #group: string;
   readonly #context: SharedContext;
   readonly #kinds: KindTable;
-  readonly #rules = new Map<string, Rule>();
+  #rules: ReadonlyMap<string, Rule> = new Map();
   readonly #numbers = new Map<string, LimiterNumbers>();
   /** The numbers that each state has adopted, so that it adopts them once. */
   readonly #adopted = new WeakMap<LimiterState, LimiterNumbers>();
@@ -57,7 +67,7 @@ export class Rulebook {
     this.#group = group;
     this.#context = shareContext(context);
     this.#kinds = kinds;
-    this.#plan = compilePlan([], group, kinds, this.#bindOnTrial);
+    this.#plan = finish(compilePlan([], group, kinds, this.#bindOnTrial));
   }
 
   get plan(): Plan {
@@ -75,35 +85,47 @@ export class Rulebook {
 
   /** Applies one batch. Everything that it changes is in force when this returns. */
   apply(changes: Changes): readonly RefusedRule[] {
-    const refused = this.#applyRules(changes.rules);
+    return finish(this.applyInSteps(changes));
+  }
+
+  /**
+   * As `apply`, in steps. Flows are judged by what was in force before until the last step, in which all of it changes.
+   * One batch at a time.
+   */
+  *applyInSteps(changes: Changes): Generator<void, readonly RefusedRule[]> {
+    const refused: RefusedRule[] = [];
+    const renewed =
+      changes.rules.size > 0 ? yield* this.#renewed(changes.rules, refused) : undefined;
     for (const [key, numbers] of changes.numbers) {
       if (numbers === undefined) this.#numbers.delete(key);
       else this.#numbers.set(key, numbers);
     }
-    if (changes.rules.size > 0) this.#renewPlan();
-    const touched = changes.rules.size > 0 ? this.#bound.keys() : changes.numbers.keys();
+    if (renewed !== undefined) this.#put(renewed);
+    const touched = renewed !== undefined ? this.#bound.keys() : changes.numbers.keys();
     for (const key of touched) this.#adoptNumbers(key, changes.numbers.has(key));
     return refused;
   }
 
-  #applyRules(rules: Changes["rules"]): readonly RefusedRule[] {
-    const refused: RefusedRule[] = [];
-    for (const [key, rule] of rules) {
-      if (rule === undefined) {
-        this.#rules.delete(key);
-        continue;
-      }
-      const fault = this.#faultOf(rule);
-      if (fault === undefined) this.#rules.set(key, rule);
-      else refused.push({ key, fault });
+  /** The rules after a change, without those that do not compile: they are added to `refused`. */
+  *#changed(
+    changes: Changes["rules"],
+    refused: RefusedRule[],
+  ): Generator<void, ReadonlyMap<string, Rule>> {
+    const rules = new Map(this.#rules);
+    for (const [key, rule] of changes) {
+      yield;
+      const fault = rule === undefined ? undefined : this.#faultOf(rule);
+      if (fault !== undefined) refused.push({ key, fault });
+      else if (rule === undefined) rules.delete(key);
+      else rules.set(key, rule);
     }
-    return refused;
+    return rules;
   }
 
   /** Compiles a rule by itself, so that one that does not compile affects no other. */
   #faultOf(rule: Rule): Fault | undefined {
     try {
-      compilePlan([rule], this.#group, this.#kinds, this.#bindOnTrial);
+      finish(compilePlan([rule], this.#group, this.#kinds, this.#bindOnTrial));
       return undefined;
     } catch (thrown) {
       return Fault.from(thrown);
@@ -120,19 +142,25 @@ export class Rulebook {
     return bindRule(rule, slots, state, this.#context, this.#kinds);
   };
 
-  #renewPlan(): void {
-    const stateOf = this.#carryStates();
+  *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
+    const rules = yield* this.#changed(changes, refused);
+    const sorted = [...rules.values()].sort(compareRules);
+    const states = new Map<string, LimiterState>();
+    const stateOf = yield* this.#carryStates(sorted, states);
     const bind: Bind = (rule, slots) => {
       const state = stateOf.get(rule);
       if (state === undefined) throw new Fault("INTERNAL", "limiter rule without a state");
       return bindRule(rule, slots, state, this.#context, this.#kinds);
     };
-    const rules = [...this.#rules.values()];
-    this.#plan = compilePlan(rules, this.#group, this.#kinds, bind, this.#plan);
-    const memberOf = membersByRule(this.#plan);
+    const plan = yield* compilePlan(sorted, this.#group, this.#kinds, bind, this.#plan);
+    return { rules, plan, states, stateOf };
+  }
+
+  #put({ rules, plan, states, stateOf }: Renewed): void {
+    const memberOf = membersByRule(plan);
     const bound = new Map<string, BoundRule>();
     const byPolicy = new Map<string, StageMember[]>();
-    for (const [key, rule] of this.#rules) {
+    for (const [key, rule] of rules) {
       if (!isLimiterRule(rule)) continue;
       const state = stateOf.get(rule);
       // Rules for other agent groups are in no plan.
@@ -143,27 +171,35 @@ export class Rulebook {
       if (sisters === undefined) byPolicy.set(rule.policyName, [member]);
       else sisters.push(member);
     }
+    for (const [name, state] of this.#states) if (!states.has(name)) state.close();
+    this.#rules = rules;
+    this.#plan = plan;
+    this.#states = states;
     this.#bound = bound;
     this.#byPolicy = byPolicy;
   }
 
-  /** Finds each rule's state by what its numbers mean, not by position: an inserted component moves no bucket. */
-  #carryStates(): ReadonlyMap<LimiterRule, LimiterState> {
-    const carried = new Map<string, LimiterState>();
+  /**
+   * Finds each rule's state by what its numbers mean, not by position: an inserted component moves no bucket. All states
+   * are added to `states`, by name.
+   */
+  *#carryStates(
+    rules: readonly Rule[],
+    states: Map<string, LimiterState>,
+  ): Generator<void, ReadonlyMap<LimiterRule, LimiterState>> {
     const byRule = new Map<LimiterRule, LimiterState>();
     const twins = new Map<string, number>();
-    for (const rule of [...this.#rules.values()].sort(compareRules)) {
+    for (const rule of rules) {
       if (!isLimiterRule(rule)) continue;
+      yield;
       const identity = this.#identityOf(rule);
       const twin = twins.get(identity) ?? 0;
       twins.set(identity, twin + 1);
       const name = `${identity}#${twin}`;
       const state = this.#states.get(name) ?? newState(rule, this.#context, this.#kinds, name);
-      carried.set(name, state);
+      states.set(name, state);
       byRule.set(rule, state);
     }
-    for (const [name, state] of this.#states) if (!carried.has(name)) state.close();
-    this.#states = carried;
     return byRule;
   }
 

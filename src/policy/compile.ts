@@ -1,6 +1,7 @@
 // Compiles one document to a circuit that the controller runs and configurations for agents, or reports
 // everything that is wrong with it.
 
+import { finish } from "#base/async/steps.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import { canonicalJson } from "./canonical.ts";
 import { resourceConfigs } from "./compile/agents/resources.ts";
@@ -25,11 +26,21 @@ export function compilePolicy(
   options: CompileOptions,
   report = new Report(),
 ): Compilation {
+  return finish(compileInSteps(document, options, report));
+}
+
+/** As `compilePolicy`, in steps: the first policy that a process compiles takes several times as long as later ones. */
+export function* compileInSteps(
+  document: PolicyDocument,
+  options: CompileOptions,
+  report: Report,
+): Generator<void, Compilation> {
   const { tree, path, name, at } = document;
   const before = report.faults;
   const mark = report.warningMark;
   const value = validate(policyTable, tree, path, report, options);
   if (value === undefined) return { ok: false, findings: report.findings };
+  yield;
   const refuse: Refuse = (where, wanted, got) =>
     report.refuse(() => locate(document.root, where), where, wanted, got);
   const hash = options.digest(canonicalJson(value)).slice(0, HASH_DIGITS);
@@ -37,6 +48,7 @@ export function compilePolicy(
   const compiled = compileCircuit(value, owner, path, { ...options, refuse });
   const resources = resourceConfigs(value.resources, [...path, "resources"], refuse);
   if (report.faults > before) return { ok: false, findings: report.findings, document: value };
+  yield;
   addWarnings(document, value, compiled, report);
   const dynamicConfig = document.dynamicConfig && (plain(document.dynamicConfig) as JsonObject);
   const { circuit } = compiled;

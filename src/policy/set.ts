@@ -1,6 +1,7 @@
 // Compiles a set of texts, such as the files of a directory: each policy on its own, and conflicts between them.
 
-import { compilePolicy } from "./compile.ts";
+import { finish } from "#base/async/steps.ts";
+import { compileInSteps } from "./compile.ts";
 import type { AgentConfig, CompiledPolicy, CompileOptions, ConfigKind } from "./compiled.ts";
 import { type Finding, Report } from "./document/finding.ts";
 import { readPolicies } from "./document/read.ts";
@@ -32,6 +33,14 @@ export interface PolicySet {
 
 /** Valid policies are returned even when others are invalid. Findings and warnings are bounded per text. */
 export function compileSet(texts: readonly PolicyText[], options: CompileOptions): PolicySet {
+  return finish(compileSetInSteps(texts, options));
+}
+
+/** As `compileSet`, in steps of which none is longer than reading or compiling one policy. */
+export function* compileSetInSteps(
+  texts: readonly PolicyText[],
+  options: CompileOptions,
+): Generator<void, PolicySet> {
   const policies: Sourced<CompiledPolicy>[] = [];
   const uncompiled: Sourced<Policy>[] = [];
   const reports = new Map<PolicyText, Report>();
@@ -40,7 +49,8 @@ export function compileSet(texts: readonly PolicyText[], options: CompileOptions
     const report = new Report();
     reports.set(text, report);
     for (const document of readPolicies(text.text, text.defaultName, report).documents) {
-      const compiled = compilePolicy(document, options, report);
+      yield;
+      const compiled = yield* compileInSteps(document, options, report);
       const { source } = text;
       if (!compiled.ok) {
         if (compiled.document !== undefined) uncompiled.push({ source, of: compiled.document });

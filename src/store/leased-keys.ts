@@ -1,10 +1,10 @@
 // Keys that tell others about this process, and that end with it: they are written under one lease, in the background,
 // again and again until the store takes them.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import type { Lease, Op, Store } from "./store.ts";
 
 export interface LeasedKeysOptions {

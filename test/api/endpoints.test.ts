@@ -84,6 +84,14 @@ describe("endpoints", () => {
     assert.ok(!ids.has(undefined));
   });
 
+  it("give ten thousand decisions as many ids, of twelve characters", () => {
+    const { flowController } = agentOf([]);
+    const context = createOperationContext(flowController, NO_SERVICES, () => 0.999);
+    const ids = new Set(Array.from({ length: 10_000 }, () => context.nextDecisionId()));
+    assert.equal(ids.size, 10_000);
+    for (const id of ids) assert.match(id, /^[\w-]{12}$/);
+  });
+
   it("validate the socket addresses of Sluice's messages, but not those of Envoy's", async () => {
     const endpoints = endpointsOf(agentOf([]).flowController);
     const wanted = { code: "INVALID_ARGUMENT", http: 400 };

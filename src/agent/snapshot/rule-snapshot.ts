@@ -1,10 +1,10 @@
 // The rules that an agent saw last, in a file (`etcd.snapshot_path`). An agent that starts while the store is away judges
 // by them until the store answers.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import type { Batch } from "#store/store.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./file.ts";

@@ -1,10 +1,10 @@
 // Checkpoints of all policies: reads at the start what the leader before left in the store, and writes there at intervals
 // what circuits remember, where that has changed. Nothing waits for these writes.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import type { Circuit } from "#circuit/circuit.ts";
 import type { CircuitDecision } from "#circuit/decision.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";

@@ -1,5 +1,6 @@
 // The child process of `compiler.ts`: validates and compiles documents.
 
+import { finish } from "#base/async/steps.ts";
 import { compileText } from "./compile-text.ts";
 import type { CompileReply, CompileRequest } from "./compiler.ts";
 import { Sharer } from "./sharer.ts";
@@ -13,7 +14,7 @@ function answer({ texts, settings }: CompileRequest): CompileReply {
   try {
     // Objects that are one object here are one object in the parent process, too.
     const sharer = new Sharer();
-    const sets = texts.map((text) => compileText(text, settings));
+    const sets = texts.map((text) => finish(compileText(text, settings)));
     return { sets: sharer.share(sets) };
   } catch (thrown) {
     return { thrown: thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown) };

@@ -107,8 +107,7 @@ export class Compiler {
     const slices = new Slices(clock);
     const sets: PolicySet[] = [];
     for (const text of texts) {
-      sets.push(compileText(text, settings));
-      await slices.pause();
+      sets.push(await slices.take(compileText(text, settings)));
     }
     return sets;
   }

@@ -1,9 +1,9 @@
 // Writes to the store in the background: one commit at a time, in order. Entries that arrive meanwhile are merged
 // into the next commit, with the latest value of each key. Callers never wait.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { within } from "#base/wait.ts";
 import type { Entry, Op, Store } from "#store/store.ts";
 
 /** Values by key; undefined deletes the key. */

@@ -2,10 +2,10 @@
 // or removes a policy. Writes go to the store, from which every controller applies them.
 
 import type { PolicyOperations, PolicyRollout, PolicyStanding, PolicyView } from "#api/policies.ts";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import { DECISION_KINDS } from "#circuit/decision.ts";
 import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { dot, type Graph, graphOf, mermaid } from "#policy/diagram/graph.ts";

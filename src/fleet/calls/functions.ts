@@ -1,8 +1,8 @@
 // What an agent answers when a controller asks: a table of functions, run with bounds on number, size and time.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { within } from "#base/wait.ts";
 import { type Answer, MOST_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
 
 /** Functions by the full name of their request message. They get and return encoded messages, and throw Faults. */

@@ -3,12 +3,12 @@
 
 import { randomBytes } from "node:crypto";
 import { networkInterfaces } from "node:os";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
-import { within } from "#base/wait.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";

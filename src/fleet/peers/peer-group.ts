@@ -1,8 +1,8 @@
 // The agents of a group that count for each other, as one of them takes part: what it counts, what it asks the others, and
 // what follows when the members change.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
-import { within } from "#base/wait.ts";
 import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { HandOver, type HandOverCounts } from "./exchange/hand-over.ts";

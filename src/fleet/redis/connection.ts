@@ -2,10 +2,10 @@
 // are kept there, because the client library takes time and memory.
 
 import { Cluster, Redis, type RedisOptions } from "ioredis";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
 import type { Asker, Channel, Script } from "../requests.ts";
 import { Batches } from "./batches.ts";

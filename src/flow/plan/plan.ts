@@ -53,14 +53,14 @@ export interface Plan {
 /** Binds a limiter rule to its state for one control point. */
 export type Bind = (rule: LimiterRule, slots: LabelSlots) => StageMember;
 
-/** Compiles rules for the agents of one group. Throws a Fault when a rule does not compile. */
-export function compilePlan(
+/** Compiles rules for the agents of one group, in steps. Throws a Fault when a rule does not compile. */
+export function* compilePlan(
   rules: readonly Rule[],
   group: string,
   kinds: KindTable,
   bind: Bind,
   previous?: Plan,
-): Plan {
+): Generator<void, Plan> {
   const byControlPoint = new Map<string, Rule[]>();
   for (const rule of [...rules].sort(compareRules)) {
     for (const name of controlPointNames(rule, group)) {
@@ -71,6 +71,7 @@ export function compilePlan(
   }
   const controlPoints = new Map<string, ControlPointPlan>();
   for (const [name, here] of byControlPoint) {
+    yield;
     const old = previous?.controlPoints.get(name);
     const same = old !== undefined && sameRules(old.rules, here);
     controlPoints.set(name, same ? old : compileControlPoint(name, here, group, kinds, bind));

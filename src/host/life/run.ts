@@ -1,11 +1,11 @@
 // The life of a process: it starts within a time limit, serves until a signal arrives, drains, stops everything in
 // reverse order, and ends with an exit code that tells the reason. A second signal cuts the drain short.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
 import { Scope } from "#base/scope.ts";
-import { within } from "#base/wait.ts";
 
 /** Codes from 64 on are those of sysexits(3). A process whose drain a second signal cut ends with 128 + its number. */
 export const EXIT = {

@@ -26,6 +26,14 @@ export class Slices {
     await this.end();
   }
 
+  /** Takes all steps, each a piece of work. */
+  async take<T>(steps: Generator<void, T>): Promise<T> {
+    for (let step = steps.next(); ; step = steps.next()) {
+      await this.pause();
+      if (step.done === true) return step.value;
+    }
+  }
+
   /** Ends the slice: resolves in the next turn. Call it before a piece of work that takes a slice or more by itself. */
   async end(): Promise<void> {
     await setImmediate();

@@ -2,9 +2,9 @@
 // loaded when it is first needed.
 
 import type { Session } from "node:inspector/promises";
+import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { pause } from "#base/wait.ts";
 
 type Format = typeof import("./format.ts");
 

@@ -3,9 +3,9 @@
 
 import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
-import { pause } from "#base/wait.ts";
 import type { DrainSettings } from "../settings.ts";
 import type { Transport } from "../transport/transport.ts";
 import type { Turns } from "../transport/turns.ts";

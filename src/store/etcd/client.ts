@@ -1,11 +1,11 @@
 // Calls to a cluster of etcd servers. One server is used until it fails, then the next one; when all have failed, the
 // next round waits. Log in is done here too. Whoever calls sees only messages, and faults that name the server.
 
+import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { pause } from "#base/wait.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { type GrpcProxySettings, grpcProxy } from "#client/grpc-proxy.ts";
 import { TlsFiles } from "#client/tls-files.ts";

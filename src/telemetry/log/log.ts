@@ -3,10 +3,10 @@
 
 import { join, resolve } from "node:path";
 import { type Logger, pino } from "pino";
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
-import { within } from "#base/wait.ts";
 import { LogFile, type Rotation } from "./file.ts";
 import { colouredLine, prettyLine, safeLine, safeMessage } from "./line.ts";
 import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";

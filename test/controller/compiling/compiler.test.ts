@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { finish } from "#base/async/steps.ts";
 import { type Code, Fault } from "#base/fault.ts";
 import { compileText } from "#controller/compiling/compile-text.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
@@ -83,7 +84,7 @@ test("the child process returns the same set as compiling here, faults and warni
   const there = await compiler.compile(texts);
   assert.deepEqual(
     there,
-    texts.map((text) => compileText(text, { queries: "own" })),
+    texts.map((text) => finish(compileText(text, { queries: "own" }))),
   );
   assert.deepEqual(
     there.map(({ policies, findings }) => [policies.length, findings.length]),

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { finish } from "#base/async/steps.ts";
 import type { CircuitPlan } from "#circuit/plan.ts";
 import { queriesOf } from "#circuit/queries.ts";
 import { CircuitRunner } from "#circuit/runner.ts";
@@ -29,7 +30,7 @@ circuit:
 function plansOf(components: string) {
   const text = { source: "p", defaultName: "p", text: policy(components) };
   const whole = compileSet([text], { digest: sha256, queries: "own" });
-  const ran = compileText(text, { queries: "own" });
+  const ran = finish(compileText(text, { queries: "own" }));
   const [from, to] = [whole, ran].map((set) => set.policies[0]?.of.circuit);
   assert.ok(from && to, JSON.stringify(whole.findings));
   return { from, to };

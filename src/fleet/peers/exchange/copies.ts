@@ -1,8 +1,8 @@
 // Copies of buckets at another agent, for the case that this one is lost. A bucket that changes while a message is on its
 // way is in the next one, as it is then, and so is one whose message did not arrive.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
-import { within } from "#base/wait.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { Link } from "./link.ts";
 import type { Bucket } from "./messages.ts";

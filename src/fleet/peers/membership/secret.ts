@@ -2,11 +2,11 @@
 // agents; they prove to each other that they know it.
 
 import { createHmac, randomBytes } from "node:crypto";
+import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
-import { pause } from "#base/wait.ts";
 import type { Store } from "#store/store.ts";
 import { groupSecretKey } from "#sync/keys.ts";
 

@@ -1,6 +1,6 @@
-// Waits that end in time.
+// Waiting with a time limit.
 
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Resolves after `ms`, or as soon as the signal aborts. */
 export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {

@@ -4,8 +4,8 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { pause, within } from "#base/wait.ts";
-import { fakeClock } from "../kit/clock.ts";
+import { pause, within } from "#base/async/wait.ts";
+import { fakeClock } from "../../kit/clock.ts";
 
 test("a pause ends after its time or with its signal, and leaves nothing behind", async () => {
   const clock = fakeClock();
