@@ -18,6 +18,7 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   readonly #elsewhere: SharedBuckets;
   /** Undefined before the first numbers, and when this is closed. */
   #limiter: OwnedLimiter | undefined;
+  #closed = false;
 
   constructor(group: PeerGroup, leases: LeaseAgent, name: CounterName) {
     this.#group = group;
@@ -38,7 +39,7 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     this.#elsewhere.adopt(params);
   }
 
-  /** What this agent counts itself is known without asking. */
+  /** Known without asking only while this agent is alone. */
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     const limiter = this.#limiter;
     if (limiter === undefined || !this.#group.alone) return UNDECIDED;
@@ -52,7 +53,8 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     now: number,
   ): EngineAnswer | Pending<EngineAnswer> {
     const group = this.#group;
-    const limiter = this.#planned(params);
+    const limiter = this.#limiterFor(params);
+    if (limiter === undefined) return UNDECIDED;
     if (group.alone) {
       this.#counts.counted++;
       return limiter.buckets.take(value, want, params, now);
@@ -70,7 +72,8 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   giveBack(value: string | undefined, amount: number, id: string, params: BucketParams): boolean {
     const group = this.#group;
     if (!group.ready) return false;
-    const limiter = this.#planned(params);
+    const limiter = this.#limiterFor(params);
+    if (limiter === undefined) return false;
     const { hash } = group.owned;
     if (value !== undefined) hash.of(value);
     const lo = value === undefined ? 0 : hash.lo;
@@ -81,13 +84,24 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   }
 
   close(): void {
+    this.#closed = true;
     this.#elsewhere.close();
     if (this.#limiter !== undefined) this.#group.owned.unplan(this.#limiter);
     this.#limiter = undefined;
   }
 
-  #planned(params: BucketParams): OwnedLimiter {
-    this.#limiter ??= this.#group.owned.plan(this.#name);
+  /**
+   * What counts by these parameters. Requests that began before this was closed are counted as those of other agents are,
+   * so that the limiter does not become one of the plan again. Undefined when there are too many such limiters.
+   */
+  #limiterFor(params: BucketParams): OwnedLimiter | undefined {
+    const { owned } = this.#group;
+    if (this.#closed) {
+      const known = owned.known(this.#name);
+      known?.agree(params);
+      return known;
+    }
+    this.#limiter ??= owned.plan(this.#name);
     this.#limiter.adopt(params);
     return this.#limiter;
   }

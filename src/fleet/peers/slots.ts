@@ -13,6 +13,7 @@ export class PeerSlots implements SharedEngine<SlotParams> {
   readonly #name: CounterName;
   /** Undefined before the first numbers, and when this is closed. */
   #limiter: SlotLimiter | undefined;
+  #closed = false;
 
   constructor(group: PeerGroup, name: CounterName) {
     this.#group = group;
@@ -20,10 +21,10 @@ export class PeerSlots implements SharedEngine<SlotParams> {
   }
 
   adopt(params: SlotParams): void {
-    this.#planned().slots = params;
+    this.#limiterNow().slots = params;
   }
 
-  /** What this agent counts itself is known without asking. */
+  /** Known without asking only while this agent is alone. */
   peek(value: string | undefined, want: number, params: SlotParams, now: number): EngineAnswer {
     const { alone, owned } = this.#group;
     return alone ? owned.slots.peek(this.#key(value), want, params, now) : UNDECIDED;
@@ -50,17 +51,21 @@ export class PeerSlots implements SharedEngine<SlotParams> {
   }
 
   close(): void {
+    this.#closed = true;
     if (this.#limiter !== undefined) this.#group.owned.slots.unplan(this.#limiter);
     this.#limiter = undefined;
   }
 
-  #planned(): SlotLimiter {
-    this.#limiter ??= this.#group.owned.slots.plan(this.#name);
+  /** After the end, requests that began before are counted without making the limiter one of the plan again. */
+  #limiterNow(): SlotLimiter {
+    const { slots } = this.#group.owned;
+    if (this.#closed) return slots.known(this.#name);
+    this.#limiter ??= slots.plan(this.#name);
     return this.#limiter;
   }
 
   #key(value: string | undefined): SlotKey {
-    const limiter = this.#planned();
+    const limiter = this.#limiterNow();
     if (value === undefined) return { limiter, lo: 0, hi: limiter.place };
     const { hash } = this.#group.owned;
     hash.of(value);

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { PeerBuckets } from "#fleet/peers/buckets.ts";
 import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
-import { UNDECIDED } from "#flow/counters/counter-engine.ts";
+import { type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { HandOver } from "../../../src/fleet/peers/exchange/hand-over.ts";
 import { Link } from "../../../src/fleet/peers/exchange/link.ts";
@@ -459,6 +459,32 @@ test("until an agent is ready it decides nothing: it would count apart from the 
   group.ready = true;
   assert.equal(buckets.peek("ann", 1, TEN, now).outcome, "granted");
   assert.equal((await network.start().takeSlot("ann", 1, params)).outcome, "granted");
+});
+
+test("requests that began before the end of their limiter are counted, and do not plan it again", async (t) => {
+  const network = new Network(t);
+  const { group, buckets, slots } = network.start();
+  const params = { max: 2, maxInflightMs: 1_000 };
+  group.ready = true;
+  buckets.adopt(TEN);
+  slots.adopt(params);
+  const { owned } = group;
+  const [limiter] = [...owned.all];
+  const taken = slots.take("ann", 1, params, network.clock.now());
+  assert.ok(limiter !== undefined && "outcome" in taken);
+  const { id } = taken;
+  buckets.close();
+  slots.close();
+  const now = network.clock.now();
+  const { outcome } = buckets.take("ann", 1, TEN, now) as EngineAnswer;
+  assert.equal(outcome, "granted");
+  assert.equal(limiter.buckets.peek("ann", 0, TEN, now).remaining, 9);
+  assert.equal(buckets.giveBack("ann", 1, "", TEN), true);
+  assert.equal(limiter.buckets.peek("ann", 0, TEN, now).remaining, 10);
+  assert.equal(limiter.planned, 0);
+  assert.equal((slots.peek("ann", 1, params, now) as EngineAnswer).current, 1);
+  assert.equal(owned.slots.known({ policyName: "policy", name: "slots" }).planned, 0);
+  assert.equal(slots.giveBack("ann", 1, id, params), true);
 });
 
 test("an agent that leaves with more than one message of buckets gets none of them back", async (t) => {

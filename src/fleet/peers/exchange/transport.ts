@@ -61,7 +61,7 @@ export function callerOf(address: string, security: PeerSecurity): Caller {
     },
     close() {
       closed = true;
-      client?.close();
+      void client?.close();
     },
   };
 }
