@@ -52,8 +52,14 @@ function engineOf({ services }: Member): EngineName {
 }
 
 function description(own: EngineName, others: readonly Member[]): string {
-  const named = others.slice(0, MOST_NAMED).map((each) => `${each.address} (${engineOf(each)})`);
+  const named = others.slice(0, MOST_NAMED).map((each) => `${each.address} (${saidOf(each)})`);
   const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more` : "";
   const list = `${named.join(", ")}${more}`;
-  return `agents of the group count apart, because their counters.engine is not ${own} as here: ${list}`;
+  return `agents of the group count apart from this one, whose counters.engine is ${own}: ${list}`;
+}
+
+/** The record of an agent that has no counters open yet, for want of the secret say, is that of one with `local`. */
+function saidOf(member: Member): string {
+  const engine = engineOf(member);
+  return engine === "local" ? "counts for itself, or does not share yet" : engine;
 }

@@ -36,11 +36,12 @@ test("agents name those that use another engine, until there are none", async (t
   await foreign.group.leave();
   const c = agent(t, store, "c", "redis");
   const d = agent(t, store, "d", "local");
-  const apart = "agents of the group count apart, because their counters.engine is not";
+  const apart = "agents of the group count apart from this one, whose counters.engine is";
+  const local = "counts for itself, or does not share yet";
   await until("they are named", () => a.said.at(-1)?.includes("d:1") ?? false);
-  assert.equal(a.said.at(-1), `${apart} peers as here: c:1 (redis), d:1 (local)`);
+  assert.equal(a.said.at(-1), `${apart} peers: c:1 (redis), d:1 (${local})`);
   await until("by the others, too", () => c.said.at(-1)?.includes("d:1") ?? false);
-  assert.equal(c.said.at(-1), `${apart} redis as here: a:1 (peers), b:1 (peers), d:1 (local)`);
+  assert.equal(c.said.at(-1), `${apart} redis: a:1 (peers), b:1 (peers), d:1 (${local})`);
   await until("and by one that counts for itself", () => d.said.at(-1)?.includes("c:1") ?? false);
   await c.group.leave();
   await d.group.leave();

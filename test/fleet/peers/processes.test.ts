@@ -292,7 +292,7 @@ test("agents of one group with different engines say that they count apart", asy
     [first, "peers"],
     [other, "local"],
   ] as const) {
-    const apart = new RegExp(`count apart, because their counters\\.engine is not ${engine}`);
+    const apart = new RegExp(`count apart from this one, whose counters\\.engine is ${engine}`);
     await until("the status says so", async () => apart.test(await engineStatus(agent)));
     await agent.until("the log says so", () => apart.test(agent.printed()));
   }
