@@ -43,24 +43,37 @@ test("agents that start together find one secret, and keep it when it is deleted
   assert.ok(log.lines.some(({ message }) => /has changed: counts start anew/.test(message)));
 });
 
-test("a secret that is too short is refused, once in the log", async (t) => {
+test("a secret that cannot be used is refused, once in the log, and what was known stays in use", async (t) => {
   const store = memoryStore();
   const stop = new AbortController();
-  const clock = fakeClock();
   const log = memoryLog();
-  await store.commit([{ kind: "put", key: groupSecretKey("g"), value: new Uint8Array(3) }]);
-  const known = () => assert.fail("a secret of three bytes");
-  const following = followSecret({ store, group: "g", clock, log, known }, stop.signal);
+  const key = groupSecretKey("g");
+  const put = (length: number) =>
+    store.commit([{ kind: "put", key, value: new Uint8Array(length) }]);
+  await put(3);
+  const found: number[] = [];
+  const known = ({ bytes }: GroupSecret) => void found.push(bytes.length);
+  const following = followSecret(
+    { store, group: "g", clock: fakeClock(), log, known },
+    stop.signal,
+  );
   t.after(async () => {
     stop.abort();
     await following;
   });
-  await until("it is refused", () => log.lines.length === 1);
-  await until("it is asked for again", () => clock.alarms === 1);
-  clock.advance(1_000);
-  await until("it is refused again", () => clock.alarms === 1);
-  assert.match(log.lines.map(({ message }) => message).join(), /wanted 32 bytes or more, got 3/);
-  assert.equal(log.lines.length, 1);
+  const said = () => log.lines.map(({ message }) => message);
+  const refused = `the value of ${key} in etcd cannot be used as the secret of the group: wanted 32 to 1024 bytes`;
+  await until("it is refused", () => said().length > 0);
+  await put(4);
+  await put(40);
+  await until("a good one is known", () => found.length === 1);
+  assert.deepEqual(said(), [`${refused}, got 3; no secret is known yet`]);
+  await put(1_025);
+  await until("a long one is refused", () => said().length > 1);
+  await put(1_024);
+  await until("the next one is known", () => found.length === 2);
+  assert.deepEqual(found, [40, 1_024]);
+  assert.equal(said()[1], `${refused}, got 1025; the secret that was known stays in use`);
 });
 
 test("the secret of a restored backup wins over that which agents know", async (t) => {

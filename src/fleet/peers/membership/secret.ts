@@ -11,6 +11,7 @@ import type { Store } from "#store/store.ts";
 import { groupSecretKey } from "#sync/keys.ts";
 
 const BYTES = 32;
+const MOST_BYTES = 1024;
 /** Milliseconds before the store is asked again. */
 const RETRY_MS = 1_000;
 
@@ -54,7 +55,8 @@ export interface FollowSecretOptions {
 
 /**
  * Follows the secret of a group until the signal aborts, and makes one where there is none. A secret that was deleted is
- * written again by whoever knows it, so that those who join later still meet those who are there.
+ * written again by whoever knows it, so that those who join later still meet those who are there. A value that cannot be
+ * used is reported once, and the secret that was known before it stays in use.
  */
 export async function followSecret(
   { store, group, clock, log, known }: FollowSecretOptions,
@@ -73,15 +75,17 @@ export async function followSecret(
         if (deletes.includes(key)) await leave();
         const value = puts.find((entry) => entry.key === key)?.value;
         if (value === undefined) continue;
-        if (value.length < BYTES) {
-          throw new Fault("INTERNAL", `wanted ${BYTES} bytes or more, got ${value.length}`);
+        if (value.length < BYTES || value.length > MOST_BYTES) {
+          if (!warned) log.warn({}, unusable(key, value.length, used !== undefined));
+          warned = true;
+          continue;
         }
+        warned = false;
         bytes = value;
         if (used !== undefined && Buffer.compare(used, value) === 0) continue;
         if (used !== undefined)
           log.warn({}, "the secret of the group has changed: counts start anew");
         used = value;
-        warned = false;
         known(new GroupSecret(value));
       }
     } catch (thrown) {
@@ -93,4 +97,10 @@ export async function followSecret(
       await pause(RETRY_MS, clock, signal);
     }
   }
+}
+
+function unusable(key: string, length: number, isKnown: boolean): string {
+  const wanted = `wanted ${BYTES} to ${MOST_BYTES} bytes, got ${length}`;
+  const then = isKnown ? "the secret that was known stays in use" : "no secret is known yet";
+  return `the value of ${key} in etcd cannot be used as the secret of the group: ${wanted}; ${then}`;
 }
