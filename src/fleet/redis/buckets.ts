@@ -1,4 +1,5 @@
-// One limiter's token buckets in Redis: one call of the script for each request.
+// One limiter's token buckets in Redis: what is asked of the script, and its replies. Requests travel together, see
+// `batches.ts`.
 
 import type { Clock } from "#base/clock.ts";
 import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/bucket-home.ts";

@@ -1,4 +1,5 @@
-// One limiter's concurrency slots in Redis: one script call to take a slot and one to end it.
+// One limiter's concurrency slots in Redis: one request to take a slot and one to end it. Requests travel together, see
+// `batches.ts`.
 
 import { randomUUID } from "node:crypto";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";

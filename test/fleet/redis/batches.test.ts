@@ -83,6 +83,21 @@ test("while two calls are on their way, the next requests wait, and then travel 
   assert.deepEqual(sizes(), [1, 1, 2]);
 });
 
+test("all requests that wait are sent when a call returns, in as many calls as they need", async () => {
+  const { sent, sizes, add } = bench();
+  for (let n = 0; n < 2; n++) {
+    add(BUCKET, `key ${n}`);
+    await turn();
+  }
+  for (let n = 0; n < 150; n++) add(BUCKET, `later ${n}`);
+  await turn();
+  assert.deepEqual(sizes(), [1, 1]);
+  sent[0]?.resolve(["1"]);
+  await turn();
+  await turn();
+  assert.deepEqual(sizes(), [1, 1, 64, 64, 22]);
+});
+
 test("a reply that is missing is a failure", async () => {
   const { sent, told, add } = bench();
   add(BUCKET, "a");
