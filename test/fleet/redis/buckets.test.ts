@@ -44,7 +44,7 @@ test("a server whose clock was set back fills nothing twice and delays nothing",
   assert.equal((await bench.take("a", 10, TEN_PER_SECOND)).remaining, 0);
   redis.now -= 3_600_000;
   assert.equal((await bench.take("a", 1, TEN_PER_SECOND)).outcome, "refused");
-  bench.advance(200);
+  await bench.advance(200);
   const { outcome, remaining } = await bench.take("a", 2, TEN_PER_SECOND);
   assert.deepEqual([outcome, remaining], ["granted", 0]);
 });
@@ -92,7 +92,7 @@ test("random schedules get the same answers as in process", async () => {
         for (const buckets of [bench, local]) buckets.adopt(params);
         for (const step of steps) {
           if ("advance" in step) {
-            bench.advance(step.advance);
+            await bench.advance(step.advance);
             context.clock.advance(step.advance);
           } else if ("adopt" in step) {
             // A delay lasts at most as long as filling takes by today's numbers, where clocks may differ.
