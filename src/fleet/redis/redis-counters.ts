@@ -87,7 +87,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
       if (reason === undefined) ends.resume();
     },
   });
-  const most = settings.max_pending;
+  const { max_pending: most, namespace } = settings;
   const atOnce = Math.ceil(most / ENDS_SHARE);
   const ends = new SlotEnds(askEnd(requests), { clock, most, atOnce });
   try {
@@ -104,10 +104,10 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
       return requests.reason;
     },
     buckets(name) {
-      const keys = new KeySpace(settings.namespace, group, name);
+      const keys = new KeySpace(namespace, group, name);
       return new SharedBuckets(leases, new RedisBuckets(requests, clock, keys));
     },
-    slots: (name) => new RedisSlots(requests, ends, new KeySpace(settings.namespace, group, name)),
+    slots: (name) => new RedisSlots(requests, ends, new KeySpace(namespace, group, name)),
     close: () => requests.close(),
   };
 }

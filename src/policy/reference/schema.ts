@@ -59,7 +59,7 @@ function policyObject(spec: JsonObject): JsonObject {
     "Values that override settings of the policy, by the configuration keys that the policy defines.";
   return {
     ...headed("Policy", {
-      metadata: { type: "object", required: ["name"], properties: { name } },
+      metadata: { type: "object", properties: { name } },
       spec,
       dynamicConfig: { type: ["object", "null"], description: about },
       status: {},

@@ -53,6 +53,7 @@ describe("what is accepted validates", () => {
 
 const HEAD = "apiVersion: fluxninja.com/v1alpha1\nkind: Policy\n";
 const GOOD: readonly (readonly [what: string, text: string])[] = [
+  ["an object without a name", `${HEAD}metadata: {}\nspec: {circuit: {}}`],
   ["an object", `${HEAD}metadata: {name: p}\nspec: {circuit: {}}\ndynamicConfig: {a: true}`],
   ["a list", `${HEAD.replace("Policy", "PolicyList")}items: []`],
   ["keys without values", "circuit:\n  components:\nresources:\n"],
@@ -92,7 +93,6 @@ const BAD: readonly (readonly [what: string, text: string])[] = [
   ],
   ["no selectors", "resources: {flow_control: {flux_meters: {m: {selectors: []}}}}"],
   ["a text for a list", "circuit: {components: none}"],
-  ["an object without a name", `${HEAD}metadata: {}\nspec: {circuit: {}}`],
   ["an object of another kind", `${HEAD.replace("Policy", "Pod")}metadata: {name: p}\nspec: {}`],
 ];
 
