@@ -1,4 +1,4 @@
-// What a command gets from a server that it calls: the reply, up to a bound, or the cause of a failure.
+// Replies of the servers that commands call, up to a bound, and the causes of failed calls.
 
 import type { IncomingMessage } from "node:http";
 

@@ -45,7 +45,7 @@ export class Candidate {
   readonly #known = Promise.withResolvers<void>();
   readonly #start: StartLeading;
   #ended: Promise<void> = Promise.resolve();
-  /** Of the present leadership: its key, whether that has been seen in the store, and what ends it. */
+  /** The present leadership: its key, whether the store has shown that key, and the controller that ends it. */
   #held: { readonly key: string; isSeen: boolean; readonly over: AbortController } | undefined;
   #isKnown = false;
   #state: "candidate" | "elected" | "leading" = "candidate";

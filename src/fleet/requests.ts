@@ -11,7 +11,7 @@ export interface Script {
   readonly sha: string;
 }
 
-/** Who asked. One of the two is called, once. */
+/** Receives the reply to one request, or its failure: one of the two is called, once. */
 export interface Asker<Reply = string> {
   replied(reply: Reply): void;
   failed(thrown: unknown): void;
@@ -65,7 +65,7 @@ export interface Request {
   cancel(): void;
 }
 
-/** What a request tells those who made it possible. */
+/** Through this a request reports its end. */
 interface Owner {
   replied(inTime: boolean): void;
   failed(thrown: unknown, key: string): void;

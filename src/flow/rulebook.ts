@@ -38,7 +38,7 @@ interface BoundRule {
   readonly member: StageMember;
 }
 
-/** What a change of rules makes, before any of it is in force. */
+/** The result of a change of rules, before any of it is in force. */
 interface Renewed {
   readonly rules: ReadonlyMap<string, Rule>;
   readonly plan: Plan;

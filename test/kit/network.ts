@@ -47,6 +47,7 @@ export function inOwnNetwork(file: string, declare: (addresses: Addresses) => vo
     .filter(({ family, internal }) => family === "IPv4" && !internal)
     .map(({ address }) => address);
   if (one !== undefined && other !== undefined) declare([one, other]);
+  // Loopback is trusted more than other addresses, so it cannot stand in for one.
   else
     void test.skip(`${basename(file)}: needs a network namespace, or an address besides loopback`);
 }

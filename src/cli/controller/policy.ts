@@ -35,7 +35,7 @@ export const policyApplyCommand: Command = async (args, terminal) => {
     const wanted = "--name: wanted - among the files, because it names the policy from there";
     throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${JSON.stringify(files)}`);
   }
-  // What only some controllers can do is left to this one to refuse.
+  // The controller itself refuses what it cannot do and others could.
   const judging = { queries: "prometheus", labels: [], stdinName: name ?? UNNAMED };
   const set = await checkFiles("policy apply", files, terminal, judging);
   if (set.policies.some(({ of }) => of.name === UNNAMED)) {

@@ -19,7 +19,7 @@ const GROWTH = 4;
 /** A key from which fewer flows per duration are admitted is not worth a lease. */
 const LEAST_FLOWS = 4;
 
-/** What a request does with the tokens that are held. */
+/** The use of a request for the tokens that are held. */
 export type Purpose =
   /** They come back, because flows wait for more than there is. */
   | "ask"
@@ -130,7 +130,7 @@ export class LeasedKey implements FollowedKey {
   /** The lease of a request that is sent now. Undefined where there is none and none is needed. */
   request(purpose: Purpose, waiting: number, now: number): LeaseRequest | undefined {
     const wanted = purpose === "return" ? 0 : this.#demand(waiting, now);
-    // What was spent may be a rounding error more than there was.
+    // Rounding may make the spent tokens slightly more than there were.
     const unspent = Math.max(0, this.#held);
     const keep = purpose === "renew" ? Math.min(unspent, wanted) : 0;
     const wish = wanted - keep;

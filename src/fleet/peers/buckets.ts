@@ -91,8 +91,8 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   }
 
   /**
-   * What counts by these parameters. Requests that began before this was closed are counted as those of other agents are,
-   * so that the limiter does not become one of the plan again. Undefined when there are too many such limiters.
+   * The limiter that counts by these parameters. Requests that began before this was closed are counted as those of other
+   * agents are, so that the limiter does not become one of the plan again. Undefined when there are too many such limiters.
    */
   #limiterFor(params: BucketParams): OwnedLimiter | undefined {
     const { owned } = this.#group;

@@ -1,5 +1,5 @@
-// What this agent counts for its group: the buckets of each limiter, those of its own plan and those that only others have
-// in theirs yet.
+// The buckets that this agent counts for its group: those of the limiters in its own plan, and of limiters that only other
+// agents have in theirs yet.
 
 import { createHash } from "node:crypto";
 import { BucketStore, type BucketStoreContext } from "#flow/counters/bucket-store.ts";

@@ -113,7 +113,7 @@ export class OwnedSlots {
     return this.#limiters.get(keyOf(name)) ?? new SlotLimiter(name);
   }
 
-  /** What a take would get. */
+  /** The answer that a take would get; nothing is taken. */
   peek(
     { limiter: given, lo, hi }: OwnedKey,
     want: number,

@@ -31,7 +31,7 @@ const COUNTERS = COUNTER_SERVICES.peers;
 /** Name of the service in the records of agents. */
 const PROBES = "sluice-counters-probes";
 
-/** How long a start waits for the secret and the members, so that no check is undecided for want of them, ms. */
+/** Longest time for which a start waits for the secret and the members, without which no check is decided, ms. */
 const READY_MS = 2_000;
 
 export interface PeerPort {
@@ -52,7 +52,7 @@ export interface PeerCountersOptions {
   readonly distCache: DistCacheSettings;
   /** `peer_discovery.advertisement_addr`: its host is where other agents reach this machine. */
   readonly advertised: string;
-  /** Whether a person set the key. A chosen port must be free; a default one may be replaced. */
+  /** True if a person set the key. A chosen port must be free; a default one may be replaced. */
   readonly isChosen: (path: string) => boolean;
   readonly group: string;
   /** Id of this process. */

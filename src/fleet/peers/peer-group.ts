@@ -223,7 +223,7 @@ export class PeerGroup {
     void this.#adopt();
   }
 
-  /** Whether a member has said that it counts nothing any more, or looks as if its process had ended. */
+  /** True if a member has left the group, or its process seems to have ended. */
   hasEnded(id: string): boolean {
     return this.#present.hasEnded(id);
   }

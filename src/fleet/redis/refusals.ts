@@ -1,4 +1,4 @@
-// What a server says when settings are wrong, in the words of the settings. No secret is repeated.
+// Errors of a Redis server about wrong settings, in the words of the settings. No secret is repeated.
 
 import type { RedisSettings } from "./settings.ts";
 
@@ -82,7 +82,7 @@ const REFUSALS: readonly Refusal[] = [
   },
 ];
 
-/** What a server said, in the words of the settings where they decide it. */
+/** The server's error, in the words of the settings where they decide it. */
 export function explained(said: string, settings: RedisSettings): string {
   return REFUSALS.find(({ pattern }) => pattern.test(said))?.explain(said, settings) ?? said;
 }

@@ -89,7 +89,7 @@ export class OwnedBuckets {
     return this.#leases.size;
   }
 
-  /** What a take would get. */
+  /** The answer that a take would get; nothing is taken. */
   peek(value: string | undefined, want: number, params: BucketParams, now: number): EngineAnswer {
     if (this.#leases.size === 0) return this.#buckets.peek(value, want, params, now);
     const leases = this.#findText(value);
@@ -364,7 +364,7 @@ function placeOf(lo: number, hi: number): number {
   return lo === 0 ? 0 : lo * 0x10_0000 + (hi >>> 12);
 }
 
-/** How many of each run fit into what is free. */
+/** Grants of each run as many as the free tokens allow. */
 function grant(
   runs: readonly Run[],
   overdraft: BucketRequest["overdraft"],

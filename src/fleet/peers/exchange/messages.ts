@@ -10,7 +10,7 @@ import { decode, encode } from "#wire/protobuf/messages.ts";
 const PURPOSES = { "hand over": 0, copy: 1, leave: 2 } as const;
 const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
-/** What a message with buckets is for. */
+/** The purpose of a message with buckets. */
 export type Purpose = keyof typeof PURPOSES;
 
 /** A limiter as its agents name it, with the numbers that they count by. */
@@ -28,7 +28,7 @@ interface Key<Limiter> {
   readonly hi: number;
 }
 
-/** What one agent asks of another about one bucket. */
+/** The request of one agent to another about one bucket. */
 export interface BucketTake<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
   readonly request: BucketRequest;
 }

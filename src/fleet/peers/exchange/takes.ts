@@ -1,5 +1,5 @@
-// What this agent asks of whoever counts a key, until it is answered: sent to that agent, and sent again when the key changes
-// hands meanwhile.
+// Requests of this agent to the one that counts a key. Each is kept until it is answered, and sent again when another agent
+// counts the key meanwhile.
 
 import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
@@ -31,7 +31,7 @@ export interface WaitingSlot extends SlotTake<SlotLimiter> {
 
 export type WaitingTake = WaitingBucket | WaitingSlot;
 
-/** What became of a take. */
+/** The outcome of a take. */
 export type Answer = Exclude<TakeReply, "retry">;
 
 interface Waiting {

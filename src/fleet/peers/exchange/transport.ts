@@ -12,7 +12,7 @@ import type { Caller } from "./link.ts";
 import { readStore, readTakes, writeReplies } from "./messages.ts";
 
 const SERVICE = "sluice.fleet.v1.Counters";
-/** Time limit of calls that nobody waits for any more, ms. */
+/** Time limit of a call, ms: longer than checks wait for it. */
 const CALL_MS = 2_000;
 
 const CHANNEL = {
@@ -86,7 +86,7 @@ function openClient(
   });
 }
 
-/** What other agents call. */
+/** The service that other agents call. */
 export function countersService(group: PeerGroup): GrpcService {
   return {
     name: SERVICE,

@@ -5,18 +5,18 @@
 import type { Clock } from "#base/clock.ts";
 import type { RingMember } from "./ring.ts";
 
-/** How long a silent member stays: longer than an agent pauses before it asks etcd again. */
+/** Milliseconds for which a silent member stays: longer than an agent pauses before it asks etcd again. */
 const SILENT_MS = 5_000;
-/** How long a member stays that answers probes, but does not come back to the store. */
+/** Milliseconds for which a member stays that answers probes, but does not come back to the store. */
 const HEARD_MS = 30_000;
 /** Milliseconds between two looks at whether it still answers. */
 const LOOK_MS = 1_000;
 
 export interface LingeringOptions {
   readonly clock: Clock;
-  /** Whether the process has said that it counts nothing any more, or looks as if it had ended. */
+  /** True if the member has left the group, or its process seems to have ended. */
   readonly hasEnded: (id: string) => boolean;
-  /** Whether the process answers at present. */
+  /** True if the member answered the last probe. */
   readonly answers: (id: string) => boolean;
   /** Called when a member may have stayed long enough. */
   readonly changed: () => void;
