@@ -33,7 +33,7 @@ const HTTP = "client/http";
 const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
-const ROUTES = "serve/http/routes";
+const HTTP_SETTINGS = "serve/http/settings";
 
 const OBSERVED: readonly Observation[] = [
   row("agent_functions", "endpoints client.grpc.insecure", CALLS, "an agent connects to every end"),
@@ -233,10 +233,15 @@ const OBSERVED: readonly Observation[] = [
   row(
     "server.http",
     "disable_http_keep_alives",
-    ROUTES,
+    HTTP_SETTINGS,
     "disable_http_keep_alives closes the conn",
   ),
-  row("server.http", "idle_timeout", ROUTES, "idle_timeout ends a connection between requests"),
+  row(
+    "server.http",
+    "idle_timeout",
+    HTTP_SETTINGS,
+    "idle_timeout ends a connection between requests",
+  ),
   row(
     "server.http",
     "max_baggage_bytes",
@@ -250,7 +255,7 @@ const OBSERVED: readonly Observation[] = [
     "standalone/request-bounds",
     "server.http.max_body_bytes: 41",
   ),
-  row("server.http", "max_header_bytes", ROUTES, "max_header_bytes: one byte more gets 431"),
+  row("server.http", "max_header_bytes", HTTP_SETTINGS, "max_header_bytes: one byte more gets 431"),
   row("server.http", "max_headers", "standalone/request-bounds", "server.http.max_headers: 431"),
   row(
     "server.http",
@@ -266,9 +271,24 @@ const OBSERVED: readonly Observation[] = [
     "server.http.max_labels: a check",
     "agent",
   ),
-  row("server.http", "read_header_timeout", ROUTES, "read_header_timeout ends a request whose"),
-  row("server.http", "read_timeout", ROUTES, "read_timeout ends a body that drips (HTTP/1.1)"),
-  row("server.http", "write_timeout", ROUTES, "write_timeout ends a connection whose client does"),
+  row(
+    "server.http",
+    "read_header_timeout",
+    HTTP_SETTINGS,
+    "read_header_timeout ends a request whose",
+  ),
+  row(
+    "server.http",
+    "read_timeout",
+    HTTP_SETTINGS,
+    "read_timeout ends a body that drips (HTTP/1.1)",
+  ),
+  row(
+    "server.http",
+    "write_timeout",
+    HTTP_SETTINGS,
+    "write_timeout ends a connection whose client does",
+  ),
   row("server.listener", "addr network", "serve/port", "listens on IPv6, on both families, and on"),
   row("server.listener", "keep_alive", "serve/listen/keep-alive", "probes idle connections after"),
   row("server.tls", "allowed_cn", "serve/tls", "matches allowed_cn exactly"),

@@ -1,51 +1,22 @@
+// A policy and its decisions, written to a store by one half and read by the other.
+
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { CircuitDecision } from "#circuit/decision.ts";
-import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import type { LimiterNumbers, Rule } from "#flow/rules.ts";
 import type { AgentConfig, JsonObject } from "#policy/compiled.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Batch } from "#store/store.ts";
 import { agentPrefixes, readBatch } from "#sync/follow/batch.ts";
-import { documentText } from "#sync/follow/document.ts";
-import { readReplicas } from "#sync/follow/replicas.ts";
-import { REPLICAS } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries } from "#sync/publish/policy.ts";
-import { decode, encode } from "#wire/protobuf/messages.ts";
+import { encode } from "#wire/protobuf/messages.ts";
 import { batchOf } from "../kit/sluice/stored.ts";
+import { agentGroups, component, identity, plain, selector, selectors } from "./setup.ts";
 
 type WrapperName = Parameters<typeof encode>[0];
 
 const ADDRESS = { kind: "address", from: "source.address" } as const;
-const selector: SelectorRule = {
-  controlPoint: "ingress",
-  agentGroup: "default",
-  service: "any",
-  matcher: {
-    labels: { tier: "gold" },
-    list: [{ key: "region", operator: "NotIn", values: ["eu", ""] }],
-    expression: {
-      kind: "all",
-      of: [
-        { kind: "not", of: { kind: "label_exists", label: "bot" } },
-        {
-          kind: "any",
-          of: [
-            { kind: "label_equals", label: "a", value: "" },
-            { kind: "label_matches", label: "b", regex: "^x" },
-          ],
-        },
-      ],
-    },
-  },
-};
-const plain: SelectorRule = {
-  controlPoint: "egress",
-  agentGroup: "prod",
-  service: "cart",
-  matcher: { labels: {}, list: [], expression: undefined },
-};
-const component = { policyName: "p", policyHash: "h", selectors: [selector, plain] };
 
 const rules: readonly Rule[] = [
   {
@@ -106,11 +77,15 @@ const rules: readonly Rule[] = [
         extractor: { kind: "json", from: "request.http.body", pointer: "/x" },
       },
       {
-        ...{ label: "c", telemetry: true, unreadableValue: "" },
+        label: "c",
+        telemetry: true,
+        unreadableValue: "",
         extractor: { ...ADDRESS, port: true, ipv4Prefix: 32, ipv6Prefix: 128 },
       },
       {
-        ...{ label: "c2", telemetry: true, unreadableValue: "" },
+        label: "c2",
+        telemetry: true,
+        unreadableValue: "",
         extractor: { ...ADDRESS, port: false, ipv4Prefix: 24, ipv6Prefix: 64 },
       },
       {
@@ -143,35 +118,6 @@ const rules: readonly Rule[] = [
     selectors: [selector, plain],
   })),
 ];
-
-const selectors: JsonObject["selectors"] = [
-  {
-    control_point: "ingress",
-    agent_group: "default",
-    service: "any",
-    label_matcher: {
-      match_labels: { tier: "gold" },
-      match_list: [{ key: "region", operator: "NotIn", values: ["eu", ""] }],
-      expression: {
-        all: {
-          of: [
-            { not: { label_exists: "bot" } },
-            {
-              any: {
-                of: [
-                  { label_equals: { label: "a", value: "" } },
-                  { label_matches: { label: "b", regex: "^x" } },
-                ],
-              },
-            },
-          ],
-        },
-      },
-    },
-  },
-  { control_point: "egress", agent_group: "prod", service: "cart" },
-];
-const agentGroups = ["default", "prod"];
 
 const configs: readonly AgentConfig[] = [
   {
@@ -225,7 +171,8 @@ const configs: readonly AgentConfig[] = [
       rules: {
         a: { telemetry: true, extractor: { from: "request.http.path" } },
         b: {
-          ...{ telemetry: false, unreadable_value: "none" },
+          telemetry: false,
+          unreadable_value: "none",
           extractor: { json: { from: "request.http.body", pointer: "/x" } },
         },
         c: { telemetry: true, extractor: { address: { from: "source.address" } } },
@@ -259,6 +206,7 @@ const configs: readonly AgentConfig[] = [
 ];
 
 const owner = { policyName: "p", policyHash: "h" };
+
 const numbers: readonly LimiterNumbers[] = [
   {
     ...owner,
@@ -285,7 +233,6 @@ const numbers: readonly LimiterNumbers[] = [
   },
 ];
 
-const identity = { name: "p", hash: "h" };
 const policy = { ...identity, configs };
 
 /** The same numbers as a circuit decides them. */
@@ -414,7 +361,9 @@ describe("a policy and its decisions in a store", () => {
       lack(
         `/decisions/${kind}/${name}`,
         `aperture.policy.sync.v1.${wrapper}DecisionWrapper`,
-        ...[{}, decision, { commonAttributes }],
+        {},
+        decision,
+        { commonAttributes },
       );
     }
     const classifier = "/config/classifiers/agent_group-default-policy-p-classifier_index-0";
@@ -582,111 +531,3 @@ describe("a policy and its decisions in a store", () => {
 function ofGroup({ message }: AgentConfig): JsonObject {
   return JSON.parse(JSON.stringify(message).replaceAll('"default"', '"default-policy"'));
 }
-
-describe("messages of components that this version of the agent does not run", () => {
-  const agents = { componentId: "root.4", agentGroups: ["a", "b"] };
-  const key = (kind: string, group: string) =>
-    `/decisions/${kind}/agent_group-${group}-policy-p-component_id-root.4`;
-  const attributes = { policyName: "p", policyHash: "h", componentId: "root.4" };
-
-  it("a load decision carries its tick and the time until which it is valid", () => {
-    const decision: CircuitDecision = {
-      ...agents,
-      kind: "load_scheduler",
-      tick: { number: 11, timestamp: 1_700_000_000_250, intervalMs: 500 },
-      loadMultiplier: 0.5,
-      passThrough: false,
-      tokensByWorkload: new Map([["0", 12.5]]),
-      validUntil: 1_700_000_050_250,
-    };
-    const entries = decisionEntries(identity, decision);
-    assert.deepEqual([...entries.keys()], [key("load_scheduler", "a"), key("load_scheduler", "b")]);
-    const value = entries.get(key("load_scheduler", "a")) ?? assert.fail();
-    assert.deepEqual(decode("aperture.policy.sync.v1.LoadDecisionWrapper", value), {
-      commonAttributes: attributes,
-      loadDecision: {
-        tickInfo: {
-          timestamp: { seconds: 1_700_000_000n, nanos: 250_000_000 },
-          nextTimestamp: null,
-          tick: 11n,
-          interval: { seconds: 0n, nanos: 500_000_000 },
-        },
-        loadMultiplier: 0.5,
-        passThrough: false,
-        tokensByWorkloadIndex: { 0: 12.5 },
-        validUntil: { seconds: 1_700_000_050n, nanos: 250_000_000 },
-      },
-    });
-  });
-
-  it("schedulers get the same decision messages as their limiters", () => {
-    const quota = { bucketCapacity: 5, fillAmount: 0.5, passThrough: true };
-    const [, rate] = decisionEntries(identity, { ...agents, kind: "quota_scheduler", ...quota });
-    assert.equal(rate?.[0], key("quota_scheduler", "b"));
-    assert.deepEqual(
-      decode("aperture.policy.sync.v1.RateLimiterDecisionWrapper", rate?.[1] ?? assert.fail())
-        .rateLimiterDecision,
-      quota,
-    );
-    const most = { maxConcurrency: 7, passThrough: true };
-    const [slots] = decisionEntries(identity, {
-      ...agents,
-      kind: "concurrency_scheduler",
-      ...most,
-    });
-    assert.equal(slots?.[0], key("concurrency_scheduler", "a"));
-    assert.deepEqual(
-      decode(
-        "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper",
-        slots?.[1] ?? assert.fail(),
-      ).concurrencyLimiterDecision,
-      most,
-    );
-  });
-
-  it("a scale decision without replicas deletes its key", () => {
-    const wanted = decisionEntries(identity, { ...agents, kind: "pod_scaler", desiredReplicas: 3 });
-    const value = wanted.get(key("pod_scaler", "a")) ?? assert.fail();
-    assert.deepEqual(decode("aperture.policy.sync.v1.ScaleDecisionWrapper", value).scaleDecision, {
-      desiredReplicas: 3,
-    });
-    const none = decisionEntries(identity, {
-      ...agents,
-      kind: "pod_scaler",
-      desiredReplicas: undefined,
-    });
-    assert.deepEqual(
-      [...none],
-      [
-        [key("pod_scaler", "a"), undefined],
-        [key("pod_scaler", "b"), undefined],
-      ],
-    );
-  });
-
-  it("replica reports of agents are read", () => {
-    const bytes = encode("aperture.policy.sync.v1.ScaleStatusWrapper", {
-      commonAttributes: attributes,
-      scaleStatus: { configuredReplicas: 4, actualReplicas: 3 },
-    });
-    assert.deepEqual(readReplicas(bytes), { ...attributes, configured: 4, actual: 3 });
-    assert.throws(() => readReplicas(new Uint8Array()), /wanted attributes/);
-    assert.throws(() => readReplicas(new Uint8Array([255])), /wanted a serialized/);
-    assert.equal(REPLICAS, "/status/pod_scaler/");
-  });
-
-  it("stored documents are text, or messages, whose absent fields have the zero of their type", async () => {
-    for (const text of ['{"circuit":null}', "circuit: {}\n", "\ncircuit: {}\n", ""]) {
-      assert.equal(await documentText(Buffer.from(text)), text);
-    }
-    const parameters = { continuousFill: false, maxIdleTime: { seconds: 1 } };
-    const component = { flowControl: { rateLimiter: { parameters } } };
-    const bytes = encode("aperture.policy.language.v1.Policy", {
-      circuit: { components: [component] },
-    });
-    const { circuit } = JSON.parse(await documentText(bytes));
-    const read = circuit.components[0].flow_control.rate_limiter.parameters;
-    assert.equal(read.continuous_fill, false);
-    assert.equal(read.max_idle_time, "1s");
-  });
-});
