@@ -11,7 +11,7 @@ import { moduleState, parse, readonlyTypes } from "./lint/module-state.ts";
 /**
  * The rooms that each room may import, besides `base`, which every room may import and which imports none. A
  * row for a floor (`room/floor`) replaces its room's row for the files of that floor. Where a row names a
- * floor, only that floor of the room may be imported.
+ * floor or a file, only that floor or file of the room may be imported.
  */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   base: [],
@@ -19,24 +19,34 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   circuit: [],
   promql: [],
   policy: ["flow", "circuit", "promql"],
-  simulate: ["flow", "circuit", "policy", "promql", "store", "sync", "telemetry"],
+  // Pure all the same: a simulation runs the real encoding between controller and agent, and the real metrics.
+  simulate: [
+    "flow",
+    "circuit",
+    "policy",
+    "promql",
+    "store/store.ts",
+    "sync",
+    "telemetry/flows",
+    "telemetry/metrics",
+  ],
   wire: [],
   client: ["host/life"],
   config: [],
   host: [],
-  serve: ["wire", "host"],
+  serve: ["wire/protobuf", "host/life"],
   api: ["flow", "wire", "client"],
   store: [],
   // The one store that is another server.
-  "store/etcd": ["client", "wire"],
-  sync: ["flow", "circuit", "policy", "wire", "store"],
+  "store/etcd": ["client", "wire/protobuf"],
+  sync: ["circuit", "policy", "wire/protobuf"],
   // Agents follow; they load nothing of the policy language.
-  "sync/follow": ["flow", "circuit", "wire", "store"],
-  fleet: ["flow", "client", "store", "sync", "wire", "telemetry/metrics"],
-  "fleet/calls": ["client", "store", "sync", "wire"],
-  prometheus: ["circuit", "promql", "client", "wire"],
-  telemetry: ["flow", "circuit", "wire", "client", "host"],
-  process: ["wire", "config", "serve", "store", "telemetry", "host"],
+  "sync/follow": ["flow", "circuit", "wire/protobuf", "store"],
+  fleet: ["flow", "client", "store", "sync/keys.ts", "wire/protobuf", "telemetry/metrics"],
+  "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
+  prometheus: ["circuit", "promql", "client", "wire/protobuf"],
+  telemetry: ["flow", "circuit", "wire", "client", "host/life"],
+  process: ["wire/protobuf", "config", "serve", "store", "telemetry", "host"],
   agent: [
     "flow",
     "fleet",
@@ -46,18 +56,42 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "prometheus",
     "store",
     "sync/follow",
-    "telemetry",
-    "host",
+    "telemetry/flows",
+    "telemetry/metrics",
+    "host/life",
     "process",
   ],
   controller: [
-    ...["circuit", "policy", "promql", "prometheus", "api", "serve", "wire", "client", "fleet"],
-    ...["config", "store", "sync", "telemetry", "host", "process"],
+    "circuit",
+    "policy",
+    "promql",
+    "prometheus",
+    "api",
+    "wire/protobuf",
+    "client",
+    "fleet",
+    "config",
+    "store",
+    "sync",
+    "telemetry/alerts",
+    "telemetry/metrics",
+    "host",
+    "process",
   ],
   standalone: ["agent", "controller", "process", "config", "store"],
   cli: [
-    ...["agent", "controller", "standalone", "process", "config", "store", "host"],
-    ...["policy", "promql", "simulate", "circuit", "telemetry/metrics"],
+    "agent",
+    "controller",
+    "standalone",
+    "process",
+    "config",
+    "store",
+    "host",
+    "policy",
+    "promql",
+    "simulate",
+    "circuit",
+    "telemetry/metrics",
   ],
 };
 
@@ -78,22 +112,76 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   api: ["fleet"],
 };
 
-/** The layers of the folders inside one folder. */
+/** The layers inside one folder. */
 interface Layers {
-  /** Files beside the folders that all of them may import; these files import none of the folders. */
-  readonly shared: readonly string[];
-  /** Each folder with the folders it may import. A folder can only name folders that stand before it. */
-  readonly folders: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Files beside the folders that all parts may import and that import no part. Undefined: all files beside the
+   * folders that are no parts, and these may import the parts as well.
+   */
+  readonly shared?: readonly string[];
+  /** Each folder, and files beside them that have a place in the order, with the parts that it may import. */
+  readonly parts: Readonly<Record<string, readonly string[]>>;
 }
 
 /**
- * The import law inside a room: which of its folders may import which. The other files beside the folders join
- * them and may import them all. Rooms and folders without a row have no such rule.
+ * The import law inside a room: which of its parts may import which. A part can only name parts that stand
+ * before it. All other files beside the folders join the parts and may import them all. Rooms and folders
+ * without a row have no such rule.
  */
 const INSIDE: Readonly<Record<string, Layers>> = {
+  circuit: {
+    shared: ["component.ts", "decision.ts", "plan.ts", "ticks.ts"],
+    parts: { functions: [], components: ["functions"] },
+  },
+  policy: {
+    shared: [],
+    parts: {
+      document: [],
+      language: ["document"],
+      "canonical.ts": [],
+      "compiled.ts": ["document", "language"],
+      "message.ts": ["language", "compiled.ts"],
+      validate: ["document", "language"],
+      compile: ["document", "language", "canonical.ts", "compiled.ts", "message.ts"],
+      diagram: ["language", "compiled.ts"],
+      reference: ["document", "language", "compiled.ts", "message.ts", "validate"],
+    },
+  },
+  api: {
+    shared: ["service-lookup.ts"],
+    parts: {
+      labels: [],
+      reply: ["labels"],
+      "context.ts": ["labels"],
+      "fast-path": ["labels", "reply", "context.ts"],
+      policies: [],
+      "policies.ts": ["reply", "policies"],
+      fleet: ["reply", "policies", "policies.ts"],
+      otlp: [],
+    },
+  },
+  fleet: { parts: { calls: [], leases: [], redis: ["leases"], peers: ["leases"] } },
+  telemetry: {
+    shared: [],
+    parts: { log: [], metrics: [], flows: ["metrics"], alerts: ["metrics"], crash: [] },
+  },
+  controller: {
+    shared: ["digest.ts", "policy-directory.ts", "policy-source.ts"],
+    parts: {
+      diagnosis: [],
+      checkpoint: ["diagnosis"],
+      compiling: [],
+      "settings.ts": ["checkpoint"],
+      loop: ["diagnosis", "settings.ts"],
+      policies: ["diagnosis", "loop"],
+      warnings: ["diagnosis", "loop"],
+      agents: [],
+      leadership: [],
+    },
+  },
   wire: {
     shared: [],
-    folders: {
+    parts: {
       protobuf: [],
       json: ["protobuf"],
       check: ["protobuf", "json"],
@@ -101,10 +189,10 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "check-json": ["protobuf", "json", "check"],
     },
   },
-  sync: { shared: ["keys.ts"], folders: { publish: [], follow: [] } },
+  sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },
   serve: {
     shared: ["settings.ts"],
-    folders: {
+    parts: {
       transport: [],
       standard: [],
       h2: ["transport"],
@@ -118,7 +206,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   "serve/h2": {
     shared: ["exchange.ts", "fixed-block.ts", "limits.ts"],
-    folders: {
+    parts: {
       frames: [],
       hpack: [],
       fields: ["frames", "hpack"],
@@ -128,7 +216,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   "serve/http": {
     shared: ["exchange.ts", "body.ts", "costly-queue.ts", "reply.ts", "request.ts", "router.ts"],
-    folders: { http1: [], http2: [] },
+    parts: { http1: [], http2: [] },
   },
 };
 
@@ -179,7 +267,7 @@ test("the tables of rooms, floors, layers and pure rooms name folders and files 
     names.map((name) => `${room}/${name}`),
   );
   const shared = Object.entries(INSIDE).flatMap(([folder, layers]) =>
-    layers.shared.map((file) => `${folder}/${file}`),
+    [...(layers.shared ?? []), ...Object.keys(layers.parts)].map((name) => `${folder}/${name}`),
   );
   const imported = Object.values(MAY_IMPORT).flat();
   const named = [...Object.keys(MAY_IMPORT), ...imported, ...floors, ...shared];
@@ -229,14 +317,15 @@ function isFloor(room: string, inner: readonly string[]): boolean {
 
 for (const [folder, layers] of Object.entries(INSIDE)) {
   test(`the layers inside ${folder}`, () => {
-    const names = Object.keys(layers.folders);
+    const names = Object.keys(layers.parts);
     const found = files
       .filter((file) => file.startsWith(`src/${folder}/`))
       .map((file) => file.split("/").slice(folder.split("/").length + 1))
       .filter(({ length }) => length > 1);
-    assert.deepEqual([...new Set(found.map(([name]) => name))].sort(), names.toSorted());
+    const folders = names.filter((name) => !name.endsWith(".ts"));
+    assert.deepEqual([...new Set(found.map(([name]) => name))].sort(), folders.toSorted());
     for (const [at, name] of names.entries()) {
-      for (const below of layers.folders[name] ?? []) {
+      for (const below of layers.parts[name] ?? []) {
         assert.ok(names.slice(0, at).includes(below), `${below} must stand before ${name}`);
       }
     }
@@ -254,29 +343,79 @@ for (const [folder, layers] of Object.entries(INSIDE)) {
 /** Whether the layers of a folder allow an import; they say nothing about files outside of that folder. */
 function mayImportInside(
   folder: string,
-  { shared, folders }: Layers,
+  { shared, parts }: Layers,
   file: string,
   imported: string,
 ): boolean {
   if (!file.startsWith(folder) || !imported.startsWith(folder)) return true;
-  const [from = "", ...fromRest] = file.slice(folder.length).split("/");
-  const [to = "", ...toRest] = imported.slice(folder.length).split("/");
-  if (fromRest.length === 0) return !shared.includes(from) || shared.includes(to);
-  if (toRest.length === 0) return shared.includes(to);
-  return from === to || (folders[from]?.includes(to) ?? false);
+  const [from = ""] = file.slice(folder.length).split("/");
+  const [to = ""] = imported.slice(folder.length).split("/");
+  if (from === to || parts[from]?.includes(to)) return true;
+  const isShared = shared?.includes(to) ?? (to.endsWith(".ts") && !(to in parts));
+  return isShared || !(from in parts || shared?.includes(from));
 }
 
 test("imports against the layers of a room are found", () => {
-  const layers = { shared: ["words.ts"], folders: { low: [], high: ["low"] } };
-  const allowed = (file: string, imported: string) =>
-    mayImportInside("src/room/", layers, `src/room/${file}`, `src/room/${imported}`);
+  const layers = {
+    shared: ["words.ts"],
+    parts: { low: [], "middle.ts": ["low"], high: ["low", "middle.ts"] },
+  };
+  const allowedBy = (rules: Layers) => (file: string, imported: string) =>
+    mayImportInside("src/room/", rules, `src/room/${file}`, `src/room/${imported}`);
+  const allowed = allowedBy(layers);
   assert.equal(allowed("high/a.ts", "low/inner/b.ts"), true);
+  assert.equal(allowed("high/a.ts", "middle.ts"), true);
   assert.equal(allowed("low/b.ts", "high/a.ts"), false);
+  assert.equal(allowed("low/b.ts", "middle.ts"), false);
   assert.equal(allowed("low/b.ts", "words.ts"), true);
   assert.equal(allowed("low/b.ts", "front.ts"), false);
+  assert.equal(allowed("middle.ts", "low/b.ts"), true);
+  assert.equal(allowed("middle.ts", "high/a.ts"), false);
   assert.equal(allowed("words.ts", "low/b.ts"), false);
   assert.equal(allowed("front.ts", "high/a.ts"), true);
+
+  const open = allowedBy({ parts: layers.parts });
+  assert.equal(open("low/b.ts", "front.ts"), true);
+  assert.equal(open("low/b.ts", "middle.ts"), false);
+  assert.equal(open("front.ts", "high/a.ts"), true);
 });
+
+test("the table of imports allows nothing that no file needs", () => {
+  const needed = new Set<string>();
+  for (const file of files) {
+    const [, room = "", floor = ""] = file.split("/");
+    const row = `${room}/${floor}` in MAY_IMPORT ? `${room}/${floor}` : room;
+    for (const target of importsOf(readFileSync(file, "utf8"))) {
+      const [other = "", inner = ""] = target.slice(1).split("/");
+      if (target.startsWith("#")) needed.add(`${row} ${other}`).add(`${row} ${other}/${inner}`);
+    }
+  }
+  const allowed = Object.entries(MAY_IMPORT).flatMap(([row, targets]) =>
+    targets.map((target) => `${row} ${target}`),
+  );
+  assert.deepEqual(
+    allowed.filter((each) => !needed.has(each)),
+    [],
+  );
+});
+
+/** Files of which there must be one: each with the only files that may load it. Type-only imports do not count. */
+const ONLY_USERS: Readonly<Record<string, readonly string[]>> = {
+  // One runner takes a circuit through the versions of its policy, for the controller and for simulations.
+  "src/circuit/circuit.ts": ["src/circuit/runner.ts", "src/controller/checkpoint/checkpoint.ts"],
+  // One file judges dynamic configuration by the code with which components read it.
+  "src/circuit/overrides.ts": ["src/circuit/circuit.ts", "src/policy/dynamic.ts"],
+};
+
+for (const [used, users] of Object.entries(ONLY_USERS)) {
+  test(`only ${users.join(" and ")} may load ${used}`, () => {
+    const found = files.filter((file) => {
+      const text = readFileSync(file, "utf8").replaceAll(/^import type [^;]*;/gm, "");
+      return importsOf(text).some((target) => fileOf(file, target) === used);
+    });
+    assert.deepEqual(found.sort(), users.toSorted());
+  });
+}
 
 test("no circle of imports, type-only ones included", () => {
   const circles = circlesIn(files.map((file) => [file, readFileSync(file, "utf8")] as const));

@@ -1,10 +1,11 @@
 // The agent as a part of a process: it follows the rules in the store, judges flows by them, and serves checks. This
 // file only joins those parts and starts them in order.
 
-import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
+import { NO_SERVICES } from "#api/service-lookup.ts";
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";

@@ -18,7 +18,14 @@ export async function openCounters(
 ): Promise<OpenCounters | undefined> {
   const { clock, health, id, isChosen, metrics, scope, store } = process;
   const opened = await openSharedCounters(counters, {
-    ...{ byDefault, clock, id, isChosen, members, store, context, distCache: dist_cache },
+    byDefault,
+    clock,
+    id,
+    isChosen,
+    members,
+    store,
+    context,
+    distCache: dist_cache,
     group: agent_info.agent_group,
     log: process.log.child("counters"),
     advertised: peer_discovery.advertisement_addr,
@@ -28,7 +35,10 @@ export async function openCounters(
       const { ca_file, cert_file, key_file, allowed_cn } = dist_cache.tls;
       const certificates = { cert_file, key_file, client_ca_file: ca_file, allowed_cn };
       const port = await openPeerPort(process, {
-        ...{ addr: dist_cache.bind_addr, key: "dist_cache.bind_addr", service, sharedKey },
+        addr: dist_cache.bind_addr,
+        key: "dist_cache.bind_addr",
+        service,
+        sharedKey,
         tls: { enabled: sharedKey === undefined, key: "dist_cache.tls", ...certificates },
       });
       return { address: port.address, close: () => port.cut() };

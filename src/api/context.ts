@@ -9,6 +9,7 @@ import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
 import { isControlPoint, MAX_CONTROL_POINT } from "#wire/check/request.ts";
 import { JsonAnswerWriter } from "#wire/check-json/response.ts";
 import { LabelNameCache } from "./labels/label-name-cache.ts";
+import type { ServiceLookup } from "./service-lookup.ts";
 
 /** Reply header with the id of the decision, which is unique among all agents. */
 export const DECISION_ID_HEADER = "x-sluice-decision-id";
@@ -18,24 +19,15 @@ export const DECISION_ID_HEADER = "x-sluice-decision-id";
  */
 export const REFUSAL_HEADER = "x-sluice-refusal";
 
-/** Service names by the address of a peer or socket: what service discovery knows. */
-export interface ServiceLookup {
-  /** Fully qualified names; empty when the address is unknown. `address` is in canonical form. */
-  byAddress(address: string): readonly string[];
-}
-
-/** The lookup of an agent without service discovery: knows no address. */
-export const NO_SERVICES: ServiceLookup = { byAddress: () => [] };
-
 /** Bounds of a request, read once when the context is made. The keys of `server.http` have the same names. */
 export interface RequestBounds {
-  readonly max_baggage_bytes?: number;
+  readonly max_baggage_bytes?: number | undefined;
   /** Headers of a request that a check describes. */
-  readonly max_headers?: number;
+  readonly max_headers?: number | undefined;
   /** Labels that the caller of Check claims. */
-  readonly max_labels?: number;
+  readonly max_labels?: number | undefined;
   /** Nesting of objects and lists in a JSON body. */
-  readonly max_json_depth?: number;
+  readonly max_json_depth?: number | undefined;
 }
 
 export interface OperationContext {
@@ -101,18 +93,10 @@ function decisionIds(chance: Chance): () => string {
   };
 }
 
-function readOnce({
-  max_baggage_bytes,
-  max_headers,
-  max_labels,
-  max_json_depth,
-}: RequestBounds): RequestBounds {
-  return {
-    ...(max_baggage_bytes !== undefined && { max_baggage_bytes }),
-    ...(max_headers !== undefined && { max_headers }),
-    ...(max_labels !== undefined && { max_labels }),
-    ...(max_json_depth !== undefined && { max_json_depth }),
-  };
+/** The bounds alone: they come as a part of a larger object of the configuration. */
+function readOnce(bounds: RequestBounds): RequestBounds {
+  const { max_baggage_bytes, max_headers, max_labels, max_json_depth } = bounds;
+  return { max_baggage_bytes, max_headers, max_labels, max_json_depth };
 }
 
 /** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */

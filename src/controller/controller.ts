@@ -30,7 +30,7 @@ import { ApiSource } from "./policies/api-source.ts";
 import { DirectorySource, type PolicyCounts } from "./policies/directory-source.ts";
 import { PolicyService } from "./policies/policy-service.ts";
 import { showPolicies } from "./policies/policy-status.ts";
-import type { PolicySource } from "./policies/source.ts";
+import type { PolicySource } from "./policy-source.ts";
 import { type LocalMetrics, openQueryBackend, type QueryBackend } from "./query-backend.ts";
 import { ScaleReports } from "./scale-reports.ts";
 import type { ControllerSettings } from "./settings.ts";
@@ -62,7 +62,7 @@ export interface ControllerOptions {
   readonly agentGroup?: string | undefined;
   /** Whether other controllers share the store: what circuits remember is left there for the next leader. */
   readonly sharesStore?: boolean;
-  /** Aborts when the controller is no longer to run, also while it starts; `stop` is still to be called. */
+  /** Aborts when the controller must no longer run, even while it starts. `stop` must be called all the same. */
   readonly over?: AbortSignal;
   /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
@@ -169,7 +169,13 @@ function assemble(options: ControllerOptions) {
   const sources: readonly PolicySource[] = [files, api];
   const active: ActivePolicies = new ActivePolicies({
     context: {
-      ...{ clock, schedule: new Schedule(clock), outbox, queries, alerts, metrics, log },
+      clock,
+      schedule: new Schedule(clock),
+      outbox,
+      queries,
+      alerts,
+      metrics,
+      log,
       restore: (name, plan) => checkpoints?.restore(name, plan),
     },
     sources,
@@ -231,8 +237,16 @@ function assemble(options: ControllerOptions) {
     if (keys > 0) log.info({ keys }, "removed entries of policies that no longer exist");
   };
   return {
-    ...{ sources, files, follower, policies, outbox, compiler, checkpoints },
-    ...{ close, adopt, removeOrphans },
+    sources,
+    files,
+    follower,
+    policies,
+    outbox,
+    compiler,
+    checkpoints,
+    close,
+    adopt,
+    removeOrphans,
   };
 }
 
@@ -292,7 +306,10 @@ function openCheckpoints(
 ): CheckpointKeeper | undefined {
   if (!sharesStore) return undefined;
   return new CheckpointKeeper({
-    ...{ store, clock, log, policies },
+    store,
+    clock,
+    log,
+    policies,
     settings: settings.policies.checkpoints,
   });
 }

@@ -123,7 +123,9 @@ async function overSockets(test: TestContext, forwarded: boolean) {
     };
   const json = (name: string) => async (body: unknown) => {
     const reply = await http({
-      ...{ method: "POST", path: `/v1/flowcontrol/${name}`, body: JSON.stringify(body) },
+      method: "POST",
+      path: `/v1/flowcontrol/${name}`,
+      body: JSON.stringify(body),
       headers: { "content-type": "application/json" },
     });
     assert.equal(reply.status, 200, reply.body);

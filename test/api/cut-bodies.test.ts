@@ -9,10 +9,15 @@ import { CP } from "../kit/api/corpus.ts";
 
 const USER: ClassifierRule = {
   kind: "classifier",
-  ...{ policyName: "p", policyHash: "h1", index: 0, selectors: common.selectors },
+  policyName: "p",
+  policyHash: "h1",
+  index: 0,
+  selectors: common.selectors,
   rules: [
     {
-      ...{ label: "user", telemetry: true, unreadableValue: "cut" },
+      label: "user",
+      telemetry: true,
+      unreadableValue: "cut",
       extractor: { kind: "json", from: "request.http.body", pointer: "/user" },
     },
   ],

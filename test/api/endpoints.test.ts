@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { toJson } from "@bufbuild/protobuf";
 import { TimestampSchema } from "@bufbuild/protobuf/wkt";
-import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
+import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, RejectReason, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
@@ -374,7 +375,10 @@ describe("classifiers' labels", () => {
   });
   const classifier: Rule = {
     kind: "classifier",
-    ...{ policyName: "p", policyHash: "h1", index: 0, selectors: common.selectors },
+    policyName: "p",
+    policyHash: "h1",
+    index: 0,
+    selectors: common.selectors,
     rules: [
       rule("plan", "request.http.headers.x-plan"),
       rule("hidden", "request.http.headers.x-hidden", false),

@@ -4,8 +4,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { createOperationContext, NO_SERVICES, type ServiceLookup } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { extAuthz } from "#api/ext-authz.ts";
+import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import type { FlowController } from "#flow/flow-controller.ts";

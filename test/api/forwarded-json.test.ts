@@ -34,8 +34,12 @@ async function portBehindGateway(
       },
       {
         kind: "rate_limiter",
-        ...{ policyName: "p", policyHash: "h1", componentId: "root.0" },
-        ...{ bucketCapacity: 1, fillAmount: 1, passThrough: false },
+        policyName: "p",
+        policyHash: "h1",
+        componentId: "root.0",
+        bucketCapacity: 1,
+        fillAmount: 1,
+        passThrough: false,
       },
     ],
   ]);

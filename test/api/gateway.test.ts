@@ -112,9 +112,12 @@ describe("forwarding over gRPC", () => {
     const raw = (bytes: Buffer) => bytes;
     const method = {
       path,
-      ...{ requestStream: false, responseStream: false },
-      ...{ requestSerialize: raw, requestDeserialize: raw },
-      ...{ responseSerialize: raw, responseDeserialize: raw },
+      requestStream: false,
+      responseStream: false,
+      requestSerialize: raw,
+      requestDeserialize: raw,
+      responseSerialize: raw,
+      responseDeserialize: raw,
     };
     const ask: import("@grpc/grpc-js").handleUnaryCall<Buffer, Buffer> = (call, answer) => {
       const reply = handle(call.request);

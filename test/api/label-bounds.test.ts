@@ -8,17 +8,22 @@ import { agentOf, callOf, common, embedded, endpointsOf } from "../kit/api/agent
 
 const classifier: ClassifierRule = {
   kind: "classifier",
-  ...{ policyName: "p", policyHash: "h1", index: 0, selectors: common.selectors },
+  policyName: "p",
+  policyHash: "h1",
+  index: 0,
+  selectors: common.selectors,
   rules: [
     {
-      ...{ label: "user", telemetry: true, unreadableValue: "" },
+      label: "user",
+      telemetry: true,
+      unreadableValue: "",
       extractor: { kind: "json", from: "request.http.body", pointer: "/user" },
     },
   ],
 };
 const onePerUser: ConcurrencyLimiterRule = {
   ...common,
-  ...{ onMissingLabel: "pass" },
+  onMissingLabel: "pass",
   kind: "concurrency_limiter",
   componentId: "root.0",
   limitByLabelKey: "user",
@@ -34,8 +39,11 @@ function agent() {
       onePerUser,
       {
         kind: "concurrency_limiter",
-        ...{ policyName: "p", policyHash: "h1", componentId: "root.0" },
-        ...{ maxConcurrency: 1, passThrough: false },
+        policyName: "p",
+        policyHash: "h1",
+        componentId: "root.0",
+        maxConcurrency: 1,
+        passThrough: false,
       },
     ],
   ]);

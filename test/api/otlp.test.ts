@@ -76,7 +76,9 @@ function otlpServer() {
   const meters = new FluxMeters();
   meters.keep([aFluxMeter({ name: "latency" })]);
   const metrics = new Metrics({
-    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
   });
   const ended: unknown[] = [];
   const finished = new FinishedFlows(

@@ -51,7 +51,11 @@ function http(policies: PolicyOperations) {
     const route = routes.find((each) => each.method === method && each.path === path);
     assert.ok(route, `${method} ${path}`);
     const request = {
-      ...{ method, path, params, headers: {}, query: new URLSearchParams(query) },
+      method,
+      path,
+      params,
+      headers: {},
+      query: new URLSearchParams(query),
       body: Buffer.from(body),
     };
     return route.handle(request, call);

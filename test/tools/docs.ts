@@ -2,7 +2,7 @@
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
 import {
@@ -12,6 +12,7 @@ import {
 } from "#api/fleet/controller.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
+import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { CODES } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";

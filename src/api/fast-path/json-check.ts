@@ -8,7 +8,7 @@ import { JsonCheckHttp } from "#wire/check-json/check-http.ts";
 import type { JsonTelemetryWriter } from "#wire/check-json/response.ts";
 import { fragment, type JsonWriter } from "#wire/json/writer.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, NO_SERVICES, type OperationContext } from "../context.ts";
+import { DECISION_ID_HEADER, type OperationContext } from "../context.ts";
 import {
   DESTINATION_LABEL,
   FLAVORS,
@@ -26,6 +26,7 @@ import {
 import { RequestLabels } from "../labels/request-labels.ts";
 import { findServices } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
+import { NO_SERVICES } from "../service-lookup.ts";
 import { attributeFields } from "./attribute-fields.ts";
 
 export class JsonCheck implements Flow, JsonTelemetryWriter {

@@ -9,12 +9,7 @@ import type { TelemetryWriter } from "#wire/check/response.ts";
 import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import {
-  DECISION_ID_HEADER,
-  NO_SERVICES,
-  type OperationContext,
-  requireControlPoint,
-} from "../context.ts";
+import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "../context.ts";
 import { servicesLabel, UNKNOWN_SERVICES } from "../labels/attributes.ts";
 import {
   TYPE_ENTRY,
@@ -24,6 +19,7 @@ import {
 import { RequestLabels } from "../labels/request-labels.ts";
 import { findServicesCounted } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
+import { NO_SERVICES } from "../service-lookup.ts";
 import { proxyAttributeFields } from "./attribute-fields.ts";
 
 const CONTROL_POINT = "control-point";

@@ -2,7 +2,7 @@
 
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import type { Observer } from "#flow/observer.ts";
-import { NO_SERVICES, type ServiceLookup } from "../context.ts";
+import { NO_SERVICES, type ServiceLookup } from "../service-lookup.ts";
 
 const NONE: readonly string[] = [];
 

@@ -12,7 +12,7 @@ export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
 export interface OutboxOptions {
   readonly store: Pick<Store, "commit">;
   readonly clock: Clock;
-  /** Says that the store has everything that was put; written after every removal. */
+  /** The operation which states that the store has everything that was put. Written after every removal. */
   readonly complete: () => Op;
   /** A commit succeeded; `recovered` says that the one before it had failed. */
   readonly committed: (recovered: boolean) => void;

@@ -12,7 +12,7 @@ import type { JsonObject } from "#policy/compiled.ts";
 import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
 import { Diagnosis } from "../diagnosis/diagnosis.ts";
 import { listed, MOST_LISTED } from "../diagnosis/log-list.ts";
-import type { PolicyVersion } from "../policies/source.ts";
+import type { PolicyVersion } from "../policy-source.ts";
 import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.ts";
 import type { Entries } from "./outbox.ts";
 import { dynamicConfigEntry, entriesOf, PublishedKeys, versionEntries } from "./publication.ts";

@@ -6,7 +6,7 @@ import type { CompiledPolicy, JsonObject } from "#policy/compiled.ts";
 import { DYNAMIC_CONFIGS } from "#sync/keys.ts";
 import { decisionEntries } from "#sync/publish/decision.ts";
 import { configEntries, policyEntry } from "#sync/publish/policy.ts";
-import { POLICY_ORIGINS, type PolicyVersion } from "../policies/source.ts";
+import { POLICY_ORIGINS, type PolicyVersion } from "../policy-source.ts";
 import type { Entries } from "./outbox.ts";
 
 /** The policy itself, the configuration of its agents and its dynamic configuration. */

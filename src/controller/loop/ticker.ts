@@ -49,7 +49,7 @@ export class Schedule {
   }
 
   #run(): void {
-    // An alarm may ring a moment early; the work is still that which it was set for.
+    // An alarm may ring a moment early, and still runs the work for which it was set.
     const due = Math.max(this.#alarmAt, this.clock.now());
     this.#alarmAt = Number.POSITIVE_INFINITY;
     // Turns that come due meanwhile run at the next alarm, after whatever else waits for this thread.

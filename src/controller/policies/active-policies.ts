@@ -8,8 +8,8 @@ import type { Finding } from "#policy/document/finding.ts";
 import { type Sourced, validateSet } from "#policy/set.ts";
 import type { Entries } from "../loop/outbox.ts";
 import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
+import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
 import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
-import type { PolicyOrigin, PolicySource, PolicyVersion } from "./source.ts";
 
 export interface ActivePoliciesOptions {
   readonly context: LoopContext;

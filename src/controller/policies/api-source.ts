@@ -8,7 +8,7 @@ import type { PolicySet } from "#policy/set.ts";
 import type { Batch } from "#store/store.ts";
 import { documentText } from "#sync/follow/document.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
-import type { Offer, PolicySource } from "./source.ts";
+import type { Offer, PolicySource } from "../policy-source.ts";
 
 /** A policy in the store. */
 export interface StoredPolicy {

@@ -12,6 +12,7 @@ import { findingLine, warningLine } from "#policy/format.ts";
 import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
 import { listed, MOST_LISTED } from "../diagnosis/log-list.ts";
 import { WANTED_NAME } from "../policy-directory.ts";
+import type { Offer, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import { type DirectoryWatch, watchDirectory } from "./directory.ts";
 import type { ConfigFile, SortedDocuments } from "./documents.ts";
@@ -23,7 +24,6 @@ import {
   isSameFiles,
   readPolicyFiles,
 } from "./policy-files.ts";
-import type { Offer, PolicySource } from "./source.ts";
 
 /** Counters of a directory's policies. */
 export interface PolicyCounts {

@@ -12,7 +12,7 @@
 import type { CompiledPolicy } from "#policy/compiled.ts";
 import { findingLine } from "#policy/format.ts";
 import { validateSet } from "#policy/set.ts";
-import { type Offer, POLICY_ORIGINS, type PolicyOrigin } from "./source.ts";
+import { type Offer, POLICY_ORIGINS, type PolicyOrigin } from "../policy-source.ts";
 
 /** The offers of one source. */
 export interface SourceOffers {

@@ -22,7 +22,7 @@ export interface CompiledFile {
 /** By path, in the order of the directories and of the names in each. */
 export type CompiledFiles = ReadonlyMap<string, CompiledFile>;
 
-/** In place of a digest, which is never this. */
+/** Stands in place of a digest, and equals none. */
 const UNREADABLE = "unreadable";
 
 /** The result of reading the directories. */

@@ -20,10 +20,10 @@ import { decisionEntries, decisionJson } from "#sync/publish/decision.ts";
 import { MOST_LISTED } from "../diagnosis/log-list.ts";
 import { unfitReasons } from "../loop/dynamic-config.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
+import { POLICY_ORIGINS } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
 import type { ApiSource } from "./api-source.ts";
 import type { Claim } from "./ownership.ts";
-import { POLICY_ORIGINS } from "./source.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

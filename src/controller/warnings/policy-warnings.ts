@@ -11,7 +11,7 @@ import { needChecker } from "#policy/needs.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { listed } from "../diagnosis/log-list.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
-import { POLICY_ORIGINS } from "../policies/source.ts";
+import { POLICY_ORIGINS } from "../policy-source.ts";
 import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
 import { LabelWatch, type LimiterCount } from "./label-watch.ts";
 
@@ -19,7 +19,7 @@ export interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;
-  /** Tells which metrics whoever answers queries has; undefined where a server answers, which may have any. */
+  /** Tells which metrics exist; undefined where queries go to a Prometheus server, which may have any. */
   readonly knowsMetric: ((name: string) => boolean) | undefined;
   /** The agent groups that have agents; undefined where that is not known. */
   readonly agentGroups: readonly string[] | undefined;
@@ -71,9 +71,8 @@ export class PolicyWarnings implements MetricSource {
   }
 
   /**
-   * Examines the policies, in slices, because there may be thousands, and in later turns of the event loop than that
-   * in which they came into force. Call it whenever other policies or versions do. Resolves when the examination is over
-   * that sees them.
+   * Examines the policies, in slices and in later turns of the event loop, because there may be thousands. Call it
+   * whenever other policies or versions come into force. Resolves when an examination that saw them is over.
    */
   async examine(): Promise<void> {
     this.#again = true;

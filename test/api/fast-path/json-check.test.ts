@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { createOperationContext, NO_SERVICES, type ServiceLookup } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { httpRoutes } from "#api/endpoints.ts";
+import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { type Flow, Pending, type Verdict } from "#flow/flow.ts";
 import { agentOf, callOf, embedded, NO_RECORDS, post } from "../../kit/api/agent.ts";

@@ -4,8 +4,9 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import { create, toBinary } from "@bufbuild/protobuf";
-import { createOperationContext, NO_SERVICES } from "#api/context.ts";
+import { createOperationContext } from "#api/context.ts";
 import { extAuthz } from "#api/ext-authz.ts";
+import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import { JsonWriter } from "#wire/json/writer.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
@@ -17,13 +18,13 @@ import { CP, perUser, threeEach } from "../../kit/api/corpus.ts";
 /** A request in which every field has a different value, so that a decoded string shows which field was read. */
 function requestOf(round: number): Uint8Array {
   const http = {
-    ...{
-      id: `id-${round}`,
-      method: `METHOD-${round}`,
-      path: `/path-${round}`,
-      size: BigInt(round),
-    },
-    ...{ host: `host-${round}`, scheme: `scheme-${round}`, protocol: `protocol-${round}` },
+    id: `id-${round}`,
+    method: `METHOD-${round}`,
+    path: `/path-${round}`,
+    size: BigInt(round),
+    host: `host-${round}`,
+    scheme: `scheme-${round}`,
+    protocol: `protocol-${round}`,
     body: `body-${round}`,
     headers: {
       "user-id": `user-${round}`,
@@ -33,7 +34,8 @@ function requestOf(round: number): Uint8Array {
   };
   const address = { case: "socketAddress" as const, value: { address: `10.0.0.${round}` } };
   const attributes = {
-    ...{ source: { address: { address } }, destination: { address: { address } } },
+    source: { address: { address } },
+    destination: { address: { address } },
     contextExtensions: { ...CP, other: `other-${round}` },
     request: { http },
   };

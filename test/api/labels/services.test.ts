@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ServiceLookup } from "#api/context.ts";
+import type { ServiceLookup } from "#api/service-lookup.ts";
 import { agentOf, callOf, embedded, endpointsOf } from "../../kit/api/agent.ts";
 
 const KNOWN: Readonly<Record<string, readonly string[]>> = {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { assignOwners, type Incumbent, type SourceOffers } from "#controller/policies/ownership.ts";
-import type { Offer, PolicyOrigin } from "#controller/policies/source.ts";
+import type { Offer, PolicyOrigin } from "#controller/policy-source.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
 
 /** A policy with these flux meters. `hash` tells versions apart. */

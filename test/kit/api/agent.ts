@@ -1,12 +1,7 @@
 // An agent without sockets: the real flow controller and the real endpoints, called through their handlers.
 
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import {
-  createOperationContext,
-  NO_SERVICES,
-  type OperationContext,
-  type ServiceLookup,
-} from "#api/context.ts";
+import { createOperationContext, type OperationContext } from "#api/context.ts";
 import {
   AUTHORIZATION_SERVICE,
   CHECK_HTTP_SERVICE,
@@ -17,6 +12,7 @@ import {
 } from "#api/endpoints.ts";
 import { type Forward, gatewayRoutes } from "#api/gateway.ts";
 import type { RecordConsumer } from "#api/otlp.ts";
+import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";

@@ -35,7 +35,9 @@ export const perUser: Rule = {
   lazySyncs: 0,
 };
 export const threeEach: RateLimiterNumbers = {
-  ...{ policyName: "p", policyHash: "h1", componentId: "root.0" },
+  policyName: "p",
+  policyHash: "h1",
+  componentId: "root.0",
   kind: "rate_limiter",
   bucketCapacity: 3,
   fillAmount: 1,
@@ -51,7 +53,9 @@ export const slots: Rule = {
   maxIdleMs: 0,
 };
 export const oneSlot: ConcurrencyLimiterNumbers = {
-  ...{ policyName: "p", policyHash: "h1", componentId: "root.1" },
+  policyName: "p",
+  policyHash: "h1",
+  componentId: "root.1",
   kind: "concurrency_limiter",
   maxConcurrency: 1,
   passThrough: false,
@@ -79,24 +83,37 @@ export const RULES: readonly (readonly [Rule, LimiterNumbers?])[] = [
   [
     { ...common, ...sampled, componentId: "root.2" },
     {
-      ...{ policyName: "p", policyHash: "h1", componentId: "root.2", kind: "sampler" },
-      ...{ acceptPercentage: 70, passThroughLabelValues: ["ann"] },
+      policyName: "p",
+      policyHash: "h1",
+      componentId: "root.2",
+      kind: "sampler",
+      acceptPercentage: 70,
+      passThroughLabelValues: ["ann"],
     },
   ],
   [
     { ...other, ...sampled, componentId: "root.0", rampMode: true, selectors: [beta] },
     {
-      ...{ policyName: "q", policyHash: "h2", componentId: "root.0", kind: "sampler" },
-      ...{ acceptPercentage: 60, passThroughLabelValues: ["bob"] },
+      policyName: "q",
+      policyHash: "h2",
+      componentId: "root.0",
+      kind: "sampler",
+      acceptPercentage: 60,
+      passThroughLabelValues: ["bob"],
     },
   ],
   [
     {
       kind: "classifier",
-      ...{ policyName: "q", policyHash: "h2", index: 0, selectors: other.selectors },
+      policyName: "q",
+      policyHash: "h2",
+      index: 0,
+      selectors: other.selectors,
       rules: [
         {
-          ...{ label: "kind", telemetry: true, unreadableValue: "" },
+          label: "kind",
+          telemetry: true,
+          unreadableValue: "",
           extractor: { kind: "from", from: "request.http.headers.x-kind" },
         },
       ],
@@ -105,8 +122,11 @@ export const RULES: readonly (readonly [Rule, LimiterNumbers?])[] = [
   [
     {
       ...perUser,
-      ...{ ...other, componentId: "root.1", deniedStatus: 503 },
-      ...{ limitByLabelKey: "kind", tokensLabelKey: "" },
+      ...other,
+      componentId: "root.1",
+      deniedStatus: 503,
+      limitByLabelKey: "kind",
+      tokensLabelKey: "",
     },
     { ...threeEach, policyName: "q", policyHash: "h2", componentId: "root.1", bucketCapacity: 4 },
   ],
@@ -245,8 +265,12 @@ export function claims(headers: Readonly<Record<string, string>>): Record<string
 async function endJson(endpoints: CheckEndpoints, ref: Ref): Promise<boolean> {
   const { policyName, policyHash, componentId, label, requestId, tokens } = ref;
   const snake = {
-    ...{ policy_name: policyName, policy_hash: policyHash, component_id: componentId },
-    ...{ label, request_id: requestId, tokens },
+    policy_name: policyName,
+    policy_hash: policyHash,
+    component_id: componentId,
+    label,
+    request_id: requestId,
+    tokens,
   };
   const body = { control_point: "here", inflight_requests: [snake] };
   return (await endpoints.flowEndJson(body)).token_return_statuses[0].returned;
