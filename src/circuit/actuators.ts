@@ -41,7 +41,7 @@ export function actuatorsOf(plan: CircuitPlan | undefined): readonly Actuator[] 
   return actuators.slice();
 }
 
-/** The signals that a decision or an alert depends on, however indirectly. What others say changes nothing outside. */
+/** The signals that a decision or an alert depends on, however indirectly. Others have no effect outside the circuit. */
 export function signalsWithEffect({ leaves }: CircuitPlan): ReadonlySet<number> {
   const writers = writersOf(leaves);
   const found = new Set<number>();

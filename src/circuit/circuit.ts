@@ -64,9 +64,9 @@ export class Circuit {
   #tickCount = 0;
 
   /**
-   * `before` is what the circuit before remembers: that of the previous version of the policy, or of the controller that
-   * ran it before. If the evaluation interval is unchanged, components of equal identity keep their state, signals their
-   * last readings, and the tick count continues.
+   * `before` is the memory of the circuit that this one replaces: that of the previous version of the policy, or of the
+   * controller that ran it until now. If the evaluation interval is unchanged, components of equal identity keep their
+   * state, signals their last readings, and the tick count continues.
    */
   constructor(
     plan: CircuitPlan,

@@ -59,7 +59,7 @@ export interface Wires {
 
 /**
  * The state of a component: what it remembers from tick to tick. Plain data, so that a checkpoint can hold all of it.
- * A type of object without methods fits; what a component keeps in variables of its own starts again with each circuit.
+ * Any object type without methods fits. Variables outside of it start anew with each circuit.
  */
 export type ComponentState = Readonly<Record<string, StateField>>;
 

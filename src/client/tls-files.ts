@@ -46,7 +46,8 @@ export class TlsFiles {
       what: "certificates",
       files: { ca_file, cert_file, key_file },
       use: (contents) => materialOf(contents, key, clock.wall()),
-      ...{ clock, log },
+      clock,
+      log,
     });
   }
 

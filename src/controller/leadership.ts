@@ -12,8 +12,8 @@ import { CONTROLLER_ELECTION } from "#sync/keys.ts";
 import { Survey } from "./leadership/survey.ts";
 
 /**
- * Starts what only a leader runs, over a store that is written only as long as this process leads. The signal aborts when
- * it no longer does; then `stop` is called, and nothing may be waited for that needs the store.
+ * Starts the part that only a leader runs, over a store that refuses writes when this process no longer leads. The
+ * signal aborts at that moment; then `stop` is called, which must not wait for the store.
  */
 export type StartLeading = (store: Store, over: AbortSignal) => Promise<{ readonly stop: Stop }>;
 
@@ -101,7 +101,7 @@ export class Candidate {
     await this.#known.promise.finally(disarm);
   }
 
-  /** Stops what a leader runs, and resigns. */
+  /** Stops the leader's part, and resigns. */
   async close(): Promise<void> {
     this.#stop.abort();
     this.#held?.over.abort("this controller ends");
@@ -214,7 +214,7 @@ export class Candidate {
     this.#show();
   }
 
-  /** Writes the documents of the API again that the store lost, unless others have done so. */
+  /** Writes the documents of the API that the store lost, unless another controller has done so. */
   async #restore(store: Store): Promise<void> {
     const missing = [...this.#survey.missing];
     for (const [key, value] of missing) {
@@ -258,7 +258,7 @@ export class Candidate {
   }
 }
 
-/** The host and something that no other process on it has. */
+/** The host name and a random id, so that no two processes on one host have the same name. */
 function nameOf(chance: Chance): string {
   return `${hostname()}/${uuid(chance)}`;
 }

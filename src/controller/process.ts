@@ -27,8 +27,8 @@ export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"
 }
 
 /**
- * Opens the ports, and runs the policies whenever this process leads. When it returns, that is so and their rules are in
- * the store, or the process stands by: another controller leads, or the store is away.
+ * Opens the ports, and runs the policies whenever this process leads. Resolves when the rules of the policies are in the
+ * store, or when the process stands by because another controller leads or the store is away.
  */
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });

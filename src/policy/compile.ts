@@ -56,7 +56,13 @@ export function* compileInSteps(
   return {
     ok: true,
     policy: {
-      ...{ name, hash, at, document: value, dynamicConfig, circuit, configs },
+      name,
+      hash,
+      at,
+      document: value,
+      dynamicConfig,
+      circuit,
+      configs,
       warnings: report.warningsSince(mark),
       needs: needsOf(value, circuit, document),
       supply: supplyOf(value),

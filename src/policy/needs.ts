@@ -68,7 +68,7 @@ export function needsOf(
 
 /** The names that exist besides those that the policies of a set define. */
 export interface KnownNames {
-  /** Tells which metrics whoever answers queries has; where it is undefined, every metric may exist. */
+  /** Tells which metrics exist; undefined where queries go to a Prometheus server, which may have any. */
   readonly knowsMetric?: ((name: string) => boolean) | undefined;
   /** Labels that callers are known to send. */
   readonly labels?: readonly string[];

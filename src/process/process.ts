@@ -128,7 +128,10 @@ export function startProcess(options: ProcessOptions): SluiceProcess {
     log: watchdogLog,
     short: heapProfiles({
       directory: profileDirectory(settings.profilers.profiles_path, service),
-      ...{ profiler, clock, log: watchdogLog, signal: stopped.signal },
+      profiler,
+      clock,
+      log: watchdogLog,
+      signal: stopped.signal,
     }),
   });
   const store =

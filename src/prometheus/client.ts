@@ -32,7 +32,7 @@ export class PrometheusClient implements QueryEngine {
   readonly #url: string;
   readonly #restricted = new Map<string, string | Fault>();
   readonly #warned = new Map<string, true>();
-  /** GET once a proxy has refused POST. */
+  /** Becomes GET once a proxy has refused POST. */
   #method: "GET" | "POST" = "POST";
 
   constructor(options: PrometheusOptions) {

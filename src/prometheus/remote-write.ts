@@ -23,7 +23,7 @@ export interface RemoteWriteOptions {
   readonly mostSeries: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when the server stops and starts to take what is sent; the reason, or undefined when all is well. */
+  /** Called when the server stops accepting samples, with the reason, and with undefined when it accepts them again. */
   readonly state?: (trouble: string | undefined) => void;
 }
 
@@ -42,7 +42,7 @@ export const RESULTS = ["sent", "refused", "dropped"] as const;
 
 export class RemoteWrite {
   /**
-   * Samples by what became of them: the server refused them for what they are, or there was no room while it was away.
+   * Samples by result: `refused` by the server as unacceptable, or `dropped` for lack of room while it was away.
    */
   readonly counts: Record<(typeof RESULTS)[number], number> = { sent: 0, refused: 0, dropped: 0 };
   readonly #options: RemoteWriteOptions;
@@ -56,7 +56,7 @@ export class RemoteWrite {
   #disarmNext: () => void;
   #disarmPause = () => {};
 
-  /** @throws Fault INVALID_ARGUMENT for an address that is none */
+  /** @throws Fault INVALID_ARGUMENT for an address that cannot be used */
   constructor(options: RemoteWriteOptions) {
     this.#options = options;
     this.#url = serverUrl(options.address, "/api/v1/write");

@@ -35,7 +35,7 @@ import type { AdministrationSettings, PortSettings } from "./settings.ts";
  */
 export type Requirement = "token" | "certificate" | "local" | "insecure" | "refused";
 
-/** Puts its question before routes and services of administration, and leaves all others as they are. */
+/** Makes routes and services of administration check the credential first, and leaves all others unchanged. */
 export interface Guard {
   route(route: Route): Route;
   service(service: GrpcService): GrpcService;
@@ -55,7 +55,7 @@ export interface AdministrationOptions extends Pick<PortSettings, "listener" | "
   readonly log: Log;
 }
 
-/** Throws a Fault INVALID_ARGUMENT if the configured token cannot be used. */
+/** @throws Fault INVALID_ARGUMENT if the configured token cannot be used */
 export async function openAdministration(options: AdministrationOptions): Promise<Administration> {
   const { settings, listener, tls, clock, log } = options;
   const { allowed_hosts, insecure } = settings;

@@ -121,7 +121,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
         handshakeTimeout: settings.grpc.connection_timeout,
         clock,
         log,
-        // The library carries gRPC only, and gRPC clients offer h2 alone: who offers both to it wants JSON.
+        // The library carries gRPC only, and gRPC clients offer only h2: a client that also offers HTTP/1.1 wants JSON.
         preferredProtocol: settings.grpc.transport === "grpc-js" ? "http1" : "http2",
         accept: (inner, protocol) => acceptor.acceptDecrypted(inner, protocol),
         refused,
@@ -147,7 +147,7 @@ export async function openPort(options: PortOptions): Promise<Port> {
   };
 }
 
-/** Says once a minute at most that somebody who does not know the shared key was refused. */
+/** Logs, at most once a minute, that a client which does not know the shared key was refused. */
 function strangerLog({ clock, log }: Pick<PortOptions, "clock" | "log">): () => void {
   let reported = Number.NEGATIVE_INFINITY;
   return () => {

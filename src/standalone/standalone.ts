@@ -38,7 +38,7 @@ export function loadStandalone(sources: ConfigSources): StandaloneConfig {
 /** The address of standalone unless one is configured. */
 const LOOPBACK = "127.0.0.1:8080";
 
-/** Without a configured address, whoever tries Sluice does not open it to other machines. */
+/** Used where no address is configured, so that trying Sluice does not open it to other machines. */
 function onLoopback(loaded: Loaded<"agent">): Loaded<"agent"> {
   const { config, origins, notes } = loaded;
   if (origins.get("server.listener.addr")?.source !== "default") return loaded;

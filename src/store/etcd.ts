@@ -32,7 +32,7 @@ export interface EtcdStoreOptions {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
-  /** Whose proxies are used; absent: none. */
+  /** The proxies to connect through; without this, none. */
   readonly proxy?: EtcdClientOptions["proxy"];
   /**
    * Called with the reason when the store cannot be used (any more): no server answers, or those that do refuse the
@@ -61,7 +61,7 @@ class EtcdBackedStore implements EtcdStore {
   readonly #keys: Keys;
   readonly #watches = new Set<EtcdWatch>();
   readonly #leases = new Set<KeptLease>();
-  /** Why the store cannot be used, by who found out. */
+  /** The reasons for which the store cannot be used, by the part that found each. */
   readonly #faults = new Map<unknown, Fault>();
   #usable: boolean | undefined;
 
@@ -124,7 +124,7 @@ class EtcdBackedStore implements EtcdStore {
     const stop = () => watch.close();
     this.#watches.add(watch);
     signal.addEventListener("abort", stop, { once: true });
-    // It never rejects. Its end is not waited for: a call to a server that does not answer may be under way.
+    // Never rejects. Nothing waits for its end, because a call to a server that does not answer may be under way.
     void watch.run();
     try {
       for (;;) {

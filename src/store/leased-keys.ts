@@ -22,7 +22,7 @@ const RETRY_MS = 1_000;
 
 export class LeasedKeys {
   readonly #options: LeasedKeysOptions;
-  /** What the store does not have yet. Of several writes of one key only the last is here. */
+  /** Writes that the store does not have yet. Of several writes of one key only the last is kept. */
   readonly #unwritten = new Map<string, Op>();
   #lease: Promise<Lease> | undefined;
   #writing: Promise<void> | undefined;
@@ -65,7 +65,7 @@ export class LeasedKeys {
 
   async #writeAll(): Promise<void> {
     const { store, clock } = this.#options;
-    // What is written in the same turn goes into one commit.
+    // All writes of the same turn of the event loop go into one commit.
     await undefined;
     while (this.#unwritten.size > 0) {
       const ops = [...this.#unwritten.values()];

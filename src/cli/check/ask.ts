@@ -53,7 +53,7 @@ async function send(
   const length = Buffer.byteLength(body);
   const options = {
     ...more,
-    ...(socketPath !== undefined && { socketPath }),
+    socketPath,
     method,
     headers: { "content-type": "application/json", "content-length": length },
     agent: false,

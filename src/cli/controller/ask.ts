@@ -56,7 +56,7 @@ export async function openController(
       ? named(flags.controller, secure)
       : configured(terminal, secure);
   const token = await tokenOf(flags["token-path"], terminal);
-  const tls = { ...(ca && { ca }), ...(cert && { cert, key }) };
+  const tls = { ca, cert, key };
   return { call: (method, path, body) => call({ target, token, tls }, method, path, body) };
 }
 
@@ -117,7 +117,7 @@ function urlOf(text: string, secure: boolean): URL | undefined {
 interface Connection {
   readonly target: Target;
   readonly token: string;
-  readonly tls: { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer | undefined };
+  readonly tls: Readonly<Record<"ca" | "cert" | "key", Buffer | undefined>>;
 }
 
 async function call(
@@ -136,7 +136,7 @@ async function call(
         new URL(path, url),
         {
           ...tls,
-          ...(socketPath !== undefined && { socketPath }),
+          socketPath,
           method,
           headers: {
             ...(token !== "" && { authorization: `Bearer ${token}` }),

@@ -81,7 +81,7 @@ export class CheckpointKeeper implements MetricSource {
     const bytes = this.#found.get(name);
     if (bytes === undefined || plan === undefined) return undefined;
     this.#found.delete(name);
-    // Its key is there, whatever it holds: it is deleted if the policy is gone by the next round.
+    // The key exists, even if its value cannot be used: it is deleted if the policy is gone by the next round.
     this.#written.set(name, { checksum: "", at: Number.NEGATIVE_INFINITY });
     const { clock, settings, log } = this.#options;
     try {
@@ -117,7 +117,7 @@ export class CheckpointKeeper implements MetricSource {
   /** Ends; writes what has changed since the last round, for which it waits up to 1 s. */
   async close(): Promise<void> {
     this.#disarm();
-    // Policies that were not all loaded must not replace what others left.
+    // Before all policies are loaded, nothing may replace the checkpoints that another leader left.
     if (this.#state === "adopting") return;
     const last = (async () => {
       await this.#round;
@@ -135,7 +135,7 @@ export class CheckpointKeeper implements MetricSource {
     const { clock, settings } = this.#options;
     this.#disarm = clock.alarm(settings.interval, () => {
       this.#arm();
-      // A round that a slow store holds up is not followed by another one meanwhile.
+      // While a slow store holds up a round, no other one begins.
       this.#round ??= this.#write().finally(() => {
         this.#round = undefined;
       });
@@ -164,7 +164,7 @@ export class CheckpointKeeper implements MetricSource {
       this.#report(name, checkpoint.omitted);
       const { checksum } = checkpoint;
       const before = this.#written.get(name);
-      // One that is still right must not grow too old.
+      // A checkpoint that is still right is written again before it becomes too old to be used.
       const isYoung = before !== undefined && clock.now() - before.at < settings.max_age / 2;
       if (before?.checksum !== checksum || !isYoung) {
         const value = checkpoint.bytes(clock.wall());

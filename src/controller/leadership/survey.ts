@@ -37,7 +37,7 @@ export class Survey {
     return this.#candidates.has(key);
   }
 
-  /** Resolves when the key of a candidate has been seen: what the store lost before it was written is known then. */
+  /** Resolves when the key of a candidate has been seen: losses of the store before that write are known by then. */
   seen(key: string, signal: AbortSignal): Promise<void> {
     if (this.#candidates.has(key) || signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {

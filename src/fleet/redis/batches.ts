@@ -28,7 +28,7 @@ interface Batch {
 
 export class Batches {
   readonly #call: Call;
-  /** In the order of their first requests. Only the last of each script has room. */
+  /** Batches in the order of their first requests. Of each script, only the last batch has room for more. */
   #waiting: Batch[] = [];
   #calls = 0;
   #scheduled = false;

@@ -15,7 +15,7 @@ export class RedisBuckets implements BucketHome {
   readonly #keys: KeySpace;
   readonly #history = new RateHistory();
   #params: BucketParams | undefined;
-  /** The parameters as fields of what the script is asked. */
+  /** The parameters as fields of a request to the script. */
   #fields = "";
 
   constructor(requests: Requests, clock: Clock, keys: KeySpace) {

@@ -210,7 +210,7 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
     ...(password === "" ? {} : { password }),
     ...(tls === undefined ? {} : { tls }),
     connectTimeout: CONNECT_MS,
-    // What cannot be sent or answered now is decided without Redis, not later.
+    // A request that cannot be sent or answered now is decided without Redis instead of being queued.
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
     enableOfflineQueue: false,

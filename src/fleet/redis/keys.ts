@@ -17,7 +17,7 @@ export class KeySpace {
     this.#prefix = `${namespace}:{${parts.join("/")}/${limiter}`;
   }
 
-  /** Undefined is the one count of a limiter without a key. */
+  /** `undefined` stands for the only count of a limiter without a key. */
   of(value: string | undefined): string {
     return value === undefined ? `${this.#prefix}}` : `${this.#prefix}/${escaped(value)}}`;
   }
@@ -29,7 +29,7 @@ export function probeKey(namespace: string, key: string): string {
   return `${namespace}:probe:${tag < 0 ? "{}" : key.slice(tag)}`;
 }
 
-/** Without braces, by which callers could choose the server that counts them. */
+/** Escapes braces: callers could otherwise choose the server that counts them. */
 function escaped(value: string): string {
   return /[{}%]/.test(value) ? value.replaceAll(/[{}%]/g, encodeURIComponent) : value;
 }

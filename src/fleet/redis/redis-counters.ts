@@ -15,7 +15,7 @@ import { KeySpace } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
 
-/** Ends of slots that were kept during an outage are sent a few at a time: at most a tenth of `max_pending`. */
+/** Ends of slots that were kept during an outage are sent in groups of at most a tenth of `max_pending`. */
 const ENDS_SHARE = 10;
 
 export interface RedisCountersOptions {
@@ -112,7 +112,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
   };
 }
 
-/** `host:port` of the first server, without what the URL says besides. */
+/** `host:port` of the first server, without the other parts of the URL. */
 function serverOf({ url, sentinel }: RedisSettings): string {
   const { hostname, port } = new URL(url);
   return sentinel.addresses[0] ?? `${hostname}:${port || "6379"}`;

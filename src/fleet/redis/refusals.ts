@@ -7,7 +7,7 @@ interface Refusal {
   readonly explain: (said: string, settings: RedisSettings) => string;
 }
 
-/** The first match counts. Each keeps the word by which the server's own documents explain it. */
+/** The first match counts. Each message keeps the word under which the documentation of the server explains it. */
 const REFUSALS: readonly Refusal[] = [
   {
     pattern: /sentinels.*(NOAUTH|WRONGPASS)/i,

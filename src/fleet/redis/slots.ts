@@ -17,7 +17,7 @@ export class RedisSlots implements SharedEngine<SlotParams> {
   readonly #ends: SlotEnds;
   readonly #keys: KeySpace;
   #params: SlotParams | undefined;
-  /** The parameters as fields of what the script is asked. */
+  /** The parameters as fields of a request to the script. */
   #life = "";
   #limits = "";
 

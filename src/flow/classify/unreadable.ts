@@ -1,5 +1,5 @@
 // Values that a request has and that cannot be read. They are told apart from values that it does not have, because
-// callers choose them: whoever sends a body that is no JSON must not thereby choose that no limit applies.
+// callers choose them: a caller must not be able to avoid a limit by sending a body that is not JSON.
 
 /** The reason for which a value cannot be read. */
 export interface Unreadable {

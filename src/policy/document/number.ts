@@ -39,7 +39,7 @@ const OTHER_BASE = /^0[xo][0-9a-f]+$/i;
 /** Numbers of more characters are outside every integer type. */
 const MOST_CHARACTERS = 100;
 
-/** The exact whole number; undefined when it is none. `1.5e3` is one. */
+/** The exact whole number, as in `1.5e3`; undefined for any other number. */
 export function integerOf(tree: Tree): bigint | undefined {
   const source = digitsOf(tree);
   if (source === undefined || source.length > MOST_CHARACTERS) return undefined;

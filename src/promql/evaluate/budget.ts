@@ -1,5 +1,5 @@
 // Divides a limit among owners, so that one of them cannot use up what the others need: half of it in equal parts that
-// each owner always gets, and half for whoever needs more.
+// each owner always gets, and half for those who need more.
 
 export class Budget<Owner> {
   readonly #limit: number;
@@ -30,7 +30,7 @@ export class Budget<Owner> {
     this.#used = new Map();
   }
 
-  /** Notes what an owner has already, even if that is more than it could get now. Negative amounts give back. */
+  /** Records an amount that an owner has already, even beyond what it could get now. Negative amounts give back. */
   add(owner: Owner, amount: number): void {
     const before = this.#used.get(owner) ?? 0;
     const after = before + amount;

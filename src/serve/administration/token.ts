@@ -33,7 +33,8 @@ export function openToken(
     what: "token",
     files: { token_path },
     use: ({ token_path: text }) => digestOf(usable(String(text).trim(), "token_path")),
-    ...{ clock, log },
+    clock,
+    log,
   });
   return {
     matches: (presented) => equal(presented, files.current),

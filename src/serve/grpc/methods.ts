@@ -7,8 +7,8 @@ import type { Log } from "#base/log.ts";
 import type { MeteredMethod } from "#base/server-meter.ts";
 
 /**
- * Most by which a caller's clock and ours disagree about the same deadline, in ms: both round timers and times to
- * whole milliseconds in their own ways.
+ * Largest difference between a caller's reading of a deadline and ours, in ms: both round timers and times to whole
+ * milliseconds in their own ways.
  */
 const ROUNDING_MS = 1;
 

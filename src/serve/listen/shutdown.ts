@@ -82,7 +82,7 @@ export class Shutdown {
     return this.#closed;
   }
 
-  /** To its peer, a connection that the system keeps is open. So it is accepted, and what it has sent is answered. */
+  /** Accepts and answers connections that wait in the system's queue, because to their peers they are open. */
   async #acceptRest(): Promise<void> {
     const { turns } = this.#options;
     let idle = 0;

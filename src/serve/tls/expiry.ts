@@ -12,8 +12,8 @@ const WARN_EVERY_MS = 86_400_000;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 
 /**
- * When the first of the certificates in a PEM text expires, Unix ms: a chain is worth nothing without one of its
- * members. Infinity when there is none that can be read.
+ * When the first of the certificates in a PEM text expires, Unix ms: a chain is useless once one of its
+ * certificates has expired. Infinity when there is none that can be read.
  */
 export function expiryOf(pem: string): number {
   const ends = [...pem.matchAll(CERTIFICATE)].map(([block]) =>

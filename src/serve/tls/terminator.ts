@@ -48,7 +48,8 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
       inUse = found;
       reminder.remind(inUse.expiresAt);
     },
-    ...{ clock, log },
+    clock,
+    log,
   });
   let inUse = files.current;
   const server = serverOf(options, inUse.context);
@@ -68,7 +69,7 @@ export interface SharedKeyTerminatorOptions
   readonly stranger: () => void;
 }
 
-/** Lets in who knows the key. */
+/** Accepts only clients that know the shared key. */
 export function openSharedKeyTerminator(options: SharedKeyTerminatorOptions): TlsTerminator {
   const { sharedKey, handshakeTimeout, accept, refused, stranger } = options;
   const server = createServer({

@@ -1,5 +1,5 @@
 // Calls to a cluster of etcd servers. One server is used until it fails, then the next one; when all have failed, the
-// next round waits. Log in is done here too. Whoever calls sees only messages, and faults that name the server.
+// next round waits. Logging in is done here as well. Callers see only messages, and faults that name the server.
 
 import { pause } from "#base/async/wait.ts";
 import type { Chance } from "#base/chance.ts";
@@ -24,7 +24,7 @@ const METHODS = {
     "etcdserverpb.LeaseRevokeRequest",
     "etcdserverpb.LeaseRevokeResponse",
   ],
-  // A stream of one request is on the wire what a unary call is.
+  // On the wire, a stream with a single request is the same as a unary call.
   keepAlive: [
     "Lease/LeaseKeepAlive",
     "etcdserverpb.LeaseKeepAliveRequest",
@@ -45,8 +45,8 @@ export type WatchResponse = Decoded<"etcdserverpb.WatchResponse">;
 
 export interface CallOptions {
   /**
-   * Whether making the call twice does no harm. One that may not be repeated is made again only when it certainly did
-   * not reach a server.
+   * Whether making the call twice is harmless. Any other call is repeated only when it certainly did not reach a
+   * server.
    */
   readonly repeatable: boolean;
   /** Milliseconds for all attempts together; 10 s unless given. */
@@ -75,7 +75,7 @@ interface Server extends Endpoint {
 const CALL_MS = 10_000;
 /** A server that does not answer for this long is given up for the next one. */
 const ATTEMPT_MS = 3_000;
-/** Between two rounds over all servers: from the first to the longest, each half of it drawn by chance. */
+/** Pause between two rounds over all servers: it grows from the first to the longest, and half of it is random. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 2_000;
 /** The largest reply that is read: lists come in pages, which are made smaller when they exceed it. */

@@ -1,5 +1,5 @@
 // Commits as transactions of etcd, which takes 128 operations and 1.5 MiB in one. Larger commits become several
-// transactions, puts before deletes, so that a reader finds too much for a moment and never too little.
+// transactions, puts before deletes, so that a reader may find too many keys for a moment but never too few.
 
 import { Fault } from "#base/fault.ts";
 import type { Guard, Op } from "../store.ts";
@@ -70,7 +70,7 @@ export async function commit(
   let revision: number | undefined;
   for (const [at, group] of (groups.length === 0 ? [[]] : groups).entries()) {
     const request = transaction(group, { ...context, guards });
-    // Without a guard, writing the same twice is writing it once.
+    // Without a guard, writing the same values twice has the same effect as writing them once.
     const repeatable = guards.length === 0;
     const reply = await client.call("txn", request, { repeatable, timeoutMs });
     if (!reply.succeeded) {

@@ -55,7 +55,10 @@ export class Alertmanager implements AlertReceiver {
     this.name = settings.name || url.host;
     this.#url = url.href;
     this.#http = new HttpClient({
-      ...{ settings: http_client, proxy, env, clock },
+      settings: http_client,
+      proxy,
+      env,
+      clock,
       ...(log === undefined ? {} : { log }),
     });
     this.#hostname = hostname;

@@ -16,15 +16,20 @@ const NS_PER_MS = 1e6;
 
 /** Durations and lengths as senders measure them. A negative one is an error of its sender. */
 const MEASURED: ReadonlySet<string> = new Set([
-  ...["DURATION", "REQUEST_DURATION", "REQUEST_TX_DURATION"],
-  ...["RESPONSE_DURATION", "RESPONSE_TX_DURATION", "authz_duration"],
-  ...["BYTES_SENT", "BYTES_RECEIVED"],
+  "DURATION",
+  "REQUEST_DURATION",
+  "REQUEST_TX_DURATION",
+  "RESPONSE_DURATION",
+  "RESPONSE_TX_DURATION",
+  "authz_duration",
+  "BYTES_SENT",
+  "BYTES_RECEIVED",
 ]);
 
 /** Called for a duration or length that is negative; it is not used. */
 type Bad = () => void;
 
-/** Undefined when nobody knows the source. */
+/** Undefined when the source is unknown. */
 export function sourceOf(record: Attributes): Source | undefined {
   const source = record.get("aperture.source");
   return typeof source === "string" && SOURCES.has(source) ? (source as Source) : undefined;

@@ -18,8 +18,8 @@ export interface MeasuredFlow {
 }
 
 /**
- * Samples of all meters together, divided among them in equal parts. Records come over the network: whoever invents
- * them must not use up the store that queries are answered from, which has room for twice as many.
+ * Samples of all meters together, divided among them in equal parts. Records come over the network: invented
+ * ones must not use up the store that queries are answered from, which has room for twice as many.
  */
 const MAX_SAMPLES = 10_000;
 /** Stands for all values that are not known. */
@@ -31,7 +31,9 @@ const STATUSES: ReadonlySet<string> = new Set(["OK", "Error"]);
  * codes of IANA's registry, and 499, which proxies log for a client that closed its connection.
  */
 const STATUS_CODES: ReadonlySet<string> = new Set([
-  ...["", "0", "499"],
+  "",
+  "0",
+  "499",
   ...Object.keys(HTTP_STATUS_CODES),
 ]);
 /** Series for known codes that a meter can always have, however many meters there are. */

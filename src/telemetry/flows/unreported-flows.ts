@@ -93,7 +93,7 @@ export class UnreportedFlows implements Observer, MetricSource {
 
   #remember(id: string, entry: Entry): void {
     if (this.#count >= this.#most) {
-      // Nobody asks for these flows, so the next ones are not kept either.
+      // No record asked for these flows, so further ones are not remembered.
       if (!this.#isUsed) this.#wanted = false;
       for (const flows of this.#old.values()) this.#forgotten += flows.length;
       this.#turn();

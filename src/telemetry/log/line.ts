@@ -9,7 +9,7 @@ const MASK = "***";
 const DEEPEST = 6;
 
 /** Masks credentials in text: bearer and basic tokens, and the user part of URLs. */
-function safeText(text: string): string {
+export function safeText(text: string): string {
   return text
     .replaceAll(/\b(bearer|basic)\s+[\w.~+/=-]+/gi, `$1 ${MASK}`)
     .replaceAll(/:\/\/[^\s/?#"]{1,512}@/g, `://${MASK}@`);
@@ -92,11 +92,6 @@ export function safeLine(fields: LogFields): Record<string, unknown> {
     safe["stack"] = safeText(error.stack ?? "");
   }
   return safe;
-}
-
-/** A message as it may be written. */
-export function safeMessage(message: string): string {
-  return safeText(message);
 }
 
 /** Escapes text with control characters, which could start a new line or control a terminal. */

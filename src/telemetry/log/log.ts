@@ -8,7 +8,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
 import { LogFile, type Rotation } from "./file.ts";
-import { colouredLine, prettyLine, safeLine, safeMessage } from "./line.ts";
+import { colouredLine, prettyLine, safeLine, safeText } from "./line.ts";
 import { blockingOutlet, queuedOutlet, reshaped, type Sink, standardSink } from "./sink.ts";
 
 /** The log of a process, which owns its outputs. */
@@ -122,7 +122,7 @@ function wrap(logger: Logger, shared: Shared): ProcessLog {
   const at =
     (level: "debug" | "info" | "warn" | "error") =>
     (fields: LogFields, message: string): void => {
-      if (logger.isLevelEnabled(level)) logger[level](fields, safeMessage(message));
+      if (logger.isLevelEnabled(level)) logger[level](fields, safeText(message));
     };
   const error = at("error");
   return {

@@ -24,7 +24,7 @@ export class SlowCalls {
   #threshold = Number.POSITIVE_INFINITY;
   #next = 0;
 
-  /** Calls are kept from now on. */
+  /** Starts to keep calls. */
   record(clock: Clock): void {
     this.#clock = clock;
     this.#threshold = SLOW_MS;

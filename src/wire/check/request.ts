@@ -34,7 +34,7 @@ export function isPort(port: number): boolean {
 export const MAX_CONTROL_POINT = 1_024;
 
 /**
- * Whether a text can name a control point. A blank at its beginning or end is a slip of whoever configured the caller:
+ * Whether a text can name a control point. A blank at its beginning or end is a mistake in the caller's configuration:
  * no selector would match, and no policy would apply.
  */
 export function isControlPoint(text: string): boolean {

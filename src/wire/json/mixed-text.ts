@@ -1,5 +1,5 @@
 // Text of bytes that should be UTF-8 and are not. A gateway copies header values into its JSON as they are, and they need
-// not be UTF-8: each byte that is none becomes the character that it is in ISO 8859-1, so that different values stay
+// not be UTF-8: each byte that is not part of valid UTF-8 becomes the character that it is in ISO 8859-1, so that different values stay
 // different. A replacement character would give all of them one label, and one limit.
 
 /** Text of the bytes, in which valid sequences of UTF-8 keep their meaning. */

@@ -37,7 +37,7 @@ export class Fragment {
   }
 }
 
-/** A fragment with parts that differ from message to message. Whoever changes them in `bytes` does so before each use. */
+/** A fragment with parts that differ from message to message. Callers change them in `bytes` before each use. */
 export class Template extends Fragment {
   readonly #view: DataView;
   /** Start and end of each changing part. */

@@ -1,5 +1,5 @@
 // The start of the header section that a connection is receiving. Node's parser does not say which request it refuses,
-// and whoever forwards the headers of others to a check needs a decision and no error (`Route.unread`).
+// and a gateway that copies headers of its clients into a check needs a decision, not an error (`Route.unread`).
 
 import { NO_BODY } from "../body.ts";
 

@@ -43,7 +43,7 @@ export class EtcdLease {
   ): Promise<EtcdLease> {
     const at = clock.now();
     const ttl = Math.max(1, Math.ceil(ttlMs / 1000));
-    // Made twice, the first one ends by itself.
+    // If the call is made twice, the first lease expires by itself.
     const granted = await client.call("grant", { ttl }, { repeatable: true });
     const life = { at, ttlMs: Number(granted.ttl) * 1000 };
     return new EtcdLease(granted.id, life, { client, clock, lost });
@@ -78,7 +78,7 @@ export class EtcdLease {
   async #renew(): Promise<void> {
     const at = this.#clock.now();
     try {
-      // A short time, because the renewal after this one says the same.
+      // A short time limit, because the next renewal is due soon.
       const timeoutMs = Math.max(1_000, this.#ttlMs / RENEWALS);
       const { ttl } = await this.#client.call(
         "keepAlive",
@@ -93,7 +93,7 @@ export class EtcdLease {
       }
       this.#until = at + Number(ttl) * 1000;
     } catch {
-      // The client reports servers that do not answer. Whether the lease outlived that, the next answer says.
+      // The client reports servers that do not answer. The next answer tells whether the lease still exists.
     }
     if (!this.#over.signal.aborted) this.#arm();
   }

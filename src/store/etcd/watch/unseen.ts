@@ -27,7 +27,7 @@ export class Unseen {
     return keys;
   }
 
-  /** Whether an entry is another one than the reader has or is about to get. */
+  /** Whether an entry differs from the one that the reader has or is about to get. */
   differs({ key, revision }: Entry): boolean {
     return this.#changed.has(key)
       ? this.#changed.get(key)?.revision !== revision
@@ -40,7 +40,7 @@ export class Unseen {
   }
 
   delete(key: string): void {
-    // What the reader never saw need not be taken away.
+    // A key that the reader never saw needs no delete.
     if (this.#delivered.has(key)) this.#changed.set(key, undefined);
     else this.#changed.delete(key);
   }

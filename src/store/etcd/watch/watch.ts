@@ -160,7 +160,7 @@ export class EtcdWatch {
   async #continuity(): Promise<Break | undefined> {
     const { client, keys } = this.#options;
     const newest = this.#unseen.newest();
-    // Where no key is known, a list is as cheap as this.
+    // If no key is known, listing the state is as cheap as this check.
     if (newest === undefined) return "compacted";
     const itsPrefixes = this.#prefixes.filter((prefix) => newest.key.startsWith(prefix));
     const revision = Math.max(...itsPrefixes.map((prefix) => this.#known.get(prefix) ?? 0));
@@ -191,7 +191,7 @@ export class EtcdWatch {
       if (header.clusterId !== this.#clusterId) return result.resolve("reset");
       disarm();
       if (created) {
-        // A member that lags behind says less than is known, and so does a cluster that lost data: the next round tells.
+        // Either this member lags behind, or the cluster lost data: the next round finds out which.
         if (header.revision < (this.#known.get(prefix) ?? 0)) result.resolve("broken");
         else if (Number(watchId) === this.#prefixes.length) refused(undefined);
         return;
@@ -233,7 +233,7 @@ export class EtcdWatch {
     try {
       return await result.promise;
     } catch (thrown) {
-      // The watch says little about why it was refused; a list does.
+      // A refused watch says little about the reason; a refused list names it.
       if (Fault.from(thrown).code !== "UNAVAILABLE") client.forgetToken();
       for (const prefix of this.#prefixes) {
         const request = { ...keys.range(prefix), limit: 1, keysOnly: true };
@@ -260,7 +260,7 @@ export class EtcdWatch {
     this.#unseen.reached(revision, "changed");
     if (this.#gathering !== undefined) return;
     const disarm = clock.alarm(GATHER_MS, () => {
-      // What the socket has by now is read before this.
+      // Data that the socket has received by now is read before this runs.
       setImmediate(() => {
         this.#gathering = undefined;
         this.#wake();
