@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { judge } from "#flow/check.ts";
 import { NO_OBSERVER, type Observer, observerOf } from "#flow/observer.ts";
-import { componentOf } from "../kit/sluice/flow.ts";
+import { fakeClock } from "../kit/clock.ts";
+import { componentOf, flowOf, planOfSteps } from "../kit/sluice/flow.ts";
 
 function named(name: string, heard: string[]): Observer {
   return {
@@ -36,4 +39,11 @@ test("several observers are called in order", () => {
     "a root.0 lacks key",
     "b root.0 lacks key",
   ]);
+});
+
+test("each of several observers hears of a check once, when it is decided", () => {
+  const heard: string[] = [];
+  const observer = observerOf([named("a", heard), named("b", heard), named("c", heard)]);
+  judge(planOfSteps([]), flowOf(), { clock: fakeClock(), chance: seededChance(1), observer });
+  assert.deepEqual(heard, ["a decided", "b decided", "c decided"]);
 });
