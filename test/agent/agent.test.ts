@@ -25,6 +25,7 @@ import { call, passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { type LogLine, memoryLog } from "../kit/sluice/log.ts";
 import { counted } from "../kit/sluice/scrape.ts";
+import { storeWith } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
 
 /** Origins of a tree in which nothing was set. */
@@ -98,9 +99,15 @@ test("what other machines can use without TLS is named in one warning at start; 
   assert.match(warning?.message ?? "", /without TLS.*; bind server\.listener\.addr to loopback/);
   const { routes, ...fields } = warning?.fields ?? {};
   assert.deepEqual(routes, [
-    ...["/v1/flowcontrol/checkhttp", "/v1/flowcontrol/check", "/v1/flowcontrol/flowend"],
-    ...["/v1/logs", "/v1/traces"],
-    ...["/healthz", "/v1/status/system/liveness", "/v1/status/system/readiness", "/metrics"],
+    "/v1/flowcontrol/checkhttp",
+    "/v1/flowcontrol/check",
+    "/v1/flowcontrol/flowend",
+    "/v1/logs",
+    "/v1/traces",
+    "/healthz",
+    "/v1/status/system/liveness",
+    "/v1/status/system/readiness",
+    "/metrics",
   ]);
   assert.deepEqual(fields, {
     address: open.ports.main.address,
@@ -399,25 +406,13 @@ function heldBack(t: TestContext) {
   const gate = Promise.withResolvers<void>();
   // Also when the test fails: a watch that still waits would delay the stop.
   t.after(() => gate.resolve());
-  const held: Store = {
-    ...methodsOf(store),
+  const held = storeWith(store, {
     async *watch(prefixes, signal) {
       await gate.promise;
       yield* store.watch(prefixes, signal);
     },
-  };
+  });
   return { store: held, release: gate.resolve };
-}
-
-function methodsOf(store: Store): Store {
-  return {
-    list: (prefix) => store.list(prefix),
-    commit: (ops, options) => store.commit(ops, options),
-    lease: (ttlMs) => store.lease(ttlMs),
-    watch: (prefixes, signal) => store.watch(prefixes, signal),
-    lead: (name, signal) => store.lead(name, signal),
-    close: () => store.close(),
-  };
 }
 
 test("nothing is accepted before the first rules are in force", async (t) => {

@@ -46,16 +46,23 @@ const rate = (
   fillAmount: number,
   passThrough = false,
 ): CircuitDecision => ({
-  ...{ ...OWNER, kind: "rate_limiter" },
-  ...{ bucketCapacity, fillAmount, passThrough },
+  ...OWNER,
+  kind: "rate_limiter",
+  bucketCapacity,
+  fillAmount,
+  passThrough,
 });
 const slots = (maxConcurrency: number, passThrough = false): CircuitDecision => ({
-  ...{ ...OWNER, kind: "concurrency_limiter" },
-  ...{ maxConcurrency, passThrough },
+  ...OWNER,
+  kind: "concurrency_limiter",
+  maxConcurrency,
+  passThrough,
 });
 const share = (acceptPercentage: number): CircuitDecision => ({
-  ...{ ...OWNER, kind: "sampler" },
-  ...{ acceptPercentage, passThroughLabelValues: [] },
+  ...OWNER,
+  kind: "sampler",
+  acceptPercentage,
+  passThroughLabelValues: [],
 });
 
 /** The entry that a controller adds to a removal. */
@@ -368,7 +375,11 @@ test("a large batch is decoded in several turns of the event loop and comes into
   const stop = new AbortController();
   const sizes: number[] = [];
   const { ready, ended } = follow({
-    ...{ store, group: "default", book, clock: context.clock, signal: stop.signal },
+    store,
+    group: "default",
+    book,
+    clock: context.clock,
+    signal: stop.signal,
     kept: () => undefined,
     applied: () => void sizes.push(book.rules.size),
   });

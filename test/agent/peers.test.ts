@@ -19,6 +19,7 @@ import { call } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
+import { storeWith } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
 
 async function agentOn(
@@ -33,24 +34,12 @@ async function agentOn(
   const config = configOf("agent", variables("agent", local));
   const { main } = await startAgentProcess({
     config,
-    store: { ...bound(store), close: async () => undefined },
+    store: storeWith(store, { close: async () => undefined }),
     context: processContext(scope),
     chance: seededChance(seed),
     log: { ...memoryLog(), close: async () => undefined },
   });
   return { address: main.address, scope };
-}
-
-/** The methods of a store that others go on to use. */
-function bound(store: Store): Store {
-  return {
-    list: (prefix) => store.list(prefix),
-    commit: (ops, options) => store.commit(ops, options),
-    lease: (options) => store.lease(options),
-    watch: (prefixes, signal) => store.watch(prefixes, signal),
-    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
-    close: () => store.close(),
-  };
 }
 
 const get = async (address: string, path: string) => {

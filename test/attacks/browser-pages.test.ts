@@ -170,7 +170,13 @@ async function attackFrom(t: TestContext, host: string, env: Readonly<Record<str
   openPage(t, `http://${host}:${port}/page`);
   const seen = await report;
   assert.deepEqual(Object.keys(seen).sort(), [
-    ...["asked", "blob", "bytes", "json-blob", "json-header", "read", "text"],
+    "asked",
+    "blob",
+    "bytes",
+    "json-blob",
+    "json-header",
+    "read",
+    "text",
   ]);
   // The browser shows the page nothing of the replies, whatever they are.
   for (const [name, [type, status]] of Object.entries(seen))
@@ -203,7 +209,9 @@ test("a page whose name was rebound to the port cannot change or read policies",
   }
   assert.deepEqual(Object.keys(seen).length, 6);
   assert.deepEqual(await requests(), {
-    ...{ "POST 403": 2, "DELETE 403": 1, "GET 403": 1 },
+    "POST 403": 2,
+    "DELETE 403": 1,
+    "GET 403": 1,
     "POST 200": 0,
   });
   assert.deepEqual(await names(), ["victim"]);

@@ -10,7 +10,10 @@ import type { Leaf } from "#circuit/plan.ts";
 function sampler(identity: string, componentId: string, group = "a"): Actuator {
   const kind = "sampler";
   const leaf = {
-    ...{ kind, id: componentId, identity, config: {} },
+    kind,
+    id: componentId,
+    identity,
+    config: {},
     inputs: { accept_percentage: [{ kind: "signal", signal: 0 }] },
   } as unknown as Leaf;
   const key = decisionId({ kind, componentId });

@@ -85,8 +85,13 @@ describe("policy check", () => {
 
   it("names the files of a directory that look like policies and are not read", async (t) => {
     const folder = folderOf(t, {
-      ...{ "p.yaml": PLAIN, "CHECKOUT.YAML": PLAIN, "p.yaml.bak": PLAIN, "p.yaml~": PLAIN },
-      ...{ ".p.yaml.swp": "", "README.md": "", "notes.txt": "" },
+      "p.yaml": PLAIN,
+      "CHECKOUT.YAML": PLAIN,
+      "p.yaml.bak": PLAIN,
+      "p.yaml~": PLAIN,
+      ".p.yaml.swp": "",
+      "README.md": "",
+      "notes.txt": "",
     });
     mkdirSync(join(folder, "team"));
     writeFileSync(join(folder, "team", "q.yml"), PLAIN);

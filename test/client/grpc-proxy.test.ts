@@ -33,7 +33,10 @@ async function echo(t: TestContext, secure = false) {
   const { port } = await testPort(t, { services: [ECHO], settings: { tls } });
   const address = `localhost:${port}`;
   const files = {
-    ...{ ca_file: ca.certFile, cert_file: "", key_file: "", key_log_file: "" },
+    ca_file: ca.certFile,
+    cert_file: "",
+    key_file: "",
+    key_log_file: "",
     insecure_skip_verify: false,
   };
   const say = async (settings: Partial<ProxySettings>, env: Record<string, string> = {}) => {
@@ -105,7 +108,9 @@ test("client.proxy governs the calls of an agent and of a controller to etcd", a
     const before = proxy.tunnels.length;
     const open = await sharedStore(config);
     const store = open({
-      ...{ clock: realClock(), chance: realChance(), log: memoryLog() },
+      clock: realClock(),
+      chance: realChance(),
+      log: memoryLog(),
       usable: () => undefined,
     });
     assert.deepEqual((await store.list("/")).entries, []);

@@ -114,7 +114,9 @@ test("an HTTP client presents the rotated certificate to its server", async (t) 
       tls: { ...settings.tls, ...paths },
     },
     proxy: { http: "", https: "", no_proxy: [] },
-    ...{ env: {}, clock, log },
+    env: {},
+    clock,
+    log,
   });
   t.after(() => client.close());
   const url = `https://localhost:${(server.address() as AddressInfo).port}/`;

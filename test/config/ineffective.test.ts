@@ -22,10 +22,23 @@ test("the groups of keys that are in effect in the agent", () => {
   assert.deepEqual(
     [...new Set(roots)],
     [
-      ...["agent_functions", "agent_info", "client", "counters", "crashreport", "dist_cache"],
+      "agent_functions",
+      "agent_info",
+      "client",
+      "counters",
+      "crashreport",
+      "dist_cache",
       "flow_control",
-      ...["liveness", "log", "metrics"],
-      ...["otel", "peer_discovery", "profilers", "prometheus", "readiness", "server", "watchdog"],
+      "liveness",
+      "log",
+      "metrics",
+      "otel",
+      "peer_discovery",
+      "profilers",
+      "prometheus",
+      "readiness",
+      "server",
+      "watchdog",
     ],
   );
   assert.equal(ineffectiveReason("agent", "otel.ports.pprof_port"), undefined);

@@ -25,6 +25,7 @@ import { processContext } from "../kit/process-context.ts";
 import { call } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
+import { connectionTo } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
 
 type Env = Readonly<Record<string, string>>;
@@ -33,17 +34,8 @@ function around(t: TestContext, store: Store, seed: number) {
   const scope = new Scope();
   t.after(() => scope.close("cut"));
   const log = memoryLog();
-  const closed = new AbortController();
-  const connection: Store = {
-    list: (prefix) => store.list(prefix),
-    commit: (ops, options) => store.commit(ops, options),
-    lease: (options) => store.lease(options),
-    watch: (prefixes, signal) => store.watch(prefixes, AbortSignal.any([signal, closed.signal])),
-    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
-    close: async () => closed.abort(),
-  };
   const options = {
-    store: connection,
+    store: connectionTo(store),
     context: processContext(scope),
     chance: seededChance(seed),
     log: { ...log, close: async () => undefined },

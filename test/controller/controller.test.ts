@@ -215,7 +215,10 @@ test("each reading counts once per tick: finite ones in quantiles, others in cou
   const { text: graph } = controller.policies.graph("s", "json", 0);
   const { readings } = JSON.parse(graph) as { readonly readings: Record<string, unknown> };
   assert.deepEqual(readings, {
-    ...{ "root/BAD": null, "root/MUCH": "Infinity", "root/SAFE": 9, "root/NEXT": 10 },
+    "root/BAD": null,
+    "root/MUCH": "Infinity",
+    "root/SAFE": 9,
+    "root/NEXT": 10,
   });
 });
 
@@ -231,7 +234,10 @@ test("status shows the last tick, decisions, and invalid signals with their reas
     readonly decisions: readonly object[];
   };
   assert.deepEqual(shown.tick, {
-    ...{ number: 3, timestamp: "2023-11-14T22:13:22.000000Z", late_ms: 0, skipped: 0 },
+    number: 3,
+    timestamp: "2023-11-14T22:13:22.000000Z",
+    late_ms: 0,
+    skipped: 0,
   });
   assert.equal(shown.decisions.length, 1);
   const open = shown.invalid_signals.find(({ signal_name }) => signal_name === "PASS_THROUGH");

@@ -1,19 +1,22 @@
 // A controller over a store in memory, on a clock that tests move, with measurements that they script.
 
+import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { seededChance } from "#base/chance.ts";
+import { type Code, Fault } from "#base/fault.ts";
 import { type Controller, startController } from "#controller/controller.ts";
 import { StatusNode } from "#host/status/status.ts";
 import { memoryStore } from "#store/memory.ts";
-import type { Batch, Op, Store } from "#store/store.ts";
+import type { Op, Store } from "#store/store.ts";
 import { COMPLETE } from "#sync/keys.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { folderOf } from "../kit/folder.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { logTo } from "../kit/sluice/log.ts";
+import { storeWith } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
 
 export interface Bench {
@@ -66,12 +69,7 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   const logged: string[] = [];
   const commits: Map<string, Uint8Array | null>[] = [];
   let state: "well" | "failing" | "stuck" = "well";
-  const watched: Store = {
-    list: (prefix) => store.list(prefix),
-    lease: (ttl) => store.lease(ttl),
-    watch: (prefixes, signal): AsyncIterable<Batch> => store.watch(prefixes, signal),
-    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
-    close: () => store.close(),
+  const watched = storeWith(store, {
     async commit(ops: readonly Op[], guarded) {
       if (state === "failing") throw new Error("the store is away");
       if (state === "stuck") await new Promise<never>(() => undefined);
@@ -80,12 +78,17 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
         commits.push(new Map(ops.map((op) => [op.key, op.kind === "put" ? op.value : null])));
       return store.commit(ops, guarded);
     },
-  };
+  });
   const reloads = { success: 0, failure: 0 };
   const counts = { loaded: 0, refused: 0 };
   const controller = await startController({
     settings: configOf("controller", options.env ?? {}).config,
-    ...{ directories: [directory], store: watched, clock, env: {}, status, meters: metrics },
+    directories: [directory],
+    store: watched,
+    clock,
+    env: {},
+    status,
+    meters: metrics,
     chance: seededChance(1),
     agentGroup: options.agentGroup,
     sharesStore: options.sharesStore ?? false,
@@ -116,7 +119,16 @@ export async function bench(t: TestContext, options: BenchOptions = {}): Promise
   });
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
   return {
-    ...{ clock, store, controller, metrics, status, directory, logged, commits, reloads, counts },
+    clock,
+    store,
+    controller,
+    metrics,
+    status,
+    directory,
+    logged,
+    commits,
+    reloads,
+    counts,
     turn,
     setStore(next) {
       state = next;
@@ -180,4 +192,14 @@ export async function decisionsOf({ controller }: Bench, kind = "rate_limiter") 
       JSON.parse(text) as Decided,
     ]),
   );
+}
+
+/** Accepts a fault with this code and a message that matches, for `assert.rejects`. */
+export function fault(code: Code, words: RegExp) {
+  return (thrown: unknown) => {
+    assert.ok(thrown instanceof Fault, String(thrown));
+    assert.equal(thrown.code, code);
+    assert.match(thrown.message, words);
+    return true;
+  };
 }

@@ -22,7 +22,9 @@ test("invented records neither use up the store of samples nor change what queri
   const meters = new FluxMeters();
   const records = new FinishedFlows(meters, () => undefined, new UnreportedFlows());
   const metrics = new Metrics({
-    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
   });
   metrics.add(meters);
   const names = Array.from({ length: 8 }, (_, at) => `m${at}`);

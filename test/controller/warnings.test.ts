@@ -331,7 +331,9 @@ describe("an examination", () => {
         warn: (_, message) => lines.push(message),
       },
       knowsMetric: () => false,
-      ...{ agentGroups: undefined, checks: undefined, limiters: () => [] },
+      agentGroups: undefined,
+      checks: undefined,
+      limiters: () => [],
     });
     const examined = async (needs: number) => {
       policyOf(

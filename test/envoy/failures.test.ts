@@ -125,8 +125,14 @@ interface Seen {
 
 /** Headers that every reply has. They are left out of the page. */
 const ORDINARY = new Set([
-  ...["date", "server", "connection", "keep-alive", "content-length", "content-type"],
-  ...["transfer-encoding", "x-envoy-upstream-service-time"],
+  "date",
+  "server",
+  "connection",
+  "keep-alive",
+  "content-length",
+  "content-type",
+  "transfer-encoding",
+  "x-envoy-upstream-service-time",
 ]);
 
 interface Run {

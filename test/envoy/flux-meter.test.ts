@@ -90,8 +90,11 @@ for (const [kind, format] of [
     });
     const ask = http1(t, envoy.url);
     const OK = {
-      ...{ flux_meter_name: "latency", policy_name: "latency", flow_status: "OK" },
-      ...{ decision_type: "DECISION_TYPE_ACCEPTED", http_status_code: "200" },
+      flux_meter_name: "latency",
+      policy_name: "latency",
+      flow_status: "OK",
+      decision_type: "DECISION_TYPE_ACCEPTED",
+      http_status_code: "200",
     };
     const measured = (labels = {}) => read(address, "flux_meter_count", labels);
     const becomes = (count: number) =>

@@ -14,7 +14,12 @@ import { until } from "../kit/until.ts";
 function agent(t: TestContext, store: Store, name: string, engine: EngineName, id = name) {
   const log = memoryLog();
   const group = new JoinedGroup({
-    ...{ store, group: "g", hostname: name, id, clock: realClock(), log },
+    store,
+    group: "g",
+    hostname: name,
+    id,
+    clock: realClock(),
+    log,
     announced: () => undefined,
   });
   t.after(() => group.close());

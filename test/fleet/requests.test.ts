@@ -42,7 +42,13 @@ function bench(most = 10) {
   const replies: (string | undefined)[] = [];
   const late: string[] = [];
   return {
-    ...{ clock, sent, probes, transitions, requests, replies, late },
+    clock,
+    sent,
+    probes,
+    transitions,
+    requests,
+    replies,
+    late,
     resets: () => resets,
     ask: (key = "k") =>
       requests.ask(
@@ -74,8 +80,12 @@ test("after one time limit all that wait are answered, and the rest is not sent"
   for (let n = 0; n < 5; n++) assert.equal(ask(), undefined);
   assert.equal(sent.length, 2);
   assert.deepEqual(requests.counts, {
-    ...{ answered: 0, failed: 2, skipped: 5, refused: 0 },
-    ...{ away: 1, back: 0 },
+    answered: 0,
+    failed: 2,
+    skipped: 5,
+    refused: 0,
+    away: 1,
+    back: 0,
   });
 });
 

@@ -37,8 +37,11 @@ function sharedSlots(count: number) {
     },
   };
   const context = {
-    ...{ clock: fakeClock(), chance: seededChance(1), observer: recordingObserver() },
-    ...{ maxKeys: 100, sharedCounters },
+    clock: fakeClock(),
+    chance: seededChance(1),
+    observer: recordingObserver(),
+    maxKeys: 100,
+    sharedCounters,
   };
   const book = new Rulebook("default", context);
   const controlPoint = { controlPoint: "here", agentGroup: "default", service: "any" } as const;

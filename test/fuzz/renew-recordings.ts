@@ -143,8 +143,16 @@ async function byCurl(address: string): Promise<void> {
   const common = ["-s", "--http2-prior-knowledge", "-m", "5"];
   // Some builds fail at the second of several requests; what was sent until then is still a recording.
   await run(curl(), [
-    ...[...common, ...json, "-d", body, url("/take"), url("/take")],
-    ...["--next", ...common, "-I", url("/hello")],
+    ...common,
+    ...json,
+    "-d",
+    body,
+    url("/take"),
+    url("/take"),
+    "--next",
+    ...common,
+    "-I",
+    url("/hello"),
   ]).catch(() => undefined);
 }
 

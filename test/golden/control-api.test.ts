@@ -1,6 +1,6 @@
-// Replays recorded exchanges with the reference implementation's policy API against a running Sluice, and what it had in
-// etcd against a controller and an agent over a real one. Every difference must be listed in `OURS` with its reason, and
-// every listed step must differ.
+// Replays recorded exchanges with the reference implementation's policy API against a running Sluice, and the recorded
+// content of its etcd against a controller and an agent over a real etcd. Every difference must be listed in `OURS` with
+// its reason, and every listed step must differ.
 
 import assert from "node:assert/strict";
 import { join } from "node:path";

@@ -148,7 +148,7 @@ export interface World {
   readonly write?: (step: Step, later: readonly Step[]) => Promise<void>;
 }
 
-/** A change takes effect at the next tick, or when the store's watch delivers it; what reads it is asked again until then. */
+/** A change takes effect at the next tick, or when the store's watch delivers it; until then, reads are repeated. */
 const SETTLE_MS = 5_000;
 
 async function settled(

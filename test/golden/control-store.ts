@@ -179,7 +179,7 @@ interface Follower {
   stop(): Promise<void>;
 }
 
-/** Everything that a controller publishes for agents or keeps for itself, but what only Sluice has. */
+/** Everything that a controller publishes for agents or keeps for itself, except keys that only Sluice has. */
 function follow(store: EtcdStore): Follower {
   const state = new Map<string, Uint8Array>();
   const written: Follower["written"] = new Map();

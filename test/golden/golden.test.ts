@@ -1,20 +1,17 @@
 // Replays recorded checks of the reference implementation, with its faults corrected, against a running Sluice.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { copyPolicies, replayDataPlane } from "./data-plane.ts";
 import { EXCEPTIONS, LEFT_OUT, NAMES } from "./exceptions.ts";
+import { type Standalone, startStandalone } from "./standalone.ts";
 
 const CASES = join(import.meta.dirname, "data-plane");
-const ROOT = join(import.meta.dirname, "../..");
 const policies = mkdtempSync(join(tmpdir(), "sluice-golden-"));
-let stop: () => Promise<unknown> = async () => undefined;
-let address = "";
+let sluice: Standalone | undefined;
 
 before(async () => {
   for (const name of readdirSync(CASES)) {
@@ -22,45 +19,16 @@ before(async () => {
     if (!existsSync(folder)) continue;
     copyPolicies(folder, policies);
   }
-  const sluice = spawn(
-    process.execPath,
-    ["src/cli/sluice.js", "standalone", "--policies", policies],
-    {
-      cwd: ROOT,
-      env: {
-        PATH: process.env["PATH"],
-        SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
-        SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
-        SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
-        SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
-      },
-      stdio: ["ignore", "ignore", "pipe"],
-    },
-  );
-  stop = async () => {
-    sluice.kill("SIGTERM");
-    await once(sluice, "exit");
-  };
-  let output = "";
-  for await (const chunk of sluice.stderr) {
-    output += chunk;
-    address = /listening on (127\.0\.0\.1:\d+)/.exec(output)?.[1] ?? "";
-    if (address !== "") break;
-  }
-  sluice.stderr.resume();
-  assert.notEqual(address, "", output);
+  sluice = await startStandalone(policies);
 });
 
 after(async () => {
-  await stop();
+  await sluice?.stop();
   rmSync(policies, { recursive: true });
 });
 
 test("the recorded cases pass, except the steps that are listed with their reasons", async () => {
-  const seen = await replayDataPlane(CASES, address);
+  const seen = await replayDataPlane(CASES, sluice?.address ?? "");
   assert.equal(seen.size, readdirSync(CASES).length, "every case ran");
   const wrong: string[] = [];
   for (const [name, steps] of seen) {

@@ -1,11 +1,9 @@
 // `npm run -s test:golden`: replays recordings of the reference implementation from `GOLDEN_DIR`, or from beside the
 // checkout, or from this folder. Prints the first difference of each failing case and how many passed.
 
-import { spawn } from "node:child_process";
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import type { Readable } from "node:stream";
 import { enforceLabels } from "#promql/enforce-labels.ts";
 import { type Replayed, replayControlApi } from "./control-api.ts";
 import { OURS } from "./control-differences.ts";
@@ -13,6 +11,7 @@ import { judgePolicy, judgeRefusal } from "./control-plane/judge.ts";
 import { grpcCaller, replayOverEtcd } from "./control-store.ts";
 import { copyPolicies, replayDataPlane } from "./data-plane.ts";
 import { ACCEPTED, EXCEPTIONS, LEFT_OUT as WAITING } from "./exceptions.ts";
+import { startStandalone } from "./standalone.ts";
 
 type Judge = (path: string) => string | undefined;
 
@@ -85,28 +84,11 @@ async function withSluice<T>(
 ): Promise<T> {
   const policies = mkdtempSync(join(tmpdir(), "sluice-golden-"));
   fill(policies);
-  const sluice = spawn(
-    process.execPath,
-    ["src/cli/sluice.js", "standalone", "--policies", policies],
-    {
-      cwd: join(OWN, "../.."),
-      env: {
-        PATH: process.env["PATH"],
-        SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
-        SVC_AGENT_SERVER_GRPC_ENABLE_REFLECTION: "true",
-        SVC_AGENT_OTEL_PORTS_DEBUG_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_HEALTH_CHECK_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_PPROF_PORT: "0",
-        SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
-        SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
-      },
-      stdio: ["ignore", "ignore", "pipe"],
-    },
-  );
+  const sluice = await startStandalone(policies);
   try {
-    return await main(await firstMatch(sluice.stderr, /listening on (127\.0\.0\.1:\d+)/));
+    return await main(sluice.address);
   } finally {
-    sluice.kill("SIGTERM");
+    await sluice.stop();
     rmSync(policies, { recursive: true });
   }
 }
@@ -180,18 +162,6 @@ function judgeInvalid(path: string): string | undefined {
   if (!(basename(path) in ACCEPTED)) return difference;
   const accepted = difference?.startsWith("accepted") === true;
   return accepted ? undefined : "refused, wanted Sluice to accept it";
-}
-
-async function firstMatch(stream: Readable, pattern: RegExp): Promise<string> {
-  let text = "";
-  for await (const chunk of stream) {
-    text += String(chunk);
-    const [, found] = pattern.exec(text) ?? [];
-    if (found === undefined) continue;
-    stream.resume();
-    return found;
-  }
-  throw new Error(`wanted ${String(pattern)}, got ${text}`);
 }
 
 const root = folder();

@@ -14,7 +14,9 @@ function stage(main: Main) {
   const forced: boolean[] = [];
   let held = 0;
   const ended = run(main, {
-    ...{ argv: ["--flag"], env: { NAME: "value" }, clock },
+    argv: ["--flag"],
+    env: { NAME: "value" },
+    clock,
     stderr: (text) => void said.push(text),
     exit: (code, force) => {
       exits.push(code);

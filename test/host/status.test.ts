@@ -68,8 +68,11 @@ test("an error counts for its node and those above it, not for others, and never
   assert.deepEqual(await codes("system/liveness", "system/liveness/job-group/b"), [503, 503]);
   assert.deepEqual(
     await codes(
-      ...["system/liveness/job-group/a", "system/liveness/job-group/a/executor/x"],
-      ...["system/readiness", "", "system/readiness/"],
+      "system/liveness/job-group/a",
+      "system/liveness/job-group/a/executor/x",
+      "system/readiness",
+      "",
+      "system/readiness/",
     ),
     [200, 200, 200, 200, 200],
   );
@@ -142,7 +145,8 @@ test("the routes fit the port's table", () => {
   const around = { service: "x", argv: [], clock: fakeClock() };
   const settings = { cpu_profiler: false, profiles_path: "default" };
   const rows: readonly Route[] = [
-    ...[healthRoute(() => true), ...statusRoutes(tree().root)],
+    healthRoute(() => true),
+    ...statusRoutes(tree().root),
     ...infoRoutes(info("x", fakeClock(), "0b1c")),
     ...profiles(settings, around).routes,
     metricsRoute(

@@ -21,7 +21,10 @@ function pair(t: TestContext, given = "one") {
   const looked: string[] = [];
   const uses: string[] = [];
   const files = new WatchedFiles({
-    ...{ setting: "the.pair", what: "texts", clock, log },
+    setting: "the.pair",
+    what: "texts",
+    clock,
+    log,
     files: { a_file: at("a"), b_file: at("b"), c_file: "" },
     use: (contents) => {
       const { a_file: a, b_file: b } = contents;

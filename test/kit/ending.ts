@@ -1,4 +1,5 @@
-// The part of a test that the kit needs: to be told when it ends. A suite that shares a server among its tests has it too.
+// The part of a test's context that the kit needs: registering what runs when the test ends. Suites that share a server
+// among their tests have it too.
 
 import { after } from "node:test";
 

@@ -13,7 +13,7 @@ import { processContext } from "./process-context.ts";
 import { configOf } from "./sluice/config.ts";
 import { memoryLog } from "./sluice/log.ts";
 
-/** Variables without their prefix, by which a process takes no port but a free one for its main port. */
+/** Variables, without their prefix, with which a process opens only its main port, on a free number. */
 export const NO_OTHER_PORTS: Readonly<Record<string, string>> = {
   SERVER_LISTENER_ADDR: "127.0.0.1:0",
   SERVER_DRAIN_ACCEPT_FOR: "0s",
@@ -37,7 +37,7 @@ export function variables(
 export interface ProcessOnOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly clock?: FakeClock;
-  /** Of the randomness from which the id of the process is made. */
+  /** Seed of the random id of the process. */
   readonly seed?: number;
   readonly parts?: readonly ProcessPart[];
   /** Whether a key was set by a person; by default as the configuration says. */

@@ -15,19 +15,9 @@ import {
 } from "../kit/servers/sluice.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { until } from "../kit/until.ts";
+import { refusesAll } from "./policies.ts";
 
-/** Refuses every request at a control point: its numbers, which are decisions, say so. */
-const closed = (controlPoint: string) => `circuit:
-  evaluation_interval: 0.05s
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: ${controlPoint} }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 0 } }
-            fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 60s }
-`;
+const closed = (controlPoint: string) => refusesAll(controlPoint, "0.05s");
 
 test("rules, decisions and edits reach two agents, and an etcd that is restarted takes nothing away", async (t) => {
   const etcd = await startEtcd(t, { version: "3.4" });

@@ -18,22 +18,10 @@ import { passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { until } from "../kit/until.ts";
+import { refusesAll } from "./policies.ts";
 
 const PROCESSES = 10;
 const IN_PROCESS = 40;
-
-/** Refuses every request at a control point. */
-const closed = (controlPoint: string) => `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: ${controlPoint} }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 0 } }
-            fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 60s }
-`;
 
 /** Starts an agent in this process and returns its address. */
 async function agentHere(scope: Scope, endpoints: readonly string[]): Promise<string> {
@@ -76,7 +64,7 @@ test("fifty agents and three controllers follow one etcd, through an edit and th
   // Before etcd ends, which the agents would miss.
   t.after(() => scope.close("drain"));
   const { endpoints } = await startEtcd(t);
-  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const policies = folderOf(t, { "a.yaml": refusesAll("shop") });
   const controllers = Array.from({ length: 3 }, () =>
     startSluice(t, "controller", endpoints, ["--policies", policies]),
   );
@@ -106,7 +94,7 @@ test("fifty agents and three controllers follow one etcd, through an edit and th
     controllers.filter((each) => each.printed().includes("this controller leads"));
   assert.equal(leaders().length, 1, "one of three leads");
 
-  writeFileSync(join(policies, "b.yaml"), closed("bar"));
+  writeFileSync(join(policies, "b.yaml"), refusesAll("bar"));
   t.diagnostic(
     `an edit was in force in all ${agents.length} agents after ${await refusedEverywhere("bar")} ms`,
   );
@@ -114,7 +102,7 @@ test("fifty agents and three controllers follow one etcd, through an edit and th
   const [leader = assert.fail()] = leaders();
   leader.kill("SIGKILL");
   await leader.ended;
-  writeFileSync(join(policies, "c.yaml"), closed("pub"));
+  writeFileSync(join(policies, "c.yaml"), refusesAll("pub"));
   const afterLoss = await refusedEverywhere("pub");
   t.diagnostic(
     `an edit after the leader was killed (lease 2 s) was in force in all after ${afterLoss} ms`,

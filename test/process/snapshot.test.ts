@@ -9,19 +9,7 @@ import { folderOf } from "../kit/folder.ts";
 import { listening, type SluiceChild, startSluice } from "../kit/servers/sluice.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { until } from "../kit/until.ts";
-
-/** Refuses every request at a control point. */
-const closed = (controlPoint: string) => `circuit:
-  evaluation_interval: 1s
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: ${controlPoint} }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 0 } }
-            fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 60s }
-`;
+import { refusesAll } from "./policies.ts";
 
 const readiness = (agent: SluiceChild) =>
   call(agent.address(), "GET", "/v1/status/system/readiness");
@@ -34,7 +22,7 @@ test("an agent that starts while etcd is away judges by the last rules it saw, a
   const etcd = await startEtcd(t);
   const path = join(folderOf(t), "rules");
   const env = { ETCD_SNAPSHOT_PATH: path };
-  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const policies = folderOf(t, { "a.yaml": refusesAll("shop") });
   const controller = startSluice(t, "controller", etcd.endpoints, ["--policies", policies]);
   const first = startSluice(t, "agent", etcd.endpoints, [], env);
   await listening(controller, first);

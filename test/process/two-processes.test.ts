@@ -16,20 +16,11 @@ import { processContext } from "../kit/process-context.ts";
 import { call, passes } from "../kit/sluice/check.ts";
 import { configOf } from "../kit/sluice/config.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
+import { connectionTo } from "../kit/sluice/stored.ts";
 import { until } from "../kit/until.ts";
+import { refusesAll } from "./policies.ts";
 
-/** Refuses every request at `shop`. */
-const CLOSED = `circuit:
-  evaluation_interval: 0.05s
-  components:
-    - flow_control:
-        rate_limiter:
-          selectors: [{ control_point: shop }]
-          in_ports:
-            bucket_capacity: { constant_signal: { value: 0 } }
-            fill_amount: { constant_signal: { value: 0 } }
-          parameters: { interval: 60s }
-`;
+const CLOSED = refusesAll("shop", "0.05s");
 
 const env = (prefix: string) => ({
   [`${prefix}_SERVER_LISTENER_ADDR`]: "127.0.0.1:0",
@@ -39,19 +30,6 @@ const env = (prefix: string) => ({
   [`${prefix}_OTEL_PORTS_ZPAGES_PORT`]: "0",
   [`${prefix}_SERVER_DRAIN_ACCEPT_FOR`]: "0s",
 });
-
-/** One process's connection to a store: closing it leaves the store open for the others. */
-function connectionTo(store: Store): Store {
-  const closed = new AbortController();
-  return {
-    list: (prefix) => store.list(prefix),
-    commit: (ops, options) => store.commit(ops, options),
-    lease: (ttlMs) => store.lease(ttlMs),
-    watch: (prefixes, signal) => store.watch(prefixes, AbortSignal.any([signal, closed.signal])),
-    lead: (name, signal, candidate) => store.lead(name, signal, candidate),
-    close: async () => closed.abort(),
-  };
-}
 
 /** The options that both processes share, and the log lines. */
 function around(t: TestContext, store: Store) {

@@ -28,7 +28,9 @@ function manualEngine() {
     query: (query, at, signal) => {
       const { promise, resolve, reject } = Promise.withResolvers<Result>();
       calls.push({
-        ...{ query, at, signal },
+        query,
+        at,
+        signal,
         answer: (result) =>
           resolve(typeof result === "number" ? { kind: "scalar", value: result } : result),
         fail: (code, message = "trouble") => reject(new Fault(code, message)),
@@ -49,7 +51,10 @@ function set(settings: Partial<QueryRunnerSettings> = {}, chance = 0) {
     retried: (owner) => told.push(`${owner} retried`),
   };
   const runner = new QueryRunner({
-    ...{ engine, clock, chance: () => chance, metrics: meter },
+    engine,
+    clock,
+    chance: () => chance,
+    metrics: meter,
     settings: { blocking_execution: false, worker_limit: 0, ...settings },
   });
   const heard: [string, QueryAnswer][] = [];
@@ -59,8 +64,11 @@ function set(settings: Partial<QueryRunnerSettings> = {}, chance = 0) {
     { identity, ...over }: Partial<QueryRequest & { identity: string }> = {},
   ) => {
     const whole = {
-      ...{ componentId: "root.0", query: `${owner} query`, at: 0, periodMs: 1_000 },
-      ...{ byLabel: undefined },
+      componentId: "root.0",
+      query: `${owner} query`,
+      at: 0,
+      periodMs: 1_000,
+      byLabel: undefined,
       ...over,
     };
     const component = identity ?? whole.componentId;

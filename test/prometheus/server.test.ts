@@ -38,7 +38,10 @@ function circuit(t: TestContext, address: string, ...queries: readonly string[])
   t.after(() => runner.close());
   const leaves = [COUNTING, ...queries.map((query, at) => asking(`q${at}`, query, at + 1))];
   const plan: CircuitPlan = {
-    ...{ policyName: "p", policyHash: "h", intervalMs: INTERVAL_MS, leaves },
+    policyName: "p",
+    policyHash: "h",
+    intervalMs: INTERVAL_MS,
+    leaves,
     signals: leaves.map(({ id }) => ({ circuit: "root", name: id })),
     order: leaves.map((_, at) => at),
   };
@@ -52,7 +55,10 @@ function circuit(t: TestContext, address: string, ...queries: readonly string[])
           if (answer.kind === "failed") why.set(ask.componentId, answer.why);
           loop.answer(ask.componentId, answer);
         }),
-      ...{ decide: fail, alert: fail, fault: fail, ignoredOverride: fail },
+      decide: fail,
+      alert: fail,
+      fault: fail,
+      ignoredOverride: fail,
     },
     undefined,
   );

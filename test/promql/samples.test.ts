@@ -214,8 +214,10 @@ test("queries that differ only in the values of matchers share their closures, a
   const others = ["3 * a", "a + Inf", "a - -Inf", "a + NaN", "a offset 1s"];
   store.setQueries([...texts, ...absent, ...others]);
   store.addScrape(S, [
-    ...[sample("a", 1, { who: "one" }), sample("a", 2, { who: "two" })],
-    ...[sample("b", 10, { who: "one" }), sample("b", 20, { who: "two" })],
+    sample("a", 1, { who: "one" }),
+    sample("a", 2, { who: "two" }),
+    sample("b", 10, { who: "one" }),
+    sample("b", 20, { who: "two" }),
   ]);
   const resultOf = (text: string) => {
     const result = compiler.compile(text)(S, store);

@@ -129,8 +129,14 @@ for (const [query, canonical] of [
 }
 
 const NOTHING: Selector = {
-  ...{ kind: "selector", index: 0, from: 0, name: "", matchers: [] },
-  ...{ offset: undefined, at: undefined, edges: undefined },
+  kind: "selector",
+  index: 0,
+  from: 0,
+  name: "",
+  matchers: [],
+  offset: undefined,
+  at: undefined,
+  edges: undefined,
 };
 
 /** The tree without positions, parentheses and the order of matchers. */

@@ -38,8 +38,15 @@ async function outputOf(t: TestContext, command: string, args: readonly string[]
 inOwnNetwork(import.meta.filename, ([here, there]) => {
   const overHttp2 = (t: TestContext, url: string, ...more: readonly string[]) =>
     outputOf(t, curl(), [
-      ...["--silent", "--show-error", "--http2-prior-knowledge", "--interface", there],
-      ...["--write-out", "\n%{http_version} %{http_code}", ...more, url],
+      "--silent",
+      "--show-error",
+      "--http2-prior-knowledge",
+      "--interface",
+      there,
+      "--write-out",
+      "\n%{http_version} %{http_code}",
+      ...more,
+      url,
     ]);
 
   for (const [transport, answer] of [

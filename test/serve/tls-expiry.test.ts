@@ -23,7 +23,9 @@ async function terminator(t: TestContext, { certFile, keyFile }: Certificate, da
   const opened = openTlsTerminator({
     settings: portSettings({ tls: { enabled: true, cert_file: certFile, key_file: keyFile } }).tls,
     handshakeTimeout: 0,
-    ...{ clock, log, meter },
+    clock,
+    log,
+    meter,
     preferredProtocol: "http1",
     accept: () => undefined,
     refused: () => undefined,

@@ -21,12 +21,16 @@ const POLICIES = "/aperture.policy.language.v1.PolicyService";
 
 /** Routes that need no credential; a route that is not listed is administration. */
 const OPEN = [
-  ...["GET /", "GET /healthz", "GET /metrics"],
-  ...["GET /v1/status/system/liveness", "GET /v1/status/system/readiness"],
+  "GET /",
+  "GET /healthz",
+  "GET /metrics",
+  "GET /v1/status/system/liveness",
+  "GET /v1/status/system/readiness",
   "POST /v1/flowcontrol/checkhttp",
   "POST /v1/flowcontrol/check",
   "POST /v1/flowcontrol/flowend",
-  ...["POST /v1/logs", "POST /v1/traces"],
+  "POST /v1/logs",
+  "POST /v1/traces",
 ];
 
 test("every route that is not listed as open needs the token", async (t) => {
@@ -65,8 +69,14 @@ test("the policy service has the same rights over gRPC as over JSON", async (t) 
   const client = grpcClient(t, port.address.replace("0.0.0.0", "127.0.0.1"));
   const metadata = { authorization: `Bearer ${TOKEN}` };
   const methods = [
-    ...["GetPolicies", "GetPolicy", "UpsertPolicy", "DeletePolicy", "GetDecisions"],
-    ...["GetDynamicConfig", "PostDynamicConfig", "DeleteDynamicConfig"],
+    "GetPolicies",
+    "GetPolicy",
+    "UpsertPolicy",
+    "DeletePolicy",
+    "GetDecisions",
+    "GetDynamicConfig",
+    "PostDynamicConfig",
+    "DeleteDynamicConfig",
   ];
   const codes = await Promise.all(
     methods.map(async (name) => (await client.unary(`${POLICIES}/${name}`, Buffer.of())).code),

@@ -36,7 +36,10 @@ function leasedKeys() {
     written: (fault) => void events.push(fault?.message ?? "written"),
   });
   return {
-    ...{ keys, clock, events, lines },
+    keys,
+    clock,
+    events,
+    lines,
     put: (key: string) => keys.put(key, new Uint8Array()),
     async answer(fault?: Fault) {
       await turn();

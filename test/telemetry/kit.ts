@@ -5,8 +5,12 @@ import type { FluxMeterRule } from "#flow/rules.ts";
 
 export function aComponent(changed: Partial<Component> = {}): Component {
   return {
-    ...{ policyName: "p", policyHash: "h", componentId: "root.0", kind: "rate_limiter" },
-    ...{ deniedStatus: 0, onFailure: "open" },
+    policyName: "p",
+    policyHash: "h",
+    componentId: "root.0",
+    kind: "rate_limiter",
+    deniedStatus: 0,
+    onFailure: "open",
     ...changed,
   };
 }
@@ -49,8 +53,12 @@ export function aVerdict(changed: Partial<Verdict> = {}): Verdict {
 
 export function aFluxMeter(changed: Partial<FluxMeterRule> = {}): FluxMeterRule {
   return {
-    ...{ kind: "flux_meter", policyName: "p", name: "m", attributeKey: "workload_duration_ms" },
-    ...{ buckets: { kind: "static", bounds: [5, 10] }, selectors: [] },
+    kind: "flux_meter",
+    policyName: "p",
+    name: "m",
+    attributeKey: "workload_duration_ms",
+    buckets: { kind: "static", bounds: [5, 10] },
+    selectors: [],
     ...changed,
   };
 }

@@ -60,7 +60,10 @@ function agent(t: TestContext, path: string, owner = OWNER) {
   const { lines, ...log } = memoryLog();
   const standsIn: (number | undefined)[] = [];
   const snapshot = new RuleSnapshot({
-    ...{ path, owner, clock, log },
+    path,
+    owner,
+    clock,
+    log,
     standsIn: (savedAt) => void standsIn.push(savedAt),
   });
   const store = feed();
@@ -91,7 +94,15 @@ function agent(t: TestContext, path: string, owner = OWNER) {
   const wrote = (count: number) => until(`${count} writes`, () => writes().success >= count);
   const messages = () => lines.map(({ message }) => message);
   return {
-    ...{ clock, snapshot, store, seen, see, standsIn, writes, wrote, messages },
+    clock,
+    snapshot,
+    store,
+    seen,
+    see,
+    standsIn,
+    writes,
+    wrote,
+    messages,
     following,
     thrown: () => thrown,
   };
@@ -273,7 +284,10 @@ test("a store that comes back empty takes no rule of the snapshot away", async (
   const clock = fakeClock();
   const { lines, ...log } = memoryLog();
   const snapshot = new RuleSnapshot({
-    ...{ path, owner: OWNER, clock, log },
+    path,
+    owner: OWNER,
+    clock,
+    log,
     standsIn: () => undefined,
   });
   const store = feed();

@@ -4,9 +4,20 @@ import { isCredential, mayBeSecret } from "#base/text/secret.ts";
 
 test("names of credentials, in any spelling", () => {
   const names = [
-    ...["authorization", "Proxy-Authorization", "cookie", "Set-Cookie", "x-api-key", "apiKey"],
-    ...["agent_api_key", "password", "passwd", "secret", "client_secret", "dsn"],
-    ...["access_token", "x-forwarded-access-token"],
+    "authorization",
+    "Proxy-Authorization",
+    "cookie",
+    "Set-Cookie",
+    "x-api-key",
+    "apiKey",
+    "agent_api_key",
+    "password",
+    "passwd",
+    "secret",
+    "client_secret",
+    "dsn",
+    "access_token",
+    "x-forwarded-access-token",
   ];
   for (const name of names) assert.ok(isCredential(name) && mayBeSecret(name), name);
   for (const name of ["token_path", "session_label_key", "tokens", "cookies", "user", "", "key"])

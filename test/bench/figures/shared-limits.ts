@@ -112,7 +112,9 @@ async function turn({ server, open }: Contestant, requests: number): Promise<Fig
   let spent = 0;
   const outcome = await closedLoop({
     ...SHAPE,
-    ...{ open, requests, target: server.target },
+    open,
+    requests,
+    target: server.target,
     opened() {
       before = server.cpu();
     },
@@ -149,7 +151,8 @@ async function startRedis(folder: string) {
   )
     await new Promise((resolve) => setTimeout(resolve, 10));
   return {
-    ...{ address, url: `redis://${address}` },
+    address,
+    url: `redis://${address}`,
     async stop() {
       const ended = once(child, "exit");
       child.kill();

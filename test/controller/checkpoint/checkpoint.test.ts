@@ -180,10 +180,24 @@ const STATEFUL: readonly Kind[] = KINDS.filter((kind) => {
 
 test("the kinds that remember something are known", () => {
   assert.deepEqual(STATEFUL, [
-    ...["concurrency_limiter", "concurrency_scheduler", "decider", "differentiator", "ema"],
-    ...["extrapolator", "holder", "integrator", "load_actuator", "pid_controller"],
-    ...["pod_scale_reporter", "promql", "pulse_generator", "quota_scheduler", "rate_limiter"],
-    ...["sampler", "signal_generator", "sma"],
+    "concurrency_limiter",
+    "concurrency_scheduler",
+    "decider",
+    "differentiator",
+    "ema",
+    "extrapolator",
+    "holder",
+    "integrator",
+    "load_actuator",
+    "pid_controller",
+    "pod_scale_reporter",
+    "promql",
+    "pulse_generator",
+    "quota_scheduler",
+    "rate_limiter",
+    "sampler",
+    "signal_generator",
+    "sma",
   ]);
 });
 

@@ -98,7 +98,9 @@ export const SAMPLES: { readonly [K in Kind]: Sample<K> } = {
   pid_controller: {
     config: {
       parameters: {
-        ...{ kp: 0.5, ki: 0.25, kd: 0.125 },
+        kp: 0.5,
+        ki: 0.25,
+        kd: 0.125,
         evaluation_interval: 2_000,
         reset_after_invalid_samples: 2,
       },

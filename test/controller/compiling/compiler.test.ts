@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { finish } from "#base/async/steps.ts";
-import { type Code, Fault } from "#base/fault.ts";
+import type { Fault } from "#base/fault.ts";
 import { compileText } from "#controller/compiling/compile-text.ts";
 import { Compiler, type CompilerOptions } from "#controller/compiling/compiler.ts";
 import { Sharer } from "#controller/compiling/sharer.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { until } from "../../kit/until.ts";
-import { counting, variable } from "../kit.ts";
+import { counting, fault, variable } from "../kit.ts";
 
 /** A rate limiter after this many variables of some 100 bytes each. */
 export function large(components: number): string {
@@ -63,15 +63,6 @@ function made(t: TestContext, { child, heapMb }: { child?: string; heapMb?: numb
 
 function exhausted(words: RegExp) {
   return fault("RESOURCE_EXHAUSTED", words);
-}
-
-function fault(code: Code, words: RegExp) {
-  return (thrown: unknown) => {
-    assert.ok(thrown instanceof Fault, String(thrown));
-    assert.equal(thrown.code, code);
-    assert.match(thrown.message, words);
-    return true;
-  };
 }
 
 test("the child process returns the same set as compiling here, faults and warnings included", async (t) => {

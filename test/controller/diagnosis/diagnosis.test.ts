@@ -39,7 +39,8 @@ function loopOf(text: string, dynamicConfig?: JsonObject) {
   const version = versionOf(text, dynamicConfig);
   const late: Clock = { ...clock, now: () => clock.now() + spent };
   const loop = new PolicyLoop(version, {
-    ...{ clock: late, schedule: new Schedule(late) },
+    clock: late,
+    schedule: new Schedule(late),
     outbox: { put: () => undefined },
     queries: {
       ask: (_owner, _identity, ask, hear) => {
@@ -61,7 +62,9 @@ function loopOf(text: string, dynamicConfig?: JsonObject) {
     wall: () => clock.wall(),
   });
   return {
-    ...{ loop, clock, logged },
+    loop,
+    clock,
+    logged,
     trouble: () => status.find("key/p")?.firstError(),
     view: () => JSON.stringify(status.find("key/p")?.view()),
     answers: (way: typeof answer) => {

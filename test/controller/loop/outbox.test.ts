@@ -37,7 +37,10 @@ function outbox() {
     failed: () => reported.push("failed"),
   });
   return {
-    ...{ box, clock, commits, reported },
+    box,
+    clock,
+    commits,
+    reported,
     fail(now: boolean) {
       failing = now;
     },

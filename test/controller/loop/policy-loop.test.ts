@@ -118,7 +118,8 @@ function askerOf(clock: FakeClock) {
           calls.push({ query: text, answer: (value) => resolve({ kind: "scalar", value }) });
         }),
     },
-    ...{ clock, chance: () => 0 },
+    clock,
+    chance: () => 0,
     settings: { blocking_execution: false, worker_limit: 0 },
   });
   const answered = async (value: number) => {

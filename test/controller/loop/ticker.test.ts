@@ -11,7 +11,10 @@ function ticking(clock: Clock, intervalMs = 1_000) {
   const seen = { at: [] as number[], late: [] as number[], skipped: 0 };
   const start = clock.now();
   const ticker = new Ticker({
-    ...{ schedule: new Schedule(clock), intervalMs, since: clock.now(), firstTookMs: 0 },
+    schedule: new Schedule(clock),
+    intervalMs,
+    since: clock.now(),
+    firstTookMs: 0,
     turn: (late) => {
       seen.at.push(clock.now() - start);
       seen.late.push(late);
@@ -64,7 +67,10 @@ test("a ticker that is stopped during a turn runs no further one", () => {
   const clock = fakeClock();
   let turns = 0;
   const ticker = new Ticker({
-    ...{ schedule: new Schedule(clock), intervalMs: 10, since: clock.now(), firstTookMs: 0 },
+    schedule: new Schedule(clock),
+    intervalMs: 10,
+    since: clock.now(),
+    firstTookMs: 0,
     turn: () => {
       turns += 1;
       ticker.stop();
@@ -134,7 +140,10 @@ function costly(intervalMs: number, first = 0) {
   const since = now();
   spent += first;
   const ticker = new Ticker({
-    ...{ schedule: new Schedule(clock), intervalMs, since, firstTookMs: first },
+    schedule: new Schedule(clock),
+    intervalMs,
+    since,
+    firstTookMs: first,
     turn: () => {
       seen.began.push(now() - since);
       spent += seen.cost;

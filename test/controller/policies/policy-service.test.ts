@@ -2,21 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Code, Fault } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import { memoryStore } from "#store/memory.ts";
-import type { Store } from "#store/store.ts";
 import { COMPLETE } from "#sync/keys.ts";
+import { storeWith } from "../../kit/sluice/stored.ts";
 import { until } from "../../kit/until.ts";
-import { bench, counting, decisionsOf, variable } from "../kit.ts";
-
-function fault(code: Code, words: RegExp) {
-  return (thrown: unknown) => {
-    assert.ok(thrown instanceof Fault, String(thrown));
-    assert.equal(thrown.code, code);
-    assert.match(thrown.message, words);
-    return true;
-  };
-}
+import { bench, counting, decisionsOf, fault, variable } from "../kit.ts";
 
 test("a policy of the API runs when the call returns, is stored in full, and can be removed", async (t) => {
   const made = await bench(t);
@@ -240,19 +231,14 @@ test("a refused change does not fail the next one of the same policy", async (t)
 test("a call waits up to five seconds until its write is in force, and leaves no alarm", async (t) => {
   const store = memoryStore();
   let stuck = false;
-  const slow: Store = {
-    list: (prefix) => store.list(prefix),
-    commit: (ops, options) => store.commit(ops, options),
-    lease: (ttl) => store.lease(ttl),
-    lead: (name, signal) => store.lead(name, signal),
-    close: () => store.close(),
+  const slow = storeWith(store, {
     async *watch(prefixes, signal) {
       for await (const batch of store.watch(prefixes, signal)) {
         if (stuck) await new Promise((resolve) => signal.addEventListener("abort", resolve));
         yield batch;
       }
     },
-  };
+  });
   const { controller, clock, turn } = await bench(t, { store: slow });
   const { policies } = controller;
   await policies.upsert("v", variable());
@@ -291,19 +277,14 @@ test("a configuration whose policy is removed or replaced while it is written is
   const store = memoryStore();
   const key = "/config/api/policies/v";
   let meanwhile: (() => Promise<unknown>) | undefined;
-  const racing: Store = {
-    list: (prefix) => store.list(prefix),
+  const racing = storeWith(store, {
     commit: async (ops, options) => {
       const first = meanwhile;
       meanwhile = undefined;
       await first?.();
       return store.commit(ops, options);
     },
-    lease: (ttl) => store.lease(ttl),
-    lead: (name, signal) => store.lead(name, signal),
-    close: () => store.close(),
-    watch: (prefixes, signal) => store.watch(prefixes, signal),
-  };
+  });
   const { policies } = (await bench(t, { store: racing })).controller;
   const configs = async () => (await store.list("/config/api/dynamic-config-policies/")).entries;
   await policies.upsert("v", variable());
@@ -427,18 +408,13 @@ test("a dynamic configuration for a policy that is unknown, or is removed meanwh
   const inner = memoryStore();
   let removing = false;
   /** Removes the policy when the service has just looked for it. */
-  const store: Store = {
+  const store = storeWith(inner, {
     list: async (prefix) => {
       const found = await inner.list(prefix);
       if (removing && prefix === key) await inner.commit([{ kind: "delete", key }]);
       return found;
     },
-    commit: (ops, options) => inner.commit(ops, options),
-    lease: (ttl) => inner.lease(ttl),
-    watch: (prefixes, signal) => inner.watch(prefixes, signal),
-    lead: (name, signal) => inner.lead(name, signal),
-    close: () => inner.close(),
-  };
+  });
   const { policies } = (await bench(t, { store })).controller;
   await assert.rejects(policies.configure("v", {}), fault("NOT_FOUND", /policy not found/));
   await policies.upsert("v", variable());

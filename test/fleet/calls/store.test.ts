@@ -18,6 +18,7 @@ import { fakeClock } from "../../kit/clock.ts";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
 import { etcdSettings, openEtcd } from "../../kit/etcd/store.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
+import { storeWith } from "../../kit/sluice/stored.ts";
 import { until } from "../../kit/until.ts";
 
 const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
@@ -77,11 +78,7 @@ test("D-15: an answer that comes before the request's own commit has returned is
   const store = memoryStore();
   agent(t, store);
   const finished = Promise.withResolvers<void>();
-  const slow: Store = {
-    list: (prefix) => store.list(prefix),
-    lease: (options) => store.lease(options),
-    watch: (prefixes, signal) => store.watch(prefixes, signal),
-    lead: (name, signal) => store.lead(name, signal),
+  const slow = storeWith(store, {
     close: async () => undefined,
     async commit(ops, options) {
       const revision = await store.commit(ops, options);
@@ -91,7 +88,7 @@ test("D-15: an answer that comes before the request's own commit has returned is
       else if (op?.key.startsWith("/rpc/request/")) await finished.promise;
       return revision;
     },
-  };
+  });
   const asked = controller(t, slow);
   assert.equal(text(await asked.ask(member("id-1", "node1"), ECHO)), "id-1 node1 hello");
 });

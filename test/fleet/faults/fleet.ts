@@ -99,7 +99,13 @@ export async function startFleet(test: Ending, options: FleetOptions): Promise<F
   await listening(...agents, ...controllers);
   let edits = 0;
   const fleet: Fleet = {
-    ...{ test, etcd, proxies, redis: redis?.server, controllers, agents, launch },
+    test,
+    etcd,
+    proxies,
+    redis: redis?.server,
+    controllers,
+    agents,
+    launch,
     async join(own, variables) {
       const joined = start("agent", own, variables);
       await listening(joined);

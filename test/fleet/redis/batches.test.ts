@@ -15,10 +15,17 @@ import { startRedis } from "../../kit/servers/redis.ts";
 import { silentLog } from "../../kit/sluice/log.ts";
 
 const settingsOf = (url: string): RedisSettings => ({
-  ...{ url, username: "", password: "", cluster: false, nodes: [], namespace: "sluice" },
+  url,
+  username: "",
+  password: "",
+  cluster: false,
+  nodes: [],
+  namespace: "sluice",
   sentinel: { master: "", addresses: [], username: "", password: "" },
   tls: { ca_file: "", cert_file: "", key_file: "", insecure_skip_verify: false },
-  ...{ timeout: 5_000, probe_interval: 1_000, max_pending: 1_000 },
+  timeout: 5_000,
+  probe_interval: 1_000,
+  max_pending: 1_000,
 });
 
 interface Sent extends PromiseWithResolvers<readonly string[]> {

@@ -69,9 +69,12 @@ test("three agents let ten of thirty flows in, and FlowEnd at any agent makes ro
   assert.deepEqual(await endFlow(at(1), "shop", inJson), Array(5).fill(false), "once only");
   const client = grpcClient(t, agents[1]?.address ?? "");
   const inflightRequests = first.slice(5).map((slot) => ({
-    ...{ policyName: slot.policy_name, policyHash: slot.policy_hash },
-    ...{ componentId: slot.component_id, label: slot.label },
-    ...{ requestId: slot.request_id, tokens: slot.tokens },
+    policyName: slot.policy_name,
+    policyHash: slot.policy_hash,
+    componentId: slot.component_id,
+    label: slot.label,
+    requestId: slot.request_id,
+    tokens: slot.tokens,
   }));
   const ended = await client.unary(
     "/aperture.flowcontrol.check.v1.FlowControlService/FlowEnd",

@@ -5,7 +5,7 @@ import { after, test } from "node:test";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import type { RedisSettings } from "#fleet/redis/settings.ts";
 import { realClock } from "#host/life/clock.ts";
-import { startRedis, startRedisCluster } from "../../kit/servers/redis.ts";
+import { startRedis, startRedisCluster, startTlsRedis } from "../../kit/servers/redis.ts";
 import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { silentLog } from "../../kit/sluice/log.ts";
 
@@ -30,15 +30,24 @@ type Given = Partial<Omit<RedisSettings, "sentinel" | "tls">> & {
 /** What `connect` says: why it throws, or why Redis is away. Undefined when it succeeds. */
 async function said({ sentinel, tls, ...given }: Given): Promise<string | undefined> {
   const settings: RedisSettings = {
-    ...{ url: redis.url, username: "", password: "", cluster: false, nodes: [] },
-    ...{ namespace: "sluice", timeout: 5_000, probe_interval: 1_000, max_pending: 100 },
+    url: redis.url,
+    username: "",
+    password: "",
+    cluster: false,
+    nodes: [],
+    namespace: "sluice",
+    timeout: 5_000,
+    probe_interval: 1_000,
+    max_pending: 100,
     sentinel: { master: "", addresses: [], username: "", password: "", ...sentinel },
     tls: { ca_file: "", cert_file: "", key_file: "", insecure_skip_verify: false, ...tls },
     ...given,
   };
   const clock = realClock();
   const connection = new RedisConnection({
-    ...{ settings, clock, log: silentLog() },
+    settings,
+    clock,
+    log: silentLog(),
     lost: () => undefined,
   });
   try {
@@ -126,15 +135,7 @@ test("TLS", async (t) => {
   const ca = authority(folder, "ca");
   const server = ca.issue("redis");
   const client = ca.issue("agent");
-  const plain = await startRedis(t, {
-    settings: [
-      `tls-cert-file ${server.certFile}`,
-      `tls-key-file ${server.keyFile}`,
-      `tls-ca-cert-file ${ca.certFile}`,
-      "tls-auth-clients yes",
-    ],
-  });
-  const host = `127.0.0.1:${await plain.openTls()}`;
+  const host = await startTlsRedis(t, server, ca.certFile);
   const url = `rediss://${host}`;
   const tls = { ca_file: ca.certFile, cert_file: client.certFile, key_file: client.keyFile };
   assert.equal(await said({ url, tls }), undefined);
@@ -157,7 +158,7 @@ test("TLS", async (t) => {
     new RegExp(`the server at ${host}.*(${declined}|${closed})`),
   );
   assert.match(
-    (await said({ url: plain.url.replace("redis:", "rediss:") })) ?? "",
+    (await said({ url: redis.url.replace("redis:", "rediss:") })) ?? "",
     /^away: no reply in .*, from the server at .* may be that its port does not speak TLS \(counters\.redis\.url\)/,
   );
   assert.match(

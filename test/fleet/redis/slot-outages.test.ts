@@ -133,7 +133,11 @@ test("callers leave while Redis is frozen: what it grants afterwards is free aga
   await redis.freeze();
   for (let n = 0; n < LIMIT; n++) {
     const asking = request({
-      ...{ host, port, method: "POST", path: "/v1/flowcontrol/checkhttp", agent: false },
+      host,
+      port,
+      method: "POST",
+      path: "/v1/flowcontrol/checkhttp",
+      agent: false,
       headers: { "content-type": "application/json" },
     });
     asking.on("error", () => undefined);

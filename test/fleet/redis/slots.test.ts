@@ -61,7 +61,8 @@ function limited() {
   assert.deepEqual(refused, []);
   const controller = createFlowController(book, context);
   return {
-    ...{ agent, controller },
+    agent,
+    controller,
     async judge(deadline: number, meanwhile: () => Promise<void>): Promise<Verdict> {
       const judged = answered(controller.judge({ ...flowOf(), deadline }));
       await meanwhile();

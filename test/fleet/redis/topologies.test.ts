@@ -7,6 +7,7 @@ import {
   startRedis,
   startRedisCluster,
   startRedisWithSentinels,
+  startTlsRedis,
 } from "../../kit/servers/redis.ts";
 import { authority, temporaryFolder } from "../../kit/servers/tls.ts";
 import { passes } from "../../kit/sluice/check.ts";
@@ -103,17 +104,8 @@ test("TLS with certificates of both sides; without them the agent does not start
   const ca = authority(folder, "ca");
   const server = ca.issue("redis");
   const client = ca.issue("agent");
-  const plain = await startRedis(t, {
-    settings: [
-      `tls-cert-file ${server.certFile}`,
-      `tls-key-file ${server.keyFile}`,
-      `tls-ca-cert-file ${ca.certFile}`,
-      "tls-auth-clients yes",
-    ],
-  });
-  const tlsPort = await plain.openTls();
   const env = {
-    URL: `rediss://127.0.0.1:${tlsPort}`,
+    URL: `rediss://${await startTlsRedis(t, server, ca.certFile)}`,
     TLS_CA_FILE: ca.certFile,
     TLS_CERT_FILE: client.certFile,
     TLS_KEY_FILE: client.keyFile,
@@ -126,15 +118,7 @@ test("TLS with certificates of both sides; without them the agent does not start
 
 test("counters.redis.tls.insecure_skip_verify accepts a certificate of an unknown authority", async (t) => {
   const server = authority(temporaryFolder(t), "ca").issue("redis");
-  const plain = await startRedis(t, {
-    settings: [
-      `tls-cert-file ${server.certFile}`,
-      `tls-key-file ${server.keyFile}`,
-      `tls-ca-cert-file ${server.certFile}`,
-      "tls-auth-clients no",
-    ],
-  });
-  const env = { URL: `rediss://127.0.0.1:${await plain.openTls()}` };
+  const env = { URL: `rediss://${await startTlsRedis(t, server)}` };
   assert.equal(
     await admitted([await agent(t, { ...env, TLS_INSECURE_SKIP_VERIFY: "true" })], "a"),
     2,

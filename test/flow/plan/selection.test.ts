@@ -182,10 +182,16 @@ describe("a check", () => {
 
   it("runs classifiers in order of policy and index, and the last one of a label counts", () => {
     const named = (policyName: string, index: number): ClassifierRule => ({
-      ...{ kind: "classifier", policyName, policyHash: "h", index, selectors: [selector()] },
+      kind: "classifier",
+      policyName,
+      policyHash: "h",
+      index,
+      selectors: [selector()],
       rules: [
         {
-          ...{ label: "who", telemetry: true, unreadableValue: "" },
+          label: "who",
+          telemetry: true,
+          unreadableValue: "",
           extractor: { kind: "from", from: `request.http.headers.${policyName}-${index}` },
         },
       ],

@@ -19,7 +19,7 @@ export interface Expected {
 const FORGOTTEN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // A dynamic null is no value: the policy's own value applies, not false.
   "bool-variable-dynamic-config": { "root/B2": "tick 18" },
-  // The slow answer delays the integrator from the tick after its query.
+  // The late answer delays the integrator from the tick after its query on.
   "promql-slow-batch": { "root/I": "from tick 5" },
 };
 

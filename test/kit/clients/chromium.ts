@@ -11,9 +11,17 @@ import { type Child, child } from "../servers/child.ts";
 export const REBOUND = "rebound.example";
 
 const FLAGS = [
-  ...["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"],
-  ...["--disable-quic", "--disable-background-networking", "--disable-component-update"],
-  ...["--disable-sync", "--disable-breakpad", "--disable-crash-reporter"],
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-dev-shm-usage",
+  "--no-first-run",
+  "--disable-quic",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--disable-breakpad",
+  "--disable-crash-reporter",
 ];
 
 /** The browser runs until the test ends, with a profile of its own. */

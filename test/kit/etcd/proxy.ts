@@ -1,4 +1,4 @@
-// A TCP proxy in front of a server, which a test cuts, slows down, opens again, or makes swallow everything.
+// A TCP proxy in front of a server. A test can cut it, slow it down, let it swallow everything, and open it again.
 
 import { connect, createServer, type Socket } from "node:net";
 import type { Ending } from "../ending.ts";

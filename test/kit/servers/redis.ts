@@ -9,6 +9,7 @@ import type { Ending } from "../ending.ts";
 import { folderOf } from "../folder.ts";
 import { until } from "../until.ts";
 import { child } from "./child.ts";
+import type { Certificate } from "./tls.ts";
 
 export interface RedisServer {
   readonly port: number;
@@ -89,6 +90,26 @@ export async function startRedis(
       running = await start();
     },
   };
+}
+
+/**
+ * Starts a server that speaks TLS as well, and returns that address as `host:port`. Clients need a certificate of the
+ * authority in `clientCaFile` where it is given.
+ */
+export async function startTlsRedis(
+  test: Ending,
+  { certFile, keyFile }: Certificate,
+  clientCaFile?: string,
+): Promise<string> {
+  const redis = await startRedis(test, {
+    settings: [
+      `tls-cert-file ${certFile}`,
+      `tls-key-file ${keyFile}`,
+      `tls-ca-cert-file ${clientCaFile ?? certFile}`,
+      `tls-auth-clients ${clientCaFile === undefined ? "no" : "yes"}`,
+    ],
+  });
+  return `127.0.0.1:${await redis.openTls()}`;
 }
 
 /** Starts a cluster of three masters that each have a third of the slots. */

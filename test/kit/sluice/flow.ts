@@ -44,9 +44,17 @@ export interface Described extends Partial<Omit<HttpAttributes, "header">> {
 /** What is known of an HTTP request. */
 export function requestOf({ headers = {}, ...given }: Described): HttpAttributes {
   return {
-    ...{ method: "", path: "", host: "", scheme: "", protocol: "", body: "", id: "", size: -1 },
+    method: "",
+    path: "",
+    host: "",
+    scheme: "",
+    protocol: "",
+    body: "",
+    id: "",
+    size: -1,
     bodyCut: false,
-    ...{ source: undefined, destination: undefined },
+    source: undefined,
+    destination: undefined,
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     metadata: () => undefined,
     ...given,
@@ -109,8 +117,10 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
   const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
   const slotLimiters = new Map(limiters.filter(holdsSlots).map((item) => [item.component, item]));
   const services = {
-    ...{ classifiers: classifiers.map((item) => ({ item, matches: undefined })), meters: [] },
-    ...{ steps, slotLimiters },
+    classifiers: classifiers.map((item) => ({ item, matches: undefined })),
+    meters: [],
+    steps,
+    slotLimiters,
   };
   const here = { keys: [], rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };

@@ -20,9 +20,14 @@ const MATCHED = decision({ fluxMeterInfos: [{ fluxMeterName: "m" }] });
 function record(changed: Readonly<Record<string, string | number>> = {}) {
   return new Map<string, string | number>(
     Object.entries({
-      ...{ "aperture.source": "envoy", "aperture.check_response": MATCHED },
-      ...{ "http.status_code": "200", RESPONSE_DURATION: "30", authz_duration: "2" },
-      ...{ DURATION: "31", BYTES_SENT: "1000", BYTES_RECEIVED: "40" },
+      "aperture.source": "envoy",
+      "aperture.check_response": MATCHED,
+      "http.status_code": "200",
+      RESPONSE_DURATION: "30",
+      authz_duration: "2",
+      DURATION: "31",
+      BYTES_SENT: "1000",
+      BYTES_RECEIVED: "40",
       ...changed,
     }),
   );
@@ -92,8 +97,13 @@ test("without a number the flow is taken and counted as invalid", () => {
 test("texts are numbers in every form of one, up to 64 characters", () => {
   const long = "1".repeat(15).padStart(64, "0");
   for (const [own, wanted] of [
-    ...[["7", 7] as const, ["7.", 7] as const, [".5", 0.5] as const, ["-1.25", -1.25] as const],
-    ...[["+3e2", 300] as const, ["1.5E-1", 0.15] as const, [long, 111_111_111_111_111] as const],
+    ["7", 7] as const,
+    ["7.", 7] as const,
+    [".5", 0.5] as const,
+    ["-1.25", -1.25] as const,
+    ["+3e2", 300] as const,
+    ["1.5E-1", 0.15] as const,
+    [long, 111_111_111_111_111] as const,
     ...["1..2", ".", "e5", "1e", "--1", "1_0", `0${long}`].map((own) => [own, undefined] as const),
   ]) {
     const { log, sum } = setup("own");
@@ -183,7 +193,10 @@ test("records of no use are set aside, each counted by why", () => {
 
 test("slots of a flow that nobody else ends are given back", () => {
   const limited = (requestId: string) => ({
-    ...{ policyName: "p", policyHash: "h", componentId: "root.0", dropped: false },
+    policyName: "p",
+    policyHash: "h",
+    componentId: "root.0",
+    dropped: false,
     concurrencyLimiterInfo: { label: "default", tokensInfo: { consumed: 2 }, requestId },
   });
   const rate = { policyName: "p", rateLimiterInfo: { label: "default" } };
@@ -227,8 +240,10 @@ test("spans of SDKs and of the plugin: durations from their times", () => {
   const older = (source: string, scale: number) =>
     new Map(
       Object.entries({
-        ...{ "aperture.source": source, "aperture.check_response": MATCHED },
-        ...{ "http.status_code": "200", ...times("", scale) },
+        "aperture.source": source,
+        "aperture.check_response": MATCHED,
+        "http.status_code": "200",
+        ...times("", scale),
       }),
     );
   for (const sent of [span(), older("sdk", 1e6), older("lua", 1)]) {

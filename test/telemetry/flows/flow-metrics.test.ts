@@ -7,7 +7,9 @@ import { aClassifier, aComponent, aDecision, aFlow, aVerdict } from "../kit.ts";
 
 function meter(most?: number) {
   const metrics = new Metrics({
-    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
   });
   const settings = {
     agent_group: "g",

@@ -36,7 +36,9 @@ function setup(most?: number) {
     unreported,
   );
   const metrics = new Metrics({
-    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
   });
   for (const source of [meters, records, unreported]) metrics.add(source);
   const report = (attributes: Readonly<Record<string, string>>) =>

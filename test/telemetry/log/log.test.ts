@@ -171,7 +171,8 @@ for (const [format, terminal, text] of [
     const writers = ["stderr", "stdout", path].map((file) => ({ ...WRITER, file }));
     const log = openLog({ ...QUIET, format, writers }, {
       ...where,
-      ...{ stderr, stdout },
+      stderr,
+      stdout,
     } as never);
     log.info({ port: 1 }, "up");
     await log.close();
@@ -391,8 +392,15 @@ test("a writer that fails loses lines, not the process, in both modes", async ()
 
 const hidden = fc.stringMatching(/^[a-zA-Z0-9]{12,20}$/).map((core) => `zq${core}`);
 const name = fc.constantFrom(
-  ...["authorization", "Authorization", "PROXY-AUTHORIZATION", "cookie", "Set-Cookie"],
-  ...["x-api-key", "X_Api_Key", "api_key", "password"],
+  "authorization",
+  "Authorization",
+  "PROXY-AUTHORIZATION",
+  "cookie",
+  "Set-Cookie",
+  "x-api-key",
+  "X_Api_Key",
+  "api_key",
+  "password",
 );
 const wrapped = fc.constantFrom<(name: string, secret: string) => Record<string, unknown>>(
   (key, secret) => ({ [key]: secret }),

@@ -105,12 +105,10 @@ function replayed() {
   metrics.add(circuits);
   const version = { policy: policy.of, dynamicConfig: undefined, origin: "api" } as const;
   const loop = new PolicyLoop(version, {
-    ...{
-      clock,
-      schedule: new Schedule(clock),
-      metrics: circuits,
-      outbox: { put: () => undefined },
-    },
+    clock,
+    schedule: new Schedule(clock),
+    metrics: circuits,
+    outbox: { put: () => undefined },
     queries: { ask: () => undefined, drop: () => undefined },
     alerts: { fire: () => undefined },
     log: logTo((level, _, message) => assert.notEqual(level, "warn", message)),

@@ -8,7 +8,9 @@ import { METRICS } from "#telemetry/metrics/table.ts";
 
 function meter() {
   const metrics = new Metrics({
-    ...{ enable_go_metrics: false, enable_process_collector: false, pedantic: true },
+    enable_go_metrics: false,
+    enable_process_collector: false,
+    pedantic: true,
   });
   const buckets = { latency_buckets_ms: [100, 10, 25] };
   const server = new ServerMetrics({ grpc: buckets, http: buckets });

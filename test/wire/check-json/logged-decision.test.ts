@@ -3,8 +3,12 @@ import { test } from "node:test";
 import { loggedDecisionFromJson } from "#wire/check-json/logged-decision.ts";
 
 const SLOT = {
-  ...{ policyName: "p", policyHash: "h", componentId: "root.0" },
-  ...{ label: "default", requestId: "r", tokens: 2 },
+  policyName: "p",
+  policyHash: "h",
+  componentId: "root.0",
+  label: "default",
+  requestId: "r",
+  tokens: 2,
 };
 
 test("names in either spelling, enums as numbers or names, members that nobody reads as anything", () => {
@@ -22,7 +26,11 @@ test("names in either spelling, enums as numbers or names, members that nobody r
       fluxMeterInfos: [{ fluxMeterName: "a" }, { fluxMeterName: "b" }, { fluxMeterName: "a" }],
       limiterDecisions: [
         {
-          ...{ policyName: "p", policyHash: "h", componentId: "root.0", dropped: false, reason: 0 },
+          policyName: "p",
+          policyHash: "h",
+          componentId: "root.0",
+          dropped: false,
+          reason: 0,
           concurrencyLimiterInfo: {
             label: "default",
             requestId: "r",

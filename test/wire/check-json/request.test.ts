@@ -186,8 +186,20 @@ describe("requests in JSON", () => {
     ];
     for (const [json = "", wanted] of good) assert.equal(size(json), wanted, json);
     const unusable = [
-      ...['""', '"abc"', '" 5 "', '"9223372036854775808"', '"1e400"', '"0x10"', '"+5"', '"NaN"'],
-      ...['"Infinity"', '"1e-1"', '"1_000"', '"-"', '"-05"', '"5, 5"'],
+      '""',
+      '"abc"',
+      '" 5 "',
+      '"9223372036854775808"',
+      '"1e400"',
+      '"0x10"',
+      '"+5"',
+      '"NaN"',
+      '"Infinity"',
+      '"1e-1"',
+      '"1_000"',
+      '"-"',
+      '"-05"',
+      '"5, 5"',
     ];
     for (const json of unusable) assert.equal(size(json), "0", json);
     const bad = ["1.5", "true", "[]", "{}", "9223372036854775808", "1e19", "1e400"];

@@ -88,7 +88,8 @@ describe("the attributes of a message of log records", () => {
     const logs = otlp.lookupType("Request");
     const message = (records: number, each: number) => {
       const attributes = Array.from({ length: each }, (_, at) => ({
-        ...{ key: `k${at}`, value: { stringValue: "" } },
+        key: `k${at}`,
+        value: { stringValue: "" },
       }));
       const logRecords = Array.from({ length: records }, () => ({ attributes }));
       return Buffer.from(

@@ -64,7 +64,9 @@ const MISSING: Readonly<Record<number, string>> = { 2: "key", 4: "tokens", 6: "k
 function decisionOf(decision: ReportedDecision) {
   const { policyName, policyHash, componentId, deniedStatus } = decision.component;
   return {
-    ...{ policyName, policyHash, componentId },
+    policyName,
+    policyHash,
+    componentId,
     dropped: decision.dropped,
     reason: decision.missing === 1 ? 1 : 0,
     deniedResponseStatusCode: deniedStatus,

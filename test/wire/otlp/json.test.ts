@@ -23,9 +23,15 @@ const ATTRIBUTES = [
   pair("__proto__", { stringValue: "own" }),
 ];
 const READ = [
-  ...[["text", "é"] as const, ["empty", ""] as const, ["yes", "true"] as const],
-  ...[["int", -3] as const, ["number", 7] as const, ["large", 1_795_372_866_926] as const],
-  ...[["double", 1.5] as const, ["zero", 0] as const, ["__proto__", "own"] as const],
+  ["text", "é"] as const,
+  ["empty", ""] as const,
+  ["yes", "true"] as const,
+  ["int", -3] as const,
+  ["number", 7] as const,
+  ["large", 1_795_372_866_926] as const,
+  ["double", 1.5] as const,
+  ["zero", 0] as const,
+  ["__proto__", "own"] as const,
 ];
 
 test("attributes of records and spans, in both spellings of names", () => {

@@ -6,6 +6,7 @@ import { call } from "../../../kit/sluice/check.ts";
 import { counted } from "../../../kit/sluice/scrape.ts";
 import { until } from "../../../kit/until.ts";
 import { countTogether, type Fleet } from "../fleet.ts";
+import type { Load } from "../load.ts";
 import type { Row } from "../row.ts";
 
 export const AGENTS: readonly Row[] = [
@@ -25,10 +26,7 @@ export const AGENTS: readonly Row[] = [
       const before = await fromLeases();
       await until("it spends leased tokens", async () => (await fromLeases()) > before);
       await load.inFlight(3);
-      await fleet.kill(fleet.agents[0]);
-      await load.told("slots", "unanswered");
-      await load.more(60);
-      fleet.agents.shift();
+      await loseFirst(fleet, load);
       await fleet.join();
     },
   },
@@ -42,10 +40,7 @@ export const AGENTS: readonly Row[] = [
       "Callers of this agent get no answer. For its keys `on_failure` answers until others count them, then they start anew: it had the only copy.",
     checks: 200,
     async happens(fleet, load) {
-      await fleet.kill(fleet.agents[0]);
-      await load.told("slots", "unanswered");
-      await load.more(60);
-      fleet.agents.shift();
+      await loseFirst(fleet, load);
       await fleet.ready();
       await load.more(20);
       await fleet.join();
@@ -68,10 +63,7 @@ export const AGENTS: readonly Row[] = [
       "Callers of this agent get no answer. For its keys `on_failure` answers until others count them, from the copies. Slots are not copied.",
     checks: 200,
     async happens(fleet, load) {
-      await fleet.kill(fleet.agents[0]);
-      await load.told("slots", "unanswered");
-      await load.more(60);
-      fleet.agents.shift();
+      await loseFirst(fleet, load);
       await fleet.ready();
     },
   },
@@ -115,6 +107,14 @@ export const AGENTS: readonly Row[] = [
     }),
   ),
 ];
+
+/** Kills the first agent and waits until its callers noticed it, then lets no caller ask it any more. */
+async function loseFirst(fleet: Fleet, load: Load): Promise<void> {
+  await fleet.kill(fleet.agents[0]);
+  await load.told("slots", "unanswered");
+  await load.more(60);
+  fleet.agents.shift();
+}
 
 /** The time of day that an agent goes by, in Unix seconds. */
 async function wallOf(agent: Fleet["agents"][number]): Promise<number> {

@@ -18,6 +18,14 @@ const LEASE_MS = 2_000;
 const NOTHING = { rate: 0, filling: 0, slots: 0, "rate-local": 0 } as const;
 const KEPT = "Nobody notices: agents keep their rules and numbers, and count on.";
 
+const DEGRADED = `${KEPT} Agents and controllers stay ready, and say that they are degraded.`;
+/** Agents and controllers reach etcd over proxies, which a row can cut. */
+const PROXIED = {
+  family: "etcd",
+  fleet: { engine: "peers", proxied: true },
+  bounds: NOTHING,
+} as const;
+
 const everyone = ({ agents, controllers }: Fleet) => [...agents, ...controllers];
 
 /** A fault during which no etcd answers, until `repair`. */
@@ -69,7 +77,7 @@ export const ETCD: readonly Row[] = [
     family: "etcd",
     fleet: { engine: "peers", etcd: { members: 3 } },
     bounds: NOTHING,
-    expected: `${KEPT} Agents and controllers stay ready, and say that they are degraded.`,
+    expected: DEGRADED,
     checks: 500,
     async happens(fleet, load) {
       const { members } = fleet.etcd;
@@ -82,7 +90,7 @@ export const ETCD: readonly Row[] = [
     family: "etcd",
     fleet: { engine: "peers" },
     bounds: NOTHING,
-    expected: `${KEPT} Agents and controllers stay ready, and say that they are degraded.`,
+    expected: DEGRADED,
     checks: 200,
     quick: true,
     async happens(fleet, load) {
@@ -93,10 +101,8 @@ export const ETCD: readonly Row[] = [
   },
   {
     fault: "the way to etcd drops everything for three leases",
-    family: "etcd",
-    fleet: { engine: "peers", proxied: true },
-    bounds: NOTHING,
-    expected: `${KEPT} Agents and controllers stay ready, and say that they are degraded.`,
+    ...PROXIED,
+    expected: DEGRADED,
     checks: 200,
     async happens(fleet, load) {
       const [proxy] = fleet.proxies;
@@ -129,10 +135,8 @@ export const ETCD: readonly Row[] = [
   },
   {
     fault: "the way to etcd resets connections, five times in turn and then for three leases",
-    family: "etcd",
-    fleet: { engine: "peers", proxied: true },
-    bounds: NOTHING,
-    expected: `${KEPT} Agents and controllers stay ready, and say that they are degraded.`,
+    ...PROXIED,
+    expected: DEGRADED,
     checks: 200,
     async happens(fleet, load) {
       const [proxy] = fleet.proxies;
@@ -149,9 +153,7 @@ export const ETCD: readonly Row[] = [
   },
   {
     fault: "etcd compacts its history while agents cannot reach it",
-    family: "etcd",
-    fleet: { engine: "peers", proxied: true },
-    bounds: NOTHING,
+    ...PROXIED,
     expected: "Agents get the difference, and lose no rule at any moment.",
     checks: 100,
     async happens(fleet, load) {

@@ -13,6 +13,15 @@ const AWAY =
 /** What three agents admit that each count alone. */
 const ALONE = 3;
 
+/** A Redis that keeps its data and does not answer for a while. */
+const NO_ANSWER = {
+  family: "Redis",
+  fleet: { engine: "redis", env: ENV },
+  bounds: { rate: 0, filling: 0, slots: 0, "rate-local": ALONE },
+  expected: AWAY,
+  checks: 200,
+} as const;
+
 async function up({ agents }: Fleet): Promise<void> {
   for (const each of agents)
     await until("Redis is asked", async () =>
@@ -54,11 +63,7 @@ export const REDIS: readonly Row[] = [
   },
   {
     fault: "Redis is frozen (SIGSTOP)",
-    family: "Redis",
-    fleet: { engine: "redis", env: ENV },
-    bounds: { rate: 0, filling: 0, slots: 0, "rate-local": ALONE },
-    expected: AWAY,
-    checks: 200,
+    ...NO_ANSWER,
     async happens(fleet, load) {
       const redis = found(fleet);
       await away(fleet, load, redis.freeze, redis.thaw);
@@ -99,11 +104,7 @@ export const REDIS: readonly Row[] = [
   },
   {
     fault: "Redis is out of memory",
-    family: "Redis",
-    fleet: { engine: "redis", env: ENV },
-    bounds: { rate: 0, filling: 0, slots: 0, "rate-local": ALONE },
-    expected: AWAY,
-    checks: 200,
+    ...NO_ANSWER,
     async happens(fleet, load) {
       const limit = (bytes: number) => () =>
         found(fleet).command("CONFIG", "SET", "maxmemory", bytes);

@@ -91,8 +91,14 @@ test("ghz: every call is answered with OK and counted as one decision", async (t
     CHECK,
     "--data",
     AS_JSON,
-    ...["--metadata", JSON.stringify({ "control-point": "ingress" })],
-    ...["--total", String(CALLS), "--concurrency", "64", "--connections", "4"],
+    "--metadata",
+    JSON.stringify({ "control-point": "ingress" }),
+    "--total",
+    String(CALLS),
+    "--concurrency",
+    "64",
+    "--connections",
+    "4",
     "--timeout",
     "60s",
     "--format",
@@ -134,7 +140,14 @@ test("h2load: gRPC and JSON work over cleartext and TLS", async (t) => {
         const { address } = await sluice(t, env);
         const [path, ...headers] = loads[protocol];
         const out = await outputOf(t, h2load(), [
-          ...["-n", String(CALLS), "-c", "4", "-m", "32", "-d", bodies[protocol]],
+          "-n",
+          String(CALLS),
+          "-c",
+          "4",
+          "-m",
+          "32",
+          "-d",
+          bodies[protocol],
           ...headers.flatMap((header) => ["-H", header]),
           `${scheme}://${address}${path}`,
         ]);

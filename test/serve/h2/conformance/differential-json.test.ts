@@ -110,7 +110,12 @@ const asked: fc.Arbitrary<RequestOptions> = fc
     path: fc.oneof(
       { weight: 8, arbitrary: fc.constant(CHECK) },
       fc.constantFrom(
-        ...["/", "/v1/flowcontrol/check", "/v1/nothing", `${CHECK}?a=b`, `${CHECK}/`, "/%2e/x"],
+        "/",
+        "/v1/flowcontrol/check",
+        "/v1/nothing",
+        `${CHECK}?a=b`,
+        `${CHECK}/`,
+        "/%2e/x",
         "/healthz",
         "/readyz",
         "/version",

@@ -54,7 +54,14 @@ async function runSuite(
 ): Promise<readonly Case[]> {
   const report = join(folderOf(test), "report.xml");
   const run = child(test, h2spec(), [
-    ...["--port", String(port), "--strict", "--timeout", "2", "--junit-report", report, ...args],
+    "--port",
+    String(port),
+    "--strict",
+    "--timeout",
+    "2",
+    "--junit-report",
+    report,
+    ...args,
   ]);
   await run.ended;
   const xml = readFileSync(report, "utf8");

@@ -234,8 +234,14 @@ test("curl reads its refusal while it uploads a body", async (t) => {
         "--http2-prior-knowledge",
         "--max-time",
         "20",
-        ...["--header", `content-type: ${type}`, "--data-binary", `@${file}`, ...more],
-        ...["--write-out", "\n%{http_version} %{http_code}", url + path],
+        "--header",
+        `content-type: ${type}`,
+        "--data-binary",
+        `@${file}`,
+        ...more,
+        "--write-out",
+        "\n%{http_version} %{http_code}",
+        url + path,
       ]);
       assert.equal(await run.ended, 0, run.out() + run.err());
       assert.match(run.out(), new RegExp(`^{"code".*}\n2 ${status}$`));
