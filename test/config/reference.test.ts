@@ -97,7 +97,8 @@ for (const process of BOTH) {
         assert.ok(fits(schema, schema, treeOf(path, raw)), `${path} ${JSON.stringify(raw)}`);
       }
       const refused = badSamples(row).filter(({ raw }) => !fits(schema, schema, treeOf(path, raw)));
-      if (row.kind !== "string") assert.notEqual(refused.length, 0, path);
+      const isFree = row.kind === "string" && row.format.pattern === undefined;
+      if (!isFree) assert.notEqual(refused.length, 0, path);
     }
   });
 }

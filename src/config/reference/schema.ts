@@ -1,6 +1,7 @@
 // The JSON Schema (2020-12) of a configuration file, for editors and for checks before a deployment. It covers what single
 // rows say; rules between keys are checked only by the loader.
 
+import type { TextFormat } from "../table/format.ts";
 import type { LeafRow, Row, Table } from "../table/row.ts";
 import { wantedOf } from "../table/value.ts";
 import { PROCESSES, type ProcessName } from "../tree.ts";
@@ -69,7 +70,7 @@ function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
       return { type: [type, "null"], default: row.default, ...boundsOf(row) };
     }
     case "string":
-      return { type: ["string", "null"], default: row.default };
+      return { type: ["string", "null"], ...patternOf(row.format), default: row.default };
     case "choice":
       return { enum: [...row.values, null], default: row.default };
     case "duration":
@@ -81,7 +82,11 @@ function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
         default: row.default,
       };
     case "strings":
-      return { type: ["array", "null"], items: { type: "string" }, default: row.default };
+      return {
+        type: ["array", "null"],
+        items: { type: "string", ...patternOf(row.format) },
+        default: row.default,
+      };
     case "floats": {
       const items = { type: "number", ...boundsOf(row) };
       return { type: ["array", "null"], items, default: row.default };
@@ -95,6 +100,10 @@ function leafSchema(row: LeafRow, definitions: Definitions): JsonSchema {
       return { type: ["array", "null"], items, default: [] };
     }
   }
+}
+
+function patternOf({ pattern }: TextFormat): JsonSchema {
+  return pattern === undefined ? {} : { pattern };
 }
 
 /** The bounds, where they are narrower than those of the type. */

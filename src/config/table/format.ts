@@ -7,6 +7,11 @@ export interface TextFormat {
   /** Completes "wanted …". */
   readonly wanted: string;
   accepts(text: string): boolean;
+  /**
+   * A regular expression that every accepted text matches, for JSON Schemas; it may match others, too. It must mean the
+   * same in JavaScript and in Go, whose Helm reads it.
+   */
+  readonly pattern?: string;
   readonly good: readonly string[];
   readonly bad: readonly string[];
 }
@@ -72,6 +77,12 @@ function isCidr(text: string): boolean {
   return Number(bits) <= (version === 4 ? 32 : 128);
 }
 
+const HOST = String.raw`(\[[^\]]+\]|[^:\[\]\s]*)`;
+const PORT = String.raw`\d{1,5}`;
+const URL_PATTERN = String.raw`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]\S*`;
+const PLAIN_URL = String.raw`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s@]+([/?#]\S*)?`;
+const FQDN = "[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+[.]?";
+
 export const anyText: TextFormat = {
   wanted: "text",
   accepts: (text) => !text.includes("\0"),
@@ -81,6 +92,7 @@ export const anyText: TextFormat = {
 
 export const someText: TextFormat = {
   wanted: "text that is not empty",
+  pattern: String.raw`\S`,
   accepts: (text) => text.trim() !== "" && !text.includes("\0"),
   good: ["default", "a/b"],
   bad: ["", " "],
@@ -89,6 +101,7 @@ export const someText: TextFormat = {
 /** Text that becomes a part of store keys. */
 export const keyPart: TextFormat = {
   wanted: "a name without /",
+  pattern: String.raw`^[^/]*[^/\s][^/]*$`,
   accepts: (text) => someText.accepts(text) && !text.includes("/"),
   good: ["default"],
   bad: ["", "a/b"],
@@ -96,6 +109,7 @@ export const keyPart: TextFormat = {
 
 export const listenAddress: TextFormat = {
   wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
+  pattern: `^(unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => isUnixPath(text) || isHostPort(text, 0),
   good: [
     ":0",
@@ -123,6 +137,7 @@ export const listenAddress: TextFormat = {
 
 export const optionalListenAddress: TextFormat = {
   wanted: `empty, ${listenAddress.wanted}`,
+  pattern: `^(|unix:/.+|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || listenAddress.accepts(text),
   good: ["", ...listenAddress.good],
   bad: listenAddress.bad.filter((text) => text !== ""),
@@ -130,6 +145,7 @@ export const optionalListenAddress: TextFormat = {
 
 export const hostname: TextFormat = {
   wanted: "a host name without a port",
+  pattern: "^[A-Za-z0-9][A-Za-z0-9.-]*$",
   accepts: (text) => !DIGITS_AND_DOTS.test(text) && isHostname(text),
   good: ["sluice", "sluice.example.com"],
   bad: ["", "sluice:8080", "a b", "http://a", "10.0.0.1", "*.example.com"],
@@ -137,6 +153,7 @@ export const hostname: TextFormat = {
 
 export const bindAddress: TextFormat = {
   wanted: "host:port, :port or [IPv6%zone]:port (port 0 picks a free one)",
+  pattern: `^${HOST}:${PORT}$`,
   accepts: (text) => isHostPort(text, 0),
   good: [":0", ":3320", "[::]:3322", "10.0.0.1:3320"],
   bad: ["", "3320", "unix:/run/a.sock", ":99999"],
@@ -144,6 +161,7 @@ export const bindAddress: TextFormat = {
 
 export const hostPort: TextFormat = {
   wanted: "empty or host:port",
+  pattern: `^(|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isHostPort(text, 1),
   good: ["", "agent.internal:8080", ":8080", "[2001:db8::1]:443"],
   bad: [":0", "agent", "http://agent:80", "host_name:80"],
@@ -151,6 +169,7 @@ export const hostPort: TextFormat = {
 
 export const address: TextFormat = {
   wanted: "empty, host:port, a URL or a fully qualified name",
+  pattern: `^(|${HOST}:${PORT}|${URL_PATTERN}|${FQDN})$`,
   accepts: (text) => text === "" || isHostPort(text, 1) || isUrl(text) || isFqdn(text),
   good: ["", "metrics:9090", "http://metrics:9090/x", "metrics.example.com", "[::1]:443"],
   bad: ["metrics", "http://", "a b", "http://a b", "10.0.0"],
@@ -158,6 +177,7 @@ export const address: TextFormat = {
 
 export const endpoint: TextFormat = {
   wanted: "host:port, a URL or a fully qualified name, without user and password",
+  pattern: `^(${HOST}:${PORT}|${PLAIN_URL}|${FQDN})$`,
   accepts: (text) => text !== "" && address.accepts(text) && !hasCredentials(text),
   good: ["etcd:2379", "https://etcd.example.com:2379"],
   bad: ["", "etcd", "http://", "http://ann:secret@etcd:2379", "http://ann@etcd:2379"],
@@ -165,6 +185,7 @@ export const endpoint: TextFormat = {
 
 export const plainEndpoint: TextFormat = {
   wanted: "host:port",
+  pattern: `^(\\[[^\\]]+\\]|[^:[\\]\\s]+):${PORT}$`,
   accepts: (text) => isHostPort(text, 1) && !text.startsWith(":"),
   good: ["redis-1:6379", "[::1]:26379"],
   bad: ["", ":6379", "redis", "redis://redis:6379"],
@@ -173,6 +194,7 @@ export const plainEndpoint: TextFormat = {
 export const redisUrl: TextFormat = {
   wanted:
     "redis://host:port or rediss://host:port, with or without a database number, and without user and password",
+  pattern: String.raw`^rediss?://[^/?#\s@]+(/\d*)?$`,
   accepts(text) {
     if (!/^rediss?:/.test(text) || !isUrl(text)) return false;
     const { username, password, hostname, pathname, search, hash } = new URL(text);
@@ -185,6 +207,7 @@ export const redisUrl: TextFormat = {
 
 export const redisNamespace: TextFormat = {
   wanted: "a name without braces",
+  pattern: String.raw`^[^{}]*[^{}\s][^{}]*$`,
   accepts: (text) => someText.accepts(text) && !/[{}]/.test(text),
   good: ["sluice", "team/a"],
   bad: ["", "{a}"],
@@ -192,6 +215,7 @@ export const redisNamespace: TextFormat = {
 
 export const proxyAddress: TextFormat = {
   wanted: "empty, a URL or host:port",
+  pattern: `^(|${URL_PATTERN}|${HOST}:${PORT})$`,
   accepts: (text) => text === "" || isUrl(text) || isHostPort(text, 1),
   good: ["", "http://proxy:3128", "proxy:3128"],
   bad: ["proxy", "proxy.example.com", "http:///x"],
@@ -199,6 +223,7 @@ export const proxyAddress: TextFormat = {
 
 export const noProxyItem: TextFormat = {
   wanted: "an IP address, a CIDR range, a host name, .domain, host:port or *",
+  pattern: String.raw`^([*]|[^\s/]+(/\d{1,3})?)$`,
   accepts: (text) => {
     if (text === "*" || isIP(text) !== 0 || isCidr(text)) return true;
     if (DIGITS_AND_DOTS.test(text) || text === "") return false;
@@ -210,6 +235,7 @@ export const noProxyItem: TextFormat = {
 
 export const fqdn: TextFormat = {
   wanted: "empty or a fully qualified name such as client.example.com",
+  pattern: `^(|${FQDN})$`,
   accepts: (text) => text === "" || isFqdn(text),
   good: ["", "client.example.com"],
   bad: ["client", "not a name", "*.example.com", "10.0.0.1"],
@@ -217,6 +243,7 @@ export const fqdn: TextFormat = {
 
 export const labelName: TextFormat = {
   wanted: "a Prometheus label name (letters, digits and _, not starting with a digit)",
+  pattern: "^[A-Za-z_][A-Za-z0-9_]*$",
   accepts: (text) => /^[A-Za-z_][A-Za-z0-9_]*$/.test(text),
   good: ["cluster", "_x1"],
   bad: ["", "1a", "a-b"],
