@@ -3,7 +3,7 @@
 NODE := npm exec --offline -- node
 
 .DEFAULT_GOAL := help
-.PHONY: help node run demo demo-loop demo-fleet test faults check bench proto docs
+.PHONY: help node run demo demo-loop demo-fleet test test-kube faults check bench proto docs
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ demo-fleet: node ## One limit for three agents over etcd and Redis; kill what yo
 test: node ## Install what the tests need and run all of them, with a real Envoy and Prometheus
 	$(NODE) deploy/tools/install.ts envoy grpcio go-tools h2load curl openssl prometheus etcd chromium redis go zsh fish
 	npm test -s
+
+test-kube: node ## Run the tests that need a Kubernetes cluster, with a real control plane
+	$(NODE) deploy/tools/install.ts kube kwok helm etcd envoy openssl
+	npm run -s test:kube
 
 faults: node ## Run the fault matrix and write docs/fault-matrix.md (about ten minutes)
 	$(NODE) deploy/tools/install.ts etcd redis faketime

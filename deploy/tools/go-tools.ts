@@ -1,77 +1,67 @@
-// Builds the Go programs that test the transport: all of them, once for each state of `go/go.mod` and `go/go.sum`,
-// which pin every version and hash. Finds or downloads a Go that is new enough.
+// Builds the Go programs of the tests: those that test the transport, a Kubernetes control plane, kwok, which plays its
+// nodes, and Helm.
 
-import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, existsSync, globSync, readFileSync } from "node:fs";
+import { chmodSync, copyFileSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { cached, debian, onPath } from "./machine.ts";
+import { fromModule } from "./go-module.ts";
 
-const MODULE = join(import.meta.dirname, "go");
 const INTEROP = "google.golang.org/grpc/interop/client";
-/** Minor version of Go from which on it downloads the toolchain that a module asks for. */
-const BRINGS_TOOLCHAINS = 21;
-const PLACES = ["/usr/local/go/bin/go", "/usr/lib/go/bin/go"];
 
 /** Source of the gRPC interoperability client, copied beside it: only the source names all of its cases. */
 export const INTEROP_SOURCE = "interop-client.go";
 
-/** The folder of all programs, which are built first if need be. */
+/** The folder of all programs that test the transport. */
 export function goTools(): string {
-  const pins = ["go.mod", "go.sum"].map((file) => readFileSync(join(MODULE, file)));
-  const state = createHash("sha256").update(Buffer.concat(pins)).digest("hex").slice(0, 16);
-  return cached(`go-${state}`, (folder) => {
-    const go = goOfModule();
-    invoke(go, ["build", "-ldflags=-s -w", "-o", `${folder}/`, "tool"]);
-    const source = invoke(go, ["list", "-f", "{{.Dir}}", INTEROP]).trim();
+  const env = { CGO_ENABLED: "0", GOFLAGS: "-mod=readonly -trimpath -buildvcs=false" };
+  return fromModule("go", { module: ".", env }, (go, folder) => {
+    go("build", "-ldflags=-s -w", "-o", `${folder}/`, "tool");
+    const source = go("list", "-f", "{{.Dir}}", INTEROP).trim();
     const copy = join(folder, INTEROP_SOURCE);
     copyFileSync(join(source, "client.go"), copy);
     chmodSync(copy, 0o644);
   });
 }
 
-/** A Go command that can build the module. */
-function goOfModule(): string {
-  const go = onPath("go")
-    ? "go"
-    : (PLACES.find((place) => existsSync(place)) ?? debian("go", "golang-go"));
-  const [, minor = ""] = /go1\.(\d+)/.exec(invoke(go, ["version"], "/")) ?? [];
-  return Number(minor) >= BRINGS_TOOLCHAINS ? go : toolchainBy(go);
+const CONTROL_PLANE = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
+
+/** The folder of the programs of a Kubernetes control plane, under their usual names. */
+export function kube(): string {
+  return fromModule("kube", { module: "kube" }, (go, folder) => {
+    go("build", "-ldflags=-s -w", "-o", join(folder, "kube"), ".");
+    for (const name of CONTROL_PLANE) symlinkSync("kube", join(folder, name));
+  });
 }
 
-/** Downloads a newer Go with an older one, as a module that the checksum database verifies. */
-function toolchainBy(old: string): string {
-  const [, wanted] = /^go (\S+)$/m.exec(readFileSync(join(MODULE, "go.mod"), "utf8")) ?? [];
-  const machine = `${process.platform}-${process.arch === "x64" ? "amd64" : process.arch}`;
-  const name = `golang.org/toolchain@v0.0.1-go${wanted}.${machine}`;
-  const { Dir: folder }: { readonly Dir: string } = JSON.parse(
-    invoke(old, ["mod", "download", "-json", name], "/"),
-  );
-  // Modules carry no file modes.
-  for (const file of globSync(["bin/*", "pkg/tool/*/*"], { cwd: folder })) {
-    chmodSync(join(folder, file), 0o755);
-  }
-  return join(folder, "bin/go");
+/** What the simulated nodes and pods do, from kwok's own module: a node becomes ready, a pod runs at once. */
+const STAGES = ["node/fast", "node/heartbeat", "pod/fast"];
+/** Name of the file of stages beside kwok. */
+const STAGES_FILE = "stages.yaml";
+
+/** kwok, which plays the nodes of a cluster, and the file of stages that its flag `--config` takes. */
+export function kwok(): { readonly command: string; readonly stages: string } {
+  const built = fromModule("kwok", { module: "kwok" }, (go, folder) => {
+    go("build", "-ldflags=-s -w", "-o", `${folder}/`, "tool");
+    const source = join(
+      go("list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok").trim(),
+      "kustomize/stage",
+    );
+    const stages = STAGES.flatMap((stage) => resourcesIn(join(source, stage)));
+    writeFileSync(join(folder, STAGES_FILE), stages.join("\n---\n"));
+  });
+  return { command: join(built, "kwok"), stages: join(built, STAGES_FILE) };
 }
 
-function invoke(go: string, args: readonly string[], cwd = MODULE): string {
-  const env = {
-    ...process.env,
-    CGO_ENABLED: "0",
-    GOFLAGS: cwd === MODULE ? "-mod=readonly -trimpath -buildvcs=false" : "",
-    GOTOOLCHAIN: "auto",
-    GOWORK: "off",
-  };
-  try {
-    return execFileSync(go, args, {
-      cwd,
-      env,
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-  } catch (cause) {
-    const output = cause instanceof Error && "stderr" in cause ? `: ${String(cause.stderr)}` : "";
-    const message = `${go} ${args.join(" ")} failed${output}\nThe tools need Go 1.${BRINGS_TOOLCHAINS} or newer, or a module proxy that brings it`;
-    throw new Error(message, { cause });
-  }
+/** The texts of the files that a kustomization lists. */
+function resourcesIn(folder: string): readonly string[] {
+  const list = readFileSync(join(folder, "kustomization.yaml"), "utf8");
+  const files = [...list.matchAll(/^- (\S+\.yaml)$/gm)].map(([, file = ""]) => file);
+  return files.map((file) => readFileSync(join(folder, file), "utf8"));
+}
+
+/** Path of Helm 3. */
+export function helm(): string {
+  const built = fromModule("helm", { module: "helm" }, (go, folder) => {
+    go("build", "-ldflags=-s -w", "-o", `${folder}/`, "tool");
+  });
+  return join(built, "helm");
 }

@@ -4,7 +4,7 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { goTools, INTEROP_SOURCE } from "./go-tools.ts";
+import { goTools, helm, INTEROP_SOURCE, kube, kwok } from "./go-tools.ts";
 import { debian, debianFiles, wheels } from "./machine.ts";
 
 /** Path of the Envoy binary, which is installed if it is missing. */
@@ -122,7 +122,8 @@ if (import.meta.main) {
     faketime,
   };
   const etcds = () => Object.values(etcd()).join(" ");
-  const tools = { envoy, grpcio, "go-tools": goTools, etcd: etcds, ...fromDebian };
+  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, helm };
+  const tools = { envoy, grpcio, ...built, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
   }
