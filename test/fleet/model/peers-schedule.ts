@@ -240,8 +240,9 @@ class PeersSchedule {
     next();
   }
 
-  #take({ clock, buckets, leases, group }: Agent): void {
+  #take(agent: Agent): void {
     const world = this.#world;
+    const { clock, buckets, leases, group } = agent;
     const key = world.pick(this.#keys);
     this.#asked++;
     const settle = (answer: EngineAnswer, countedAt: number) => {
@@ -262,7 +263,11 @@ class PeersSchedule {
     else {
       // What this agent counts itself was counted at once, however long its copies take.
       const here = leases.counts.counted > counted;
-      const later = (settled: EngineAnswer) => settle(settled, here ? now : world.now);
+      const later = (settled: EngineAnswer) => {
+        // A process that was killed answers nobody.
+        if (clock.dead && !agent.leaving) return;
+        settle(settled, here ? now : world.now);
+      };
       answer.whenSettled(later, (thrown) => {
         throw thrown;
       });
