@@ -6,6 +6,8 @@ import type {
   handleServerStreamingCall,
   handleUnaryCall,
   Metadata,
+  ServerDuplexStream,
+  ServerWritableStream,
   sendUnaryData,
   UntypedHandleCall,
 } from "@grpc/grpc-js";
@@ -128,6 +130,31 @@ interface Writable {
   off(event: string, listener: () => void): unknown;
 }
 
+/** Runs a handler that may send any number of messages. */
+function replyInParts(
+  libraryCall:
+    | ServerWritableStream<Uint8Array, Uint8Array>
+    | ServerDuplexStream<Uint8Array, Uint8Array>,
+  progress: CallProgress,
+  handle: StreamHandler,
+  messages: AsyncIterable<Uint8Array>,
+): void {
+  const stream = {
+    messages: counted(messages, progress),
+    send: (message: Uint8Array) => write(libraryCall, progress, message),
+  };
+  handle(stream, progress.call).then(
+    () => {
+      progress.succeeded();
+      if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
+    },
+    (thrown) => {
+      const status = progress.failed(thrown);
+      if (!libraryCall.cancelled) libraryCall.emit("error", status);
+    },
+  );
+}
+
 /** Writes and waits for room; the wait also ends if the call is cancelled. */
 async function write(to: Writable, progress: CallProgress, message: Uint8Array): Promise<void> {
   if (to.cancelled) throw new Fault("CANCELLED", "the caller went away");
@@ -163,20 +190,7 @@ function serverStream(
 ): handleServerStreamingCall<Uint8Array, Uint8Array> {
   return (libraryCall) => {
     const progress = new CallProgress(method, libraryCall, context);
-    const stream = {
-      messages: counted(single(libraryCall.request), progress),
-      send: (message: Uint8Array) => write(libraryCall, progress, message),
-    };
-    handle(stream, progress.call).then(
-      () => {
-        progress.succeeded();
-        if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
-      },
-      (thrown) => {
-        const status = progress.failed(thrown);
-        if (!libraryCall.cancelled) libraryCall.emit("error", status);
-      },
-    );
+    replyInParts(libraryCall, progress, handle, single(libraryCall.request));
   };
 }
 
@@ -219,19 +233,7 @@ function bidirectional(
 ): handleBidiStreamingCall<Uint8Array, Uint8Array> {
   return (libraryCall) => {
     const progress = new CallProgress(method, libraryCall, context);
-    const stream = {
-      messages: counted(libraryCall.iterator({ destroyOnReturn: false }), progress),
-      send: (message: Uint8Array) => write(libraryCall, progress, message),
-    };
-    handle(stream, progress.call).then(
-      () => {
-        progress.succeeded();
-        if (!libraryCall.cancelled) libraryCall.end(progress.call.trailers);
-      },
-      (thrown) => {
-        const status = progress.failed(thrown);
-        if (!libraryCall.cancelled) libraryCall.emit("error", status);
-      },
-    );
+    const messages = libraryCall.iterator({ destroyOnReturn: false });
+    replyInParts(libraryCall, progress, handle, messages);
   };
 }

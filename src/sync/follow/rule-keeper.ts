@@ -136,8 +136,8 @@ export class RuleKeeper {
   #isConfirmed({ puts, deletes, reset = false }: Batch, emptied: boolean): boolean {
     const entry = puts.find(({ key }) => key === COMPLETE);
     if (entry === undefined) {
-      // Whoever deletes the key says that no controller confirms anything any more, unless everything goes with it. The
-      // store may report other changes in the same batch.
+      // A deleted key means that no controller confirms anything any more, unless everything else was deleted with it.
+      // The store may report other changes in the same batch.
       if (!reset && !emptied && deletes.includes(COMPLETE)) this.#confirmation = undefined;
       return false;
     }

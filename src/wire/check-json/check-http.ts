@@ -13,26 +13,11 @@ import { isControlPoint, isPort, type SocketAddress } from "../check/request.ts"
 import { JsonScanner, memberNames } from "../json/scanner.ts";
 import { fragment } from "../json/writer.ts";
 import { asBuffer, ByteSpan } from "../protobuf/reader.ts";
+import { CHECK_HTTP_MEMBERS, REQUEST_MEMBERS, SOCKET_MEMBERS } from "./members.ts";
 
-const TOP = memberNames({
-  source: 1,
-  destination: 2,
-  request: 3,
-  control_point: 4,
-  ramp_mode: 5,
-  expect_end: 6,
-});
-const SOCKET = memberNames({ protocol: 1, address: 2, port: 3 });
-const REQUEST = memberNames({
-  method: 1,
-  headers: 2,
-  path: 3,
-  host: 4,
-  scheme: 5,
-  size: 6,
-  protocol: 7,
-  body: 8,
-});
+const TOP = memberNames(CHECK_HTTP_MEMBERS);
+const SOCKET = memberNames(SOCKET_MEMBERS);
+const REQUEST = memberNames(REQUEST_MEMBERS);
 const TCP = fragment("TCP");
 const UDP = fragment("UDP");
 const TRUE = fragment("true");

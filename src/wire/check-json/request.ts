@@ -32,26 +32,11 @@ import {
   readTexts,
   readUint32,
 } from "../json/strict.ts";
+import { CHECK_HTTP_MEMBERS, REQUEST_MEMBERS, SOCKET_MEMBERS } from "./members.ts";
 
-const CHECK_HTTP = fieldNames({
-  source: 1,
-  destination: 2,
-  request: 3,
-  control_point: 4,
-  ramp_mode: 5,
-  expect_end: 6,
-});
-const SOCKET = fieldNames({ protocol: 1, address: 2, port: 3 });
-const REQUEST = fieldNames({
-  method: 1,
-  headers: 2,
-  path: 3,
-  host: 4,
-  scheme: 5,
-  size: 6,
-  protocol: 7,
-  body: 8,
-});
+const CHECK_HTTP = fieldNames(CHECK_HTTP_MEMBERS);
+const SOCKET = fieldNames(SOCKET_MEMBERS);
+const REQUEST = fieldNames(REQUEST_MEMBERS);
 const CHECK = fieldNames({
   control_point: 1,
   labels: 2,

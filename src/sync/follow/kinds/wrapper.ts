@@ -74,7 +74,7 @@ export function failureOf(decision: { readonly failureMode?: string | null | und
   return failure === undefined ? {} : { failure };
 }
 
-/** Undefined where there is none. Throws a Fault INVALID_ARGUMENT for anything else that is no choice. */
+/** One of the choices; undefined where the text is absent. @throws Fault INVALID_ARGUMENT for any other text */
 export function oneOf<T extends string>(
   field: string,
   choices: readonly T[],
