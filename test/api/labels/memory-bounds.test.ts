@@ -2,31 +2,21 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { LabelNameCache, MAX_LABEL_NAME_BYTES } from "#api/labels/label-name-cache.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { viewOf } from "#wire/protobuf/base64.ts";
 import { agentOf, endpointsOf } from "../../kit/api/agent.ts";
+import { heldBytes } from "../../kit/memory.ts";
 
 const MIB = 1024 * 1024;
 
-setFlagsFromString("--expose-gc");
-const collect: () => void = runInNewContext("gc");
-
-function used(): number {
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
-
 /** Highest memory use in bytes above that at the start, sampled 20 times. */
 function peak(rounds: number, step: (round: number) => void): number {
-  const before = used();
+  const before = heldBytes();
   let most = 0;
   for (let round = 0; round < rounds; round++) {
     step(round);
-    if (round % (rounds / 20) === 0) most = Math.max(most, used() - before);
+    if (round % (rounds / 20) === 0) most = Math.max(most, heldBytes() - before);
   }
   return most;
 }

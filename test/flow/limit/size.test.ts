@@ -2,22 +2,11 @@
 
 import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 import { ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
+import { heldBytes } from "../../kit/memory.ts";
 import { Bench, concurrency, concurrencyRule, rate, rateRule, testContext } from "./setup.ts";
-
-setFlagsFromString("--expose-gc");
-const collect: () => void = runInNewContext("gc");
-
-function usedBytes(): number {
-  collect();
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
-}
 
 const KEYED = rateRule({ limitByLabelKey: "k" });
 
@@ -28,11 +17,11 @@ const SIZES = [
 /** One token or one slot for each of so many keys. The code itself is warm before anything is measured. */
 function fill(bench: Bench, warm: Bench): void {
   for (let key = 0; key < 5_000; key++) warm.take({ k: `user-${key}` });
-  const before = usedBytes();
+  const before = heldBytes();
   let key = 0;
   for (const size of SIZES) {
     while (key < size) bench.take({ k: `user-${key++}` });
-    const perKey = (usedBytes() - before) / size;
+    const perKey = (heldBytes() - before) / size;
     assert.ok(perKey > 28 && perKey <= 64, `${perKey} bytes per key of ${size}`);
   }
 }
@@ -60,7 +49,7 @@ describe("at most 64 bytes per key, at every size from fifty thousand to a milli
 
 test("small limiters are small", () => {
   const context = testContext();
-  const before = usedBytes();
+  const before = heldBytes();
   const benches = Array.from({ length: 1_000 }, (_, index) => {
     const bench =
       index % 2 === 0
@@ -69,7 +58,7 @@ test("small limiters are small", () => {
     bench.take({ k: "one" });
     return bench;
   });
-  const each = (usedBytes() - before) / benches.length;
+  const each = (heldBytes() - before) / benches.length;
   assert.ok(each < 4_000, `${each} bytes each`);
 });
 

@@ -3,12 +3,13 @@
 
 import { once } from "node:events";
 import { argv, exit } from "node:process";
-import { setTimeout as after } from "node:timers/promises";
+import { setTimeout as after, setImmediate as turn } from "node:timers/promises";
 import type { Code } from "#base/fault.ts";
 import type { Call, GrpcService, Route, Stream } from "#base/handler.ts";
 import type { Http2Fault, RefusedConnection, ServerMeter } from "#base/server-meter.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort } from "#serve/port.ts";
+import { heldBytes } from "../memory.ts";
 import { memoryLog } from "../sluice/log.ts";
 import { type Overrides, portSettings, realClock } from "../sluice/port.ts";
 
@@ -31,7 +32,7 @@ export interface Snapshot extends Counts {
    * snapshot.
    */
   readonly waited: number;
-  /** Heap and external memory, after a garbage collection in a full snapshot. */
+  /** Heap and external memory; in a full snapshot without garbage. */
   readonly held: number;
   /** Peak resident memory since the previous full snapshot. */
   readonly peak: number;
@@ -50,6 +51,8 @@ export interface TargetOptions {
 }
 
 const SAMPLE_MS = 5;
+/** Turns of the event loop in which sockets that were closed, and promises that were settled, come to their end. */
+const TURNS = 3;
 /** Number of samples kept: more than ten seconds' worth. */
 const SAMPLES = 2_048;
 /** One message of `Flow`. */
@@ -218,16 +221,20 @@ function sample(): void {
   sampledCpu[at] = threadCpu();
 }
 
+/** Memory that is held once what has ended in this turn of the event loop is over, and the collector has run. */
+async function settledBytes(): Promise<number> {
+  for (let turns = 0; turns < TURNS; turns++) await turn();
+  return heldBytes();
+}
+
 /** A full snapshot collects garbage first and resets the peaks afterwards. */
-function snapshot(full: boolean): Snapshot {
+async function snapshot(full: boolean): Promise<Snapshot> {
   const { user, system } = process.cpuUsage();
   sample();
-  // Twice: buffers that the first collection finds are only freed by the second.
-  for (let time = 0; full && time < 2; time++) globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();
   const found: Snapshot = {
     cpu: (user + system) / 1_000,
-    held: heapUsed + external,
+    held: full ? await settledBytes() : heapUsed + external,
     waited,
     peak,
     faults: { ...faults },
@@ -251,6 +258,6 @@ function snapshot(full: boolean): Snapshot {
 }
 
 setInterval(sample, SAMPLE_MS);
-process.on("message", (kind) => process.send?.(snapshot(kind === "full")));
+process.on("message", async (kind) => process.send?.(await snapshot(kind === "full")));
 process.on("disconnect", () => exit(0));
 process.send?.(port.address);

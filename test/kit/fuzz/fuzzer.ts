@@ -1,9 +1,8 @@
 // Fuzzes Sluice's HTTP/2 transport with one connection after another (honest, careless, hostile, recorded) and after
 // each checks the invariants that must hold whatever the client sent.
 
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { CODES, PREFACE, ping, settings } from "../clients/h2.ts";
+import { heldBytes } from "../memory.ts";
 import { FuzzClient } from "./client.ts";
 import { type Connection, Harness } from "./harness.ts";
 import {
@@ -82,13 +81,10 @@ export class Fuzzer {
   };
   readonly #options: FuzzOptions;
   readonly #harness = new Harness();
-  readonly #collect: () => void;
   readonly #uncaught: unknown[] = [];
 
   constructor(options: FuzzOptions) {
     this.#options = options;
-    setFlagsFromString("--expose-gc");
-    this.#collect = runInNewContext("gc");
   }
 
   /** Runs until `frames` frames were sent and returns the first case that failed, or undefined. */
@@ -123,13 +119,9 @@ export class Fuzzer {
 
   #sampleMemory(): void {
     const { summary } = this;
-    // Twice: buffers that the first collection finds are only freed by the second.
-    this.#collect();
-    this.#collect();
-    const { heapUsed, external, rss } = process.memoryUsage();
-    summary.held = heapUsed + external;
+    summary.peak = Math.max(summary.peak, process.memoryUsage.rss());
+    summary.held = heldBytes();
     summary.warm ||= summary.held;
-    summary.peak = Math.max(summary.peak, rss);
   }
 
   async #case(index: number): Promise<Failure | undefined> {

@@ -3,8 +3,6 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import type protobuf from "protobufjs";
 import { Fault } from "#base/fault.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
@@ -14,11 +12,9 @@ import { readCheckHttpRequest, readCheckRequest, readFlowEndRequest } from "#wir
 import { checkFromJson } from "#wire/check-json/request.ts";
 import { readRecords } from "#wire/otlp/protobuf.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
+import { heldBytes } from "../../kit/memory.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
-
-setFlagsFromString("--expose-gc");
-const collect: () => void = runInNewContext("gc");
 
 const own = new Messages(new URL("../../../src/wire/protobuf/gen/aperture.json", import.meta.url));
 const proxy = new Messages(
@@ -49,11 +45,6 @@ const MOST_KEPT = 96 * 1024;
 /** Ten thousand records with one attribute each. */
 const MOST_KEPT_OF_LOGS = 3 * 1024 * 1024;
 
-function used(): number {
-  collect();
-  return process.memoryUsage().heapUsed;
-}
-
 /** The message that was read; undefined where it was refused with a Fault. */
 function attempt(read: () => unknown): unknown {
   try {
@@ -72,9 +63,9 @@ describe("a message that consists of repeats of one field", () => {
       const most = BATCH * (read === readLogs ? MOST_KEPT_OF_LOGS : MOST_KEPT);
       for (let from = 0; from < floods.length; from += BATCH) {
         const batch = floods.slice(from, from + BATCH);
-        const before = used();
+        const before = heldBytes();
         const results = batch.map(({ make }) => attempt(() => read(make(SIZE, empty))));
-        const kept = used() - before;
+        const kept = heldBytes() - before;
         assert.equal(results.length, batch.length);
         const what = batch.map(({ name }) => name).join("\n");
         assert.ok(kept < most, `${kept} bytes are kept of one of\n${what}`);

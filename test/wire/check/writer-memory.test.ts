@@ -5,17 +5,9 @@ import { test } from "node:test";
 import { JsonWriter } from "#wire/json/writer.ts";
 import { Base64Writer, MAX_RETAINED_BYTES } from "#wire/protobuf/base64.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
+import { heldBytes } from "../../kit/memory.ts";
 
 const LARGE = 4 * 1024 * 1024;
-
-/** Bytes of ArrayBuffers that live, after a collection. */
-function held(): number {
-  const { gc } = globalThis;
-  assert.ok(gc !== undefined);
-  gc();
-  gc();
-  return process.memoryUsage().arrayBuffers;
-}
 
 function message(size: number): (proto: ProtoWriter, json: JsonWriter, text: Base64Writer) => void {
   const value = "x".repeat(size);
@@ -30,24 +22,20 @@ function message(size: number): (proto: ProtoWriter, json: JsonWriter, text: Bas
   };
 }
 
-test("the buffer of a large message is released, and the next message is written correctly", async () => {
-  const { setFlagsFromString } = await import("node:v8");
-  setFlagsFromString("--expose-gc");
-  const { runInNewContext } = await import("node:vm");
-  globalThis.gc ??= runInNewContext("gc");
+test("the buffer of a large message is released, and the next message is written correctly", () => {
   const writers = Array.from(
     { length: 3 },
     () => [new ProtoWriter(), new JsonWriter(), new Base64Writer()] as const,
   );
   const small = message(10);
   for (const each of writers) small(...each);
-  const before = held();
+  const before = heldBytes();
   const large = message(LARGE);
   for (const each of writers) {
     large(...each);
     small(...each);
   }
-  const kept = held() - before;
+  const kept = heldBytes() - before;
   assert.ok(kept < writers.length * MAX_RETAINED_BYTES, `${kept} bytes are kept`);
   for (const [proto, json, text] of writers) {
     proto.reset();
