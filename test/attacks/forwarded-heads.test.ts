@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { after, describe, type TestContext, test } from "node:test";
-import { setTimeout } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import { agentOf, endpointsOf } from "../kit/api/agent.ts";
@@ -14,6 +13,7 @@ import { block, type Field } from "../kit/clients/hpack.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { memoryMeter, type Overrides, readAll, realClock, testPort } from "../kit/sluice/port.ts";
+import { offered } from "../kit/sluice/server-end.ts";
 import { until } from "../kit/until.ts";
 
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";
@@ -96,7 +96,7 @@ describe("HTTP/1.1", () => {
     for (const [before, round] of rounds.entries()) {
       await until("the reply before", () => text.split("HTTP/1.1 ").length > before);
       for (const [at, part] of [round].flat().entries()) {
-        if (at > 0) await setTimeout(2);
+        if (at > 0) await offered(socket);
         if (socket.writable) socket.write(part, "latin1");
       }
     }

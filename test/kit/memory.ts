@@ -11,22 +11,26 @@ setFlagsFromString("--expose-gc");
 const collect: () => void = runInNewContext("gc");
 
 /**
- * Collects garbage until a further collection would free next to nothing, and returns the bytes that are held, on the
- * heap and outside of it. One collection is not enough: buffers that it finds are only freed by the next one.
+ * Collects garbage until a further collection frees next to nothing, and returns what is still used. One collection is
+ * not enough: buffers that it finds are only freed by the next one.
  */
-export function heldBytes(): number {
-  let least = collected();
+export function withoutGarbage(): NodeJS.MemoryUsage {
+  collect();
+  let usage = process.memoryUsage();
   for (let again = 1; again < MOST_COLLECTIONS; again++) {
-    const held = collected();
-    const freed = least - held;
-    least = Math.min(least, held);
-    if (freed < NEXT_TO_NOTHING) break;
+    collect();
+    const before = bytesOf(usage);
+    usage = process.memoryUsage();
+    if (before - bytesOf(usage) < NEXT_TO_NOTHING) break;
   }
-  return least;
+  return usage;
 }
 
-function collected(): number {
-  collect();
-  const { heapUsed, external } = process.memoryUsage();
+/** Bytes on the heap and outside of it that are still held when garbage has been collected. */
+export function heldBytes(): number {
+  return bytesOf(withoutGarbage());
+}
+
+function bytesOf({ heapUsed, external }: NodeJS.MemoryUsage): number {
   return heapUsed + external;
 }

@@ -132,7 +132,7 @@ for (const [when, drain, sign] of [
   ["waits for calls", { accept_for: 0, grace: 60_000 }, "end"],
 ] as const) {
   test(`cut() while a drain ${when} ends both at once`, async (t) => {
-    const { port, client, url, held } = await openSlowPort(t, drain);
+    const { port, client, url, held } = await openSlowPort(t, drain, fakeClock());
     const call = client.unary("/test.Slow/Say", message);
     const slow = assert.rejects(fetch(`${url}/slow`));
     await until("calls", () => held() === 2);
@@ -140,10 +140,9 @@ for (const [when, drain, sign] of [
     const drained = port.drain();
     await until(sign, () => health.includes(sign));
     assert.equal(health.includes("end"), sign === "end");
-    const started = performance.now();
+    // Time stands still: nothing ends because the drain has taken long enough.
     await port.cut();
     await drained;
-    assert.ok(performance.now() - started < 5_000);
     assert.notEqual((await call).code, 0);
     await slow;
     await port.cut();
@@ -151,7 +150,8 @@ for (const [when, drain, sign] of [
 }
 
 test("idle connections and incomplete requests do not delay a drain", async (t) => {
-  const { port, client, url } = await openSlowPort(t, { accept_for: 0, grace: 30_000 });
+  const drain = { accept_for: 0, grace: 30_000 };
+  const { port, client, url } = await openSlowPort(t, drain, fakeClock());
   await (await fetch(`${url}/now`)).text();
   await client.unary("/test.Slow/Now", message);
   const silent = dial(t, port);
@@ -165,9 +165,8 @@ test("idle connections and incomplete requests do not delay a drain", async (t) 
   idle.write("GET /now HTTP/1.1\r\nhost: x\r\n\r\n");
   await until("reply", () => received.endsWith("here"));
   const closed = [silent, begun].map(readAll);
-  const started = performance.now();
+  // Time stands still: nothing ends because the drain has taken long enough.
   await port.drain();
-  assert.ok(performance.now() - started < 10_000);
   assert.deepEqual(await Promise.all(closed), ["", ""]);
 });
 

@@ -29,6 +29,8 @@ import type { Counts, Snapshot, TargetOptions } from "./target-server.ts";
 const MB = 1024 * 1024;
 const SAY = "/test.Target/Say";
 const WAIT = block(grpcFields("/test.Target/Wait"));
+const GATHER = block(grpcFields("/test.Target/Gather"));
+const DEADLINE_EXCEEDED = "4";
 /** Honest callers have windows large enough for any reply. */
 const LARGE_WINDOWS = Buffer.concat([settings(), windowUpdate(0, 2 ** 30)]);
 /** Number of honest calls that are measured, after as many for warm-up. */
@@ -288,6 +290,16 @@ function assertBounds(bound: Bound, cost: Cost): void {
     }
   }
   assert.deepEqual(cost.errors, [], "the attack caused an error log line");
+}
+
+/**
+ * Resolves when the server's `read_timeout` has passed: it has ended a call that stopped in the middle of its message,
+ * which is counted as a fault.
+ */
+export async function readTimeoutPassed(peer: RawPeer): Promise<void> {
+  const id = peer.nextStream();
+  await peer.send(headers(id, GATHER), data(id, message(Buffer.alloc(100)).subarray(0, 50)));
+  assert.equal(grpcStatus(await peer.outcome(id)), DEADLINE_EXCEEDED, peer.describeFrames());
 }
 
 const show = (bytes: number) => `${(bytes / MB).toFixed(1)} MB`;

@@ -1,6 +1,5 @@
 // Opens ports of `serve` for tests, on free ports, with a log and a meter that keep what they receive.
 
-import { subscribe } from "node:diagnostics_channel";
 import { connect, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
@@ -10,7 +9,6 @@ import { realClock as hostClock } from "#host/life/clock.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port, type PortOptions } from "#serve/port.ts";
 import type { PortSettings } from "#serve/settings.ts";
-import { until } from "../until.ts";
 import { type MemoryLog, memoryLog } from "./log.ts";
 
 export const realClock: Clock = hostClock();
@@ -116,24 +114,6 @@ export function readAll(socket: Socket): Promise<string> {
     });
     socket.on("error", () => undefined);
     socket.on("close", () => resolve(seen));
-  });
-}
-
-/** The server's ends of connections in this process, by the port of the peer. */
-const accepted = new Map<number | undefined, Socket>();
-
-subscribe("net.server.socket", (message) => {
-  const { socket } = message as { readonly socket: Socket };
-  accepted.set(socket.remotePort, socket);
-});
-
-/** Resolves once the server, which is in this process, has read all that was written, or has ended the connection. */
-export async function arrived(client: Socket): Promise<void> {
-  await until("what was written is read", () => {
-    if (client.connecting) return false;
-    const server = accepted.get(client.localPort);
-    if (client.destroyed || client.readableEnded || server?.destroyed === true) return true;
-    return client.writableLength === 0 && server?.bytesRead === client.bytesWritten;
   });
 }
 

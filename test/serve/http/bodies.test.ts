@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { request } from "node:http";
 import { test } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
+import { setImmediate as turn } from "node:timers/promises";
 import { dial, exchange } from "../../kit/sluice/port.ts";
 import {
   JSON_TYPE,
@@ -85,11 +85,11 @@ test("lets a client that continues to send read its refusal", async (t) => {
   socket.write("POST /check HTTP/1.1\r\nhost: x\r\ncontent-length: 100000000\r\n\r\n");
   while (seen === "" && !socket.destroyed) {
     socket.write(body);
-    await new Promise((resolve) => setImmediate(resolve));
+    await turn();
   }
   for (let more = 0; more < 20; more++) {
     socket.write(body);
-    await after(1);
+    await turn();
   }
   assert.equal(await ended, "end");
   assert.equal(rawRefusal(seen)[0], 413);

@@ -2,7 +2,6 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
 import { MAX_BUFFERED_TOTAL } from "#serve/transport/limits.ts";
 import { http2 } from "../../kit/clients/http.ts";
 import { dial, exchange } from "../../kit/sluice/port.ts";
@@ -54,13 +53,18 @@ for (const { name } of VERSIONS) {
 
 test("limits the total size of unread replies, but still sends small ones", async (t) => {
   const bytes = 8 * 1024 * 1024;
-  const large = route({ path: "/large", handle: () => text("x".repeat(bytes)) });
+  let asked = 0;
+  const handle = () => {
+    asked++;
+    return text("x".repeat(bytes));
+  };
+  const large = route({ path: "/large", handle });
   const { port, counted } = await openTestPort(t, [large, route({ path: "/small" })], {
     write_timeout: 60_000,
   });
   const notReading = Array.from({ length: 4 }, () => dial(t, port).pause());
   for (const socket of notReading) socket.write("GET /large HTTP/1.1\r\nhost: x\r\n\r\n".repeat(5));
-  await after(200);
+  await until("all have been asked for", () => asked === 20);
   const other = "HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
   assert.match(await exchange(dial(t, port), `GET /large ${other}`), /^HTTP\/1\.1 503 /);
   assert.match(await exchange(dial(t, port), `GET /small ${other}`), /^HTTP\/1\.1 200 /);

@@ -2,26 +2,22 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import { dial, exchange, readAll } from "../../kit/sluice/port.ts";
+import { arrived } from "../../kit/sluice/server-end.ts";
 import { until } from "../../kit/until.ts";
-import { openTestPort, overBothVersions, post, rawRefusal, refusal, route, text } from "./setup.ts";
+import { heldRoute, openTestPort, overBothVersions, post, rawRefusal, refusal, route, text } from "./setup.ts";
 
 test("garbage after a request in progress neither replaces its reply nor mixes with it", async (t) => {
-  let called = false;
-  const slow = route({
-    path: "/slow",
-    handle: () => {
-      called = true;
-      return after(100).then(() => text("late"));
-    },
-  });
-  const { port } = await openTestPort(t, [slow]);
+  const slow = heldRoute("/slow", "late");
+  const { port } = await openTestPort(t, [slow.route]);
   const socket = dial(t, port);
   socket.write("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
-  await until("the handler to be called", () => called);
-  const said = await exchange(socket, "GARBAGE\r\n\r\n");
+  await slow.begun;
+  const all = exchange(socket, "GARBAGE\r\n\r\n");
+  await arrived(socket);
+  slow.release();
+  const said = await all;
   const statuses = [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status);
   assert.deepEqual(statuses, ["200", "400"]);
   assert.match(said, /\r\n\r\nlateHTTP/, "the complete reply comes first, then the refusal");

@@ -122,7 +122,7 @@ overBothVersions(
         ["GET", 404, ""],
       ],
     );
-    assert.ok(counted.every(({ ms }) => ms > 0 && ms < 5_000));
+    assert.ok(counted.every(({ ms }) => ms > 0));
   },
 );
 

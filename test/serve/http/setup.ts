@@ -14,6 +14,7 @@ import {
   type TestPort,
   testPort,
 } from "../../kit/sluice/port.ts";
+import { arrived } from "../../kit/sluice/server-end.ts";
 
 export const text = (body: string, status = 200): HttpReply => ({
   status,
@@ -35,6 +36,21 @@ export const post = route({
   maxBody: 1_000,
   handle: ({ body }) => text(String(body.length)),
 });
+
+/** A route whose handler waits until it is released. */
+export function heldRoute(path: string, body: string, more: Partial<Route> = {}) {
+  const begun = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const handle = () => {
+    begun.resolve();
+    return released.promise.then(() => text(body));
+  };
+  return {
+    route: route({ path, handle, ...more }),
+    begun: begun.promise,
+    release: released.resolve,
+  };
+}
 
 /**
  * For each HTTP version: its client, a way to cancel a request, and the size of a large body. Node's HTTP/2 client
@@ -88,6 +104,7 @@ export async function cancelHttp1(t: TestContext, port: TestPort, path: string, 
       ? `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
       : `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${length}\r\n\r\nx`,
   );
+  await arrived(socket);
   return () => void socket.destroy();
 }
 
@@ -95,8 +112,11 @@ export async function cancelHttp2(t: TestContext, port: TestPort, path: string, 
   const session = connect(`http://${port.address}`);
   t.after(() => session.destroy());
   const stream = session.request({ ":path": path, ":method": length === 0 ? "GET" : "POST" });
-  if (length > 0) stream.write("x");
   stream.on("error", () => undefined);
+  if (length > 0) {
+    await new Promise((written) => stream.write("x", written));
+    await new Promise((answered) => session.ping(answered));
+  }
   // With a body, stream.close() would first end the body.
   return () => (length > 0 ? session.destroy() : stream.close(constants.NGHTTP2_CANCEL));
 }

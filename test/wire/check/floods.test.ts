@@ -12,7 +12,7 @@ import { readCheckHttpRequest, readCheckRequest, readFlowEndRequest } from "#wir
 import { checkFromJson } from "#wire/check-json/request.ts";
 import { readRecords } from "#wire/otlp/protobuf.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
-import { heldBytes } from "../../kit/memory.ts";
+import { withoutGarbage } from "../../kit/memory.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 
@@ -63,9 +63,9 @@ describe("a message that consists of repeats of one field", () => {
       const most = BATCH * (read === readLogs ? MOST_KEPT_OF_LOGS : MOST_KEPT);
       for (let from = 0; from < floods.length; from += BATCH) {
         const batch = floods.slice(from, from + BATCH);
-        const before = heldBytes();
+        const before = withoutGarbage().heapUsed;
         const results = batch.map(({ make }) => attempt(() => read(make(SIZE, empty))));
-        const kept = heldBytes() - before;
+        const kept = withoutGarbage().heapUsed - before;
         assert.equal(results.length, batch.length);
         const what = batch.map(({ name }) => name).join("\n");
         assert.ok(kept < most, `${kept} bytes are kept of one of\n${what}`);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { JsonWriter } from "#wire/json/writer.ts";
 import { Base64Writer, MAX_RETAINED_BYTES } from "#wire/protobuf/base64.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { heldBytes } from "../../kit/memory.ts";
+import { withoutGarbage } from "../../kit/memory.ts";
 
 const LARGE = 4 * 1024 * 1024;
 
@@ -29,13 +29,13 @@ test("the buffer of a large message is released, and the next message is written
   );
   const small = message(10);
   for (const each of writers) small(...each);
-  const before = heldBytes();
+  const before = withoutGarbage().arrayBuffers;
   const large = message(LARGE);
   for (const each of writers) {
     large(...each);
     small(...each);
   }
-  const kept = heldBytes() - before;
+  const kept = withoutGarbage().arrayBuffers - before;
   assert.ok(kept < writers.length * MAX_RETAINED_BYTES, `${kept} bytes are kept`);
   for (const [proto, json, text] of writers) {
     proto.reset();

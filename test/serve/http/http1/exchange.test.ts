@@ -10,7 +10,6 @@ import { queryObjects } from "node:v8";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { MAX_CONCURRENT_CALLS } from "#serve/transport/limits.ts";
 import {
-  arrived,
   dial,
   exchange,
   memoryMeter,
@@ -18,6 +17,7 @@ import {
   readAll,
   testPort,
 } from "../../../kit/sluice/port.ts";
+import { arrived, serverEnd } from "../../../kit/sluice/server-end.ts";
 import { until } from "../../../kit/until.ts";
 
 const MIB = 1024 * 1024;
@@ -134,14 +134,20 @@ test("releases what waits on a connection when the client sends CONNECT", async 
 });
 
 test("does not count a refusal that was not sent because a drain ended the connection first", async (t) => {
-  const { port, statuses } = await openTestPort(t);
+  const { port, statuses, letGo } = await openTestPort(t);
   const socket = dial(t, port);
   const seen = readAll(socket);
-  socket.write(`${get("/slow")}garbage\r\n\r\n`);
+  socket.write(`${get("/held")}garbage\r\n\r\n`);
   await arrived(socket);
-  await port.drain();
-  assert.match(await seen, /slow$/);
-  assert.deepEqual(statuses(), [200]);
+  const idle = dial(t, port);
+  const ended = exchange(idle, get("/"));
+  await until("it is idle", () => statuses().length === 1);
+  const drained = port.drain();
+  await ended;
+  letGo();
+  assert.match(await seen, /held$/);
+  await drained;
+  assert.deepEqual(statuses(), [200, 200]);
 });
 
 test("does not buffer requests after the last reply", async (t) => {
@@ -154,7 +160,7 @@ test("does not buffer requests after the last reply", async (t) => {
   for (let sent = 0; sent < 20; sent++) {
     if (!socket.write(flood)) await once(socket, "drain");
   }
-  await after(100);
+  await arrived(socket);
   const buffered = queryObjects(IncomingMessage, { format: "count" });
   assert.ok(buffered < 5_000, `${buffered} requests are buffered`);
   letGo();
@@ -163,23 +169,16 @@ test("does not buffer requests after the last reply", async (t) => {
 });
 
 test("cuts refusals that the client does not read after write_timeout, like every other reply", async (t) => {
-  const { port, statuses } = await openTestPort(t, { write_timeout: 200 });
+  const { port } = await openTestPort(t, { write_timeout: 200 });
   for (const asked of [get("/nowhere"), get("/check")]) {
     const socket = dial(t, port);
-    let closed = false;
-    socket.once("close", () => {
-      closed = true;
-    });
+    const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.pause();
     // The replies exceed what the kernel buffers for the client.
     socket.write(asked.repeat(100_000));
-    // No progress for far longer than a reply may take: the connection is blocked or was cut.
-    for (let had = -1; had !== statuses().length; ) {
-      had = statuses().length;
-      await after(800);
-    }
+    await until(`${asked} is cut`, () => serverEnd(socket)?.destroyed === true);
     socket.resume();
-    await until(`${asked} ends`, () => closed, 10_000);
+    await closed;
   }
 });
 

@@ -3,21 +3,23 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
-import { setTimeout as after } from "node:timers/promises";
 import { Fault } from "#base/fault.ts";
 import type { Call, HttpReply, Route } from "#base/handler.ts";
+import { fakeClock } from "../../../kit/clock.ts";
 import {
-  arrived,
   dial,
   memoryMeter,
   type Overrides,
   readAll,
+  realClock,
   testPort,
 } from "../../../kit/sluice/port.ts";
+import { arrived, offered, serverEnd } from "../../../kit/sluice/server-end.ts";
 import { until } from "../../../kit/until.ts";
 
 const LARGE = 8_000_000;
-const SLOW_MS = 200;
+/** Most bytes that may be read from a connection whose reply is awaited: the limit, and what one read may bring. */
+const MOST_READ = 1_000_000;
 /** A field that sends a request to Node's server and changes nothing else. */
 const NOT_PLAIN = "te: trailers\r\n";
 
@@ -75,9 +77,12 @@ function routes(calls: CallRecord): readonly Route[] {
     post("/large", () => json(`"${"x".repeat(LARGE)}"`)),
     {
       method: "GET",
-      path: "/slow",
+      path: "/later",
       about: "",
-      handle: () => after(SLOW_MS).then(() => json('"slow"')),
+      handle: () =>
+        new Promise((resolve) => {
+          calls.go = () => resolve(json('"slow"'));
+        }),
     },
   ];
 }
@@ -85,13 +90,15 @@ function routes(calls: CallRecord): readonly Route[] {
 /** Longer than any test, so that a drain that waits for it is noticed. */
 const LONG_GRACE = { accept_for: 0, grace: 60_000 };
 
-async function openTestPort(t: TestContext, http: Overrides["http"] = {}) {
+async function openTestPort(t: TestContext, http: Overrides["http"] = {}, clock = realClock) {
   const calls = new CallRecord();
   const { meter, http: counted } = memoryMeter();
   const settings = { http, drain: LONG_GRACE };
-  const port = await testPort(t, { routes: routes(calls), meter, settings });
+  const port = await testPort(t, { routes: routes(calls), meter, settings, clock });
   return { calls, counted, port };
 }
+
+type Opened = Awaited<ReturnType<typeof openTestPort>>;
 
 const asking = (path: string, body = "{}", more = "") =>
   `POST ${path} HTTP/1.1\r\nhost: x\r\n${more}content-length: ${body.length}\r\n\r\n${body}`;
@@ -177,18 +184,23 @@ test("replies equal those of Node's server byte for byte", async (t) => {
 });
 
 test("the date of a reply is current to the second", async (t) => {
-  const { port } = await openTestPort(t);
+  const clock = fakeClock();
+  const { port } = await openTestPort(t, {}, clock);
   const socket = dial(t, port);
   const told = async () => {
     socket.write(asking("/echo"));
     const chunk: Buffer = await new Promise((resolve) => socket.once("data", resolve));
     return Date.parse(/\r\nDate: ([^\r]*)\r\n/.exec(chunk.toString())?.[1] ?? "");
   };
-  const before = Math.floor(Date.now() / 1_000) * 1_000;
-  const first = await told();
-  assert.ok(first >= before && first <= Date.now(), `${first}`);
-  await after(1_050);
-  assert.ok((await told()) > first);
+  const first = clock.wall();
+  for (const [ms, later] of [
+    [0, 0],
+    [999, 0],
+    [1, 1_000],
+  ] as const) {
+    clock.advance(ms);
+    assert.equal(await told(), first + later);
+  }
 });
 
 test("a connection moves to Node's server with its first other request and stays there", async (t) => {
@@ -247,21 +259,14 @@ test("does not buffer without limit for a client that sends while it waits", asy
   socket.write(asking("/later"));
   await until("the call", () => calls.go !== undefined);
   const flood = Buffer.from(asking("/echo").repeat(10_000));
-  let sent = 0;
-  for (let times = 0; times < 100 && socket.writableLength === 0; times++) {
-    sent += flood.length;
-    if (!socket.write(flood))
-      await Promise.race([new Promise((drained) => socket.once("drain", drained)), after(200)]);
-  }
-  assert.ok(socket.writableLength > 0, `all of ${sent} bytes were accepted`);
-  const taken = () => socket.bytesWritten - socket.writableLength;
-  let before: number;
-  do {
-    before = taken();
-    await after(300);
-  } while (taken() > before);
-  // The kernel's socket buffers hold more than the server.
-  assert.ok(before < 16_000_000, `${before} bytes were accepted`);
+  for (let times = 0; times < 100; times++) socket.write(flood);
+  const other = new Reader(dial(t, port));
+  // The server reads from both sockets in the same turns.
+  for (let turns = 0; turns < 100; turns++) await other.ask(asking("/echo"));
+  const read = serverEnd(socket)?.bytesRead ?? 0;
+  assert.ok(read > 0 && read < MOST_READ, `${read} bytes were read`);
+  for (let turns = 0; turns < 100; turns++) await other.ask(asking("/echo"));
+  assert.equal(serverEnd(socket)?.bytesRead, read, "it reads on");
 });
 
 test("notices a client that leaves before its reply, with or without pipelined bytes", async (t) => {
@@ -281,8 +286,12 @@ test("notices a client that leaves before its reply, with or without pipelined b
       [0],
     );
     calls.go?.();
-    await after(20);
-    assert.equal(counted.length, 1);
+    await new Reader(dial(t, port)).ask(asking("/echo"));
+    assert.deepEqual(
+      counted.map(({ status }) => status),
+      [0, 200],
+      "counted once",
+    );
   }
 });
 
@@ -292,7 +301,7 @@ test("a client that half-closes gets the replies that are ready, then the end", 
   socket.pause();
   socket.end(asking("/large"));
   await until("the call", () => calls.ways.length === 1);
-  await after(20);
+  await offered(socket);
   assert.equal((await readAll(socket.resume())).replace(/^.*?\r\n\r\n/s, "").length, LARGE + 2);
   const waiting = dial(t, port);
   waiting.end(asking("/later"));
@@ -311,7 +320,7 @@ test("sends a long reply completely, and then the next one", async (t) => {
   socket.write(asking("/large"));
   await until("the call", () => calls.ways.length === 1);
   socket.write(asking("/echo", "next"));
-  await after(50);
+  await offered(socket);
   assert.deepEqual(
     [calls.ways, counted],
     [["plain"], []],
@@ -351,21 +360,25 @@ test("idle_timeout ends a connection between requests, but not one that waits fo
   const waiting = new Reader(dial(t, port));
   const late = waiting.ask(asking("/later"));
   await until("the end of the idle one", () => idle.closed);
-  await after(250);
+  // This one becomes idle after the other has begun to wait: when it ends, the time is over for both.
+  const later = new Reader(dial(t, port));
+  await later.ask(asking("/echo"));
+  await until("the end of the later one", () => later.closed);
+  assert.equal(waiting.closed, false);
   calls.go?.();
   assert.match(await late, /"late"$/);
   await until("its end, then", () => waiting.closed);
-  assert.deepEqual(calls.ways, ["plain", "plain"]);
+  assert.deepEqual(calls.ways, ["plain", "plain", "plain"]);
 });
 
 test("idle_timeout 0 means no limit, and no keep-alive timeout is announced", async (t) => {
   const { port } = await openTestPort(t, { idle_timeout: 0 });
-  const [plain, other] = [new Reader(dial(t, port)), new Reader(dial(t, port))];
+  const sockets = [dial(t, port), dial(t, port)] as const;
+  const [plain, other] = [new Reader(sockets[0]), new Reader(sockets[1])];
   const told = await plain.ask(asking("/echo"));
   assert.equal(told, await other.ask(asking("/echo", "{}", NOT_PLAIN)));
   assert.doesNotMatch(told, /timeout/);
-  await after(100);
-  assert.equal(plain.closed, false);
+  for (const socket of sockets) assert.equal(serverEnd(socket)?.timeout, 0);
 });
 
 test("a drain ends idle connections at once, and others after their reply", async (t) => {
@@ -392,9 +405,8 @@ test("a drain waits only for replies that are being sent", async (t) => {
     socket.pause();
     socket.write(asking("/large", "{}", more));
     await until("the call", () => calls.ways.length === 1);
-    await after(20);
     const drained = port.drain();
-    await after(50);
+    await offered(socket);
     const reader = new Reader(socket.resume());
     assert.equal((await reader.reply()).replace(/^.*\r\n\r\n/s, "").length, LARGE + 2, more);
     await until("its end", () => reader.closed);
@@ -402,17 +414,41 @@ test("a drain waits only for replies that are being sent", async (t) => {
   }
 });
 
-test("a connection moved to Node's server is left alone: neither a drain nor idle_timeout of the fast path ends its call", async (t) => {
-  const { port } = await openTestPort(t, { idle_timeout: SLOW_MS / 4 });
-  for (const drains of [false, true]) {
-    const reader = new Reader(dial(t, port));
-    await reader.ask(asking("/echo"));
-    const slow = reader.ask("GET /slow HTTP/1.1\r\nhost: x\r\n\r\n");
-    await after(10);
-    const drained = drains ? port.drain() : undefined;
-    assert.match(await slow, /"slow"$/);
-    await drained;
-  }
+/** A connection that has moved to Node's server, whose request waits for `calls.go`; returns its reply. */
+async function movedAndWaiting(t: TestContext, { calls, port }: Opened) {
+  const reader = new Reader(dial(t, port));
+  await reader.ask(asking("/echo"));
+  const reply = reader.ask("GET /later HTTP/1.1\r\nhost: x\r\n\r\n");
+  await until("the call", () => calls.go !== undefined);
+  return { reply };
+}
+
+/** A connection of the fast path that has become idle. */
+async function idleConnection(t: TestContext, { port }: Opened) {
+  const reader = new Reader(dial(t, port));
+  await reader.ask(asking("/echo"));
+  return reader;
+}
+
+test("a connection moved to Node's server is left alone by the idle_timeout of the fast path", async (t) => {
+  const opened = await openTestPort(t, { idle_timeout: 50 });
+  const { reply } = await movedAndWaiting(t, opened);
+  // It has become idle later: when it ends, the time is over for both.
+  const idle = await idleConnection(t, opened);
+  await until("the end of the idle one", () => idle.closed);
+  opened.calls.go?.();
+  assert.match(await reply, /"slow"$/);
+});
+
+test("a connection moved to Node's server is left alone by the drain of the fast path", async (t) => {
+  const opened = await openTestPort(t, { idle_timeout: 0 });
+  const { reply } = await movedAndWaiting(t, opened);
+  const idle = await idleConnection(t, opened);
+  const drained = opened.port.drain();
+  await until("the drain ends the idle one", () => idle.closed);
+  opened.calls.go?.();
+  assert.match(await reply, /"slow"$/);
+  await drained;
 });
 
 test("a port that begins to drain still answers, with connection: close", async (t) => {
