@@ -258,6 +258,8 @@ async function snapshot(full: boolean): Promise<Snapshot> {
 }
 
 setInterval(sample, SAMPLE_MS);
-process.on("message", async (kind) => process.send?.(await snapshot(kind === "full")));
+process.on("message", (kind) => {
+  void snapshot(kind === "full").then((found) => process.send?.(found));
+});
 process.on("disconnect", () => exit(0));
 process.send?.(port.address);
