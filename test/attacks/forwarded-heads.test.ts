@@ -8,12 +8,12 @@ import { after, describe, type TestContext, test } from "node:test";
 import { connect as connectTls } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import { agentOf, endpointsOf } from "../kit/api/agent.ts";
+import { offered } from "../kit/attack/server-end.ts";
 import { data, END_STREAM, frame, headerFrames, httpFields, rawPeer } from "../kit/clients/h2.ts";
 import { block, type Field } from "../kit/clients/hpack.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { authority, temporaryFolder } from "../kit/servers/tls.ts";
 import { memoryMeter, type Overrides, readAll, realClock, testPort } from "../kit/sluice/port.ts";
-import { offered } from "../kit/sluice/server-end.ts";
 import { until } from "../kit/until.ts";
 
 const CHECK_HTTP = "/v1/flowcontrol/checkhttp";

@@ -8,9 +8,9 @@ import { networkInterfaces, tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { GrpcService, Route } from "#base/handler.ts";
+import { arrived } from "../kit/attack/server-end.ts";
 import { grpcClient } from "../kit/clients/grpc.ts";
 import { dial, exchange, readAll, testPort } from "../kit/sluice/port.ts";
-import { arrived } from "../kit/sluice/server-end.ts";
 import { until } from "../kit/until.ts";
 
 const echo: GrpcService = {

@@ -5,8 +5,8 @@ import { test } from "node:test";
 import type { Batch } from "#store/store.ts";
 import { keepRules, RuleKeeper } from "#sync/follow/rule-keeper.ts";
 import { COMPLETE, componentName, configKey, decisionKey } from "#sync/keys.ts";
+import { heldBytes } from "../kit/attack/memory.ts";
 import { fakeClock } from "../kit/clock.ts";
-import { heldBytes } from "../kit/memory.ts";
 
 const keyOf = (kind: string, component: string, group = "default") =>
   configKey(kind, componentName(group, "p", component));

@@ -6,7 +6,7 @@ import { LabelNameCache, MAX_LABEL_NAME_BYTES } from "#api/labels/label-name-cac
 import { HeaderNames } from "#wire/check/headers.ts";
 import { viewOf } from "#wire/protobuf/base64.ts";
 import { agentOf, endpointsOf } from "../../kit/api/agent.ts";
-import { heldBytes } from "../../kit/memory.ts";
+import { heldBytes } from "../../kit/attack/memory.ts";
 
 const MIB = 1024 * 1024;
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { type Json, parseJson } from "#flow/classify/json.ts";
 import { parsePointer } from "#flow/classify/pointer.ts";
 import { isUnreadable, MALFORMED, TOO_LARGE } from "#flow/classify/unreadable.ts";
-import { heldBytes } from "../../kit/memory.ts";
+import { heldBytes } from "../../kit/attack/memory.ts";
 
 function documentOf(source: string): Json | undefined {
   const document = parseJson(source);

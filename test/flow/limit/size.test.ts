@@ -5,7 +5,7 @@ import { describe, it, test } from "node:test";
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 import { ConcurrencyState } from "#flow/limit/concurrency-limiter.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
-import { heldBytes } from "../../kit/memory.ts";
+import { heldBytes } from "../../kit/attack/memory.ts";
 import { Bench, concurrency, concurrencyRule, rate, rateRule, testContext } from "./setup.ts";
 
 const KEYED = rateRule({ limitByLabelKey: "k" });

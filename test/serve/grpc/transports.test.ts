@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import { ChannelCredentials, type Metadata, type ServiceError } from "@grpc/grpc-js";
 import { Fault } from "#base/fault.ts";
 import type { Call, GrpcService, Method } from "#base/handler.ts";
+import { connectionsTo } from "../../kit/attack/server-end.ts";
 import { grpcClient } from "../../kit/clients/grpc.ts";
 import {
   dial,
@@ -16,7 +17,6 @@ import {
   type TestPort,
   testPort,
 } from "../../kit/sluice/port.ts";
-import { connectionsTo } from "../../kit/sluice/server-end.ts";
 import { until } from "../../kit/until.ts";
 
 const message = Buffer.from("a message");

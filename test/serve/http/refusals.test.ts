@@ -3,10 +3,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
+import { arrived } from "../../kit/attack/server-end.ts";
 import { dial, exchange, readAll } from "../../kit/sluice/port.ts";
-import { arrived } from "../../kit/sluice/server-end.ts";
 import { until } from "../../kit/until.ts";
-import { heldRoute, openTestPort, overBothVersions, post, rawRefusal, refusal, route, text } from "./setup.ts";
+import {
+  heldRoute,
+  openTestPort,
+  overBothVersions,
+  post,
+  rawRefusal,
+  refusal,
+  route,
+  text,
+} from "./setup.ts";
 
 test("garbage after a request in progress neither replaces its reply nor mixes with it", async (t) => {
   const slow = heldRoute("/slow", "late");

@@ -7,7 +7,16 @@ import type { Call, Route } from "#base/handler.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { dial, exchange } from "../../kit/sluice/port.ts";
 import { until } from "../../kit/until.ts";
-import { heldRoute, openTestPort, overBothVersions, post, rawRefusal, refusal, route, text } from "./setup.ts";
+import {
+  heldRoute,
+  openTestPort,
+  overBothVersions,
+  post,
+  rawRefusal,
+  refusal,
+  route,
+  text,
+} from "./setup.ts";
 
 // --- one test for each key of server.http ---
 

@@ -5,6 +5,7 @@ import { connect, constants } from "node:http2";
 import { type TestContext, test } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { HttpReply, Route } from "#base/handler.ts";
+import { arrived } from "../../kit/attack/server-end.ts";
 import { type ClientReply, http1, http2 } from "../../kit/clients/http.ts";
 import {
   dial,
@@ -14,7 +15,6 @@ import {
   type TestPort,
   testPort,
 } from "../../kit/sluice/port.ts";
-import { arrived } from "../../kit/sluice/server-end.ts";
 
 export const text = (body: string, status = 200): HttpReply => ({
   status,

@@ -12,7 +12,7 @@ import { readCheckHttpRequest, readCheckRequest, readFlowEndRequest } from "#wir
 import { checkFromJson } from "#wire/check-json/request.ts";
 import { readRecords } from "#wire/otlp/protobuf.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
-import { withoutGarbage } from "../../kit/memory.ts";
+import { withoutGarbage } from "../../kit/attack/memory.ts";
 import { otlp } from "../../kit/messages/otlp.ts";
 import { floodsOf } from "../../kit/messages/protobuf-flood.ts";
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { JsonWriter } from "#wire/json/writer.ts";
 import { Base64Writer, MAX_RETAINED_BYTES } from "#wire/protobuf/base64.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { withoutGarbage } from "../../kit/memory.ts";
+import { withoutGarbage } from "../../kit/attack/memory.ts";
 
 const LARGE = 4 * 1024 * 1024;
 

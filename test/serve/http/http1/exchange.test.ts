@@ -9,6 +9,7 @@ import { setTimeout as after } from "node:timers/promises";
 import { queryObjects } from "node:v8";
 import type { HttpReply, Route } from "#base/handler.ts";
 import { MAX_CONCURRENT_CALLS } from "#serve/transport/limits.ts";
+import { arrived, serverEnd } from "../../../kit/attack/server-end.ts";
 import {
   dial,
   exchange,
@@ -17,7 +18,6 @@ import {
   readAll,
   testPort,
 } from "../../../kit/sluice/port.ts";
-import { arrived, serverEnd } from "../../../kit/sluice/server-end.ts";
 import { until } from "../../../kit/until.ts";
 
 const MIB = 1024 * 1024;

@@ -5,6 +5,7 @@ import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { Fault } from "#base/fault.ts";
 import type { Call, HttpReply, Route } from "#base/handler.ts";
+import { arrived, offered, serverEnd } from "../../../kit/attack/server-end.ts";
 import { fakeClock } from "../../../kit/clock.ts";
 import {
   dial,
@@ -14,7 +15,6 @@ import {
   realClock,
   testPort,
 } from "../../../kit/sluice/port.ts";
-import { arrived, offered, serverEnd } from "../../../kit/sluice/server-end.ts";
 import { until } from "../../../kit/until.ts";
 
 const LARGE = 8_000_000;
