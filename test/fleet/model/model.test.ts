@@ -11,3 +11,8 @@ test("no schedule of 1 000 admits more than its bound, and none loses a token fo
   assert.deepEqual(faults, []);
   assert.equal(lines.length, 3, "all three modes");
 });
+
+test("tokens that come back while a reply is on its way are admitted when they are spent again, not before", async () => {
+  const { faults } = await runSchedules(45_502, 1);
+  assert.deepEqual(faults, []);
+});

@@ -167,15 +167,19 @@ class Schedule {
     return reply;
   }
 
-  /** While a reply is delivered, flows pass that it granted, and others that waited for tokens which it leased. */
+  /**
+   * While a reply is delivered, flows pass that it granted, which were admitted when the home said so, and others that
+   * waited for tokens which the agent has leased. These are admitted now, like all flows on leased tokens: some of the
+   * tokens may have come back while the reply was on its way, and were still spent when the home made it.
+   */
   #deliver(agent: Agent, value: string | undefined, granted: number, deliver: () => void): void {
     const { line } = agent;
-    const [at, returned] = [line.repliedAt ?? 0, line.returned];
+    const { returned } = line;
     agent.delivered = 0;
     deliver();
     const unwanted = line.returned - returned;
     const leased = this.#mode === "lazy" ? agent.delivered : agent.delivered - (granted - unwanted);
-    this.#admissions.get(value)?.add(at, leased);
+    this.#admissions.get(value)?.add(this.#world.now, leased);
   }
 
   /** Takes that come evenly, in bursts, or stop for a while. */
@@ -203,7 +207,7 @@ class Schedule {
     this.#asked++;
     const settle = (answer: EngineAnswer) => {
       if (answer.outcome !== "granted" || admissions === undefined) return;
-      if (line.repliedAt === undefined) admissions.add(world.now, want);
+      if (!line.delivering) admissions.add(world.now, want);
       else agent.delivered += want;
       if (world.chance() >= 0.1) return;
       const undone =

@@ -161,8 +161,8 @@ export class Line implements BucketHome {
   readonly #delivered: Delivered;
   /** Nothing passes: a partition. */
   cut = false;
-  /** When the home made the reply that is being delivered; undefined between deliveries. */
-  repliedAt: number | undefined;
+  /** A reply is being delivered. */
+  delivering = false;
   /** Tokens that the agent gave back to the home. */
   returned = 0;
 
@@ -203,17 +203,17 @@ export class Line implements BucketHome {
       waiting = false;
       answered(undefined);
     });
-    const deliver = (reply: BucketReply, at: number) => {
+    const deliver = (reply: BucketReply) => {
       if (replied || this.#clock.dead) return;
       replied = true;
-      this.repliedAt = at;
+      this.delivering = true;
       this.#delivered(value, request, reply, () => {
         if (waiting) {
           waiting = false;
           answered(reply);
         } else late(reply);
       });
-      this.repliedAt = undefined;
+      this.delivering = false;
     };
     // Tokens that come back are sent once: repeating that would make tokens.
     const times = request.back === 0 && this.#happens(this.#faults.repeated) ? 2 : 1;
@@ -224,12 +224,11 @@ export class Line implements BucketHome {
   #send(
     value: string | undefined,
     request: BucketRequest,
-    deliver: (reply: BucketReply, at: number) => void,
+    deliver: (reply: BucketReply) => void,
   ): void {
     this.#carry(() => {
-      const at = this.#world.now;
       const send = (reply: BucketReply) =>
-        this.#carry(() => this.#clock.whenRunning(this.#world.now, () => deliver(reply, at)));
+        this.#carry(() => this.#clock.whenRunning(this.#world.now, () => deliver(reply)));
       const reply = this.#answer(value, request);
       return reply instanceof Promise ? reply.then(send) : send(reply);
     });
