@@ -15,7 +15,7 @@ import {
   stateIdentity,
 } from "./limit/kinds.ts";
 import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
-import { compareRules } from "./plan/rule-order.ts";
+import { inOrder } from "./plan/rule-order.ts";
 import type { LimiterContext, StageMember } from "./plan/stage-member.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
@@ -144,7 +144,7 @@ export class Rulebook {
 
   *#renewed(changes: Changes["rules"], refused: RefusedRule[]): Generator<void, Renewed> {
     const rules = yield* this.#changed(changes, refused);
-    const sorted = [...rules.values()].sort(compareRules);
+    const sorted = inOrder(rules.values());
     const states = new Map<string, LimiterState>();
     const stateOf = yield* this.#carryStates(sorted, states);
     const bind: Bind = (rule, slots) => {

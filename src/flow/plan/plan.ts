@@ -7,7 +7,6 @@ import { type LabelKey, LabelSlots } from "../label.ts";
 import type { KindTable } from "../limit/kinds.ts";
 import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
-import { compareRules } from "./rule-order.ts";
 import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
 import {
   holdsSlots,
@@ -53,7 +52,7 @@ export interface Plan {
 /** Binds a limiter rule to its state for one control point. */
 export type Bind = (rule: LimiterRule, slots: LabelSlots) => StageMember;
 
-/** Compiles rules for the agents of one group, in steps. Throws a Fault when a rule does not compile. */
+/** Compiles rules, which are `inOrder`, for the agents of one group, in steps. Throws a Fault when one does not compile. */
 export function* compilePlan(
   rules: readonly Rule[],
   group: string,
@@ -62,7 +61,7 @@ export function* compilePlan(
   previous?: Plan,
 ): Generator<void, Plan> {
   const byControlPoint = new Map<string, Rule[]>();
-  for (const rule of [...rules].sort(compareRules)) {
+  for (const rule of rules) {
     for (const name of controlPointNames(rule, group)) {
       const here = byControlPoint.get(name);
       if (here === undefined) byControlPoint.set(name, [rule]);

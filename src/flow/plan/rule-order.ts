@@ -2,9 +2,13 @@
 
 import type { Rule } from "../rules.ts";
 
-/** Compares policies by name, and components of a policy by place in its circuit (`root.2` before `root.10`). */
-export function compareRules(a: Rule, b: Rule): number {
-  return compareText(a.policyName, b.policyName) || compareText(place(a), place(b));
+/** Sorts by the names of policies, and by the places of components in their circuits (`root.2` before `root.10`). */
+export function inOrder(rules: Iterable<Rule>): Rule[] {
+  const placed = Array.from(rules, (rule) => ({ rule, place: place(rule) }));
+  placed.sort(
+    (a, b) => compareText(a.rule.policyName, b.rule.policyName) || compareText(a.place, b.place),
+  );
+  return placed.map(({ rule }) => rule);
 }
 
 function compareText(a: string, b: string): number {
