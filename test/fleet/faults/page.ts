@@ -10,6 +10,7 @@ import { limitsOf, mostBeyond, ROWS } from "./table.ts";
 export type Recorded = Readonly<Record<string, Observations>>;
 
 export const RECORDED = join(import.meta.dirname, "recorded.json");
+export const PAGE = join(import.meta.dirname, "../../../docs/fault-matrix.md");
 
 const HEAD = [
   "Fault",

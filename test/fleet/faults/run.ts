@@ -2,14 +2,11 @@
 // faults to run only these rows: `npm run -s faults -- Redis frozen`. In a network of its own, because some rows cut it.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import { argv, exit, stdout } from "node:process";
 import { enterOwnNetwork } from "../../kit/faults/own-network.ts";
-import { faultMatrixPage, RECORDED, type Recorded } from "./page.ts";
+import { faultMatrixPage, PAGE, RECORDED, type Recorded } from "./page.ts";
 import type { Observations, Row } from "./row.ts";
 import { judge, limitsOf, observe, ROWS } from "./table.ts";
-
-const PAGE = join(import.meta.dirname, "../../../docs/fault-matrix.md");
 
 enterOwnNetwork();
 
