@@ -1,5 +1,6 @@
 // One random schedule of agents that count for each other and lease of each other, in virtual time: takes, tokens that come
-// back, agents that join, stop, die, are frozen, or cut off, messages that are slow or get no reply, and clocks that differ.
+// back, agents that join, stop, die, are frozen, or cut off, messages that are slow or get no reply, new numbers, and clocks
+// that differ.
 // What all agents admitted together is compared with the bound, and afterwards nothing may be lost for ever.
 
 import { setImmediate as turn } from "node:timers/promises";
@@ -12,10 +13,11 @@ import { PeerGroup } from "#fleet/peers/peer-group.ts";
 import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { readStore, readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import { readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import { readStore } from "../../../src/fleet/peers/exchange/moved.ts";
 import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
-import { Admissions } from "./admissions.ts";
+import { Admissions, type Numbers } from "./admissions.ts";
 import { MachineClock, World } from "./world.ts";
 
 export interface PeersOutcome {
@@ -40,6 +42,10 @@ const SLOW_MS = 60;
 const UNSETTLED_MS = 2_500;
 /** Clocks differ by so much at most. */
 const SKEW = 0.02;
+/** Longest time until an agent hears of new members or numbers, ms. */
+const HEARD_MS = 50;
+/** Takes of each agent in a storm. */
+const STORM = 60;
 
 interface Agent {
   readonly member: RingMember;
@@ -48,6 +54,8 @@ interface Agent {
   readonly owned: OwnedLimiters;
   readonly leases: LeaseAgent;
   readonly buckets: PeerBuckets;
+  /** Its numbers now. */
+  params: BucketParams;
   /** Nothing passes to or from it. */
   cut: boolean;
   leaving: boolean;
@@ -72,10 +80,15 @@ class PeersSchedule {
   readonly #copies: number;
   #slow: number;
   #lost: number;
-  readonly #params: BucketParams;
+  #params: BucketParams;
+  #changed = false;
+  #mostAmount: number;
+  /** The longest time for which a process was stopped, ms. */
+  #stoppedMs = 0;
   readonly #keys: readonly (string | undefined)[];
   readonly #admissions = new Map<string | undefined, Admissions>();
-  readonly #returned = new Map<string | undefined, number>();
+  /** When tokens came back. */
+  readonly #returned = new Map<string | undefined, number[]>();
   readonly #losses = new Map<string | undefined, number>();
   /** As the store has them. */
   #list: readonly RingMember[] = [];
@@ -100,10 +113,15 @@ class PeersSchedule {
       capacity: world.pick([5, 40, 500]),
       amount: world.pick([0, 0, 20, 300]),
       intervalMs: world.pick([1_000, 5_000]),
-      ...{ continuous: true, delayed: false, maxIdleMs: 0, lazySyncs: 0 },
+      continuous: world.chance() < 0.7,
+      lazySyncs: world.chance() < 0.15 ? world.pick([1, 4, 10]) : 0,
+      ...{ delayed: false, maxIdleMs: 0 },
     };
-    const numbers = { ...this.#params, amount: this.#params.amount * (1 + SKEW) };
-    for (const key of this.#keys) this.#admissions.set(key, new Admissions(numbers));
+    this.#mostAmount = this.#params.amount;
+    for (const key of this.#keys) {
+      this.#admissions.set(key, new Admissions(numbersOf(this.#params)));
+      this.#returned.set(key, []);
+    }
   }
 
   async run(): Promise<PeersOutcome> {
@@ -162,14 +180,8 @@ class PeersSchedule {
     const buckets = new PeerBuckets(group, leases, NAME);
     buckets.adopt(this.#params);
     const agent: Agent = {
-      member,
-      clock,
-      group,
-      owned,
-      leases,
-      buckets,
-      cut: false,
-      leaving: false,
+      ...{ member, clock, group, owned, leases, buckets },
+      ...{ params: this.#params, cut: false, leaving: false },
     };
     this.#agents.push(agent);
     this.#setList([...this.#list, member]);
@@ -181,7 +193,7 @@ class PeersSchedule {
     this.#list = list;
     this.#changedAt = world.now;
     for (const { clock, group } of this.#agents) {
-      clock.whenRunning(world.now + world.between(0, 50), () => {
+      clock.whenRunning(world.now + world.between(0, HEARD_MS), () => {
         group.setMembers(this.#list);
         group.ready = true;
       });
@@ -219,7 +231,7 @@ class PeersSchedule {
       const takes = readTakes(message);
       return writeReplies(takes, await group.answer(takes));
     }
-    group.receive(readStore(message));
+    await group.receive(readStore(message));
     return new Uint8Array();
   }
 
@@ -244,25 +256,27 @@ class PeersSchedule {
     const world = this.#world;
     const { clock, buckets, leases, group } = agent;
     const key = world.pick(this.#keys);
+    const admissions = this.#admissions.get(key);
     this.#asked++;
     const settle = (answer: EngineAnswer, countedAt: number) => {
       if (answer.outcome !== "granted") return;
-      this.#admissions.get(key)?.add(countedAt, 1);
+      admissions?.add(countedAt, 1);
       if (world.chance() >= 0.02) return;
-      this.#returned.set(key, (this.#returned.get(key) ?? 0) + 1);
       const { id } = answer;
       clock.whenRunning(world.now + world.between(0, this.#durationMs), () => {
-        buckets.giveBack(key, 1, id, this.#params);
+        if (!buckets.giveBack(key, 1, id, agent.params)) return;
+        admissions?.add(world.now, -1);
+        this.#returned.get(key)?.push(world.now);
       });
     };
-    const { asked, counted } = { ...leases.counts };
+    const { asked, own } = leases.counts;
     const now = world.now;
-    const answer = buckets.take(key, 1, this.#params, clock.now());
+    const answer = buckets.take(key, 1, agent.params, clock.now());
     if (leases.counts.asked === asked || group.alone) this.#local++;
     if (!(answer instanceof Pending)) settle(answer, now);
     else {
       // What this agent counts itself was counted at once, however long its copies take.
-      const here = leases.counts.counted > counted;
+      const here = leases.counts.own > own;
       const later = (settled: EngineAnswer) => {
         // A process that was killed answers nobody.
         if (clock.dead && !agent.leaving) return;
@@ -279,21 +293,65 @@ class PeersSchedule {
     const staying = this.#agents.filter(({ leaving }) => !leaving);
     const agent = world.pick(staying);
     const draw = world.chance();
-    if (draw < 0.25) {
+    if (draw < 0.22) {
       if (this.#unequal() || this.#unnoticed()) this.#lose(() => true);
       this.#load(this.#join());
-    } else if (draw < 0.5 && staying.length > 1) void this.#leave(agent);
-    else if (draw < 0.7 && staying.length > 1) this.#crash(agent);
-    else if (draw < 0.85) {
+    } else if (draw < 0.44 && staying.length > 1) void this.#leave(agent);
+    else if (draw < 0.6 && staying.length > 1) this.#crash(agent);
+    else if (draw < 0.72) {
       agent.cut = true;
       world.at(world.now + world.between(10, 2 * this.#durationMs), () => {
         agent.cut = false;
       });
       // What is handed over meanwhile may come too late.
       this.#unsettle();
-    } else {
-      agent.clock.stoppedUntil = world.now + world.between(10, 2 * this.#durationMs);
+    } else if (draw < 0.84) {
+      const ms = world.between(10, 2 * this.#durationMs);
+      this.#stoppedMs = Math.max(this.#stoppedMs, ms);
+      agent.clock.stoppedUntil = world.now + ms;
       this.#unsettle();
+    } else if (draw < 0.92) this.#change();
+    if (world.chance() < 0.5) {
+      world.at(world.now + world.between(0, this.#durationMs), () => this.#storm());
+    }
+  }
+
+  /** All agents want more than there is at one time. */
+  #storm(): void {
+    for (const agent of this.#agents) {
+      agent.clock.whenRunning(this.#world.now, () => {
+        for (let n = 0; n < STORM; n++) this.#take(agent);
+      });
+    }
+  }
+
+  /** A new plan with other numbers, once, of which each agent hears at its own time. What was leased may be spent: no less capacity. */
+  #change(): void {
+    if (this.#changed) return;
+    this.#changed = true;
+    const world = this.#world;
+    const before = this.#params;
+    const params = {
+      ...before,
+      capacity: world.pick([5, 40, 500].filter((next) => next >= before.capacity)),
+      amount: before.continuous ? world.pick([0, 20, 300]) : before.amount,
+    };
+    this.#params = params;
+    this.#mostAmount = Math.max(before.amount, params.amount);
+    const count = (amount: number) => {
+      const numbers = numbersOf({ ...params, amount });
+      for (const admissions of this.#admissions.values()) admissions.change(world.now, numbers);
+    };
+    // Whoever counts may have heard of them, or not.
+    count(this.#mostAmount);
+    let unheard = this.#agents.length;
+    for (const agent of this.#agents) {
+      agent.clock.whenRunning(world.now + world.between(0, HEARD_MS), () => {
+        agent.params = params;
+        agent.buckets.adopt(params);
+        unheard--;
+        if (unheard === 0) count(params.amount);
+      });
     }
   }
 
@@ -357,9 +415,8 @@ class PeersSchedule {
   /** Whether anybody, the agent included, thinks that it counts the key. */
   #counts({ member }: Agent, key: string | undefined): boolean {
     return this.#agents.some(({ group, owned }) => {
-      const [limiter] = [...owned.all];
-      if (key !== undefined) owned.hash.of(key);
-      const { lo, hi } = key === undefined ? { lo: 0, hi: limiter?.place ?? 0 } : owned.hash;
+      const [limiter = { keylessHash: 0 }] = owned.all;
+      const { lo, hi } = owned.hashOf(key, limiter);
       return group.ring.members[group.ring.owner(lo, hi)]?.id === member.id;
     });
   }
@@ -371,15 +428,24 @@ class PeersSchedule {
   }
 
   #broken(): string {
-    const { capacity, amount, intervalMs } = this.#params;
+    const { capacity, intervalMs, continuous, lazySyncs } = this.#params;
+    const amount = this.#mostAmount;
     const unheard = this.#agents.reduce((sum, { group }) => sum + group.counts.unheard, 0);
     // A flow hears of its grant after it was counted, and after a copy was written or is known to be lost.
     const waits = this.#copies > 1 && (this.#lost > 0 || this.#started > 1);
-    const wayMs = waits ? TIMEOUT_MS : (this.#slow > 0 ? SLOW_MS : WAY_MS) + 1;
+    const messageMs = (this.#slow > 0 ? SLOW_MS : WAY_MS) + 1;
+    const wayMs = waits ? TIMEOUT_MS : messageMs;
+    // Agents may admit one capacity each on credit.
+    const credit = lazySyncs > 0 ? this.#started * capacity : 0;
     for (const [key, admissions] of this.#admissions) {
       const losses = (this.#losses.get(key) ?? 0) + this.#unheard + unheard;
-      const late = (Math.min(wayMs, TIMEOUT_MS) * ((1 + SKEW) * amount)) / intervalMs;
-      const more = losses * capacity + (this.#returned.get(key) ?? 0) + late;
+      const filled = (Math.min(wayMs, TIMEOUT_MS) * ((1 + SKEW) * amount)) / intervalMs;
+      const late = continuous ? filled : amount;
+      // Tokens that come back are counted when they are sent, and may find a bucket that is not full any more. Where nothing
+      // fills it, that makes no difference.
+      const returning =
+        amount > 0 ? mostWithin(messageMs + this.#stoppedMs, this.#returned.get(key)) : 0;
+      const more = losses * capacity + credit + returning + late;
       const excess = admissions.excess();
       if (excess > more + 1e-6) {
         return `key ${key}: ${excess} tokens above capacity and refill, ${more} allowed`;
@@ -391,14 +457,15 @@ class PeersSchedule {
   /** Once everything is quiet and all leases are over, each bucket is full and all of it is for whoever asks. */
   async #leak(): Promise<string> {
     const world = this.#world;
-    const { capacity, amount, intervalMs } = this.#params;
+    const { capacity, amount, intervalMs, lazySyncs } = this.#params;
     await world.until(this.#lengthMs + 4 * this.#durationMs + 10_000);
     for (const agent of this.#agents) agent.cut = false;
     // What a reply granted that is lost, or comes too late, would be missing.
     this.#lost = 0;
     this.#slow = 0;
     if (amount === 0) return "";
-    const filledMs = 2 * Math.ceil((2 * capacity) / amount + 1) * intervalMs;
+    const owed = lazySyncs > 0 ? this.#started * capacity : capacity;
+    const filledMs = 2 * Math.ceil((capacity + owed) / amount + 1) * intervalMs;
     await world.until(world.now + filledMs + 10_000);
     for (const key of this.#keys) {
       const { buckets, clock } = world.pick(this.#agents);
@@ -424,6 +491,24 @@ class PeersSchedule {
     const followed = this.#agents.reduce((sum, { leases }) => sum + leases.counts.keys, 0);
     return followed > this.#keys.length ? `${followed} keys are followed for ever` : "";
   }
+}
+
+/** Clocks that are fast fill more, or sooner. */
+function numbersOf({ capacity, amount, intervalMs, continuous }: BucketParams): Numbers {
+  return continuous
+    ? { capacity, amount: amount * (1 + SKEW), intervalMs, continuous }
+    : { capacity, amount, intervalMs: intervalMs / (1 + SKEW), continuous };
+}
+
+/** How many of these times, which are in order, lie within so many milliseconds at most. */
+function mostWithin(ms: number, times: readonly number[] = []): number {
+  let most = 0;
+  let first = 0;
+  for (const [at, time] of times.entries()) {
+    while ((times[first] ?? time) < time - ms) first++;
+    most = Math.max(most, at - first + 1);
+  }
+  return most;
 }
 
 /** Runs the schedule of a seed. */
