@@ -61,7 +61,7 @@ export async function startAgent(
   const answer = answerControllers(process, config, group, controlPoints);
   const maxKeys = config.flow_control.max_keys;
   const shared = await openCounters(process, config, group, { clock, observer, maxKeys }, engine);
-  const context = { clock, chance, observer, maxKeys, sharedCounters: shared?.counters };
+  const context = { clock, chance, observer, maxKeys, sharedCounters: shared.counters };
   const book = new Rulebook(config.agent_info.agent_group, context);
   const applied = new AppliedPolicies(clock, (value) => group.publish(value));
   process.scope.add("applied policies", applied.close);
@@ -92,13 +92,13 @@ export async function startAgent(
         httpRoutes(checkContext, finishedFlows)),
       ...peerRoutes(group),
       ...controlPointRoutes(controlPoints),
-      ...(shared?.routes ?? []),
+      ...shared.routes,
     ],
     opened(address) {
       announce(address);
       answer(address);
       // Before the others hear that this agent is gone: who counts its keys then has what it has counted.
-      if (shared !== undefined) scope.add("hand over", () => shared.leave());
+      scope.add("hand over", () => shared.leave());
     },
   };
 }

@@ -8,14 +8,13 @@ import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { openPeerPort } from "#process/peer-port.ts";
 import type { SluiceProcess } from "#process/process.ts";
 
-/** Undefined where each process counts for itself. */
 export async function openCounters(
   process: SluiceProcess,
   { agent_info, counters, dist_cache, peer_discovery }: AgentConfig,
   members: OwnGroup,
   context: BucketStoreContext,
   byDefault: EngineName,
-): Promise<OpenCounters | undefined> {
+): Promise<OpenCounters> {
   const { clock, health, id, isChosen, metrics, scope, store } = process;
   const opened = await openSharedCounters(counters, {
     byDefault,
@@ -44,7 +43,6 @@ export async function openCounters(
       return { address: port.address, close: () => port.cut() };
     },
   });
-  if (opened === undefined) return undefined;
   metrics.add(opened.metrics);
   scope.add("counters", () => opened.close());
   return opened;

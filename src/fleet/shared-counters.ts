@@ -8,7 +8,8 @@ import type { CountersSettings, OpenedEngine, SharedCountersOptions } from "./en
 import { type EngineName, watchEngines } from "./group-engines.ts";
 
 export interface OpenCounters {
-  readonly counters: SharedCounters;
+  /** Undefined where each process counts for itself. */
+  readonly counters: SharedCounters | undefined;
   readonly metrics: MetricSource;
   readonly routes: readonly Route[];
   /** Hands over what this process counts for others, before it leaves the group. */
@@ -45,22 +46,22 @@ const ENGINES: Readonly<Record<Exclude<EngineName, "local">, Engine>> = {
   },
 };
 
-/**
- * Opens the engine; undefined where each process counts for itself. An engine that is away does not keep the process
- * from starting. Throws a Fault when its settings are wrong.
- */
+/** Opens the engine. One that is away does not keep the process from starting. Throws a Fault when its settings are wrong. */
 export async function openSharedCounters(
   settings: CountersSettings,
   options: SharedCountersOptions,
-): Promise<OpenCounters | undefined> {
+): Promise<OpenCounters> {
   const { byDefault, members, log } = options;
   const name = settings.engine === "auto" ? byDefault : settings.engine;
   if (name === "local") {
-    watchEngines(name, members, log, (others) => {
+    const ignore = watchEngines(name, members, log, (others) => {
       if (others === undefined) options.status().ok("this process counts for itself");
       else options.status().fail(others);
     });
-    return undefined;
+    return {
+      ...{ counters: undefined, metrics: NO_METRICS, routes: [], close: ignore },
+      leave: async () => undefined,
+    };
   }
   const engine = ENGINES[name];
   const node = options.status();
@@ -93,6 +94,8 @@ export async function openSharedCounters(
   };
 }
 
+const NO_METRICS: MetricSource = { collect: () => undefined };
+
 const RESULTS = ["answered", "failed", "skipped", "refused"] as const;
 
 function metricsOf(engine: string, opened: OpenedEngine): MetricSource {
@@ -105,7 +108,7 @@ function metricsOf(engine: string, opened: OpenedEngine): MetricSource {
       for (const result of RESULTS)
         to.number("sluice_counter_requests_total", [engine, result], counts[result]);
       if (leases !== undefined) {
-        for (const result of ["granted", "refused", "asked", "counted"] as const)
+        for (const result of ["granted", "refused", "asked", "own"] as const)
           to.number("sluice_counter_takes_total", [engine, result], leases[result]);
         to.number("sluice_counter_followed_keys", [engine], leases.keys);
       }

@@ -2,9 +2,12 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { CountersSettings, SharedCountersOptions } from "#fleet/engine.ts";
 import type { EngineName } from "#fleet/group-engines.ts";
 import { COUNTER_SERVICES, watchEngines } from "#fleet/group-engines.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
+import type { OwnGroup } from "#fleet/members.ts";
+import { openSharedCounters } from "#fleet/shared-counters.ts";
 import { realClock } from "#host/life/clock.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
@@ -53,4 +56,25 @@ test("agents name those that use another engine, until there are none", async (t
   await until("all are alike", () => a.said.length > 1 && a.said.at(-1) === undefined);
   assert.equal(a.lines().filter((line) => line.startsWith(apart)).length, 1);
   assert.ok(a.lines().includes("all agents of the group use the engine peers now"));
+});
+
+test("a process that counts for itself stops looking at the others when its counters are closed", async () => {
+  const listeners = new Set<() => void>();
+  const members: Partial<OwnGroup> = {
+    list: [],
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+  const options = {
+    byDefault: "local",
+    members,
+    log: memoryLog(),
+  } as unknown as SharedCountersOptions;
+  const opened = await openSharedCounters({ engine: "auto" } as CountersSettings, options);
+  assert.equal(opened.counters, undefined);
+  assert.equal(listeners.size, 1);
+  await opened.close();
+  assert.equal(listeners.size, 0);
 });

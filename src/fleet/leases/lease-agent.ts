@@ -23,7 +23,7 @@ export interface LeaseCounts {
   /** Flows that waited for the home. */
   asked: number;
   /** Flows of keys that this agent counts itself. */
-  counted: number;
+  own: number;
   /** Keys that are followed now. */
   keys: number;
 }
@@ -35,7 +35,7 @@ export class LeaseAgent {
   readonly id: number;
   readonly clock: Clock;
   readonly settings: LeaseSettings;
-  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, counted: 0, keys: 0 };
+  readonly counts: LeaseCounts = { granted: 0, refused: 0, asked: 0, own: 0, keys: 0 };
   #turn = 0;
 
   /** `id` is a random integer, as large as a double holds exactly. */

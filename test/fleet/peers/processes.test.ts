@@ -114,7 +114,7 @@ const LEASED = { COUNTERS_LEASE_ENABLED: "true" };
 
 /** Checks at shared rate limiters, by how they were decided; of all agents together. */
 async function takes(agents: readonly SluiceChild[]) {
-  const sums = { granted: 0, refused: 0, asked: 0, counted: 0 };
+  const sums = { granted: 0, refused: 0, asked: 0, own: 0 };
   for (const agent of agents) {
     const counts = await counted(agent.address(), "sluice_counter_takes_total", "result");
     for (const key of Object.keys(sums) as (keyof typeof sums)[]) sums[key] += counts[key] ?? 0;
@@ -150,7 +150,7 @@ test("three agents at five times a limit admit it together: 0.97 to 1.00 of capa
   assert.ok(asked - CAPACITY >= 5 * (least - CAPACITY), `${asked} asked: five times the limit`);
   const after = await takes(agents);
   const waited = after.asked - before.asked;
-  const own = after.counted - before.counted;
+  const own = after.own - before.own;
   const local = after.granted - before.granted + after.refused - before.refused;
   t.diagnostic(`${own} counted in process, ${local} decided without asking, ${waited} asked`);
   assert.ok(

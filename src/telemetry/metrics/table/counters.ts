@@ -18,7 +18,7 @@ export const COUNTER_METRICS = {
     type: "counter",
     labels: ["engine", "result"],
     about:
-      "Flows at shared rate limiters: `granted` from leased tokens or credit and `refused` because the engine had just refused as much, both without a wait; `asked` of the engine; `counted` where this agent counts the key itself (`peers`).",
+      "Flows at shared rate limiters: `granted` from leased tokens or credit and `refused` because the engine had just refused as much, both without a wait; `asked` of the engine; `own` where this agent counts the key itself (`peers`).",
   },
   sluice_counter_followed_keys: {
     type: "gauge",
