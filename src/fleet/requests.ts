@@ -11,18 +11,44 @@ export interface Script {
   readonly sha: string;
 }
 
-/** Receives the reply to one request, or its failure: one of the two is called, once. */
-export interface Asker<Reply = string> {
+/** Receives the reply to one request, or hears that there is none: one of the three is called, once. */
+export interface ReplyReceiver<Reply = string> {
   replied(reply: Reply): void;
+  /** The server answers, but cannot decide this request. Others are not concerned. */
+  undecided(): void;
+  /** The server does not answer, or cannot decide any request. */
   failed(thrown: unknown): void;
 }
 
+/** In place of a reply: the server cannot decide this request, although it answers others. */
+export const UNDECIDABLE = Symbol("undecidable");
+
+/** Makes one call for several requests, and tells their receivers what came of it. */
+export async function receiveAll<Reply>(
+  receivers: readonly ReplyReceiver<Reply>[],
+  call: () => Promise<readonly (Reply | typeof UNDECIDABLE | undefined)[]>,
+): Promise<void> {
+  let replies: Awaited<ReturnType<typeof call>> = [];
+  let failure: unknown = new Error("fewer replies than requests");
+  try {
+    replies = await call();
+  } catch (thrown) {
+    failure = thrown;
+  }
+  for (let at = 0; at < receivers.length; at++) {
+    const reply = replies[at];
+    if (reply === undefined) receivers[at]?.failed(failure);
+    else if (reply === UNDECIDABLE) receivers[at]?.undecided();
+    else receivers[at]?.replied(reply);
+  }
+}
+
 /**
- * The connection to the server. Every asker is called, and every promise rejected, at the latest when the connection is
+ * The connection to the server. Every receiver is called, and every promise rejected, at the latest when the connection is
  * lost or closed. Requests are those of Redis, unless the types of operation, arguments and reply say otherwise.
  */
 export interface Channel<Operation = Script, Args = string, Reply = string> {
-  run(operation: Operation, key: string, args: Args, asker: Asker<Reply>): void;
+  run(operation: Operation, key: string, args: Args, receiver: ReplyReceiver<Reply>): void;
   /** Resolves when counts beside this key can be changed. Rejects with the reason why they cannot. */
   probe(key: string): Promise<void>;
   /** Connects anew, to another server where another one is responsible now. */
@@ -65,29 +91,30 @@ export interface Request {
   cancel(): void;
 }
 
-/** Through this a request reports its end. */
-interface Owner {
+/** Through this a request reports its end. `inTime`: somebody still waited for it. */
+interface RequestListener {
   replied(inTime: boolean): void;
+  undecided(inTime: boolean): void;
   failed(thrown: unknown, key: string): void;
 }
 
-class Waiting<Reply> implements Request, Asker<Reply> {
+class WaitingRequest<Reply> implements Request, ReplyReceiver<Reply> {
   readonly key: string;
   /** On `Clock.now()`. */
   readonly until: number;
-  readonly #owner: Owner;
+  readonly #listener: RequestListener;
   readonly #answered: Answered<Reply>;
   readonly #late: (reply: Reply) => void;
   #open = true;
 
   constructor(
-    owner: Owner,
+    listener: RequestListener,
     key: string,
     until: number,
     answered: Answered<Reply>,
     late: (reply: Reply) => void,
   ) {
-    this.#owner = owner;
+    this.#listener = listener;
     this.key = key;
     this.until = until;
     this.#answered = answered;
@@ -109,14 +136,19 @@ class Waiting<Reply> implements Request, Asker<Reply> {
   }
 
   replied(reply: Reply): void {
-    this.#owner.replied(this.#open);
+    this.#listener.replied(this.#open);
     if (this.#open) this.settle(reply);
     else this.#late(reply);
   }
 
+  undecided(): void {
+    this.#listener.undecided(this.#open);
+    this.settle(undefined);
+  }
+
   failed(thrown: unknown): void {
     // Reported before this request settles: what it then decides belongs to the outage.
-    this.#owner.failed(thrown, this.key);
+    this.#listener.failed(thrown, this.key);
     this.settle(undefined);
   }
 }
@@ -133,7 +165,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   readonly #channel: Channel<Operation, Args, Reply>;
   readonly #options: RequestsOptions;
   /** In the order in which they were asked, which is also that of their time limits. */
-  #waiting: Waiting<Reply>[] = [];
+  #waiting: WaitingRequest<Reply>[] = [];
   #first = 0;
   #inFlight = 0;
   #stopAlarm: (() => void) | undefined;
@@ -142,12 +174,14 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   #closed = false;
   /** Present since nothing more is asked; resolved when this is closed. */
   #drained: PromiseWithResolvers<void> | undefined;
-  readonly #owner: Owner = {
+  readonly #listener: RequestListener = {
     replied: (inTime) => {
-      this.#inFlight--;
       if (inTime) this.counts.answered++;
-      // After the reply has been handed on.
-      if (this.#drained !== undefined && this.#inFlight === 0) setImmediate(() => this.close());
+      this.#ended();
+    },
+    undecided: (inTime) => {
+      if (inTime) this.counts.failed++;
+      this.#ended();
     },
     failed: (thrown, key) => {
       this.#inFlight--;
@@ -187,7 +221,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     }
     const { clock, timeoutMs } = this.#options;
     const until = clock.now() + timeoutMs;
-    const waiting = new Waiting(this.#owner, key, until, answered, late);
+    const waiting = new WaitingRequest(this.#listener, key, until, answered, late);
     this.#waiting.push(waiting);
     if (this.#stopAlarm === undefined) this.#watch(until);
     this.#inFlight++;
@@ -227,6 +261,13 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     this.#drained?.resolve();
   }
 
+  /** A request has come to its end. */
+  #ended(): void {
+    this.#inFlight--;
+    // After the reply has been handed on.
+    if (this.#drained !== undefined && this.#inFlight === 0) setImmediate(() => this.close());
+  }
+
   /** Sets the alarm for the time limit of the request that waits longest. */
   #watch(until: number): void {
     const { clock } = this.#options;
@@ -247,7 +288,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   }
 
   /** The request that waits longest. Forgets those before it. */
-  #oldest(): Waiting<Reply> | undefined {
+  #oldest(): WaitingRequest<Reply> | undefined {
     let first = this.#waiting[this.#first];
     while (first !== undefined && !first.open) first = this.#waiting[++this.#first];
     this.#waiting.splice(0, this.#first);

@@ -21,12 +21,13 @@ export type AskEnd<Key = string> = (
   answered: (ended: boolean | undefined) => void,
 ) => boolean;
 
+/** Part of all ends that may be kept of which so many are sent at one time, so that they leave room for checks. */
+const AT_ONCE = 1 / 10;
+
 export interface SlotEndsOptions {
   readonly clock: Clock;
   /** Most ends that are kept: bounds the memory that an outage costs. */
   readonly most: number;
-  /** Most kept ends that are sent at one time, so that they leave room for checks. */
-  readonly atOnce: number;
 }
 
 /** Numbers since the start. */
@@ -74,7 +75,8 @@ export class SlotEnds<Key = string> {
   resume(): void {
     if (this.#resuming) return;
     this.#resuming = true;
-    const { clock, atOnce } = this.#options;
+    const { clock, most } = this.#options;
+    const atOnce = Math.ceil(most * AT_ONCE);
     /** Their place cannot be asked yet. */
     const unasked: KeptEnd<Key>[] = [];
     while (this.#sending < atOnce && unasked.length < atOnce) {

@@ -8,6 +8,8 @@ import { type Channel, Requests } from "#fleet/requests.ts";
 import { fakeClock } from "../kit/clock.ts";
 
 const SCRIPT = { text: "", sha: "" };
+/** In place of a reply. */
+const UNDECIDED = "undecided";
 
 function bench(most = 10) {
   const clock = fakeClock();
@@ -16,12 +18,12 @@ function bench(most = 10) {
   const transitions: (string | undefined)[] = [];
   let resets = 0;
   const channel: Channel = {
-    run(_script, _key, _asked, asker) {
+    run(_script, _key, _asked, receiver) {
       const done = Promise.withResolvers<string>();
       sent.push(done);
       done.promise.then(
-        (reply) => asker.replied(reply),
-        (thrown: unknown) => asker.failed(thrown),
+        (reply) => (reply === UNDECIDED ? receiver.undecided() : receiver.replied(reply)),
+        (thrown: unknown) => receiver.failed(thrown),
       );
     },
     probe(key) {
@@ -176,4 +178,21 @@ test("closing answers all and leaves no alarm", async () => {
   await away.pass(1_000);
   away.requests.close();
   assert.equal(away.clock.alarms, 0);
+});
+
+test("a request that the server cannot decide fails alone: the server is no less there", async () => {
+  const { ask, sent, replies, transitions, requests, pass } = bench();
+  for (let n = 0; n < 3; n++) ask(`key ${n}`);
+  sent[1]?.resolve(UNDECIDED);
+  await pass(0);
+  assert.deepEqual([replies, transitions], [[undefined], []]);
+  sent[0]?.resolve("1");
+  sent[2]?.resolve("2");
+  await pass(0);
+  assert.deepEqual(replies, [undefined, "1", "2"]);
+  assert.deepEqual([requests.counts.answered, requests.counts.failed], [2, 1]);
+  ask();
+  sent[3]?.resolve(UNDECIDED);
+  await requests.drain();
+  assert.deepEqual(replies.at(-1), undefined, "what is drained need not be decided");
 });

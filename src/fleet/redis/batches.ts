@@ -1,7 +1,7 @@
 // Requests of one turn of the event loop, which travel in one call of their script: a call of its own for each of them
 // would cost both this process and Redis several times as much.
 
-import type { Asker, Script } from "../requests.ts";
+import { type ReplyReceiver, receiveAll, type Script, type UNDECIDABLE } from "../requests.ts";
 
 /** Most keys of one call: bounds the time for which Redis serves nobody else. */
 const MOST_KEYS = 64;
@@ -17,13 +17,13 @@ export type Call = (
   script: Script,
   keys: readonly string[],
   asked: readonly string[],
-) => Promise<readonly string[]>;
+) => Promise<readonly (string | typeof UNDECIDABLE)[]>;
 
 interface Batch {
   readonly script: Script;
   readonly keys: string[];
   readonly asked: string[];
-  readonly askers: Asker[];
+  readonly receivers: ReplyReceiver[];
 }
 
 export class Batches {
@@ -37,15 +37,15 @@ export class Batches {
     this.#call = call;
   }
 
-  add(script: Script, key: string, asked: string, asker: Asker): void {
+  add(script: Script, key: string, asked: string, receiver: ReplyReceiver): void {
     let batch = this.#waiting.findLast((one) => one.script === script);
     if (batch === undefined || batch.keys.length >= MOST_KEYS) {
-      batch = { script, keys: [], asked: [], askers: [] };
+      batch = { script, keys: [], asked: [], receivers: [] };
       this.#waiting.push(batch);
     }
     batch.keys.push(key);
     batch.asked.push(asked);
-    batch.askers.push(asker);
+    batch.receivers.push(receiver);
     this.#schedule();
   }
 
@@ -61,21 +61,15 @@ export class Batches {
     });
   }
 
-  async #send({ script, keys, asked, askers }: Batch): Promise<void> {
+  #send({ script, keys, asked, receivers }: Batch): Promise<void> {
     this.#calls++;
-    let replies: readonly string[] = [];
-    let failure: unknown;
-    try {
-      replies = await this.#call(script, keys, asked);
-    } catch (thrown) {
-      failure = thrown;
-    }
-    this.#calls--;
-    if (this.#waiting.length > 0) this.#schedule();
-    for (let at = 0; at < askers.length; at++) {
-      const reply = replies[at];
-      if (reply === undefined) askers[at]?.failed(failure ?? new Error("too few replies"));
-      else askers[at]?.replied(reply);
-    }
+    return receiveAll(receivers, async () => {
+      try {
+        return await this.#call(script, keys, asked);
+      } finally {
+        this.#calls--;
+        if (this.#waiting.length > 0) this.#schedule();
+      }
+    });
   }
 }

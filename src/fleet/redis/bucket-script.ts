@@ -4,6 +4,7 @@
 import { createHash } from "node:crypto";
 import { LONGEST_LEASE_MS, MOST_LEASES } from "#flow/counters/bucket-home.ts";
 import type { Script } from "../requests.ts";
+import { FOREIGN, READABLE } from "./keys.ts";
 
 /**
  * How long a full bucket is kept, ms. A full bucket equals none; but a bucket that is full by today's rate would not be
@@ -20,7 +21,7 @@ export const FULL_MS = 600_000;
  * - the lease, empty or agent, turn, unspent, keep, wish, unit and duration in ms;
  * - for each change of the rate, latest first, how many ms ago it was and the tokens per interval before it.
  *
- * Reply, for each of them: how many of each run were granted, with commas; tokens that are not spent (negative when owed);
+ * Reply, for each of them: "foreign" where the key holds something else; otherwise how many of each run were granted, with commas; tokens that are not spent (negative when owed);
  * wait in ms; tokens that are leased; "1" for a recall.
  * The bucket is two doubles: tokens that are not spent, and the time up to which it has been filled, in Unix ms of the
  * server. Where there are leases, the time until which they are recalled follows, and for each lease four doubles: the
@@ -89,6 +90,7 @@ local function spend(tokens)
   available = available - math.min(tokens, math.max(0, available))
 end
 
+${READABLE}
 local function answer(key, asked)
   local idle, overdraft, back, runs, lease
   capacity, amount, interval, continuous, delayed, idle, overdraft, back, runs, lease, history =
@@ -99,7 +101,9 @@ local function answer(key, asked)
   local owe = overdraft == 'owe'
   available, mark, recalled, leases = capacity, now, 0, {}
 
-  local stored = redis.call('GET', key)
+  local stored = redis.pcall('GET', key)
+  if not readable(stored) then return '${FOREIGN}' end
+  if stored and #stored ~= 16 and (#stored < 24 or (#stored - 24) % 32 ~= 0) then return '${FOREIGN}' end
   if stored then
     available, mark = struct.unpack('<dd', stored)
     -- The server's clock may have been set back, or another server with another clock may have taken over: no bucket

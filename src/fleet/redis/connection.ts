@@ -7,14 +7,22 @@ import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
-import type { Asker, Channel, Script } from "../requests.ts";
+import {
+  type Channel,
+  type ReplyReceiver,
+  receiveAll,
+  type Script,
+  UNDECIDABLE,
+} from "../requests.ts";
 import { Batches } from "./batches.ts";
-import { probeKey } from "./keys.ts";
+import { FOREIGN, limiterOf, probeKey } from "./keys.ts";
 import { explained, isMisconfigured, unreached } from "./refusals.ts";
 import type { RedisSettings } from "./settings.ts";
 
 /** Time limit for connecting and for the handshake after it, ms. */
 const CONNECT_MS = 2_000;
+/** Least time between two log lines about keys that hold no counter, ms. */
+const REPORT_MS = 60_000;
 /** Time between two attempts to connect, ms. */
 const RETRY_MS = 500;
 const DEFAULT_PORT = 6379;
@@ -53,6 +61,8 @@ export class RedisConnection implements Channel {
   readonly #client: Client;
   readonly #files: TlsFiles | undefined;
   readonly #settings: RedisSettings;
+  readonly #clock: Clock;
+  readonly #log: Log;
   readonly #lost: (reason: string) => void;
   readonly #batches = new Batches((script, keys, asked) => this.#call(script, keys, asked));
   /** The last error of the connection itself, which tells more than that of a request without a connection. */
@@ -63,10 +73,13 @@ export class RedisConnection implements Channel {
   /** `connect` has reported how the first attempt went. */
   #attempted = false;
   #closing = false;
+  #reportAt = Number.NEGATIVE_INFINITY;
 
   /** Throws a Fault when a file for TLS cannot be used. Connects at `connect`. */
   constructor({ settings, clock, log, lost }: ConnectionOptions) {
     this.#settings = settings;
+    this.#clock = clock;
+    this.#log = log;
     this.#lost = lost;
     this.#files = settings.url.startsWith("rediss:")
       ? new TlsFiles(settings.tls, { clock, log, key: "counters.redis.tls" })
@@ -125,25 +138,35 @@ export class RedisConnection implements Channel {
     return within(CONNECT_MS, clock, attempt, late);
   }
 
-  run(script: Script, key: string, asked: string, asker: Asker): void {
+  run(script: Script, key: string, asked: string, receiver: ReplyReceiver): void {
     // Each key lies in a slot of its own, and a call is about one slot. The client sends calls to one node together.
-    if (this.#client instanceof Cluster) void this.#askAlone(script, key, asked, asker);
-    else this.#batches.add(script, key, asked, asker);
+    if (this.#client instanceof Cluster) {
+      void receiveAll([receiver], () => this.#call(script, [key], [asked]));
+    } else this.#batches.add(script, key, asked, receiver);
   }
 
-  async #askAlone(script: Script, key: string, asked: string, asker: Asker): Promise<void> {
-    let replies: readonly string[];
-    try {
-      replies = await this.#call(script, [key], [asked]);
-    } catch (thrown) {
-      asker.failed(thrown);
-      return;
-    }
-    asker.replied(String(replies[0]));
+  /** Runs a script. A key with a value that is no counter is the only one without a reply. */
+  async #call(script: Script, keys: readonly string[], asked: readonly string[]) {
+    const replies = await this.#eval(script, keys, asked);
+    if (!replies.includes(FOREIGN)) return replies;
+    return replies.map((reply, at) => {
+      if (reply !== FOREIGN) return reply;
+      this.#reportForeign(keys[at] ?? "");
+      return UNDECIDABLE;
+    });
+  }
+
+  /** Logged seldom: a flow may ask about such a key at any time. */
+  #reportForeign(key: string): void {
+    const now = this.#clock.now();
+    if (now < this.#reportAt) return;
+    this.#reportAt = now + REPORT_MS;
+    const what = "holds a value of something else, on_failure of its component answers for it";
+    this.#log.error({}, `shared counters: a key of Redis below ${limiterOf(key)} ${what}`);
   }
 
   /** The script is sent by its hash, and whole where the server does not know it (any more). */
-  async #call(
+  async #eval(
     { text, sha }: Script,
     keys: readonly string[],
     asked: readonly string[],

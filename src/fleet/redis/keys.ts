@@ -23,6 +23,13 @@ export class KeySpace {
   }
 }
 
+/** The part of a key that names its limiter, without the label value, which may be private. */
+export function limiterOf(key: string): string {
+  const tag = key.indexOf("{");
+  const [group = "", policy = "", limiter = ""] = key.slice(tag + 1).split("/");
+  return `${key.slice(0, tag + 1)}${group}/${policy}/${limiter}`;
+}
+
 /** A key beside another one, on the same server, to probe with. */
 export function probeKey(namespace: string, key: string): string {
   const tag = key.indexOf("{");
@@ -33,3 +40,18 @@ export function probeKey(namespace: string, key: string): string {
 function escaped(value: string): string {
   return /[{}%]/.test(value) ? value.replaceAll(/[{}%]/g, encodeURIComponent) : value;
 }
+
+/** The reply of a script about a key that holds no counter, because another program wrote it. Other keys are counted. */
+export const FOREIGN = "foreign";
+
+/**
+ * Lua: `readable(reply)` is false for the reply of `redis.pcall` about a key of another type, and raises any other error,
+ * which then is that of the whole call.
+ */
+export const READABLE = `
+local function readable(reply)
+  if type(reply) ~= 'table' or not reply.err then return true end
+  if string.find(reply.err, 'WRONGTYPE', 1, true) then return false end
+  error(reply.err)
+end
+`;

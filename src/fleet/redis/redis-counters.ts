@@ -15,9 +15,6 @@ import { KeySpace } from "./keys.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
 
-/** Ends of slots that were kept during an outage are sent in groups of at most a tenth of `max_pending`. */
-const ENDS_SHARE = 10;
-
 export interface RedisCountersOptions {
   readonly settings: RedisSettings;
   readonly group: string;
@@ -88,8 +85,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
     },
   });
   const { max_pending: most, namespace } = settings;
-  const atOnce = Math.ceil(most / ENDS_SHARE);
-  const ends = new SlotEnds(askEnd(requests), { clock, most, atOnce });
+  const ends = new SlotEnds(askEnd(requests), { clock, most });
   try {
     const reason = await connection.connect(clock);
     if (reason !== undefined) requests.trip(reason, "");

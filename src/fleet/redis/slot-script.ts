@@ -4,11 +4,13 @@
 import { createHash } from "node:crypto";
 import { SLACK } from "#flow/counters/counter-engine.ts";
 import type { Script } from "../requests.ts";
+import { FOREIGN, READABLE } from "./keys.ts";
 
 /**
  * KEYS: each the slots of one label value; one may be there several times. ARGV: for each of them, with blanks in between,
  * what to do, the id of the slot, ms after which a slot expires; to `take` also the wanted tokens, the most tokens in
  * flight, the most slots. The other thing to do is `end`. Reply: one for each of them.
+ * Reply: "foreign" where the key holds something else.
  * Reply of `take`: "1" granted, "0" refused or "2" refused because there are too many slots, and the tokens that were in
  * flight before. Reply of `end`: "1" ended, "0" unknown or expired.
  *
@@ -42,11 +44,13 @@ local function store()
   end
 end
 
+${READABLE}
 local function answer(asked)
   local field = string.gmatch(asked, '%S+')
   local function number() return tonumber(field()) end
   local what, id, life = field(), field(), number()
-  slots = redis.call('ZCOUNT', key, '(0', '+inf')
+  slots = redis.pcall('ZCOUNT', key, '(0', '+inf')
+  if not readable(slots) then return '${FOREIGN}' end
   sum = -score('sum')
 
   if what == 'end' then

@@ -2,17 +2,17 @@
 // and over a real one.
 
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Batches } from "#fleet/redis/batches.ts";
 import { BUCKET } from "#fleet/redis/bucket-script.ts";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import type { RedisSettings } from "#fleet/redis/settings.ts";
 import { SLOTS } from "#fleet/redis/slot-script.ts";
-import type { Asker, Script } from "#fleet/requests.ts";
+import type { ReplyReceiver, Script } from "#fleet/requests.ts";
 import { realClock } from "#host/life/clock.ts";
 import { startRedis } from "../../kit/servers/redis.ts";
-import { silentLog } from "../../kit/sluice/log.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
 
 const settingsOf = (url: string): RedisSettings => ({
   url,
@@ -41,11 +41,12 @@ function bench() {
     return call.promise;
   });
   const told: string[] = [];
-  const asker = (key: string): Asker => ({
+  const receiver = (key: string): ReplyReceiver => ({
     replied: (reply) => told.push(`${key} ${reply}`),
+    undecided: () => told.push(`${key} undecided`),
     failed: (thrown) => told.push(`${key} failed: ${thrown}`),
   });
-  const add = (script: Script, key: string) => batches.add(script, key, "", asker(key));
+  const add = (script: Script, key: string) => batches.add(script, key, "", receiver(key));
   return { sent, told, add, sizes: () => sent.map(({ keys }) => keys.length) };
 }
 
@@ -112,27 +113,33 @@ test("a reply that is missing is a failure", async () => {
   await turn();
   sent[0]?.resolve(["1"]);
   await turn();
-  assert.deepEqual(told, ["a 1", "b failed: Error: too few replies"]);
+  assert.deepEqual(told, ["a 1", "b failed: Error: fewer replies than requests"]);
 });
 
-test("Redis counts requests that travel together one after the other, in one call", async (t) => {
+/** A connection to a real Redis, and a way to ask it, in one call for all that is asked in one turn. */
+async function connected(t: TestContext) {
   const redis = await startRedis(t);
+  const log = memoryLog();
   const connection = new RedisConnection({
     settings: settingsOf(redis.url),
-    clock: realClock(),
-    log: silentLog(),
-    lost: () => undefined,
+    ...{ clock: realClock(), log, lost: () => undefined },
   });
   t.after(() => connection.close());
   assert.equal(await connection.connect(realClock()), undefined);
   const ask = (script: Script, key: string, asked: string) =>
     new Promise<string>((replied, failed) => {
-      connection.run(script, key, asked, { replied, failed });
+      const undecided = () => replied("undecided");
+      connection.run(script, key, asked, { replied, undecided, failed });
     });
   const take = (key: string, want: number) =>
     ask(BUCKET, `sluice:{${key}}`, `10 0 1000 1 0 0 refuse 0;${want} 1;;`);
   const granted = async (replies: readonly Promise<string>[]) =>
     (await Promise.all(replies)).map((reply) => reply.split(" ").slice(0, 2).join(" "));
+  return { redis, ask, take, granted, lines: () => log.lines.map(({ message }) => message) };
+}
+
+test("Redis counts requests that travel together one after the other, in one call", async (t) => {
+  const { redis, ask, take, granted } = await connected(t);
   const slot = (what: string) => ask(SLOTS, "sluice:{slots}", what);
   const all = ["1, 4", "0, 4", "1, 5", "1, 0"];
   // The server does not know the script yet.
@@ -149,4 +156,22 @@ test("Redis counts requests that travel together one after the other, in one cal
   assert.deepEqual(await granted([take("c", 6), take("c", 6), take("d", 5), take("c", 4)]), all);
   const stats = String(await redis.command("INFO", "commandstats"));
   assert.match(stats, /^cmdstat_evalsha:calls=1,/m);
+});
+
+test("a key that holds something else fails alone, and is reported without its label value", async (t) => {
+  const { redis, ask, take, granted, lines } = await connected(t);
+  for (const key of ["sluice:{g/p/list/ann}", "sluice:{s}"]) await redis.command("LPUSH", key, "1");
+  await redis.command("SET", "sluice:{g/p/text/ann}", "seventeen letters");
+  const slot = (key: string) => ask(SLOTS, `sluice:{${key}}`, "take x 60000 1 1 9");
+  for (let times = 0; times < 2; times++) {
+    const buckets = [take("a", 1), take("g/p/list/ann", 1), take("g/p/text/ann", 1), take("b", 1)];
+    const slots = [slot("s"), slot(`free-${times}`)];
+    const left = 9 - times;
+    assert.deepEqual(
+      [...(await granted(buckets)), ...(await granted(slots))],
+      [`1, ${left}`, "undecided", "undecided", `1, ${left}`, "undecided", "1 0"],
+    );
+  }
+  assert.equal(lines().length, 1, "once in a while, not for each flow");
+  assert.match(lines()[0] ?? "", /below sluice:\{g\/p\/list holds a value of something else/);
 });

@@ -9,7 +9,7 @@ import { LeasedBuckets } from "#fleet/leases/leased-buckets.ts";
 import { RedisBuckets } from "#fleet/redis/buckets.ts";
 import { KeySpace } from "#fleet/redis/keys.ts";
 import { askEnd, RedisSlots } from "#fleet/redis/slots.ts";
-import { type Asker, type Channel, Requests } from "#fleet/requests.ts";
+import { type Channel, type ReplyReceiver, Requests } from "#fleet/requests.ts";
 import { SlotEnds } from "#fleet/slot-ends.ts";
 import type { BucketParams, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
@@ -35,10 +35,15 @@ export class VirtualRedis implements Channel {
     test.after(() => this.#client.disconnect());
   }
 
-  run(script: { readonly text: string }, key: string, asked: string, asker: Asker): void {
+  run(
+    script: { readonly text: string },
+    key: string,
+    asked: string,
+    receiver: ReplyReceiver,
+  ): void {
     this.#reply(script, key, asked).then(
-      (reply) => asker.replied(reply),
-      (thrown: unknown) => asker.failed(thrown),
+      (reply) => receiver.replied(reply),
+      (thrown: unknown) => receiver.failed(thrown),
     );
   }
 
@@ -189,7 +194,7 @@ export class SlotAgent implements SlotBench {
         if (reason === undefined) this.ends.resume();
       },
     });
-    this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100, atOnce: 3 });
+    this.ends = new SlotEnds(askEnd(this.requests), { clock, most: 100 });
     const keys = new KeySpace("test", "default", { policyName: "policy", name: "slots" });
     this.slots = new RedisSlots(this.requests, this.ends, keys);
   }

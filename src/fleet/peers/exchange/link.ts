@@ -2,17 +2,16 @@
 // arrive in order, each once.
 
 import type { Clock } from "#base/clock.ts";
-import { type Asker, type Channel, Requests, type RequestsOptions } from "../../requests.ts";
-import type { RingMember } from "../membership/ring.ts";
 import {
-  type Bucket,
-  type Purpose,
-  readReplies,
-  type Take,
-  type TakeReply,
-  writeStore,
-  writeTakes,
-} from "./messages.ts";
+  type Channel,
+  type ReplyReceiver,
+  Requests,
+  type RequestsOptions,
+  receiveAll,
+} from "../../requests.ts";
+import type { RingMember } from "../membership/ring.ts";
+import { readReplies, type Take, type TakeReply, writeTakes } from "./messages.ts";
+import { type Moved, type Purpose, writeStore } from "./moved.ts";
 
 /** Calls of one agent. Promises are rejected with a Fault when there is no reply in time. */
 export interface Caller {
@@ -29,7 +28,7 @@ export interface LinkOptions extends RequestsOptions {
   readonly number: () => number;
 }
 
-/** Buckets of one message. */
+/** Buckets and slots of one message. */
 const PAGE = 5_000;
 /** Milliseconds before what could not be handed over is sent again. */
 const RETRY_MS = 100;
@@ -38,13 +37,14 @@ interface Page {
   readonly number: number;
   readonly purpose: Purpose;
   readonly last: boolean;
-  readonly buckets: readonly Bucket[];
+  readonly moved: readonly Moved[];
   readonly done: (delivered: boolean) => void;
 }
 
-interface Waiting {
-  readonly take: Take;
-  readonly asker: Asker<TakeReply>;
+/** The takes of one turn, and who gets the reply to each. */
+interface Batch {
+  readonly takes: Take[];
+  readonly receivers: ReplyReceiver<TakeReply>[];
 }
 
 export class Link implements Channel<Take, undefined, TakeReply> {
@@ -54,7 +54,8 @@ export class Link implements Channel<Take, undefined, TakeReply> {
   readonly #from: string;
   readonly #nextNumber: () => number;
   readonly #clock: Clock;
-  #batch: Waiting[] = [];
+  /** Undefined when this turn has none yet. */
+  #batch: Batch | undefined;
   #pages: Page[] = [];
   #sending = false;
   #closed = false;
@@ -69,9 +70,13 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     this.requests = new Requests(this, options);
   }
 
-  run(take: Take, _key: string, _args: undefined, asker: Asker<TakeReply>): void {
-    this.#batch.push({ take, asker });
-    if (this.#batch.length === 1) setImmediate(() => void this.#flush());
+  run(take: Take, _key: string, _args: undefined, receiver: ReplyReceiver<TakeReply>): void {
+    if (this.#batch === undefined) {
+      this.#batch = { takes: [], receivers: [] };
+      setImmediate(() => this.#flush());
+    }
+    this.#batch.takes.push(take);
+    this.#batch.receivers.push(receiver);
   }
 
   async probe(): Promise<void> {
@@ -83,24 +88,24 @@ export class Link implements Channel<Take, undefined, TakeReply> {
   }
 
   /**
-   * Sends buckets, and resolves with those that were not delivered: what had not arrived when this was closed, and copies
-   * whose message failed. Everything else is sent again until it arrives.
+   * Sends buckets and slots, and resolves with those that were not delivered: what had not arrived when this was closed,
+   * and copies whose message failed. Everything else is sent again until it arrives.
    */
-  async store(
+  async store<M extends Moved>(
     purpose: Purpose,
-    buckets: readonly Bucket[],
+    moved: readonly M[],
     last: boolean,
-  ): Promise<readonly Bucket[]> {
-    if (this.#closed) return buckets;
-    const pages: Promise<readonly Bucket[]>[] = [];
-    for (let at = 0; at === 0 || at < buckets.length; at += PAGE) {
-      const part = buckets.slice(at, at + PAGE);
+  ): Promise<readonly M[]> {
+    if (this.#closed) return moved;
+    const pages: Promise<readonly M[]>[] = [];
+    for (let at = 0; at === 0 || at < moved.length; at += PAGE) {
+      const part = moved.slice(at, at + PAGE);
       const done = Promise.withResolvers<boolean>();
       this.#pages.push({
         number: this.#nextNumber(),
         purpose,
-        last: last && at + PAGE >= buckets.length,
-        buckets: part,
+        last: last && at + PAGE >= moved.length,
+        moved: part,
         done: done.resolve,
       });
       pages.push(done.promise.then((delivered) => (delivered ? [] : part)));
@@ -120,22 +125,12 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     this.#pages = [];
   }
 
-  async #flush(): Promise<void> {
-    const batch = this.#batch;
-    this.#batch = [];
-    let replies: readonly (TakeReply | undefined)[];
-    try {
-      const takes = batch.map(({ take }) => take);
-      replies = readReplies(takes, await this.#caller.call("Take", writeTakes(takes)));
-    } catch (thrown) {
-      for (const { asker } of batch) asker.failed(thrown);
-      return;
-    }
-    for (const [at, { asker }] of batch.entries()) {
-      const reply = replies[at];
-      if (reply === undefined) asker.failed(new Error("fewer replies than requests"));
-      else asker.replied(reply);
-    }
+  #flush(): void {
+    if (this.#batch === undefined) return;
+    const { takes, receivers } = this.#batch;
+    this.#batch = undefined;
+    const call = () => this.#caller.call("Take", writeTakes(takes));
+    void receiveAll(receivers, async () => readReplies(takes, await call()));
   }
 
   async #send(): Promise<void> {
