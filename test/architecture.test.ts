@@ -42,7 +42,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   sync: ["circuit", "policy", "wire/protobuf"],
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire/protobuf", "store"],
-  fleet: ["flow", "client", "store", "sync/keys.ts", "wire/protobuf", "telemetry/metrics"],
+  fleet: [
+    ...["flow", "client", "store", "sync/keys.ts", "wire/protobuf", "telemetry/metrics"],
+    "host/life",
+  ],
   "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
   telemetry: ["flow", "circuit", "wire", "client", "host/life"],

@@ -32,7 +32,7 @@ export interface Call {
    * Calls `left` when the caller goes away or the deadline passes, immediately if it has, at a small part of the cost of
    * a signal. Supports one listener.
    */
-  whenLeft(left: () => void): void;
+  whenCallerLeaves(left: () => void): void;
   /**
    * Releases `held` unless the handler's reply reaches the caller: the caller resets the call or disconnects before it
    * has taken the reply, or its deadline passes before the reply is sent. At most once for each call.

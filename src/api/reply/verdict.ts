@@ -47,7 +47,7 @@ export function replyWhenSettled<Reply>(
         reject(thrown);
       }
     }, reject);
-    call.whenLeft(() => pending.cancel());
+    call.whenCallerLeaves(() => pending.cancel());
   });
 }
 

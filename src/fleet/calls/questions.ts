@@ -8,7 +8,7 @@ import type { Member } from "../members.ts";
 import { CALL_LEASE_MS } from "./answers.ts";
 import { MOST_REPLY_BYTES, type Request, readAnswer, tooLarge, writeRequest } from "./message.ts";
 
-interface Waiting {
+interface OpenQuestion {
   readonly resolve: (answer: Uint8Array) => void;
   readonly reject: (fault: Fault) => void;
 }
@@ -17,7 +17,7 @@ export class Questions {
   readonly #store: Store;
   readonly #chance: Chance;
   /** By the key of the answer. */
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, OpenQuestion>();
   readonly #stop = new AbortController();
   #lease: Promise<Lease> | undefined;
   #watching: { readonly ready: Promise<void>; readonly ended: Promise<void> } | undefined;

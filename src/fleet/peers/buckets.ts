@@ -56,16 +56,13 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     const limiter = this.#limiterFor(params);
     if (limiter === undefined) return UNDECIDED;
     if (group.alone) {
-      this.#counts.counted++;
+      this.#counts.own++;
       return limiter.buckets.take(value, want, params, now);
     }
     if (!group.ready) return UNDECIDED;
-    const { hash } = group.owned;
-    if (value !== undefined) hash.of(value);
-    const lo = value === undefined ? 0 : hash.lo;
-    const hi = value === undefined ? limiter.place : hash.hi;
+    const { lo, hi } = group.owned.hashOf(value, limiter);
     if (!group.countsNow(lo, hi)) return this.#elsewhere.take(value, want, params, now);
-    this.#counts.counted++;
+    this.#counts.own++;
     return group.take(limiter, lo, hi, want, params, now);
   }
 
@@ -74,10 +71,7 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     if (!group.ready) return false;
     const limiter = this.#limiterFor(params);
     if (limiter === undefined) return false;
-    const { hash } = group.owned;
-    if (value !== undefined) hash.of(value);
-    const lo = value === undefined ? 0 : hash.lo;
-    const hi = value === undefined ? limiter.place : hash.hi;
+    const { lo, hi } = group.owned.hashOf(value, limiter);
     return group.countsNow(lo, hi)
       ? group.giveBack(limiter, lo, hi, amount, id, params)
       : this.#elsewhere.giveBack(value, amount, id, params);
@@ -114,10 +108,7 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
   ): boolean {
     const limiter = this.#limiter;
     if (limiter === undefined) return false;
-    const { hash } = this.#group.owned;
-    if (value !== undefined) hash.of(value);
-    const lo = value === undefined ? 0 : hash.lo;
-    const hi = value === undefined ? limiter.place : hash.hi;
+    const { lo, hi } = this.#group.owned.hashOf(value, limiter);
     return this.#group.ask({ limiter, lo, hi, request }, answered, late);
   }
 }

@@ -19,8 +19,8 @@ export class OwnedLimiter {
   readonly name: CounterName;
   /** Unique in this process. */
   readonly number: number;
-  /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
-  readonly place: number;
+  /** Equal in all agents: the upper half of the hash of the bucket without a key, so that agents share these evenly. */
+  readonly keylessHash: number;
   buckets: OwnedBuckets;
   /** By which its buckets count. Undefined until its first numbers. */
   params: BucketParams | undefined;
@@ -31,13 +31,15 @@ export class OwnedLimiter {
   constructor(name: CounterName, number: number, buckets: OwnedBuckets) {
     this.name = name;
     this.number = number;
-    this.place = createHash("sha256").update(keyOf(name)).digest().readUInt32LE();
+    this.keylessHash = createHash("sha256").update(keyOf(name)).digest().readUInt32LE();
     this.buckets = buckets;
   }
 
-  /** Hashes of the keys that have a bucket or leases. */
-  keys(): readonly (readonly [lo: number, hi: number])[] {
-    return this.buckets.hashes().map(([lo, hi]) => [lo, lo === 0 ? this.place : hi]);
+  /** Hashes of the keys that have a bucket or leases, `lo` and `hi` of each one after the other; some are there twice. */
+  hashes(): readonly number[] {
+    const hashes: number[] = [];
+    this.buckets.each((lo, hi) => hashes.push(lo, lo === 0 ? this.keylessHash : hi));
+    return hashes;
   }
 
   adopt(params: BucketParams): void {
@@ -74,6 +76,14 @@ export class OwnedLimiters {
 
   get hash(): BucketStore["hash"] {
     return this.#store.hash;
+  }
+
+  /** The hash of a label value of a limiter, or of its count without a key. Valid until the next one. */
+  hashOf(value: string | undefined, { keylessHash }: { readonly keylessHash: number }) {
+    const { hash } = this.#store;
+    if (value === undefined) hash.set(0, keylessHash);
+    else hash.of(value);
+    return hash;
   }
 
   get all(): Iterable<OwnedLimiter> {

@@ -7,7 +7,7 @@ import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { Observer } from "#flow/observer.ts";
 import { mostSlots } from "../slot-ends.ts";
-import type { NamedLimiter } from "./exchange/messages.ts";
+import type { NamedLimiter } from "./exchange/keys.ts";
 
 export interface OwnedSlotsContext {
   readonly clock: Clock;
@@ -25,8 +25,8 @@ export class SlotLimiter implements NamedLimiter {
   /** The name as one text. */
   readonly key: string;
   readonly params = undefined;
-  /** Equal in all agents: in place of the upper half of the hash of a key, where the limiter has none. */
-  readonly place: number;
+  /** Equal in all agents: the upper half of the hash of the count without a key, so that agents share these evenly. */
+  readonly keylessHash: number;
   /** The numbers that it was last asked with. */
   slots: SlotParams = NO_NUMBERS;
   /** The slots of each key. */
@@ -37,7 +37,7 @@ export class SlotLimiter implements NamedLimiter {
   constructor(name: CounterName) {
     this.name = name;
     this.key = keyOf(name);
-    this.place = createHash("sha256").update(this.key).digest().readUInt32LE();
+    this.keylessHash = createHash("sha256").update(this.key).digest().readUInt32LE();
   }
 
   /** The numbers to count by, when another agent asks by these: those of this agent's own plan come first. */
@@ -191,19 +191,22 @@ export class OwnedSlots {
     }
   }
 
-  /** Removes the slots of all keys that are counted elsewhere, and returns them. */
-  remove(elsewhere: (lo: number, hi: number) => boolean): readonly OwnedSlot[] {
-    const removed: OwnedSlot[] = [];
+  /** Removes the slots of all keys that are counted elsewhere, and hands each to `removed`. Takes a step for each key. */
+  *remove(
+    isElsewhere: (lo: number, hi: number) => boolean,
+    removed: (slot: OwnedSlot) => void,
+  ): Generator<void, void> {
     for (const limiter of this.#limiters.values()) {
       for (const [at, { lo, hi, all }] of limiter.keys) {
-        if (!elsewhere(lo, hi)) continue;
-        limiter.keys.delete(at);
-        this.count -= all.size;
-        for (const [id, slot] of all) removed.push({ limiter, lo, hi, id, ...slot });
+        if (isElsewhere(lo, hi)) {
+          limiter.keys.delete(at);
+          this.count -= all.size;
+          for (const [id, slot] of all) removed({ limiter, lo, hi, id, ...slot });
+        }
+        yield;
       }
       this.#forget(limiter);
     }
-    return removed;
   }
 
   /** Forgets all slots. */

@@ -101,7 +101,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     gone: (member) => group.exclude(member, "gone"),
   });
   const follow = () => {
-    const ring = lingering.after(members.list.flatMap(ringMemberOf));
+    const ring = lingering.withLingering(members.list.flatMap(ringMemberOf));
     group.setMembers(ring);
     probes.set(ring);
   };

@@ -7,9 +7,10 @@ import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.t
 import { Pending } from "#flow/flow.ts";
 import { HandOver, type HandOverCounts } from "./exchange/hand-over.ts";
 import type { Link } from "./exchange/link.ts";
-import type { BucketTake, StoreMessage, Take, TakeReply } from "./exchange/messages.ts";
+import type { BucketAsk, Take, TakeReply } from "./exchange/messages.ts";
+import type { StoreMessage } from "./exchange/moved.ts";
 import { Neighbours, type NeighboursOptions } from "./exchange/neighbours.ts";
-import { type Answer, Takes, type WaitingBucket, type WaitingTake } from "./exchange/takes.ts";
+import { type Answer, type OwnBucketAsk, type OwnTake, Takes } from "./exchange/takes.ts";
 import { JOIN_MS, Joining } from "./membership/joining.ts";
 import { type Exclusion, PresentMembers } from "./membership/present-members.ts";
 import { Ring, type RingMember } from "./membership/ring.ts";
@@ -64,7 +65,7 @@ export class PeerGroup {
     this.#present = new PresentMembers(options.log);
     this.#joining = new Joining({
       ...options,
-      late: (missing) => {
+      timedOut: (missing) => {
         this.#unheard += missing;
         this.#resend();
       },
@@ -87,7 +88,7 @@ export class PeerGroup {
     this.#takes = new Takes({
       ...options,
       linkOf,
-      here: (take) => this.#takeHere(take),
+      takeHere: (take) => this.#takeHere(take),
       abandoned: ({ limiter, lo, hi, id, params }) =>
         void this.slots.end({ limiter, lo, hi }, id, params),
     });
@@ -164,7 +165,7 @@ export class PeerGroup {
    * `answered` with undefined where there is no answer in time, and then `late` with one that comes afterwards.
    */
   ask(
-    take: WaitingBucket,
+    take: OwnBucketAsk,
     answered: (answer: Answer | undefined) => void,
     late: (answer: Answer) => void,
   ): boolean {
@@ -196,18 +197,28 @@ export class PeerGroup {
     return Promise.all(copied).then(() => replies);
   }
 
-  /** Takes over what another agent counted, or copies of it. */
-  receive(message: StoreMessage): void {
-    const { from, number, purpose, last } = message;
+  /** Takes over what another agent counted, or copies of it; a promise when that has to wait. */
+  receive(message: StoreMessage): Promise<void> | undefined {
+    const { from, number, purpose } = message;
     // A message that is sent again, because its reply was lost, is not applied again.
-    if (number <= (this.#applied.get(from) ?? 0)) return;
+    if (number <= (this.#applied.get(from) ?? 0)) return undefined;
     if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
     this.#applied.set(from, number);
+    const busy = purpose === "copy" ? this.#handOver.busy : undefined;
+    if (busy === undefined) this.#apply(message);
+    // A copy must not take the place of what this agent counted and has not handed over yet. An older one is out of date.
+    return busy?.then(() => {
+      if (this.#applied.get(from) === number) this.#apply(message);
+    });
+  }
+
+  #apply(message: StoreMessage): void {
     this.#handOver.receive(message);
+    const { from, purpose, last } = message;
     if (!last) return;
     // Only now: what waits is decided as soon as the keys of one that left are counted here.
     if (purpose === "leave") this.exclude(from, "left");
-    if (this.#self < 0 || this.joining) this.#joining.finished(from);
+    if (this.#self < 0 || this.joining) this.#joining.handedOver(from);
     this.#checkJoined();
   }
 
@@ -257,19 +268,21 @@ export class PeerGroup {
     return !this.joining && this.#ring.owner(lo, hi) === this.#self;
   }
 
-  #takeHere(take: WaitingTake): Answer | Promise<Answer> | undefined {
+  #takeHere(take: OwnTake): Answer | Promise<Answer> | undefined {
     const { lo, hi } = take;
     if (!this.countsNow(lo, hi)) return undefined;
     if (take.request === undefined) {
       const { amount, id, params } = take;
       return replyOf(this.#owned.slots.take(take, amount, id, params, this.#clock.now()));
     }
-    const { reply, copy } = this.#answerHere(take);
+    // Who counts a key leases nothing of it: the others would have less, and it would have no use for it.
+    const request = { ...take.request, lease: undefined };
+    const { reply, copy } = this.#answerHere({ ...take, request });
     return copy === undefined || !this.#options.synchronous ? reply : copy.then(() => reply);
   }
 
   /** Answers what concerns a bucket that this agent counts. `copy` resolves when its copies are written. */
-  #answerHere({ limiter, lo, hi, request }: BucketTake<OwnedLimiter>): {
+  #answerHere({ limiter, lo, hi, request }: BucketAsk<OwnedLimiter>): {
     readonly reply: Answer;
     readonly copy: Promise<unknown> | undefined;
   } {
@@ -283,7 +296,7 @@ export class PeerGroup {
   #copy(limiter: OwnedLimiter, lo: number, hi: number): Promise<unknown> | undefined {
     const { replicas } = this.#options;
     if (replicas <= 1 || this.#alone) return undefined;
-    const others = this.#ring.order(lo, hi).slice(1, replicas);
+    const [, ...others] = this.#ring.first(replicas, lo, hi);
     return Promise.all(others.map(({ id }) => this.neighbours.copy(id, limiter, lo, hi)));
   }
 
@@ -299,6 +312,7 @@ export class PeerGroup {
     const before = this.#ring;
     const same = (member: RingMember) => before.find(member.id)?.address === member.address;
     if (members.length === before.members.length && members.every(same)) return;
+    this.#handOver.finish();
     const next = new Ring(members);
     const wasMember = this.#self >= 0;
     this.#ring = next;
@@ -311,15 +325,16 @@ export class PeerGroup {
     // Those who are new wait for what others have of their keys, and for nothing from one that leaves.
     const appeared = members.filter((member) => before.find(member.id) === undefined);
     const toNotify = this.#leaving ? members : this.#self < 0 ? [] : appeared;
-    const moved = this.#handOver.remove(before, next);
-    const delivered = this.#handOver.deliver(moved, new Set(toNotify.map((each) => each.id)));
+    const ids = new Set(toNotify.map((each) => each.id));
+    const handedOver = this.#handOver.change(before, next, ids);
     this.#checkJoined();
     this.#resend();
-    await delivered;
+    await handedOver;
   }
 
   #checkJoined(): void {
-    if (this.#joining.check((id) => this.#ring.find(id) !== undefined)) this.#resend();
+    const isPresent = (id: string) => this.#ring.find(id) !== undefined;
+    if (this.#joining.endIfAllHandedOver(isPresent)) this.#resend();
   }
 
   /** Sends again what waits for a change of hands. */

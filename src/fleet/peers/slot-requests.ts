@@ -8,7 +8,7 @@ import type { Pending } from "#flow/flow.ts";
 import { isSlotId, SlotEnds } from "../slot-ends.ts";
 import type { Link } from "./exchange/link.ts";
 import type { SlotTake, TakeReply } from "./exchange/messages.ts";
-import type { Answer, WaitingSlot } from "./exchange/takes.ts";
+import type { Answer, OwnSlotTake } from "./exchange/takes.ts";
 import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
 
 /** One key of a concurrency limiter. */
@@ -28,11 +28,9 @@ export interface SlotRequestsOptions {
   /** The way to whoever counts the key; undefined while nobody does. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
   /** Takes where another agent counts. */
-  readonly takeElsewhere: (take: WaitingSlot) => Pending<EngineAnswer>;
+  readonly takeElsewhere: (take: OwnSlotTake) => Pending<EngineAnswer>;
 }
 
-/** Kept ends that are sent at one time: at most a tenth of `max_pending`. */
-const SHARE = 10;
 /** Pause before an end is sent again to whoever counts the key then, ms. */
 const RESEND_MS = 100;
 
@@ -46,12 +44,9 @@ export class SlotRequests {
   constructor(options: SlotRequestsOptions) {
     this.#options = options;
     const { clock, most } = options;
-    const atOnce = Math.ceil(most / SHARE);
     this.ends = new SlotEnds(
       ({ key, id, lifeMs }, answered) => this.#ask(key, id, lifeMs, answered),
-      {
-        ...{ clock, most, atOnce },
-      },
+      { clock, most },
     );
   }
 

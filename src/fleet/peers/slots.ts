@@ -66,9 +66,7 @@ export class PeerSlots implements SharedEngine<SlotParams> {
 
   #key(value: string | undefined): SlotKey {
     const limiter = this.#limiterNow();
-    if (value === undefined) return { limiter, lo: 0, hi: limiter.place };
-    const { hash } = this.#group.owned;
-    hash.of(value);
-    return { limiter, lo: hash.lo, hi: hash.hi };
+    const { lo, hi } = this.#group.owned.hashOf(value, limiter);
+    return { limiter, lo, hi };
   }
 }

@@ -35,8 +35,6 @@ export interface BucketRequest {
   readonly runs: readonly Run[];
   /** Tokens that were taken and come back. */
   readonly back: number;
-  /** Those were taken where keys share a bucket, because the home had no room for their own. */
-  readonly shared?: boolean;
   readonly overdraft: Overdraft;
   readonly lease: LeaseRequest | undefined;
 }

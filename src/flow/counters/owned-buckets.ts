@@ -47,8 +47,6 @@ interface Moment {
 
 /** Keys whose leases are examined when a key gets its first one: those of dead agents make room. */
 const LOOKS = 8;
-/** Id of tokens out of the bucket that keys share where there is no room for their own. */
-const OVERFLOW = "overflow";
 
 export class OwnedBuckets {
   readonly #buckets: LocalBuckets;
@@ -145,7 +143,7 @@ export class OwnedBuckets {
   askHashed(
     lo: number,
     hi: number,
-    { runs, back, shared, overdraft, lease }: BucketRequest,
+    { runs, back, overdraft, lease }: BucketRequest,
     params: BucketParams,
     now: number,
   ): BucketReply {
@@ -158,7 +156,7 @@ export class OwnedBuckets {
       if (lease.turn <= mine.turn) return stale(runs);
       this.#report(leases, mine, lease, moment);
     }
-    if (back > 0) this.giveBackHashed(lo, hi, back, shared === true ? OVERFLOW : "", params);
+    if (back > 0) this.giveBackHashed(lo, hi, back, "", params);
     const outstanding = sum(leases);
     this.#hash.set(lo, hi);
     const { remaining } = buckets.peekHashed(lo !== 0, 0, params, now);
@@ -191,12 +189,10 @@ export class OwnedBuckets {
     return { granted, tokens, waitMs, leased: mine?.tokens ?? 0, recall, full };
   }
 
-  /** Hashes of the keys that have a bucket or leases; some may be there twice. */
-  hashes(): readonly (readonly [lo: number, hi: number])[] {
-    const hashes: [number, number][] = [];
-    this.#buckets.each((lo, hi) => hashes.push([lo, hi]));
-    for (const { lo, hi } of this.#leases.values()) hashes.push([lo, hi]);
-    return hashes;
+  /** Visits the hashes of keys that have a bucket or leases, some of them twice. Nothing may change meanwhile. */
+  each(visit: (lo: number, hi: number) => void): void {
+    this.#buckets.each(visit);
+    for (const { lo, hi } of this.#leases.values()) visit(lo, hi);
   }
 
   /**

@@ -66,7 +66,7 @@ export class GrpcCall implements Call {
     return this.#controller.signal;
   }
 
-  whenLeft(left: () => void): void {
+  whenCallerLeaves(left: () => void): void {
     const signal = this.signal();
     if (signal.aborted) left();
     else signal.addEventListener("abort", left, { once: true });

@@ -93,7 +93,7 @@ export abstract class RunningCall implements Call, MessageOwner {
     return this.#controller.signal;
   }
 
-  whenLeft(left: () => void): void {
+  whenCallerLeaves(left: () => void): void {
     if (this.#cancelStatus === undefined) this.#left = left;
     else left();
   }

@@ -286,7 +286,7 @@ export abstract class HttpExchange implements Call, ReceivedHead {
     return this.#controller.signal;
   }
 
-  whenLeft(left: () => void): void {
+  whenCallerLeaves(left: () => void): void {
     if (this.#finished) left();
     else this.#left = left;
   }

@@ -48,7 +48,7 @@ test("most checks of a hot key that another agent counts are decided without ask
     `${network.calls.Take - before} messages for 10 checks`,
   );
   assert.equal(await rest(network, agents), CAPACITY - passed - 10);
-  assert.ok(owner.leases.counts.counted > 0, "the owner counts its own checks in process");
+  assert.ok(owner.leases.counts.own > 0, "the owner counts its own checks in process");
   assert.equal(owner.leases.counts.asked, 0);
 });
 
@@ -59,7 +59,7 @@ test("without leases each flow is counted before it passes", async (t) => {
   assert.equal(await other.admits("ann", 20, STEADY), 20);
   assert.deepEqual(
     { ...other.leases.counts },
-    { ...{ granted: 0, refused: 0, asked: 20, counted: 0, keys: 0 } },
+    { ...{ granted: 0, refused: 0, asked: 20, own: 0, keys: 0 } },
   );
   assert.equal(network.calls.Take, 20);
 });
@@ -70,7 +70,7 @@ test("an agent that is alone counts in process, and asks nobody", async (t) => {
   assert.equal(await alone.admits("ann", 120, STEADY), CAPACITY);
   assert.deepEqual(
     { ...alone.leases.counts },
-    { ...{ granted: 0, refused: 0, asked: 0, counted: 120, keys: 0 } },
+    { ...{ granted: 0, refused: 0, asked: 0, own: 120, keys: 0 } },
   );
   assert.deepEqual(network.calls, { Take: 0, Store: 0 });
 });
@@ -201,4 +201,26 @@ test("a lease is granted only when a copy knows of it", async (t) => {
   const state = limiter?.buckets.read(lo, hi);
   assert.ok(state !== undefined && state.available < CAPACITY - passed, "leased tokens are spent");
   assert.ok(copies.includes(state.available), `${copies} and ${state.available}`);
+});
+
+test("an agent that begins to count a key while flows wait for it leases nothing from itself", async (t) => {
+  const network = new Network(t, LEASED);
+  const [old] = (await network.joined(1)) as [Agent];
+  const joining = network.start();
+  // What it is to count cannot be handed over at first.
+  network.cut.add(`${old.member.id}>${joining.member.id}`);
+  network.tell([old, joining]);
+  await network.settle();
+  await network.pass(60);
+  assert.equal(joining.group.joining, true);
+  const names = Array.from({ length: 40 }, (_, at) => `user-${at}`);
+  const key = names.find((name) => joining.owns(name)) ?? "";
+  const waiting = Array.from({ length: 20 }, () => joining.take(key, 1, STEADY));
+  network.cut.clear();
+  await network.pass(40);
+  const answers = await Promise.all(waiting);
+  assert.deepEqual(new Set(answers.map(({ outcome }) => outcome)), new Set(["granted"]));
+  const [limiter] = joining.group.owned.all;
+  assert.equal(limiter?.buckets.leased, 0);
+  assert.equal((await joining.take(key, 0, STEADY)).remaining, CAPACITY - 20);
 });

@@ -19,7 +19,7 @@ function lingering() {
   let stored: readonly RingMember[] = [];
   let ids: readonly string[] = [];
   const follow = () => {
-    ids = members.after(stored).map(({ id }) => id);
+    ids = members.withLingering(stored).map(({ id }) => id);
   };
   const heard = new Set<string>();
   const members = new Lingering({

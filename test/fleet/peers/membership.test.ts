@@ -219,10 +219,8 @@ test("an agent that is frozen delays one answer by a part of the time limit, and
   const network = new Network(t, { replicas: 2, synchronous: true });
   const agents = await network.joined(3);
   const { owned, ring } = first(agents).group;
-  owned.hash.of("ann");
-  const [counts, copies, asks] = ring
-    .order(owned.hash.lo, owned.hash.hi)
-    .map(({ id }) => network.agents.get(id));
+  const { lo, hi } = owned.hashOf("ann", { keylessHash: 0 });
+  const [counts, copies, asks] = ring.first(3, lo, hi).map(({ id }) => network.agents.get(id));
   assert.ok(counts !== undefined && copies !== undefined && asks !== undefined);
   copies.frozen = true;
   const waiting = all([counts.passes("ann", TEN), asks.passes("ann", TEN)]);
@@ -510,6 +508,87 @@ test("an agent that leaves with more than one message of buckets gets none of th
   }
 });
 
+/** More keys than one slice of a hand-over looks at. */
+const MANY = Array.from({ length: 9_000 }, (_, at) => `user-${at}`);
+
+/** An agent that has counted three tokens of many keys alone. */
+async function counted(network: Network): Promise<Agent> {
+  const [agent] = (await network.joined(1)) as [Agent];
+  for (const key of MANY) agent.buckets.take(key, 3, TEN, network.clock.now());
+  return agent;
+}
+
+/** The only limiter of an agent. */
+const limiterOf = ({ group }: Agent) => [...group.owned.all][0] ?? assert.fail("no limiter");
+
+test("many keys are handed over in slices: checks are decided meanwhile", async (t) => {
+  const network = new Network(t);
+  const old = await counted(network);
+  const joining = network.start();
+  network.tell([old, joining]);
+  const kept = MANY.filter((key) => old.owns(key));
+  assert.ok(limiterOf(old).buckets.keys > kept.length, "some were not looked at in the first turn");
+  for (const key of kept.slice(-10)) {
+    const answer = old.buckets.take(key, 1, TEN, network.clock.now()) as EngineAnswer;
+    assert.equal(answer.outcome, "granted");
+  }
+  const waiting = joining.take(MANY.find((key) => joining.owns(key)) ?? "", 0, TEN);
+  await network.settle();
+  assert.equal((await waiting).remaining, 7);
+  assert.equal(limiterOf(old).buckets.keys, kept.length);
+  assert.equal(joining.group.counts.received, MANY.length - kept.length);
+});
+
+test("members that change while keys are handed over get what is theirs, and nothing is lost or counted twice", async (t) => {
+  const network = new Network(t);
+  const old = await counted(network);
+  const agents = [old, network.start()];
+  network.tell(agents);
+  agents.push(network.start());
+  network.tell(agents);
+  await network.settle();
+  for (const agent of agents) {
+    assert.equal(agent.group.joining, false);
+    for (const key of MANY.filter((each) => agent.owns(each))) {
+      const { remaining } = agent.buckets.take(key, 0, TEN, network.clock.now()) as EngineAnswer;
+      assert.equal(remaining, 7, key);
+    }
+  }
+  assert.equal(
+    agents.reduce((sum, agent) => sum + limiterOf(agent).buckets.keys, 0),
+    MANY.length,
+  );
+});
+
+test("a copy that arrives while keys are handed over waits, and takes the place of nothing that was counted", async (t) => {
+  const network = new Network(t);
+  const old = await counted(network);
+  const joining = network.start();
+  network.tell([old, joining]);
+  const limiter = limiterOf(old);
+  const { ring } = old.group;
+  const hashes = limiter.hashes();
+  const [lo, hi] = MANY.map((_, at) => [hashes[2 * at] ?? 0, hashes[2 * at + 1] ?? 0] as const)
+    .filter(([low, high]) => ring.members[ring.owner(low, high)]?.id === joining.member.id)
+    .at(-1) ?? [0, 0];
+  assert.ok(limiter.buckets.read(lo, hi) !== undefined, "it was not looked at yet");
+  const { id } = joining.member;
+  const copy = (number: number, available: number) =>
+    old.group.receive({
+      ...{ from: id, number, purpose: "copy", last: false },
+      moved: [{ kind: "bucket", limiter, lo, hi, available, filledMs: 0 }],
+    });
+  const applied = [copy(1_000, 10), copy(1_001, 9)];
+  assert.ok(applied.every((each) => each instanceof Promise));
+  assert.equal(limiter.buckets.read(lo, hi)?.available, 7);
+  await network.settle();
+  await Promise.all(applied);
+  assert.equal(limiterOf(joining).buckets.read(lo, hi)?.available, 7);
+  assert.equal(limiter.buckets.read(lo, hi)?.available, 9, "the last one counts");
+  assert.equal(copy(1_002, 8), undefined, "now they are applied at once");
+  assert.equal(limiter.buckets.read(lo, hi)?.available, 8);
+});
+
 const memberOf = (id: string): RingMember => ({ name: id, id, address: id, probe: undefined });
 
 test("what is to be sent after a link was closed comes back at once", async () => {
@@ -522,7 +601,7 @@ test("what is to be sent after a link was closed comes back at once", async () =
     },
   });
   const limiter = { name: { policyName: "policy", name: "limiter" }, params: TEN };
-  const bucket = { limiter, lo: 1, hi: 2, available: 3, filledMs: 0, id: "" };
+  const bucket = { kind: "bucket", limiter, lo: 1, hi: 2, available: 3, filledMs: 0 } as const;
   link.close();
   assert.deepEqual(await link.store("copy", [bucket], false), [bucket]);
 });
@@ -551,9 +630,33 @@ test("an agent that leaves gets nothing back when the new owner of what it hande
   const limiter = owned.plan({ policyName: "policy", name: "limiter" });
   limiter.adopt(TEN);
   const buckets = Array.from({ length: 40 }, (_, lo) => {
-    return { limiter, lo: lo + 1, hi: 7, available: 3, filledMs: 0, id: "" };
+    return { kind: "bucket", limiter, lo: lo + 1, hi: 7, available: 3, filledMs: 0 } as const;
   });
-  await handOver.deliver(buckets, new Set(), leaver.id);
+  await handOver.deliver(buckets, leaver.id);
   assert.deepEqual(asked, [gone.id], "the one that is gone was asked, and nobody else");
   for (const { lo, hi } of buckets) assert.equal(limiter.buckets.read(lo, hi)?.available, 3);
+});
+
+test("what belongs to a member without a link stays where it is, and is not sent for ever", async () => {
+  const clock = fakeClock();
+  const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 10_000 }, [1, 2]);
+  const [own, other] = ["own", "other"].map(memberOf) as [RingMember, RingMember];
+  const ring = new Ring([own, other]);
+  let asked = 0;
+  const handOver = new HandOver({
+    ...{ id: own.id, clock, owned, replicas: 1, copy: () => undefined },
+    now: () => ({ ring, leaving: false }),
+    linkTo: () => {
+      if (++asked > 100) throw new Error("it is asked for ever");
+      return undefined;
+    },
+  });
+  const limiter = owned.plan({ policyName: "policy", name: "limiter" });
+  limiter.adopt(TEN);
+  const buckets = Array.from({ length: 40 }, (_, lo) => {
+    return { kind: "bucket", limiter, lo: lo + 1, hi: 7, available: 3, filledMs: 0 } as const;
+  });
+  await handOver.deliver(buckets);
+  for (const { lo, hi } of buckets) assert.equal(limiter.buckets.read(lo, hi)?.available, 3);
+  owned.close();
 });

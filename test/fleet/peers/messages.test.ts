@@ -28,7 +28,7 @@ const LEASE: LeaseRequest = {
 };
 const ONE: BucketRequest = {
   runs: [{ want: 1, times: 1 }],
-  ...{ back: 0, shared: false, overdraft: "refuse", lease: undefined },
+  ...{ back: 0, overdraft: "refuse", lease: undefined },
 };
 const NOTHING = {
   ...{ granted: [1], tokens: 0, waitMs: 0, leased: 0, recall: false, full: false },
@@ -48,7 +48,7 @@ test("takes with leases, runs and slots arrive as they were sent, and so do thei
     bucket({}),
     bucket({ runs, lease: LEASE }),
     { limiter: SLOTS, lo: 1, hi: 2, amount: 1, id: "slot" },
-    bucket({ runs: [], back: 4, shared: true }, 9),
+    bucket({ runs: [], back: 4 }, 9),
     bucket({ runs: [], lease: { ...LEASE, turn: 8 } }),
     bucket({ overdraft: "owe" }),
     bucket({ runs, back: 2, lease: { ...LEASE, turn: 9 } }),

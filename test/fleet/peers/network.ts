@@ -12,7 +12,8 @@ import { PeerSlots } from "#fleet/peers/slots.ts";
 import type { BucketParams, EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { readStore, readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import { readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
+import { readStore } from "../../../src/fleet/peers/exchange/moved.ts";
 import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { type FakeClock, fakeClock } from "../../kit/clock.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
@@ -148,7 +149,7 @@ export class Agent {
       const takes = readTakes(message);
       return writeReplies(takes, await this.group.answer(takes));
     }
-    this.group.receive(readStore(message));
+    await this.group.receive(readStore(message));
     return new Uint8Array();
   }
 
@@ -187,9 +188,9 @@ export class Agent {
   /** Whether this agent counts the key, of the agents that it knows. */
   owns(value: string | undefined): boolean {
     const { ring, owned } = this.group;
-    if (value === undefined) owned.hash.set(0, [...owned.all][0]?.place ?? 0);
-    else owned.hash.of(value);
-    return ring.members[ring.owner(owned.hash.lo, owned.hash.hi)]?.id === this.member.id;
+    const [limiter = { keylessHash: 0 }] = owned.all;
+    const { lo, hi } = owned.hashOf(value, limiter);
+    return ring.members[ring.owner(lo, hi)]?.id === this.member.id;
   }
 }
 

@@ -84,7 +84,7 @@ test("the end of a slot that is sent again and again counts as kept once", () =>
   const asked: ((ended: boolean | undefined) => void)[] = [];
   const ask = (_end: unknown, answered: (ended: boolean | undefined) => void) =>
     asked.push(answered) > 0;
-  const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10, atOnce: 1 });
+  const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10 });
   ends.end("key", "id", LIMIT);
   for (let times = 0; times < 5; times++) {
     asked.pop()?.(undefined);

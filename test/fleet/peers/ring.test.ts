@@ -31,7 +31,7 @@ test("the second keys of one member are spread over all others", () => {
   const ring = new Ring(members(5));
   const seconds = new Map<string, number>();
   for (const [lo, hi] of KEYS) {
-    const [first, second] = ring.order(lo, hi);
+    const [first, second] = ring.first(2, lo, hi);
     if (first?.id === "process-0")
       seconds.set(second?.id ?? "", (seconds.get(second?.id ?? "") ?? 0) + 1);
   }
@@ -48,15 +48,26 @@ test("a member that joins takes only keys that are its own, in whatever order al
     if (from?.id === to?.id) continue;
     moved++;
     assert.equal(to?.id, "process-5");
-    assert.deepEqual(after.order(lo, hi)[1], from, "who follows is who counted before");
+    assert.deepEqual(after.first(2, lo, hi)[1], from, "who follows is who counted before");
   }
   assert.ok(moved > 0.8 * (KEYS.length / 6) && moved < 1.2 * (KEYS.length / 6), `${moved}`);
 });
 
-test("the owner is the first of the order, and there is none without members", () => {
+test("the first members are those that own the key one after the other", () => {
   const ring = new Ring(members(7));
   for (const [lo, hi] of KEYS.slice(0, 500)) {
-    assert.equal(ring.order(lo, hi)[0], ring.members[ring.owner(lo, hi)]);
+    const left = ring.members.map(() => true);
+    const owners = ring.members.map(() => {
+      const owner = ring.owner(lo, hi, left);
+      left[owner] = false;
+      return ring.members[owner];
+    });
+    assert.equal(new Set(owners).size, 7);
+    assert.equal(owners[0], ring.members[ring.owner(lo, hi)]);
+    assert.equal(ring.owner(lo, hi, left), -1, "none is left");
+    for (const count of [1, 2, 3, 7, 10])
+      assert.deepEqual(ring.first(count, lo, hi), owners.slice(0, count));
   }
   assert.equal(new Ring([]).owner(1, 2), -1);
+  assert.deepEqual(new Ring([]).first(2, 1, 2), []);
 });

@@ -308,9 +308,9 @@ test("slots without an id are neither taken nor handed over, and end no process"
   const [reply] = await agent.group.answer([{ ...slot, amount: 1 }]);
   assert.ok(reply !== undefined && reply !== "retry");
   assert.deepEqual(reply.granted, [0]);
-  const buckets = [{ ...slot, available: 1, filledMs: 0 }];
+  const moved = [{ kind: "slot", ...slot, tokens: 1, startMs: 0 } as const];
   const from = "process-9";
-  agent.group.receive({ from, number: 1, purpose: "hand over", last: true, buckets });
+  void agent.group.receive({ from, number: 1, purpose: "hand over", last: true, moved });
   await network.settle();
   assert.equal(agent.group.owned.slots.count, 0);
 });

@@ -231,3 +231,60 @@ test("a bucket without leases costs no entry", () => {
   ask(lease(1, { unspent: 1, keep: 0 }));
   assert.equal(owned.leased, 0);
 });
+
+/** The hash of the only key. */
+function onlyKey(owned: OwnedBuckets): readonly [lo: number, hi: number] {
+  const keys = new Map<string, readonly [number, number]>();
+  owned.each((lo, hi) => keys.set(`${lo}:${hi}`, [lo, hi]));
+  assert.equal(keys.size, 1);
+  return [...keys.values()][0] ?? assert.fail();
+}
+
+test("a bucket that another agent is to count has spent what is leased, and fills from the end of the last lease on", () => {
+  const { owned, ask, take, lease, clock } = home();
+  const params = { ...TEN_PER_SECOND, capacity: 100, amount: 10 };
+  owned.adopt(params);
+  const begin = clock.now();
+  assert.equal(
+    ask({ ...take(20), ...lease(1, { wish: 30, durationMs: 2_000 }) }, params).leased,
+    30,
+  );
+  assert.equal(ask(lease(2, { wish: 10, durationMs: 1_000 }), params).leased, 10);
+  const read = () => owned.read(...onlyKey(owned));
+  assert.deepEqual(read(), { available: 40, mark: begin + 2_000 });
+  clock.advance(500);
+  assert.deepEqual(read(), { available: 45, mark: begin + 2_000 });
+  clock.advance(1_000);
+  assert.deepEqual(read(), { available: 55, mark: begin + 2_000 }, "one of the leases is over");
+  clock.advance(500);
+  assert.deepEqual(read(), { available: 60, mark: begin + 2_000 }, "both are");
+  clock.advance(100);
+  assert.deepEqual(read(), { available: 61, mark: begin + 2_100 });
+});
+
+test("a bucket of which nothing was taken but leased is read as one that is full otherwise", () => {
+  const { owned, ask, lease, clock } = home();
+  owned.adopt(STEADY);
+  ask(lease(1, { wish: 30 }));
+  const [lo, hi] = onlyKey(owned);
+  assert.deepEqual(owned.read(lo, hi), { available: 70, mark: clock.now() + 1_000 });
+  owned.adopt({ ...STEADY, capacity: 20 });
+  assert.equal(
+    owned.read(lo, hi)?.available,
+    0,
+    "no less than nothing, when the capacity is lower",
+  );
+});
+
+test("a bucket that is taken over ends the leases of the one that was here, whose tokens are spent", () => {
+  for (const how of ["take over", "copy"] as const) {
+    const { owned, ask, take, lease, clock } = home();
+    owned.adopt(STEADY);
+    ask({ ...take(20), ...lease(1, { wish: 30 }) });
+    const [lo, hi] = onlyKey(owned);
+    assert.equal(owned.put(lo, hi, { available: 90, mark: clock.now() }, how), true);
+    assert.equal(owned.leased, 0);
+    // 50 of 100 are gone here, and 10 there. A copy is what the other agent counts, and nothing else.
+    assert.deepEqual(ask(take(1, 100)).granted, [how === "copy" ? 90 : 40]);
+  }
+});

@@ -71,7 +71,7 @@ export function callOf(
     peer: "127.0.0.1",
     header: (name) => (Object.hasOwn(headers, name) ? headers[name] : undefined),
     signal: () => leaving.signal,
-    whenLeft(left) {
+    whenCallerLeaves(left) {
       if (leaving.signal.aborted) left();
       else leaving.signal.addEventListener("abort", left);
     },

@@ -19,7 +19,7 @@ export async function callRoute(
     peer: "127.0.0.1",
     header: (name) => headers[name],
     signal: () => signal ?? new AbortController().signal,
-    whenLeft: (left) => signal?.addEventListener("abort", left),
+    whenCallerLeaves: (left) => signal?.addEventListener("abort", left),
     releaseIfUndelivered: () => undefined,
     reply: () => undefined,
     trailer: () => undefined,

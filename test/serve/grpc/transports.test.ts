@@ -274,14 +274,14 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     const { client, counted } = await serving(t, {
       Wait: unary((_, call) => {
         calls.push(call);
-        call.whenLeft(() => left.push(call));
+        call.whenCallerLeaves(() => left.push(call));
         return new Promise((resolve) =>
           call.signal().addEventListener("abort", () => resolve(message)),
         );
       }),
       Say: unary((bytes, call) => {
         calls.push(call);
-        call.whenLeft(() => left.push(call));
+        call.whenCallerLeaves(() => left.push(call));
         call.signal();
         return bytes;
       }),
@@ -297,7 +297,7 @@ function gRPC({ open, serving }: ReturnType<typeof portsOver>): void {
     await client.unary("/test.Service/Say", message);
     assert.equal(calls[1]?.signal().aborted, false);
     assert.deepEqual(left, [calls[0]]);
-    calls[0]?.whenLeft(() => left.pop());
+    calls[0]?.whenCallerLeaves(() => left.pop());
     assert.deepEqual(left, [], "one that has left is reported immediately");
   });
 

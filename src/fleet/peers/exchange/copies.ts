@@ -5,7 +5,7 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { Link } from "./link.ts";
-import type { Bucket } from "./messages.ts";
+import type { MovedBucket } from "./moved.ts";
 
 interface Changed {
   readonly limiter: OwnedLimiter;
@@ -84,12 +84,13 @@ export class Copies {
 
   /** Sends all that waits. What does not arrive is in the next message. */
   async #copy(): Promise<void> {
-    const buckets: Bucket<OwnedLimiter>[] = [];
+    const buckets: MovedBucket<OwnedLimiter>[] = [];
     const now = this.#clock.now();
     for (const { limiter, lo, hi } of this.#changed.values()) {
       const bucket = limiter.buckets.read(lo, hi);
       if (bucket === undefined) continue;
-      buckets.push({ limiter, lo, hi, id: "", ...bucket, filledMs: bucket.mark - now });
+      const { available, mark } = bucket;
+      buckets.push({ kind: "bucket", limiter, lo, hi, available, filledMs: mark - now });
     }
     this.#changed = new Map();
     const epoch = this.#epoch;
@@ -99,6 +100,6 @@ export class Copies {
     if (left.length === 0) return;
     if (!late) this.#failed();
     if (epoch !== this.#epoch) return;
-    for (const { limiter, lo, hi } of left as typeof buckets) this.#add(limiter, lo, hi);
+    for (const { limiter, lo, hi } of left) this.#add(limiter, lo, hi);
   }
 }

@@ -1,13 +1,15 @@
 // Handing over what was counted, when the agent that counts a key changes: buckets and slots go to their new owners, and
 // those that others hand over to this agent are counted here.
 
+import { finish } from "#base/async/steps.ts";
 import type { Clock } from "#base/clock.ts";
+import { Slices } from "#host/life/slices.ts";
 import { isSlotId } from "../../slot-ends.ts";
 import type { Ring } from "../membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "../owned-limiters.ts";
 import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
-import type { Bucket, StoreMessage } from "./messages.ts";
+import type { MovedBucket, MovedSlot, StoreMessage } from "./moved.ts";
 
 export interface HandOverOptions {
   /** Process id of this agent. */
@@ -29,14 +31,75 @@ export interface HandOverCounts {
   handedOver: number;
 }
 
-/** A bucket or a slot that another agent counts from now on. */
-export type Moved = Bucket<OwnedLimiter> | Bucket<SlotLimiter>;
+/** A bucket or a slot that another agent counts from now on, with the limiter as this agent knows it. */
+export type OwnMoved = MovedBucket<OwnedLimiter> | MovedSlot<SlotLimiter>;
+
+/** By the process id of whoever counts it from now on. */
+type ByOwner = Map<string, OwnMoved[]>;
+
+/** A change of members, as one agent looks at its keys. */
+class Change {
+  readonly next: Ring;
+  /** What has been removed so far, and an entry for everybody who waits to hear that there is nothing more for them. */
+  readonly moved: ByOwner;
+  readonly #before: Ring;
+  readonly #id: string;
+  /** Indexes of this agent; -1 where it is no member. */
+  readonly #ownBefore: number;
+  readonly #ownNext: number;
+  /** Of the members before: whether they are still there, this agent included. */
+  readonly #present: readonly boolean[];
+  readonly #keepsAll: boolean;
+
+  constructor(
+    id: string,
+    before: Ring,
+    next: Ring,
+    options: { readonly toNotify: ReadonlySet<string>; readonly leaving: boolean },
+  ) {
+    this.next = next;
+    this.moved = new Map([...options.toNotify].map((member) => [member, []]));
+    this.#before = before;
+    this.#id = id;
+    this.#ownBefore = before.members.findIndex((member) => member.id === id);
+    this.#ownNext = next.members.findIndex((member) => member.id === id);
+    this.#present = before.members.map(
+      (member) => member.id === id || next.find(member.id) !== undefined,
+    );
+    this.#keepsAll = this.#ownNext < 0 && !options.leaving;
+  }
+
+  /** Whether this agent counts a key from now on. */
+  counts(lo: number, hi: number): boolean {
+    return this.next.owner(lo, hi) === this.#ownNext;
+  }
+
+  /**
+   * Whether this agent hands a bucket over. Of those that hold it, the one ranked first in the old ring and still present
+   * does; the others only have copies. What it counted outside of the group is its own.
+   */
+  handsOver(lo: number, hi: number): boolean {
+    if (this.#ownBefore < 0) return true;
+    return this.#before.owner(lo, hi, this.#present) === this.#ownBefore;
+  }
+
+  add(moved: OwnMoved): void {
+    const owner = this.next.members[this.next.owner(moved.lo, moved.hi)];
+    add(this.moved, this.#keepsAll || owner === undefined ? this.#id : owner.id, moved);
+  }
+}
 
 const NOBODY: ReadonlySet<string> = new Set();
+/** Keys in one step of the work that a change of members makes: less than a millisecond of it, with fifty members. */
+const STEP_KEYS = 256;
 
 export class HandOver {
   readonly counts: HandOverCounts = { received: 0, handedOver: 0 };
   readonly #options: HandOverOptions;
+  /** The rest of the work of the last change of members; undefined when it is done. */
+  #steps: Generator<void, void> | undefined;
+  /** Resolves when that work is done. */
+  #done: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(options: HandOverOptions) {
@@ -48,122 +111,158 @@ export class HandOver {
     this.#closed = true;
   }
 
+  /** Resolves when all keys have been looked at since the last change of members; undefined when that is so. */
+  get busy(): Promise<void> | undefined {
+    return this.#steps === undefined ? undefined : this.#done;
+  }
+
   /** Takes over what another agent counted, or copies of it. */
-  receive({ from, purpose, buckets }: StoreMessage): void {
+  receive({ from, purpose, moved: received }: StoreMessage): void {
     const { id, clock, owned, now } = this.#options;
     const isMember = now().ring.find(id) !== undefined;
     const time = clock.now();
-    const moved: Moved[] = [];
-    for (const { limiter: named, ...bucket } of buckets) {
-      if (named.slots !== undefined) {
-        if (!isSlotId(bucket.id)) continue;
-        const limiter = owned.slots.known(named.name);
-        if (limiter.planned === 0) limiter.slots = named.slots;
-        moved.push({ ...bucket, limiter });
+    const moved: OwnMoved[] = [];
+    for (const each of received) {
+      const { name, params, slots } = each.limiter;
+      if (each.kind === "slot") {
+        if (slots === undefined || !isSlotId(each.id)) continue;
+        const limiter = owned.slots.known(name);
+        if (limiter.planned === 0) limiter.slots = slots;
+        moved.push({ ...each, limiter });
         continue;
       }
-      const limiter = owned.known(named.name);
-      if (limiter === undefined || named.params === undefined) continue;
-      limiter.agree(named.params);
+      const limiter = owned.known(name);
+      if (limiter === undefined || params === undefined) continue;
+      limiter.agree(params);
       if (purpose === "copy") {
-        const { lo, hi, available, filledMs } = bucket;
+        const { lo, hi, available, filledMs } = each;
         if (isMember) limiter.buckets.put(lo, hi, { available, mark: time + filledMs }, "copy");
-      } else moved.push({ ...bucket, limiter, id: "" });
+      } else moved.push({ ...each, limiter });
     }
     this.counts.received += moved.length;
     // One that leaves may be a member here until its last message, and must not get back what it hands over.
-    void this.deliver(moved, NOBODY, purpose === "leave" ? from : undefined);
+    void this.deliver(moved, purpose === "leave" ? from : undefined);
   }
 
   /**
-   * Removes what others count from now on, and returns it. Of the agents that hold a bucket, the one ranked first in the old
-   * ring and still present hands it over. The others only have copies.
+   * The members have changed: hands over what others count from now on. It takes slices of time, and checks go on in
+   * between: of keys that are still to be looked at, those that others count now are not asked about here any more. Those
+   * `toNotify` learn that there is nothing more for them. Resolves when all have what is theirs.
    */
-  remove(before: Ring, next: Ring): readonly Moved[] {
-    const { id, clock, owned, replicas, copy } = this.#options;
-    const wasMember = before.find(id) !== undefined;
-    const isOwn = (lo: number, hi: number) => next.members[next.owner(lo, hi)]?.id === id;
-    const now = clock.now();
-    const moved: Moved[] = [];
-    if (next.members.length === 0) return moved;
+  async change(before: Ring, next: Ring, toNotify: ReadonlySet<string>): Promise<void> {
+    const { id, clock, now } = this.#options;
+    const { leaving } = now();
+    const change = new Change(id, before, next, { toNotify, leaving });
+    let sent: Promise<void> | undefined;
+    const steps = this.#look(change, () => {
+      this.#steps = undefined;
+      sent = this.#send(change.moved, toNotify);
+    });
+    this.#steps = steps;
+    this.#done = new Slices(clock).take(steps);
+    await this.#done;
+    await sent;
+  }
+
+  /** Does at once what is left to do about the last change. Needed before the next one, which is about other members. */
+  finish(): void {
+    if (this.#steps !== undefined) finish(this.#steps);
+  }
+
+  /** Looks at all keys, some in each step, and removes those that others count now. */
+  *#look(change: Change, done: () => void): Generator<void, void> {
+    const { clock, owned, replicas, copy, id } = this.#options;
+    const { next } = change;
+    // Nobody would have what is removed here.
+    if (next.members.length === 0) return done();
+    let looks = 0;
     for (const limiter of owned.all) {
-      for (const [lo, hi] of limiter.keys()) {
-        if (isOwn(lo, hi)) {
+      const hashes = limiter.hashes();
+      for (let at = 0; at < hashes.length; at += 2) {
+        if (++looks % STEP_KEYS === 0) yield;
+        if (this.#closed) return;
+        const [lo, hi] = [hashes[at] ?? 0, hashes[at + 1] ?? 0];
+        if (change.counts(lo, hi)) {
           copy(limiter, lo, hi);
           continue;
         }
-        const order = before.order(lo, hi);
-        const first = order.find((member) => member.id === id || next.find(member.id));
-        const handsOver = !wasMember || first?.id === id;
+        const handsOver = change.handsOver(lo, hi);
         const bucket = handsOver ? limiter.buckets.read(lo, hi) : undefined;
         if (bucket !== undefined) {
           const { available, mark } = bucket;
-          moved.push({ limiter, lo, hi, available, filledMs: mark - now, id: "" });
+          const filledMs = mark - clock.now();
+          change.add({ kind: "bucket", limiter, lo, hi, available, filledMs });
         }
-        const copies = next.order(lo, hi).slice(0, replicas);
-        const keepsCopy = copies.some((member) => member.id === id);
+        const keepsCopy =
+          replicas > 1 && next.first(replicas, lo, hi).some((each) => each.id === id);
         if (handsOver || !keepsCopy) limiter.buckets.remove(lo, hi);
       }
     }
     // Slots have no copies: who counted them hands them over.
-    const slots = owned.slots.remove((lo, hi) => !isOwn(lo, hi));
-    for (const { tokens, start, ...slot } of slots) {
-      moved.push({ ...slot, available: tokens, filledMs: start - now });
+    const removing = owned.slots.remove(
+      (lo, hi) => !change.counts(lo, hi),
+      ({ start, ...slot }) => change.add({ kind: "slot", ...slot, startMs: start - clock.now() }),
+    );
+    for (const _ of removing) {
+      if (++looks % STEP_KEYS === 0) yield;
+      if (this.#closed) return;
     }
-    return moved;
+    done();
   }
 
-  /**
-   * Gives each bucket to the agent that counts it now, this one included. Those `toNotify` learn that there is nothing
-   * more for them. `leaver` gets nothing. Resolves when all have what is theirs.
-   */
-  async deliver(
-    buckets: readonly Moved[],
-    toNotify: ReadonlySet<string>,
-    leaver?: string,
-  ): Promise<void> {
+  /** Gives each bucket and slot to the agent that counts it now, this one included. `leaver` gets nothing. */
+  async deliver(all: readonly OwnMoved[], leaver?: string): Promise<void> {
     if (this.#closed) return;
-    const { id: own, linkTo } = this.#options;
+    const { id: own } = this.#options;
     const { ring: present, leaving } = this.#options.now();
     const ring = leaver === undefined ? present : present.without(leaver);
     const keepsAll = ring.find(own) === undefined && !leaving;
-    const byOwner = new Map<string, Moved[]>([...toNotify].map((id) => [id, []]));
-    for (const bucket of buckets) {
-      const owner = ring.members[ring.owner(bucket.lo, bucket.hi)];
-      if (keepsAll || owner === undefined || owner.id === own) {
-        this.#keep(bucket);
-        continue;
-      }
-      const theirs = byOwner.get(owner.id) ?? [];
-      theirs.push(bucket);
-      byOwner.set(owner.id, theirs);
+    const byOwner: ByOwner = new Map();
+    for (const moved of all) {
+      const owner = ring.members[ring.owner(moved.lo, moved.hi)];
+      add(byOwner, keepsAll || owner === undefined ? own : owner.id, moved);
     }
-    const purpose = leaving ? "leave" : "hand over";
+    await this.#send(byOwner, NOBODY, leaver);
+  }
+
+  async #send(byOwner: ByOwner, toNotify: ReadonlySet<string>, leaver?: string): Promise<void> {
+    if (this.#closed) return;
+    const { id: own, linkTo, now } = this.#options;
+    const purpose = now().leaving ? "leave" : "hand over";
     await Promise.all(
       [...byOwner].map(async ([id, theirs]) => {
-        const left = (await linkTo(id)?.store(purpose, theirs, toNotify.has(id))) ?? theirs;
+        const link = id === own ? undefined : linkTo(id);
+        // A member that cannot be reached would be asked for ever.
+        if (id === own || (link === undefined && now().ring.find(id) !== undefined)) {
+          for (const moved of theirs) this.#keep(moved);
+          return;
+        }
+        const left =
+          link === undefined ? theirs : await link.store(purpose, theirs, toNotify.has(id));
         this.counts.handedOver += theirs.length - left.length;
         // Its owner went away before it had them.
-        if (left.length > 0) await this.deliver(left as readonly Moved[], NOBODY, leaver);
+        if (left.length > 0) await this.deliver(left, leaver);
       }),
     );
   }
 
   /** Counts from now on what another agent counted, or what could not be handed over. */
-  #keep(moved: Moved): void {
+  #keep(moved: OwnMoved): void {
     const { clock, owned, copy } = this.#options;
-    const { lo, hi, available, filledMs, id } = moved;
-    const mark = clock.now() + filledMs;
-    if (isSlot(moved)) {
-      const { limiter } = moved;
-      owned.slots.adopt({ limiter, lo, hi, id, tokens: available, start: mark });
-    } else {
-      moved.limiter.buckets.put(lo, hi, { available, mark }, "take over");
-      copy(moved.limiter, lo, hi);
+    const { lo, hi } = moved;
+    if (moved.kind === "slot") {
+      const { limiter, id, tokens, startMs } = moved;
+      owned.slots.adopt({ limiter, lo, hi, id, tokens, start: clock.now() + startMs });
+      return;
     }
+    const { limiter, available, filledMs } = moved;
+    limiter.buckets.put(lo, hi, { available, mark: clock.now() + filledMs }, "take over");
+    copy(limiter, lo, hi);
   }
 }
 
-function isSlot(moved: Moved): moved is Bucket<SlotLimiter> {
-  return moved.id !== "";
+function add(byOwner: ByOwner, id: string, moved: OwnMoved): void {
+  const theirs = byOwner.get(id);
+  if (theirs === undefined) byOwner.set(id, [moved]);
+  else theirs.push(moved);
 }

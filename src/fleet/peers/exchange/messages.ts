@@ -1,35 +1,14 @@
-// The messages between agents of a group: takes and buckets as lists of columns, limiters once for each message.
+// Requests between agents of a group and their replies, as lists of columns.
 
-import { Fault } from "#base/fault.ts";
 import type { BucketReply, BucketRequest, LeaseRequest } from "#flow/counters/bucket-home.ts";
-import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
-import type { CounterName } from "#flow/counters/shared-counters.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
+import { finite, invalid, type Key, keysOf, type NamedLimiter, readKeys } from "./keys.ts";
 
 /** With their numbers in messages. */
-const PURPOSES = { "hand over": 0, copy: 1, leave: 2 } as const;
 const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
-/** The purpose of a message with buckets. */
-export type Purpose = keyof typeof PURPOSES;
-
-/** A limiter as its agents name it, with the numbers that they count by. */
-export interface NamedLimiter {
-  readonly name: CounterName;
-  readonly params: BucketParams | undefined;
-  /** Those of a concurrency limiter, which has no buckets. */
-  readonly slots?: SlotParams | undefined;
-}
-
-interface Key<Limiter> {
-  readonly limiter: Limiter;
-  /** Hash of the key under the seed of the group; 0 and 0 for the bucket without a key. */
-  readonly lo: number;
-  readonly hi: number;
-}
-
-/** The request of one agent to another about one bucket. */
-export interface BucketTake<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+/** What one agent asks another about one bucket: tokens that it takes, gives back or leases. */
+export interface BucketAsk<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
   readonly request: BucketRequest;
 }
 
@@ -41,28 +20,10 @@ export interface SlotTake<Limiter extends NamedLimiter = NamedLimiter> extends K
   readonly id: string;
 }
 
-export type Take = BucketTake | SlotTake;
+export type Take = BucketAsk | SlotTake;
 
 /** `retry`: whoever was asked does not count the key, or not yet. A slot is one run. */
 export type TakeReply = BucketReply | "retry";
-
-/** The state of one bucket, or one slot of a concurrency limiter. */
-export interface Bucket<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
-  /** Tokens in the bucket, or in the slot. */
-  readonly available: number;
-  /** Milliseconds from now to the time up to which the bucket is filled, or to the start of the slot. */
-  readonly filledMs: number;
-  /** Of the slot; empty for buckets. */
-  readonly id: string;
-}
-
-export interface StoreMessage {
-  readonly from: string;
-  readonly number: number;
-  readonly purpose: Purpose;
-  readonly last: boolean;
-  readonly buckets: readonly Bucket[];
-}
 
 /** One operation of a message: a run, tokens that come back, or a slot. */
 interface Operation {
@@ -97,12 +58,11 @@ export function writeTakes(takes: readonly Take[]): Uint8Array {
     operations.push(...own);
   }
   const owes = ({ take }: Operation) => take.request?.overdraft === "owe";
-  const overflows = ({ take, amount }: Operation) => amount < 0 && take.request?.shared === true;
   return encode("sluice.fleet.v1.TakeRequest", {
     ...keysOf(operations.map(({ take }) => take)),
     amount: operations.map(({ amount }) => amount),
-    overflow: operations.some(overflows) ? operations.map(overflows) : [],
-    id: idsOf(operations),
+    // Empty where all are buckets.
+    id: operations.some(({ id }) => id !== "") ? operations.map(({ id }) => id) : [],
     times: operations.some(({ times }) => times !== 1) ? operations.map(({ times }) => times) : [],
     owe: operations.some(owes) ? operations.map(owes) : [],
     leases,
@@ -111,10 +71,7 @@ export function writeTakes(takes: readonly Take[]): Uint8Array {
 
 /** @throws Fault INVALID_ARGUMENT */
 export function readTakes(bytes: Uint8Array): readonly Take[] {
-  const { amount, overflow, id, times, owe, leases, ...keys } = decode(
-    "sluice.fleet.v1.TakeRequest",
-    bytes,
-  );
+  const { amount, id, times, owe, leases, ...keys } = decode("sluice.fleet.v1.TakeRequest", bytes);
   finite(amount);
   const all = readKeys(keys, [amount]);
   const takes: Take[] = [];
@@ -134,7 +91,7 @@ export function readTakes(bytes: Uint8Array): readonly Take[] {
         if (run.times > 0 || end > at + 1) runs.push(run);
       }
       const overdraft = owe[at] === true ? "owe" : "refuse";
-      const request = { runs, back, shared: overflow[at] ?? false, overdraft, lease } as const;
+      const request = { runs, back, overdraft, lease } as const;
       takes.push({ ...key, request });
     } else takes.push({ ...key, amount: first, id: id[at] ?? "" });
     at = end;
@@ -239,117 +196,4 @@ export function readReplies(
       recall: lease?.recall ?? false,
     };
   });
-}
-
-export function writeStore({ from, number, purpose, last, buckets }: StoreMessage): Uint8Array {
-  return encode("sluice.fleet.v1.StoreRequest", {
-    ...{ from, number, last, purpose: PURPOSES[purpose] },
-    ...keysOf(buckets),
-    available: buckets.map(({ available }) => available),
-    filledMs: buckets.map(({ filledMs }) => filledMs),
-    id: idsOf(buckets),
-  });
-}
-
-/** @throws Fault INVALID_ARGUMENT */
-export function readStore(bytes: Uint8Array): StoreMessage {
-  const { from, number, purpose, last, available, filledMs, id, ...keys } = decode(
-    "sluice.fleet.v1.StoreRequest",
-    bytes,
-  );
-  finite(available);
-  finite(filledMs);
-  const known = nameOf(PURPOSES, purpose);
-  if (known === undefined) throw invalid(`a known purpose, got ${purpose}`);
-  const buckets = readKeys(keys, [available, filledMs]).map((key, at) => ({
-    ...key,
-    available: available[at] ?? 0,
-    filledMs: filledMs[at] ?? 0,
-    id: id[at] ?? "",
-  }));
-  return { from, number, purpose: known, last, buckets };
-}
-
-/** Empty where all are buckets. */
-function idsOf(all: readonly { readonly id: string }[]): readonly string[] {
-  return all.some(({ id }) => id !== "") ? all.map(({ id }) => id) : [];
-}
-
-function keysOf(keys: readonly Key<NamedLimiter>[]) {
-  const indexes = new Map<NamedLimiter, number>();
-  const limiter = keys.map((key) => {
-    const known = indexes.get(key.limiter);
-    if (known !== undefined) return known;
-    indexes.set(key.limiter, indexes.size);
-    return indexes.size - 1;
-  });
-  return {
-    limiters: [...indexes.keys()].map(({ name, params, slots }) => ({
-      ...name,
-      ...(slots === undefined
-        ? params
-        : { capacity: slots.max, maxInflightMs: slots.maxInflightMs }),
-    })),
-    limiter,
-    keyLo: keys.map(({ lo }) => lo),
-    keyHi: keys.map(({ hi }) => hi),
-  };
-}
-
-interface Columns {
-  readonly limiters: readonly (CounterName &
-    Omit<BucketParams, "lazySyncs"> &
-    Pick<SlotParams, "maxInflightMs">)[];
-  readonly limiter: readonly number[];
-  readonly keyLo: readonly number[];
-  readonly keyHi: readonly number[];
-}
-
-function readKeys(
-  { limiters, limiter, keyLo, keyHi }: Columns,
-  others: readonly (readonly number[])[],
-): readonly Key<NamedLimiter>[] {
-  if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
-    throw invalid("lists of one length, got several");
-  }
-  const named = limiters.map(({ policyName, name, maxInflightMs, ...numbers }): NamedLimiter => {
-    if (maxInflightMs !== 0) {
-      const slots = { max: numbers.capacity, maxInflightMs };
-      if (!Object.values(slots).every((number) => Number.isFinite(number) && number >= 0)) {
-        throw invalid("numbers of a limiter >= 0, got others");
-      }
-      return { name: { policyName, name }, params: undefined, slots: Object.freeze(slots) };
-    }
-    // When agents report is their own matter.
-    const params = { ...numbers, lazySyncs: 0 };
-    if (!isValid(params)) throw invalid("numbers of a limiter >= 0, got others");
-    // What travels is always exact.
-    return { name: { policyName, name }, params: Object.freeze({ ...params, lazySyncs: 0 }) };
-  });
-  return limiter.map((index, at) => {
-    const known = named[index];
-    if (known === undefined) throw invalid(`the index of a limiter, got ${index}`);
-    return { limiter: known, lo: keyLo[at] ?? 0, hi: keyHi[at] ?? 0 };
-  });
-}
-
-function nameOf<Names extends Readonly<Record<string, number>>>(
-  names: Names,
-  number: number,
-): keyof Names | undefined {
-  return Object.keys(names).find((name) => names[name] === number);
-}
-
-function isValid(params: Omit<BucketParams, "lazySyncs">): boolean {
-  const { capacity, amount, intervalMs, maxIdleMs } = params;
-  const numbers = [capacity, amount, intervalMs, maxIdleMs];
-  return intervalMs > 0 && numbers.every((number) => Number.isFinite(number) && number >= 0);
-}
-
-function finite(numbers: readonly number[]): void {
-  if (!numbers.every(Number.isFinite)) throw invalid("finite numbers, got others");
-}
-
-function invalid(wanted: string): Fault {
-  return new Fault("INVALID_ARGUMENT", `message of another agent: wanted ${wanted}`);
 }

@@ -7,7 +7,7 @@ import { Pending } from "#flow/flow.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
-import type { BucketTake, SlotTake, TakeReply } from "./messages.ts";
+import type { BucketAsk, SlotTake, TakeReply } from "./messages.ts";
 
 export interface TakesOptions {
   readonly clock: Clock;
@@ -16,26 +16,28 @@ export interface TakesOptions {
   /** Most takes that wait for a change of hands. */
   readonly most: number;
   /** Takes where this agent counts the key; undefined where another one does. */
-  readonly here: (take: WaitingTake) => Answer | Promise<Answer> | undefined;
+  readonly takeHere: (take: OwnTake) => Answer | Promise<Answer> | undefined;
   /** The way to whoever counts the key; undefined while nobody does. */
   readonly linkOf: (lo: number, hi: number) => Link | undefined;
   /** Whoever counts the key may have granted the slot, but nobody waits for it any more. */
-  readonly abandoned: (take: WaitingSlot) => void;
+  readonly abandoned: (take: OwnSlotTake) => void;
 }
 
-export type WaitingBucket = BucketTake<OwnedLimiter>;
+/** Of this agent, with its own limiter. */
+export type OwnBucketAsk = BucketAsk<OwnedLimiter>;
 
-export interface WaitingSlot extends SlotTake<SlotLimiter> {
+export interface OwnSlotTake extends SlotTake<SlotLimiter> {
   readonly params: SlotParams;
 }
 
-export type WaitingTake = WaitingBucket | WaitingSlot;
+export type OwnTake = OwnBucketAsk | OwnSlotTake;
 
 /** The outcome of a take. */
 export type Answer = Exclude<TakeReply, "retry">;
 
-interface Waiting {
-  readonly take: WaitingTake;
+/** A take without an answer. */
+interface OpenTake {
+  readonly take: OwnTake;
   readonly until: number;
   /** Called once; undefined when there is no answer in time. */
   readonly answered: (answer: Answer | undefined) => void;
@@ -47,14 +49,14 @@ interface Waiting {
   cancel: () => void;
 }
 
-/** Pause before a take is sent again to whoever counts the key then, ms. */
-const RESEND_MS = 10;
+/** How long a take is parked before it is sent again to whoever counts the key then, ms. */
+const PARKED_MS = 10;
 
 const IGNORED = () => undefined;
 
 export class Takes {
   readonly #options: TakesOptions;
-  #parked: Waiting[] = [];
+  #parked: OpenTake[] = [];
   #stopAlarm: (() => void) | undefined;
   #closed = false;
 
@@ -63,16 +65,16 @@ export class Takes {
   }
 
   /** Asks about a bucket. */
-  ask(take: WaitingBucket, answered: Waiting["answered"], late: Waiting["late"]): void {
+  ask(take: OwnBucketAsk, answered: OpenTake["answered"], late: OpenTake["late"]): void {
     this.#start(take, answered, late);
   }
 
-  takeSlot(take: WaitingSlot): Pending<EngineAnswer> {
+  takeSlot(take: OwnSlotTake): Pending<EngineAnswer> {
     const pending = new Pending<EngineAnswer>(() => {
       if (waiting !== undefined) this.#settle(waiting, undefined);
       pending.settle(UNDECIDED);
     });
-    const waiting: Waiting | undefined = this.#start(
+    const waiting: OpenTake | undefined = this.#start(
       take,
       (answer) => pending.settle(answer === undefined ? UNDECIDED : slotAnswer(answer, take)),
       // Its end may have come before the take.
@@ -84,7 +86,7 @@ export class Takes {
   }
 
   /** Tokens come back; false when nobody can be told. */
-  giveBack(take: WaitingBucket): boolean {
+  giveBack(take: OwnBucketAsk): boolean {
     const link = this.#options.linkOf(take.lo, take.hi);
     return link?.requests.ask(take, "", undefined, IGNORED, IGNORED) !== undefined;
   }
@@ -105,9 +107,9 @@ export class Takes {
     this.#parked = [];
   }
 
-  #start(take: WaitingTake, answered: Waiting["answered"], late: Waiting["late"]): Waiting {
+  #start(take: OwnTake, answered: OpenTake["answered"], late: OpenTake["late"]): OpenTake {
     const { clock, timeoutMs } = this.#options;
-    const waiting: Waiting = {
+    const waiting: OpenTake = {
       ...{ take, answered, late, until: clock.now() + timeoutMs },
       ...{ open: true, disarm: undefined, cancel: IGNORED },
     };
@@ -115,10 +117,10 @@ export class Takes {
     return waiting;
   }
 
-  #send(waiting: Waiting): void {
-    const { here, linkOf } = this.#options;
+  #send(waiting: OpenTake): void {
+    const { takeHere, linkOf } = this.#options;
     const { take } = waiting;
-    const answer = here(take);
+    const answer = takeHere(take);
     if (answer instanceof Promise) {
       void answer.then((later) => {
         if (waiting.open) this.#settle(waiting, later);
@@ -135,7 +137,7 @@ export class Takes {
     else this.#ask(link, waiting);
   }
 
-  #ask(link: Link, waiting: Waiting): void {
+  #ask(link: Link, waiting: OpenTake): void {
     const { take, late } = waiting;
     waiting.cancel = IGNORED;
     const request = link.requests.ask(
@@ -156,7 +158,7 @@ export class Takes {
   }
 
   /** Waits for a change of hands: whoever is asked does not count the key, or not yet. */
-  #park(waiting: Waiting): void {
+  #park(waiting: OpenTake): void {
     if (!waiting.open) return;
     const { clock, most } = this.#options;
     if (this.#closed || clock.now() >= waiting.until || this.#parked.length >= most) {
@@ -167,10 +169,10 @@ export class Takes {
     const left = waiting.until - clock.now();
     waiting.disarm ??= clock.alarm(left, () => this.#settle(waiting, undefined));
     this.#parked.push(waiting);
-    this.#stopAlarm ??= clock.alarm(RESEND_MS, () => this.resend());
+    this.#stopAlarm ??= clock.alarm(PARKED_MS, () => this.resend());
   }
 
-  #settle(waiting: Waiting, answer: Answer | undefined): void {
+  #settle(waiting: OpenTake, answer: Answer | undefined): void {
     if (!waiting.open) return;
     waiting.open = false;
     waiting.disarm?.();
@@ -179,7 +181,7 @@ export class Takes {
   }
 }
 
-function slotAnswer({ granted, tokens, full }: Answer, { params, id }: WaitingSlot): EngineAnswer {
+function slotAnswer({ granted, tokens, full }: Answer, { params, id }: OwnSlotTake): EngineAnswer {
   const outcome = granted[0] === 1 ? "granted" : "refused";
   return { outcome, remaining: tokens, current: params.max - tokens, waitMs: 0, id, full };
 }

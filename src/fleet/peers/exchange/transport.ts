@@ -9,7 +9,8 @@ import { TlsFiles } from "#client/tls-files.ts";
 import type { PeerTlsSettings } from "../membership/settings.ts";
 import type { PeerGroup } from "../peer-group.ts";
 import type { Caller } from "./link.ts";
-import { readStore, readTakes, writeReplies } from "./messages.ts";
+import { readTakes, writeReplies } from "./messages.ts";
+import { readStore } from "./moved.ts";
 
 const SERVICE = "sluice.fleet.v1.Counters";
 /** Time limit of a call, ms: longer than checks wait for it. */
@@ -105,8 +106,8 @@ export function countersService(group: PeerGroup): GrpcService {
       Store: {
         kind: "unary",
         handle: (message) => {
-          group.receive(readStore(message));
-          return new Uint8Array();
+          const applied = group.receive(readStore(message));
+          return applied?.then(() => new Uint8Array()) ?? new Uint8Array();
         },
       },
     },

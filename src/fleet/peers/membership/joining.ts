@@ -9,7 +9,7 @@ export interface JoiningOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** The wait is over because of the time limit; `missing` members did not hand over. */
-  readonly late: (missing: number) => void;
+  readonly timedOut: (missing: number) => void;
 }
 
 /** Longest wait, ms. */
@@ -22,7 +22,7 @@ export class Joining {
   /** By process id. */
   #awaited: ReadonlyMap<string, RingMember> = new Map();
   /** Processes that have handed over. Some do before this agent hears that it is a member. */
-  readonly #finished = new Set<string>();
+  readonly #handedOver = new Set<string>();
   #stopAlarm: (() => void) | undefined;
 
   constructor(options: JoiningOptions) {
@@ -34,14 +34,14 @@ export class Joining {
   }
 
   /** A process has handed over all that it had. */
-  finished(id: string): void {
-    if (this.#finished.size >= MOST_EARLY) this.#finished.clear();
-    this.#finished.add(id);
+  handedOver(id: string): void {
+    if (this.#handedOver.size >= MOST_EARLY) this.#handedOver.clear();
+    this.#handedOver.add(id);
   }
 
   /** This agent has become a member beside these. */
   begin(others: readonly RingMember[]): void {
-    const { clock, log, late } = this.#options;
+    const { clock, log, timedOut } = this.#options;
     this.#awaited = new Map(others.map((member) => [member.id, member]));
     this.#stopAlarm?.();
     this.#stopAlarm = clock.alarm(JOIN_MS, () => {
@@ -50,15 +50,15 @@ export class Joining {
       const lost = "what they counted of the keys of this agent may be lost";
       log.warn({}, `no hand-over from ${names} within ${JOIN_MS} ms: ${lost}`);
       this.end();
-      late(missing.length);
+      timedOut(missing.length);
     });
   }
 
-  /** Returns whether the wait is over now: all that are still present have handed over. */
-  check(isPresent: (id: string) => boolean): boolean {
+  /** Ends the wait when all that are still present have handed over. Returns whether it is over now. */
+  endIfAllHandedOver(isPresent: (id: string) => boolean): boolean {
     if (!this.waits) return false;
     this.#awaited = new Map(
-      [...this.#awaited].filter(([id]) => isPresent(id) && !this.#finished.has(id)),
+      [...this.#awaited].filter(([id]) => isPresent(id) && !this.#handedOver.has(id)),
     );
     if (this.waits) return false;
     this.end();
@@ -70,6 +70,6 @@ export class Joining {
     this.#awaited = new Map();
     this.#stopAlarm?.();
     this.#stopAlarm = undefined;
-    this.#finished.clear();
+    this.#handedOver.clear();
   }
 }

@@ -34,7 +34,7 @@ export class Lingering {
   }
 
   /** Returns the members of the store, and those who stay although their records have gone. */
-  after(stored: readonly RingMember[]): readonly RingMember[] {
+  withLingering(stored: readonly RingMember[]): readonly RingMember[] {
     const { clock, hasEnded, answers, changed } = this.#options;
     const now = clock.now();
     const ids = new Set(stored.map(({ id }) => id));

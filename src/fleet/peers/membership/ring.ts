@@ -27,12 +27,13 @@ export class Ring {
     );
   }
 
-  /** The index of the member that counts a key; -1 without members. */
-  owner(lo: number, hi: number): number {
+  /** The index of the member that counts a key, or that would if only those marked in `among` were left; -1 if none is. */
+  owner(lo: number, hi: number, among?: readonly boolean[]): number {
     const hashes = this.#hashes;
     let first = -1;
     let most = -1;
     for (let at = 0; at < hashes.length; at++) {
+      if (among !== undefined && among[at] !== true) continue;
       const score = mix(hashes[at] ?? 0, lo, hi);
       if (score > most) {
         most = score;
@@ -42,12 +43,26 @@ export class Ring {
     return first;
   }
 
-  /** The members in the order in which they count a key, each when those before it are gone. */
-  order(lo: number, hi: number): readonly RingMember[] {
-    return this.members
-      .map((member, at) => ({ member, score: mix(this.#hashes[at] ?? 0, lo, hi) }))
-      .sort((a, b) => b.score - a.score)
-      .map(({ member }) => member);
+  /** So many members in the order in which they count a key, each when those before it are gone. */
+  first(count: number, lo: number, hi: number): readonly RingMember[] {
+    const hashes = this.#hashes;
+    const scores: number[] = [];
+    const found: number[] = [];
+    for (let at = 0; at < hashes.length; at++) {
+      const score = mix(hashes[at] ?? 0, lo, hi);
+      let place = found.length;
+      if (place === count) {
+        place--;
+        if (score <= (scores[place] ?? 0)) continue;
+      }
+      for (; place > 0 && score > (scores[place - 1] ?? 0); place--) {
+        scores[place] = scores[place - 1] ?? 0;
+        found[place] = found[place - 1] ?? 0;
+      }
+      scores[place] = score;
+      found[place] = at;
+    }
+    return found.flatMap((at) => this.members[at] ?? []);
   }
 
   /** The other members, when this one is gone. */

@@ -323,7 +323,7 @@ test("aborts a handler whose caller has gone, and counts it as work until it end
   const wait = get("/wait", (_, call) => {
     pending = call;
     call.signal();
-    call.whenLeft(() => left++);
+    call.whenCallerLeaves(() => left++);
     return new Promise((resolve) => {
       settle = resolve;
     });

@@ -1,0 +1,91 @@
+// The keys that messages between agents are about, as lists of columns: each limiter stands once in a message.
+
+import { Fault } from "#base/fault.ts";
+import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
+import type { CounterName } from "#flow/counters/shared-counters.ts";
+
+/** A limiter as its agents name it, with the numbers that they count by. */
+export interface NamedLimiter {
+  readonly name: CounterName;
+  readonly params: BucketParams | undefined;
+  /** Those of a concurrency limiter, which has no buckets. */
+  readonly slots?: SlotParams | undefined;
+}
+
+export interface Key<Limiter> {
+  readonly limiter: Limiter;
+  /** Hash of the key under the seed of the group. Of the count without a key, `lo` is 0 and `hi` stands for its limiter. */
+  readonly lo: number;
+  readonly hi: number;
+}
+
+export function keysOf(keys: readonly Key<NamedLimiter>[]) {
+  const indexes = new Map<NamedLimiter, number>();
+  const limiter = keys.map((key) => {
+    const known = indexes.get(key.limiter);
+    if (known !== undefined) return known;
+    indexes.set(key.limiter, indexes.size);
+    return indexes.size - 1;
+  });
+  return {
+    limiters: [...indexes.keys()].map(({ name, params, slots }) => ({
+      ...name,
+      ...(slots === undefined
+        ? params
+        : { capacity: slots.max, maxInflightMs: slots.maxInflightMs }),
+    })),
+    limiter,
+    keyLo: keys.map(({ lo }) => lo),
+    keyHi: keys.map(({ hi }) => hi),
+  };
+}
+
+interface Columns {
+  readonly limiters: readonly (CounterName &
+    Omit<BucketParams, "lazySyncs"> &
+    Pick<SlotParams, "maxInflightMs">)[];
+  readonly limiter: readonly number[];
+  readonly keyLo: readonly number[];
+  readonly keyHi: readonly number[];
+}
+
+/** @throws Fault INVALID_ARGUMENT */
+export function readKeys(
+  { limiters, limiter, keyLo, keyHi }: Columns,
+  others: readonly (readonly number[])[],
+): readonly Key<NamedLimiter>[] {
+  if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
+    throw invalid("lists of one length, got several");
+  }
+  const named = limiters.map(({ policyName, name, maxInflightMs, ...numbers }): NamedLimiter => {
+    if (maxInflightMs !== 0) {
+      const slots = { max: numbers.capacity, maxInflightMs };
+      if (!Object.values(slots).every((number) => Number.isFinite(number) && number >= 0)) {
+        throw invalid("numbers of a limiter >= 0, got others");
+      }
+      return { name: { policyName, name }, params: undefined, slots: Object.freeze(slots) };
+    }
+    if (!isValid(numbers)) throw invalid("numbers of a limiter >= 0, got others");
+    // When agents report is their own matter: what travels is always exact.
+    return { name: { policyName, name }, params: Object.freeze({ ...numbers, lazySyncs: 0 }) };
+  });
+  return limiter.map((index, at) => {
+    const known = named[index];
+    if (known === undefined) throw invalid(`the index of a limiter, got ${index}`);
+    return { limiter: known, lo: keyLo[at] ?? 0, hi: keyHi[at] ?? 0 };
+  });
+}
+
+function isValid(params: Omit<BucketParams, "lazySyncs">): boolean {
+  const { capacity, amount, intervalMs, maxIdleMs } = params;
+  const numbers = [capacity, amount, intervalMs, maxIdleMs];
+  return intervalMs > 0 && numbers.every((number) => Number.isFinite(number) && number >= 0);
+}
+
+export function finite(numbers: readonly number[]): void {
+  if (!numbers.every(Number.isFinite)) throw invalid("finite numbers, got others");
+}
+
+export function invalid(wanted: string): Fault {
+  return new Fault("INVALID_ARGUMENT", `message of another agent: wanted ${wanted}`);
+}
