@@ -1,6 +1,7 @@
 // Joins the agents of the group: announces this agent once its port is open, and knows the others.
 
 import { hostname } from "node:os";
+import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import { JoinedGroup } from "#fleet/joined-group.ts";
 import type { ProcessPart, SluiceProcess } from "#process/process.ts";
@@ -42,5 +43,5 @@ export function joinGroup(
 /** The host's name with the port of a listener; undefined for a Unix socket, which other machines cannot reach. */
 function advertised(host: string, listener: string): string | undefined {
   if (listener.startsWith("unix:")) return undefined;
-  return `${host}:${listener.slice(listener.lastIndexOf(":") + 1)}`;
+  return joinHostPort(host, splitHostPort(listener).port);
 }

@@ -2,6 +2,7 @@
 // decision and its reasons are printed in words or as JSON.
 
 import { Fault } from "#base/fault.ts";
+import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
@@ -45,7 +46,7 @@ export const checkCommand: Command = async (args, terminal) => {
 /** The message does not repeat the text, which may hold a password. */
 function namedAddress(text: string): Agent {
   if (UNIX.test(text)) return { url: SOCKET, socketPath: text.slice("unix:".length) };
-  const url = text.startsWith("unix:") ? undefined : urlOf(text, "http");
+  const url = text.startsWith("unix:") ? undefined : urlOfServer(text, "http");
   const unwanted = url === undefined ? unreadable(text) : unwantedPart(url);
   if (url !== undefined && unwanted === undefined) return { url };
   const wanted = "--address: wanted HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
@@ -84,17 +85,10 @@ function configuredAddress({ env }: Terminal): Agent {
   if (UNIX.test(addr)) {
     return { url: new URL(`${scheme}://localhost`), socketPath: addr.slice("unix:".length) };
   }
-  const url = urlOf(addr, scheme);
+  const url = urlOfServer(addr, scheme);
   if (url !== undefined) return { url };
   const got = "none, and server.listener.addr is not part of a URL";
   throw new Fault("INVALID_ARGUMENT", `--address: wanted HOST:PORT or a URL, got ${got}`);
-}
-
-/** A missing host means this machine. */
-function urlOf(text: string, scheme: "http" | "https"): URL | undefined {
-  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
-  const full = /^[a-z]+:\/\//i.test(local) ? local : `${scheme}://${local}`;
-  return URL.canParse(full) ? new URL(full) : undefined;
 }
 
 /** The request as JSON from a file or standard input. Flags of a request beside it are refused, not ignored. */

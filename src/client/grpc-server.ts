@@ -3,6 +3,7 @@
 import type { ChannelOptions } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { joinHostPort, namedServer } from "#base/net/host-port.ts";
 import { GrpcClient } from "./grpc.ts";
 import { grpcProxy } from "./grpc-proxy.ts";
 import type { ClientTlsSettings, Environment, ProxySettings } from "./http-settings.ts";
@@ -41,13 +42,10 @@ export function grpcServer(options: GrpcServerOptions): {
   if (endpoint.startsWith("unix:")) {
     return { client: new GrpcClient({ address: endpoint, channel }), address: endpoint };
   }
-  const scheme = /^(https?):\/\//.exec(endpoint)?.[1];
+  const { scheme, host, port } = namedServer(endpoint);
   const secure = scheme === undefined ? !settings.insecure : scheme === "https";
-  const url = new URL(`${secure ? "https" : "http"}://${endpoint.replace(/^https?:\/\//, "")}`);
-  // The URL leaves out the port that is the default of its scheme.
-  const named = /:(\d+)\/?$/.exec(endpoint)?.[1];
-  const port = named ?? (scheme === undefined ? defaultPort : secure ? 443 : 80);
-  const address = `${url.hostname}:${port}`;
+  const usual = scheme === undefined ? defaultPort : secure ? 443 : 80;
+  const address = joinHostPort(host, port || usual);
   const files = () => new TlsFiles(settings.tls, { clock, log, key });
   const client = new GrpcClient({
     address,

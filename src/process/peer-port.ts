@@ -2,6 +2,7 @@
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
+import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import { NO_GUARD } from "#serve/administration.ts";
 import { openPort, type Port } from "#serve/port.ts";
@@ -51,6 +52,6 @@ export async function openPeerPort(
     const fault = Fault.from(thrown);
     if (isChosen(key)) throw fault;
     log.warn({}, `using another port: ${fault.message}`);
-    return open(`${addr.slice(0, addr.lastIndexOf(":"))}:0`);
+    return open(joinHostPort(splitHostPort(addr).host, 0));
   }
 }

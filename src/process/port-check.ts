@@ -2,6 +2,7 @@
 
 import { createConnection } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
+import { splitHostPort } from "#base/net/host-port.ts";
 
 /**
  * Connects to an address that this process listens on, and closes the connection at once. Throws UNAVAILABLE when it
@@ -29,8 +30,7 @@ export function checkPort(address: string, signal: AbortSignal): Promise<string>
 /** The address to connect to for a bound one, which may be that of every interface. */
 function target(address: string): { path: string } | { host: string; port: number } {
   if (address.startsWith("unix:")) return { path: address.slice("unix:".length) };
-  const at = address.lastIndexOf(":");
-  const host = address.slice(0, at).replace(/^\[|\]$/g, "");
+  const { host, port } = splitHostPort(address);
   const every: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
-  return { host: every[host] ?? host, port: Number(address.slice(at + 1)) };
+  return { host: every[host] ?? host, port: Number(port) };
 }

@@ -3,6 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { isAdministration, type Route } from "#base/handler.ts";
+import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import { probeRoute } from "#host/status/routes.ts";
 import type { Port } from "#serve/port.ts";
 import { metricsRoute } from "#telemetry/metrics/metrics.ts";
@@ -88,7 +89,7 @@ async function openTelemetryPort(
         ...server,
         listener: {
           ...server.listener,
-          addr: `${host}:${number}`,
+          addr: joinHostPort(host, number),
           key: path,
           ...(administration && { network: "tcp" }),
         },
@@ -108,5 +109,5 @@ async function openTelemetryPort(
 function mainHost({ server }: ProcessSettings): string {
   const { addr } = server.listener;
   if (addr.startsWith("unix:")) return "127.0.0.1";
-  return addr.slice(0, addr.lastIndexOf(":"));
+  return splitHostPort(addr).host;
 }

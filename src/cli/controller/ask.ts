@@ -3,6 +3,7 @@
 import { readFile } from "node:fs/promises";
 import { request as requestHttp } from "node:http";
 import { Fault, systemErrorText } from "#base/fault.ts";
+import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
 import type { Terminal } from "../command.ts";
 import { failureText, MOST_REPLY_BYTES, replyText } from "../reply.ts";
@@ -79,7 +80,7 @@ async function tokenOf(path: string | boolean | undefined, { env }: Terminal): P
 /** The message does not repeat the text, which may hold a password. */
 function named(text: string, secure: boolean): Target {
   if (/^unix:\/[^\0]/.test(text)) return socketAt(text);
-  const url = urlOf(text, secure);
+  const url = urlOfServer(text, secure ? "https" : "http");
   const plain =
     url !== undefined &&
     /^https?:$/.test(url.protocol) &&
@@ -96,7 +97,7 @@ function configured({ env }: Terminal, secure: boolean): Target {
   const { server } = loadConfig("controller", { env }).config;
   const addr = server.administration.addr || server.listener.addr;
   if (addr.startsWith("unix:")) return socketAt(addr);
-  const url = urlOf(addr, secure || server.tls.enabled);
+  const url = urlOfServer(addr, secure || server.tls.enabled ? "https" : "http");
   if (url !== undefined) return { url };
   const got = "none, and server.listener.addr is not part of a URL";
   throw new Fault("INVALID_ARGUMENT", `--controller: wanted HOST:PORT or a URL, got ${got}`);
@@ -104,14 +105,6 @@ function configured({ env }: Terminal, secure: boolean): Target {
 
 function socketAt(text: string): Target {
   return { url: new URL("http://localhost"), socketPath: text.slice("unix:".length) };
-}
-
-/** A missing host means this machine. */
-function urlOf(text: string, secure: boolean): URL | undefined {
-  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
-  const scheme = secure ? "https" : "http";
-  const full = /^[a-z]+:\/\//i.test(local) ? local : `${scheme}://${local}`;
-  return URL.canParse(full) ? new URL(full) : undefined;
 }
 
 interface Connection {

@@ -6,6 +6,7 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { splitHostPort, withoutBrackets } from "#base/net/host-port.ts";
 import { TlsFiles, type TlsMaterial } from "#client/tls-files.ts";
 import {
   type Channel,
@@ -25,7 +26,7 @@ const CONNECT_MS = 2_000;
 const REPORT_MS = 60_000;
 /** Time between two attempts to connect, ms. */
 const RETRY_MS = 500;
-const DEFAULT_PORT = 6379;
+export const DEFAULT_PORT = 6379;
 const SENTINEL_PORT = 26379;
 
 /**
@@ -241,7 +242,7 @@ function clientOf(settings: RedisSettings, files: TlsFiles | undefined): Client 
     reconnectOnError: (error: Error) => error.message.includes("READONLY"),
     lazyConnect: true,
   } satisfies RedisOptions;
-  const first = { host: unbracketed(hostname), port: Number(port || DEFAULT_PORT) };
+  const first = { host: withoutBrackets(hostname), port: Number(port || DEFAULT_PORT) };
   const database = Number(pathname.slice(1) || 0);
   if (cluster) {
     if (database > 0) {
@@ -289,12 +290,8 @@ function tlsOptions({ ca, cert, key }: TlsMaterial, { tls }: RedisSettings) {
 
 /** Of `host:port` or `[host]:port`. */
 function addressOf(text: string, defaultPort: number): { host: string; port: number } {
-  const { hostname, port } = new URL(`redis://${text}`);
-  return { host: unbracketed(hostname), port: Number(port || defaultPort) };
-}
-
-function unbracketed(host: string): string {
-  return host.startsWith("[") ? host.slice(1, -1) : host;
+  const { host, port } = splitHostPort(text);
+  return { host, port: Number(port || defaultPort) };
 }
 
 /** A cluster reports that all nodes failed; the error of the last one says why. */

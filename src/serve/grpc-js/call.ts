@@ -3,6 +3,7 @@
 import { Metadata, type ServerUnaryCall } from "@grpc/grpc-js";
 import type { Clock } from "#base/clock.ts";
 import type { Call, Held } from "#base/handler.ts";
+import { splitHostPort } from "#base/net/host-port.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { isBinary, sendable } from "../grpc/metadata.ts";
 
@@ -41,10 +42,9 @@ export class GrpcCall implements Call {
   }
 
   get peer(): string {
-    const peer = this.#libraryCall.getPeer();
-    const port = peer.lastIndexOf(":");
+    const { host, port } = splitHostPort(this.#libraryCall.getPeer());
     // The library reports "unknown" for a Unix socket.
-    return port === -1 ? "" : canonicalAddress(peer.slice(0, port));
+    return port === "" ? "" : canonicalAddress(host);
   }
 
   header(name: string): string | undefined {

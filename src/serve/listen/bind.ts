@@ -4,6 +4,7 @@
 import { lstat, unlink } from "node:fs/promises";
 import { createConnection, type ListenOptions, type Server } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
+import { joinHostPort } from "#base/net/host-port.ts";
 import type { Binding } from "./address.ts";
 
 /** Starts to listen, or throws a Fault that says why it cannot. */
@@ -52,7 +53,7 @@ function listenFault(
 }
 
 function addressOf({ path, host = "", port }: ListenOptions): string {
-  return path ?? `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  return path ?? joinHostPort(host, port ?? 0);
 }
 
 /** Removes a socket file on which nothing listens. Any other file in its place is left alone and reported. */

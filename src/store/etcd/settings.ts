@@ -1,6 +1,7 @@
 // The `etcd` object of the configuration, and the servers that it names.
 
 import { Fault } from "#base/fault.ts";
+import { joinHostPort, namedServer } from "#base/net/host-port.ts";
 import type { ClientTlsSettings } from "#client/http-settings.ts";
 
 export interface EtcdSettings {
@@ -29,15 +30,13 @@ export function endpointsOf({ endpoints, tls }: EtcdSettings): readonly Endpoint
   const { ca_file, cert_file, insecure_skip_verify } = tls;
   const tlsIsSet = ca_file !== "" || cert_file !== "" || insecure_skip_verify;
   const found = endpoints.map((text): Endpoint => {
-    const scheme = /^(https?):\/\//.exec(text)?.[1];
-    const url = new URL(scheme === undefined ? `http://${text}` : text);
-    // The URL leaves out the port that is the default of its scheme.
-    const port = url.port || (/:\d+\/?$/.exec(text)?.[0].replace(/\D/g, "") ?? DEFAULT_PORT);
+    const { scheme, host, port } = namedServer(text);
+    const address = joinHostPort(host, port || DEFAULT_PORT);
     if (scheme === "http" && tlsIsSet) {
       const wanted = `etcd.endpoints: wanted https:// because etcd.tls is set`;
-      throw new Fault("INVALID_ARGUMENT", `${wanted}, got http://${url.hostname}:${port}`);
+      throw new Fault("INVALID_ARGUMENT", `${wanted}, got http://${address}`);
     }
-    return { address: `${url.hostname}:${port}`, tls: scheme === "https" || tlsIsSet };
+    return { address, tls: scheme === "https" || tlsIsSet };
   });
   if (found.length === 0) {
     throw new Fault("INVALID_ARGUMENT", "etcd.endpoints: wanted the address of a server, got none");

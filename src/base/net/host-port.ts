@@ -1,0 +1,50 @@
+// Addresses of the form `host:port`, as settings, sockets and records of agents have them.
+
+export interface HostPort {
+  /** Without the brackets of an IPv6 address. Empty where none is named, which means every interface or this machine. */
+  readonly host: string;
+  /** Digits. Empty where none is named. */
+  readonly port: string;
+}
+
+/** The parts of `host:port`, `:port`, `[IPv6]:port` or `[IPv6]`. What stands behind the last colon is the port. */
+export function splitHostPort(text: string): HostPort {
+  const at = text.endsWith("]") ? -1 : text.lastIndexOf(":");
+  const host = at < 0 ? text : text.slice(0, at);
+  return { host: withoutBrackets(host), port: at < 0 ? "" : text.slice(at + 1) };
+}
+
+/** `host:port`, with an IPv6 address in brackets. */
+export function joinHostPort(host: string, port: string | number): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** `::1` of `[::1]`, as URLs have it. Other text is returned unchanged. */
+export function withoutBrackets(host: string): string {
+  return host.startsWith("[") && host.endsWith("]") ? host.slice(1, -1) : host;
+}
+
+/** A server as a setting names it: `host`, `host:port`, `http://host:port` or `https://host:port`. */
+export interface NamedServer extends HostPort {
+  /** Undefined where the text has none. */
+  readonly scheme: "http" | "https" | undefined;
+}
+
+/** The port is the one in the text, even if it is the default of the scheme, which a URL would leave out. */
+export function namedServer(text: string): NamedServer {
+  const [, found, rest = text] = /^(https?):\/\/(.*)$/i.exec(text) ?? [];
+  const { hostname } = new URL(`http://${rest}`);
+  const port = /^[^/]*:(\d+)(?:\/|$)/.exec(rest)?.[1] ?? "";
+  const scheme = found === undefined ? undefined : found.length === 5 ? "https" : "http";
+  return { scheme, host: withoutBrackets(hostname), port };
+}
+
+/**
+ * The URL of a server that a person names: as `host:port`, as `:port` for this machine, or as a URL. `scheme` is for text
+ * that has none. Undefined for other text.
+ */
+export function urlOfServer(text: string, scheme: "http" | "https"): URL | undefined {
+  const local = text.startsWith(":") ? `127.0.0.1${text}` : text;
+  const full = /^[a-z]+:\/\//i.test(local) ? local : `${scheme}://${local}`;
+  return URL.canParse(full) ? new URL(full) : undefined;
+}
