@@ -69,6 +69,8 @@ export interface RequestsOptions {
   readonly most: number;
   /** Called at each transition: with the reason why the server cannot be asked, or with undefined when it can again. */
   readonly changed: (reason: string | undefined) => void;
+  /** Called when a probe fails for another reason than the last one that is known. */
+  readonly learned?: ((reason: string) => void) | undefined;
 }
 
 /** Numbers since the start. */
@@ -315,15 +317,18 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
 
   /** Probes with a key that the same server is responsible for as for the one that failed. */
   #probe(key: string): void {
-    const { clock, timeoutMs, changed } = this.#options;
+    const { clock, timeoutMs, changed, learned } = this.#options;
     let over = false;
     const end = (reason: string | undefined) => {
       if (over || this.#closed) return;
       over = true;
       stop();
+      const isNew = reason !== this.#reason;
       this.#reason = reason;
-      if (reason !== undefined) this.#probeLater(key);
-      else {
+      if (reason !== undefined) {
+        if (isNew) learned?.(reason);
+        this.#probeLater(key);
+      } else {
         this.counts.back++;
         changed(undefined);
       }

@@ -10,8 +10,9 @@ import { SharedBuckets } from "../leases/shared-buckets.ts";
 import { type RequestCounts, Requests } from "../requests.ts";
 import { type SlotEndCounts, SlotEnds } from "../slot-ends.ts";
 import { RedisBuckets } from "./buckets.ts";
-import { RedisConnection } from "./connection.ts";
+import { DEFAULT_PORT, RedisConnection } from "./connection.ts";
 import { KeySpace } from "./keys.ts";
+import { isMisconfigured } from "./refusals.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
 
@@ -22,6 +23,8 @@ export interface RedisCountersOptions {
   readonly log: Log;
   readonly leases: LeaseAgent;
   readonly changed: (reason: string | undefined) => void;
+  /** Called when Redis is away for another reason than before. */
+  readonly learned?: (reason: string) => void;
 }
 
 export interface RedisCounters extends SharedCounters {
@@ -38,7 +41,9 @@ export async function openRedis(
   { group, clock, log, members }: SharedCountersOptions,
   report: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
+  let saidRefused = false;
   const changed = (reason: string | undefined) => {
+    saidRefused = reason !== undefined && isMisconfigured(reason);
     if (reason === undefined) log.info({}, "shared counters: Redis answers again");
     else {
       const away = `Redis is away, on_failure of each component answers: ${reason}`;
@@ -46,8 +51,18 @@ export async function openRedis(
     }
     report(reason);
   };
+  // A server that is restarted with other users is first lost and then refuses: only the latter tells what to do.
+  const learned = (reason: string) => {
+    if (!saidRefused && isMisconfigured(reason)) {
+      saidRefused = true;
+      log.error({}, `shared counters: Redis refuses the configuration: ${reason}`);
+    }
+    report(reason);
+  };
   const leases = LeaseAgent.random(clock, { ...lease });
-  const counters = await openRedisCounters({ settings, group, clock, log, leases, changed });
+  const counters = await openRedisCounters({
+    ...{ settings, group, clock, log, leases, changed, learned },
+  });
   if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
   members.register(COUNTER_SERVICES.redis, serverOf(settings));
   return {
@@ -67,7 +82,7 @@ export async function openRedis(
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
 export async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
-  const { settings, group, clock, log, leases, changed } = options;
+  const { settings, group, clock, log, leases, changed, learned } = options;
   const connection = new RedisConnection({
     settings,
     clock,
@@ -83,6 +98,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
       changed(reason);
       if (reason === undefined) ends.resume();
     },
+    learned,
   });
   const { max_pending: most, namespace } = settings;
   const ends = new SlotEnds(askEnd(requests), { clock, most });
@@ -111,5 +127,5 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
 /** `host:port` of the first server, without the other parts of the URL. */
 function serverOf({ url, sentinel }: RedisSettings): string {
   const { hostname, port } = new URL(url);
-  return sentinel.addresses[0] ?? `${hostname}:${port || "6379"}`;
+  return sentinel.addresses[0] ?? `${hostname}:${port || DEFAULT_PORT}`;
 }

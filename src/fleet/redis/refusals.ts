@@ -82,9 +82,17 @@ const REFUSALS: readonly Refusal[] = [
   },
 ];
 
+/** What answers is no Redis. It may become one, as where a proxy answers in its place for a moment. */
+const STRANGER: Refusal = {
+  pattern: /RESP type|Protocol error/,
+  explain: (_said, settings) =>
+    `something that is no Redis answers for ${placeOf(settings)} (counters.redis.url)`,
+};
+
 /** The server's error, in the words of the settings where they decide it. */
 export function explained(said: string, settings: RedisSettings): string {
-  return REFUSALS.find(({ pattern }) => pattern.test(said))?.explain(said, settings) ?? said;
+  const known = [...REFUSALS, STRANGER].find(({ pattern }) => pattern.test(said));
+  return known?.explain(said, settings) ?? said;
 }
 
 /** Whether another attempt would fail as well, because the configuration is wrong. */
@@ -95,10 +103,10 @@ export function isMisconfigured(said: string): boolean {
 /** Why a first attempt did not reach a server, with the setting that is wrong if no attempt does. */
 export function unreached(said: string, settings: RedisSettings): string {
   const where = `${said}, from ${placeOf(settings)}`;
-  if (!/no reply|ECONNRESET|EPIPE|closed/i.test(said)) return said;
+  if (!/no reply|ECONNRESET|EPIPE|closed/i.test(said)) return explained(said, settings);
   return settings.url.startsWith("rediss:")
-    ? `${where}: it may be that its port does not speak TLS (counters.redis.url), or that it wants another client certificate (counters.redis.tls.cert_file)`
-    : `${where}: it may be that its port speaks only TLS (counters.redis.url)`;
+    ? `${where}: it may be that its port does not speak TLS (counters.redis.url), that it is no Redis, or that it wants another client certificate (counters.redis.tls.cert_file)`
+    : `${where}: it may be that its port speaks only TLS, or that it is no Redis (counters.redis.url)`;
 }
 
 function hostOf({ url }: RedisSettings): string {

@@ -1,6 +1,8 @@
 // What a newcomer reads when Redis refuses the settings: which setting, of which server, what it said, and no secret.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 import { after, test } from "node:test";
 import { RedisConnection } from "#fleet/redis/connection.ts";
 import type { RedisSettings } from "#fleet/redis/settings.ts";
@@ -83,6 +85,26 @@ test("passwords, users and rights", async () => {
     assert.equal(text?.slice(0, wanted.length + 6), `${wanted}NOPERM`);
   }
   assert.equal(await said({ password: SECRET }), undefined);
+});
+
+test("a port of something else is not taken for one of TLS", async (t) => {
+  const http = createServer((_, answer) => void answer.end());
+  const silent = createTcpServer((socket) => void socket.destroy());
+  const portOf = async (server: Server) => {
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.after(() => server.close());
+    return (server.address() as AddressInfo).port;
+  };
+  const web = await portOf(http);
+  assert.equal(
+    await said({ url: `redis://127.0.0.1:${web}` }),
+    `away: something that is no Redis answers for the server at 127.0.0.1:${web} (counters.redis.url)`,
+  );
+  const closing = await portOf(silent);
+  assert.match(
+    (await said({ url: `redis://127.0.0.1:${closing}` })) ?? "",
+    /^away: .* may be that its port speaks only TLS, or that it is no Redis \(counters\.redis\.url\)$/,
+  );
 });
 
 test("databases and clusters", async (t) => {
