@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import type { EtcdStore } from "#store/etcd.ts";
+import type { EtcdSettings, EtcdStore } from "#store/etcd.ts";
 import type { Batch } from "#store/store.ts";
 import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
 import { startProxy } from "../kit/etcd/proxy.ts";
@@ -279,23 +279,58 @@ test("a full database is reported", async (t) => {
 
 test("endpoints are tried in turn, and the fault names one when none answers", async (t) => {
   const etcd = await startEtcd(t);
-  const states: (string | undefined)[] = [];
-  const usable = (fault: Error | undefined) => void states.push(fault?.message);
+  let isUsable: boolean | undefined;
+  const usable = (fault: Error | undefined) => {
+    isUsable = fault === undefined;
+  };
   const dead = "127.0.0.1:1";
   const settings = etcdSettings([dead, ...etcd.endpoints], { namespace: "own" });
   const store = openEtcd(t, settings, { usable });
   assert.ok((await store.commit([put("/k/1", "x")])) !== undefined);
   assert.match(await etcd.ctl("get", "--prefix", "own/k/"), /own\/k\/1/);
+  assert.equal(isUsable, true);
   await etcd.members[0]?.kill();
   await assert.rejects(store.list("/"), {
     code: "UNAVAILABLE",
     message: /^etcd at 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
   });
+  assert.equal(isUsable, false);
   await etcd.members[0]?.start();
   assert.equal((await store.list("/")).entries.length, 1);
-  assert.deepEqual(
-    states.map((state) => state === undefined),
-    [true, false, true],
+  assert.equal(isUsable, true);
+});
+
+test("a scheme that does not fit the server is said to be the reason, without the time of the attempt", async (t) => {
+  const root = authority(folderOf(t), "root");
+  const secure = await startEtcd(t, {
+    tls: { server: root.issue("server"), authorityFile: root.certFile },
+  });
+  const plain = await startEtcd(t);
+  const refusal = async (endpoint: string, tls: Partial<EtcdSettings["tls"]> = {}) => {
+    const settings = etcdSettings([endpoint]);
+    const store = openEtcd(t, { ...settings, tls: { ...settings.tls, ...tls } });
+    const list = store.list("/", { timeoutMs: 3_000 });
+    const fault = await list.then(
+      () => assert.fail("it answered"),
+      (thrown: { readonly code: string; readonly message: string }) => thrown,
+    );
+    assert.equal(fault.code, "UNAVAILABLE");
+    assert.doesNotMatch(fault.message, /\d{4}-\d\d-\d\dT/);
+    return fault.message;
+  };
+  const [{ address: plainAddress } = { address: "" }] = plain.members;
+  const [{ address: secureAddress } = { address: "" }] = secure.members;
+  assert.match(
+    await refusal(`https://${plainAddress}`, { ca_file: root.certFile }),
+    /^etcd at 127\.0\.0\.1:\d+: cannot connect: .*; if the server does not speak TLS on this port, say http:\/\/ in etcd\.endpoints/,
+  );
+  assert.match(
+    await refusal(`http://${secureAddress}`),
+    /^etcd at 127\.0\.0\.1:\d+: cannot connect: .*; if the server speaks only TLS on this port, say https:\/\/ in etcd\.endpoints/,
+  );
+  assert.match(
+    await refusal("http://127.0.0.1:1"),
+    /cannot connect: connect ECONNREFUSED [\d.:]+$/,
   );
 });
 

@@ -136,6 +136,7 @@ export class EtcdClient {
   ): Promise<Response<M>> {
     const until = this.#options.clock.now() + timeoutMs;
     let renewed = false;
+    let known: Fault | undefined;
     for (let attempt = 1; ; attempt++) {
       const server = this.#server();
       const token = this.#token;
@@ -149,7 +150,7 @@ export class EtcdClient {
           this.#log.debug({ server: server.address }, "asking etcd for another token");
           continue;
         }
-        const fault = etcdFault(server.address, raw);
+        const fault = etcdFault(server, raw);
         this.#closed.signal.throwIfAborted();
         if (!isTransient(raw)) {
           this.#answered();
@@ -157,7 +158,9 @@ export class EtcdClient {
         }
         this.#failed(server, fault);
         if (!repeatable && !neverSent(raw)) throw fault;
-        if (this.#options.clock.now() >= until) throw fault;
+        // The end of the time says less than a failure before it.
+        if (raw.code !== "DEADLINE_EXCEEDED") known = fault;
+        if (this.#options.clock.now() >= until) throw known ?? fault;
         if (attempt % this.#servers.length === 0) await this.pause(attempt / this.#servers.length);
       }
     }
@@ -179,7 +182,7 @@ export class EtcdClient {
       },
       ended: (thrown) => {
         const raw = thrown ?? new Fault("UNAVAILABLE", "the server ended the watch");
-        const fault = etcdFault(server.address, raw);
+        const fault = etcdFault(server, raw);
         // A stream that was cancelled here says nothing about its server.
         if (!cancelled && !this.#closed.signal.aborted && isTransient(raw)) {
           this.#failed(server, fault);

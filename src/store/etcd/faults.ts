@@ -1,6 +1,7 @@
 // What a failed call to etcd means: a message that names the server, and whether another server may answer.
 
 import { type Code, Fault } from "#base/fault.ts";
+import type { Endpoint } from "./settings.ts";
 
 /** Calls that failed like this are made again, at another server. */
 const TRANSIENT: ReadonlySet<Code> = new Set([
@@ -50,9 +51,9 @@ export function isTooLarge(fault: Fault): boolean {
 }
 
 /** The fault that callers see. */
-export function etcdFault(address: string, thrown: Fault): Fault {
+export function etcdFault({ address, tls }: Endpoint, thrown: Fault): Fault {
   const details = detailsOf(thrown);
-  const { code, message } = explained(thrown.code, details);
+  const { code, message } = explained(thrown.code, details, tls);
   return new Fault(code, `etcd at ${address}: ${message}`, { cause: thrown.cause ?? thrown });
 }
 
@@ -65,7 +66,11 @@ function detailsOf({ cause, message }: Fault): string {
   return message;
 }
 
-function explained(code: Code, details: string): { readonly code: Code; readonly message: string } {
+function explained(
+  code: Code,
+  details: string,
+  tls: boolean,
+): { readonly code: Code; readonly message: string } {
   const said = details.replace(/^etcdserver: (mvcc: )?/, "");
   if (/invalid user ID or password/.test(said)) {
     const message = "refused etcd.username and etcd.password";
@@ -85,9 +90,29 @@ function explained(code: Code, details: string): { readonly code: Code; readonly
     return { code: "RESOURCE_EXHAUSTED", message };
   }
   if (code === "DEADLINE_EXCEEDED") return { code: "UNAVAILABLE", message: "no answer in time" };
-  const lost = said
-    .replace(/^No connection established\. Last error: (Error: )?/, "cannot connect: ")
-    .replace(/\. ?Resolution note: .*$/s, "")
+  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: unconnected(said, tls) };
+}
+
+/** What the gRPC library says of a connection that it could not make, without its note and its time. */
+function unconnected(said: string, tls: boolean): string {
+  const [, why] = /^No connection established\. Last error: (?:Error: )?(.*)$/s.exec(said) ?? [];
+  if (why === undefined) return said.trim();
+  const plain = why
+    .replace(/\.? ?Resolution note: .*$/s, "")
+    .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)/g, "")
     .trim();
-  return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: lost };
+  return `cannot connect: ${tls ? withoutTls(plain) : withTls(plain)}`;
+}
+
+/** A server without TLS takes the first bytes of it for nonsense: it answers with other nonsense, or hangs up. */
+function withoutTls(why: string): string {
+  const isOdd = /wrong version number|packet length too long|ERR_SSL|before secure TLS|ECONNRESET/i;
+  if (!isOdd.test(why)) return why;
+  return `${why}; if the server does not speak TLS on this port, say http:// in etcd.endpoints, without etcd.tls`;
+}
+
+/** A server of TLS hangs up when the first bytes are none of it. */
+function withTls(why: string): string {
+  if (!/^Failed to connect|ECONNRESET|EPIPE|socket hang up|Protocol error/i.test(why)) return why;
+  return `${why}; if the server speaks only TLS on this port, say https:// in etcd.endpoints`;
 }
