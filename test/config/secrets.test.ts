@@ -133,3 +133,50 @@ test("credentials inside addresses are masked, whether the address is valid or n
     assert.doesNotMatch(shown, /hunt/);
   }
 });
+
+test("a query or fragment of an address is refused where it has no meaning, and its values are never repeated", () => {
+  writeFileSync(file, "");
+  for (const [key, address] of [
+    ["COUNTERS_REDIS_URL", "redis://redis:6379?password=hunter2"],
+    ["COUNTERS_REDIS_URL", 'redis://redis:6379/2?user=ann&password=hunter2 x"hunter2'],
+    ["COUNTERS_REDIS_URL", "redis://redis:6379#hunter2"],
+    ["COUNTERS_REDIS_URL", "redis:6379?password=hunter2"],
+    ["ETCD_ENDPOINTS", "[http://etcd:2379?password=hunter2]"],
+    ["ETCD_ENDPOINTS", '["https://etcd:2379/#hunter2"]'],
+    ["ETCD_ENDPOINTS", "[etcd:2379?password=hunter2]"],
+    ["AGENT_FUNCTIONS_ENDPOINTS", "[https://controller?token=hunter2]"],
+  ] as const) {
+    const env = { [`SVC_AGENT_${key}`]: address };
+    const load = () => loadConfig("agent", { env, configPath: file, dotenvDir: directory });
+    assert.throws(load, ConfigFault, address);
+    const shown = seen(load);
+    assert.match(shown, /without user, password, query and fragment, .*got .*[?#]\*\*\*/);
+    assert.doesNotMatch(shown, /hunter2/);
+  }
+  // Where an address may have a query, the printed tree masks its values.
+  const proxied = { SVC_AGENT_CLIENT_PROXY_HTTP: "http://proxy:3128/?key=hunter2" };
+  const printed = seen(() =>
+    loadConfig("agent", { env: proxied, configPath: file, dotenvDir: directory }),
+  );
+  assert.doesNotMatch(printed, /hunter2/);
+});
+
+test("etcd needs both user and password, or neither", () => {
+  writeFileSync(file, "");
+  for (const [given, wanted] of [
+    [
+      { SVC_AGENT_ETCD_USERNAME: "ann" },
+      /etcd\.password.*: wanted the password of the user, because username is set, got nothing/,
+    ],
+    [
+      { SVC_AGENT_ETCD_PASSWORD: "hunter2" },
+      /etcd\.username.*: wanted the name of a user, because password is set, got nothing/,
+    ],
+  ] as const) {
+    const shown = seen(() =>
+      loadConfig("agent", { env: given, configPath: file, dotenvDir: directory }),
+    );
+    assert.match(shown, wanted);
+    assert.doesNotMatch(shown, /hunter2/);
+  }
+});

@@ -49,17 +49,25 @@ const etcdRows = {
   tls: object(clientTlsConfig),
 } as const;
 
-/** Without a user the password would have no effect. */
+/** Without a user the password would have no effect, and etcd lets no user in without one. */
 const userOfPassword = ({
   username,
   password,
 }: {
   readonly username: string;
   readonly password: string;
-}): readonly Violation[] =>
-  password === "" || username !== ""
-    ? []
-    : [{ key: "username", wanted: "the name of a user, because password is set", got: "nothing" }];
+}): readonly Violation[] => {
+  if ((password === "") === (username === "")) return [];
+  return username === ""
+    ? [{ key: "username", wanted: "the name of a user, because password is set", got: "nothing" }]
+    : [
+        {
+          key: "password",
+          wanted: "the password of the user, because username is set",
+          got: "nothing",
+        },
+      ];
+};
 
 export const etcdConfig = table(
   "EtcdConfig",

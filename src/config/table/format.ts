@@ -59,7 +59,9 @@ function isUrl(text: string): boolean {
   return URL.canParse(text);
 }
 
-function hasCredentials(text: string): boolean {
+/** Whether a URL has more than scheme, host, port and path: user, password, query or fragment. */
+function hasMore(text: string): boolean {
+  if (/[?#@]/.test(text)) return true;
   if (!isUrl(text)) return false;
   const { username, password } = new URL(text);
   return `${username}${password}` !== "";
@@ -80,7 +82,7 @@ function isCidr(text: string): boolean {
 const HOST = String.raw`(\[[^\]]+\]|[^:\[\]\s]*)`;
 const PORT = String.raw`\d{1,5}`;
 const URL_PATTERN = String.raw`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s]\S*`;
-const PLAIN_URL = String.raw`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s@]+([/?#]\S*)?`;
+const PLAIN_URL = String.raw`[A-Za-z][A-Za-z0-9+.-]*://[^/?#\s@]+(/[^?#\s@]*)?`;
 const FQDN = "[A-Za-z0-9-]+([.][A-Za-z0-9-]+)+[.]?";
 
 export const anyText: TextFormat = {
@@ -176,11 +178,20 @@ export const address: TextFormat = {
 };
 
 export const endpoint: TextFormat = {
-  wanted: "host:port, a URL or a fully qualified name, without user and password",
+  wanted: "host:port, a URL or a fully qualified name, without user, password, query and fragment",
   pattern: `^(${HOST}:${PORT}|${PLAIN_URL}|${FQDN})$`,
-  accepts: (text) => text !== "" && address.accepts(text) && !hasCredentials(text),
-  good: ["etcd:2379", "https://etcd.example.com:2379"],
-  bad: ["", "etcd", "http://", "http://ann:secret@etcd:2379", "http://ann@etcd:2379"],
+  accepts: (text) => text !== "" && address.accepts(text) && !hasMore(text),
+  good: ["etcd:2379", "https://etcd.example.com:2379", "http://etcd:2379/"],
+  bad: [
+    "",
+    "etcd",
+    "http://",
+    "http://ann:secret@etcd:2379",
+    "http://ann@etcd:2379",
+    "http://etcd:2379?password=secret",
+    "http://etcd:2379/?",
+    "http://etcd:2379#secret",
+  ],
 };
 
 export const plainEndpoint: TextFormat = {
@@ -193,16 +204,24 @@ export const plainEndpoint: TextFormat = {
 
 export const redisUrl: TextFormat = {
   wanted:
-    "redis://host:port or rediss://host:port, with or without a database number, and without user and password",
+    "redis://host:port or rediss://host:port, with or without a database number, and without user, password, query and fragment",
   pattern: String.raw`^rediss?://[^/?#\s@]+(/\d*)?$`,
   accepts(text) {
     if (!/^rediss?:/.test(text) || !isUrl(text)) return false;
-    const { username, password, hostname, pathname, search, hash } = new URL(text);
-    const plain = username === "" && password === "" && search === "" && hash === "";
-    return plain && hostname !== "" && /^(?:\/?|\/\d+)$/.test(pathname);
+    const { hostname, pathname } = new URL(text);
+    return !hasMore(text) && hostname !== "" && /^(?:\/?|\/\d+)$/.test(pathname);
   },
   good: ["redis://redis", "redis://127.0.0.1:6379/2", "rediss://[::1]:6380"],
-  bad: ["", "redis", "http://redis", "redis://redis/x", "redis://:secret@redis"],
+  bad: [
+    "",
+    "redis",
+    "http://redis",
+    "redis://redis/x",
+    "redis://:secret@redis",
+    "redis://redis?password=secret",
+    "redis://redis/2?",
+    "redis://redis#secret",
+  ],
 };
 
 export const redisNamespace: TextFormat = {

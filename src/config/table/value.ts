@@ -232,10 +232,12 @@ function withListForm(validated: Validated): Validated {
 
 const LONGEST_SHOWN = 80;
 
-/** Masks credentials inside URLs. */
+/** Masks credentials inside URLs: user and password, and the values of a query or fragment. */
 export function withoutCredentials(text: string): string {
-  if (!text.includes("@")) return text;
-  return text.replace(/((?:[a-z][a-z0-9+.-]*:\/\/)?)[^\s"]*@/gi, "$1***@");
+  return text
+    .replace(/((?:[a-z][a-z0-9+.-]*:\/\/)?)[^\s"]*@/gi, "$1***@")
+    .replace(/(:\/\/[^?#]*[?#]).+/s, "$1***")
+    .replace(/([?#])[^?#]*=.*/s, "$1***");
 }
 
 /** The kind of a value, without the value. */
@@ -251,8 +253,9 @@ export function kindOfValue(raw: unknown): string {
       : "nothing";
 }
 
-/** An item of a list: scalars as they are, other values only by their kind. */
+/** An item of a list: text without credentials, other scalars as they are, other values only by their kind. */
 function itemOf(item: unknown): unknown {
+  if (typeof item === "string") return withoutCredentials(item);
   return typeof item === "object" && item !== null ? kindOfValue(item) : item;
 }
 
@@ -263,8 +266,8 @@ function itemOf(item: unknown): unknown {
 export function gotOf(row: LeafRow, raw: unknown, source?: string): string {
   if (row.secret === true) return `${kindOfValue(raw)} (secret, not shown)`;
   if (typeof raw === "string" || Array.isArray(raw)) {
-    const plain = Array.isArray(raw) ? raw.map(itemOf) : raw;
-    return shortened(withoutCredentials(JSON.stringify(plain)));
+    const shown = Array.isArray(raw) ? raw.map(itemOf) : itemOf(raw);
+    return shortened(JSON.stringify(shown));
   }
   if (typeof raw === "number") return shortened(source ?? String(raw));
   return typeof raw === "boolean" ? String(raw) : kindOfValue(raw);
