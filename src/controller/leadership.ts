@@ -5,11 +5,12 @@ import { hostname } from "node:os";
 import { pause, within } from "#base/async/wait.ts";
 import { type Chance, uuid } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
+import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { Stop } from "#base/scope.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
 import { CONTROLLER_ELECTION } from "#sync/keys.ts";
-import { Survey } from "./leadership/survey.ts";
+import { candidateText, type Named, Survey } from "./leadership/survey.ts";
 
 /**
  * Starts the part that only a leader runs, over a store that refuses writes when this process no longer leads. The
@@ -39,6 +40,8 @@ export class Candidate {
   readonly #log: SluiceProcess["log"];
   readonly #status: ReturnType<SluiceProcess["health"]["dependency"]>;
   readonly #name: string;
+  /** Where other machines reach administration of this controller; undefined where they do not. */
+  #address: string | undefined;
   readonly #survey: Survey;
   readonly #stop = new AbortController();
   /** Resolves when this process leads, or another one is known to. */
@@ -74,20 +77,21 @@ export class Candidate {
     });
   }
 
-  /** Name of the controller that leads, as far as is known. */
-  get leader(): string | undefined {
-    if (this.#state === "leading") return this.#name;
+  /** The controller that leads, as far as is known. */
+  get leader(): Named | undefined {
+    if (this.#state === "leading") return { name: this.#name, address: this.#address };
     // The key of this controller comes before its leadership, and may outlast it.
-    const name = this.#survey.leader;
-    return name === this.#name ? undefined : name;
+    const { leader } = this.#survey;
+    return leader?.name === this.#name ? undefined : leader;
   }
 
   /**
    * Stands as a candidate until `close`. Resolves when this process leads or is known to stand by, or the store is away.
-   * Rejects with what makes the start fail.
+   * Rejects with what makes the start fail. `listener` is the address where administration listens, if it does.
    */
-  async stand(): Promise<void> {
+  async stand(listener?: string): Promise<void> {
     const { clock, fail } = this.#process;
+    this.#address = listener && reachable(listener);
     this.#log.info({ candidate: this.#name }, "standing by as a candidate for the leadership");
     const refused = (thrown: unknown) => {
       if (this.#isKnown) fail("this controller can no longer stand as a candidate", thrown);
@@ -134,7 +138,8 @@ export class Candidate {
   /** Waits for the leadership, and leads until it is over. */
   async #term(): Promise<void> {
     const { store } = this.#process;
-    const leadership = await store.lead(CONTROLLER_ELECTION, this.#stop.signal, this.#name);
+    const candidate = candidateText({ name: this.#name, address: this.#address });
+    const leadership = await store.lead(CONTROLLER_ELECTION, this.#stop.signal, candidate);
     const over = new AbortController();
     const { signal } = over;
     const lost = () => over.abort("its lease was not renewed in time, or another controller leads");
@@ -239,23 +244,35 @@ export class Candidate {
       this.#status.ok(line);
       return;
     }
-    const name = this.#survey.leader;
-    if (name === undefined || name === this.#name) {
+    const { leader } = this;
+    if (leader === undefined) {
       this.#other = undefined;
       const line = `stands by as ${this.#name}: no other controller leads`;
       node.ok(line);
       this.#status.degraded(line);
       return;
     }
+    const { name, address } = leader;
     if (this.#other?.name !== name) {
       this.#other = { name, since: clock.wall() };
-      this.#log.info({ leader: name }, "another controller leads");
+      const known = address === undefined ? {} : { address };
+      this.#log.info({ leader: name, ...known }, "another controller leads");
     }
-    const line = `stands by as ${this.#name}: ${name} leads, seen since ${text(this.#other.since)}`;
+    const where = address === undefined ? "" : `, at ${address}`;
+    const seen = `seen since ${text(this.#other.since)}`;
+    const line = `stands by as ${this.#name}: ${name} leads, ${seen}${where}`;
     node.ok(line);
     this.#status.ok(line);
     this.#know();
   }
+}
+
+/** A listener of every interface is reached under the name of this host; a Unix socket only from this machine. */
+function reachable(listener: string): string | undefined {
+  if (listener.startsWith("unix:")) return undefined;
+  const { host, port } = splitHostPort(listener);
+  const isEvery = host === "" || host === "0.0.0.0" || host === "::";
+  return joinHostPort(isEvery ? hostname() : host, port);
 }
 
 /** The host name and a random id, so that no two processes on one host have the same name. */

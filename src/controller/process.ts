@@ -61,7 +61,8 @@ export async function startControllerProcess(options: ControllerProcessOptions):
     },
   );
   const ports = await openPorts(process, [controllerPart(process, policies, fleet)]);
-  await candidate.stand();
+  const { enabled } = process.settings.server.administration;
+  await candidate.stand(enabled ? (ports.administration ?? ports.main).address : undefined);
   return ports;
 }
 

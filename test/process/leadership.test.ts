@@ -75,6 +75,7 @@ test("a controller that stands by listens, is ready, and says who leads", async 
   const standing = JSON.parse((await get(second, "/v1/status/system/leadership")).body);
   assert.match(standing.status.message.value, /^stands by as /);
   assert.ok(standing.status.message.value.includes(`${name} leads, seen since 2`));
+  assert.ok(standing.status.message.value.endsWith(`, at ${controller.address()}`));
   assert.ok(second.printed().includes(name), "the log names it");
   const metricsOf = async (of: SluiceChild) =>
     Object.fromEntries(
@@ -92,7 +93,8 @@ test("a controller that stands by listens, is ready, and says who leads", async 
     await upsert(second, "x", closed("x")),
   ]) {
     assert.equal(refused.status, 503);
-    assert.ok(JSON.parse(refused.body).message.includes(`${name} leads`));
+    const { message } = JSON.parse(refused.body);
+    assert.ok(message.endsWith(`${name} leads, at ${controller.address()}`), message);
   }
   assert.equal((await get(controller, "/v1/policies")).status, 200);
 });

@@ -3,6 +3,7 @@
 
 import type { PolicyOperations } from "#api/policies.ts";
 import { Fault } from "#base/fault.ts";
+import type { Named } from "./survey.ts";
 
 /**
  * `leading` returns the service of this controller as a leader, or throws the Fault that callers get. `writing` throws when
@@ -28,8 +29,10 @@ export function policiesOf(leading: () => PolicyOperations, writing: () => void)
 }
 
 /** The reply of a controller that does not lead. */
-export function standsBy(leader: string | undefined): Fault {
-  const who = leader === undefined ? "no controller leads at present" : `${leader} leads`;
+export function standsBy(leader: Named | undefined): Fault {
+  const where = leader?.address === undefined ? "" : `, at ${leader.address}`;
+  const who =
+    leader === undefined ? "no controller leads at present" : `${leader.name} leads${where}`;
   return new Fault("UNAVAILABLE", `this controller stands by and does not run policies: ${who}`);
 }
 

@@ -14,10 +14,30 @@ export interface SurveyOptions {
   readonly lost: (reason: string) => void;
 }
 
+/** A candidate as the others see it. */
+export interface Named {
+  readonly name: string;
+  /** `host:port` where it serves administration; undefined where it does not say. */
+  readonly address: string | undefined;
+}
+
+/**
+ * The value of a candidate's key: its name and, behind a blank, its address. Controllers of the reference and of earlier
+ * versions write the name alone, and show the whole value as the name.
+ */
+export function candidateText({ name, address }: Named): string {
+  return address === undefined ? name : `${name} ${address}`;
+}
+
+function readCandidate(value: Uint8Array): Named {
+  const [name = "", address] = new TextDecoder().decode(value).split(" ", 2);
+  return { name, address };
+}
+
 export class Survey {
   readonly #options: SurveyOptions;
   readonly #stop = new AbortController();
-  readonly #candidates = new Map<string, { readonly name: string; readonly revision: number }>();
+  readonly #candidates = new Map<string, Named & { readonly revision: number }>();
   readonly #documents = new Map<string, Uint8Array>();
   /** Documents that the store lost. */
   readonly #missing = new Map<string, Uint8Array>();
@@ -27,10 +47,10 @@ export class Survey {
     this.#options = options;
   }
 
-  /** Name of the candidate that leads: the one whose key came first. */
-  get leader(): string | undefined {
+  /** The candidate that leads: the one whose key came first. */
+  get leader(): Named | undefined {
     const all = [...this.#candidates.values()];
-    return all.sort((a, b) => a.revision - b.revision)[0]?.name;
+    return all.sort((a, b) => a.revision - b.revision)[0];
   }
 
   isCandidate(key: string): boolean {
@@ -89,7 +109,7 @@ export class Survey {
     if (key.startsWith(CANDIDATES)) {
       // A candidate may write its key again; its place is that of the first time.
       const place = this.#candidates.get(key)?.revision ?? revision;
-      this.#candidates.set(key, { name: new TextDecoder().decode(value), revision: place });
+      this.#candidates.set(key, { ...readCandidate(value), revision: place });
     } else if (key.startsWith(API)) {
       this.#missing.delete(key);
       this.#documents.set(key, value);
