@@ -8,6 +8,7 @@ import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
 import { consumeAll, exportRecords, otlpRoutes, type RecordConsumer } from "./otlp.ts";
+import { explainingUnreadable } from "./reply/unreadable.ts";
 
 export const CHECK_SERVICE = "aperture.flowcontrol.check.v1.FlowControlService";
 export const CHECK_HTTP_SERVICE = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
@@ -87,7 +88,7 @@ export function flowControlRoutes(
       method: "POST",
       path: "/v1/flowcontrol/checkhttp",
       about: "May this HTTP request pass? Body: CheckHTTPRequest",
-      handle: checkHttp,
+      handle: explainingUnreadable(checkHttp),
       access: "data",
       body: "json",
       forwarded: true,
@@ -97,7 +98,7 @@ export function flowControlRoutes(
       method: "POST",
       path: "/v1/flowcontrol/check",
       about: "May this flow pass? Body: CheckRequest",
-      handle: check,
+      handle: explainingUnreadable(check),
       access: "data",
       body: "json",
       forwarded: true,
@@ -107,7 +108,7 @@ export function flowControlRoutes(
       method: "POST",
       path: "/v1/flowcontrol/flowend",
       about: "Ends flows that hold concurrency slots. Body: FlowEndRequest",
-      handle: flowEnd,
+      handle: explainingUnreadable(flowEnd),
       access: "data",
       body: "json",
       forwarded: true,

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { type TestContext, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import { forwardTo } from "#api/gateway.ts";
 import { GrpcClient } from "#client/grpc.ts";
 import { agentOf, common, endpointsOf, forwardedRoutes } from "../kit/api/agent.ts";
@@ -140,6 +141,50 @@ test("no forwarded header keeps a check from being judged", async (t) => {
   }
   assert.equal(agent.observer.verdicts.length, 1 + forwarded.length + 4);
 });
+
+for (const how of ["judged", "forwarded"] as const) {
+  test(`a body that is compressed or in another charset is said to be that where checks are ${how}`, (t) =>
+    explainsUnreadable(t, how));
+}
+
+async function explainsUnreadable(t: TestContext, how: "judged" | "forwarded"): Promise<void> {
+  const { port } = await portBehindGateway(t, how);
+  const sent = async (headers: readonly string[], body: Buffer, path = CHECK) => {
+    const lines = [
+      `POST ${path} HTTP/1.1`,
+      "host: x",
+      `content-length: ${body.length}`,
+      ...headers,
+    ];
+    return exchange(port, Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`), body]));
+  };
+  const gzip = gzipSync(plain);
+  const wide = Buffer.from(plain, "utf16le");
+  const json = "content-type: application/json; charset=";
+  for (const path of [CHECK, "/v1/flowcontrol/check", "/v1/flowcontrol/flowend"]) {
+    const compressed = await sent(["content-encoding: gzip-evil"], gzip, path);
+    assert.equal(compressed.status, 415);
+    assert.match(compressed.body, /wanted JSON that is not compressed, got a body that is/);
+    assert.doesNotMatch(compressed.body, /evil/);
+    const recoded = await sent([`${json}utf-16-evil`], wide, path);
+    assert.equal(recoded.status, 415);
+    assert.match(recoded.body, /wanted JSON in UTF-8, got a body in the other charset/);
+    assert.doesNotMatch(recoded.body, /evil/);
+  }
+  // Nothing is claimed where the headers do not say it, and headers alone are no fault.
+  for (const headers of [[], ["content-encoding: identity"], [`${json}utf-8`], [`${json}"UTF8"`]]) {
+    const unread = await sent(headers, gzip);
+    assert.equal(unread.status, 400);
+    assert.match(unread.body, /not valid JSON/);
+  }
+  const latin = await sent([`${json}iso-8859-1`], Buffer.from(plain));
+  assert.equal(latin.status, 200);
+  const missing = await sent(["content-encoding: gzip"], Buffer.from("{}"));
+  assert.deepEqual(
+    [missing.status, JSON.parse(missing.body).message],
+    [400, "missing control-point"],
+  );
+}
 
 test("more forwarded headers than the port takes are a refused decision", async (t) => {
   const { port, agent } = await portBehindGateway(t);

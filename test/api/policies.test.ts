@@ -187,6 +187,12 @@ test("a document that is not UTF-8 is refused, in either encoding", async () => 
     post("POST", path, { name: "p" }, '{"policy_string":"\\ud800"}'),
     /surrogate|Unicode/i,
   );
+  const configs = "/v1/dynamic-configs/{name}";
+  for (const config of ['{"a":"\\ud800"}', '{"\\udc00":1}', '{"a":[{"b":"x\\ud800"}]}'])
+    await assert.rejects(
+      post("POST", configs, { name: "p" }, `{"dynamic_config":${config}}`),
+      /surrogate/,
+    );
   assert.deepEqual(asked, []);
 });
 

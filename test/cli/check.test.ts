@@ -66,7 +66,7 @@ describe("sluice check", () => {
     assert.equal(bad.code, 64);
     assert.equal(
       bad.err,
-      `sluice: the agent at http://${address} answered 400: missing control-point\n`,
+      `sluice: the agent at http://${address} answered 400: missing control-point; name one with --control-point\n`,
     );
     const free = await listening(t, () => undefined, "closed");
     for (const gone of [`127.0.0.1:${free}`, `:${free}`, `http://127.0.0.1:${free}/`]) {

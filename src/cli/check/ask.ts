@@ -34,7 +34,8 @@ export async function ask(agent: Agent, request: string): Promise<Reply> {
     throw noAgent(agent, `HTTP ${status} to POST ${ROUTE}, unlike an agent`);
   }
   const code = status < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE";
-  throw new Fault(code, `the agent at ${nameOf(agent)} answered ${status}: ${message}`);
+  const hint = message === "missing control-point" ? "; name one with --control-point" : "";
+  throw new Fault(code, `the agent at ${nameOf(agent)} answered ${status}: ${message}${hint}`);
 }
 
 interface Answer {
