@@ -146,6 +146,27 @@ test("a configuration fault ends with 64 and its whole message", async () => {
   assert.deepEqual(it.left(), NOTHING);
 });
 
+test("credentials that a server refuses are a fault of the configuration, at the start and later", async () => {
+  for (const code of ["FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED"] as const) {
+    const it = stage(async () => {
+      throw new Fault(code, "refused");
+    });
+    assert.equal(await it.ended, EXIT.usage, code);
+  }
+  for (const [thrown, wanted] of [
+    [new Fault("UNAUTHENTICATED", "refused"), EXIT.usage],
+    [new Fault("PERMISSION_DENIED", "refused"), EXIT.usage],
+    [new Fault("INVALID_ARGUMENT", "not of the configuration"), EXIT.internal],
+    [new Error("refused"), EXIT.internal],
+  ] as const) {
+    const it = stage(async ({ fail }) => {
+      fail("following the store failed", thrown);
+      return undefined;
+    });
+    assert.equal(await it.ended, wanted);
+  }
+});
+
 test("any other failed start ends with 70, stops what had started and shows the stack", async () => {
   const { main, speeds } = server();
   const it = stage(async (context) => {

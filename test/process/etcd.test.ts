@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { startEtcd } from "../kit/etcd/cluster.ts";
+import { enableUsers, startEtcd } from "../kit/etcd/cluster.ts";
 import { folderOf } from "../kit/folder.ts";
 import {
   leads,
@@ -137,6 +137,24 @@ test("a leader that was frozen and deposed stands by instead of writing", async 
   assert.match(first.printed(), /this controller no longer leads/);
   assert.equal((await call(first.address(), "GET", "/v1/status/system/readiness")).status, 200);
   assert.equal(await stored(), before);
+});
+
+test("a user that etcd refuses ends agent and controller with the code of a wrong configuration", async (t) => {
+  const etcd = await startEtcd(t);
+  await enableUsers(etcd, { name: "ann", password: "secret" });
+  const policies = folderOf(t, { "a.yaml": closed("shop") });
+  const wrong = { ETCD_USERNAME: "ann", ETCD_PASSWORD: "hunter2" };
+  for (const env of [wrong, {}]) {
+    const both = [
+      startSluice(t, "agent", etcd.endpoints, [], env),
+      startSluice(t, "controller", etcd.endpoints, ["--policies", policies], env),
+    ];
+    for (const each of both) {
+      assert.equal(await each.ended, 64, each.printed());
+      assert.match(each.printed(), /etcd\.username and etcd\.password/);
+      assert.doesNotMatch(each.printed(), /hunter2/);
+    }
+  }
 });
 
 test("an agent that starts while etcd is away says so, judges nothing, and begins when etcd is there", async (t) => {

@@ -154,10 +154,11 @@ const EXITS: Readonly<Record<keyof typeof EXIT, string>> = {
   refused:
     "the answer is no: `check` was refused, `policy check`, `expand`, `graph` or `apply` found a fault, a policy of `policy apply` does not run or an agent has not applied it within `--wait`, or an expectation of `simulate` does not hold",
   usage:
-    "the command line, the configuration or a named file cannot be used; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed; the controller refuses a request, or knows no policy of that name",
+    "the command line, the configuration or a named file cannot be used; Redis or etcd refuses the configured user, password or rights; a policy or scenario that should run has faults; the agent refuses the request of `check` as malformed; the controller refuses a request, or knows no policy of that name",
   unavailable:
     "the address to listen on is in use or unavailable, no agent answers `check`, or this Node is too old for Sluice",
-  internal: "the start failed, an essential part failed, or the process did not stop in time",
+  internal:
+    "the start failed for another reason, an essential part failed, or the process did not stop in time",
 };
 
 /** The kinds that are asked at a stage. */
@@ -179,6 +180,7 @@ function errorsPage(): string {
       ["code", "number", "HTTP"],
       Object.entries(CODES).map(([code, { number, http }]) => [`\`${code}\``, number, http]),
     ),
+    "A check that names no control point is refused with the message `missing control-point`. JSON and SDKs name it in the field `control_point`; Envoy in the metadata `control-point` (`initial_metadata` of its `grpc_service`) or, without that, in the context extension `control-point`. Checks in JSON are judged by their body, whatever `content-type` and `content-encoding` say, because gateways forward those of their clients; a body that cannot be read because it is compressed or in another charset than UTF-8 is a 415 that says so.",
     "## Refusals",
     "HTTP status that a refused client gets when the policy does not set one:",
     table(

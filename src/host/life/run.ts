@@ -3,7 +3,7 @@
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
-import { Fault } from "#base/fault.ts";
+import { type Code, Fault } from "#base/fault.ts";
 import type { Log, LogFields } from "#base/log.ts";
 import { Scope } from "#base/scope.ts";
 
@@ -282,13 +282,27 @@ class ProcessRun {
 
 function codeOf(end: End): number {
   if (end.kind === "signal") return EXIT.clean;
-  return end.kind === "done" || end.kind === "start failed" ? end.code : EXIT.internal;
+  if (end.kind === "done" || end.kind === "start failed") return end.code;
+  return end.kind === "failed" && isRefusal(end.cause) ? EXIT.usage : EXIT.internal;
+}
+
+/** A server that a part of the process needs refused its credentials. */
+const REFUSALS: ReadonlySet<Code> = new Set(["UNAUTHENTICATED", "PERMISSION_DENIED"]);
+/** The configuration or the command line cannot be used. */
+const MISCONFIGURED: ReadonlySet<Code> = new Set([
+  "INVALID_ARGUMENT",
+  "FAILED_PRECONDITION",
+  ...REFUSALS,
+]);
+
+function isRefusal(cause: unknown): boolean {
+  return cause instanceof Fault && REFUSALS.has(cause.code);
 }
 
 /** The exit code for an error. Never 0: a supervisor must see that the process failed. */
 export function exitCode(thrown: unknown): number {
   const { code } = Fault.from(thrown);
-  if (code === "INVALID_ARGUMENT") return EXIT.usage;
+  if (MISCONFIGURED.has(code)) return EXIT.usage;
   return code === "UNAVAILABLE" ? EXIT.unavailable : EXIT.internal;
 }
 

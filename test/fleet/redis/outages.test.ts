@@ -172,12 +172,40 @@ test("a wrong password, or none, is refused loudly at start, without repeating i
     await assert.rejects(agent(t, redis, env), (error: Error) => {
       assert.match(error.message, /counters\.redis: wanted a server that accepts these settings/);
       assert.match(error.message, given === "wrong" ? /WRONGPASS/ : /NOAUTH/);
+      assert.match(error.message, /ended with 64\b/, "the configuration is wrong");
       assert.doesNotMatch(error.message, /battery-staple|correct-horse/);
       return true;
     });
   }
   const own = await agent(t, redis, { SVC_AGENT_COUNTERS_REDIS_PASSWORD: password });
   assert.equal(await admitted(own, "closed", "a"), CAPACITY);
+});
+
+test("a password that is changed while the agent runs is said to be refused, once and with its key", async (t) => {
+  const redis = await startRedis(t, { settings: [`user counters on >secret ${RIGHTS}`] });
+  const own = await agent(t, redis, {
+    SVC_AGENT_COUNTERS_REDIS_USERNAME: "counters",
+    SVC_AGENT_COUNTERS_REDIS_PASSWORD: "secret",
+  });
+  assert.equal(await admitted(own, "closed", "a"), CAPACITY);
+  await redis.command("ACL", "SETUSER", "counters", "resetpass", ">changed");
+  await redis.command("CLIENT", "KILL", "USER", "counters");
+  const refused = "does not accept counters.redis.password for the user";
+  await until("the refusal is said", () => lines(own, refused) > 0);
+  const attempts = async () => {
+    const log = (await redis.command("ACL", "LOG")) as readonly (readonly unknown[])[];
+    const counts = log.map((entry) => Number(entry[entry.indexOf("count") + 1]));
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
+  const before = await attempts();
+  await until("more connections were refused", async () => (await attempts()) > before + 2);
+  assert.equal(lines(own, refused), 1);
+  assert.equal(lines(own, "Redis is away"), 1);
+  const status = await fetch(`http://${own.address}/v1/status/system/counters`);
+  assert.match(await status.text(), new RegExp(refused));
+  await redis.command("ACL", "SETUSER", "counters", "resetpass", ">secret");
+  await until("Redis is asked again", () => isUp(own));
+  assert.deepEqual([lines(own, refused), lines(own, "Redis answers again")], [1, 1]);
 });
 
 test("a user of an access control list needs only what the documents say", async (t) => {
