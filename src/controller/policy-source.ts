@@ -60,8 +60,8 @@ export interface PolicySource {
   faultsOf?(location: string): string | undefined;
   /** The dynamic configuration that this source has for a policy, whichever source the policy comes from. */
   dynamicConfig(name: string): JsonObject | undefined;
-  /** Called when the set of this source's offers that are left out has changed. */
-  leftOutChanged?(): void;
+  /** Called when other policies are in force, of whichever source, or other offers of this source are left out. */
+  inForceChanged?(): void;
 }
 
 /** A policy in the version that is to run, and the dynamic configuration that goes with it. */

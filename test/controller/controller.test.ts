@@ -424,19 +424,29 @@ test("a file that cannot be read holds back the edits of others, which are OUTDA
   assert.match(JSON.stringify(policies.get("v").policy), /"value":9/);
 });
 
-test("the summary of the directory says that it is about files only", async (t) => {
+test("the summary of the policies tells of files and of the API, whichever changed last", async (t) => {
   const made = await bench(t, { files: { "v.yaml": variable() } });
-  const { logged, controller, remove, when, write } = made;
+  const { logged, controller, remove, status, when, write } = made;
+  const shown = () => status.find("system/policies")?.view().status?.message?.value;
+  assert.equal(shown(), "policies from files in force: 1");
   assert.match(logged.join("\n"), /^policies from files in force: 1; new: v \([0-9a-f]+\)$/m);
   await controller.policies.upsert("c", counting());
+  await when(
+    "both are told of",
+    () => shown() === "policies from files in force: 1, over the API: 1",
+  );
   remove("v.yaml");
-  const none = /^no policies from files; removed: v \([0-9a-f]+\)$/m;
+  const none =
+    /^no policies from files; policies over the API in force: 1; removed: v \([0-9a-f]+\)$/m;
   await when("the removal is logged", () => none.test(logged.join("\n")));
+  assert.equal(shown(), "no policies from files; policies over the API in force: 1");
   await controller.policies.remove("c");
+  const nothing = "no policies from files: every request passes, except those in ramp mode";
+  await when("nothing is left", () => shown() === nothing);
   write("v.yaml", variable());
   await when("it is back", () => controller.policies.list().has("v"));
   remove("v.yaml");
-  const all = "no policies from files: every request passes, except those in ramp mode; removed: v";
+  const all = `${nothing}; removed: v`;
   await when("every request passes", () => logged.some((line) => line.startsWith(all)));
 });
 

@@ -97,8 +97,9 @@ export class ActivePolicies {
     context.outbox.put(changes.entries());
     // Only now, so that no decision of a later tick reaches the store before its configuration.
     for (const loop of loaded) loop.startTicks();
-    if (removed || loaded.length > 0) this.#options.changed(this.#loops);
-    this.#notifySources(before);
+    const changed = removed || loaded.length > 0;
+    if (changed) this.#options.changed(this.#loops);
+    this.#notifySources(before, changed);
   }
 
   /** Stops all ticks; published entries stay in the store. */
@@ -153,12 +154,12 @@ export class ActivePolicies {
     return configs.findLast((config) => config !== undefined) ?? dynamicConfig;
   }
 
-  #notifySources(before: readonly LeftOut[]): void {
+  #notifySources(before: readonly LeftOut[], changed: boolean): void {
     for (const source of this.#options.sources) {
       const linesOf = (all: readonly LeftOut[]) =>
         all.flatMap(({ claim, why }) => (claim.origin === source.origin ? [claim.name, why] : []));
       const now = linesOf(this.#ownership.leftOut);
-      if (now.join() !== linesOf(before).join()) source.leftOutChanged?.();
+      if (changed || now.join() !== linesOf(before).join()) source.inForceChanged?.();
     }
   }
 }

@@ -182,7 +182,7 @@ export class DirectorySource implements PolicySource {
     return `the ${what} of ${file} is not in force, because files are applied together or not at all: ${why}`;
   }
 
-  leftOutChanged(): void {
+  inForceChanged(): void {
     if (this.#heldBack === undefined && !this.#applying) this.#report(false);
   }
 
@@ -288,7 +288,7 @@ export class DirectorySource implements PolicySource {
     for (const { origin, name, policy } of owners.values()) {
       if (origin === "file") inForce.set(name, policy.hash);
     }
-    const summary = summaryOf(inForce, owners.size > inForce.size);
+    const summary = summaryOf(inForce.size, owners.size - inForce.size);
     const whole = [summary, ...remarks].join("; ");
     if (leftOut.length > 0) status.fail(whole);
     else status.ok(whole);
@@ -321,10 +321,12 @@ export class DirectorySource implements PolicySource {
   }
 }
 
-/** `isBeside`: policies of other sources are in force. */
-function summaryOf({ size }: ReadonlyMap<string, string>, isBeside: boolean): string {
-  if (size > 0) return `policies from files in force: ${size}`;
-  return `no policies from files${isBeside ? "" : ": every request passes, except those in ramp mode"}`;
+/** The numbers of policies in force, of files and of the API. */
+function summaryOf(files: number, others: number): string {
+  const beside = others === 0 ? "" : `, over the API: ${others}`;
+  if (files > 0) return `policies from files in force: ${files}${beside}`;
+  if (others > 0) return `no policies from files; policies over the API in force: ${others}`;
+  return "no policies from files: every request passes, except those in ramp mode";
 }
 
 /** Describes the changes by policy name and hash: `changed: a (1f…)`. */
