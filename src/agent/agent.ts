@@ -23,7 +23,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { openCounters } from "./counters.ts";
-import { follow } from "./follow.ts";
+import { follow, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
@@ -138,21 +138,22 @@ function sweepRegularly(clock: Clock, swept: readonly { sweep(): void }[]): () =
 }
 
 /**
- * `planChanged` is called synchronously when another plan comes into force, with the keys of refused rules; new numbers
- * alone change no plan.
+ * `planChanged` is called synchronously when another plan comes into force or other rules are refused, with the refusals;
+ * new numbers alone change no plan.
  */
 function followStore(
   process: SluiceProcess,
   config: AgentConfig,
   book: Rulebook,
   snapshotPath: string,
-  planChanged: (refused: Iterable<string>) => void,
+  planChanged: (refused: RuleFaults["refused"]) => void,
 ): Promise<void> {
   const { store, health, scope, clock, fail } = process;
   const log = process.log.child("rules");
   const status = health.dependency("rules");
   const stop = new AbortController();
   let plan: Rulebook["plan"] | undefined;
+  let refusedKeys = 0;
   let keptKeys = 0;
   let standIn: string | undefined;
   let inForce = "";
@@ -206,8 +207,11 @@ function followStore(
       }
     },
     applied(revision, { refused, partial, added }) {
-      if (book.plan !== plan) planChanged(refused.keys());
+      const isOther =
+        refused.size !== refusedKeys || [...refused.keys()].some((key) => added.has(key));
+      if (book.plan !== plan || isOther) planChanged(refused);
       plan = book.plan;
+      refusedKeys = refused.size;
       for (const [key, fault] of refused) {
         if (!added.has(key)) continue;
         log.error({ revision }, `rule refused, its predecessor stays: ${key}: ${fault.message}`);

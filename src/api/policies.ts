@@ -30,6 +30,8 @@ export interface PolicyRollout {
   readonly behind: readonly string[];
   /** Agents that do not say what they apply. */
   readonly unknown: number;
+  /** Addresses of the first agents that refuse a rule of the policy, each with the reason. Absent where there is none. */
+  readonly refused?: readonly string[];
 }
 
 export interface PolicyView {

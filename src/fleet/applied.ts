@@ -5,6 +5,8 @@ import { createHash } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
+import { cutText } from "#base/text/cut.ts";
+import { printable } from "#base/text/printable.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { APPLIED, appliedKey } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
@@ -24,9 +26,24 @@ export function versionNumber({ policyName, policyHash }: PolicyVersionName): bi
   return createHash("sha256").update(`${policyName}\0${policyHash}`).digest().readBigUInt64BE();
 }
 
-export function writeApplied(versions: Iterable<PolicyVersionName>): Uint8Array {
+/** Reasons for which rules of policies were refused, one of each policy, by its name. */
+export type Refusals = ReadonlyMap<string, string>;
+
+/** Policies of which a refusal is told, and the size of its reason in bytes. */
+const MOST_REFUSALS = 20;
+const MOST_REASON = 300;
+
+export function writeApplied(
+  versions: Iterable<PolicyVersionName>,
+  refusals: Refusals = new Map(),
+): Uint8Array {
   const policies = [...versions].map(versionNumber).sort((a, b) => (a < b ? -1 : 1));
-  return encode(MESSAGE, { policies });
+  const first = [...refusals].slice(0, MOST_REFUSALS);
+  const refused = first.map(([policy, reason]) => ({
+    policy,
+    reason: cutText(reason, MOST_REASON),
+  }));
+  return encode(MESSAGE, { policies, refused });
 }
 
 /**
@@ -35,7 +52,7 @@ export function writeApplied(versions: Iterable<PolicyVersionName>): Uint8Array 
  */
 export function versionsIn(
   rules: Iterable<{ readonly policyName: string; readonly policyHash?: string }>,
-  refused: ReadonlySet<string>,
+  refused: Pick<ReadonlySet<string>, "has">,
 ): readonly PolicyVersionName[] {
   const hashes = new Map<string, string | undefined>();
   for (const { policyName, policyHash } of rules) {
@@ -67,13 +84,15 @@ export class AppliedPolicies {
     this.#write = write;
   }
 
-  /** The rules in force, and the keys of those that were refused. */
+  /** The rules in force, and the faults of those that were refused, by key. */
   changed(
     rules: ReadonlyMap<string, { readonly policyName: string; readonly policyHash?: string }>,
-    refused: Iterable<string>,
+    refused: ReadonlyMap<string, Pick<Fault, "message">>,
   ): void {
-    const bad = new Set([...refused].map((key) => POLICY_OF.exec(key)?.[1] ?? ""));
-    this.#next = () => writeApplied(versionsIn(rules.values(), bad));
+    const refusals = new Map(
+      [...refused].map(([key, { message }]) => [POLICY_OF.exec(key)?.[1] ?? "", message]),
+    );
+    this.#next = () => writeApplied(versionsIn(rules.values(), refusals), refusals);
     this.#disarm ??= this.#clock.alarm(EVERY_MS, () => {
       this.#disarm = undefined;
       this.#flush();
@@ -104,10 +123,17 @@ export interface FollowAppliedOptions {
   readonly log: Log;
 }
 
+/** What one agent says. */
+export interface AgentApplied {
+  /** Numbers of the versions that are wholly in force. */
+  readonly versions: ReadonlySet<bigint>;
+  readonly refusals: Refusals;
+}
+
 /** What all agents say, kept up to date until `close`. */
 export class FollowedApplied {
   readonly #log: Log;
-  readonly #known = new Map<string, ReadonlySet<bigint>>();
+  readonly #known = new Map<string, AgentApplied>();
   readonly #stop = new AbortController();
   readonly #ended: Promise<void>;
 
@@ -123,7 +149,7 @@ export class FollowedApplied {
   }
 
   /** Undefined while the agent has said nothing. */
-  of({ group, id }: Member): ReadonlySet<bigint> | undefined {
+  of({ group, id }: Member): AgentApplied | undefined {
     return this.#known.get(appliedKey(group, id));
   }
 
@@ -149,10 +175,17 @@ export class FollowedApplied {
 /** Bytes of one number. */
 const NUMBER = 8;
 
-function read(value: Uint8Array): ReadonlySet<bigint> {
+function read(value: Uint8Array): AgentApplied {
   if (value.length > MOST_VERSIONS * NUMBER) {
     const wanted = `wanted at most ${MOST_VERSIONS} versions`;
     throw new Fault("RESOURCE_EXHAUSTED", `${wanted}, got ${value.length} bytes`);
   }
-  return new Set(decode(MESSAGE, value).policies);
+  const { policies, refused } = decode(MESSAGE, value);
+  const told = refused.slice(0, MOST_REFUSALS);
+  return {
+    versions: new Set(policies),
+    refusals: new Map(
+      told.map(({ policy, reason }) => [policy, cutText(printable(reason), MOST_REASON)]),
+    ),
+  };
 }

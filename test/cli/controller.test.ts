@@ -66,6 +66,50 @@ test("policies are applied, listed, shown and deleted; agents and decisions are 
   }
 });
 
+test("policy apply takes the dynamic configuration of a directory along", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const run = (...args: readonly string[]) => runCommand([...args, "--controller", address]);
+  const variable = `circuit:
+  evaluation_interval: 0.05s
+  components:
+    - variable:
+        constant_output: { value: 1 }
+        config_key: level
+        out_ports: { output: { signal_name: LEVEL } }
+`;
+  const folder = folderOf(t, {
+    "level.yaml": variable,
+    "level.dynamic.yaml": "level: { value: 7 }\n",
+    "shop.yaml": limit(5),
+  });
+  const applied = await run("policy", "apply", folder);
+  assert.equal(applied.err, "");
+  assert.deepEqual(
+    lines(applied.out).map((line) => line.replace(/, version.*/, "")),
+    [
+      "level applied",
+      "shop applied",
+      `level: dynamic configuration of ${join(folder, "level.dynamic.yaml")} applied`,
+    ],
+  );
+  const { body } = await call(address, "GET", "/v1/dynamic-configs/level");
+  assert.deepEqual(JSON.parse(body), { dynamic_config: { level: { value: 7 } } });
+  const json = JSON.parse((await run("policy", "apply", folder, "--json")).out);
+  assert.deepEqual(
+    json.map((each: Record<string, unknown>) => [each["name"], "dynamic_config" in each]),
+    [
+      ["level", true],
+      ["shop", false],
+    ],
+  );
+
+  const alone = folderOf(t, { "shop.yaml": limit(5), "other.dynamic.yaml": "level: 7\n" });
+  const stray = await run("policy", "apply", alone);
+  assert.equal(stray.code, 64);
+  assert.match(stray.err, /other\.dynamic\.yaml.*there is no policy other among the documents/);
+  assert.match(stray.err, /dynamic configuration of .*other\.dynamic\.yaml: .*policy not found/);
+});
+
 /**
  * A controller that says of a policy what `views` says, one after the other, and then the last of them again. It refuses
  * the policy called `taken`.
@@ -115,6 +159,13 @@ test("policy apply waits until all agents apply the policy, at most as long as i
   const asked = never.asked();
   assert.equal((await apply(never.address, "--wait", "0")).code, 0, "without a wait, no answer");
   assert.equal(never.asked(), asked + 1, "0 does not wait");
+
+  const { rollout } = view(0, 1);
+  const reasons = ["h:1: bucket_capacity: wanted a number\u0007"];
+  const strict = await controllerWith(t, [{ ...view(0, 1), rollout: { ...rollout, refused: reasons } }]);
+  const why = await apply(strict.address, "--wait", "150ms");
+  assert.equal(why.code, 1);
+  assert.equal(lines(why.out)[1], "  refused by h:1: bucket_capacity: wanted a number\\u0007");
 
   const nobody = await controllerWith(t, [view(0, 0)]);
   assert.match(

@@ -220,3 +220,34 @@ test("a policy says how many agents apply its version, and which are behind", as
   const got = await ask("GetPolicy", { name: "p" });
   assert.deepEqual(got["rollout"], { agents: 2, applied: 1, behind: [behind] });
 });
+
+test("an agent says why it refuses a rule of a policy, and the controller passes it on", async (t) => {
+  const store = memoryStore();
+  const { address } = await controllerOn(t, store, { "p.yaml": limit(5), "q.yaml": limit(5) });
+  const { address: agent } = await agentOn(t, store, 1);
+  const rollout = async (name: string) =>
+    (await getJson(address, `/v1/policies/${name}`)).body.rollout;
+  await until("it applies both", async () => (await rollout("p")).applied === 1);
+  assert.equal("refused" in (await rollout("p")), false);
+  const { address: name } = (await getJson(agent, "/v1/peers")).body.self_peer;
+  const key = (await store.list("/config/rate_limiter/")).entries.find((entry) =>
+    entry.key.includes("-policy-p-"),
+  )?.key;
+  assert.ok(key !== undefined);
+  const written = (await store.list(key)).entries[0]?.value;
+  assert.ok(written !== undefined);
+  // As a controller of a later version might write it.
+  await store.commit([{ kind: "put", key, value: Buffer.from([0xff]) }]);
+  await until("the refusal arrives", async () => "refused" in (await rollout("p")));
+  const { refused, ...rest } = await rollout("p");
+  assert.deepEqual(rest, { agents: 1, applied: 0, behind: [name], unknown: 0 });
+  assert.equal(refused.length, 1);
+  assert.ok(refused[0].startsWith(`${name}: `) && refused[0].length > name.length + 10, refused[0]);
+  const ask = await caller(t, address);
+  const got = await ask("GetPolicy", { name: "p" });
+  assert.deepEqual((got["rollout"] as { refused: unknown }).refused, refused);
+  assert.equal("refused" in (await rollout("q")), false);
+  await store.commit([{ kind: "put", key, value: written }]);
+  await until("it is applied again", async () => (await rollout("p")).applied === 1);
+  assert.equal("refused" in (await rollout("p")), false);
+});

@@ -8,7 +8,7 @@ import { EXIT } from "#host/life/run.ts";
 import { setLines } from "#policy/format.ts";
 import type { PolicyText, Sourced } from "#policy/set.ts";
 import { type Command, readArgs } from "../command.ts";
-import { checkFiles } from "../policies/files.ts";
+import { checkFiles, type DynamicFile } from "../policies/files.ts";
 import { CONTROLLER_OPTIONS, type Controller, type Json, openController } from "./ask.ts";
 import { printable, tableText } from "./table.ts";
 
@@ -54,14 +54,21 @@ export const policyApplyCommand: Command = async (args, terminal) => {
   const documents = documentsOf(set.policies, set.texts);
   const controller = await openController(values, terminal);
   const versions = await sent(controller, documents);
+  const configured = await configure(controller, set.configs);
   const until = performance.now() + waitMs;
   const applied: Json[] = [];
   for (const [each, policy_hash] of versions) {
     const { status, reason, rollout } = await followed(controller, each, until);
-    applied.push({ name: each, policy_hash, status, reason, rollout });
+    const dynamic = configured.get(each);
+    const config = dynamic === undefined ? {} : { dynamic_config: dynamic };
+    applied.push({ name: each, policy_hash, status, reason, rollout, ...config });
   }
   if (values.json === true) terminal.out(`${JSON.stringify(applied, undefined, 2)}\n`);
-  else for (const each of applied) terminal.out(`${appliedLine(each)}\n`);
+  else {
+    for (const each of applied) terminal.out(`${appliedLine(each)}\n`);
+    for (const [each, source] of configured)
+      terminal.out(`${each}: dynamic configuration of ${printable(source)} applied\n`);
+  }
   return waitMs === 0 || applied.every(isInForce) ? EXIT.clean : EXIT.refused;
 };
 
@@ -107,6 +114,27 @@ async function sent(
   return versions;
 }
 
+/**
+ * Gives the dynamic configuration of files to the controller, and returns the files by policy. One that is for no policy of
+ * the documents is for one that the controller has already.
+ */
+async function configure(
+  controller: Controller,
+  configs: ReadonlyMap<string, DynamicFile>,
+): Promise<ReadonlyMap<string, string>> {
+  for (const [name, { source, config }] of configs) {
+    const path = `/v1/dynamic-configs/${encodeURIComponent(name)}`;
+    await controller.call("POST", path, { dynamic_config: config }).catch((thrown: unknown) => {
+      const { code, message } = Fault.from(thrown);
+      throw new Fault(
+        code,
+        `dynamic configuration of ${printable(source)}: ${message}; the policies are applied`,
+      );
+    });
+  }
+  return new Map([...configs].map(([name, { source }]) => [name, source]));
+}
+
 function waitOf(text: string | undefined): number {
   const ms = text === undefined ? WAIT_MS : parseDuration(text);
   if (ms !== undefined && ms >= 0) return ms;
@@ -141,7 +169,7 @@ function appliedLine({ name, policy_hash, status, reason, rollout }: Json): stri
     return `${String(name)} stored, ${version}; it does not run yet, ${String(status)}: ${why}`;
   }
   const late = isBehind(rollout) ? " so far; `sluice policy list` shows how it goes on" : "";
-  return `${String(name)} applied, ${version}${rolloutText(rollout)}${late}`;
+  return `${String(name)} applied, ${version}${rolloutText(rollout)}${late}${refusedText(rollout)}`;
 }
 
 export const policyGetCommand: Command = async (args, terminal) => {
@@ -153,7 +181,8 @@ export const policyGetCommand: Command = async (args, terminal) => {
   else {
     const { policy, status, reason, rollout } = view;
     const why = reason === "" || reason === undefined ? "" : `: ${printable(String(reason))}`;
-    terminal.out(`# ${name} ${String(status)}${why}${rolloutText(rollout)}\n`);
+    const refused = refusedText(rollout).replaceAll("\n", "\n#");
+    terminal.out(`# ${name} ${String(status)}${why}${rolloutText(rollout)}${refused}\n`);
     if (policy !== null) terminal.out(stringify(policy, { lineWidth: 110 }));
   }
   return EXIT.clean;
@@ -211,4 +240,11 @@ function rolloutText(rollout: unknown): string {
   const more = missing > names.length ? ` and ${missing - names.length} more` : "";
   const late = names.length === 0 ? "" : `; behind: ${names.join(", ")}${more}`;
   return `; ${agentsText(rollout)} agents at this version${late}`;
+}
+
+/** A line for each agent that refuses rules of the policy. */
+function refusedText(rollout: unknown): string {
+  const { refused } = (rollout ?? {}) as Json;
+  const each = Array.isArray(refused) ? refused : [];
+  return each.map((one) => `\n  refused by ${printable(String(one))}`).join("");
 }

@@ -9,8 +9,9 @@ import { queriesOf } from "#circuit/queries.ts";
 import { sha256 } from "#controller/digest.ts";
 import { ignoredFiles, isDocument, MAX_BYTES, WANTED_NAME } from "#controller/policy-directory.ts";
 import { readTextFile, readTextFileOrPipe } from "#host/life/text-file.ts";
+import type { JsonObject } from "#policy/compiled.ts";
 import { Report } from "#policy/document/finding.ts";
-import type { Position } from "#policy/document/tree.ts";
+import { type Position, plain } from "#policy/document/tree.ts";
 import type { Warning } from "#policy/document/warning.ts";
 import { checkDynamicConfig } from "#policy/dynamic.ts";
 import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
@@ -58,6 +59,14 @@ interface Judging extends Setting {
 
 interface Checked extends PolicySet {
   readonly texts: readonly PolicyText[];
+  /** What the files of dynamic configuration say that have no fault, by policy. */
+  readonly configs: ReadonlyMap<string, DynamicFile>;
+}
+
+/** A file of dynamic configuration. */
+export interface DynamicFile {
+  readonly source: string;
+  readonly config: JsonObject;
 }
 
 /**
@@ -80,12 +89,16 @@ export async function checkFiles(
     ...(await ignoredIn(names)),
   ];
   const seen = new Set<string>();
+  const configs = new Map<string, DynamicFile>();
   for (const { source, text } of dynamic) {
-    const report = checkDynamicFile(basename(source), text, set, seen);
+    const name = policyOfDynamicFile(basename(source)) ?? source;
+    const report = new Report();
+    const config = checkDynamicFile(name, text, set, seen, report);
+    if (config !== undefined) configs.set(name, { source, config });
     findings.push(...report.findings.map((of) => ({ source, of })));
     warnings.push(...report.warnings.map((of) => ({ source, of })));
   }
-  return { policies: set.policies, findings, warnings, texts };
+  return { policies: set.policies, findings, warnings, texts, configs };
 }
 
 /** Names that no policy of the set defines and, where Sluice answers queries itself, that it does not measure. */
@@ -132,18 +145,20 @@ function needingPrometheus(
   return [...refused, ...unmeasured];
 }
 
-/** `seen` has the policies of the files before it: a policy has one file at most. */
+/**
+ * Returns the configuration for the policy of this name; undefined where its text has faults. `seen` has the policies of
+ * the files before it: a policy has one file at most.
+ */
 function checkDynamicFile(
-  file: string,
+  name: string,
   text: string,
   { policies, findings }: PolicySet,
   seen: Set<string>,
-): Report {
-  const report = new Report();
-  const name = policyOfDynamicFile(file) ?? file;
+  report: Report,
+): JsonObject | undefined {
   if (seen.has(name)) {
     report.refuse(START, [], `one file of dynamic configuration for policy ${name}`, "several");
-    return report;
+    return undefined;
   }
   seen.add(name);
   const config = readDynamicFile(text, report);
@@ -155,7 +170,7 @@ function checkDynamicFile(
   if (policy === undefined && findings.length === 0) {
     report.warn("dynamic_config", START, [], `there is no policy ${name} among the documents`);
   }
-  return report;
+  return config && (plain(config) as JsonObject);
 }
 
 /** The same, with the texts by source, and the files of dynamic configuration that were skipped. */

@@ -31,11 +31,16 @@ export function rolloutOf(
   const version = versionNumber({ policyName, policyHash });
   const concerned = agents.filter(({ group }) => groups.has(group));
   const telling = concerned.filter(({ id }) => id !== "");
-  const behind = telling.filter((agent) => applied.of(agent)?.has(version) !== true);
+  const behind = telling.filter((agent) => applied.of(agent)?.versions.has(version) !== true);
+  const refused = behind.flatMap((agent) => {
+    const reason = applied.of(agent)?.refusals.get(policyName);
+    return reason === undefined ? [] : [`${agent.address}: ${reason}`];
+  });
   return {
     agents: telling.length,
     applied: telling.length - behind.length,
     behind: behind.slice(0, MOST_NAMED).map(({ address }) => address),
     unknown: concerned.length - telling.length,
+    ...(refused.length > 0 && { refused: refused.slice(0, MOST_NAMED) }),
   };
 }

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/fleet/v1/calls.proto.
  */
 export const file_sluice_fleet_v1_calls: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvZmxlZXQvdjEvY2FsbHMucHJvdG8SD3NsdWljZS5mbGVldC52MSJ4CglGcm9tQWdlbnQSNQoMaW50cm9kdWN0aW9uGAEgASgLMh0uc2x1aWNlLmZsZWV0LnYxLkludHJvZHVjdGlvbkgAEikKBmFuc3dlchgCIAEoCzIXLnNsdWljZS5mbGVldC52MS5BbnN3ZXJIAEIJCgdtZXNzYWdlIkoKDEludHJvZHVjdGlvbhITCgthZ2VudF9ncm91cBgBIAEoCRIlCgRwZWVyGAIgASgLMhcuYXBlcnR1cmUucGVlcnMudjEuUGVlciImCgdUb0FnZW50EgoKAmlkGAEgASgJEg8KB3JlcXVlc3QYAiABKAwiXAoGQW5zd2VyEgoKAmlkGAEgASgJEg8KBXJlcGx5GAIgASgMSAASKwoHZmFpbHVyZRgDIAEoCzIYLnNsdWljZS5mbGVldC52MS5GYWlsdXJlSABCCAoGcmVzdWx0IigKB0ZhaWx1cmUSDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJIhsKB0FwcGxpZWQSEAoIcG9saWNpZXMYASADKAYyUwoOQWdlbnRGdW5jdGlvbnMSQQoFU2VydmUSGi5zbHVpY2UuZmxlZXQudjEuRnJvbUFnZW50Ghguc2x1aWNlLmZsZWV0LnYxLlRvQWdlbnQoATABYgZwcm90bzM", [file_aperture_peers_v1_peers]);
+  fileDesc("ChtzbHVpY2UvZmxlZXQvdjEvY2FsbHMucHJvdG8SD3NsdWljZS5mbGVldC52MSJ4CglGcm9tQWdlbnQSNQoMaW50cm9kdWN0aW9uGAEgASgLMh0uc2x1aWNlLmZsZWV0LnYxLkludHJvZHVjdGlvbkgAEikKBmFuc3dlchgCIAEoCzIXLnNsdWljZS5mbGVldC52MS5BbnN3ZXJIAEIJCgdtZXNzYWdlIkoKDEludHJvZHVjdGlvbhITCgthZ2VudF9ncm91cBgBIAEoCRIlCgRwZWVyGAIgASgLMhcuYXBlcnR1cmUucGVlcnMudjEuUGVlciImCgdUb0FnZW50EgoKAmlkGAEgASgJEg8KB3JlcXVlc3QYAiABKAwiXAoGQW5zd2VyEgoKAmlkGAEgASgJEg8KBXJlcGx5GAIgASgMSAASKwoHZmFpbHVyZRgDIAEoCzIYLnNsdWljZS5mbGVldC52MS5GYWlsdXJlSABCCAoGcmVzdWx0IigKB0ZhaWx1cmUSDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJIkYKB0FwcGxpZWQSEAoIcG9saWNpZXMYASADKAYSKQoHcmVmdXNlZBgCIAMoCzIYLnNsdWljZS5mbGVldC52MS5SZWZ1c2VkIikKB1JlZnVzZWQSDgoGcG9saWN5GAEgASgJEg4KBnJlYXNvbhgCIAEoCTJTCg5BZ2VudEZ1bmN0aW9ucxJBCgVTZXJ2ZRIaLnNsdWljZS5mbGVldC52MS5Gcm9tQWdlbnQaGC5zbHVpY2UuZmxlZXQudjEuVG9BZ2VudCgBMAFiBnByb3RvMw", [file_aperture_peers_v1_peers]);
 
 /**
  * @generated from message sluice.fleet.v1.FromAgent
@@ -177,6 +177,13 @@ export type Applied = Message<"sluice.fleet.v1.Applied"> & {
    * @generated from field: repeated fixed64 policies = 1;
    */
   policies: bigint[];
+
+  /**
+   * Why rules were refused, for at most twenty policies.
+   *
+   * @generated from field: repeated sluice.fleet.v1.Refused refused = 2;
+   */
+  refused: Refused[];
 };
 
 /**
@@ -185,6 +192,28 @@ export type Applied = Message<"sluice.fleet.v1.Applied"> & {
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
   messageDesc(file_sluice_fleet_v1_calls, 5);
+
+/**
+ * @generated from message sluice.fleet.v1.Refused
+ */
+export type Refused = Message<"sluice.fleet.v1.Refused"> & {
+  /**
+   * @generated from field: string policy = 1;
+   */
+  policy: string;
+
+  /**
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message sluice.fleet.v1.Refused.
+ * Use `create(RefusedSchema)` to create a new message.
+ */
+export const RefusedSchema: GenMessage<Refused> = /*@__PURE__*/
+  messageDesc(file_sluice_fleet_v1_calls, 6);
 
 /**
  * Served by controllers for agents that connect to them (`agent_functions.endpoints`).
