@@ -30,6 +30,8 @@ const POLICY_KEYS: readonly string[] = [
   "dynamicConfig",
   "status",
 ];
+/** A document with one of these is an object of Kubernetes, even if it leaves out what says so. */
+const OBJECT_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "spec"];
 const LIST_KEYS: readonly string[] = ["apiVersion", "kind", "metadata", "items"];
 
 /** `defaultName` is the name of a policy that has none, unless it is one of a list. */
@@ -45,7 +47,7 @@ export function unwrap(
       else report.refuse(tree.at, path, "an object at the top level", kindOf(tree));
       return;
     }
-    if (!tree.entries.some(({ key }) => key === "apiVersion" || key === "kind")) {
+    if (!tree.entries.some(({ key }) => OBJECT_KEYS.includes(key))) {
       if (path.length > 0) {
         report.refuse(tree.at, path, "an object of kind Policy", "no apiVersion and kind");
       } else if (checkName(defaultName, tree.at, [], report)) {

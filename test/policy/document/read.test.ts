@@ -66,6 +66,15 @@ describe("wrappers", () => {
     assert.match(lines("circuit: {}", "a/b").join(), /a policy name without/);
   });
 
+  test("an object that leaves out apiVersion and kind is told so, and nothing else", () => {
+    for (const text of ["metadata: {name: a}\nspec: {circuit: {}}\n", "spec: {circuit: {}}\n"]) {
+      assert.deepEqual(lines(text), [
+        "p.yaml:1:1: apiVersion: wanted fluxninja.com/v1alpha1, got nothing",
+        "p.yaml:1:1: kind: wanted Policy, got nothing",
+      ]);
+    }
+  });
+
   test("one bad document does not hide the others", () => {
     const all = lines(`${wrapped("a/b")}---\ncircuit: {nope: 1}\n---\n- 1\n`);
     assert.equal(all.length, 3, all.join("\n"));
