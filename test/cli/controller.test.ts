@@ -162,7 +162,9 @@ test("policy apply waits until all agents apply the policy, at most as long as i
 
   const { rollout } = view(0, 1);
   const reasons = ["h:1: bucket_capacity: wanted a number\u0007"];
-  const strict = await controllerWith(t, [{ ...view(0, 1), rollout: { ...rollout, refused: reasons } }]);
+  const strict = await controllerWith(t, [
+    { ...view(0, 1), rollout: { ...rollout, refused: reasons } },
+  ]);
   const why = await apply(strict.address, "--wait", "150ms");
   assert.equal(why.code, 1);
   assert.equal(lines(why.out)[1], "  refused by h:1: bucket_capacity: wanted a number\\u0007");
