@@ -279,7 +279,11 @@ const PAIRS: readonly (readonly [string, Readonly<Record<string, string>>, RegEx
       { ETCD_PASSWORD: "x" },
       /etcd\.username: wanted the name of a user, because password is set, got nothing/,
     ],
-    ["a user of etcd without password", { ETCD_USERNAME: "ann" }, undefined],
+    [
+      "a user of etcd without password",
+      { ETCD_USERNAME: "ann" },
+      /etcd\.password: wanted the password/,
+    ],
     ["a user of etcd with password", { ETCD_USERNAME: "ann", ETCD_PASSWORD: "x" }, undefined],
     [
       "a batch above its largest",
@@ -338,7 +342,10 @@ test("credentials in the addresses of servers are refused where they would have 
       assert.throws(
         () => configOf("agent", env),
         (thrown: Error) => {
-          assert.match(thrown.message, new RegExp(`${key}.*without user and password`));
+          assert.match(
+            thrown.message,
+            new RegExp(`${key}.*without user, password, query and fragment`),
+          );
           assert.doesNotMatch(thrown.message, /hunter2|ann/);
           return true;
         },
