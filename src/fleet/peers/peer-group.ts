@@ -218,7 +218,7 @@ export class PeerGroup {
     if (!last) return;
     // Only now: what waits is decided as soon as the keys of one that left are counted here.
     if (purpose === "leave") this.exclude(from, "left");
-    if (this.#self < 0 || this.joining) this.#joining.handedOver(from);
+    this.#joining.handedOver(from);
     this.#checkJoined();
   }
 

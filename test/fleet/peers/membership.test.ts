@@ -589,6 +589,27 @@ test("a copy that arrives while keys are handed over waits, and takes the place 
   assert.equal(limiter.buckets.read(lo, hi)?.available, 8);
 });
 
+test("a copy that waits is out of date when its sender has handed over since", async (t) => {
+  const network = new Network(t);
+  const old = await counted(network);
+  const joining = network.start();
+  network.tell([old, joining]);
+  const limiter = limiterOf(old);
+  const { hash } = old.group.owned;
+  hash.of(MANY.find((key) => old.owns(key)) ?? "");
+  const { lo, hi } = hash;
+  const message = { from: joining.member.id, last: false };
+  const bucket = { kind: "bucket", limiter, lo, hi, filledMs: 0 } as const;
+  const copy = [{ ...bucket, available: 10 }];
+  const waiting = old.group.receive({ ...message, number: 1_000, purpose: "copy", moved: copy });
+  assert.ok(waiting instanceof Promise);
+  const handedOver = [{ ...bucket, available: 8 }];
+  const next = { ...message, number: 1_001, purpose: "hand over", moved: handedOver } as const;
+  assert.equal(old.group.receive(next), undefined);
+  await waiting;
+  assert.equal(limiter.buckets.read(lo, hi)?.available, 5, "three were taken here, two there");
+});
+
 const memberOf = (id: string): RingMember => ({ name: id, id, address: id, probe: undefined });
 
 test("what is to be sent after a link was closed comes back at once", async () => {
