@@ -77,7 +77,7 @@ export async function startAgent(
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, known);
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
-  const finishedFlows = new FinishedFlows(fluxMeters, end, unreported);
+  const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics);
   metrics.add(finishedFlows);
   const checkContext = createOperationContext(controller, NO_SERVICES, chance, config.server.http);
   return {

@@ -72,6 +72,8 @@ class Judgement implements Verdict {
   /** The promised verdict, once a step had to wait. */
   #later: Pending<Verdict> | undefined;
   #callerLeft = false;
+  /** A limiter has refused the flow. */
+  #refused = false;
 
   get refusal(): undefined {
     return undefined;
@@ -152,9 +154,13 @@ class Judgement implements Verdict {
 
   /** An undecided take is not a grant: the failure mode of its policy answers, and the decision names it. */
   #resolve(decision: Decision): Decision {
-    if (!needsFailureMode(decision)) return decision;
-    this.#context.observer.anomaly("undecided");
-    return byFailureMode(decision);
+    let resolved = decision;
+    if (needsFailureMode(decision)) {
+      this.#context.observer.anomaly("undecided");
+      resolved = byFailureMode(decision);
+    }
+    if (resolved.dropped) this.#refused = true;
+    return resolved;
   }
 
   /** Asks every lookup that matches until one has the answer. One that must wait does not stop the others. */
@@ -268,6 +274,7 @@ class Judgement implements Verdict {
     this.#pendingOf<Decision>().add(taken, {
       answered: (decision = unanswered(limiter.component)) => {
         this.decisions[place] = this.#resolve(decision);
+        if (this.#refused) this.#pending?.leaveQueues();
       },
       late: (decision) => {
         const grant = grantOf(decision);
@@ -290,6 +297,7 @@ class Judgement implements Verdict {
     const { clock, observer } = this.#context;
     const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
     this.#later = later;
+    if (this.#refused) pending.leaveQueues();
     pending.wait(clock, observer, this.#flow.deadline, {
       complete: () => {
         this.#pending = undefined;

@@ -56,6 +56,8 @@ export interface Flow {
   readonly expectEnd: boolean;
   /** The caller's deadline on `Clock.now()`; Infinity when there is none. */
   readonly deadline: number;
+  /** Bytes of memory that the flow occupies while it waits, about; absent where its labels and body are all. */
+  readonly size?: number;
 }
 
 export const RejectReason = {
@@ -139,6 +141,8 @@ export const NO_DETAIL: AllOf<DecisionDetail> = Object.freeze({
   current: 0,
   consumed: 0,
   requestId: "",
+  workload: "",
+  priority: 0,
 });
 
 /** The answer that a lookup found: the check ends and the flow passes with it. */
@@ -283,3 +287,9 @@ export class Pending<T> {
     else failed?.(outcome.thrown);
   }
 }
+
+/**
+ * The answer for a flow that stands in a queue. It comes by itself in time for the caller, so nobody has to watch the
+ * clock for it; and there is no use in waiting for it once another limiter has refused the flow.
+ */
+export class Queued<T> extends Pending<T> {}

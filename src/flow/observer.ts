@@ -16,6 +16,7 @@ export const ANOMALIES = [
   "abandoned", // the caller left while its check waited: no decision was made
   "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
   "keys_overflow", // a limiter is full: the key shares the overflow bucket
+  "queue_full", // a queue had no room for a flow, which was refused at once
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];
 
@@ -28,6 +29,35 @@ export interface Observer {
   anomaly(what: Anomaly): void;
   /** A limiter met a flow without a label that it reads: the one it is keyed by, or the number of tokens. */
   missingLabel(component: Component, what: MissingLabel): void;
+  /** A scheduler let a flow pass, or did not. Called once for each flow that it judged. */
+  scheduled(component: Component, flow: ScheduledFlow): void;
+  /** What a load scheduler counts by. The object changes with it, and is the same as long as the component is. */
+  loaded(component: Component, gauges: LoadGauges): void;
+}
+
+/** The bucket of a load scheduler. */
+export interface LoadGauges {
+  /** The share of the load that may pass; 1 where all of it may. */
+  readonly multiplier: number;
+  /** Tokens per second; the bucket holds those of one. */
+  readonly fillRate: number;
+  readonly available: number;
+}
+
+/** What a scheduler did with a flow. */
+export interface ScheduledFlow {
+  readonly workload: string;
+  readonly tokens: number;
+  readonly passed: boolean;
+  /** Time in the queue, ms; 0 for a flow that was decided at once. */
+  readonly waitedMs: number;
+  /**
+   * Tokens of earlier flows that a queued flow overtook; negative, if later ones overtook it. Undefined for flows that
+   * were not queued or did not pass.
+   */
+  readonly overtook: number | undefined;
+  /** The same among the flows of its workload, for a flow that stood behind another one of its fairness label. */
+  readonly overtookAlike: number | undefined;
 }
 
 export type MissingLabel = "key" | "tokens";
@@ -38,6 +68,8 @@ export const NO_OBSERVER: Observer = {
   lookedUp: () => undefined,
   anomaly: () => undefined,
   missingLabel: () => undefined,
+  scheduled: () => undefined,
+  loaded: () => undefined,
 };
 
 /** One observer that calls several in order. A single one is returned as it is, so that it costs nothing extra. */
@@ -59,6 +91,12 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     missingLabel(component, what) {
       for (const observer of all) observer.missingLabel(component, what);
+    },
+    scheduled(component, flow) {
+      for (const observer of all) observer.scheduled(component, flow);
+    },
+    loaded(component, gauges) {
+      for (const observer of all) observer.loaded(component, gauges);
     },
   };
 }

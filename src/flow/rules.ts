@@ -37,7 +37,7 @@ export interface SelectorRule {
  * where another count does not answer. A ramp is for features that are not trusted yet: it lets nothing pass.
  */
 export function usualFailureMode(kind: LimiterKind): FailureMode {
-  if (kind === "sampler") return "open";
+  if (kind === "sampler" || kind === "load_scheduler") return "open";
   return kind === "ramp_sampler" ? "closed" : "local";
 }
 
@@ -90,7 +90,63 @@ export interface SamplerRule extends ComponentRule {
   readonly hash: SessionHash;
 }
 
-export type LimiterRule = RateLimiterRule | ConcurrencyLimiterRule | SamplerRule;
+/** What the flows of a workload are worth. */
+export interface WorkloadParameters {
+  /** Above 0. */
+  readonly priority: number;
+  /** Tokens of a flow; 0 leaves them to estimates and labels. */
+  readonly tokens: number;
+  /** Longest time in the queue; undefined leaves it to the caller's deadline. */
+  readonly queueTimeoutMs: number | undefined;
+}
+
+export interface WorkloadRule {
+  /** "" for a workload that is named by its index. */
+  readonly name: string;
+  readonly matcher: MatcherRule;
+  readonly parameters: WorkloadParameters;
+}
+
+/** The queue of a scheduler. */
+export interface SchedulerRule {
+  /** A flow belongs to the first that matches. */
+  readonly workloads: readonly WorkloadRule[];
+  /** Those of flows that match none. */
+  readonly defaultParameters: WorkloadParameters;
+  /** A flow is decided this long before its caller's deadline. */
+  readonly deadlineMarginMs: number;
+  readonly tokensLabelKey: string;
+  readonly priorityLabelKey: string;
+  readonly workloadLabelKey: string;
+  readonly fairnessLabelKey: string;
+}
+
+/** Buckets as those of a rate limiter, with a queue for each. */
+export interface QuotaSchedulerRule extends Omit<RateLimiterRule, "kind" | "tokensLabelKey"> {
+  readonly kind: "quota_scheduler";
+  readonly scheduler: SchedulerRule;
+}
+
+/** Slots as those of a concurrency limiter, with a queue for each key. */
+export interface ConcurrencySchedulerRule
+  extends Omit<ConcurrencyLimiterRule, "kind" | "tokensLabelKey"> {
+  readonly kind: "concurrency_scheduler";
+  readonly scheduler: SchedulerRule;
+}
+
+/** One queue, in front of a share of the rate that was measured. */
+export interface LoadSchedulerRule extends ComponentRule {
+  readonly kind: "load_scheduler";
+  readonly scheduler: SchedulerRule;
+}
+
+export type LimiterRule =
+  | RateLimiterRule
+  | ConcurrencyLimiterRule
+  | SamplerRule
+  | QuotaSchedulerRule
+  | ConcurrencySchedulerRule
+  | LoadSchedulerRule;
 
 /** Number of bits of a whole address. */
 export const WHOLE_IPV4 = 32;
@@ -194,7 +250,36 @@ export interface SamplerNumbers extends ComponentNumbers {
   readonly passThroughLabelValues: readonly string[];
 }
 
-export type LimiterNumbers = RateLimiterNumbers | ConcurrencyLimiterNumbers | SamplerNumbers;
+export interface QuotaSchedulerNumbers extends Omit<RateLimiterNumbers, "kind"> {
+  readonly kind: "quota_scheduler";
+}
+
+export interface ConcurrencySchedulerNumbers extends Omit<ConcurrencyLimiterNumbers, "kind"> {
+  readonly kind: "concurrency_scheduler";
+}
+
+/** Numbers that count in buckets, and in slots. */
+export type BucketNumbers = RateLimiterNumbers | QuotaSchedulerNumbers;
+export type SlotNumbers = ConcurrencyLimiterNumbers | ConcurrencySchedulerNumbers;
+
+export interface LoadSchedulerNumbers extends ComponentNumbers {
+  readonly kind: "load_scheduler";
+  /** The part of the measured rate of tokens that may pass. */
+  readonly loadMultiplier: number;
+  readonly passThrough: boolean;
+  /** Mean tokens of the flows of a workload, by its label. */
+  readonly tokensByWorkload: ReadonlyMap<string, number>;
+  /** Unix ms; afterwards they are no numbers any more. */
+  readonly validUntil: number;
+}
+
+export type LimiterNumbers =
+  | RateLimiterNumbers
+  | ConcurrencyLimiterNumbers
+  | SamplerNumbers
+  | QuotaSchedulerNumbers
+  | ConcurrencySchedulerNumbers
+  | LoadSchedulerNumbers;
 
 /** The part of a decision that belongs to its kind: one member for each kind of limiter. */
 export interface DecisionDetails {
@@ -202,6 +287,9 @@ export interface DecisionDetails {
   concurrency_limiter: SlotDetail;
   sampler: LabelDetail;
   ramp_sampler: LabelDetail;
+  load_scheduler: WorkloadDetail;
+  quota_scheduler: WorkloadDetail;
+  concurrency_scheduler: WorkloadSlotDetail;
 }
 
 export type LimiterKind = keyof DecisionDetails;
@@ -227,3 +315,12 @@ export interface SlotDetail extends TokenDetail {
   /** Id of the slot; the caller ends the flow with it. */
   readonly requestId: string;
 }
+
+/** A flow of a workload. Of a load scheduler, `label` is the workload. */
+export interface WorkloadDetail extends TokenDetail {
+  readonly workload: string;
+  /** 0 for a flow that no queue has judged. */
+  readonly priority: number;
+}
+
+export interface WorkloadSlotDetail extends WorkloadDetail, SlotDetail {}

@@ -53,5 +53,29 @@ export const RATE_STAGE: LimitStage = {
   rampModeNeedsLimiter: false,
 };
 
+/** Flows wait here for a slot, before anything is looked up for them. */
+export const SLOT_QUEUE_STAGE: LimitStage = {
+  kind: "limit",
+  name: "queue for slots",
+  reason: RejectReason.noTokens,
+  deniedStatus: 503,
+  rampModeNeedsLimiter: false,
+};
+
+/** Flows wait here for tokens, as the last thing before the service gets them. */
+export const TOKEN_QUEUE_STAGE: LimitStage = {
+  kind: "limit",
+  name: "queue for tokens",
+  reason: RejectReason.noTokens,
+  deniedStatus: 503,
+  rampModeNeedsLimiter: false,
+};
+
 /** The order of a check; to change the order, move a row. */
-export const STAGES: readonly Stage[] = [RAMP_STAGE, SAMPLE_STAGE, RATE_STAGE];
+export const STAGES: readonly Stage[] = [
+  RAMP_STAGE,
+  SAMPLE_STAGE,
+  RATE_STAGE,
+  SLOT_QUEUE_STAGE,
+  TOKEN_QUEUE_STAGE,
+];

@@ -13,6 +13,8 @@ function named(name: string, heard: string[]): Observer {
     lookedUp: (found) => heard.push(`${name} looked up ${found}`),
     anomaly: (what) => heard.push(`${name} anomaly ${what}`),
     missingLabel: ({ componentId }, what) => heard.push(`${name} ${componentId} lacks ${what}`),
+    scheduled: (_component, { workload }) => heard.push(`${name} scheduled ${workload}`),
+    loaded: (_component, { fillRate }) => heard.push(`${name} loaded ${fillRate}`),
   };
 }
 
@@ -29,6 +31,9 @@ test("several observers are called in order", () => {
   all.lookedUp(true);
   all.anomaly("late");
   all.missingLabel(componentOf(), "key");
+  const flow = { workload: "w", tokens: 1, passed: true, waitedMs: 0 };
+  all.scheduled(componentOf(), { ...flow, overtook: undefined, overtookAlike: undefined });
+  all.loaded(componentOf(), { multiplier: 1, fillRate: 5, available: 0 });
   assert.deepEqual(heard, [
     "a ended here",
     "b ended here",
@@ -38,6 +43,10 @@ test("several observers are called in order", () => {
     "b anomaly late",
     "a root.0 lacks key",
     "b root.0 lacks key",
+    "a scheduled w",
+    "b scheduled w",
+    "a loaded 5",
+    "b loaded 5",
   ]);
 });
 

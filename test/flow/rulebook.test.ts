@@ -82,6 +82,8 @@ function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbe
       return { ...owner, kind: rule.kind, maxConcurrency: capacity, passThrough: false };
     case "sampler":
       return { ...owner, kind: rule.kind, acceptPercentage: capacity, passThroughLabelValues: [] };
+    default:
+      throw new Error(`no numbers for a ${rule.kind}`);
   }
 }
 

@@ -83,26 +83,14 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   "cache-errors": "caches",
   "cache-result": "caches",
   "cache-ttl": "caches",
-  "cs-priority-order": "queues: concurrency scheduler",
-  "cs-queue-timeout": "queues: concurrency scheduler",
-  "cs-reject-and-wait": "queues: concurrency scheduler",
-  "engine-revert-across-steps": "queues: a quota scheduler is what refuses in its second stage",
-  "ls-multiplier-zero-after-bootstrap": "queues: load scheduler",
-  "ls-workloads-pass-through": "queues: load scheduler",
-  "metrics-from-telemetry": "queues: quota scheduler, and the counters of its workloads",
   "preview-errors": "preview of flows",
   "preview-labels": "preview of flows",
-  "qs-pass-through": "queues: quota scheduler",
-  "qs-queue-timeout-zero": "queues: quota scheduler",
-  "qs-waits-for-token": "queues: quota scheduler",
-  "qs-workloads": "queues: quota scheduler",
   "rego-input-document": "Rego classifiers",
   "rego-values": "Rego classifiers",
 };
 
-// Two cases are replayed in part, because one component of their policies is not built yet:
-// - cls-selectors: the `rego` block of its last classifier is taken out of the policy.
-// - engine-order: the quota scheduler is taken out of the policy, and its decisions out of the answers.
+// cls-selectors is replayed in part, because Rego is not built yet: the `rego` block of its last classifier is taken out of
+// the policy.
 
 const NOT_BUILT = "not built yet: the route does not exist";
 const NEXT_FILL =
@@ -132,6 +120,7 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   "baggage-limits": { 3: CUT, 5: CUT, 6: CUT },
   "cls-from": { 3: ANY_CASE, 4: ANY_CASE },
   "cls-json-pointer": { 18: UNREADABLE, 20: UNREADABLE },
+  "qs-workloads": { 16: NAMES_LABEL },
   "rl-denied-code": { 6: NAMES_LABEL, 7: NAMES_LABEL },
   "cls-sanitise-and-inject": {
     3: UNFIT,

@@ -166,11 +166,7 @@ test("what agents do not act on is published, with one warning for each place", 
   assert.deepEqual(set.findings, []);
   assert.deepEqual(
     set.warnings.filter(({ of }) => of.text.startsWith("published")).map(({ of }) => of.path),
-    [
-      "circuit.components[0].auto_scale.pod_scaler",
-      "circuit.components[1].flow_control.load_scheduler",
-      "resources.infra_meters",
-    ],
+    ["circuit.components[0].auto_scale.pod_scaler", "resources.infra_meters"],
   );
 });
 

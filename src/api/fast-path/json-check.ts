@@ -28,6 +28,7 @@ import { findServices } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
 import { NO_SERVICES } from "../service-lookup.ts";
 import { attributeFields } from "./attribute-fields.ts";
+import { CHECK_SIZE } from "./spare-checks.ts";
 
 export class JsonCheck implements Flow, JsonTelemetryWriter {
   readonly type = "http";
@@ -68,6 +69,10 @@ export class JsonCheck implements Flow, JsonTelemetryWriter {
 
   get expectEnd(): boolean {
     return this.http.expectEnd;
+  }
+
+  get size(): number {
+    return CHECK_SIZE + this.http.bytes.length;
   }
 
   /**

@@ -21,6 +21,7 @@ import { findServicesCounted } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
 import { NO_SERVICES } from "../service-lookup.ts";
 import { proxyAttributeFields } from "./attribute-fields.ts";
+import { CHECK_SIZE } from "./spare-checks.ts";
 
 const CONTROL_POINT = "control-point";
 
@@ -78,6 +79,10 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     this.services = own.length > 0 ? own : atDestination;
     this.#source = servicesLabel(atSource);
     this.#destination = servicesLabel(atDestination);
+  }
+
+  get size(): number {
+    return CHECK_SIZE + this.http.bytes.length;
   }
 
   /** A `lent` reply is valid until the next reply that is written in this context. */

@@ -1,6 +1,9 @@
 // Checks that are over and can be used again. One is enough while no check waits; checks that wait are many at one time.
 
-/** Most spare checks that are kept. Each takes about 3 kB, and up to 4 kB for a copy of its request. */
+/** Bytes of memory of a check, about, without the copy of its request. */
+export const CHECK_SIZE = 3_072;
+
+/** Most spare checks that are kept. Each of them has up to 4 kB for a copy of its request. */
 const MOST = 256;
 
 interface ReusableCheck {

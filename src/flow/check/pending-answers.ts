@@ -2,7 +2,7 @@
 // comes after that is handed back, so that nothing stays taken.
 
 import type { Clock } from "#base/clock.ts";
-import type { Pending } from "../flow.ts";
+import { type Pending, Queued } from "../flow.ts";
 import type { Observer } from "../observer.ts";
 
 /** Subtracted from the caller's deadline, ms, so that the answer still arrives in time. */
@@ -45,11 +45,22 @@ export class PendingAnswers<Answer> {
     this.#left += 1;
   }
 
+  /** Leaves all queues: another limiter has refused the flow. */
+  leaveQueues(): void {
+    for (const { pending, open } of this.#all) {
+      if (open && pending instanceof Queued) pending.cancel();
+    }
+  }
+
   /**
    * Waits until all have answered, or until shortly before the caller's `deadline` (on `Clock.now()`). Those that are
-   * silent by then count as unanswered.
+   * silent by then count as unanswered. Queues answer in time by themselves.
    */
   wait(clock: Clock, observer: Observer, deadline: number, end: WaitEnd): void {
+    if (this.#all.every(({ pending }) => pending instanceof Queued)) {
+      this.#listen(end);
+      return;
+    }
     const budget = Math.min(deadline - MARGIN_MS - clock.now(), LONGEST_WAIT_MS);
     const stopAlarm = clock.alarm(Math.max(0, budget), () => {
       observer.anomaly("late");

@@ -3,13 +3,13 @@
 
 import type { CounterEngine, SlotParams } from "../counters/counter-engine.ts";
 import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
-import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
+import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Limiter } from "../plan/stage-member.ts";
-import type { ConcurrencyLimiterNumbers, ConcurrencyLimiterRule, SlotDetail } from "../rules.ts";
+import type { ConcurrencyLimiterRule, SlotDetail, SlotNumbers } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
 import { LocalSlots, type LocalSlotsContext } from "./counters/local-slots.ts";
-import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 const COUNTING: CountingKind<SlotDetail> = {
@@ -40,7 +40,7 @@ export class ConcurrencyState {
   /** Each limiter has slots of its own, whatever group of limiters it is asked with. */
   constructor(
     context: ConcurrencyContext,
-    rule: ConcurrencyLimiterRule,
+    rule: Pick<ConcurrencyLimiterRule, "policyName">,
     _group: string,
     name: string,
   ) {
@@ -55,14 +55,14 @@ export class ConcurrencyState {
 
 export class ConcurrencyLimiter implements Limiter {
   readonly component: Component;
-  readonly #rule: ConcurrencyLimiterRule;
+  readonly #rule: Omit<ConcurrencyLimiterRule, "kind">;
   readonly #state: ConcurrencyState;
   readonly #counting: CountingLimiter<SlotParams, SlotDetail>;
   #params: SlotParams;
 
   constructor(
     component: Component,
-    rule: ConcurrencyLimiterRule,
+    rule: Omit<ConcurrencyLimiterRule, "kind">,
     slots: LabelSlots,
     state: ConcurrencyState,
     { observer }: LocalSlotsContext,
@@ -76,21 +76,36 @@ export class ConcurrencyLimiter implements Limiter {
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
   }
 
-  peek(_flow: Flow, labels: Labels, now: number): Decision {
+  /** A scheduler states in `asked` how many tokens it wants. */
+  peek(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision<SlotDetail> {
     const standIn = this.#standIn();
-    return this.#counting.peek(labels, now, this.#counted(standIn), standIn);
+    return this.#counting.peek(labels, now, this.#counted(standIn), standIn, asked);
   }
 
-  take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
+  take(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision | Pending<Decision> {
     if (this.#state.gap === undefined) {
-      return this.#counting.take(labels, now, this.#current(), undefined);
+      return this.#counting.take(labels, now, this.#current(), undefined, asked);
     }
     const standIn = this.#standIn();
-    return this.#counting.take(labels, now, this.#counted(standIn), standIn);
+    return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
   }
 
   undo(grant: Grant): void {
     this.end(grant);
+  }
+
+  /** The largest number of tokens in flight; 0 while there is none. */
+  get most(): number {
+    return this.#state.max ?? 0;
+  }
+
+  /**
+   * When the oldest slot of a key expires, on `Clock.now()`; Infinity for a key without slots. Undefined where agents
+   * share their slots: this one does not know those of the others.
+   */
+  nextExpiry(value: string | undefined): number | undefined {
+    const { shared, slots } = this.#state;
+    return shared === undefined ? slots.nextExpiry(value, this.#rule.maxInflightMs) : undefined;
   }
 
   /** While nothing is counted the slot is freed as well, but it is not reported as ended. */
@@ -100,7 +115,7 @@ export class ConcurrencyLimiter implements Limiter {
   }
 
   /** A limit that is not finite is no limit. */
-  decide(numbers: ConcurrencyLimiterNumbers | undefined): void {
+  decide(numbers: SlotNumbers | undefined): void {
     const state = this.#state;
     const max = boundedSignal(numbers?.maxConcurrency);
     state.gap = gapOf(max === undefined ? undefined : numbers);

@@ -36,6 +36,13 @@ export interface CountingKind<Detail extends TokenDetail> {
   readonly grantsNothing: boolean;
 }
 
+/** Tokens that a scheduler asks for: it has read their number itself, and may ask more than once. */
+export interface Asked {
+  readonly tokens: number;
+  /** The flow was asked about before. */
+  readonly again: boolean;
+}
+
 /** Precedes ids of the local engine in grants that it gave in place of another engine. */
 const LOCAL_PREFIX = "local/";
 
@@ -78,13 +85,14 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     now: number,
     params: Params | undefined,
     standIn: Substitute | undefined,
+    asked?: Asked,
   ): Decision<Detail> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
     if (keyless && this.#onMissingLabel !== "default_key") return this.#keyMissing();
     const label = this.#input.label(labels, value);
     if (params === undefined) return this.#uncounted(value, label, standIn);
-    const tokens = this.#input.tokens(labels, true);
+    const tokens = asked?.tokens ?? this.#input.tokens(labels, true);
     const want = Math.abs(tokens);
     const answer = this.#engine.peek(value, want, params, now);
     const { onFailure } = this.component;
@@ -98,11 +106,12 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
     now: number,
     params: Params | undefined,
     standIn: Substitute | undefined,
+    asked?: Asked,
   ): Decision | Pending<Decision> {
     const value = this.#input.value(labels);
     const keyless = value === undefined && this.#input.keyed;
     if (keyless) {
-      this.#observer.missingLabel(this.component, "key");
+      if (asked?.again !== true) this.#observer.missingLabel(this.component, "key");
       if (this.#onMissingLabel !== "default_key") return this.#keyMissing();
     }
     const label = this.#input.label(labels, value);
@@ -110,7 +119,7 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
       if (standIn !== "pass_through") this.#observer.anomaly("undecided");
       return this.#uncounted(value, label, standIn);
     }
-    const tokens = this.#input.tokens(labels, false);
+    const tokens = asked?.tokens ?? this.#input.tokens(labels, false);
     if (tokens < 0) this.#observer.missingLabel(this.component, "tokens");
     // Without the label a flow counts as one token.
     const want = Math.abs(tokens);

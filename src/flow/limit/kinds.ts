@@ -7,12 +7,30 @@ import type { LabelSlots } from "../label.ts";
 import type { LimiterContext, StageMember } from "../plan/stage-member.ts";
 import type {
   ConcurrencyLimiterRule,
+  ConcurrencySchedulerRule,
   LimiterKind,
   LimiterRule,
+  LoadSchedulerRule,
+  QuotaSchedulerRule,
   RateLimiterRule,
   SamplerRule,
 } from "../rules.ts";
-import { RAMP_STAGE, RATE_STAGE, SAMPLE_STAGE, STAGES, type Stage } from "../stages.ts";
+import { ConcurrencyScheduler, SlotGate } from "../schedule/concurrency-scheduler.ts";
+import { FrontEnd } from "../schedule/front-end.ts";
+import { Lines, type LinesContext, MOST_WAITING, WaitingRoom } from "../schedule/lines.ts";
+import { LoadGate, LoadState } from "../schedule/load-scheduler.ts";
+import { BucketGate } from "../schedule/quota-scheduler.ts";
+import { Scheduler } from "../schedule/scheduler.ts";
+import { Timers } from "../schedule/timers.ts";
+import {
+  RAMP_STAGE,
+  RATE_STAGE,
+  SAMPLE_STAGE,
+  SLOT_QUEUE_STAGE,
+  STAGES,
+  type Stage,
+  TOKEN_QUEUE_STAGE,
+} from "../stages.ts";
 import { ConcurrencyLimiter, ConcurrencyState } from "./concurrency-limiter.ts";
 import { BucketTables } from "./counters/bucket-row.ts";
 import { KeyHash } from "./counters/key-hash.ts";
@@ -26,7 +44,7 @@ export interface LimiterState {
 }
 
 /** Dependencies that all limiters of one rulebook share. */
-export interface SharedContext extends LimiterContext {
+export interface SharedContext extends LimiterContext, LinesContext {
   /** Hashes keys for all limiters, so that a key which many of them are asked about is hashed once. */
   readonly keyHash: KeyHash;
   readonly bucketTables: BucketTables;
@@ -81,6 +99,85 @@ const CONCURRENCY_LIMITER: KindRow<ConcurrencyLimiterRule, ConcurrencyState> = {
     new ConcurrencyLimiter(component, rule, slots, state, context),
 };
 
+/** What a scheduler counts, and the flows that wait for it. */
+abstract class Scheduled<Counts extends Partial<LimiterState>> implements LimiterState {
+  readonly counts: Counts;
+  readonly lines: Lines;
+
+  constructor(context: LinesContext, counts: Counts) {
+    this.counts = counts;
+    this.lines = new Lines(context);
+  }
+
+  close(): void {
+    this.lines.close();
+    this.counts.close?.();
+  }
+}
+
+class QuotaState extends Scheduled<RateState> {
+  /** It is asked after the limiters of its group, and not about all of their flows. */
+  constructor(context: SharedContext, rule: QuotaSchedulerRule, group: string, name: string) {
+    super(context, new RateState(context, rule, `queue ${group}`, name));
+  }
+}
+
+const QUOTA_SCHEDULER: KindRow<QuotaSchedulerRule, QuotaState> = {
+  stage: TOKEN_QUEUE_STAGE,
+  meaning: ({ limitByLabelKey, scheduler, continuousFill }) => [
+    limitByLabelKey,
+    scheduler.tokensLabelKey,
+    continuousFill,
+  ],
+  State: QuotaState,
+  bind: (component, rule, slots, { counts, lines }, context) => {
+    const { observer } = context;
+    // It is told how many tokens a flow wants.
+    const asked = { ...rule, tokensLabelKey: "" };
+    const buckets = new RateLimiter(component, asked, slots, counts, context);
+    const gate = new BucketGate(buckets, rule, slots, observer);
+    const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
+    return new Scheduler(component, frontEnd, gate, lines, observer);
+  },
+};
+
+class ConcurrencyQueueState extends Scheduled<ConcurrencyState> {
+  constructor(context: SharedContext, rule: ConcurrencySchedulerRule, group: string, name: string) {
+    super(context, new ConcurrencyState(context, rule, group, name));
+  }
+}
+
+const CONCURRENCY_SCHEDULER: KindRow<ConcurrencySchedulerRule, ConcurrencyQueueState> = {
+  stage: SLOT_QUEUE_STAGE,
+  meaning: ({ limitByLabelKey, scheduler }) => [limitByLabelKey, scheduler.tokensLabelKey],
+  State: ConcurrencyQueueState,
+  bind: (component, rule, slots, { counts, lines }, context) => {
+    const { observer } = context;
+    const asked = { ...rule, tokensLabelKey: "" };
+    const limiter = new ConcurrencyLimiter(component, asked, slots, counts, context);
+    const gate = new SlotGate(limiter, rule, slots, observer);
+    const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
+    return new ConcurrencyScheduler(component, frontEnd, gate, lines, observer);
+  },
+};
+
+class LoadQueueState extends Scheduled<LoadState & Partial<LimiterState>> {
+  constructor(context: SharedContext) {
+    super(context, new LoadState(context));
+  }
+}
+
+const LOAD_SCHEDULER: KindRow<LoadSchedulerRule, LoadQueueState> = {
+  stage: TOKEN_QUEUE_STAGE,
+  meaning: ({ scheduler }) => [scheduler.tokensLabelKey],
+  State: LoadQueueState,
+  bind: (component, rule, slots, { counts, lines }, context) => {
+    const gate = new LoadGate(component, counts, context);
+    const frontEnd = new FrontEnd(rule.scheduler, slots, context.observer);
+    return new Scheduler(component, frontEnd, gate, lines, context.observer);
+  },
+};
+
 /** A row as the table holds it: it is only ever given rules of its own kind. */
 type AnyRow = KindRow<never, LimiterState>;
 
@@ -97,6 +194,9 @@ export const LIMITER_KINDS: KindTable = {
     sampler: SAMPLER,
     rate_limiter: RATE_LIMITER,
     concurrency_limiter: CONCURRENCY_LIMITER,
+    concurrency_scheduler: CONCURRENCY_SCHEDULER,
+    quota_scheduler: QUOTA_SCHEDULER,
+    load_scheduler: LOAD_SCHEDULER,
   },
 };
 
@@ -106,8 +206,14 @@ function kindOf(rule: LimiterRule): LimiterKind {
 }
 
 export function shareContext(context: LimiterContext): SharedContext {
-  const { chance, maxKeys } = context;
-  return { ...context, keyHash: KeyHash.seeded(chance), bucketTables: new BucketTables(maxKeys) };
+  const { chance, maxKeys, clock } = context;
+  return {
+    ...context,
+    keyHash: KeyHash.seeded(chance),
+    bucketTables: new BucketTables(maxKeys),
+    timers: new Timers(clock),
+    waiting: new WaitingRoom({ flows: 4 * MOST_WAITING.flows, bytes: 4 * MOST_WAITING.bytes }),
+  };
 }
 
 /**

@@ -2,13 +2,13 @@
 
 import type { BucketParams, CounterEngine } from "../counters/counter-engine.ts";
 import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
-import type { Component, Decision, Flow, Grant, Pending } from "../flow.ts";
+import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Limiter } from "../plan/stage-member.ts";
-import type { RateLimiterNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
+import type { BucketNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
 import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
-import { type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 interface RateNumbers {
@@ -41,7 +41,12 @@ export class RateState {
   numbers: RateNumbers | undefined;
 
   /** Limiters of one group are always asked together and keyed by the same label. */
-  constructor(context: RateContext, rule: RateLimiterRule, group: string, name: string) {
+  constructor(
+    context: RateContext,
+    rule: Pick<RateLimiterRule, "policyName">,
+    group: string,
+    name: string,
+  ) {
     this.buckets = new LocalBuckets(context, group);
     this.shared = context.sharedCounters?.buckets({ policyName: rule.policyName, name });
   }
@@ -54,7 +59,7 @@ export class RateState {
 
 export class RateLimiter implements Limiter {
   readonly component: Component;
-  readonly #rule: RateLimiterRule;
+  readonly #rule: Omit<RateLimiterRule, "kind">;
   readonly #state: RateState;
   readonly #counting: CountingLimiter<BucketParams, TokenDetail>;
   #numbers: RateNumbers | undefined;
@@ -62,7 +67,7 @@ export class RateLimiter implements Limiter {
 
   constructor(
     component: Component,
-    rule: RateLimiterRule,
+    rule: Omit<RateLimiterRule, "kind">,
     slots: LabelSlots,
     state: RateState,
     { observer }: LocalBucketsContext,
@@ -75,17 +80,24 @@ export class RateLimiter implements Limiter {
     this.#counting = new CountingLimiter(component, rule, slots, observer, engines, COUNTING);
   }
 
-  peek(_flow: Flow, labels: Labels, now: number): Decision {
+  /** A scheduler states in `asked` how many tokens it wants. */
+  peek(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision<TokenDetail> {
     const standIn = this.#standIn();
-    return this.#counting.peek(labels, now, this.#counted(standIn), standIn);
+    return this.#counting.peek(labels, now, this.#counted(standIn), standIn, asked);
   }
 
-  take(_flow: Flow, labels: Labels, now: number): Decision | Pending<Decision> {
+  take(_flow: unknown, labels: Labels, now: number, asked?: Asked): Decision | Pending<Decision> {
     if (this.#state.gap === undefined) {
-      return this.#counting.take(labels, now, this.#current(), undefined);
+      return this.#counting.take(labels, now, this.#current(), undefined, asked);
     }
     const standIn = this.#standIn();
-    return this.#counting.take(labels, now, this.#counted(standIn), standIn);
+    return this.#counting.take(labels, now, this.#counted(standIn), standIn, asked);
+  }
+
+  /** The largest number of tokens that a flow can get at all; 0 while there are no numbers. */
+  get most(): number {
+    const { numbers } = this.#state;
+    return numbers === undefined || numbers.amount <= 0 ? 0 : numbers.capacity;
   }
 
   /** Works while nothing is counted, too: what was taken before is back when counting goes on. */
@@ -95,7 +107,7 @@ export class RateLimiter implements Limiter {
   }
 
   /** Numbers that are not finite are no numbers. */
-  decide(numbers: RateLimiterNumbers | undefined): void {
+  decide(numbers: BucketNumbers | undefined): void {
     const state = this.#state;
     const capacity = boundedSignal(numbers?.bucketCapacity);
     const amount = boundedSignal(numbers?.fillAmount);

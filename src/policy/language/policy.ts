@@ -11,7 +11,6 @@ import {
   map,
   message,
   part,
-  published,
   required,
   text,
   type ValueOf,
@@ -72,31 +71,31 @@ export const flowControl = message(
     ),
     quota_scheduler: about(
       "A rate limiter with a queue: flows wait, by priority, instead of being refused.",
-      published(arm("component", load.quotaScheduler)),
+      arm("component", load.quotaScheduler),
     ),
     concurrency_scheduler: about(
       "A concurrency limiter with a queue, in which flows wait by priority.",
-      published(arm("component", load.concurrencyScheduler)),
+      arm("component", load.concurrencyScheduler),
     ),
     load_scheduler: about(
       "Lets a fraction of the load through and queues the rest by priority. Decides every 10 s. Fails open: while the multiplier is invalid, every flow passes.",
-      published(arm("component", load.loadScheduler)),
+      arm("component", load.loadScheduler),
     ),
     aimd_load_scheduler: about(
       "Drives a load scheduler: cuts load in proportion to the overload and restores it in even steps.",
-      published(arm("component", load.aimdLoadScheduler)),
+      arm("component", load.aimdLoadScheduler),
     ),
     aiad_load_scheduler: about(
       "Drives a load scheduler: cuts load and restores it in even steps.",
-      published(arm("component", load.aiadLoadScheduler)),
+      arm("component", load.aiadLoadScheduler),
     ),
     range_driven_load_scheduler: about(
       "Drives a load scheduler: takes the load multiplier from a curve over the signal.",
-      published(arm("component", load.rangeDrivenLoadScheduler)),
+      arm("component", load.rangeDrivenLoadScheduler),
     ),
     adaptive_load_scheduler: about(
       "The same as `aimd_load_scheduler`, with a smaller default step of recovery.",
-      deprecated("aimd_load_scheduler", published(arm("component", load.adaptiveLoadScheduler))),
+      deprecated("aimd_load_scheduler", arm("component", load.adaptiveLoadScheduler)),
     ),
     load_ramp: about(
       "A sampler whose percentage moves through steps, forward and backward.",

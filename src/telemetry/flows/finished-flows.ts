@@ -4,7 +4,11 @@
 
 import { Fault } from "#base/fault.ts";
 import type { SlotRef } from "#flow/flow.ts";
-import { type LoggedDecision, readLoggedDecision } from "#wire/check/logged-decision.ts";
+import {
+  type LoggedDecision,
+  type LoggedWorkload,
+  readLoggedDecision,
+} from "#wire/check/logged-decision.ts";
 import { loggedDecisionFromJson } from "#wire/check-json/logged-decision.ts";
 import type { Attributes } from "#wire/otlp/records.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
@@ -29,19 +33,29 @@ const REQUEST_ID = "x-request-id";
 /** Tells flows of one request at several control points apart. */
 const CONTROL_POINT = "aperture.control_point";
 
+const WORKLOAD_DURATION = "workload_duration_ms";
+
+/** Where the latencies of workloads are counted. */
+export interface WorkloadLatencies {
+  completed(workload: LoggedWorkload, latencyMs: number): void;
+}
+
 export class FinishedFlows implements MetricSource {
   readonly #meters: FluxMeters;
   readonly #end: (slots: readonly SlotRef[]) => void;
   readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
   readonly #records = new Map<Result, number>();
+  readonly #workloads: WorkloadLatencies | undefined;
   #badNumbers = 0;
 
-  /** `end` frees the slots of flows whose callers do not end them. */
+  /** `end` frees the slots of flows whose callers do not end them. `workloads` learns how long the service needed. */
   constructor(
     meters: FluxMeters,
     end: (slots: readonly SlotRef[]) => void,
     unreported: Pick<UnreportedFlows, "reported" | "take">,
+    workloads?: WorkloadLatencies,
   ) {
+    this.#workloads = workloads;
     this.#meters = meters;
     this.#end = end;
     this.#unreported = unreported;
@@ -89,6 +103,10 @@ export class FinishedFlows implements MetricSource {
       status: /^[123]/.test(statusCode) ? "OK" : textOf(record, STATUS) || "Error",
       number: (attribute) => numberOf(record, source, attribute, bad),
     });
+    if (!decision.accepted || decision.workloads.length === 0) return;
+    const latencyMs = numberOf(record, source, WORKLOAD_DURATION, bad);
+    if (latencyMs === undefined) return;
+    for (const workload of decision.workloads) this.#workloads?.completed(workload, latencyMs);
   }
 
   collect(to: MetricSink): void {

@@ -9,8 +9,17 @@ import {
   RejectReason,
   type Verdict,
 } from "#flow/flow.ts";
-import { ANOMALIES, type Anomaly, type MissingLabel, type Observer } from "#flow/observer.ts";
+import {
+  ANOMALIES,
+  type Anomaly,
+  type LoadGauges,
+  type MissingLabel,
+  type Observer,
+  type ScheduledFlow,
+} from "#flow/observer.ts";
+import type { LoggedWorkload } from "#wire/check/logged-decision.ts";
 import { LIMITER_COUNTERS, type MetricSink, type MetricSource } from "../metrics/table.ts";
+import { WorkloadCounts } from "./workload-counts.ts";
 
 /** `agent_group` is the configured `agent_info.agent_group`; `most_control_points` get series of their own. */
 interface FlowMetricsSettings {
@@ -79,6 +88,10 @@ interface ComponentRow {
   readonly counts: Float64Array;
   /** Flows without the label, by what the component reads it for. */
   readonly missing: Record<MissingLabel, number>;
+  /** Of a scheduler. */
+  readonly workloads: WorkloadCounts | undefined;
+  /** Of a load scheduler, as it was told last. */
+  load: LoadGauges | undefined;
 }
 
 interface ClassifierRow {
@@ -97,6 +110,8 @@ export class FlowMetrics implements Observer, MetricSource {
     name,
     counts: new Float64Array(4),
     missing: { key: 0, tokens: 0 },
+    workloads: isScheduler(name) ? new WorkloadCounts() : undefined,
+    load: undefined,
   }));
   readonly #classifiers = new Rows<ClassifierInfo, ClassifierName, ClassifierRow>(
     classifierKey,
@@ -127,7 +142,9 @@ export class FlowMetrics implements Observer, MetricSource {
       const decision = decisions[at];
       if (decision === undefined) continue;
       const row = this.#rowAt(point, at, decision.component);
-      if (row !== undefined) bump(row.counts, decision.dropped ? answer + 1 : answer);
+      if (row === undefined) continue;
+      if (row.workloads === undefined) bump(row.counts, decision.dropped ? answer + 1 : answer);
+      else row.workloads.decided(decision, verdict.accepted);
     }
     for (const info of verdict.classifiers) {
       const row = this.#classifiers.of(info);
@@ -159,6 +176,21 @@ export class FlowMetrics implements Observer, MetricSource {
   missingLabel(component: Component, what: MissingLabel): void {
     const row = this.#components.of(component);
     if (row !== undefined) row.missing[what]++;
+  }
+
+  scheduled(component: Component, flow: ScheduledFlow): void {
+    this.#components.of(component)?.workloads?.scheduled(flow);
+  }
+
+  loaded(component: Component, gauges: LoadGauges): void {
+    const row = this.#components.of(component);
+    if (row !== undefined) row.load = gauges;
+  }
+
+  /** The service needed so long for an accepted flow that a scheduler counted to this workload. */
+  completed({ workload, ...name }: LoggedWorkload, latencyMs: number): void {
+    const row = this.#components.named(nameKey("workload_requests_total", name));
+    row?.workloads?.completed(workload, latencyMs);
   }
 
   /**
@@ -270,6 +302,11 @@ class Rows<T extends Name, Name extends object, Row extends { readonly name: Nam
     return row === REMOVED ? undefined : row;
   }
 
+  /** The row of this key; undefined without one. */
+  named(key: string): Row | undefined {
+    return this.#byKey.get(key);
+  }
+
   all(): Iterable<Row> {
     return this.#byKey.values();
   }
@@ -306,16 +343,33 @@ function noteServices(row: ControlPointRow, services: readonly string[]): void {
 }
 
 /** A sampler and a load ramp have the same metric, so they also share a key. */
-function componentKey({ kind, policyName, policyHash, componentId }: ComponentName): string {
-  return JSON.stringify([LIMITER_COUNTERS[kind], policyName, policyHash, componentId]);
+function componentKey({ kind, ...name }: ComponentName): string {
+  return nameKey(LIMITER_COUNTERS[kind], name);
+}
+
+function nameKey(metric: string, name: Omit<ComponentName, "kind">): string {
+  return JSON.stringify([metric, name.policyName, name.policyHash, name.componentId]);
 }
 
 function classifierKey({ policyName, policyHash, classifierIndex }: ClassifierName): string {
   return JSON.stringify([policyName, policyHash, classifierIndex]);
 }
 
-function collectComponent(to: MetricSink, { name, counts, missing }: ComponentRow): void {
+function isScheduler({ kind }: ComponentName): boolean {
+  return LIMITER_COUNTERS[kind] === "workload_requests_total";
+}
+
+function collectComponent(to: MetricSink, row: ComponentRow): void {
+  const { name, counts, missing, workloads, load } = row;
   const { policyName, policyHash, componentId, kind } = name;
+  workloads?.collect(to, [policyName, policyHash, componentId]);
+  if (load !== undefined) {
+    const labels = [policyName, policyHash, componentId];
+    to.number("token_bucket_lm_ratio", labels, load.multiplier);
+    to.number("token_bucket_fill_rate", labels, load.fillRate);
+    to.number("token_bucket_capacity_total", labels, load.fillRate);
+    to.number("token_bucket_available_tokens_total", labels, load.available);
+  }
   for (const [at, count] of counts.entries()) {
     if (count === 0) continue;
     const type = at < 2 ? DECISION_TYPE.accepted : DECISION_TYPE.rejected;

@@ -3,7 +3,7 @@
 
 import type { Flow, SlotRef, Verdict } from "#flow/flow.ts";
 import { NO_OBSERVER, type Observer } from "#flow/observer.ts";
-import type { LoggedDecision } from "#wire/check/logged-decision.ts";
+import type { LoggedDecision, LoggedWorkload } from "#wire/check/logged-decision.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 
 /** Header of Envoy, and of other proxies and load balancers. */
@@ -41,14 +41,17 @@ export class UnreportedFlows implements Observer, MetricSource {
 
   decided(flow: Flow, verdict: Verdict): void {
     if (!this.#wanted || flow.expectEnd || flow.http === undefined) return;
-    if (verdict.held === undefined && verdict.fluxMeters.length === 0) return;
+    const workloads = workloadsOf(verdict);
+    const { held, fluxMeters } = verdict;
+    if (held === undefined && fluxMeters.length === 0 && workloads.length === 0) return;
     const id = flow.http.header(REQUEST_ID);
     if (id === undefined || id === "" || id.length > LONGEST_ID) return;
     this.#remember(id, {
       controlPoint: flow.controlPoint,
       accepted: verdict.accepted,
-      fluxMeters: verdict.fluxMeters,
+      fluxMeters,
       slots: slotsOf(verdict),
+      workloads,
       expectEnd: false,
     });
   }
@@ -57,6 +60,8 @@ export class UnreportedFlows implements Observer, MetricSource {
   readonly lookedUp = NO_OBSERVER.lookedUp;
   readonly anomaly = NO_OBSERVER.anomaly;
   readonly missingLabel = NO_OBSERVER.missingLabel;
+  readonly scheduled = NO_OBSERVER.scheduled;
+  readonly loaded = NO_OBSERVER.loaded;
 
   /** A proxy's record carried its decision. */
   reported(): void {
@@ -138,4 +143,18 @@ function slotsOf({ held, decisions }: Verdict): readonly SlotRef[] {
     slots.push({ policyName, policyHash, componentId, label, requestId, tokens });
   }
   return slots;
+}
+
+const NO_WORKLOADS: readonly LoggedWorkload[] = [];
+
+function workloadsOf({ accepted, decisions }: Verdict): readonly LoggedWorkload[] {
+  if (!accepted) return NO_WORKLOADS;
+  let workloads: LoggedWorkload[] | undefined;
+  for (const { component, detail } of decisions) {
+    if (!("workload" in detail)) continue;
+    const { policyName, policyHash, componentId } = component;
+    workloads ??= [];
+    workloads.push({ policyName, policyHash, componentId, workload: detail.workload });
+  }
+  return workloads ?? NO_WORKLOADS;
 }

@@ -8,6 +8,7 @@ import { FINISHED_FLOW_METRICS } from "./table/finished-flows.ts";
 import { FLEET_METRICS } from "./table/fleet.ts";
 import { PORT_METRICS } from "./table/port.ts";
 import type { MetricTable, MetricType } from "./table/row.ts";
+import { WORKLOAD_METRICS } from "./table/workloads.ts";
 
 const COMPONENT = ["policy_name", "policy_hash", "component_id"] as const;
 
@@ -78,6 +79,7 @@ const CHECK_METRICS = {
 
 export const METRICS = {
   ...CHECK_METRICS,
+  ...WORKLOAD_METRICS,
   ...COUNTER_METRICS,
   ...FINISHED_FLOW_METRICS,
   ...CONTROL_METRICS,
@@ -93,6 +95,9 @@ export const LIMITER_COUNTERS = {
   concurrency_limiter: "concurrency_limiter_counter_total",
   sampler: "sampler_counter_total",
   ramp_sampler: "sampler_counter_total",
+  load_scheduler: "workload_requests_total",
+  quota_scheduler: "workload_requests_total",
+  concurrency_scheduler: "workload_requests_total",
 } as const satisfies Readonly<Record<LimiterKind, MetricName>>;
 
 type Named<T extends MetricType> = {

@@ -2,8 +2,13 @@
 // Read leniently: names in either spelling, enums as numbers or names, and whatever is not needed may be anything.
 
 import { Fault } from "#base/fault.ts";
-import { SLOT_MEMBER } from "../check/decisions/limiter-details.ts";
-import { type LoggedDecision, MAX_METERS, tooManyMeters } from "../check/logged-decision.ts";
+import { SLOT_MEMBERS, WORKLOAD_MEMBERS } from "../check/decisions/limiter-details.ts";
+import {
+  type LoggedDecision,
+  type LoggedWorkload,
+  MAX_METERS,
+  tooManyMeters,
+} from "../check/logged-decision.ts";
 import { type InflightRef, MAX_REFS, tooManyRefs } from "../check/request.ts";
 
 /** Length of the text, in UTF-16 units. A decision has one or two thousand; its labels may be long. */
@@ -19,14 +24,15 @@ export function loggedDecisionFromJson(text: string): LoggedDecision {
   for (const info of listIn(response("flux_meter_infos")))
     fluxMeters.add(textOf(membersOf(info)("flux_meter_name")));
   if (fluxMeters.size > MAX_METERS) throw tooManyMeters();
-  const slots = listIn(response("limiter_decisions"))
-    .map(slotOf)
-    .filter(({ requestId }) => requestId !== "");
-  if (slots.length > MAX_REFS) throw tooManyRefs();
+  const decisions = listIn(response("limiter_decisions"));
+  const slots = decisions.map(slotOf).filter(({ requestId }) => requestId !== "");
+  const workloads = decisions.map(workloadOf).filter(({ workload }) => workload !== "");
+  if (slots.length > MAX_REFS || workloads.length > MAX_REFS) throw tooManyRefs();
   return {
     accepted: decision !== 1 && decision !== "DECISION_TYPE_REJECTED",
     fluxMeters: [...fluxMeters],
     slots,
+    workloads,
     expectEnd: response("expect_end") === true,
   };
 }
@@ -44,8 +50,12 @@ function parsed(text: string): Members {
   return membersOf(value);
 }
 
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
+}
+
 function membersOf(value: unknown): Members {
-  if (typeof value !== "object" || value === null) return () => undefined;
+  if (!isObject(value)) return () => undefined;
   return (name) => {
     const camel = name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
     const key = Object.hasOwn(value, camel) ? camel : name;
@@ -61,10 +71,23 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
+/** What the scheduler of a LimiterDecision took the flow for; the workload is empty when it is no scheduler's. */
+function workloadOf(value: unknown): LoggedWorkload {
+  const decision = membersOf(value);
+  const member = WORKLOAD_MEMBERS.find(({ name }) => isObject(decision(name)));
+  return {
+    policyName: textOf(decision("policy_name")),
+    policyHash: textOf(decision("policy_hash")),
+    componentId: textOf(decision("component_id")),
+    workload: textOf(membersOf(member && decision(member.name))("workload_index")),
+  };
+}
+
 /** The slot that a LimiterDecision granted; the request id is empty when it granted none. */
 function slotOf(value: unknown): InflightRef {
   const decision = membersOf(value);
-  const info = membersOf(decision(SLOT_MEMBER));
+  const member = SLOT_MEMBERS.find(({ name }) => isObject(decision(name)));
+  const info = membersOf(member && decision(member.name));
   const consumed = membersOf(info("tokens_info"))("consumed");
   return {
     policyName: textOf(decision("policy_name")),

@@ -296,7 +296,7 @@ export class JsonAnswerWriter {
       `","denied_response_status_code":${statusJson(deniedStatus)},"wait_time":`,
     );
     const detail = detailWriter(kind);
-    const info = fragment(`,"${detail.name}":{"label":`);
+    const info = fragment(`,"${detail.name}":{"${detail.labelName ?? "label"}":`);
     const usual = Buffer.concat([names, PASSED, Buffer.from("UNSPECIFIED"), status]);
     const made = { usual, names, status, info, detail };
     this.#components.set(component, made);

@@ -3,6 +3,7 @@
 
 import { Fault } from "#base/fault.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
+import { SLOT_MEMBERS, WORKLOAD_MEMBERS } from "./decisions/limiter-details.ts";
 import { type InflightRef, MAX_REFS, tooManyRefs } from "./request.ts";
 
 export interface LoggedDecision {
@@ -11,8 +12,18 @@ export interface LoggedDecision {
   readonly fluxMeters: readonly string[];
   /** Concurrency slots that the flow holds. */
   readonly slots: readonly InflightRef[];
+  /** The workloads to which schedulers counted it. */
+  readonly workloads: readonly LoggedWorkload[];
   /** The caller announced that it ends the flow itself. */
   readonly expectEnd: boolean;
+}
+
+/** A scheduler, and what it took the flow for. */
+export interface LoggedWorkload {
+  readonly policyName: string;
+  readonly policyHash: string;
+  readonly componentId: string;
+  readonly workload: string;
 }
 
 /** Flows match a handful of meters; a message with more is not a decision of Sluice. */
@@ -27,6 +38,7 @@ export function readLoggedDecision(base64: string): LoggedDecision {
   const { end } = reader;
   const meters = new Set<string>();
   const slots: InflightRef[] = [];
+  const workloads: LoggedWorkload[] = [];
   let accepted = true;
   let expectEnd = false;
   while (reader.at < end) {
@@ -36,13 +48,15 @@ export function readLoggedDecision(base64: string): LoggedDecision {
       meters.add(meterName(reader, reader.sub(end)));
       if (meters.size > MAX_METERS) throw tooManyMeters();
     } else if (field === 12 && reader.wire === BYTES) {
-      const slot = slotOf(reader, reader.sub(end));
-      if (slot.requestId !== "") slots.push(slot);
-      if (slots.length > MAX_REFS) throw tooManyRefs();
+      const { workload, ...slot } = readDecision(reader, reader.sub(end));
+      const { policyName, policyHash, componentId, requestId } = slot;
+      if (requestId !== "") slots.push(slot);
+      if (workload !== "") workloads.push({ policyName, policyHash, componentId, workload });
+      if (slots.length > MAX_REFS || workloads.length > MAX_REFS) throw tooManyRefs();
     } else if (field === 16 && reader.wire === VARINT) expectEnd = reader.bool(end);
     else reader.skip(field, end);
   }
-  return { accepted, fluxMeters: [...meters], slots, expectEnd };
+  return { accepted, fluxMeters: [...meters], slots, workloads, expectEnd };
 }
 
 export function tooManyMeters(): Fault {
@@ -61,15 +75,20 @@ function meterName(reader: ProtoReader, end: number): string {
 
 type Writable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-/** The slot that a LimiterDecision granted; the request id is empty when it granted none. */
-function slotOf(reader: ProtoReader, end: number): InflightRef {
-  const slot: Writable<InflightRef> = {
+interface Logged extends InflightRef {
+  readonly workload: string;
+}
+
+/** The slot that a LimiterDecision granted, and the workload of the flow: empty texts where it has none. */
+function readDecision(reader: ProtoReader, end: number): Logged {
+  const slot: Writable<Logged> = {
     policyName: "",
     policyHash: "",
     componentId: "",
     label: "",
     requestId: "",
     tokens: 0,
+    workload: "",
   };
   while (reader.at < end) {
     const field = reader.tag(end);
@@ -77,20 +96,39 @@ function slotOf(reader: ProtoReader, end: number): InflightRef {
     else if (field === 1) slot.policyName = reader.text(end);
     else if (field === 2) slot.policyHash = reader.text(end);
     else if (field === 3) slot.componentId = reader.text(end);
-    else if (field === 24) readSlotInfo(reader, reader.sub(end), slot);
-    else reader.skip(field, end);
+    else {
+      const slots = SLOT_MEMBERS.find((each) => each.field === field);
+      const workloads = WORKLOAD_MEMBERS.find((each) => each.field === field);
+      if (slots === undefined && workloads === undefined) reader.skip(field, end);
+      else readInfo(reader, reader.sub(end), slot, { ...NO_FIELDS, ...slots, ...workloads });
+    }
   }
   return slot;
 }
 
-/** ConcurrencyLimiterInfo: label = 1, tokens_info = 2 { consumed = 3 }, request_id = 3. */
-function readSlotInfo(reader: ProtoReader, end: number, slot: Writable<InflightRef>): void {
+/** Numbers of fields of a member of the details; `label` is field 1. */
+interface InfoFields {
+  readonly tokens: number;
+  readonly requestId: number;
+  readonly workload: number;
+}
+
+/** No field has the number 0. */
+const NO_FIELDS: InfoFields = { tokens: 0, requestId: 0, workload: 0 };
+
+function readInfo(
+  reader: ProtoReader,
+  end: number,
+  slot: Writable<Logged>,
+  { tokens, requestId, workload }: InfoFields,
+): void {
   while (reader.at < end) {
     const field = reader.tag(end);
     if (reader.wire !== BYTES) reader.skip(field, end);
+    else if (field === workload) slot.workload = reader.text(end);
     else if (field === 1) slot.label = reader.text(end);
-    else if (field === 2) slot.tokens = consumed(reader, reader.sub(end));
-    else if (field === 3) slot.requestId = reader.text(end);
+    else if (field === tokens) slot.tokens = consumed(reader, reader.sub(end));
+    else if (field === requestId) slot.requestId = reader.text(end);
     else reader.skip(field, end);
   }
 }

@@ -43,7 +43,13 @@ test("names in either spelling, enums as numbers or names, members that nobody r
       ],
       expectEnd: true,
     };
-    const wanted = { accepted, fluxMeters: ["a", "b"], slots: [SLOT], expectEnd: true };
+    const wanted = {
+      accepted,
+      fluxMeters: ["a", "b"],
+      slots: [SLOT],
+      workloads: [],
+      expectEnd: true,
+    };
     assert.deepEqual(loggedDecisionFromJson(JSON.stringify(camel)), wanted);
     const snake = JSON.stringify(camel).replaceAll(
       /"([a-z]+[A-Z]\w*)":/g,
@@ -52,7 +58,7 @@ test("names in either spelling, enums as numbers or names, members that nobody r
     );
     assert.deepEqual(loggedDecisionFromJson(snake), wanted);
   }
-  const nothing = { accepted: true, fluxMeters: [], slots: [], expectEnd: false };
+  const nothing = { accepted: true, fluxMeters: [], slots: [], workloads: [], expectEnd: false };
   for (const text of ["{}", '{"fluxMeterInfos":{},"limiterDecisions":7,"expectEnd":"yes"}'])
     assert.deepEqual(loggedDecisionFromJson(text), nothing);
 });

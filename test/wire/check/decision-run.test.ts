@@ -16,6 +16,8 @@ const COMPONENTS: readonly ReportedComponent[] = [
   "concurrency_limiter" as const,
   "sampler" as const,
   "rate_limiter" as const,
+  "quota_scheduler" as const,
+  "concurrency_scheduler" as const,
 ].map((kind, at) => ({
   policyName: `policy-${at}`,
   policyHash: "hash",
@@ -31,6 +33,7 @@ const mostly = <T>(usual: readonly T[], odd: readonly T[]): fc.Arbitrary<T> =>
     { weight: 1, arbitrary: fc.constantFrom(...odd) },
   );
 
+const none = { workload: "", priority: 0 };
 const amount = mostly([1, 0.1, 7e9], [0]);
 const value = mostly(["ann", "bob", "eve"], ["", "zoë", "a longer one", "x".repeat(70)]);
 
@@ -49,6 +52,8 @@ const decisionsOf = (
           current: amount,
           consumed: amount,
           requestId: mostly(["id-1", "id-2"], ["", "ïd"]),
+          workload: mostly(["gold", "iron"], ["", "ö", "w".repeat(300)]),
+          priority: mostly([1, 0.5], [0]),
         }),
         { minLength: components.length, maxLength: components.length },
       ),
@@ -56,7 +61,7 @@ const decisionsOf = (
     .map(([shared, details]) =>
       components.map((component, at) => {
         const { own, odd = false, ...rest } = details[at] ?? {};
-        const detail = { remaining: 0, current: 0, consumed: 0, requestId: "", ...rest };
+        const detail = { remaining: 0, current: 0, consumed: 0, requestId: "", ...none, ...rest };
         const label = own ?? shared;
         return {
           component,
@@ -149,6 +154,8 @@ describe("decisions that are written by a template", () => {
           current: 1,
           consumed: 1,
           requestId: "id",
+          workload: "gold",
+          priority: 2,
         },
       })),
     });

@@ -46,8 +46,10 @@ function time(ms: number) {
 
 /** The member of the oneof for the component's kind. */
 function detailsOf({ component, detail }: FullDecision) {
-  const { label, requestId, remaining, current, consumed } = detail;
+  const { label, requestId, remaining, current, consumed, workload, priority } = detail;
   const tokensInfo = { remaining, current, consumed };
+  const tokens = priority > 0 ? { tokensInfo } : {};
+  const scheduled = { label, workloadIndex: workload, ...tokens, priority };
   switch (component.kind) {
     case "rate_limiter":
       return { case: "rateLimiterInfo" as const, value: { label, tokensInfo } };
@@ -56,6 +58,15 @@ function detailsOf({ component, detail }: FullDecision) {
     case "sampler":
     case "ramp_sampler":
       return { case: "samplerInfo" as const, value: { label } };
+    case "load_scheduler":
+      return {
+        case: "loadSchedulerInfo" as const,
+        value: { workloadIndex: label, tokensInfo, priority },
+      };
+    case "quota_scheduler":
+      return { case: "quotaSchedulerInfo" as const, value: scheduled };
+    case "concurrency_scheduler":
+      return { case: "concurrencySchedulerInfo" as const, value: { ...scheduled, requestId } };
   }
 }
 

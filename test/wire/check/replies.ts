@@ -25,10 +25,13 @@ export const components = fc.sample(
     policyName: text,
     policyHash: text,
     componentId: text,
-    kind: fc.constantFrom("rate_limiter", "concurrency_limiter", "sampler", "ramp_sampler"),
+    kind: fc.constantFrom(
+      ...(["rate_limiter", "concurrency_limiter", "sampler", "ramp_sampler"] as const),
+      ...(["load_scheduler", "quota_scheduler", "concurrency_scheduler"] as const),
+    ),
     deniedStatus: status,
   }),
-  { numRuns: 12, seed: 4 },
+  { numRuns: 20, seed: 4 },
 );
 const classifiers = fc.sample(
   fc.record({
@@ -49,6 +52,8 @@ export interface FullDecision extends ReportedDecision {
     readonly current: number;
     readonly consumed: number;
     readonly requestId: string;
+    readonly workload: string;
+    readonly priority: number;
   };
 }
 
@@ -65,6 +70,8 @@ export const decision: fc.Arbitrary<FullDecision> = fc.record({
     current: number,
     consumed: number,
     requestId: text,
+    workload: text,
+    priority: number,
   }),
 });
 export interface FullReply extends CheckReply {

@@ -116,6 +116,14 @@ export class LocalSlots implements LocalEngine<SlotParams>, EvictionPolicy {
     return this.#report(true, sum, params, this.#mark(id, slot));
   }
 
+  /** When the oldest slot of a key expires; Infinity for a key without slots. */
+  nextExpiry(value: string | undefined, maxInflightMs: number): number {
+    this.#open(value);
+    if (this.#where === "fresh") this.#open(undefined);
+    if (this.#first === NONE) return Number.POSITIVE_INFINITY;
+    return this.#pool.start(this.#first) + maxInflightMs;
+  }
+
   giveBack(value: string | undefined, _amount: number, id: string, params: SlotParams): boolean {
     this.#begin(params, this.#clock.now());
     this.#open(value);

@@ -1,7 +1,9 @@
-// Rate limiters and their numbers, read from wrapper messages.
+// Rate limiters, and the schedulers that count in buckets as they do, with their numbers, read from wrapper messages.
 
-import type { RateLimiterRule } from "#flow/rules.ts";
+import type { QuotaSchedulerRule, RateLimiterRule } from "#flow/rules.ts";
+import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
+import { schedulerRule } from "./scheduler.ts";
 import { selectorRule } from "./selector.ts";
 import {
   attributesOf,
@@ -10,10 +12,15 @@ import {
   incomplete,
   nameIn,
   ownParameters,
+  type StoredNumbers,
 } from "./wrapper.ts";
 
 const CONFIG = "aperture.policy.sync.v1.RateLimiterWrapper";
 const DECISION = "aperture.policy.sync.v1.RateLimiterDecisionWrapper";
+
+const QUEUE_CONFIG = "aperture.policy.sync.v1.QuotaSchedulerWrapper";
+
+type Parameters = Decoded<"aperture.policy.language.v1.RateLimiter.Parameters">;
 
 export const rateLimiter: FollowedKind = {
   readRule(bytes, group) {
@@ -22,34 +29,65 @@ export const rateLimiter: FollowedKind = {
     if (commonAttributes === null || limiter === null || parameters === null) {
       throw incomplete(CONFIG);
     }
-    const { lazySync } = parameters;
     const rule: RateLimiterRule = {
       kind: "rate_limiter",
       ...attributesOf(commonAttributes),
       selectors: limiter.selectors.map(selectorRule),
-      ...ownParameters(parameters, { kind: "rate_limiter", onMissingLabel: "pass" }),
       deniedStatus: limiter.requestParameters?.deniedResponseStatusCode ?? 0,
       tokensLabelKey: limiter.requestParameters?.tokensLabelKey ?? "",
-      // The deprecated key counts only where the current one is empty.
-      limitByLabelKey: parameters.limitByLabelKey || parameters.labelKey,
-      intervalMs: millisecondsOf(parameters.interval),
-      continuousFill: parameters.continuousFill,
-      delayInitialFill: parameters.delayInitialFill,
-      maxIdleMs: millisecondsOf(parameters.maxIdleTime),
-      lazySyncs: lazySync?.enabled ? lazySync.numSync : 0,
+      ...bucketRule(parameters, "rate_limiter"),
     };
     return { name: nameIn(group, rule), rule };
   },
 
-  readNumbers(bytes, group) {
-    const { commonAttributes, rateLimiterDecision } = decode(DECISION, bytes);
-    if (commonAttributes === null || rateLimiterDecision === null) throw incomplete(DECISION);
-    const attributes = attributesOf(commonAttributes);
-    const { bucketCapacity, fillAmount, passThrough } = rateLimiterDecision;
-    const numbers = { bucketCapacity, fillAmount, passThrough, ...failureOf(rateLimiterDecision) };
-    return {
-      name: nameIn(group, attributes),
-      numbers: { kind: "rate_limiter", ...attributes, ...numbers },
-    };
-  },
+  readNumbers: (bytes, group) => bucketNumbers(bytes, group, "rate_limiter"),
 };
+
+/** Its buckets and decisions are those of a rate limiter. */
+export const quotaScheduler: FollowedKind = {
+  readRule(bytes, group) {
+    const { commonAttributes, quotaScheduler: message } = decode(QUEUE_CONFIG, bytes);
+    const parameters = message?.rateLimiter ?? null;
+    if (commonAttributes === null || message === null || parameters === null) {
+      throw incomplete(QUEUE_CONFIG);
+    }
+    const rule: QuotaSchedulerRule = {
+      kind: "quota_scheduler",
+      ...attributesOf(commonAttributes),
+      selectors: message.selectors.map(selectorRule),
+      deniedStatus: message.scheduler?.deniedResponseStatusCode ?? 0,
+      ...bucketRule(parameters, "quota_scheduler"),
+      scheduler: schedulerRule(message.scheduler),
+    };
+    return { name: nameIn(group, rule), rule };
+  },
+
+  readNumbers: (bytes, group) => bucketNumbers(bytes, group, "quota_scheduler"),
+};
+
+function bucketRule(parameters: Parameters, kind: "rate_limiter" | "quota_scheduler") {
+  const { lazySync } = parameters;
+  return {
+    ...ownParameters(parameters, { kind, onMissingLabel: "pass" }),
+    // The deprecated key counts only where the current one is empty.
+    limitByLabelKey: parameters.limitByLabelKey || parameters.labelKey,
+    intervalMs: millisecondsOf(parameters.interval),
+    continuousFill: parameters.continuousFill,
+    delayInitialFill: parameters.delayInitialFill,
+    maxIdleMs: millisecondsOf(parameters.maxIdleTime),
+    lazySyncs: lazySync?.enabled ? lazySync.numSync : 0,
+  };
+}
+
+function bucketNumbers(
+  bytes: Uint8Array,
+  group: string,
+  kind: "rate_limiter" | "quota_scheduler",
+): StoredNumbers {
+  const { commonAttributes, rateLimiterDecision } = decode(DECISION, bytes);
+  if (commonAttributes === null || rateLimiterDecision === null) throw incomplete(DECISION);
+  const attributes = attributesOf(commonAttributes);
+  const { bucketCapacity, fillAmount, passThrough } = rateLimiterDecision;
+  const numbers = { bucketCapacity, fillAmount, passThrough, ...failureOf(rateLimiterDecision) };
+  return { name: nameIn(group, attributes), numbers: { kind, ...attributes, ...numbers } };
+}

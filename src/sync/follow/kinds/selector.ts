@@ -20,7 +20,7 @@ export function selectorRule(message: SelectorMessage): SelectorRule {
   };
 }
 
-function matcherRule(message: MatcherMessage | null): MatcherRule {
+export function matcherRule(message: MatcherMessage | null): MatcherRule {
   if (message === null) return { labels: {}, list: [], expression: undefined };
   // The deprecated list counts only where the current one is empty.
   const list = message.matchList.length > 0 ? message.matchList : message.matchExpressions;

@@ -20,8 +20,10 @@ export interface RunPart {
 
 /** Larger runs are not kept, bytes. */
 const MOST_BYTES = 8_192;
-/** Room behind a run: a writer asks for more of it than it then uses. */
-const SPARE = 64;
+/** Longest part behind a label: one with a longer text is encoded each time. */
+export const MOST_REST = 96;
+/** Room behind a run: a writer asks for more of it than it then uses, for a text three times its length. */
+const SPARE = 3 * MOST_REST;
 
 export class DecisionRun {
   readonly template: Template;

@@ -3,7 +3,7 @@
 
 import { Fragment } from "../../protobuf/base64.ts";
 import { ProtoWriter, varintSize } from "../../protobuf/writer.ts";
-import { DecisionRun, isUsual, type RunPart } from "./decision-run.ts";
+import { DecisionRun, isUsual, MOST_REST, type RunPart } from "./decision-run.ts";
 import {
   type DetailWriter,
   detailWriter,
@@ -90,6 +90,7 @@ export class DecisionWriter {
       if (value.length > MOST_VALUE) return;
       const known = this.#known(decision);
       const restLength = known.detail.length(detail);
+      if (restLength > MOST_REST) return;
       const head = headOf(decision, known, value, restLength);
       const valueLength = value.length;
       parts.push({ component, detail: known.detail, head, waitMs, valueLength, restLength });

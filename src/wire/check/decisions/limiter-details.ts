@@ -20,10 +20,18 @@ interface SlotDetail extends TokenDetail {
   readonly requestId: string;
 }
 
+interface WorkloadDetail extends TokenDetail {
+  readonly workload: string;
+  /** 0 for a flow that no queue has judged: it has no tokens either. */
+  readonly priority: number;
+}
+
 interface DetailRow<Detail> {
-  /** Field of LimiterDecision, a member of its oneof `details`, in which `label` is field 1. */
+  /** Field of LimiterDecision, a member of its oneof `details`, in which the label is field 1. */
   readonly field: number;
   readonly name: string;
+  /** Name of field 1; absent for `label`. */
+  readonly labelName?: string;
   /** Writes the fields after the label. */
   write(out: ProtoWriter, detail: Detail): void;
   /** Number of bytes that `write` writes. */
@@ -34,6 +42,8 @@ interface DetailRow<Detail> {
 
 /** `tokens_info` of the messages that have one. */
 const TOKENS_INFO = 0x12;
+/** The same where `workload_index` is before it. */
+const WORKLOAD_TOKENS_INFO = 0x1a;
 
 const REMAINING = fragment(',"tokens_info":{"remaining":');
 const CURRENT = fragment(',"current":');
@@ -83,8 +93,7 @@ const CONCURRENCY_LIMITER: DetailRow<SlotDetail> = {
     out.textField(0x1a, requestId);
   },
   length(detail) {
-    const id = Buffer.byteLength(detail.requestId);
-    return tokensLength(detail) + (id === 0 ? 0 : 1 + varintSize(id) + id);
+    return tokensLength(detail) + textLength(detail.requestId);
   },
   writeJson(out, detail) {
     writeTokensJson(out, detail);
@@ -93,15 +102,96 @@ const CONCURRENCY_LIMITER: DetailRow<SlotDetail> = {
   },
 };
 
+/** Of a load scheduler, the label is the workload. */
+const LOAD_SCHEDULER: DetailRow<WorkloadDetail> = {
+  field: 21,
+  name: "load_scheduler_info",
+  labelName: "workload_index",
+  write(out, { remaining, current, consumed, priority }) {
+    out.doubles(TOKENS_INFO, remaining, current, consumed);
+    out.doubleField(0x19, priority);
+  },
+  length: (detail) => tokensLength(detail) + doubleLength(detail.priority),
+  writeJson(out, detail) {
+    writeTokensJson(out, detail);
+    out.literal(',"priority":');
+    out.double(detail.priority);
+  },
+};
+
+const QUOTA_SCHEDULER: DetailRow<WorkloadDetail> = {
+  field: 23,
+  name: "quota_scheduler_info",
+  write: writeWorkload,
+  length: workloadLength,
+  writeJson: writeWorkloadJson,
+};
+
+const CONCURRENCY_SCHEDULER: DetailRow<WorkloadDetail & SlotDetail> = {
+  field: 25,
+  name: "concurrency_scheduler_info",
+  write(out, detail) {
+    writeWorkload(out, detail);
+    out.textField(0x2a, detail.requestId);
+  },
+  length: (detail) => workloadLength(detail) + textLength(detail.requestId),
+  writeJson(out, detail) {
+    writeWorkloadJson(out, detail);
+    out.literal(',"request_id":');
+    out.text(detail.requestId);
+  },
+};
+
+function writeWorkload(out: ProtoWriter, detail: WorkloadDetail): void {
+  const { workload, priority, remaining, current, consumed } = detail;
+  out.textField(0x12, workload);
+  if (priority > 0) out.doubles(WORKLOAD_TOKENS_INFO, remaining, current, consumed);
+  out.doubleField(0x21, priority);
+}
+
+function workloadLength(detail: WorkloadDetail): number {
+  const { workload, priority } = detail;
+  const tokens = priority > 0 ? tokensLength(detail) : 0;
+  return textLength(workload) + tokens + doubleLength(priority);
+}
+
+function writeWorkloadJson(out: JsonWriter, detail: WorkloadDetail): void {
+  out.literal(',"workload_index":');
+  out.text(detail.workload);
+  if (detail.priority > 0) writeTokensJson(out, detail);
+  else out.literal(',"tokens_info":null');
+  out.literal(',"priority":');
+  out.double(detail.priority);
+}
+
+/** Bytes of a text field with a tag of one byte. */
+function textLength(text: string): number {
+  const length = Buffer.byteLength(text);
+  return length === 0 ? 0 : 1 + varintSize(length) + length;
+}
+
 const ROWS = {
   rate_limiter: RATE_LIMITER,
   concurrency_limiter: CONCURRENCY_LIMITER,
   sampler: SAMPLER,
   ramp_sampler: SAMPLER,
+  load_scheduler: LOAD_SCHEDULER,
+  quota_scheduler: QUOTA_SCHEDULER,
+  concurrency_scheduler: CONCURRENCY_SCHEDULER,
 } as const;
 
-/** The member of a decision in JSON that says which slot it granted. */
-export const SLOT_MEMBER = CONCURRENCY_LIMITER.name;
+/** The members of a decision that say which slot it granted: name in JSON, and fields of the message. */
+export const SLOT_MEMBERS = [
+  { name: CONCURRENCY_LIMITER.name, field: CONCURRENCY_LIMITER.field, tokens: 2, requestId: 3 },
+  { name: CONCURRENCY_SCHEDULER.name, field: CONCURRENCY_SCHEDULER.field, tokens: 3, requestId: 5 },
+] as const;
+
+/** The members of a decision that say to which workload the flow belongs: name in JSON, and fields of the message. */
+export const WORKLOAD_MEMBERS = [
+  { name: LOAD_SCHEDULER.name, field: LOAD_SCHEDULER.field, workload: 1 },
+  { name: QUOTA_SCHEDULER.name, field: QUOTA_SCHEDULER.field, workload: 2 },
+  { name: CONCURRENCY_SCHEDULER.name, field: CONCURRENCY_SCHEDULER.field, workload: 2 },
+] as const;
 
 export type ReportedKind = keyof typeof ROWS;
 type DetailOf<Row> = Row extends DetailRow<infer Detail> ? Detail : never;

@@ -1,0 +1,104 @@
+// What every scheduler reads of a flow before it is queued: its workload, priority, cost in tokens, fairness label, and
+// for how long it may wait. Compiled with the plan.
+
+import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
+import type { Observer } from "../observer.ts";
+import { compileMatcher, type Matcher } from "../plan/matcher.ts";
+import type { SchedulerRule, WorkloadParameters } from "../rules.ts";
+import type { FairRequest } from "./fair-queue.ts";
+
+/** One flow as a scheduler sees it. */
+export interface Ticket extends FairRequest {
+  /** Longest time in the queue, ms; 0 for a flow that is decided at once. */
+  readonly patienceMs: number;
+  /** The policy reads the number of tokens from a label that the flow lacks. */
+  readonly lacksTokens: boolean;
+}
+
+/** Mean tokens of the flows of a workload, by its label. */
+export type Estimates = ReadonlyMap<string, number>;
+
+export const NO_ESTIMATES: Estimates = new Map();
+
+/** The label of flows that match no workload. */
+export const DEFAULT_WORKLOAD = "default";
+
+/** Longest wait of a flow that has neither a deadline nor a queue timeout, ms. */
+export const LONGEST_WAIT_MS = 10_000;
+
+interface Workload {
+  readonly label: string;
+  readonly matches: Matcher | undefined;
+  readonly parameters: WorkloadParameters;
+}
+
+export class FrontEnd {
+  readonly #workloads: readonly Workload[];
+  readonly #byDefault: Workload;
+  readonly #observer: Observer;
+  readonly #marginMs: number;
+  readonly #workloadSlot: number;
+  readonly #fairnessSlot: number;
+  readonly #tokensSlot: number;
+  readonly #prioritySlot: number;
+
+  constructor(rule: SchedulerRule, slots: LabelSlots, observer: Observer) {
+    const slotOf = (key: string) => (key === "" ? -1 : slots.of(key));
+    this.#workloads = rule.workloads.map(({ name, matcher, parameters }, index) => ({
+      label: name === "" ? String(index) : name,
+      matches: compileMatcher(matcher, slots),
+      parameters,
+    }));
+    const parameters = rule.defaultParameters;
+    this.#byDefault = { label: DEFAULT_WORKLOAD, matches: undefined, parameters };
+    this.#observer = observer;
+    this.#marginMs = rule.deadlineMarginMs;
+    this.#workloadSlot = slotOf(rule.workloadLabelKey);
+    this.#fairnessSlot = slotOf(rule.fairnessLabelKey);
+    this.#tokensSlot = slotOf(rule.tokensLabelKey);
+    this.#prioritySlot = slotOf(rule.priorityLabelKey);
+  }
+
+  /** `deadline` is that of the caller, on `Clock.now()`. */
+  ticket(labels: Labels, deadline: number, now: number, estimates: Estimates): Ticket {
+    const { label, parameters } = this.#workloadOf(labels);
+    const workload = this.#get(labels, this.#workloadSlot) ?? label;
+    const stated = this.#number(labels, this.#tokensSlot);
+    const priority = this.#number(labels, this.#prioritySlot) ?? 0;
+    const estimate = estimates.get(workload);
+    return {
+      workload,
+      priority: priority > 0 ? priority : parameters.priority,
+      tokens: stated ?? estimate ?? (parameters.tokens > 0 ? parameters.tokens : 1),
+      fairness: this.#get(labels, this.#fairnessSlot),
+      patienceMs: this.#patience(deadline, now, parameters.queueTimeoutMs),
+      lacksTokens: this.#tokensSlot >= 0 && labels.get(this.#tokensSlot) === undefined,
+    };
+  }
+
+  #workloadOf(labels: Labels): Workload {
+    for (const workload of this.#workloads) {
+      if (workload.matches === undefined || workload.matches(labels)) return workload;
+    }
+    return this.#byDefault;
+  }
+
+  #get(labels: Labels, slot: number): string | undefined {
+    return slot < 0 ? undefined : labels.get(slot);
+  }
+
+  /** Undefined for a text that is no number, which is counted. */
+  #number(labels: Labels, slot: number): number | undefined {
+    const text = this.#get(labels, slot);
+    if (text === undefined) return undefined;
+    const number = labelNumber(text);
+    if (number === undefined) this.#observer.anomaly("bad_label_number");
+    return number;
+  }
+
+  #patience(deadline: number, now: number, queueTimeoutMs: number | undefined): number {
+    if (deadline === Number.POSITIVE_INFINITY) return queueTimeoutMs ?? LONGEST_WAIT_MS;
+    const left = Math.max(0, deadline - this.#marginMs - now);
+    return Math.min(left, queueTimeoutMs ?? left);
+  }
+}

@@ -1,0 +1,44 @@
+// What a queue stands in front of: something that grants tokens or slots, or says that a flow should ask again.
+
+import type { Decision, Grant, Pending } from "../flow.ts";
+import type { Labels } from "../label.ts";
+import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
+import type { Estimates, Ticket } from "./front-end.ts";
+
+/** A flow that was asked about. */
+export interface Wait {
+  readonly labels: Labels;
+  readonly ticket: Ticket;
+  /** Milliseconds for which it can wait. */
+  readonly left: number;
+  /** How often it was asked about. */
+  readonly attempts: number;
+}
+
+export interface Gate {
+  /** Flows with equal keys share a queue. Undefined for a flow without a key, which is decided at once. */
+  key(labels: Labels): string | undefined;
+  /** The key of the flow that took something. */
+  keyOf(grant: Grant): string;
+  /** Mean tokens of the flows of each workload. */
+  readonly estimates: Estimates;
+  /** A flow has arrived. It is asked about next, once or more often. */
+  arrived?(ticket: Ticket, now: number): void;
+  /** `again`: the flow was asked about before, and has waited since. */
+  take(
+    labels: Labels,
+    ticket: Ticket,
+    now: number,
+    again: boolean,
+  ): Decision<WorkloadDetail> | Pending<Decision<WorkloadDetail>>;
+  peek(labels: Labels, ticket: Ticket, now: number): Decision<WorkloadDetail>;
+  /**
+   * After how many milliseconds the flow that got this decision should be asked about again; Infinity if not before
+   * something changes. Undefined when waiting is of no use: it was let through, or will not be in its time.
+   */
+  retryIn(decision: Decision, wait: Wait, now: number): number | undefined;
+  /** The decision about a flow that is not asked about. */
+  refusal(labels: Labels, ticket: Ticket): Decision<WorkloadDetail>;
+  undo(grant: Grant): boolean | Pending<boolean>;
+  decide(numbers: LimiterNumbers | undefined): void;
+}

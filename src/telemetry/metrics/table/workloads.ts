@@ -1,0 +1,93 @@
+// Metrics of schedulers: their workloads, the tokens that flows asked for, and queues.
+
+import type { MetricTable } from "./row.ts";
+
+const COMPONENT = ["policy_name", "policy_hash", "component_id"] as const;
+const WORKLOAD = [...COMPONENT, "workload_index"] as const;
+
+export const WORKLOAD_METRICS = {
+  workload_requests_total: {
+    type: "counter",
+    labels: [...WORKLOAD, "decision_type", "limiter_dropped"],
+    about:
+      "Decisions of a scheduler by workload, by the decision of the whole check (`decision_type`) and its own (`limiter_dropped`). Beyond 100 workloads of a component, further ones are `_other`.",
+  },
+  workload_latency_ms: {
+    type: "summary",
+    labels: WORKLOAD,
+    about: "Time that the service needed for accepted flows, by access log or span.",
+  },
+  incoming_tokens_total: {
+    type: "counter",
+    labels: COMPONENT,
+    about: "Tokens of all flows that a scheduler judged.",
+  },
+  accepted_tokens_total: {
+    type: "counter",
+    labels: COMPONENT,
+    about: "Tokens of flows that a scheduler let pass.",
+  },
+  rejected_tokens_total: {
+    type: "counter",
+    labels: COMPONENT,
+    about: "Tokens of flows that a scheduler refused, or whose callers did not wait.",
+  },
+  request_in_queue_duration_ms: {
+    type: "summary",
+    labels: WORKLOAD,
+    about: "Time that flows spent in the queue of a scheduler; 0 for those decided at once.",
+  },
+  workload_preempted_tokens: {
+    type: "summary",
+    labels: WORKLOAD,
+    about: "Tokens of flows in the queue that a flow overtook.",
+  },
+  workload_delayed_tokens: {
+    type: "summary",
+    labels: WORKLOAD,
+    about: "Tokens of later flows that overtook a flow in the queue.",
+  },
+  workload_on_time_total: {
+    type: "counter",
+    labels: WORKLOAD,
+    about: "Flows that left the queue in the order of their arrival.",
+  },
+  fairness_preempted_tokens: {
+    type: "summary",
+    labels: WORKLOAD,
+    about:
+      "As `workload_preempted_tokens`, within the workload, of flows that stood behind another one of their fairness label.",
+  },
+  fairness_delayed_tokens: {
+    type: "summary",
+    labels: WORKLOAD,
+    about:
+      "As `workload_delayed_tokens`, within the workload, of flows that stood behind another one of their fairness label.",
+  },
+  fairness_on_time_total: {
+    type: "counter",
+    labels: WORKLOAD,
+    about:
+      "As `workload_on_time_total`, within the workload, of flows that stood behind another one of their fairness label.",
+  },
+  token_bucket_lm_ratio: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Load multiplier in force at a load scheduler; 1 while it lets everything pass.",
+  },
+  token_bucket_fill_rate: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Tokens per second that a load scheduler lets pass.",
+  },
+  token_bucket_capacity_total: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Most tokens in the bucket of a load scheduler.",
+  },
+  token_bucket_available_tokens_total: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Tokens in the bucket of a load scheduler when it was last used.",
+  },
+} as const satisfies MetricTable;
