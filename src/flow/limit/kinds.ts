@@ -17,11 +17,11 @@ import type {
 } from "../rules.ts";
 import { ConcurrencyScheduler, SlotGate } from "../schedule/concurrency-scheduler.ts";
 import { FrontEnd } from "../schedule/front-end.ts";
-import { Lines, type LinesContext, MOST_WAITING, WaitingRoom } from "../schedule/lines.ts";
 import { LoadGate, LoadState } from "../schedule/load-scheduler.ts";
+import { Lines, type LinesContext, MOST_WAITING, WaitingRoom } from "../schedule/queue/lines.ts";
+import { Timers } from "../schedule/queue/timers.ts";
 import { BucketGate } from "../schedule/quota-scheduler.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
-import { Timers } from "../schedule/timers.ts";
 import {
   RAMP_STAGE,
   RATE_STAGE,

@@ -5,7 +5,7 @@ import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import type { Observer } from "../observer.ts";
 import { compileMatcher, type Matcher } from "../plan/matcher.ts";
 import type { SchedulerRule, WorkloadParameters } from "../rules.ts";
-import type { FairRequest } from "./fair-queue.ts";
+import type { FairRequest } from "./queue/fair-queue.ts";
 
 /** One flow as a scheduler sees it. */
 export interface Ticket extends FairRequest {

@@ -9,7 +9,7 @@ import type { Limiter } from "../plan/stage-member.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
 import type { FrontEnd, Ticket } from "./front-end.ts";
 import type { Gate } from "./gate.ts";
-import type { Desk, Lines, Overtook, Waiter } from "./lines.ts";
+import type { Desk, Lines, Overtook, Waiter } from "./queue/lines.ts";
 
 export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
   readonly component: Component;

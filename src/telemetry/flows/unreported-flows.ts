@@ -41,9 +41,8 @@ export class UnreportedFlows implements Observer, MetricSource {
 
   decided(flow: Flow, verdict: Verdict): void {
     if (!this.#wanted || flow.expectEnd || flow.http === undefined) return;
-    const workloads = workloadsOf(verdict);
-    const { held, fluxMeters } = verdict;
-    if (held === undefined && fluxMeters.length === 0 && workloads.length === 0) return;
+    const { held, fluxMeters, decisions } = verdict;
+    if (held === undefined && fluxMeters.length === 0 && !isScheduled(decisions)) return;
     const id = flow.http.header(REQUEST_ID);
     if (id === undefined || id === "" || id.length > LONGEST_ID) return;
     this.#remember(id, {
@@ -51,7 +50,7 @@ export class UnreportedFlows implements Observer, MetricSource {
       accepted: verdict.accepted,
       fluxMeters,
       slots: slotsOf(verdict),
-      workloads,
+      workloads: workloadsOf(verdict),
       expectEnd: false,
     });
   }
@@ -143,6 +142,12 @@ function slotsOf({ held, decisions }: Verdict): readonly SlotRef[] {
     slots.push({ policyName, policyHash, componentId, label, requestId, tokens });
   }
   return slots;
+}
+
+/** Schedulers stand in the last stages, so the last decision tells. */
+function isScheduled(decisions: Verdict["decisions"]): boolean {
+  const last = decisions[decisions.length - 1];
+  return last !== undefined && "workload" in last.detail;
 }
 
 const NO_WORKLOADS: readonly LoggedWorkload[] = [];

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type FairPlace, FairQueue, type FairRequest } from "#flow/schedule/fair-queue.ts";
+import { type FairPlace, FairQueue, type FairRequest } from "#flow/schedule/queue/fair-queue.ts";
 
 interface Named extends FairRequest {
   readonly name: string;

@@ -17,7 +17,7 @@ import type {
   SchedulerRule,
   WorkloadRule,
 } from "#flow/rules.ts";
-import type { Lines } from "#flow/schedule/lines.ts";
+import type { Lines } from "#flow/schedule/queue/lines.ts";
 import { claims, flowOf } from "../../kit/sluice/flow.ts";
 
 const NAMED = { policyName: "policy", policyHash: "hash", componentId: "root.0" } as const;

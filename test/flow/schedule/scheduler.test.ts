@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { WaitingRoom } from "#flow/schedule/lines.ts";
+import { WaitingRoom } from "#flow/schedule/queue/lines.ts";
 import {
   concurrencyQueueRule,
   NOTHING_LEFT,

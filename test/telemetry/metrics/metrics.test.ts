@@ -84,6 +84,20 @@ function everything(): Metrics {
     aFlow(),
     aVerdict({ accepted: false, reason: 1, decisions, classifiers: [aClassifier()] }),
   );
+  const scheduler = aComponent({ kind: "load_scheduler", componentId: "root.9" });
+  const counts = { label: "w", value: undefined, remaining: 0, current: 0, consumed: 1 };
+  const detail = { ...counts, workload: "w", priority: 1 };
+  flows.decided(
+    aFlow("queue"),
+    aVerdict({ decisions: [aDecision({ component: scheduler, detail })] }),
+  );
+  for (const tokens of [-1, 0, 1]) {
+    const overtook = { overtook: tokens, overtookAlike: tokens };
+    const queued = { workload: "w", tokens: 1, passed: tokens > 0, waitedMs: 5 };
+    flows.scheduled(scheduler, { ...queued, ...overtook });
+  }
+  flows.loaded(scheduler, { multiplier: 0.5, fillRate: 10, available: 3 });
+  flows.completed({ policyName: "p", policyHash: "h", componentId: "root.9", workload: "w" }, 7);
   flows.ended("ingress");
   flows.lookedUp(true);
   flows.anomaly("late");

@@ -2,13 +2,13 @@
 // at a time has its turn: it is asked about when it might pass, and all others wait without any cost.
 
 import type { Clock } from "#base/clock.ts";
-import { type Decision, grantOf, Pending, Queued } from "../flow.ts";
-import type { Labels } from "../label.ts";
-import type { Observer } from "../observer.ts";
-import type { WorkloadDetail } from "../rules.ts";
+import { type Decision, grantOf, Pending, Queued } from "../../flow.ts";
+import type { Labels } from "../../label.ts";
+import type { Observer } from "../../observer.ts";
+import type { WorkloadDetail } from "../../rules.ts";
+import type { Ticket } from "../front-end.ts";
+import type { Gate } from "../gate.ts";
 import { type FairPlace, FairQueue, type FairRequest } from "./fair-queue.ts";
-import type { Ticket } from "./front-end.ts";
-import type { Gate } from "./gate.ts";
 import { Timer, type Timers } from "./timers.ts";
 
 /** How much may wait. */
