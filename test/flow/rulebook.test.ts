@@ -71,6 +71,7 @@ function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbe
   const owner = { policyName, policyHash, componentId };
   switch (rule.kind) {
     case "rate_limiter":
+    case "quota_scheduler":
       return {
         ...owner,
         kind: rule.kind,
@@ -79,11 +80,14 @@ function numbersFor(rule: LimiterRule, capacity: number, fill = 0): LimiterNumbe
         passThrough: false,
       };
     case "concurrency_limiter":
+    case "concurrency_scheduler":
       return { ...owner, kind: rule.kind, maxConcurrency: capacity, passThrough: false };
     case "sampler":
       return { ...owner, kind: rule.kind, acceptPercentage: capacity, passThroughLabelValues: [] };
-    default:
-      throw new Error(`no numbers for a ${rule.kind}`);
+    case "load_scheduler": {
+      const rest = { passThrough: false, tokensByWorkload: new Map(), validUntil: 0 };
+      return { ...owner, kind: rule.kind, loadMultiplier: capacity, ...rest };
+    }
   }
 }
 
