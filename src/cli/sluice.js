@@ -3,9 +3,17 @@
 // and name the version that is needed, and the cache of compiled modules is on before the first TypeScript file is read.
 
 import module from "node:module";
+import { setFlagsFromString } from "node:v8";
+
+/** Commands that start a process which serves. */
+const PROCESSES = ["agent", "controller", "standalone"];
 
 const [major, minor] = process.versions.node.split(".").map(Number);
 if (major >= 26 || (major === 24 && minor >= 15)) {
+  // On again when the start is over, see `src/host/life/after-start.ts`. Before the cache, which is one for
+  // each set of flags.
+  if (PROCESSES.includes(process.argv[2]))
+    for (const flag of ["--no-maglev", "--no-turbofan"]) setFlagsFromString(flag);
   // With a filled cache, Node does not load its TypeScript compiler, which takes some 20 MB and a tenth of a second.
   // Without one, or on a read-only disk, Sluice works all the same.
   module.enableCompileCache();

@@ -2,8 +2,7 @@
 // itself; where it is configured, a port of its own for administration; and the ports of telemetry.
 
 import { isAdministration, type Route } from "#base/handler.ts";
-import { compactHeap } from "#host/life/compact-heap.ts";
-import { useMiddleCompiler } from "#host/life/middle-compiler.ts";
+import { compactHeap, useOptimizingCompilers } from "#host/life/after-start.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { info } from "#host/status/info.ts";
 import { healthRoute, infoRoutes, statusRoutes } from "#host/status/routes.ts";
@@ -29,7 +28,7 @@ export async function openPorts(
 ): Promise<Ports> {
   const { health, scope, settings } = process;
   compactHeap();
-  useMiddleCompiler();
+  useOptimizingCompilers();
   const ports: NamedPort[] = [];
   const own = processRoutes(process);
   const profiling = await startProfiling(process);

@@ -9,7 +9,6 @@ import { type IneffectiveSetting, ineffectiveSettings } from "#config/ineffectiv
 import type { Loaded } from "#config/load.ts";
 import { secretsOf } from "#config/secrets.ts";
 import { type AgentConfig, PROCESSES } from "#config/tree.ts";
-import { startWithoutMiddleCompiler } from "#host/life/middle-compiler.ts";
 import type { ProcessContext } from "#host/life/run.ts";
 import { heapProfiles, profileDirectory } from "#host/profiling/files.ts";
 import { HostProfiler } from "#host/profiling/profiler.ts";
@@ -82,7 +81,6 @@ export interface SluiceProcess
 }
 
 export function startProcess(options: ProcessOptions): SluiceProcess {
-  startWithoutMiddleCompiler();
   const { configs, context, chance } = options;
   const { argv, clock, env, fail, onReload, scope } = context;
   const [{ process: name, config: settings, origins }] = configs;

@@ -1,8 +1,8 @@
 // An agent's reply to `sluice check` in words: the outcome with its reason, the labels that were added to those of
 // the request, and what each limiter decided.
 
-import { STATUS_CODES } from "node:http";
 import { mayBeSecret } from "#base/text/secret.ts";
+import { STATUS_CODES } from "#host/life/node-http.ts";
 import type { Paint } from "../colour.ts";
 
 interface LimiterDecision {

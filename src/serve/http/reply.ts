@@ -1,10 +1,10 @@
 // The parts of HTTP replies: header fields with the length, and faults as a small JSON status that repeats no input.
 
-import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { CODES, type Code, type Fault } from "#base/fault.ts";
 import type { HttpReply } from "#base/handler.ts";
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from "#host/life/node-http.ts";
 
 /** Time for a caller that is still sending to notice that it has been answered. */
 const LINGER_MS = 500;

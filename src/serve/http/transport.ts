@@ -1,9 +1,10 @@
 // The HTTP transport: one table of routes, answered over HTTP/1.1 (the fast path, or Node's server, which never
 // listens: connections are injected) and over those HTTP/2 streams of Sluice's transport that are not gRPC.
 
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Route } from "#base/handler.ts";
+import { createServer } from "#host/life/node-http.ts";
 import type { RequestHandler, RequestHead } from "../h2/exchange.ts";
 import type { HttpSettings } from "../settings.ts";
 import type { TransportContext } from "../transport/context.ts";

@@ -1,8 +1,8 @@
 // Flux meters: histograms that policies define, filled from the records of flows that have ended. Circuits read
 // them as measurements.
 
-import { STATUS_CODES as HTTP_STATUS_CODES } from "node:http";
 import type { FluxMeterRule } from "#flow/rules.ts";
+import { STATUS_CODES as HTTP_STATUS_CODES } from "#host/life/node-http.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
 import { boundsOf } from "./flux-meter-buckets.ts";
 

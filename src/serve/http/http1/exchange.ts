@@ -1,10 +1,11 @@
 // An exchange over HTTP/1.1 on Node's server.
 
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
 import { canonicalAddress } from "#base/net/ip-address.ts";
+import { STATUS_CODES } from "#host/life/node-http.ts";
 import { isHost } from "../../transport/host.ts";
 import { MAX_CONCURRENT_CALLS } from "../../transport/limits.ts";
 import { type HttpContext, HttpExchange } from "../exchange.ts";

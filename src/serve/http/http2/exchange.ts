@@ -1,9 +1,9 @@
 // An exchange over HTTP/2: a stream of Sluice's transport that is not gRPC.
 
-import { validateHeaderName, validateHeaderValue } from "node:http";
 import { Fault } from "#base/fault.ts";
 import type { Held, HttpRequest } from "#base/handler.ts";
 import { REFUSALS, type Refusal } from "#base/http/refusal.ts";
+import { validateHeaderName, validateHeaderValue } from "#host/life/node-http.ts";
 import type { Exchange, RequestHandler, RequestHead, RequestStream } from "../../h2/exchange.ts";
 import { ERROR_CODE } from "../../h2/frames/format.ts";
 import { CONNECTION_FIELDS } from "../../transport/connection-fields.ts";
