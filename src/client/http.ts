@@ -10,7 +10,7 @@ import { basicCredentials, Connections } from "./http/connections.ts";
 import { faultOf } from "./http/fault.ts";
 import { type ProxySelector, proxySelector } from "./http/proxy.ts";
 import { readBody } from "./http/response.ts";
-import { openTls, type Tls } from "./http/tls.ts";
+import { openTls, type Tls, type TlsFallback } from "./http/tls.ts";
 import type { Environment, HttpClientSettings, ProxySettings } from "./http-settings.ts";
 
 export interface HttpClientOptions {
@@ -22,12 +22,18 @@ export interface HttpClientOptions {
   readonly clock: Clock;
   /** Hears when certificate files were read again. */
   readonly log?: Pick<Log, "info" | "warn">;
+  /** TLS where the settings name no file of their own. */
+  readonly fallback?: TlsFallback;
+  /** Whether `max_conns_per_host` does not count. */
+  readonly unlimited?: boolean;
   /** Maximum size of a response body after decompression; 16 MiB by default. */
   readonly maxBodyBytes?: number;
 }
 
+export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
 export interface HttpClientRequest {
-  readonly method: "GET" | "POST";
+  readonly method: HttpMethod;
   /** Credentials in the URL are sent as basic authentication. */
   readonly url: string;
   /** Lower-case names. */
@@ -45,6 +51,12 @@ export interface HttpClientResponse {
   readonly body: Buffer;
 }
 
+/** A response whose body is read while it arrives. */
+export interface HttpClientStream extends Omit<HttpClientResponse, "body"> {
+  /** Read it to its end or leave the loop: either frees the connection. Throws a Fault when it breaks off. */
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
 /** Default bound on a response body: far above any useful response, far below a harmful one. */
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 const MAX_REDIRECTS = 10;
@@ -58,7 +70,7 @@ const CREDENTIAL_HEADERS: ReadonlySet<string> = new Set([
 
 /** One request of a redirect chain. */
 interface Hop {
-  readonly method: "GET" | "POST";
+  readonly method: HttpMethod;
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string | Uint8Array | null;
@@ -73,10 +85,10 @@ export class HttpClient {
 
   /** Throws a Fault for TLS files or proxies that cannot be used, so no call is made without them. */
   constructor(options: HttpClientOptions) {
-    const { settings, proxy, env, clock, log } = options;
+    const { settings, proxy, env, clock, log, fallback } = options;
     this.#options = options;
     this.#proxyFor = settings.use_proxy ? proxySelector(proxy, env) : () => undefined;
-    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log });
+    this.#tls = openTls(settings.tls, settings.key_log_file, { clock, log, fallback });
   }
 
   /**
@@ -85,20 +97,61 @@ export class HttpClient {
    */
   async call(request: HttpClientRequest): Promise<HttpClientResponse> {
     const first = firstHop(request, this.#options.settings.disable_compression);
-    const { signal } = request;
-    const abort = new AbortController();
-    const cancel = () => abort.abort(new Fault("CANCELLED", "the call was cancelled"));
-    const disarm = this.#armTimeout(request.timeoutMs, first.url, abort);
-    signal?.addEventListener("abort", cancel, { once: true });
-    if (signal?.aborted === true) cancel();
+    const { signal, disarm, release } = this.#cancellable(request, first.url);
     try {
-      return await this.#follow(first, abort.signal);
+      return await this.#follow(first, signal);
     } catch (thrown) {
-      throw abort.signal.aborted ? abort.signal.reason : thrown;
+      throw signal.aborted ? signal.reason : thrown;
     } finally {
       disarm();
-      signal?.removeEventListener("abort", cancel);
+      release();
     }
+  }
+
+  /**
+   * Sends a request and resolves with the response as soon as its headers have come. Timeouts end then; the request's
+   * signal also ends the body. Redirects are not followed, and the body is not compressed.
+   * @throws Fault as `call` does
+   */
+  async stream(request: HttpClientRequest): Promise<HttpClientStream> {
+    const hop = firstHop(request, true);
+    const { signal, disarm, release } = this.#cancellable(request, hop.url);
+    try {
+      const response = await this.#request(hop, signal);
+      const body = this.#streamed(response.body, hop.url, signal, release);
+      return { status: response.statusCode, headers: joined(response.headers), body };
+    } catch (thrown) {
+      release();
+      throw signal.aborted ? signal.reason : thrown;
+    } finally {
+      disarm();
+    }
+  }
+
+  async *#streamed(
+    chunks: AsyncIterable<unknown>,
+    { origin }: URL,
+    signal: AbortSignal,
+    release: () => void,
+  ): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of chunks) if (chunk instanceof Uint8Array) yield chunk;
+    } catch (thrown) {
+      throw signal.aborted ? signal.reason : faultOf(thrown, origin);
+    } finally {
+      release();
+    }
+  }
+
+  /** A signal that ends a call: `disarm` ends its timeout, `release` forgets the signal of the request. */
+  #cancellable({ signal, timeoutMs }: HttpClientRequest, url: URL) {
+    const abort = new AbortController();
+    const cancel = () => abort.abort(new Fault("CANCELLED", "the call was cancelled"));
+    const disarm = this.#armTimeout(timeoutMs, url, abort);
+    signal?.addEventListener("abort", cancel, { once: true });
+    if (signal?.aborted === true) cancel();
+    const release = () => signal?.removeEventListener("abort", cancel);
+    return { signal: abort.signal, disarm, release };
   }
 
   /** Aborts the calls in progress and closes all connections. */
@@ -128,15 +181,21 @@ export class HttpClient {
     throw new Fault("UNAVAILABLE", `${first.url.origin}: more than ${MAX_REDIRECTS} redirects`);
   }
 
-  async #send(
-    { method, url, headers, body }: Hop,
-    signal: AbortSignal,
-  ): Promise<HttpClientResponse> {
+  async #request({ method, url, headers, body }: Hop, signal: AbortSignal) {
     const connections = await this.#open();
     signal.throwIfAborted();
     try {
       const request = { method, headers, body, signal };
-      const response = await connections.request(url, this.#proxyFor(url), request);
+      return await connections.request(url, this.#proxyFor(url), request);
+    } catch (thrown) {
+      throw faultOf(thrown, url.origin);
+    }
+  }
+
+  async #send(hop: Hop, signal: AbortSignal): Promise<HttpClientResponse> {
+    const { url } = hop;
+    try {
+      const response = await this.#request(hop, signal);
       const { statusCode: status } = response;
       const received = joined(response.headers);
       const most = this.#options.maxBodyBytes ?? MAX_BODY_BYTES;
@@ -154,14 +213,15 @@ export class HttpClient {
     } finally {
       // undici releases a connection in the turn of the event loop after the last byte.
       await setImmediate();
-      connections.closeExcessIdle();
+      (await this.#connections)?.closeExcessIdle();
     }
   }
 
   #open(): Promise<Connections> {
     if (this.#closed) throw new Fault("CANCELLED", "the HTTP client was closed");
     this.#connections ??= import("undici").then(
-      (undici) => new Connections(undici, this.#options.settings, this.#tls),
+      (undici) =>
+        new Connections(undici, this.#options.settings, this.#tls, this.#options.unlimited),
     );
     return this.#connections;
   }

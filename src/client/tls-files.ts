@@ -6,7 +6,7 @@ import { createSecureContext, type SecureContext } from "node:tls";
 import type { Clock } from "#base/clock.ts";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
-import { type Contents, WatchedFiles } from "#host/life/watched-files.ts";
+import { WatchedFiles } from "#host/life/watched-files.ts";
 
 /** Paths of PEM files; empty where there is none. */
 export interface TlsPaths {
@@ -15,6 +15,9 @@ export interface TlsPaths {
   readonly cert_file: string;
   readonly key_file: string;
 }
+
+/** Contents of PEM files that come from elsewhere, and count where there is no path. */
+export type InlineTls = Partial<Readonly<Record<"ca" | "cert" | "key", Buffer>>>;
 
 /** The contents of the files, which belong together. */
 export interface TlsMaterial {
@@ -29,13 +32,14 @@ export interface TlsFilesOptions {
   readonly log?: Pick<Log, "info" | "warn"> | undefined;
   /** Key of the settings in messages, such as `tls`. */
   readonly key: string;
+  readonly material?: InlineTls | undefined;
 }
 
 export class TlsFiles {
   readonly #files: WatchedFiles<keyof TlsPaths, TlsMaterial>;
 
   /** Throws a Fault INVALID_ARGUMENT that names the bad file. */
-  constructor(paths: TlsPaths, { clock, log, key }: TlsFilesOptions) {
+  constructor(paths: TlsPaths, { clock, log, key, material = {} }: TlsFilesOptions) {
     const { ca_file, cert_file, key_file } = paths;
     if ((cert_file === "") !== (key_file === "")) {
       const wanted = `${key}: wanted cert_file and key_file together, got one`;
@@ -45,7 +49,10 @@ export class TlsFiles {
       setting: key,
       what: "certificates",
       files: { ca_file, cert_file, key_file },
-      use: (contents) => materialOf(contents, key, clock.wall()),
+      use: ({ ca_file: ca = material.ca, cert_file: cert, key_file }) => {
+        const pair = cert === undefined ? material : { cert, key: key_file };
+        return materialOf({ ca, cert: pair.cert, key: pair.key }, key, clock.wall());
+      },
       clock,
       log,
     });
@@ -63,8 +70,11 @@ export class TlsFiles {
 }
 
 /** `wall` is the time in Unix ms. */
-function materialOf(files: Contents<keyof TlsPaths>, name: string, wall: number): TlsMaterial {
-  const { ca_file: ca, cert_file: cert, key_file: key } = files;
+function materialOf(
+  { ca, cert, key }: Omit<TlsMaterial, "context">,
+  name: string,
+  wall: number,
+): TlsMaterial {
   let expires: Date | undefined;
   let context: SecureContext;
   try {

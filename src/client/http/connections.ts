@@ -34,15 +34,18 @@ export class Connections {
   readonly #undici: Undici;
   readonly #settings: HttpClientSettings;
   readonly #tls: Tls;
+  readonly #unlimited: boolean;
   /** By the URL of the proxy that they tunnel through; "" is the agent of direct connections. */
   readonly #agents = new Map<string, Dispatcher>();
   readonly #sockets = new Set<Socket>();
   #clients: PooledClient[] = [];
 
-  constructor(undici: Undici, settings: HttpClientSettings, tls: Tls) {
+  /** `unlimited`: any number of connections to a host, whatever the settings say. */
+  constructor(undici: Undici, settings: HttpClientSettings, tls: Tls, unlimited = false) {
     this.#undici = undici;
     this.#settings = settings;
     this.#tls = tls;
+    this.#unlimited = unlimited;
   }
 
   request(
@@ -97,7 +100,7 @@ export class Connections {
 
   #pooled(connector: Connector): Dispatcher {
     const { Agent, Client, Pool } = this.#undici;
-    const { max_conns_per_host: most } = this.#settings;
+    const most = this.#unlimited ? 0 : this.#settings.max_conns_per_host;
     const options = { ...this.#clientOptions(), connections: most > 0 ? most : null };
     const client = (at: URL, given: Client.Options) => {
       const connect: Connector = (to, done) =>

@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 import { type SecureContext, TLSSocket } from "node:tls";
 import { Fault, systemErrorText } from "#base/fault.ts";
 import type { ClientTlsSettings } from "../http-settings.ts";
-import { TlsFiles, type TlsFilesOptions } from "../tls-files.ts";
+import { type InlineTls, TlsFiles, type TlsFilesOptions, type TlsPaths } from "../tls-files.ts";
 
 export interface Tls {
   /** The context for the next connection: the same object until other files are in use. */
@@ -16,18 +16,34 @@ export interface Tls {
   logKeys(socket: Socket): void;
 }
 
+/** What is used where the settings name nothing. */
+export interface TlsFallback {
+  readonly files: TlsPaths;
+  readonly material: InlineTls;
+  /** Accept any server certificate. */
+  readonly insecure: boolean;
+}
+
 /** Falls back to the file `keyLog` when the settings have no key log file. Throws a Fault that names the bad file. */
 export function openTls(
   settings: ClientTlsSettings,
   keyLog: string,
-  options: Omit<TlsFilesOptions, "key">,
+  {
+    fallback,
+    ...options
+  }: Omit<TlsFilesOptions, "key" | "material"> & { readonly fallback?: TlsFallback | undefined },
 ): Tls {
   const file = settings.key_log_file || keyLog;
   if (file !== "") appendable(file);
-  const files = new TlsFiles(settings, { ...options, key: "tls" });
+  const paths = {
+    ca_file: settings.ca_file || (fallback?.files.ca_file ?? ""),
+    cert_file: settings.cert_file || (fallback?.files.cert_file ?? ""),
+    key_file: settings.key_file || (fallback?.files.key_file ?? ""),
+  };
+  const files = new TlsFiles(paths, { ...options, key: "tls", material: fallback?.material });
   return {
     secureContext: () => files.current.context,
-    rejectUnauthorized: !settings.insecure_skip_verify,
+    rejectUnauthorized: !(settings.insecure_skip_verify || fallback?.insecure),
     close: () => files.close(),
     logKeys(socket) {
       if (file === "" || !(socket instanceof TLSSocket)) return;
