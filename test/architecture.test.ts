@@ -47,6 +47,9 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "host/life",
   ],
   "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
+  kube: [],
+  "kube/api": ["client", "host/life"],
+  "kube/policies": ["policy"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
   telemetry: ["flow", "circuit", "wire", "client", "host/life"],
   process: ["wire/protobuf", "config", "serve", "store", "telemetry", "host"],
@@ -74,6 +77,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "client",
     "fleet",
     "config",
+    "kube",
     "store",
     "sync",
     "telemetry/alerts",
@@ -112,6 +116,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
+  kube: ["api", "policies"],
   api: ["fleet"],
 };
 
@@ -178,6 +183,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       loop: ["diagnosis", "settings.ts"],
       policies: ["diagnosis", "loop"],
       warnings: ["diagnosis", "loop"],
+      resources: ["compiling", "policies"],
       agents: [],
       leadership: [],
     },
@@ -192,6 +198,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "check-json": ["protobuf", "json", "check"],
     },
   },
+  kube: { shared: [], parts: { api: [], policies: ["api"] } },
   sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },
   serve: {
     shared: ["settings.ts"],

@@ -101,6 +101,7 @@ const agentTable = table(
 
 const controllerTable = table("", "", {
   ...common,
+  kubernetes_client: group({ http_client: object(httpClientConfig) }),
   otel: object(controllerOtelConfig),
   policies: group({
     cr_watcher: object(crWatcherConfig),

@@ -14,7 +14,8 @@ import type { CompiledPolicy } from "#policy/compiled.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
-import { API, COMPLETE, PUBLISHED } from "#sync/keys.ts";
+import { runningDocument } from "#sync/follow/document.ts";
+import { API, COMPLETE, POLICIES, PUBLISHED } from "#sync/keys.ts";
 import { Alertmanager } from "#telemetry/alerts/alertmanager.ts";
 import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
@@ -32,6 +33,7 @@ import { PolicyService } from "./policies/policy-service.ts";
 import { showPolicies } from "./policies/policy-status.ts";
 import type { PolicySource } from "./policy-source.ts";
 import { type LocalMetrics, openQueryBackend, type QueryBackend } from "./query-backend.ts";
+import type { Cluster } from "./resources/cluster.ts";
 import { ScaleReports } from "./scale-reports.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { StoreFollower } from "./store-follower.ts";
@@ -66,6 +68,8 @@ export interface ControllerOptions {
   readonly over?: AbortSignal;
   /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
+  /** The cluster whose policy resources run; absent where none are looked for. */
+  readonly cluster?: Cluster | undefined;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
 }
@@ -107,6 +111,7 @@ async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   // The calls below that wait for the store must not wait for ever.
   const giveUp = () => {
     follower.stop();
+    for (const source of sources) void source.close?.();
     void outbox.close();
   };
   over?.addEventListener("abort", giveUp, { once: true });
@@ -160,13 +165,26 @@ function assemble(options: ControllerOptions) {
     directories,
     clock,
     active: () => active,
-    hasPolicy: (name) => api.policies.has(name),
+    hasPolicy: (name) => api.policies.has(name) || (resources?.has(name) ?? false),
     compile: (texts) => compiler.compile(texts),
     log,
     status: policiesStatus,
     counts,
   });
-  const sources: readonly PolicySource[] = [files, api];
+  const resources = options.cluster?.policies({
+    active: () => active,
+    compile: compileOne,
+    lastGood: async (name) => {
+      const key = POLICIES + name;
+      const { entries } = await store.list(key);
+      const found = entries.find((entry) => entry.key === key);
+      return found && runningDocument(found.value, "K8S");
+    },
+    warnings: (name) => warnings.of(name),
+    rollout: options.rollout,
+  });
+  const sources: readonly PolicySource[] =
+    resources === undefined ? [files, api] : [files, resources, api];
   const active: ActivePolicies = new ActivePolicies({
     context: {
       clock,

@@ -25,6 +25,13 @@ export const POLICY_ORIGINS = {
     changedOverApi: false,
     logsWarnings: true,
   },
+  resource: {
+    owner: "a Kubernetes resource",
+    came: "from a Kubernetes resource",
+    wrapperSource: "K8S",
+    changedOverApi: false,
+    logsWarnings: false,
+  },
   api: {
     owner: "the API",
     came: "over the API",
@@ -39,7 +46,10 @@ export type PolicyOrigin = keyof typeof POLICY_ORIGINS;
 /** A policy as its source has it now. */
 export interface Offer {
   readonly name: string;
-  /** The path of its file, or its key in the store. Offers of one location run together or not at all. */
+  /**
+   * The path of its file, its key in the store, or the path of its resource. Offers of one location run together or not
+   * at all.
+   */
   readonly location: string;
   /** Undefined if the document has faults: a running version that came from this source then continues. */
   readonly policy: CompiledPolicy | undefined;

@@ -19,6 +19,7 @@ import { fleetOperations } from "./agents/operations.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
 import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
+import type { Cluster } from "./resources/cluster.ts";
 
 export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
@@ -33,12 +34,14 @@ export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"
 export async function startControllerProcess(options: ControllerProcessOptions): Promise<Ports> {
   const process = startProcess({ ...options, configs: [options.config] });
   const fleet = knowAgents(process);
+  const cluster = await clusterOf(process, options.config.config);
   let leading: Controller | undefined;
   const candidate = new Candidate(process, async (store, over) => {
     const controller = await openController({ ...process, store }, options, {
       over,
       sharesStore: true,
       rollout: fleet.rollout,
+      cluster,
     });
     leading = controller;
     const stop: Stop = async (speed) => {
@@ -60,7 +63,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
       if (isStoreAway()) throw storeIsAway();
     },
   );
-  const ports = await openPorts(process, [controllerPart(process, policies, fleet)]);
+  const ports = await openPorts(process, [controllerPart(process, policies, fleet, cluster)]);
   const { enabled } = process.settings.server.administration;
   await candidate.stand(enabled ? (ports.administration ?? ports.main).address : undefined);
   return ports;
@@ -75,20 +78,37 @@ export async function startControllerPart(
 ): Promise<ProcessPart> {
   const options = { config: { config: settings }, policies: directories };
   const fleet = knowAgents(process);
-  const controller = await openController(process, options, { agentGroup, rollout: fleet.rollout });
+  const cluster = await clusterOf(process, settings);
+  const own = { agentGroup, rollout: fleet.rollout, cluster };
+  const controller = await openController(process, options, own);
   process.scope.add("controller", controller.stop);
   process.onReload(() => void controller.reload());
-  return controllerPart(process, controller.policies, fleet);
+  return controllerPart(process, controller.policies, fleet, cluster);
+}
+
+/** Loads what speaks to Kubernetes only where it is wanted. */
+async function clusterOf(
+  process: SluiceProcess,
+  settings: ControllerConfig,
+): Promise<Cluster | undefined> {
+  if (!settings.policies.cr_watcher.enabled) return undefined;
+  const { openCluster } = await import("./resources/cluster.ts");
+  return openCluster(process, settings);
 }
 
 function controllerPart(
   { health, log }: SluiceProcess,
   policies: PolicyOperations,
   { agents, service }: Fleet,
+  cluster: Cluster | undefined,
 ): ProcessPart {
   const fleet = fleetOperations({ agents, status: health.root, log: log.child("agents") });
   return {
-    routes: [...policyRoutes(policies), ...controllerRoutes(fleet)],
+    routes: [
+      ...policyRoutes(policies),
+      ...controllerRoutes(fleet),
+      ...(cluster === undefined ? [] : [cluster.webhook]),
+    ],
     services: [policyGrpcService(policies), controllerGrpcService(fleet, policies), service],
   };
 }
@@ -102,7 +122,7 @@ async function openController(
     readonly config: { readonly config: ControllerConfig };
     readonly policies: readonly string[];
   },
-  own: Pick<ControllerOptions, "agentGroup" | "over" | "rollout" | "sharesStore">,
+  own: Pick<ControllerOptions, "agentGroup" | "cluster" | "over" | "rollout" | "sharesStore">,
 ): Promise<Controller> {
   const counts = new PolicyMetrics();
   const removeCounts = metrics.add(counts);

@@ -13,7 +13,9 @@ export interface ControllerSettings {
     readonly default_agent_group: string;
     readonly promql_jobs_scheduler: QueryRunnerSettings;
     readonly checkpoints: CheckpointSettings;
+    readonly cr_watcher: { readonly enabled: boolean };
   };
+  readonly kubernetes_client: { readonly http_client: HttpClientSettings };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };
   readonly alerter: { readonly channel_size: number };

@@ -11,7 +11,16 @@ const ROOT = join(import.meta.dirname, "../..");
 /** The command `sluice agent`. */
 const ENTRY = "src/cli/processes/agent.ts";
 
-const CONTROLLER_ONLY = ["policy", "circuit", "promql", "prometheus", "controller", "simulate"];
+const CONTROLLER_ONLY = [
+  "policy",
+  "circuit",
+  "promql",
+  "prometheus",
+  "controller",
+  "simulate",
+  // What agents know of Kubernetes comes to them through the store.
+  "kube",
+];
 /** Agents publish their metrics to the server that controllers query. */
 const REMOTE_WRITE = /^src\/prometheus\/(?:address\.ts$|remote-write)/;
 

@@ -336,6 +336,7 @@ test("agent: defaults are the documented ones", () => {
 test("controller: defaults are the documented ones", () => {
   assert.deepEqual(configOf("controller").config, {
     ...COMMON,
+    kubernetes_client: { http_client: HTTP_CLIENT },
     otel: {
       enable_high_cardinality_platform_metrics: false,
       batch_alerts: ALERTS,

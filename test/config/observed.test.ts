@@ -33,7 +33,21 @@ const HTTP = "client/http";
 const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
+const KUBE = "kube/api/settings";
 const HTTP_SETTINGS = "serve/http/settings";
+
+/** What the HTTP client does whoever uses it. */
+const httpClient = (of: string, only?: ProcessName): readonly Observation[] => [
+  row(of, "idle_connection_timeout max_idle_*", HTTP, "idle connections: lim", only),
+  row(of, "key_log_file", HTTP, "TLS: session keys are written to the key", only),
+  row(of, "max_conns_per_host", HTTP, "connections: kept alive, closed aft", only),
+  row(of, "max_response_*", HTTP, "responses are bounded: as received", only),
+  row(of, "network_keep_alive", HTTP, "network_keep_alive is when", only),
+  row(of, "network_timeout", HTTP, "network_timeout bounds the wait for a", only),
+  row(of, "response_header_timeout", HTTP, "response_header_timeout bounds", only),
+  row(of, "tls.insecure_skip_verify", HTTP, "TLS: private authority, client", only),
+  row(of, "tls_handshake_timeout", HTTP, "tls_handshake_timeout: a server", only),
+];
 
 const OBSERVED: readonly Observation[] = [
   row("agent_functions", "endpoints client.grpc.insecure", CALLS, "an agent connects to every end"),
@@ -117,6 +131,21 @@ const OBSERVED: readonly Observation[] = [
   row("*", "service.initially_healthy", "process/health", ".service.initially_healthy is the"),
   row("liveness.scheduler", "*", "process/health", "of three checks at once"),
   row("readiness.scheduler", "*", "process/health", "of three checks at once"),
+  row(
+    "kubernetes_client.http_client",
+    "disable_compression disable_keep_alives timeout",
+    KUBE,
+    "compression, kept connections and the time limit",
+    "controller",
+  ),
+  row(
+    "kubernetes_client.http_client",
+    "proxy_connect_header use_proxy tls.ca_file tls.cert_file tls.key_file tls.key_log_file",
+    KUBE,
+    "certificates, key log and proxy of the settings",
+    "controller",
+  ),
+  ...httpClient("kubernetes_client.http_client", "controller"),
   row("log", "format", "telemetry/log/log", "log.format $"),
   row("log", "level", "telemetry/log/log", "log.level $"),
   row("log", "non_blocking", "telemetry/log/log", "non_blocking: lines are taken at once"),
@@ -159,6 +188,12 @@ const OBSERVED: readonly Observation[] = [
     "controller/checkpoint/checkpoint-keeper",
     "checkpoints that are",
   ),
+  row(
+    "policies.cr_watcher",
+    "enabled",
+    "controller/resources/controller",
+    "a resource runs and says",
+  ),
   row("policies", "default_agent_group", "controller/warnings", "the default agent group is a"),
   row("policies.promql_jobs_scheduler", "*", "prometheus/query-runner", "worker_limit: so many"),
   row("profilers", "cpu_profiler profiles_path", "host/profiles", "the profile of a whole run"),
@@ -177,20 +212,7 @@ const OBSERVED: readonly Observation[] = [
     "process/metrics-server",
     "compression, kept connections and time limits of both halves",
   ),
-  row(
-    "prometheus.http_client",
-    "idle_connection_timeout max_idle_*",
-    HTTP,
-    "idle connections: lim",
-  ),
-  row("prometheus.http_client", "key_log_file", HTTP, "TLS: session keys are written to the key"),
-  row("prometheus.http_client", "max_conns_per_host", HTTP, "connections: kept alive, closed aft"),
-  row("prometheus.http_client", "max_response_*", HTTP, "responses are bounded: as received"),
-  row("prometheus.http_client", "network_keep_alive", HTTP, "network_keep_alive is when"),
-  row("prometheus.http_client", "network_timeout", HTTP, "network_timeout bounds the wait for a"),
-  row("prometheus.http_client", "response_header_timeout", HTTP, "response_header_timeout bounds"),
-  row("prometheus.http_client", "tls.insecure_skip_verify", HTTP, "TLS: private authority, client"),
-  row("prometheus.http_client", "tls_handshake_timeout", HTTP, "tls_handshake_timeout: a server"),
+  ...httpClient("prometheus.http_client"),
   row("server.administration", "addr", "agent/agent", "administration can have an address of its"),
   row("server.administration", "allowed_hosts", "serve/administration", "a request for $"),
   row("server.administration", "enabled", "agent/agent", "administration can be switched off"),

@@ -3,19 +3,22 @@
 // its reason, and every listed step must differ.
 
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { test } from "node:test";
+import { parse } from "yaml";
 import { grpcClient } from "../kit/clients/grpc.ts";
+import { fakePolicies } from "../kit/kube/fake-policies.ts";
 import { standalone } from "../kit/sluice/standalone.ts";
 import {
   type CallGrpc,
   caller,
   readRecording,
   replayControlApi,
+  replayFile,
   type Step,
   unexpected,
 } from "./control-api.ts";
-import { OVER_ETCD } from "./control-differences.ts";
+import { AS_RESOURCES, OVER_ETCD } from "./control-differences.ts";
 import { replayOverEtcd } from "./control-store.ts";
 
 const FOLDER = join(import.meta.dirname, "control-api");
@@ -27,7 +30,7 @@ test("recorded exchanges with the policy API", async (t) => {
   const replayed = await replayControlApi(FOLDER, address, callGrpc);
   assert.ok(replayed.steps > 60, `${replayed.steps} steps`);
   assert.deepEqual(
-    unexpected(replayed, (file) => !OVER_ETCD.has(file)),
+    unexpected(replayed, (file) => !OVER_ETCD.has(file) && !AS_RESOURCES.has(file)),
     [],
   );
 });
@@ -37,6 +40,31 @@ test("recorded exchanges of a controller and an agent over etcd, and what they l
   assert.ok(replayed.steps > 95, `${replayed.steps} steps`);
   assert.deepEqual(
     unexpected(replayed, (file) => OVER_ETCD.has(file)),
+    [],
+  );
+});
+
+test("recorded exchanges about a policy that a Kubernetes resource owns", async (t) => {
+  const file = "policy-cr-owned";
+  const cluster = await fakePolicies(t);
+  const { address } = await standalone(t, {
+    policies: {},
+    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" },
+    variables: cluster.variables,
+  });
+  const client = grpcClient(t, address);
+  const callGrpc = await caller((path, bytes) => client.unary(path, bytes));
+  // What the recorded process found in its store is here a resource of the cluster.
+  const write = async ({ etcd, key = "" }: Step, later: readonly Step[]) => {
+    const name = basename(key);
+    if (etcd === "del") return cluster.remove(name);
+    const posted = later.find(({ request }) => request?.method === "POST")?.request?.body;
+    cluster.put(name, parse((posted as { readonly policy_string: string }).policy_string));
+  };
+  const replayed = await replayFile(FOLDER, file, { address, callGrpc, names: new Map(), write });
+  assert.equal(replayed.steps, 8);
+  assert.deepEqual(
+    unexpected(replayed, (each) => each === file),
     [],
   );
 });

@@ -15,7 +15,7 @@ import {
 } from "@bufbuild/protobuf";
 import { StringValueSchema, StructSchema } from "@bufbuild/protobuf/wkt";
 import { loadRegistry } from "#wire/protobuf/descriptors.ts";
-import { LEFT_OUT, OURS, OVER_ETCD } from "./control-differences.ts";
+import { AS_RESOURCES, LEFT_OUT, OURS, OVER_ETCD } from "./control-differences.ts";
 
 interface Reply {
   readonly status?: number;
@@ -25,8 +25,8 @@ interface Reply {
 }
 
 export interface Step {
-  /** A value that is written into the store directly. */
-  readonly etcd?: "put";
+  /** A value that is written into the store directly, or removed. */
+  readonly etcd?: "put" | "del";
   readonly key?: string;
   readonly value?: string;
   readonly request?: {
@@ -95,7 +95,8 @@ export async function replayControlApi(
   let steps = 0;
   for (const name of readdirSync(folder).sort()) {
     const file = basename(name, ".json");
-    if (!name.endsWith(".json") || file in LEFT_OUT || OVER_ETCD.has(file)) continue;
+    if (!name.endsWith(".json") || file in LEFT_OUT) continue;
+    if (OVER_ETCD.has(file) || AS_RESOURCES.has(file)) continue;
     const replayed = await replayFile(folder, file, { address, callGrpc, names: new Map() });
     steps += replayed.steps;
     differences.push(...replayed.differences);
@@ -125,7 +126,7 @@ export async function replayFile(folder: string, file: string, world: World): Pr
   const recorded = readRecording<{ readonly steps?: readonly Step[] }>(folder, file);
   for (const [step, each] of (recorded.steps ?? []).entries()) {
     const { etcd, request, response } = each;
-    if (etcd === "put") await world.write?.(each, recorded.steps?.slice(step + 1) ?? []);
+    if (etcd !== undefined) await world.write?.(each, recorded.steps?.slice(step + 1) ?? []);
     if (request === undefined || response === undefined) continue;
     steps++;
     const patient = isRead(request) && !(`${file} ${step}` in OURS);

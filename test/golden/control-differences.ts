@@ -4,7 +4,6 @@
 /** Recordings that are not replayed, each with the part that it needs and Sluice lacks. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
   crashes: "what stops the recorded process; `control-api.test.ts` has what is right instead",
-  "policy-cr-owned": "policies as Kubernetes objects",
 };
 
 /** Recordings of a controller of its own and its etcd, which `control-store.ts` replays. */
@@ -18,6 +17,9 @@ export const OVER_ETCD: ReadonlySet<string> = new Set([
   // The requests and answers in the store of `grpc-cmd-controller-with-agent`.
   "etcd-rpc",
 ]);
+
+/** Recordings with a policy that is a Kubernetes resource. */
+export const AS_RESOURCES: ReadonlySet<string> = new Set(["policy-cr-owned"]);
 
 const UNKNOWN_KIND = "an unknown kind of decision is refused by name (D-20)";
 const EARLY = "a load scheduler decides after ten seconds, for which this test does not wait";
@@ -69,6 +71,7 @@ export const OURS: Readonly<Record<string, string>> = {
   "grpc-cmd-controller-with-agent 16": CACHES,
   "policies-empty 11": UNKNOWN_KIND,
   "policies-empty 13": BOTH,
+  "policy-cr-owned 5": "a policy of a resource is not removed over the API (D-24)",
   "policy-mutated-get 2": "the document is given back as it came",
   "policy-object-form 1": OBJECT,
   "policy-object-form 3": OBJECT,

@@ -3,6 +3,7 @@
 // for it (TLS, forwarding, profiles).
 
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { seededChance } from "#base/chance.ts";
@@ -37,7 +38,7 @@ const LOOP = `circuit:
 type Env = Readonly<Record<string, string>>;
 
 /** Starts standalone with these variables, stops it, and returns which keys of either tree were read. */
-async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
+async function readBy(policies: string, env: Env, controllerEnv: Env = {}, variables: Env = {}) {
   const agent = configOf("agent", {
     SVC_AGENT_SERVER_LISTENER_ADDR: "127.0.0.1:0",
     SVC_AGENT_LOG_LEVEL: "error",
@@ -48,16 +49,22 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}) {
   const agentReads = recordReads("agent", agent.config);
   const controllerReads = recordReads("controller", controller.config);
   const scope = new Scope();
-  const { main: port } = await startStandalone({
+  const started = startStandalone({
     config: {
       agent: { ...agent, config: agentReads.config },
       controller: { ...controller, config: controllerReads.config },
     },
     policies: [policies],
     chance: seededChance(1),
-    context: processContext(scope),
+    context: processContext(scope, { env: variables }),
   });
-  await exercise(port, { ...env, ...controllerEnv }, agentReads.read, controllerReads.read);
+  const isInCluster = "KUBECONFIG" in variables;
+  // Without the API server of its policies it does not start, but it has read its keys.
+  if (isInCluster) await assert.rejects(started, /the policy resources cannot be read/);
+  else {
+    const { main: port } = await started;
+    await exercise(port, { ...env, ...controllerEnv }, agentReads.read, controllerReads.read);
+  }
   await scope.close("drain");
   return { agent: agentReads.read, controller: controllerReads.read };
 }
@@ -67,6 +74,7 @@ async function readByProcess<P extends ProcessName>(
   name: P,
   env: Env,
   start: (options: Omit<ProcessOptions, "configs">, config: Loaded<P>) => Promise<Ports>,
+  variables: Env = {},
 ): Promise<ReadonlySet<string>> {
   const prefix = `SVC_${name.toUpperCase()}`;
   const loaded = configOf(name, {
@@ -77,7 +85,7 @@ async function readByProcess<P extends ProcessName>(
   });
   const { config, read } = recordReads(name, loaded.config);
   const scope = new Scope();
-  const context = processContext(scope);
+  const context = processContext(scope, { env: variables });
   const store = await sharedStore({ ...loaded, config });
   const options = { store, context, chance: seededChance(1) };
   const { main } = await start(options, { ...loaded, config });
@@ -192,6 +200,25 @@ const OUTGOING: Env = {
   SVC_CONTROLLER_OTEL_BATCH_ALERTS_TIMEOUT: "1ms",
 };
 
+/** Policies are resources of a cluster that cannot be reached. */
+const IN_CLUSTER: Env = {
+  SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true",
+  SVC_CONTROLLER_KUBERNETES_CLIENT_HTTP_CLIENT_USE_PROXY: "true",
+  SVC_CONTROLLER_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
+  SVC_CONTROLLER_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",
+};
+
+/** Variables of a process in that cluster. */
+function inCluster(t: TestContext): Env {
+  const config = {
+    clusters: [{ name: "c", cluster: { server: "https://kubernetes.invalid:1" } }],
+    users: [{ name: "u", user: { token: "t" } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  };
+  return { KUBECONFIG: join(folderOf(t, { config: JSON.stringify(config) }), "config") };
+}
+
 function assertIdle(process: ProcessName, role: TreeRole, runs: readonly ReadonlySet<string>[]) {
   const unread = leaves(PROCESSES[process].table)
     .map(({ path }) => path)
@@ -208,6 +235,7 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
       OUTGOING,
     ),
     await readBy(folderOf(t), { ...tls, ...PEERS }),
+    await readBy(folderOf(t), {}, IN_CLUSTER, inCluster(t)),
   ];
   assertIdle(
     "agent",
@@ -242,13 +270,17 @@ test("a controller in a process of its own reads every key that is in effect, an
   const policies = folderOf(t, { "loop.yaml": LOOP });
   const runs = [];
   const etcd = await overEtcd(t, "SVC_CONTROLLER");
-  for (const env of [
-    { ...plain, ...OUTGOING, ...etcd },
-    { ...tls, ...etcd },
-  ])
+  for (const [env, variables] of [
+    [{ ...plain, ...OUTGOING, ...etcd }],
+    [{ ...tls, ...etcd }],
+    [{ ...IN_CLUSTER, ...etcd }, inCluster(t)],
+  ] as const)
     runs.push(
-      await readByProcess("controller", env, (options, config) =>
-        startControllerProcess({ ...options, config, policies: [policies] }),
+      await readByProcess(
+        "controller",
+        env,
+        (options, config) => startControllerProcess({ ...options, config, policies: [policies] }),
+        variables,
       ),
     );
   assertIdle("controller", "process", runs);

@@ -27,6 +27,7 @@ import { realClock } from "#host/life/clock.ts";
 import { EXIT } from "#host/life/run.ts";
 import { profiles } from "#host/profiling/routes.ts";
 import { Health } from "#host/status/health.ts";
+import { policyDefinition } from "#kube/policies/definition.ts";
 import { componentsPage } from "#policy/reference/page.ts";
 import { policySchema } from "#policy/reference/schema.ts";
 import { processRoutes } from "#process/ports.ts";
@@ -40,7 +41,7 @@ import { configOf } from "../kit/sluice/config.ts";
 const schemaText = (process: "agent" | "controller") =>
   `${JSON.stringify(configSchema(process), undefined, 2)}\n`;
 
-/** Generated files of `docs/`, each with the function that returns its text. */
+/** Generated files by their path from `docs/`, each with the function that returns its text. */
 export const PAGES: Readonly<Record<string, () => string>> = {
   "configuration.md": configurationPage,
   "config-schema-agent.json": () => schemaText("agent"),
@@ -51,6 +52,7 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "policy-components.md": componentsPage,
   "policy.schema.json": () => `${JSON.stringify(policySchema(), undefined, 1)}\n`,
   "routes.md": routesPage,
+  "../deploy/charts/sluice-controller/crds/policies.fluxninja.com.yaml": policyDefinition,
 };
 
 const HTTP_HEAD = ["method", "path", "what it does", "access", "flags"];

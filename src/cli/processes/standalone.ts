@@ -10,7 +10,7 @@ export const standaloneCommand: Command = async (args, { env }) => {
     ...POLICIES,
     "config-path": { type: "string" },
   });
-  const policies = await policyDirectories(values.policies);
   const config = loadStandalone({ env, configPath: values["config-path"] });
+  const policies = await policyDirectories(values.policies, config.controller.config.policies);
   return serve(config.agent.config, (options) => startStandalone({ ...options, config, policies }));
 };

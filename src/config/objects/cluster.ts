@@ -164,5 +164,8 @@ export const checkpointsConfig = table(
 );
 
 export const crWatcherConfig = table("CRWatcherConfig", "Policies as Kubernetes resources.", {
-  enabled: bool(false, "Watch the policy resources."),
+  enabled: bool(
+    false,
+    "Run the Policy resources (fluxninja.com/v1alpha1) of the controller's namespace, and answer the validating webhook at /validate/policy. The API server is that of KUBECONFIG, or else of the pod's service account.",
+  ),
 });

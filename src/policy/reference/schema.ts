@@ -151,11 +151,12 @@ class Definitions {
 }
 
 const DECIMAL = "^(-?[0-9]+(\\.[0-9]+)?([eE][-+]?[0-9]+)?|NaN|-?Infinity)$";
-const WHOLE = "^[-+]?[0-9]+$";
-const DURATION = "^[0-9]{1,12}(\\.[0-9]{1,9})?s$";
+export const WHOLE = "^[-+]?[0-9]+$";
+export const DURATION = "^[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 const POSITIVE_DURATION = "^(?!0+(\\.0+)?s$)[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 
-function words({ about, deprecated, published }: Field<unknown>): JsonObject {
+/** What a schema says about a field in words. */
+export function words({ about, deprecated, published }: Field<unknown>): JsonObject {
   const old =
     deprecated === undefined
       ? ""

@@ -83,12 +83,13 @@ export class KubeClient {
     path: string,
     body?: unknown,
     contentType = "application/json",
+    accept = "application/json",
   ): Promise<Answer> {
     const { url, ca, token } = this.#options;
     return new Promise((resolve, reject) => {
       const headers = {
         authorization: `Bearer ${token}`,
-        accept: "application/json",
+        accept,
         ...(body === undefined ? {} : { "content-type": contentType }),
       };
       const sent = request(

@@ -29,6 +29,10 @@ export interface StandaloneOptions {
 export interface InProcessOptions extends StandaloneOptions {
   /** Instead of the real clock. */
   readonly clock?: Clock;
+  /** Of the controller's part. */
+  readonly controller?: Env;
+  /** Other variables of the process. */
+  readonly variables?: Env;
 }
 
 export interface Standalone {
@@ -62,11 +66,14 @@ export async function standalone(
   const { main: port } = await startStandalone({
     config: {
       agent: configOf("agent", { ...BASE, ...quiet, ...options.env }),
-      controller: configOf("controller"),
+      controller: configOf("controller", options.controller),
     },
     policies: [policies],
     chance: seededChance(1),
-    context: processContext(scope, options.clock === undefined ? {} : { clock: options.clock }),
+    context: processContext(scope, {
+      ...(options.clock === undefined ? {} : { clock: options.clock }),
+      ...(options.variables === undefined ? {} : { env: options.variables }),
+    }),
   });
   return { port, policies, address: port.address };
 }

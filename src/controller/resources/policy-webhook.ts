@@ -1,0 +1,79 @@
+// The validating webhook for policy resources: the API server asks it before it stores a policy, and tells the person who
+// sent it what is wrong. It compiles the policy and changes nothing, so every controller answers, leading or not.
+
+import { within } from "#base/async/wait.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Route } from "#base/handler.ts";
+import { documentOf, POLICY_RESOURCES } from "#kube/policies/resource.ts";
+import { answerTo, type Judgement, policyReview } from "#kube/policies/review.ts";
+import type { PolicySet } from "#policy/set.ts";
+
+export interface PolicyWebhookOptions {
+  readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
+  /** Policies of other namespaces are refused: this controller would not run them. */
+  readonly namespace: string;
+  readonly clock: Clock;
+}
+
+export const VALIDATE_PATH = "/validate/policy";
+/** Policies that are compiled at the same time; further calls are asked to come again. */
+const MOST_AT_ONCE = 3;
+/** Milliseconds for a policy: half of what the API server waits. */
+const MOST_MS = 5_000;
+/** Bytes of a review, which has the object as it was and as it becomes. */
+const MOST_BODY = 8 * 1024 * 1024;
+/** Findings of a message; the status of a resource lists more. */
+const MOST_FINDINGS = 10;
+
+export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOptions): Route {
+  let running = 0;
+  const judge = async (name: string, text: string): Promise<Judgement> => {
+    const { plural, group } = POLICY_RESOURCES;
+    running += 1;
+    // One that takes too long goes on, and counts as long as it does.
+    const compiled = compile(`${plural}.${group}/${namespace}/${name}`, name, text).finally(() => {
+      running -= 1;
+    });
+    const set = await within(MOST_MS, clock, compiled, () => {
+      throw new Fault("DEADLINE_EXCEEDED", `not compiled within ${MOST_MS} ms`);
+    });
+    const warnings = set.warnings.map(({ of }) => `${of.path}: ${of.text}`);
+    const findings = set.findings.map(({ of }) => `${of.path}: wanted ${of.wanted}, got ${of.got}`);
+    if (findings.length === 0) return { allowed: true, warnings };
+    const more = findings.length - MOST_FINDINGS;
+    const listed = findings.slice(0, MOST_FINDINGS).join("; ");
+    const message = `${name}: ${listed}${more > 0 ? `; and ${more} more` : ""}`;
+    return { allowed: false, message, warnings };
+  };
+  return {
+    method: "POST",
+    path: VALIDATE_PATH,
+    about: "Judges a policy resource for the Kubernetes API server (an AdmissionReview)",
+    // The API server sends no credential that this process could know it by.
+    access: "open",
+    body: "json",
+    maxBody: MOST_BODY,
+    costly: true,
+    async handle({ body }) {
+      const review = policyReview(body);
+      const { object, refusal } = review;
+      const reply = (judgement: Judgement) => ({
+        status: 200,
+        headers: { "content-type": "application/json" },
+        body: answerTo(review, judgement),
+      });
+      if (refusal !== undefined) return reply({ allowed: false, message: refusal });
+      if (object === undefined) return reply({ allowed: true });
+      if (review.namespace !== namespace) {
+        const message = `metadata.namespace: wanted ${namespace}, whose policies this controller runs, got ${review.namespace}`;
+        return reply({ allowed: false, message });
+      }
+      if (running >= MOST_AT_ONCE) {
+        const busy = `${MOST_AT_ONCE} policies are being judged already`;
+        throw new Fault("RESOURCE_EXHAUSTED", busy, { headers: { "retry-after": "1" } });
+      }
+      return reply(await judge(object.metadata.name, documentOf(object)));
+    },
+  };
+}

@@ -1,0 +1,302 @@
+// A thin client of the Kubernetes API over the HTTP client of this project: the calls that Sluice makes, and no others.
+// `reflector.ts` follows all objects of a kind with it.
+
+import { pause } from "#base/async/wait.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import {
+  HttpClient,
+  type HttpClientRequest,
+  type HttpClientStream,
+  type HttpMethod,
+} from "#client/http.ts";
+import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
+import type { Access } from "./access.ts";
+import { linesOf } from "./lines.ts";
+import {
+  asObject,
+  fieldOf,
+  type KubeObject,
+  type Place,
+  pathOf,
+  type Resource,
+  textOf,
+} from "./objects.ts";
+import { refusalOf } from "./refusal.ts";
+
+export interface KubeClientOptions {
+  readonly access: Access;
+  /** `kubernetes_client.http_client`. Its certificates count before those of the access. */
+  readonly settings: HttpClientSettings;
+  readonly proxy: ProxySettings;
+  readonly env: Environment;
+  readonly clock: Clock;
+  readonly log?: Pick<Log, "info" | "warn">;
+}
+
+/** Restricts which objects of a kind are meant. */
+export interface Selection {
+  /** All namespaces, unless given. */
+  readonly namespace?: string | undefined;
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+/** How a patch is written: RFC 7396, RFC 6902, or as the fields that `manager` wants to own. */
+export type Patch =
+  | { readonly merge: object }
+  | { readonly json: readonly object[] }
+  | { readonly apply: object; readonly manager: string; readonly force?: boolean };
+
+export interface Page {
+  readonly items: readonly KubeObject[];
+  readonly resourceVersion: string;
+  /** For the next page; empty after the last one. */
+  readonly next: string;
+}
+
+export interface WatchRequest extends Selection {
+  readonly resourceVersion: string;
+  /** After this many seconds the server ends the watch. */
+  readonly seconds: number;
+  readonly signal: AbortSignal;
+}
+
+/** Bytes of one page: five hundred objects of the largest usual size. */
+const MOST_PAGE = 64 * 1024 * 1024;
+/** Bytes of one event: etcd keeps no object of more than 1.5 MiB, and JSON is larger than what it keeps. */
+const MOST_EVENT = 8 * 1024 * 1024;
+const PAGE = 500;
+/** How often a call is made again because the server is busy, and how long that may take each time. */
+const MOST_REPEATS = 5;
+const LONGEST_PAUSE_S = 30;
+
+interface Call {
+  readonly method: HttpMethod;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly body?: object;
+  readonly contentType?: string;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export class KubeClient {
+  readonly #options: KubeClientOptions;
+  readonly #http: HttpClient;
+  /** Watches have connections of their own, so that a limit of connections never makes calls wait for them. */
+  readonly #streams: HttpClient;
+
+  /** @throws Fault for TLS files or proxies that cannot be used */
+  constructor(options: KubeClientOptions) {
+    const { access, settings, proxy, env, clock, log } = options;
+    this.#options = options;
+    const { files, material, insecure } = access;
+    const http = {
+      settings,
+      proxy,
+      env,
+      clock,
+      fallback: { files, material, insecure },
+      ...(log === undefined ? {} : { log }),
+    };
+    this.#http = new HttpClient({ ...http, maxBodyBytes: MOST_PAGE });
+    this.#streams = new HttpClient({ ...http, unlimited: true });
+  }
+
+  /** The namespace of this process. */
+  get namespace(): string {
+    return this.#options.access.namespace;
+  }
+
+  /** @throws Fault NOT_FOUND where there is no such object */
+  async get(resource: Resource, place: Place, signal?: AbortSignal): Promise<KubeObject> {
+    return asObject(await this.#call({ method: "GET", path: pathOf(resource, place), signal }));
+  }
+
+  /** Any document of the API, such as a list of resources. */
+  read(path: string, signal?: AbortSignal): Promise<unknown> {
+    return this.#call({ method: "GET", path, signal });
+  }
+
+  /**
+   * Up to five hundred objects. A page after the first is of the same state as the first.
+   * @throws Fault OUT_OF_RANGE when the state of the first page is gone
+   */
+  async page(
+    resource: Resource,
+    { namespace, ...selectors }: Selection,
+    from = "",
+    signal?: AbortSignal,
+  ): Promise<Page> {
+    const query = { ...selectors, limit: String(PAGE), continue: from || undefined };
+    const path = pathOf(resource, { namespace });
+    const list = await this.#call({ method: "GET", path, query, signal });
+    const items = fieldOf(list, "items") ?? [];
+    if (!Array.isArray(items)) throw new TypeError(`GET ${path}: wanted a list of items`);
+    const metadata = fieldOf(list, "metadata");
+    return {
+      items: items.map(asObject),
+      resourceVersion: textOf(metadata, "resourceVersion"),
+      next: textOf(metadata, "continue"),
+    };
+  }
+
+  /** @throws Fault ALREADY_EXISTS */
+  async create(resource: Resource, object: KubeObject, signal?: AbortSignal): Promise<KubeObject> {
+    const path = pathOf(resource, { namespace: object.metadata.namespace });
+    return asObject(await this.#call({ method: "POST", path, body: object, signal }));
+  }
+
+  /** Replaces an object. @throws Fault ABORTED when it has another resourceVersion than the given one */
+  async update(
+    resource: Resource,
+    object: KubeObject,
+    subresource?: Place["subresource"],
+    signal?: AbortSignal,
+  ): Promise<KubeObject> {
+    const { namespace, name } = object.metadata;
+    const place = { namespace, name, ...(subresource === undefined ? {} : { subresource }) };
+    const path = pathOf(resource, place);
+    return asObject(await this.#call({ method: "PUT", path, body: object, signal }));
+  }
+
+  async patch(
+    resource: Resource,
+    place: Place,
+    patch: Patch,
+    signal?: AbortSignal,
+  ): Promise<KubeObject> {
+    const path = pathOf(resource, place);
+    const call = { method: "PATCH", path, signal, ...bodyOf(patch) } as const;
+    return asObject(await this.#call(call));
+  }
+
+  /** Does nothing where there is no such object. */
+  async delete(resource: Resource, place: Place, signal?: AbortSignal): Promise<void> {
+    try {
+      await this.#call({ method: "DELETE", path: pathOf(resource, place), signal });
+    } catch (thrown) {
+      if (Fault.from(thrown).code !== "NOT_FOUND") throw thrown;
+    }
+  }
+
+  /** The events since a version of the list, one line of JSON each. Resolves when the server has begun to send them. */
+  async watch(
+    resource: Resource,
+    { namespace, seconds, signal, ...rest }: WatchRequest,
+  ): Promise<AsyncGenerator<string>> {
+    const query = {
+      ...rest,
+      watch: "true",
+      allowWatchBookmarks: "true",
+      timeoutSeconds: String(seconds),
+    };
+    const call: Call = { method: "GET", path: pathOf(resource, { namespace }), query, signal };
+    const stream = await this.#authorized(call, (request) => this.#streams.stream(request));
+    if (stream.status !== 200) throw refusalOf(nameOf(call), stream.status, await readJson(stream));
+    return linesOf(stream.body, MOST_EVENT);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.#http.close(), this.#streams.close()]);
+  }
+
+  /** Repeats the call while the server says that it is busy, and resolves with the body of its reply. */
+  async #call(call: Call): Promise<unknown> {
+    for (let repeats = 0; ; repeats++) {
+      const { status, headers, body } = await this.#authorized(call, (request) =>
+        this.#http.call(request),
+      );
+      if (status >= 200 && status < 300) return jsonOf(nameOf(call), body);
+      const seconds = retryAfter(status, headers["retry-after"]);
+      if (seconds === undefined || repeats >= MOST_REPEATS) {
+        throw refusalOf(nameOf(call), status, parsed(body.toString("utf8")));
+      }
+      const { clock } = this.#options;
+      await pause(seconds * 1_000, clock, call.signal ?? NEVER());
+      if (call.signal?.aborted) throw new Fault("CANCELLED", "the call was cancelled");
+    }
+  }
+
+  /** Sends a request, once more with another token where the server refuses the first and there is another by now. */
+  async #authorized<T extends { readonly status: number }>(
+    call: Call,
+    send: (request: HttpClientRequest) => Promise<T>,
+  ): Promise<T> {
+    const { url, credentials } = this.#options.access;
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(call.query ?? {}))
+      if (value !== undefined) query.set(name, value);
+    const search = query.size === 0 ? "" : `?${query}`;
+    const attempt = (authorization: string | undefined) =>
+      send({
+        method: call.method,
+        url: url + call.path + search,
+        headers: {
+          accept: "application/json",
+          ...(authorization === undefined ? {} : { authorization }),
+          ...(call.body === undefined
+            ? {}
+            : { "content-type": call.contentType ?? "application/json" }),
+        },
+        ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+        ...(call.signal === undefined ? {} : { signal: call.signal }),
+      });
+    const first = await credentials.authorization();
+    const reply = await attempt(first);
+    if (reply.status !== 401 || !(await credentials.refused(first))) return reply;
+    return attempt(await credentials.authorization());
+  }
+}
+
+/** A signal that never aborts. */
+function NEVER(): AbortSignal {
+  return new AbortController().signal;
+}
+
+function nameOf({ method, path }: Call): string {
+  return `${method} ${path}`;
+}
+
+function bodyOf(patch: Patch): Pick<Call, "body" | "contentType" | "query"> {
+  if ("merge" in patch) {
+    return { body: patch.merge, contentType: "application/merge-patch+json" };
+  }
+  if ("json" in patch) return { body: patch.json, contentType: "application/json-patch+json" };
+  const query = { fieldManager: patch.manager, force: patch.force ? "true" : undefined };
+  return { body: patch.apply, contentType: "application/apply-patch+yaml", query };
+}
+
+/** Seconds after which a call is to be made again; undefined where that is pointless. */
+function retryAfter(status: number, header: string | undefined): number | undefined {
+  if (header === undefined || (status !== 429 && status < 500)) return undefined;
+  const seconds = Number(header);
+  return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, LONGEST_PAUSE_S) : undefined;
+}
+
+function jsonOf(call: string, body: Buffer): unknown {
+  const value = parsed(body.toString("utf8"));
+  if (value === undefined) throw new Fault("UNAVAILABLE", `${call}: the reply is not JSON`);
+  return value;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The short body of a refusal. */
+async function readJson({ body }: HttpClientStream): Promise<unknown> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of body) {
+    parts.push(part);
+    size += part.length;
+    if (size > MOST_PAGE) break;
+  }
+  return parsed(Buffer.concat(parts).toString("utf8"));
+}

@@ -1,0 +1,292 @@
+// Follows all objects of a kind: lists them, then watches what changes. When the watch breaks it goes on from where it
+// was; where the server no longer knows that state, the objects are listed again and compared with those that are known.
+// A reader therefore hears of what changed and of nothing else, and while the server is away it keeps the last state.
+
+import { setImmediate } from "node:timers/promises";
+import { pause } from "#base/async/wait.ts";
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { KubeClient, Selection } from "./client.ts";
+import {
+  asObject,
+  fieldOf,
+  type KubeObject,
+  keyOf,
+  pathOf,
+  type Resource,
+  textOf,
+} from "./objects.ts";
+import { watchRefusal } from "./refusal.ts";
+
+/** What became of objects, by their keys: `namespace/name`. */
+export interface Changes<T> {
+  readonly puts: ReadonlyMap<string, T>;
+  readonly deletes: readonly string[];
+}
+
+/** Whether the known state is the present one. */
+export type Following =
+  | { readonly state: "starting" }
+  | { readonly state: "following" }
+  /** What is known may be old. Another attempt follows. */
+  | { readonly state: "away"; readonly fault: Fault };
+
+export interface ReflectorOptions<T> {
+  readonly client: KubeClient;
+  readonly resource: Resource;
+  readonly selection?: Selection;
+  /** Reduces an object to what is kept of it; undefined leaves it out. Called for each new version of an object. */
+  readonly keep: (object: KubeObject) => T | undefined;
+  /** Called after the first list, even when it is empty, and after each change. */
+  readonly changed: (changes: Changes<T>) => void;
+  /** Called when the state changes, and with each fault that is another one than before. */
+  readonly followed?: (following: Following) => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  /** The most objects that are kept; 100 000 by default. More of them are a fault, and the known ones stay. */
+  readonly most?: number;
+}
+
+/** How often what happened, for metrics and tests. */
+export interface ReflectorCounts {
+  /** Lists that were begun, the first one included. */
+  lists: number;
+  /** Watches that were begun. */
+  watches: number;
+  /** Events, bookmarks included. */
+  events: number;
+}
+
+interface Known<T> {
+  readonly uid: string;
+  readonly version: string;
+  /** Undefined for an object that is left out. */
+  readonly value: T | undefined;
+}
+
+const MOST_OBJECTS = 100_000;
+/** Milliseconds before another attempt, the first time and at most, and their random share. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+const JITTER = 0.5;
+/** Seconds of a watch: drawn between once and twice as many, so that those of many processes do not end together. */
+const WATCH_S = 300;
+/** Milliseconds that the server may be late in ending a watch, before it is taken to be gone. */
+const LATE_MS = 15_000;
+/** A watch that ended sooner and brought nothing counts as a failure. */
+const SHORT_MS = 1_000;
+/** Objects that are compared before others get a turn of the event loop. */
+const SLICE = 500;
+
+export class Reflector<T> {
+  readonly counts: ReflectorCounts = { lists: 0, watches: 0, events: 0 };
+  readonly #options: ReflectorOptions<T>;
+  readonly #known = new Map<string, Known<T>>();
+  readonly #stop = new AbortController();
+  /** The version from which a watch goes on; empty when the objects are to be listed. */
+  #version = "";
+  #following: Following = { state: "starting" };
+  #ended: Promise<void> = Promise.resolve();
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options;
+  }
+
+  get following(): Following {
+    return this.#following;
+  }
+
+  /** The number of objects that are kept. */
+  get size(): number {
+    return this.#known.size;
+  }
+
+  get(key: string): T | undefined {
+    return this.#known.get(key)?.value;
+  }
+
+  *entries(): Generator<readonly [string, T]> {
+    for (const [key, { value }] of this.#known) if (value !== undefined) yield [key, value];
+  }
+
+  /**
+   * Lists the objects once, and from then on follows them until `close`.
+   * @throws Fault when they cannot be listed; then nothing is followed
+   */
+  async start(): Promise<void> {
+    await this.#list();
+    this.#report({ state: "following" });
+    this.#ended = this.#run();
+  }
+
+  /** The same, but an API server that is away is tried again, and nothing is thrown. */
+  follow(): void {
+    this.#ended = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, chance } = this.#options;
+    const { signal } = this.#stop;
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        if (this.#version === "") await this.#list();
+        if (await this.#watch()) failures = 0;
+        else failures += 1;
+      } catch (thrown) {
+        if (signal.aborted) return;
+        const fault = faultOf(thrown);
+        if (fault.code === "OUT_OF_RANGE") this.#version = "";
+        // A state that is too old is no failure of the server: it is listed again at once, but not for ever.
+        if (fault.code !== "OUT_OF_RANGE" || failures > 0) this.#report({ state: "away", fault });
+        failures += 1;
+        if (fault.code === "OUT_OF_RANGE" && failures === 1) continue;
+      }
+      if (failures > 0) await pause(pauseMs(failures, chance()), clock, signal);
+    }
+  }
+
+  async #list(): Promise<void> {
+    const { client, resource, selection = {}, most = MOST_OBJECTS } = this.#options;
+    const { signal } = this.#stop;
+    this.counts.lists += 1;
+    const gone = new Set(this.#known.keys());
+    const puts = new Map<string, Known<T>>();
+    let version = "";
+    let from = "";
+    let count = 0;
+    do {
+      const page = await client.page(resource, selection, from, signal);
+      count += page.items.length;
+      if (count > most) throw tooMany(resource, most);
+      for (const [at, object] of page.items.entries()) {
+        if (at % SLICE === SLICE - 1) await setImmediate();
+        const key = keyOf(object);
+        gone.delete(key);
+        if (this.#differs(key, object)) puts.set(key, this.#reduced(object));
+      }
+      version = page.resourceVersion;
+      from = page.next;
+    } while (from !== "");
+    signal.throwIfAborted();
+    this.#version = version;
+    this.#apply(puts, [...gone], true);
+  }
+
+  /** Returns whether the watch worked. Rejects with what the server refuses, or with why it broke off. */
+  async #watch(): Promise<boolean> {
+    const { client, resource, selection = {}, clock, chance } = this.#options;
+    const seconds = Math.round(WATCH_S * (1 + chance()));
+    const abort = new AbortController();
+    const { signal } = this.#stop;
+    const end = () => abort.abort();
+    signal.addEventListener("abort", end, { once: true });
+    if (signal.aborted) end();
+    const disarm = clock.alarm(seconds * 1_000 + LATE_MS, end);
+    const began = clock.now();
+    const before = this.counts.events;
+    this.counts.watches += 1;
+    try {
+      const lines = await client.watch(resource, {
+        ...selection,
+        resourceVersion: this.#version,
+        seconds,
+        signal: abort.signal,
+      });
+      this.#report({ state: "following" });
+      for await (const line of lines) this.#event(line);
+    } catch (thrown) {
+      // The server should have ended the watch long ago, and another one shows whether it is there.
+      const isLate = abort.signal.aborted && !signal.aborted;
+      if (!isLate) throw thrown;
+    } finally {
+      disarm();
+      signal.removeEventListener("abort", end);
+    }
+    return this.counts.events > before || clock.now() - began >= SHORT_MS;
+  }
+
+  #event(line: string): void {
+    const { resource, most = MOST_OBJECTS } = this.#options;
+    const event: unknown = JSON.parse(line);
+    this.counts.events += 1;
+    const type = textOf(event, "type");
+    const content = fieldOf(event, "object");
+    if (type === "ERROR") throw watchRefusal(`watch ${pathOf(resource)}`, content);
+    if (type === "BOOKMARK") {
+      this.#version = textOf(fieldOf(content, "metadata"), "resourceVersion") || this.#version;
+      return;
+    }
+    const object = asObject(content);
+    const key = keyOf(object);
+    if (type === "DELETED") this.#apply(new Map(), [key]);
+    else if (!this.#known.has(key) && this.#known.size >= most) throw tooMany(resource, most);
+    else if (this.#differs(key, object)) this.#apply(new Map([[key, this.#reduced(object)]]), []);
+    this.#version = object.metadata.resourceVersion ?? this.#version;
+  }
+
+  /** Whether an object is another version than the known one, or another object of the same name. */
+  #differs(key: string, { metadata }: KubeObject): boolean {
+    const known = this.#known.get(key);
+    const { uid = "", resourceVersion = "" } = metadata;
+    return known === undefined || known.uid !== uid || known.version !== resourceVersion;
+  }
+
+  #reduced(object: KubeObject): Known<T> {
+    const { uid = "", resourceVersion: version = "" } = object.metadata;
+    return { uid, version, value: this.#options.keep(object) };
+  }
+
+  /** Tells the reader, unless nothing changed for it. */
+  #apply(puts: ReadonlyMap<string, Known<T>>, gone: readonly string[], always = false): void {
+    const told = new Map<string, T>();
+    const deletes: string[] = [];
+    const lose = (key: string) => {
+      if (this.#known.get(key)?.value !== undefined) deletes.push(key);
+    };
+    for (const key of gone) {
+      lose(key);
+      this.#known.delete(key);
+    }
+    for (const [key, known] of puts) {
+      if (known.value === undefined) lose(key);
+      else told.set(key, known.value);
+      this.#known.set(key, known);
+    }
+    if (always || told.size > 0 || deletes.length > 0) {
+      this.#options.changed({ puts: told, deletes });
+    }
+  }
+
+  #report(following: Following): void {
+    const before = this.#following;
+    this.#following = following;
+    const isSame =
+      before.state === following.state &&
+      (following.state !== "away" ||
+        (before.state === "away" && before.fault.message === following.fault.message));
+    if (!isSame) this.#options.followed?.(following);
+  }
+}
+
+function pauseMs(failures: number, chance: number): number {
+  const ms = Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS);
+  return ms * (1 - JITTER * chance);
+}
+
+/** What is no fault yet came from a reply that cannot be read. */
+function faultOf(thrown: unknown): Fault {
+  if (thrown instanceof Fault) return thrown;
+  const message = "the API server sent what cannot be read as an event or a list";
+  return new Fault("UNAVAILABLE", message, { cause: thrown });
+}
+
+function tooMany(resource: Resource, most: number): Fault {
+  const message = `${pathOf(resource)}: more than ${most} objects`;
+  return new Fault("RESOURCE_EXHAUSTED", message);
+}

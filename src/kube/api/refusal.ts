@@ -1,0 +1,41 @@
+// What the API server refuses, as a Fault with the server's reason.
+
+import { type Code, Fault } from "#base/fault.ts";
+import { fieldOf, textOf } from "./objects.ts";
+
+/** By HTTP status, except where the reason tells more. */
+const CODES: Readonly<Record<number, Code>> = {
+  400: "INVALID_ARGUMENT",
+  401: "UNAUTHENTICATED",
+  403: "PERMISSION_DENIED",
+  404: "NOT_FOUND",
+  409: "ABORTED",
+  410: "OUT_OF_RANGE",
+  413: "RESOURCE_EXHAUSTED",
+  415: "INVALID_ARGUMENT",
+  422: "INVALID_ARGUMENT",
+  429: "RESOURCE_EXHAUSTED",
+  500: "UNAVAILABLE",
+  504: "DEADLINE_EXCEEDED",
+};
+
+/** Longest text of the server in a message, in characters. */
+const MOST_TEXT = 1_000;
+
+/**
+ * `body` is that of the reply, a Status of the API or anything else. `call` names the call without credentials, as in
+ * `GET /api/v1/pods`. A conflict is ABORTED, a state that is too old is OUT_OF_RANGE.
+ */
+export function refusalOf(call: string, status: number, body: unknown): Fault {
+  const known = textOf(body, "reason") === "AlreadyExists" ? "ALREADY_EXISTS" : CODES[status];
+  const code = known ?? (status >= 500 ? "UNAVAILABLE" : "UNKNOWN");
+  const message = textOf(body, "message");
+  const said = message.length > MOST_TEXT ? `${message.slice(0, MOST_TEXT)}…` : message;
+  return new Fault(code, `${call}: status ${status}${said === "" ? "" : `: ${said}`}`);
+}
+
+/** The Fault of an event of kind ERROR in a watch. */
+export function watchRefusal(call: string, status: unknown): Fault {
+  const code = fieldOf(status, "code");
+  return refusalOf(call, typeof code === "number" ? code : 500, status);
+}

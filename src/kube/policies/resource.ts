@@ -1,0 +1,96 @@
+// Policies as Kubernetes resources: what is read of one, and the status that is written into it.
+
+import { fieldOf, type KubeObject, type Resource } from "../api/objects.ts";
+
+export const POLICY_RESOURCES: Resource = {
+  group: "fluxninja.com",
+  version: "v1alpha1",
+  plural: "policies",
+};
+
+export interface PolicyResource {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Counts changes of the policy and its dynamic configuration. */
+  readonly generation: number;
+  /** The policy as a document of JSON, without metadata and status. */
+  readonly text: string;
+  /** As it was read; undefined where there is none. */
+  readonly status: unknown;
+}
+
+export function policyResource(object: KubeObject): PolicyResource {
+  const { namespace = "", name, uid = "", generation = 0 } = object.metadata;
+  return {
+    namespace,
+    name,
+    uid,
+    generation,
+    text: documentOf(object),
+    status: fieldOf(object, "status"),
+  };
+}
+
+/** The document of a resource: the compiler reads it as it reads a file with the same content. */
+export function documentOf(object: KubeObject): string {
+  const { group, version } = POLICY_RESOURCES;
+  const { name } = object.metadata;
+  const dynamicConfig = fieldOf(object, "dynamicConfig") ?? undefined;
+  return JSON.stringify({
+    apiVersion: `${group}/${version}`,
+    kind: "Policy",
+    metadata: { name },
+    spec: fieldOf(object, "spec"),
+    dynamicConfig,
+  });
+}
+
+/** `Valid`: the document has no fault. `Ready`: this version of it is in force. */
+export type ConditionType = "Valid" | "Ready";
+
+export interface Condition {
+  readonly type: ConditionType;
+  readonly status: "True" | "False";
+  /** One word, for programs. */
+  readonly reason: string;
+  readonly message: string;
+  readonly observedGeneration: number;
+  /** RFC 3339: when `status` last changed. */
+  readonly lastTransitionTime: string;
+}
+
+/** A fault of the document. */
+export interface FindingText {
+  /** Such as `spec.circuit.components[2]`. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** How many agents apply the version that runs. */
+export interface AgentCount {
+  readonly wanted: number;
+  readonly applied: number;
+  /** `applied/wanted`, for people. */
+  readonly summary: string;
+}
+
+export interface PolicyResourceStatus {
+  /** For readers of other controllers' statuses: `uploaded` is in force, `rejected` has faults. */
+  readonly status: "uploading" | "uploaded" | "rejected";
+  readonly observedGeneration: number;
+  /** Of the version in force; null when none is. */
+  readonly hash: string | null;
+  readonly conditions: readonly Condition[];
+  readonly findings: readonly FindingText[];
+  readonly warnings: readonly string[];
+  /** Null where nothing in the policy concerns agents. */
+  readonly agents: AgentCount | null;
+}
+
+/** A condition of a status as it was read; undefined where there is none. */
+export function conditionOf(status: unknown, type: ConditionType): unknown {
+  const conditions = fieldOf(status, "conditions");
+  if (!Array.isArray(conditions)) return undefined;
+  return conditions.find((each) => fieldOf(each, "type") === type);
+}

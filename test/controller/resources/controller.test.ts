@@ -1,0 +1,212 @@
+// A controller that runs policy resources, beside an API server that the test plays.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { type FakePolicies, fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
+import { standalone } from "../../kit/sluice/standalone.ts";
+import { until } from "../../kit/until.ts";
+
+const FAULTY = { circuit: { components: [{ nothing: {} }] } };
+
+async function running(t: TestContext, cluster: FakePolicies, policies = {}) {
+  const { address } = await standalone(t, {
+    policies,
+    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" },
+    variables: cluster.variables,
+  });
+  const json = async (path: string, init: RequestInit = {}) => {
+    const headers = { "content-type": "application/json" };
+    const reply = await fetch(`http://${address}${path}`, { headers, ...init });
+    // biome-ignore lint/suspicious/noExplicitAny: replies of several routes, whose fields a test names
+    return { status: reply.status, body: (await reply.json()) as any };
+  };
+  /** Share that the sampler of a policy decided last, in percent; undefined without one. */
+  const share = async (name: string) => {
+    const { body } = await json("/v1/decisions/sampler");
+    const text = Object.entries(body.decisions).find(([key]) => key.includes(`policy-${name}-`));
+    return text && JSON.parse(String(text[1])).samplerDecision?.acceptPercentage;
+  };
+  const shares = (name: string, percent: number | undefined) =>
+    until(`${name} lets ${percent} % pass`, async () => (await share(name)) === percent);
+  return { json, share, shares };
+}
+
+function conditionsOf(cluster: FakePolicies, name: string) {
+  const all = cluster.status(name)?.conditions ?? [];
+  return Object.fromEntries(all.map(({ type, status, reason }) => [type, `${status} ${reason}`]));
+}
+
+const says = (cluster: FakePolicies, name: string, status: string, generation: number) =>
+  until(`${name} is ${status}`, () => {
+    const now = cluster.status(name);
+    return now?.status === status && now.observedGeneration === generation;
+  });
+
+/** How many writes said something else than the one before, whatever the number of agents. */
+function changes({ writes }: FakePolicies): number {
+  const texts = writes.map(({ status }) => JSON.stringify({ ...status, agents: null }));
+  return texts.filter((text, at) => text !== texts[at - 1]).length;
+}
+
+test("a resource runs and says so in one write, is changed, and is gone with its resource", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.put("half", shareOf(50));
+  const { json, shares } = await running(t, cluster);
+  await shares("half", 50);
+  await says(cluster, "half", "uploaded", 1);
+  assert.deepEqual(conditionsOf(cluster, "half"), {
+    Valid: "True Compiled",
+    Ready: "True Running",
+  });
+  const { hash } = cluster.status("half") ?? {};
+  assert.match(hash ?? "", /^\S{8,}$/);
+  const { body } = await json("/v1/policies/half");
+  assert.equal(body.status, "VALID");
+  assert.equal(changes(cluster), 1);
+
+  cluster.put("half", shareOf(20));
+  await shares("half", 20);
+  await says(cluster, "half", "uploaded", 2);
+  assert.notEqual(cluster.status("half")?.hash, hash);
+  assert.equal(changes(cluster), 2);
+
+  cluster.remove("half");
+  await shares("half", undefined);
+});
+
+test("a resource that turns bad keeps the version that runs, and says both", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.put("half", shareOf(50));
+  const { shares, share, json } = await running(t, cluster);
+  await shares("half", 50);
+  await says(cluster, "half", "uploaded", 1);
+  const good = cluster.status("half");
+  cluster.put("half", FAULTY);
+  await says(cluster, "half", "rejected", 2);
+  const bad = cluster.status("half");
+  assert.deepEqual(conditionsOf(cluster, "half"), {
+    Valid: "False Invalid",
+    Ready: "False LastGoodVersion",
+  });
+  assert.equal(bad?.hash, good?.hash);
+  assert.match(bad?.findings[0]?.path ?? "", /^spec\.circuit\.components\[0\]/);
+  assert.match(bad?.conditions[1]?.message ?? "", new RegExp(`\\(${good?.hash}\\) stays in force`));
+  assert.equal(await share("half"), 50);
+  const { body } = await json("/v1/policies/half");
+  assert.equal(body.status, "OUTDATED");
+  assert.match(body.reason, /components\[0\]/);
+  // A second fault is another generation and another finding, not another transition.
+  cluster.put("half", { ...FAULTY, more: 1 });
+  await says(cluster, "half", "rejected", 3);
+  const still = cluster.status("half");
+  assert.equal(still?.conditions[0]?.lastTransitionTime, bad?.conditions[0]?.lastTransitionTime);
+  cluster.put("half", shareOf(50));
+  await says(cluster, "half", "uploaded", 4);
+  assert.deepEqual(cluster.status("half")?.findings, []);
+});
+
+test("a resource that is bad from the start runs nothing and does not hold up the others", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.put("bad", FAULTY);
+  cluster.put("half", shareOf(50));
+  const { shares } = await running(t, cluster);
+  await shares("half", 50);
+  await says(cluster, "bad", "rejected", 1);
+  assert.deepEqual(conditionsOf(cluster, "bad"), {
+    Valid: "False Invalid",
+    Ready: "False Invalid",
+  });
+  assert.equal(cluster.status("bad")?.hash ?? null, null);
+});
+
+test("one source owns a name: what loses says who has it, and follows when the name is free", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.put("half", shareOf(50));
+  const file = { "half.yaml": JSON.stringify(shareOf(10)) };
+  const { shares, json } = await running(t, cluster, file);
+  await shares("half", 10);
+  await until("it says so", () => conditionsOf(cluster, "half")["Ready"] === "False LeftOut");
+  const [, ready] = cluster.status("half")?.conditions ?? [];
+  assert.match(ready?.message ?? "", /a policy of that name came from a file/);
+  cluster.put("other", shareOf(30));
+  await shares("other", 30);
+  const policy_string = JSON.stringify(shareOf(40));
+  const refused = await json("/v1/policies/other", {
+    method: "POST",
+    body: JSON.stringify({ policy_string }),
+  });
+  assert.equal(refused.status, 409);
+  assert.match(refused.body.message, /Kubernetes resource/);
+  const removed = await json("/v1/policies/other", { method: "DELETE" });
+  assert.equal(removed.status, 400);
+});
+
+test("the dynamic configuration of a resource is in force", async (t) => {
+  const cluster = await fakePolicies(t);
+  const variable = {
+    constant_output: { value: 60 },
+    config_key: "share",
+    out_ports: { output: { signal_name: "S" } },
+  };
+  const sampler = {
+    in_ports: { accept_percentage: { signal_name: "S" } },
+    parameters: { selectors: [{ control_point: "ingress", agent_group: "default" }] },
+  };
+  const spec = {
+    circuit: {
+      evaluation_interval: "1s",
+      components: [{ variable }, { flow_control: { sampler } }],
+    },
+  };
+  cluster.put("half", spec);
+  const { shares } = await running(t, cluster);
+  await shares("half", 60);
+  cluster.put("half", spec, { dynamicConfig: { share: { value: 25 } } });
+  await shares("half", 25);
+});
+
+test("while the API server is away policies go on and the metric says it; then what changed is applied", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.put("half", shareOf(50));
+  const { shares, share, json } = await running(t, cluster);
+  await shares("half", 50);
+  const dependency = "/v1/status/system/readiness/component/kubernetes";
+  const message = async () => JSON.stringify((await json(dependency)).body);
+  await until("it follows", async () => /are followed/.test(await message()));
+  cluster.api.away = true;
+  await until("it is noticed", async () => /degraded/.test(await message()));
+  assert.equal(await share("half"), 50);
+  cluster.put("half", shareOf(20));
+  cluster.api.away = false;
+  await shares("half", 20);
+  await until("it follows again", async () => /are followed/.test(await message()));
+});
+
+test("a status that cannot be written is no reason not to run, and is written later", async (t) => {
+  const cluster = await fakePolicies(t);
+  const { before } = cluster.api;
+  let refused = 0;
+  cluster.api.before = (asked) => {
+    if (asked.method !== "PATCH" || refused > 0) return before(asked);
+    refused += 1;
+    asked.reply(500, { message: "not now" });
+    return true;
+  };
+  cluster.put("half", shareOf(50));
+  const { shares } = await running(t, cluster);
+  await shares("half", 50);
+  await says(cluster, "half", "uploaded", 1);
+  assert.equal(refused, 1);
+});
+
+test("a cluster without the definition of policies is named at the start", async (t) => {
+  const cluster = await fakePolicies(t);
+  cluster.api.before = ({ reply }) => {
+    reply(404, { kind: "Status", reason: "NotFound", message: "the server could not find it" });
+    return true;
+  };
+  await assert.rejects(
+    running(t, cluster),
+    /policies\.cr_watcher: .*no custom resource definition policies\.fluxninja\.com/,
+  );
+});

@@ -1,0 +1,101 @@
+// The validating webhook: what the API server is told about each review.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
+import { standalone } from "../../kit/sluice/standalone.ts";
+
+const RESOURCE = { group: "fluxninja.com", version: "v1alpha1", resource: "policies" };
+
+async function webhook(t: TestContext) {
+  const cluster = await fakePolicies(t);
+  const { address } = await standalone(t, {
+    policies: {},
+    controller: { SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED: "true" },
+    variables: cluster.variables,
+  });
+  const post = (body: unknown, type = "application/json") =>
+    fetch(`http://${address}/validate/policy`, {
+      method: "POST",
+      headers: { "content-type": type },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+    });
+  /** The answer to a review of this request. */
+  const judge = async (request: object) => {
+    const review = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview" };
+    const full = { uid: "u1", resource: RESOURCE, namespace: "shop", ...request };
+    const reply = await post({ ...review, request: full });
+    assert.equal(reply.status, 200);
+    // biome-ignore lint/suspicious/noExplicitAny: an answer, whose fields a test names
+    const { apiVersion, kind, response } = (await reply.json()) as any;
+    assert.deepEqual([apiVersion, kind, response.uid], [...Object.values(review), "u1"]);
+    return response;
+  };
+  return { cluster, address, post, judge };
+}
+
+function policy(spec: object) {
+  const metadata = { name: "half", namespace: "shop" };
+  return { apiVersion: "fluxninja.com/v1alpha1", kind: "Policy", metadata, spec };
+}
+
+test("a policy without faults is allowed, and one with faults is refused with their paths", async (t) => {
+  const { judge } = await webhook(t);
+  assert.deepEqual(await judge({ operation: "CREATE", object: policy(shareOf(50)) }), {
+    uid: "u1",
+    allowed: true,
+  });
+  const bad = await judge({
+    operation: "UPDATE",
+    object: policy({ circuit: { components: [{}] } }),
+  });
+  assert.equal(bad.allowed, false);
+  assert.match(bad.status.message, /^half: spec\.circuit\.components\[0\]: wanted /);
+  const deleted = await judge({ operation: "DELETE", object: null });
+  assert.equal(deleted.allowed, true);
+});
+
+test("what policy check warns of is an admission warning", async (t) => {
+  const { judge } = await webhook(t);
+  const sampler = {
+    in_ports: { accept_percentage: { constant_signal: { value: 50 } } },
+    parameters: {
+      ramp_mode: false,
+      selectors: [{ control_point: "ingress", service: "any", agent_group: "default" }],
+      denied_response_status_code: 200,
+    },
+  };
+  const object = policy({
+    circuit: { evaluation_interval: "1s", components: [{ flow_control: { sampler } }] },
+  });
+  const { allowed, warnings } = await judge({ operation: "CREATE", object });
+  assert.equal(allowed, true);
+  assert.match(warnings[0], /^spec\.circuit\.components\[0\].*denied_response_status_code: /);
+});
+
+test("another namespace and another kind are refused by name", async (t) => {
+  const { judge } = await webhook(t);
+  const object = policy(shareOf(50));
+  const away = await judge({ operation: "CREATE", object, namespace: "other" });
+  assert.match(away.status.message, /metadata\.namespace: wanted shop, .* got other/);
+  const resource = { group: "", version: "v1", resource: "pods" };
+  const pods = await judge({ operation: "CREATE", object, resource });
+  assert.match(pods.status.message, /wanted policies of fluxninja\.com\/v1alpha1, got pods of/);
+  assert.deepEqual([away.allowed, pods.allowed], [false, false]);
+});
+
+test("what is no review is 400, another type 415, another method 405", async (t) => {
+  const { post, address } = await webhook(t);
+  for (const body of ["{}", "[", { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview" }]) {
+    const reply = await post(body);
+    assert.equal(reply.status, 400, JSON.stringify(body));
+  }
+  assert.equal((await post("{}", "text/plain")).status, 415);
+  assert.equal((await fetch(`http://${address}/validate/policy`)).status, 405);
+});
+
+test("without policy resources there is no such route", async (t) => {
+  const { address } = await standalone(t, { policies: {} });
+  const reply = await fetch(`http://${address}/validate/policy`, { method: "POST", body: "{}" });
+  assert.equal(reply.status, 404);
+});
