@@ -33,6 +33,7 @@ import { policySchema } from "#policy/reference/schema.ts";
 import { processRoutes } from "#process/ports.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { metricsPage } from "#telemetry/metrics/page.ts";
+import { policyWebhook } from "../../src/controller/resources/policy-webhook.ts";
 import { statsRoute } from "../../src/fleet/peers/engine.ts";
 import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
@@ -129,7 +130,15 @@ function routesPage(): string {
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",
     "## Controller",
     "`sluice standalone` serves these on the same port.",
-    table(HTTP_HEAD, http([...policyRoutes(policies), ...controllerRoutes(fleet)])),
+    table(
+      HTTP_HEAD,
+      http([
+        ...policyRoutes(policies),
+        ...controllerRoutes(fleet),
+        policyWebhook({ compile: never, namespace: "", clock }),
+      ]),
+    ),
+    "`POST /validate/policy` is there with `policies.cr_watcher.enabled`.",
     table(
       GRPC_HEAD,
       grpc([

@@ -2,10 +2,23 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import type { Fault } from "#base/fault.ts";
+import type { Call, HttpRequest } from "#base/handler.ts";
+import type { PolicySet } from "#policy/set.ts";
+import { policyWebhook } from "../../../src/controller/resources/policy-webhook.ts";
+import { fakeClock } from "../../kit/clock.ts";
 import { fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
 import { standalone } from "../../kit/sluice/standalone.ts";
 
 const RESOURCE = { group: "fluxninja.com", version: "v1alpha1", resource: "policies" };
+
+const NO_REQUEST: Omit<HttpRequest, "body"> = {
+  method: "POST",
+  path: "/validate/policy",
+  query: new URLSearchParams(),
+  params: {},
+  headers: {},
+};
 
 async function webhook(t: TestContext) {
   const cluster = await fakePolicies(t);
@@ -98,4 +111,34 @@ test("without policy resources there is no such route", async (t) => {
   const { address } = await standalone(t, { policies: {} });
   const reply = await fetch(`http://${address}/validate/policy`, { method: "POST", body: "{}" });
   assert.equal(reply.status, 404);
+});
+
+test("three policies are judged at a time, each for five seconds", async () => {
+  const clock = fakeClock();
+  const compiled: ((set: PolicySet) => void)[] = [];
+  const { handle } = policyWebhook({
+    compile: () => new Promise((done) => compiled.push(done)),
+    namespace: "shop",
+    clock,
+  });
+  const request = { uid: "u", resource: RESOURCE, namespace: "shop", object: policy({}) };
+  const review = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request };
+  const body = Buffer.from(JSON.stringify(review));
+  const ask = async () => handle({ ...NO_REQUEST, body }, {} as Call);
+  const late = [ask(), ask(), ask()].map((each) =>
+    assert.rejects(each, /not compiled within 5000 ms/),
+  );
+  await assert.rejects(ask(), (fault: Fault) => {
+    assert.deepEqual([fault.http, fault.headers], [429, { "retry-after": "1" }]);
+    return true;
+  });
+  clock.advance(5_000);
+  await Promise.all(late);
+  // What takes too long still occupies its place.
+  await assert.rejects(ask(), /3 policies are being judged already/);
+  compiled[0]?.({ policies: [], findings: [], warnings: [] });
+  await new Promise(setImmediate);
+  const again = ask();
+  compiled[3]?.({ policies: [], findings: [], warnings: [] });
+  assert.equal((await again).status, 200);
 });
