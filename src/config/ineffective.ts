@@ -32,6 +32,7 @@ const IN_MEMORY = "standalone keeps its rules in memory";
 const STANDALONE = "the agent's setting applies";
 const CONTROLLER = "set it in the controller's configuration";
 const CHECKS = "a controller answers no checks";
+const NO_CHECKS = "an injector answers no checks";
 const WHOLE_BATCHES = "all series are written at once, in requests of send_batch_max_size";
 const NOT_PUBLISHED = "a controller publishes no metrics; collectors read its /metrics";
 const NO_GOGC = "Node's collector has no such target";
@@ -95,6 +96,17 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
     { path: "watchdog", why: STANDALONE },
   ],
+  injector: [
+    { path: "crashreport.traces_sample_rate", why: NO_TRACES },
+    { path: "kubernetes_client.http_client.expect_continue_timeout", why: NO_COUNTERPART },
+    { path: "kubernetes_client.http_client.read_buffer_size", why: NO_COUNTERPART },
+    { path: "kubernetes_client.http_client.write_buffer_size", why: NO_COUNTERPART },
+    { path: "server.grpc_gateway", why: NO_CHECKS },
+    { path: "server.http.max_baggage_bytes", why: NO_CHECKS },
+    { path: "server.http.max_json_depth", why: NO_CHECKS },
+    { path: "server.http.max_labels", why: NO_CHECKS },
+    { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
+  ],
 };
 
 /** The reason for which a key has no effect; undefined when it has one. */
@@ -112,7 +124,7 @@ export function ineffectiveReason(
 }
 
 function roleInStandalone(process: ProcessName): TreeRole {
-  return process === "agent" ? "standalone" : "part";
+  return process === "agent" ? "standalone" : process === "controller" ? "part" : "process";
 }
 
 /** Every leaf of a tree that has no effect yet. */

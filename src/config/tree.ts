@@ -1,4 +1,4 @@
-// The key trees of the two processes, composed from the tables, and the types of the loaded configuration.
+// The key trees of the processes, composed from the tables, and the types of the loaded configuration.
 
 import {
   agentFunctionsConfig,
@@ -25,6 +25,7 @@ import {
 } from "./objects/cluster.ts";
 import { countersConfig } from "./objects/counters.ts";
 import { crashReportConfig, healthConfig, jobGroupConfig, watchdogConfig } from "./objects/host.ts";
+import { envoyConfig, objectName, sidecarConfig, webhookConfig } from "./objects/injection.ts";
 import { serverConfig } from "./objects/server.ts";
 import {
   agentOtelConfig,
@@ -33,38 +34,47 @@ import {
   controllerOtelConfig,
   logConfig,
   metricsConfig,
+  portsConfig,
   profilersConfig,
   prometheusConfig,
 } from "./objects/telemetry.ts";
-import { keyPart } from "./table/format.ts";
+import { anyText, keyPart } from "./table/format.ts";
 import {
+  choice,
+  duration,
   group,
   type LeafRow,
   object,
   type Settings,
   string,
+  strings,
   type Table,
   table,
   type Violation,
 } from "./table/row.ts";
 
-const common = {
-  alerter: object(alerterConfig),
-  alertmanagers: object(alertmanagersConfig),
+/** Keys of the process itself, which every tree has. */
+const ofProcess = {
   client: group({ proxy: object(proxyConfig) }),
-  cloudext: object(cloudExtConfig),
   crashreport: object(crashReportConfig),
-  etcd: object(etcdConfig),
-  health: group({ client: group({ grpc: object(grpcClientConfig) }) }),
   liveness: healthConfig,
   log: object(logConfig),
   metrics: object(metricsConfig),
   profilers: object(profilersConfig),
-  prometheus: object(prometheusConfig),
   readiness: healthConfig,
   server: object(serverConfig),
-  token_source: object(tokenSourceConfig),
   watchdog: group({ memory: object(watchdogConfig) }),
+} as const;
+
+const common = {
+  ...ofProcess,
+  alerter: object(alerterConfig),
+  alertmanagers: object(alertmanagersConfig),
+  cloudext: object(cloudExtConfig),
+  etcd: object(etcdConfig),
+  health: group({ client: group({ grpc: object(grpcClientConfig) }) }),
+  prometheus: object(prometheusConfig),
+  token_source: object(tokenSourceConfig),
 } as const;
 
 /** The agent group of the cloud is reserved for its own agents. */
@@ -116,14 +126,48 @@ const controllerTable = table("", "", {
   }),
 });
 
+const injectorTable = table("", "", {
+  ...ofProcess,
+  envoy: object(envoyConfig),
+  ignored_namespaces: strings(
+    objectName,
+    "Namespaces whose pods are left alone, besides its own and those of Kubernetes (kube-system, kube-public, kube-node-lease).",
+    { own: true },
+  ),
+  kubernetes_client: group({ http_client: object(httpClientConfig) }),
+  missed_pods_interval: duration(
+    "1m",
+    "Time between searches for pods of labelled namespaces that have no agent, because they are older than the label or were made while no injector answered.",
+    { own: true, least: "1s" },
+  ),
+  namespace: string(
+    "",
+    anyText,
+    "The namespace of the injector. Empty: that of its service account.",
+    { own: true },
+  ),
+  native_sidecars: choice(
+    "auto",
+    ["auto", "on", "off"] as const,
+    "Whether sidecars are init containers that go on (native sidecars). auto: where the cluster has them, from Kubernetes 1.29 on.",
+    { own: true },
+  ),
+  otel: group({ ports: object(portsConfig) }),
+  sidecar: object(sidecarConfig),
+  webhook: object(webhookConfig),
+});
+
 /** The agent's settings; keys as documented, durations in milliseconds. */
 export type AgentConfig = Settings<typeof agentTable>;
 /** The controller's settings; keys as documented, durations in milliseconds. */
 export type ControllerConfig = Settings<typeof controllerTable>;
+/** The injector's settings; keys as documented, durations in milliseconds. */
+export type InjectorConfig = Settings<typeof injectorTable>;
 
 export interface ConfigOf {
   readonly agent: AgentConfig;
   readonly controller: ControllerConfig;
+  readonly injector: InjectorConfig;
 }
 
 export type ProcessName = keyof ConfigOf;
@@ -139,6 +183,7 @@ export interface ProcessKeys {
 export const PROCESSES: Readonly<Record<ProcessName, ProcessKeys>> = {
   agent: { table: agentTable, prefix: "SVC_AGENT_", service: "sluice-agent" },
   controller: { table: controllerTable, prefix: "SVC_CONTROLLER_", service: "sluice-controller" },
+  injector: { table: injectorTable, prefix: "SVC_INJECTOR_", service: "sluice-injector" },
 };
 
 export interface ConfigLeaf {

@@ -70,7 +70,7 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}, varia
 }
 
 /** The same for a process of its own over a store in etcd. */
-async function readByProcess<P extends ProcessName>(
+async function readByProcess<P extends "agent" | "controller">(
   name: P,
   env: Env,
   start: (options: Omit<ProcessOptions, "configs">, config: Loaded<P>) => Promise<Ports>,

@@ -18,6 +18,7 @@ import { CODES } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";
 import { configurationPage } from "#config/reference/page.ts";
 import { configSchema } from "#config/reference/schema.ts";
+import type { ProcessName } from "#config/tree.ts";
 import { Connections } from "#fleet/calls/connections.ts";
 import { RejectReason } from "#flow/flow.ts";
 import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
@@ -39,7 +40,7 @@ import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
 
-const schemaText = (process: "agent" | "controller") =>
+const schemaText = (process: ProcessName) =>
   `${JSON.stringify(configSchema(process), undefined, 2)}\n`;
 
 /** Generated files by their path from `docs/`, each with the function that returns its text. */
@@ -47,6 +48,7 @@ export const PAGES: Readonly<Record<string, () => string>> = {
   "configuration.md": configurationPage,
   "config-schema-agent.json": () => schemaText("agent"),
   "config-schema-controller.json": () => schemaText("controller"),
+  "config-schema-injector.json": () => schemaText("injector"),
   "errors.md": errorsPage,
   "fault-matrix.md": faultMatrixPage,
   "metrics.md": metricsPage,

@@ -3,11 +3,13 @@
 import { env } from "node:process";
 import { Fault } from "#base/fault.ts";
 import type { Loaded } from "#config/load.ts";
-import type { ProcessName } from "#config/tree.ts";
 import type { OpenStore } from "#store/store.ts";
 
 /** Throws a Fault INVALID_ARGUMENT when no server is configured. Loads the client, which other commands do not need. */
-export async function sharedStore({ process, config }: Loaded<ProcessName>): Promise<OpenStore> {
+export async function sharedStore({
+  process,
+  config,
+}: Loaded<"agent" | "controller">): Promise<OpenStore> {
   const { etcd: settings, client } = config;
   if (settings.endpoints.length === 0) {
     const other = process === "agent" ? "a controller" : "its agents";

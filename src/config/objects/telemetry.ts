@@ -97,7 +97,7 @@ export const profilersConfig = table("ProfilersConfig", "Profiles of the process
 
 const PORT = { min: 0, max: 65_535 } as const;
 
-const portsConfig = table(
+export const portsConfig = table(
   "PortsConfig",
   "Ports beside the main port. A port that is set must be free; a default that is taken is left out with a warning.",
   {

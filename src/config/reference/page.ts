@@ -7,7 +7,7 @@ import type { LeafRow, Row, Table } from "../table/row.ts";
 import { LONGEST_MS, wantedOf } from "../table/value.ts";
 import { branches, type ConfigLeaf, leaves, PROCESSES, type ProcessName } from "../tree.ts";
 
-const BOTH: readonly ProcessName[] = ["agent", "controller"];
+const ALL: readonly ProcessName[] = ["agent", "controller", "injector"];
 
 function code(text: string): string {
   return `\`${text}\``;
@@ -80,7 +80,7 @@ function objectTables(): ReadonlyMap<string, { readonly table: Table; readonly f
       } else if (item.kind === "object") noteItems(item.table, here);
     }
   };
-  for (const process of BOTH) {
+  for (const process of ALL) {
     for (const { path, table } of branches(PROCESSES[process].table)) {
       if (table.name !== "") note(table, `${code(path)}: ${code(nameOf(process, path, "object"))}`);
     }
@@ -153,15 +153,15 @@ function intro(): readonly string[] {
     "",
     "<!-- Written by `make docs` from the key tables in `src/config`. Do not edit. -->",
     "",
-    "There are two trees of keys, one for the agent and one for the controller. `sluice standalone` reads both.",
-    "`sluice agent config` and `sluice controller config` print the settings in force and the source of each.",
+    "There are three trees of keys: one for the agent, one for the controller, and one for the injector of Kubernetes. `sluice standalone` reads the first two, and `sluice injector` reads the agent's, too, as the configuration of the sidecars that it injects.",
+    "`sluice agent config`, `sluice controller config` and `sluice injector config` print the settings in force and the source of each.",
     "",
     "## Sources",
     "",
     "From the weakest to the strongest:",
     "",
     "1. the defaults below;",
-    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${BOTH.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ")}; without it ${BOTH.map((name) => code(defaultConfigPath(name))).join(" or ")} is read, if it exists; \`sluice standalone\` takes the keys of both from one file;`,
+    `2. a YAML file: \`--config-path\` names the file, or a directory that holds ${ALL.map((name) => code(`${PROCESSES[name].service}.yaml`)).join(" or ")}; without it ${ALL.map((name) => code(defaultConfigPath(name))).join(" or ")} is read, if it exists; \`sluice standalone\` takes the keys of both from one file;`,
     "3. `.env` files of the working directory in the order of dotenv-flow: `.env.defaults`, `.env`, `.env.local`, `.env.<NODE_ENV>`, `.env.<NODE_ENV>.local` (they never change the environment itself);",
     "4. the environment.",
     "",
@@ -169,7 +169,7 @@ function intro(): readonly string[] {
     "",
     "## Environment names",
     "",
-    "A name is the prefix (`SVC_AGENT_` or `SVC_CONTROLLER_`) and the key path in upper case with `_` between its parts. The name of an object, followed by `_`, takes the whole object as JSON; names of single keys inside it take precedence.",
+    "A name is the prefix (`SVC_AGENT_`, `SVC_CONTROLLER_` or `SVC_INJECTOR_`) and the key path in upper case with `_` between its parts. The name of an object, followed by `_`, takes the whole object as JSON; names of single keys inside it take precedence.",
     "",
     ...head("Type", "Text"),
     row("bool", "`1 t T TRUE true True 0 f F FALSE false False`"),
@@ -190,6 +190,6 @@ export function configurationPage(): string {
   const sections = [...objectTables().values()]
     .toSorted((one, other) => (one.table.name < other.table.name ? -1 : 1))
     .flatMap(({ table, found }) => objectSection(table, found));
-  const lines = [...intro(), ...BOTH.flatMap(keySection), "## Objects", "", ...sections];
+  const lines = [...intro(), ...ALL.flatMap(keySection), "## Objects", "", ...sections];
   return `${lines.join("\n").trimEnd()}\n`;
 }

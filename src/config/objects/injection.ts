@@ -1,0 +1,225 @@
+// Keys of the injector: what it puts into pods, and its webhook.
+
+import { anyText, listenAddress, type TextFormat } from "../table/format.ts";
+import {
+  bool,
+  choice,
+  duration,
+  number,
+  object,
+  string,
+  strings,
+  table,
+  type Violation,
+} from "../table/row.ts";
+import { pairOfFiles } from "./client.ts";
+
+const NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+const quantity: TextFormat = {
+  wanted: "empty or a quantity, such as 100m or 128Mi",
+  accepts: (text) => text === "" || /^\d{1,15}(\.\d{1,9})?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$/.test(text),
+  good: ["", "100m", "0.5", "128Mi"],
+  bad: ["fast", "1e3", "-1", "1 Gi"],
+};
+
+export const objectName: TextFormat = {
+  wanted: "the name of a Kubernetes object",
+  accepts: (text) => NAME.test(text),
+  good: ["sluice-injector", "a.b"],
+  bad: ["", "Sluice", "a/b", "-a"],
+};
+
+const optionalName: TextFormat = {
+  wanted: `empty or ${objectName.wanted}`,
+  accepts: (text) => text === "" || NAME.test(text),
+  good: ["", ...objectName.good],
+  bad: objectName.bad.filter((text) => text !== ""),
+};
+
+/** `KEY=SECRET/ENTRY`. */
+const SECRET_REFERENCE =
+  /^([a-z][a-z0-9_.]*)=([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)\/([\w.-]{1,253})$/;
+
+const secretReference: TextFormat = {
+  wanted: "KEY=SECRET/ENTRY: a key of the agent, and the Secret and its entry that hold the value",
+  accepts: (text) => SECRET_REFERENCE.test(text),
+  good: ["etcd.password=sluice-agent/etcd-password"],
+  bad: ["", "etcd.password", "etcd.password=secret", "ETCD=a/b", "a=B/c"],
+};
+
+const POSITIVE_PORT = { min: 1, max: 65_535 } as const;
+
+const resources = (name: string, memoryRequest: string) =>
+  table(name, "Resources of a container. An empty quantity is left out.", {
+    cpu_limit: string("", quantity, "Limit of processor time.", { own: true }),
+    cpu_request: string("100m", quantity, "Request of processor time.", { own: true }),
+    memory_limit: string("512Mi", quantity, "Limit of memory.", { own: true }),
+    memory_request: string(memoryRequest, quantity, "Request of memory.", { own: true }),
+  });
+
+const pullPolicy = choice(
+  "",
+  ["", "Always", "IfNotPresent", "Never"] as const,
+  "When the image is pulled. Empty means as Kubernetes chooses by the tag.",
+  { own: true },
+);
+
+const user = (id: number) =>
+  number("uint32", id, "User of the container. 0 leaves the choice to the cluster.", { own: true });
+
+export const sidecarConfig = table(
+  "SidecarConfig",
+  "The agent that is put into pods. Its own configuration is what the agent's keys are set to here, in the file or as SVC_AGENT_ variables.",
+  {
+    certificates: string(
+      "",
+      optionalName,
+      "Secret that sidecars mount at /etc/sluice/certificates. It is copied from the injector's namespace into labelled ones and kept in step.",
+      { own: true },
+    ),
+    image: string("", anyText, "Image of Sluice. Required.", { own: true }),
+    image_pull_policy: pullPolicy,
+    ip_family: choice(
+      "IPv4",
+      ["IPv4", "IPv6"] as const,
+      "Family of the first address of pods, under which agents announce themselves to each other.",
+      { own: true },
+    ),
+    resources: object(resources("SidecarResources", "128Mi")),
+    run_as_user: user(65_532),
+    secrets: strings(
+      secretReference,
+      "Keys of the agent whose values are in Secrets. The Secrets are copied from the injector's namespace into labelled ones and kept in step; a changed value reaches pods that start afterwards.",
+      { own: true },
+    ),
+  },
+  ({ image }) =>
+    image.trim() === "" ? [{ key: "image", wanted: "the image of Sluice", got: "nothing" }] : [],
+);
+
+export const envoyConfig = table(
+  "InjectedEnvoyConfig",
+  "The Envoy that is put before an application where there is no mesh.",
+  {
+    admin_port: number("uint32", 9_901, "Port of its administration on 127.0.0.1.", {
+      own: true,
+      ...POSITIVE_PORT,
+    }),
+    application_sleep: duration(
+      "5s",
+      "Time for which an application goes on after its pod was told to end, until all clients know. It is not set where the application has a preStop of its own. Whole seconds.",
+      { own: true },
+    ),
+    image: string(
+      "envoyproxy/envoy:distroless-v1.40.0",
+      anyText,
+      "Image of Envoy. Where the cluster has no native sidecars, one that has the program `sleep`.",
+      { own: true },
+    ),
+    image_pull_policy: pullPolicy,
+    inject: bool(
+      false,
+      "Put an Envoy into every pod that does not say otherwise by the annotation sluice/envoy-inject. Let targetPort of Services be its port.",
+      { own: true },
+    ),
+    port: number("uint32", 10_000, "Port that clients call.", { own: true, ...POSITIVE_PORT }),
+    resources: object(resources("InjectedEnvoyResources", "64Mi")),
+    run_as_user: user(101),
+  },
+  ({ admin_port, port }) =>
+    admin_port === port
+      ? [{ key: "admin_port", wanted: "another port than port", got: `${port}` }]
+      : [],
+);
+
+const HOUR_MS = 3_600_000;
+
+/** A third of each lifetime is left when a certificate is replaced, and the steps of that need time. */
+function stepsFit({
+  authority_lifetime,
+  certificate_lifetime,
+  overlap,
+  ...files
+}: {
+  readonly authority_lifetime: number;
+  readonly certificate_lifetime: number;
+  readonly overlap: number;
+  readonly cert_file: string;
+  readonly key_file: string;
+}): readonly Violation[] {
+  const violations = [...pairOfFiles(files)];
+  const shortest = Math.min(authority_lifetime, certificate_lifetime);
+  if (overlap * 9 > shortest) {
+    const wanted = "at most a ninth of certificate_lifetime and of authority_lifetime";
+    violations.push({ key: "overlap", wanted, got: `${overlap / HOUR_MS}h` });
+  }
+  if (certificate_lifetime > authority_lifetime) {
+    const wanted = "at most authority_lifetime";
+    violations.push({
+      key: "certificate_lifetime",
+      wanted,
+      got: `${certificate_lifetime / HOUR_MS}h`,
+    });
+  }
+  return violations;
+}
+
+export const webhookConfig = table(
+  "WebhookConfig",
+  "The webhook that the Kubernetes API server calls for each new pod, and its certificates.",
+  {
+    addr: string(
+      ":9443",
+      listenAddress,
+      "Address of the webhook, which is always served over TLS.",
+      {
+        own: true,
+      },
+    ),
+    authority_lifetime: duration(
+      "576h",
+      "Lifetime of the authority that the injector makes. It is replaced when a third of it is left.",
+      {
+        own: true,
+        least: "10s",
+      },
+    ),
+    cert_file: string(
+      "",
+      anyText,
+      "File with the certificate, where others make it (cert-manager). The injector then makes none, and changes neither Secret nor webhook configuration.",
+      { own: true },
+    ),
+    certificate_lifetime: duration(
+      "168h",
+      "Lifetime of the certificates that the injector makes. A certificate is replaced when a third of its lifetime is left.",
+      { own: true, least: "10s" },
+    ),
+    configuration: string(
+      "sluice-injector",
+      optionalName,
+      "The MutatingWebhookConfiguration whose caBundle the injector keeps. Empty: others do.",
+      { own: true },
+    ),
+    key_file: string("", anyText, "File with the private key of cert_file.", { own: true }),
+    overlap: duration(
+      "10m",
+      "Time for which API servers trust a new authority before it is used, and an old one after it was used for the last time.",
+      { own: true, least: "1s" },
+    ),
+    secret: string(
+      "sluice-injector-tls",
+      objectName,
+      "The Secret of its namespace in which replicas share what they make.",
+      { own: true },
+    ),
+    service: string(
+      "sluice-injector",
+      objectName,
+      "The Service by which the API server calls the webhook; certificates are for SERVICE.NAMESPACE.svc.",
+      { own: true },
+    ),
+  },
+  stepsFit,
+);

@@ -1,0 +1,67 @@
+// The variables that would set what a configuration was told, for a process that configures another one.
+
+import type { Loaded } from "./load.ts";
+import { formatDuration } from "./print.ts";
+import { nameOf } from "./read/variables.ts";
+import { secretsOf } from "./secrets.ts";
+import type { Row, Table } from "./table/row.ts";
+import { leaves, PROCESSES, type ProcessName } from "./tree.ts";
+
+export interface SetVariable {
+  /** Dotted key path. */
+  readonly path: string;
+  readonly name: string;
+  /** Text that is read as the value. */
+  readonly text: string;
+  /** Where the value was set. */
+  readonly where: string;
+  /** Whether the key is secret, or its value holds something that is. */
+  readonly isSecret: boolean;
+}
+
+/** The name of the variable that sets a key; undefined where the process has no such key. */
+export function variableOf(process: ProcessName, path: string): string | undefined {
+  const isKey = leaves(PROCESSES[process].table).some((leaf) => leaf.path === path);
+  return isKey ? nameOf(process, path, "leaf") : undefined;
+}
+
+/** One variable for each key that was set, in the order of the keys; defaults are left out. */
+export function variablesOf(loaded: Loaded): readonly SetVariable[] {
+  const secrets = secretsOf(loaded);
+  return leaves(PROCESSES[loaded.process].table).flatMap(({ path, row }) => {
+    const origin = loaded.origins.get(path);
+    if (origin === undefined || origin.source === "default") return [];
+    const text = textOf(row, valueAt(loaded.config, path));
+    const isSecret =
+      text !== "" && (row.secret === true || secrets.some((one) => text.includes(one)));
+    const name = nameOf(loaded.process, path, "leaf");
+    return [{ path, name, text, where: origin.where, isSecret }];
+  });
+}
+
+function valueAt(settings: object, path: string): unknown {
+  let at: unknown = settings;
+  for (const key of path.split(".")) at = (at as Readonly<Record<string, unknown>>)[key];
+  return at;
+}
+
+function textOf(row: Row, value: unknown): string {
+  const plain = plainOf(row, value);
+  return typeof plain === "string" ? plain : JSON.stringify(plain);
+}
+
+/** The value as a file would have it. */
+function plainOf(row: Row, value: unknown): unknown {
+  if (row.kind === "duration") return formatDuration(Number(value));
+  if (row.kind === "object") return plainObject(row.table, value);
+  if (row.kind === "objects" && Array.isArray(value))
+    return value.map((item) => plainObject(row.table, item));
+  return value;
+}
+
+function plainObject(table: Table, value: unknown): Readonly<Record<string, unknown>> {
+  const fields = value as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(
+    Object.entries(table.rows).map(([key, row]) => [key, plainOf(row, fields[key])]),
+  );
+}
