@@ -1,0 +1,161 @@
+// What the author of a pod or a namespace asks for in labels and annotations. Ours stand beside those of the reference
+// implementation, and win where both are set.
+
+import { nearest } from "#base/text/spelling.ts";
+import type { Pod, Texts } from "../pod.ts";
+import type { Namespace, Resources } from "../settings.ts";
+
+export const NAMESPACE_LABEL = "sluice-injection";
+export const REFERENCE_NAMESPACE_LABEL = "aperture-injection";
+const ENABLED = "enabled";
+
+/** Set on every pod that was injected; its value is the version. */
+export const INJECTED = "sluice/injected";
+
+const ANNOTATIONS = {
+  inject: "sluice/inject",
+  agentGroup: "sluice/agent-group",
+  port: "sluice/port",
+  envoy: "sluice/envoy-inject",
+  applicationPort: "sluice/application-port",
+  cpuRequest: "sluice/resources-cpu-request",
+  cpuLimit: "sluice/resources-cpu-limit",
+  memoryRequest: "sluice/resources-memory-request",
+  memoryLimit: "sluice/resources-memory-limit",
+  injected: INJECTED,
+} as const;
+
+const REFERENCE = {
+  inject: "sidecar.fluxninja.com/injection",
+  agentGroup: "sidecar.fluxninja.com/agent-group",
+} as const;
+
+/** Reserved for the agents of the cloud. */
+const CLOUD_GROUP = "aperture-cloud";
+
+export interface Wishes {
+  /** What the pod says itself; undefined where it says nothing. */
+  readonly inject: boolean | undefined;
+  readonly agentGroup: string | undefined;
+  readonly port: number | undefined;
+  readonly envoy: boolean | undefined;
+  readonly applicationPort: number | undefined;
+  readonly resources: Partial<Resources>;
+  readonly warnings: readonly string[];
+  /** Why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
+  readonly faults: readonly string[];
+}
+
+/** Whether the labels of a namespace ask for injection. Our label wins where both are set. */
+export function isEnabled(labels: Texts): boolean {
+  const own = labels[NAMESPACE_LABEL];
+  return own === undefined ? labels[REFERENCE_NAMESPACE_LABEL] === ENABLED : own === ENABLED;
+}
+
+export function readWishes({ annotations }: Pod, namespace: Namespace | undefined): Wishes {
+  const faults: string[] = [];
+  const take = <T>(key: string | undefined, read: Reading<T>, from = annotations) => {
+    const got = key === undefined ? undefined : from[key];
+    if (key === undefined || got === undefined) return undefined;
+    const value = read.value(got);
+    if (value === undefined) faults.push(`${key}: wanted ${read.wanted}, got ${shown(got)}`);
+    return value;
+  };
+  const first = (key: keyof typeof REFERENCE) =>
+    [ANNOTATIONS[key], REFERENCE[key]].find((name) => annotations[name] !== undefined);
+  const resources = readResources((key) => take(ANNOTATIONS[key], QUANTITY));
+  const wishes = {
+    inject: take(first("inject"), BOOL),
+    agentGroup:
+      take(first("agentGroup"), GROUP) ??
+      take(ANNOTATIONS.agentGroup, GROUP, namespace?.annotations ?? {}),
+    port: take(ANNOTATIONS.port, PORT),
+    envoy: take(ANNOTATIONS.envoy, BOOL),
+    applicationPort: take(ANNOTATIONS.applicationPort, PORT),
+  };
+  faults.push(...exceeded(resources, "cpu"), ...exceeded(resources, "memory"));
+  return { ...wishes, resources, warnings: [...unknownNames(annotations)], faults };
+}
+
+interface Reading<T> {
+  readonly wanted: string;
+  /** Undefined where the text is not what was wanted. */
+  readonly value: (text: string) => T | undefined;
+}
+
+const BOOL: Reading<boolean> = {
+  wanted: '"true" or "false"',
+  value: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+};
+
+const PORT: Reading<number> = {
+  wanted: "a port from 1 to 65535",
+  value: (text) => {
+    const port = /^\d{1,5}$/.test(text) ? Number(text) : 0;
+    return port >= 1 && port <= 65_535 ? port : undefined;
+  },
+};
+
+const GROUP: Reading<string> = {
+  wanted: `the name of an agent group, without / and not ${CLOUD_GROUP}`,
+  value: (text) =>
+    text.trim() !== "" && !/[/\0$]/.test(text) && text !== CLOUD_GROUP ? text : undefined,
+};
+
+const QUANTITY: Reading<string> = {
+  wanted: "a quantity, such as 100m or 128Mi",
+  value: (text) => (amountOf(text) === undefined ? undefined : text),
+};
+
+const UNITS: Readonly<Record<string, number>> = {
+  m: 1e-3,
+  "": 1,
+  k: 1e3,
+  Ki: 2 ** 10,
+  M: 1e6,
+  Mi: 2 ** 20,
+  G: 1e9,
+  Gi: 2 ** 30,
+  T: 1e12,
+  Ti: 2 ** 40,
+};
+
+/** The amount that a quantity of Kubernetes denotes; undefined for other text. Exponents are not accepted. */
+export function amountOf(quantity: string): number | undefined {
+  const [, digits, unit = ""] = /^(\d{1,15}(?:\.\d{1,9})?)([A-Za-z]*)$/.exec(quantity) ?? [];
+  const factor = Object.hasOwn(UNITS, unit) ? UNITS[unit] : undefined;
+  return digits === undefined || factor === undefined ? undefined : Number(digits) * factor;
+}
+
+function readResources(take: (key: keyof Resources) => string | undefined): Partial<Resources> {
+  const keys = ["cpuRequest", "cpuLimit", "memoryRequest", "memoryLimit"] as const;
+  const found = keys.flatMap((key) => {
+    const quantity = take(key);
+    return quantity === undefined ? [] : [[key, quantity] as const];
+  });
+  return Object.fromEntries(found);
+}
+
+function exceeded(resources: Partial<Resources>, what: "cpu" | "memory"): readonly string[] {
+  const request = resources[`${what}Request`];
+  const limit = resources[`${what}Limit`];
+  if (request === undefined || limit === undefined) return [];
+  if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) return [];
+  const key = ANNOTATIONS[`${what}Limit`];
+  return [`${key}: wanted at least the request, ${shown(request)}, got ${shown(limit)}`];
+}
+
+/** A misspelt annotation would have no effect, and nobody would notice. */
+function* unknownNames(annotations: Texts): Generator<string> {
+  const known: readonly string[] = Object.values(ANNOTATIONS);
+  for (const name of Object.keys(annotations)) {
+    if (!name.startsWith("sluice/") || known.includes(name)) continue;
+    const meant = nearest(name, known);
+    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+    yield `annotation ${shown(name)} is unknown and has no effect${hint}`;
+  }
+}
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text);
+}

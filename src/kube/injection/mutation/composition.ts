@@ -1,0 +1,285 @@
+// Puts the containers of injection together with those of one pod, and says what would not work.
+
+import { type Container, isObject, type Json, type JsonObject, listAt, type Pod } from "../pod.ts";
+import type { ClusterAbilities, InjectionSettings, Resources } from "../settings.ts";
+import type { Wishes } from "./annotations.ts";
+import { amountOf } from "./annotations.ts";
+import { ENVOY_NAME, envoyContainer } from "./envoy.ts";
+import { mergeContainer, mergeVolumes } from "./merge.ts";
+import {
+  AGENT_NAME,
+  AGENT_NAMES,
+  agentContainer,
+  volumesOf,
+  type Wait,
+  waiting,
+} from "./sidecar.ts";
+
+/** Containers of meshes, which stand before the application themselves. */
+const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
+/** What Kubernetes takes where a pod does not say. */
+const DEFAULT_GRACE_SECONDS = 30;
+/** For what lies between the steps of an end. */
+const MARGIN_SECONDS = 3;
+/** Without an order of their ends, Envoy goes on for so long after clients have gone, and the agent a bit longer. */
+const ENVOY_OUTLIVES_SECONDS = 5;
+const AGENT_OUTLIVES_SECONDS = 2;
+
+export interface CompositionInput {
+  readonly pod: Pod;
+  readonly settings: InjectionSettings;
+  readonly abilities: ClusterAbilities;
+}
+
+export class Composition {
+  readonly #input: CompositionInput;
+  readonly #wishes: Wishes;
+  readonly #faults: string[] = [];
+  readonly #warnings: string[] = [];
+  readonly #agentPort: number;
+  /** The port of the application that Envoy stands before; undefined without an Envoy. */
+  readonly #applicationPort: number | undefined;
+  #init: readonly Container[];
+  #main: readonly Container[];
+
+  constructor(input: CompositionInput, wishes: Wishes) {
+    const { pod, settings } = input;
+    this.#input = input;
+    this.#wishes = wishes;
+    this.#warnings.push(...wishes.warnings);
+    this.#init = pod.initContainers;
+    this.#main = pod.containers;
+    this.#agentPort = wishes.port ?? settings.sidecar.port;
+    this.#applicationPort = this.#findApplicationPort();
+    this.#findClashes();
+    this.#place(AGENT_NAMES, 0, (isNative) => this.#agent(isNative));
+    this.#addEnvoy();
+    this.#checkEnd();
+  }
+
+  /** Why the pod cannot work as it is. */
+  get faults(): readonly string[] {
+    return this.#faults;
+  }
+
+  get warnings(): readonly string[] {
+    return this.#warnings;
+  }
+
+  /** The pod with everything. */
+  whole(): JsonObject {
+    const { pod, settings } = this.#input;
+    const { whole } = pod;
+    const spec = isObject(whole["spec"]) ? whole["spec"] : {};
+    const volumes = mergeVolumes(pod, volumesOf(settings.sidecar));
+    return {
+      ...whole,
+      spec: {
+        ...spec,
+        ...(this.#init.length === 0 ? {} : { initContainers: this.#init }),
+        containers: this.#main,
+        volumes,
+      },
+    };
+  }
+
+  #agent(isNative: boolean): Container {
+    const { settings } = this.#input;
+    return agentContainer({
+      settings: settings.sidecar,
+      port: this.#agentPort,
+      agentGroup: this.#wishes.agentGroup,
+      resources: combined(settings.sidecar.resources, this.#wishes.resources),
+      wait: isNative ? undefined : this.#wait(this.#envoySeconds + AGENT_OUTLIVES_SECONDS),
+    });
+  }
+
+  #addEnvoy(): void {
+    const { settings, abilities } = this.#input;
+    const application = this.#applicationPort;
+    if (application === undefined) return;
+    const ports = {
+      envoy: settings.envoy.port,
+      admin: settings.envoy.adminPort,
+      agent: this.#agentPort,
+      application,
+    };
+    const agentAt = this.#init.findIndex(({ name }) => AGENT_NAMES.includes(name));
+    this.#place([ENVOY_NAME], agentAt + 1, (isNative) =>
+      envoyContainer(
+        settings.envoy,
+        ports,
+        isNative ? undefined : this.#wait(this.#envoySeconds, ["sleep", `${this.#envoySeconds}`]),
+      ),
+    );
+    for (const { name, port } of this.#applicationPorts()) {
+      this.#warnings.push(
+        `port ${port} of container ${name} bypasses Envoy: let targetPort of the Service be ${ports.envoy}, and the application listen on 127.0.0.1`,
+      );
+    }
+    // The application itself goes on until all clients have learnt that the pod ends.
+    const seconds = settings.envoy.applicationSleepSeconds;
+    if (!abilities.sleepAction || seconds === 0) return;
+    this.#main = this.#main.map((container) =>
+      isOurs(container) ? container : withSleep(container, seconds),
+    );
+  }
+
+  /** Merges a container where the pod has one of these names, else adds it, as a native sidecar where that is possible. */
+  #place(names: readonly string[], at: number, make: (isNative: boolean) => Container): void {
+    const { nativeSidecars } = this.#input.abilities;
+    const merged = (containers: readonly Container[], isInit: boolean) => {
+      const own = names
+        .map((name) => containers.findIndex((each) => each.name === name))
+        .find((found) => found !== -1);
+      if (own === undefined) return undefined;
+      const isNative = isInit && nativeSidecars;
+      return containers.map((each, here) =>
+        here === own ? mergeContainer(each, native(make(isNative), isNative)) : each,
+      );
+    };
+    const init = merged(this.#init, true);
+    const main = merged(this.#main, false);
+    if (init !== undefined) this.#init = init;
+    else if (main !== undefined) this.#main = main;
+    else if (nativeSidecars) this.#init = this.#init.toSpliced(at, 0, native(make(true), true));
+    else this.#main = [...this.#main, make(false)];
+  }
+
+  /** Seconds that an Envoy without an order of ends goes on. */
+  get #envoySeconds(): number {
+    return this.#input.settings.envoy.applicationSleepSeconds + ENVOY_OUTLIVES_SECONDS;
+  }
+
+  #wait(seconds: number, program?: readonly string[]): Wait {
+    const sleep = ["node", "-e", `setTimeout(() => {}, ${seconds * 1_000})`];
+    return {
+      seconds,
+      sleepAction: this.#input.abilities.sleepAction,
+      program: program ?? sleep,
+    };
+  }
+
+  #findApplicationPort(): number | undefined {
+    const { pod, settings } = this.#input;
+    const { envoy, applicationPort } = this.#wishes;
+    if (!(envoy ?? settings.envoy.inject)) return undefined;
+    const mesh = everyContainer(pod).find(({ name }) => MESH_PROXIES.includes(name));
+    if (mesh !== undefined && envoy === undefined) {
+      this.#warnings.push(`no Envoy was added: the pod has ${mesh.name} before its application`);
+      return undefined;
+    }
+    const port = applicationPort ?? this.#applicationPorts()[0]?.port;
+    if (port !== undefined) return port;
+    const missing = "sluice/application-port: wanted a port, because no container declares one";
+    if (envoy === true) this.#faults.push(`${missing}, got nothing`);
+    else this.#warnings.push(`no Envoy was added: ${missing}`);
+    return undefined;
+  }
+
+  /** Ports over TCP that the containers of the application declare. */
+  #applicationPorts(): readonly { readonly name: string; readonly port: number }[] {
+    return this.#input.pod.containers
+      .filter((container) => !isOurs(container) && !MESH_PROXIES.includes(container.name))
+      .flatMap((container) => portsOf(container));
+  }
+
+  /** Two listeners on one port: one of the containers could not start. */
+  #findClashes(): void {
+    const { pod, settings } = this.#input;
+    const { sidecar, envoy } = settings;
+    const wanted = new Map<number, string>([[this.#agentPort, "the agent"]]);
+    const add = (port: number, who: string) => {
+      const other = wanted.get(port);
+      if (other === undefined) wanted.set(port, who);
+      else this.#faults.push(`port ${port}: ${who} and ${other} cannot both listen on it`);
+    };
+    for (const { containerPort } of sidecar.otherPorts) add(containerPort, "the agent's telemetry");
+    if (this.#applicationPort !== undefined) {
+      add(envoy.port, "Envoy");
+      add(envoy.adminPort, "the administration of Envoy");
+      add(this.#applicationPort, "the application");
+      wanted.delete(this.#applicationPort);
+    }
+    for (const container of everyContainer(pod)) {
+      if (isOurs(container)) continue;
+      for (const { name, port } of portsOf(container)) {
+        const who = wanted.get(port);
+        if (who === undefined) continue;
+        const hint = port === this.#agentPort ? "; the annotation sluice/port moves the agent" : "";
+        this.#faults.push(
+          `port ${port}: ${who} and container ${name} cannot both listen on it${hint}`,
+        );
+      }
+    }
+  }
+
+  #checkEnd(): void {
+    const { pod, settings, abilities } = this.#input;
+    const { drainSeconds } = settings.sidecar;
+    const hasEnvoy = this.#applicationPort !== undefined;
+    const before = abilities.nativeSidecars
+      ? hasEnvoy
+        ? settings.envoy.applicationSleepSeconds
+        : 0
+      : this.#envoySeconds + AGENT_OUTLIVES_SECONDS;
+    const needed = before + drainSeconds + MARGIN_SECONDS;
+    const given = pod.terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS;
+    if (given < needed) {
+      this.#warnings.push(
+        `terminationGracePeriodSeconds ${given} is short: the agent may be killed before it has drained, which takes up to ${needed} s`,
+      );
+    }
+    if (!abilities.nativeSidecars && pod.restartPolicy !== "Always") {
+      this.#warnings.push(
+        "this cluster has no native sidecars (Kubernetes 1.29), so that the pod goes on when its own containers have ended",
+      );
+    }
+  }
+}
+
+function native(container: Container, isNative: boolean): Container {
+  return isNative ? { ...container, restartPolicy: "Always" } : container;
+}
+
+function isOurs({ name }: Container): boolean {
+  return AGENT_NAMES.includes(name) || name === AGENT_NAME || name === ENVOY_NAME;
+}
+
+/** Init containers that go on, and the others. Init containers that end first share no port with anything. */
+function everyContainer({ initContainers, containers }: Pod): readonly Container[] {
+  const goOn = initContainers.filter((container) => container["restartPolicy"] === "Always");
+  return [...goOn, ...containers];
+}
+
+function portsOf(
+  container: Container,
+): readonly { readonly name: string; readonly port: number }[] {
+  return listAt(container["ports"]).flatMap(({ containerPort, protocol = "TCP" }) =>
+    typeof containerPort === "number" && protocol === "TCP"
+      ? [{ name: container.name, port: containerPort }]
+      : [],
+  );
+}
+
+function withSleep(container: Container, seconds: number): Container {
+  const lifecycle: Json = container["lifecycle"] ?? {};
+  if (!isObject(lifecycle) || (lifecycle["preStop"] ?? null) !== null) return container;
+  const preStop = waiting({ seconds, sleepAction: true, program: [] });
+  return { ...container, lifecycle: { ...lifecycle, preStop } };
+}
+
+/** What the pod asks for goes before the defaults; a default that contradicts it gives way. */
+function combined(defaults: Resources, asked: Partial<Resources>): Resources {
+  const all = { ...defaults, ...asked };
+  const fit = (what: "cpu" | "memory") => {
+    const request = all[`${what}Request`];
+    const limit = all[`${what}Limit`];
+    if (request === "" || limit === "") return {};
+    if ((amountOf(request) ?? 0) <= (amountOf(limit) ?? 0)) return {};
+    return asked[`${what}Limit`] === undefined
+      ? { [`${what}Limit`]: "" }
+      : { [`${what}Request`]: limit };
+  };
+  return { ...all, ...fit("cpu"), ...fit("memory") };
+}

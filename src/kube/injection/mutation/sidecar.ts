@@ -1,0 +1,169 @@
+// The containers that injection adds: the agent, and what both of them have in common.
+
+import type { Container, EnvVar, JsonObject, Volume, VolumeMount } from "../pod.ts";
+import type { ContainerSettings, Resources as Quantities, SidecarSettings } from "../settings.ts";
+
+export const AGENT_NAME = "sluice-agent";
+/** Names of containers that are the agent, ours first. */
+export const AGENT_NAMES: readonly string[] = [AGENT_NAME, "aperture-agent"];
+
+export const CERTIFICATES_PATH = "/etc/sluice/certificates";
+const CERTIFICATES = "sluice-certificates";
+const NO_ACCOUNT = "sluice-no-account";
+
+/**
+ * Kubernetes mounts the token of the pod's account into every container that has no mount at this place. An empty folder
+ * keeps the token from containers that need none.
+ */
+const NO_TOKEN: VolumeMount = {
+  name: NO_ACCOUNT,
+  mountPath: "/var/run/secrets/kubernetes.io/serviceaccount",
+  readOnly: true,
+};
+
+/** Seconds that a container goes on after the pod was told to end, where nothing else orders their ends. */
+export interface Wait {
+  readonly seconds: number;
+  /** Whether `preStop` may sleep without a program. */
+  readonly sleepAction: boolean;
+  /** The program that sleeps where it may not. */
+  readonly program: readonly string[];
+}
+
+export interface AgentOptions {
+  readonly settings: SidecarSettings;
+  readonly port: number;
+  readonly agentGroup: string | undefined;
+  readonly resources: Quantities;
+  /** Undefined where the agent is a native sidecar, which ends after the application. */
+  readonly wait: Wait | undefined;
+}
+
+export function agentContainer({
+  settings,
+  port,
+  agentGroup,
+  resources,
+  wait,
+}: AgentOptions): Container {
+  const { probes, certificates, otherPorts } = settings;
+  const probe = (name: "liveness" | "readiness") =>
+    probes === "TCP"
+      ? { tcpSocket: { port } }
+      : { httpGet: { path: `/v1/status/system/${name}`, port, scheme: probes } };
+  return {
+    name: AGENT_NAME,
+    args: ["agent"],
+    env: agentEnv(settings, port, agentGroup),
+    ports: [{ name: "sluice", containerPort: port, protocol: "TCP" }, ...otherPorts],
+    // Alive, not ready: a sidecar that waits for etcd must hold up neither the application nor a mesh's proxy behind it,
+    // over which etcd may have to be reached. Until the sidecar is ready the pod is not, and gets no requests.
+    startupProbe: { ...probe("liveness"), periodSeconds: 1, failureThreshold: 60 },
+    readinessProbe: {
+      ...probe("readiness"),
+      periodSeconds: 5,
+      timeoutSeconds: 2,
+      failureThreshold: 3,
+    },
+    livenessProbe: {
+      ...probe("liveness"),
+      periodSeconds: 10,
+      timeoutSeconds: 5,
+      failureThreshold: 6,
+    },
+    ...common(settings, resources, wait),
+    volumeMounts: [
+      NO_TOKEN,
+      ...(certificates === ""
+        ? []
+        : [{ name: CERTIFICATES, mountPath: CERTIFICATES_PATH, readOnly: true }]),
+    ],
+  };
+}
+
+/** What both containers have in common, apart from their mounts. */
+export function common(
+  { image, imagePullPolicy, runAsUser }: ContainerSettings,
+  resources: Quantities,
+  wait: Wait | undefined,
+): JsonObject & { readonly image: string } {
+  return {
+    image,
+    ...(imagePullPolicy === "" ? {} : { imagePullPolicy }),
+    resources: resourcesOf(resources),
+    // The "restricted" standard for pods.
+    securityContext: {
+      runAsNonRoot: true,
+      ...(runAsUser === 0 ? {} : { runAsUser }),
+      readOnlyRootFilesystem: true,
+      allowPrivilegeEscalation: false,
+      privileged: false,
+      capabilities: { drop: ["ALL"] },
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    ...(wait === undefined ? {} : { lifecycle: { preStop: waiting(wait) } }),
+    volumeMounts: [NO_TOKEN],
+  };
+}
+
+export function waiting({ seconds, sleepAction, program }: Wait): JsonObject {
+  return sleepAction ? { sleep: { seconds } } : { exec: { command: program } };
+}
+
+export function volumesOf({ certificates }: SidecarSettings): readonly Volume[] {
+  return [
+    { name: NO_ACCOUNT, emptyDir: { sizeLimit: "1Mi" } },
+    ...(certificates === ""
+      ? []
+      : [{ name: CERTIFICATES, secret: { secretName: certificates, defaultMode: 0o444 } }]),
+  ];
+}
+
+function resourcesOf(quantities: Quantities): JsonObject {
+  const { cpuRequest, cpuLimit, memoryRequest, memoryLimit } = quantities;
+  const amounts = (cpu: string, memory: string) => ({
+    ...(cpu === "" ? {} : { cpu }),
+    ...(memory === "" ? {} : { memory }),
+  });
+  const requests = amounts(cpuRequest, memoryRequest);
+  const limits = amounts(cpuLimit, memoryLimit);
+  return {
+    ...(Object.keys(requests).length === 0 ? {} : { requests }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
+  };
+}
+
+/** Facts about the pod come first, because later values refer to them. */
+function agentEnv(
+  { env, ipFamily }: SidecarSettings,
+  port: number,
+  agentGroup: string | undefined,
+): readonly EnvVar[] {
+  const ip = ipFamily === "IPv6" ? "[$(POD_IP)]" : "$(POD_IP)";
+  const own: readonly EnvVar[] = [
+    fact("NODE_NAME", "spec.nodeName"),
+    fact("POD_NAME", "metadata.name"),
+    fact("POD_NAMESPACE", "metadata.namespace"),
+    fact("POD_IP", "status.podIP"),
+    { name: "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE", value: "KUBERNETES_SIDECAR" },
+    // Sidecars have no rights on the Kubernetes API: the controller discovers services for them.
+    { name: "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED", value: "false" },
+    { name: "SVC_AGENT_SERVER_LISTENER_ADDR", value: `:${port}` },
+    ...(agentGroup === undefined
+      ? []
+      : [{ name: "SVC_AGENT_AGENT_INFO_AGENT_GROUP", value: agentGroup }]),
+  ];
+  const isOwn = new Set(own.map(({ name }) => name));
+  const configured = env.filter(({ name }) => !isOwn.has(name));
+  const advertised: EnvVar = {
+    name: "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR",
+    value: `${ip}:${port}`,
+  };
+  return configured.some(({ name }) => name === advertised.name)
+    ? [...own, ...configured]
+    : [...own, advertised, ...configured];
+}
+
+function fact(name: string, fieldPath: string): EnvVar {
+  return { name, valueFrom: { fieldRef: { apiVersion: "v1", fieldPath } } };
+}

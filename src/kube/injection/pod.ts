@@ -1,0 +1,138 @@
+// The part of a Kubernetes pod that injection reads, and its reading from JSON. All other fields are kept as they are.
+
+import { Fault } from "#base/fault.ts";
+
+export type Json =
+  | null
+  | boolean
+  | number
+  | string
+  | readonly Json[]
+  | { readonly [key: string]: Json };
+
+export type JsonObject = { readonly [key: string]: Json };
+
+export type Texts = Readonly<Record<string, string>>;
+
+export interface EnvVar extends JsonObject {
+  readonly name: string;
+}
+
+export interface ContainerPort extends JsonObject {
+  readonly containerPort: number;
+}
+
+export interface VolumeMount extends JsonObject {
+  readonly name: string;
+  readonly mountPath: string;
+}
+
+/** A container. Fields without a type here are carried along. */
+export interface Container extends JsonObject {
+  readonly name: string;
+}
+
+export interface Volume extends JsonObject {
+  readonly name: string;
+}
+
+/** What injection reads of a pod, in a form that needs no further checks. */
+export interface Pod {
+  /** The whole object as it was received. */
+  readonly whole: JsonObject;
+  /** Namespace and name, or as much of them as there is, for messages. */
+  readonly name: string;
+  readonly labels: Texts;
+  readonly annotations: Texts;
+  readonly initContainers: readonly Container[];
+  readonly containers: readonly Container[];
+  readonly volumes: readonly Volume[];
+  readonly hostNetwork: boolean;
+  readonly os: string;
+  readonly restartPolicy: string;
+  /** Seconds; undefined where the pod does not say, which means 30. */
+  readonly terminationGracePeriodSeconds: number | undefined;
+}
+
+/** Most items of any list of a pod that is read here. Kubernetes itself bounds the whole object to 1.5 MiB. */
+const MOST_ITEMS = 10_000;
+
+/** Throws a Fault INVALID_ARGUMENT that names the field when the JSON is no pod. */
+export function readPod(json: Json | undefined): Pod {
+  const whole = objectAt(json, "object");
+  const metadata = optionalObject(whole["metadata"], "metadata");
+  const spec = objectAt(whole["spec"], "spec");
+  const name = text(metadata["name"]) || `${text(metadata["generateName"])}…`;
+  const namespace = text(metadata["namespace"]);
+  const grace = spec["terminationGracePeriodSeconds"];
+  return {
+    whole,
+    name: namespace === "" ? name : `${namespace}/${name}`,
+    labels: textsAt(metadata["labels"], "metadata.labels"),
+    annotations: textsAt(metadata["annotations"], "metadata.annotations"),
+    initContainers: namedAt(spec["initContainers"], "spec.initContainers"),
+    containers: namedAt(spec["containers"], "spec.containers"),
+    volumes: namedAt(spec["volumes"], "spec.volumes"),
+    hostNetwork: spec["hostNetwork"] === true,
+    os: text(optionalObject(spec["os"], "spec.os")["name"]),
+    restartPolicy: text(spec["restartPolicy"]) || "Always",
+    terminationGracePeriodSeconds: typeof grace === "number" ? grace : undefined,
+  };
+}
+
+export function isObject(json: Json | undefined): json is JsonObject {
+  return typeof json === "object" && json !== null && !Array.isArray(json);
+}
+
+/** The text, or "" for everything else. */
+export function text(json: Json | undefined): string {
+  return typeof json === "string" ? json : "";
+}
+
+/** The objects of a list that have a name; an absent list is empty. */
+export function listAt(json: Json | undefined): readonly JsonObject[] {
+  return Array.isArray(json) ? json.filter(isObject) : [];
+}
+
+function kindOf(json: Json | undefined): string {
+  if (json === undefined || json === null) return "nothing";
+  if (Array.isArray(json)) return "a list";
+  return typeof json === "object" ? "an object" : `a ${typeof json}`;
+}
+
+function wrong(path: string, wanted: string, json: Json | undefined): Fault {
+  return new Fault("INVALID_ARGUMENT", `${path}: wanted ${wanted}, got ${kindOf(json)}`);
+}
+
+export function objectAt(json: Json | undefined, path: string): JsonObject {
+  if (isObject(json)) return json;
+  throw wrong(path, "an object", json);
+}
+
+function optionalObject(json: Json | undefined, path: string): JsonObject {
+  return json === undefined || json === null ? {} : objectAt(json, path);
+}
+
+function textsAt(json: Json | undefined, path: string): Texts {
+  const texts: Record<string, string> = {};
+  for (const [key, value] of Object.entries(optionalObject(json, path))) {
+    if (typeof value !== "string") throw wrong(`${path}[${JSON.stringify(key)}]`, "text", value);
+    texts[key] = value;
+  }
+  return texts;
+}
+
+function namedAt(json: Json | undefined, path: string): readonly Container[] {
+  if (json === undefined || json === null) return [];
+  if (!Array.isArray(json)) throw wrong(path, "a list", json);
+  if (json.length > MOST_ITEMS) {
+    const wanted = `${path}: wanted at most ${MOST_ITEMS} items`;
+    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${json.length}`);
+  }
+  return json.map((item: Json, at) => {
+    const found = objectAt(item, `${path}[${at}]`);
+    const { name } = found;
+    if (typeof name !== "string") throw wrong(`${path}[${at}].name`, "text", name);
+    return { ...found, name };
+  });
+}

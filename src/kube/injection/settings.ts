@@ -1,0 +1,72 @@
+// What injection is told by its configuration and by the cluster.
+
+import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
+
+/** Quantities of a container's resources; "" where there is none. */
+export interface Resources {
+  readonly cpuRequest: string;
+  readonly cpuLimit: string;
+  readonly memoryRequest: string;
+  readonly memoryLimit: string;
+}
+
+export interface ContainerSettings {
+  readonly image: string;
+  /** Empty: as Kubernetes chooses. */
+  readonly imagePullPolicy: string;
+  /** 0: the cluster chooses the user. */
+  readonly runAsUser: number;
+  readonly resources: Resources;
+}
+
+export interface SidecarSettings extends ContainerSettings {
+  /** Port of the agent. */
+  readonly port: number;
+  /** Ports of the agent beside it that others may connect to. */
+  readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
+  /** How the kubelet probes the agent. TCP where the agent requires certificates of its callers, which kubelets have not. */
+  readonly probes: "HTTP" | "HTTPS" | "TCP";
+  /** The agent's configuration. */
+  readonly env: readonly EnvVar[];
+  /** The Secret with certificates that sidecars mount; "" if there is none. */
+  readonly certificates: string;
+  /** Seconds that the agent takes to drain, at most. */
+  readonly drainSeconds: number;
+  /** How an address of the pod is written before a port. */
+  readonly ipFamily: "IPv4" | "IPv6";
+}
+
+export interface EnvoySettings extends ContainerSettings {
+  /** Whether pods get an Envoy unless they say otherwise. */
+  readonly inject: boolean;
+  /** What clients call. */
+  readonly port: number;
+  /** On loopback. */
+  readonly adminPort: number;
+  /** Seconds for which the application goes on after the pod was told to end, until all clients know. */
+  readonly applicationSleepSeconds: number;
+}
+
+export interface InjectionSettings {
+  /** Version of Sluice. */
+  readonly version: string;
+  /** Namespaces that are left alone. */
+  readonly ignoredNamespaces: readonly string[];
+  readonly sidecar: SidecarSettings;
+  readonly envoy: EnvoySettings;
+}
+
+/** What the cluster can do. */
+export interface ClusterAbilities {
+  /** Init containers may have `restartPolicy: Always` (Kubernetes 1.29). */
+  readonly nativeSidecars: boolean;
+  /** `preStop` may sleep without a program (Kubernetes 1.30). */
+  readonly sleepAction: boolean;
+}
+
+/** Metadata of a namespace. */
+export interface Namespace {
+  readonly name: string;
+  readonly labels: Texts;
+  readonly annotations: Texts;
+}

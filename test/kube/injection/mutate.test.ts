@@ -1,0 +1,555 @@
+// What injection does to pods: what it adds, what it keeps, what it refuses, and that a second run changes nothing.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { loadConfig } from "#config/load.ts";
+import { isObject, type JsonObject, listAt } from "../../../src/kube/injection/pod.ts";
+import type { Namespace } from "../../../src/kube/injection/settings.ts";
+import {
+  application,
+  assertKept,
+  assertValid,
+  containerOf,
+  containersOf,
+  injected,
+  injectInto,
+  MODERN,
+  messageOf,
+  NAMESPACE,
+  OLD,
+  podWith,
+  SETTINGS,
+  specOf,
+} from "./kit.ts";
+
+const namesOf = (containers: unknown) =>
+  listAt(containers as JsonObject["x"]).map(({ name }) => name);
+
+function envOf(container: JsonObject): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    listAt(container["env"]).map(({ name, value, valueFrom }) => [name, value ?? valueFrom]),
+  );
+}
+
+function object(json: unknown): JsonObject {
+  assert.ok(isObject(json as JsonObject));
+  return json as JsonObject;
+}
+
+test("a pod gets a native sidecar before its own init containers", () => {
+  const pod = podWith({
+    spec: { initContainers: [{ name: "migrate", image: "m:1" }], containers: [application()] },
+  });
+  const { whole, warnings } = injected(pod);
+  assertValid(whole);
+  const spec = specOf(whole);
+  assert.deepEqual(namesOf(spec["initContainers"]), ["sluice-agent", "migrate"]);
+  assert.deepEqual(namesOf(spec["containers"]), ["application"]);
+  const agent = containerOf(whole, "sluice-agent");
+  assert.equal(agent["image"], "sluice:1.2.3");
+  assert.equal(agent["restartPolicy"], "Always");
+  assert.deepEqual(agent["args"], ["agent"]);
+  assert.equal(agent["lifecycle"], undefined);
+  assert.deepEqual(agent["resources"], {
+    requests: { cpu: "100m", memory: "128Mi" },
+    limits: { memory: "512Mi" },
+  });
+  assert.deepEqual(agent["ports"], [{ name: "sluice", containerPort: 8080, protocol: "TCP" }]);
+  assert.deepEqual(warnings, []);
+});
+
+test("the sidecar satisfies the restricted standard, and gets no token of the account", () => {
+  const { whole } = injected(podWith({ annotations: { "sluice/envoy-inject": "true" } }));
+  for (const name of ["sluice-agent", "sluice-envoy"]) {
+    const container = containerOf(whole, name);
+    const context = object(container["securityContext"]);
+    assert.equal(context["runAsNonRoot"], true);
+    assert.equal(context["allowPrivilegeEscalation"], false);
+    assert.equal(context["readOnlyRootFilesystem"], true);
+    assert.deepEqual(context["capabilities"], { drop: ["ALL"] });
+    assert.deepEqual(context["seccompProfile"], { type: "RuntimeDefault" });
+    const [mount] = listAt(container["volumeMounts"]);
+    assert.equal(mount?.["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    const volume = listAt(specOf(whole)["volumes"]).find(
+      (each) => each["name"] === mount?.["name"],
+    );
+    assert.ok(volume?.["emptyDir"]);
+  }
+  assert.equal(specOf(whole)["serviceAccountName"], undefined);
+});
+
+test("probes ask numeric ports, and none of them waits for what the agent needs before the application starts", () => {
+  const agent = containerOf(injected(podWith()).whole, "sluice-agent");
+  for (const [probe, path] of [
+    ["startupProbe", "/v1/status/system/liveness"],
+    ["livenessProbe", "/v1/status/system/liveness"],
+    ["readinessProbe", "/v1/status/system/readiness"],
+  ] as const) {
+    assert.deepEqual(object(agent[probe])["httpGet"], { path, port: 8080, scheme: "HTTP" });
+  }
+});
+
+test("the agent's variables are valid settings, and name the pod", () => {
+  const annotations = { "sluice/agent-group": "checkout", "sluice/port": "9080" };
+  const agent = containerOf(injected(podWith({ annotations })).whole, "sluice-agent");
+  const env = envOf(agent);
+  for (const [name, path] of [
+    ["NODE_NAME", "spec.nodeName"],
+    ["POD_NAME", "metadata.name"],
+    ["POD_NAMESPACE", "metadata.namespace"],
+    ["POD_IP", "status.podIP"],
+  ] as const) {
+    assert.deepEqual(env[name], { fieldRef: { apiVersion: "v1", fieldPath: path } });
+  }
+  const texts = Object.entries(env).flatMap(([name, value]) =>
+    name.startsWith("SVC_")
+      ? [[name, String(value).replace("$(POD_IP)", "10.0.0.1")] as const]
+      : [],
+  );
+  const { config } = loadConfig("agent", { env: Object.fromEntries(texts), dotenvDir: "/nowhere" });
+  assert.equal(config.agent_info.agent_group, "checkout");
+  assert.equal(config.server.listener.addr, ":9080");
+  assert.equal(config.peer_discovery.advertisement_addr, "10.0.0.1:9080");
+  assert.equal(config.cloudext.installation_mode, "KUBERNETES_SIDECAR");
+  assert.equal(config.service_discovery.kubernetes.enabled, false);
+  assert.deepEqual(config.etcd.endpoints, ["http://etcd.sluice.svc:2379"]);
+  assert.deepEqual(listAt(agent["ports"])[0]?.["containerPort"], 9080);
+});
+
+test("in a cluster of IPv6 addresses they stand in brackets", () => {
+  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, ipFamily: "IPv6" as const } };
+  const env = envOf(containerOf(injected(podWith(), { settings }).whole, "sluice-agent"));
+  assert.equal(env["SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR"], "[$(POD_IP)]:8080");
+});
+
+test("an address that the configuration announces is kept", () => {
+  const own = {
+    name: "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR",
+    value: "$(POD_NAME).shop:8080",
+  };
+  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, env: [own] } };
+  const agent = containerOf(injected(podWith(), { settings }).whole, "sluice-agent");
+  assert.equal(envOf(agent)[own.name], own.value);
+});
+
+test("the agent group: of the pod, then of the reference's annotation, then of the namespace, then as configured", () => {
+  const namespace: Namespace = {
+    ...NAMESPACE,
+    annotations: { "sluice/agent-group": "of-namespace" },
+  };
+  const group = (annotations: Readonly<Record<string, string>>, from = namespace) =>
+    envOf(
+      containerOf(injected(podWith({ annotations }), { namespace: from }).whole, "sluice-agent"),
+    )["SVC_AGENT_AGENT_INFO_AGENT_GROUP"];
+  const reference = { "sidecar.fluxninja.com/agent-group": "of-reference" };
+  assert.equal(group({ ...reference, "sluice/agent-group": "of-pod" }), "of-pod");
+  assert.equal(group(reference), "of-reference");
+  assert.equal(group({}), "of-namespace");
+  assert.equal(group({}, NAMESPACE), undefined);
+});
+
+test("resources as the pod asks; a default that contradicts them gives way", () => {
+  const resources = (annotations: Readonly<Record<string, string>>) =>
+    containerOf(injected(podWith({ annotations })).whole, "sluice-agent")["resources"];
+  assert.deepEqual(resources({ "sluice/resources-memory-request": "1Gi" }), {
+    requests: { cpu: "100m", memory: "1Gi" },
+  });
+  assert.deepEqual(
+    resources({ "sluice/resources-memory-limit": "64Mi", "sluice/resources-cpu-limit": "1" }),
+    { requests: { cpu: "100m", memory: "64Mi" }, limits: { cpu: "1", memory: "64Mi" } },
+  );
+});
+
+test("pods that are left alone", () => {
+  const reason = (pod: JsonObject, changed = {}) => {
+    const found = injectInto(pod, changed);
+    return found.outcome === "skipped" ? found.reason : messageOf(found);
+  };
+  assert.equal(reason(podWith({ annotations: { "sluice/inject": "false" } })), "asked");
+  assert.equal(
+    reason(podWith({ annotations: { "sidecar.fluxninja.com/injection": "false" } })),
+    "asked",
+  );
+  assert.equal(reason(podWith({ annotations: { "kubernetes.io/config.mirror": "x" } })), "mirror");
+  assert.equal(reason(podWith({ spec: { os: { name: "windows" }, containers: [] } })), "windows");
+  assert.equal(reason(podWith({ spec: { hostNetwork: true } })), "host_network");
+  for (const name of ["kube-system", "kube-public", "kube-node-lease", "sluice"]) {
+    assert.equal(reason(podWith(), { namespace: { ...NAMESPACE, name } }), "namespace");
+  }
+});
+
+test("our annotation wins over that of the reference implementation", () => {
+  const annotations = { "sluice/inject": "true", "sidecar.fluxninja.com/injection": "false" };
+  assert.equal(injectInto(podWith({ annotations })).outcome, "injected");
+});
+
+test("a pod on the host's network is left alone with a warning, and refused where it insists", () => {
+  const spec = { hostNetwork: true, containers: [application()] };
+  assert.match(injectInto(podWith({ spec })).warnings[0] ?? "", /network of its node/);
+  const insisting = podWith({ spec, annotations: { "sluice/inject": "true" } });
+  assert.match(messageOf(injectInto(insisting)), /sluice\/inject: wanted a pod with a network/);
+});
+
+for (const [annotation, value, wanted] of [
+  ["sluice/inject", "yes", /sluice\/inject: wanted "true" or "false", got "yes"/],
+  ["sidecar.fluxninja.com/injection", "0", /injection: wanted "true" or "false", got "0"/],
+  ["sluice/agent-group", "a/b", /agent-group: wanted the name of an agent group.*got "a\/b"/],
+  ["sluice/agent-group", "$(PASSWORD)", /agent-group: wanted/],
+  ["sidecar.fluxninja.com/agent-group", "aperture-cloud", /agent-group: wanted.*aperture-cloud/],
+  ["sluice/port", "70000", /sluice\/port: wanted a port from 1 to 65535, got "70000"/],
+  ["sluice/resources-cpu-limit", "fast", /cpu-limit: wanted a quantity, such as .*got "fast"/],
+  ["sluice/envoy-inject", "1", /envoy-inject: wanted "true" or "false", got "1"/],
+] as const) {
+  test(`an annotation that cannot be honoured refuses the pod: ${annotation} ${value}`, () => {
+    const found = injectInto(podWith({ annotations: { [annotation]: value } }));
+    assert.equal(found.outcome, "refused");
+    assert.match(messageOf(found), wanted);
+  });
+}
+
+test("a request above its limit is refused", () => {
+  const annotations = {
+    "sluice/resources-memory-request": "1Gi",
+    "sluice/resources-memory-limit": "512Mi",
+  };
+  assert.match(
+    messageOf(injectInto(podWith({ annotations }))),
+    /memory-limit: wanted at least the request, "1Gi", got "512Mi"/,
+  );
+});
+
+test("a misspelt annotation is a warning with the name that was probably meant", () => {
+  const { warnings } = injected(podWith({ annotations: { "sluice/agent-grop": "a" } }));
+  assert.match(
+    warnings[0] ?? "",
+    /"sluice\/agent-grop" is unknown.*did you mean sluice\/agent-group/,
+  );
+});
+
+test("a port that the application listens on refuses the pod, until the agent is moved", () => {
+  const spec = { containers: [application({ ports: [{ containerPort: 8080 }] })] };
+  assert.match(
+    messageOf(injectInto(podWith({ spec }))),
+    /port 8080: the agent and container application cannot both listen on it; the annotation sluice\/port/,
+  );
+  const moved = podWith({ spec, annotations: { "sluice/port": "8090" } });
+  assert.equal(injectInto(moved).outcome, "injected");
+  const udp = { containers: [application({ ports: [{ containerPort: 8080, protocol: "UDP" }] })] };
+  assert.equal(injectInto(podWith({ spec: udp })).outcome, "injected");
+});
+
+test("an init container that ends first may use the agent's port; one that goes on may not", () => {
+  const init = (fields: JsonObject) => ({
+    initContainers: [{ name: "first", image: "i", ports: [{ containerPort: 8080 }], ...fields }],
+  });
+  assert.equal(
+    injectInto(podWith({ spec: { ...specOf(podWith()), ...init({}) } })).outcome,
+    "injected",
+  );
+  const goesOn = podWith({ spec: { ...specOf(podWith()), ...init({ restartPolicy: "Always" }) } });
+  assert.match(messageOf(injectInto(goesOn)), /the agent and container first cannot both/);
+});
+
+test("a cluster without native sidecars gets plain containers that outlive the application", () => {
+  const annotations = { "sluice/envoy-inject": "true" };
+  const { whole, warnings } = injected(podWith({ annotations }), { abilities: OLD });
+  assertValid(whole);
+  assert.deepEqual(namesOf(specOf(whole)["containers"]), [
+    "application",
+    "sluice-agent",
+    "sluice-envoy",
+  ]);
+  assert.equal(specOf(whole)["initContainers"], undefined);
+  const agent = containerOf(whole, "sluice-agent");
+  assert.equal(agent["restartPolicy"], undefined);
+  const seconds = (name: string) => JSON.stringify(containerOf(whole, name)["lifecycle"]);
+  // The application's clients have gone after 5 s, Envoy ends after 10, the agent after 12.
+  assert.match(seconds("sluice-agent"), /node.*setTimeout.*12000/);
+  assert.match(seconds("sluice-envoy"), /"sleep","10"/);
+  assert.ok(!warnings.some((warning) => /Kubernetes 1.29/.test(warning)));
+  const job = podWith({ spec: { ...specOf(podWith()), restartPolicy: "Never" } });
+  assert.match(injected(job, { abilities: OLD }).warnings.join(), /Kubernetes 1.29/);
+  assert.deepEqual(injected(job).warnings, []);
+});
+
+test("too little time to end is a warning", () => {
+  const spec = { ...specOf(podWith()), terminationGracePeriodSeconds: 10 };
+  assert.match(
+    injected(podWith({ spec })).warnings.join(),
+    /terminationGracePeriodSeconds 10 .* 15 s/,
+  );
+});
+
+test("a container that is named like the agent is merged, and its own fields win", () => {
+  for (const name of ["sluice-agent", "aperture-agent"]) {
+    const own = {
+      name,
+      image: "auto",
+      imagePullPolicy: "Always",
+      resources: { limits: { memory: "1Gi" } },
+      env: [
+        { name: "SVC_AGENT_LOG_LEVEL", value: "debug" },
+        { name: "POD_IP", value: "1.2.3.4" },
+      ],
+      livenessProbe: { tcpSocket: { port: 1 } },
+      securityContext: { runAsUser: 7 },
+      volumeMounts: [{ name: "own", mountPath: "/own" }],
+      ports: [{ name: "sluice", containerPort: 8080 }],
+    };
+    const spec = {
+      containers: [own, application()],
+      volumes: [{ name: "own", emptyDir: {} }],
+    };
+    const { whole } = injected(podWith({ spec }));
+    assertValid(whole);
+    assert.equal(containersOf(whole).length, 2);
+    const agent = containerOf(whole, name);
+    assert.equal(agent["image"], "sluice:1.2.3");
+    assert.equal(agent["imagePullPolicy"], "IfNotPresent");
+    assert.deepEqual(agent["resources"], own.resources);
+    assert.deepEqual(agent["livenessProbe"], own.livenessProbe);
+    assert.equal(object(agent["securityContext"])["runAsUser"], 7);
+    assert.equal(object(agent["securityContext"])["runAsNonRoot"], true);
+    assert.equal(envOf(agent)["POD_IP"], "1.2.3.4");
+    assert.equal(envOf(agent)["SVC_AGENT_LOG_LEVEL"], "debug");
+    assert.equal(listAt(agent["ports"]).length, 1);
+    // Among the application's containers nothing orders their ends.
+    assert.deepEqual(agent["lifecycle"], { preStop: { sleep: { seconds: 12 } } });
+    assert.equal(agent["restartPolicy"], undefined);
+  }
+});
+
+test("the image of a merged container is kept unless it is empty or auto", () => {
+  for (const [image, wanted] of [
+    ["", "sluice:1.2.3"],
+    ["auto", "sluice:1.2.3"],
+    ["mine:2", "mine:2"],
+  ] as const) {
+    const spec = { initContainers: [{ name: "sluice-agent", image }], containers: [application()] };
+    const agent = containerOf(injected(podWith({ spec })).whole, "sluice-agent");
+    assert.equal(agent["image"], wanted);
+    assert.equal(agent["restartPolicy"], "Always");
+  }
+});
+
+test("an Envoy stands before the application, which goes on until clients have gone", () => {
+  const { whole, warnings } = injected(podWith({ annotations: { "sluice/envoy-inject": "true" } }));
+  assertValid(whole);
+  assert.deepEqual(namesOf(specOf(whole)["initContainers"]), ["sluice-agent", "sluice-envoy"]);
+  const envoy = containerOf(whole, "sluice-envoy");
+  assert.equal(envoy["restartPolicy"], "Always");
+  const [flag, text] = envoy["args"] as readonly string[];
+  assert.equal(flag, "--config-yaml");
+  const clusters = object(object(JSON.parse(text ?? ""))["static_resources"])["clusters"];
+  const ports = JSON.stringify(clusters).match(/"port_value":\d+/g);
+  assert.deepEqual(ports, ['"port_value":8080', '"port_value":9000']);
+  assert.deepEqual(containerOf(whole, "application")["lifecycle"], {
+    preStop: { sleep: { seconds: 5 } },
+  });
+  assert.match(warnings.join(), /port 9000 of container application bypasses Envoy.*10000/);
+});
+
+test("an application's own end is kept", () => {
+  const lifecycle = { preStop: { exec: { command: ["wait"] } } };
+  const spec = { containers: [application({ lifecycle })] };
+  const { whole } = injected(podWith({ spec, annotations: { "sluice/envoy-inject": "true" } }));
+  assert.deepEqual(containerOf(whole, "application")["lifecycle"], lifecycle);
+});
+
+test("Envoy needs a port of the application", () => {
+  const spec = { containers: [application({ ports: [] })] };
+  const annotations = { "sluice/envoy-inject": "true" };
+  assert.match(
+    messageOf(injectInto(podWith({ spec, annotations }))),
+    /application-port: wanted a port/,
+  );
+  const named = { ...annotations, "sluice/application-port": "7000" };
+  assert.equal(injectInto(podWith({ spec, annotations: named })).outcome, "injected");
+  // Where nobody asked for it, such a pod gets the agent alone.
+  const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: true } };
+  const { whole, warnings } = injected(podWith({ spec }), { settings });
+  assert.deepEqual(namesOf(specOf(whole)["initContainers"]), ["sluice-agent"]);
+  assert.match(warnings.join(), /no Envoy was added/);
+});
+
+test("a pod of a mesh gets no second proxy unless it asks for it", () => {
+  const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: true } };
+  const spec = { containers: [application(), { name: "istio-proxy", image: "p" }] };
+  const { whole, warnings } = injected(podWith({ spec }), { settings });
+  assert.deepEqual(namesOf(specOf(whole)["initContainers"]), ["sluice-agent"]);
+  assert.match(warnings.join(), /the pod has istio-proxy/);
+});
+
+test("an application on Envoy's port refuses the pod", () => {
+  for (const port of [10_000, 9_901]) {
+    const spec = { containers: [application({ ports: [{ containerPort: port }] })] };
+    const annotations = { "sluice/envoy-inject": "true" };
+    assert.match(messageOf(injectInto(podWith({ spec, annotations }))), /cannot both listen/);
+  }
+});
+
+test("a Secret with certificates is mounted", () => {
+  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, certificates: "etcd-ca" } };
+  const { whole } = injected(podWith(), { settings });
+  assertValid(whole);
+  const mounts = listAt(containerOf(whole, "sluice-agent")["volumeMounts"]);
+  assert.ok(mounts.some(({ mountPath }) => mountPath === "/etc/sluice/certificates"));
+  assert.match(JSON.stringify(specOf(whole)["volumes"]), /"secretName":"etcd-ca"/);
+});
+
+test("warnings are few and short", () => {
+  const annotations = Object.fromEntries(
+    Array.from({ length: 100 }, (_, at) => [`sluice/${"x".repeat(400)}${at}`, ""]),
+  );
+  const { warnings } = injected(podWith({ annotations }));
+  assert.equal(warnings.length, 12);
+  for (const warning of warnings) assert.ok(warning.length <= 250);
+});
+
+for (const [path, pod] of [
+  ["object: wanted an object, got nothing", undefined],
+  ["spec: wanted an object, got a list", { spec: [] }],
+  ["spec.containers: wanted a list, got an object", { spec: { containers: {} } }],
+  ["spec.containers[0].name: wanted text, got nothing", { spec: { containers: [{}] } }],
+  [
+    'metadata.annotations["a"]: wanted text, got a number',
+    { metadata: { annotations: { a: 1 } }, spec: {} },
+  ],
+] as const) {
+  test(`what is no pod is named: ${path}`, () => {
+    assert.throws(() => injectInto(pod as unknown as JsonObject), { message: path });
+  });
+}
+
+const port = fc.record({
+  containerPort: fc.constantFrom(80, 443, 8080, 9000, 10_000, 8888),
+  protocol: fc.constantFrom("TCP", "UDP"),
+});
+const probe = fc.constant({ tcpSocket: { port: 1 } });
+const container = (name: fc.Arbitrary<string>) =>
+  fc.record(
+    {
+      name,
+      image: fc.constantFrom("a:1", "auto", "b@sha256:0"),
+      imagePullPolicy: fc.constantFrom("Always", "Never"),
+      ports: fc.uniqueArray(port, { maxLength: 2, selector: ({ containerPort }) => containerPort }),
+      env: fc.uniqueArray(
+        fc.record({
+          name: fc.constantFrom("A", "POD_IP", "SVC_AGENT_SERVER_LISTENER_ADDR"),
+          value: fc.string(),
+        }),
+        { selector: ({ name: variable }) => variable },
+      ),
+      resources: fc.constantFrom({}, { limits: { cpu: "1" } }),
+      securityContext: fc.constantFrom({}, { runAsUser: 1 }),
+      lifecycle: fc.constantFrom({}, { postStart: { exec: { command: ["a"] } } }),
+      volumeMounts: fc.constantFrom([], [{ name: "data", mountPath: "/data" }]),
+    },
+    { requiredKeys: ["name", "image"] },
+  );
+/** A container that injection merges. It fills in the image of an Envoy only where the pod gets one. */
+const agentLike = fc.oneof(
+  fc.record(
+    {
+      name: fc.constantFrom("sluice-agent", "aperture-agent"),
+      image: fc.constantFrom("", "auto", "own:1"),
+      livenessProbe: probe,
+      args: fc.constant(["agent", "--x"]),
+    },
+    { requiredKeys: ["name", "image"] },
+  ),
+  fc.record({ name: fc.constant("sluice-envoy"), image: fc.constant("own:1") }),
+);
+const pods = fc
+  .record({
+    annotations: fc.dictionary(
+      fc.constantFrom(
+        "sluice/inject",
+        "sluice/agent-group",
+        "sluice/port",
+        "sluice/envoy-inject",
+        "sluice/application-port",
+        "sluice/resources-cpu-limit",
+        "sluice/unknown",
+        "a/b~c",
+      ),
+      fc.constantFrom("true", "9090", "100m", "x"),
+      { maxKeys: 2 },
+    ),
+    init: fc.uniqueArray(container(fc.constantFrom("i1", "i2")), {
+      selector: ({ name }) => name,
+      maxLength: 2,
+    }),
+    main: fc.uniqueArray(container(fc.constantFrom("c1", "c2", "istio-proxy")), {
+      selector: ({ name }) => name,
+      minLength: 1,
+      maxLength: 3,
+    }),
+    own: fc.option(fc.tuple(agentLike, fc.boolean())),
+    abilities: fc.constantFrom(MODERN, OLD, { nativeSidecars: true, sleepAction: false }),
+    envoy: fc.boolean(),
+    grace: fc.constantFrom(0, 30, 600),
+  })
+  .map(({ annotations, init, main, own, abilities, envoy, grace }) => {
+    const [added, isInit] = own ?? [undefined, false];
+    const initContainers =
+      added !== undefined && isInit ? [...init, { ...added, restartPolicy: "Always" }] : init;
+    const containers = added !== undefined && !isInit ? [...main, added] : main;
+    const noLifecycle = initContainers.map(({ ...each }) => {
+      const { lifecycle: _, ...others } = each as JsonObject;
+      return others;
+    });
+    const pod = podWith({
+      annotations,
+      spec: {
+        initContainers: noLifecycle,
+        containers,
+        volumes: [{ name: "data", emptyDir: {} }],
+        terminationGracePeriodSeconds: grace,
+      } as unknown as JsonObject,
+    });
+    const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: envoy } };
+    return { pod, changed: { abilities, settings } };
+  });
+
+test("whatever the pod is, a patch makes a valid pod, keeps what was there, and changes nothing a second time", () => {
+  let count = 0;
+  fc.assert(
+    fc.property(pods, ({ pod, changed }) => {
+      const found = injectInto(pod, changed);
+      if (found.outcome !== "injected") return;
+      count++;
+      const { whole } = injected(pod, changed);
+      if (changed.abilities.nativeSidecars) assertValid(whole);
+      const { spec: before, ...others } = pod;
+      const { spec: after, ...same } = whole;
+      assertKept(others, same, "");
+      assertKept(withoutFilled(before as JsonObject), after, "/spec");
+      assert.equal(injectInto(whole, changed).outcome, "unchanged");
+    }),
+    { numRuns: 500 },
+  );
+  assert.ok(count > 100, `${count} pods were injected`);
+});
+
+/** Without what injection may replace: images that ask to be filled in, and empty objects. */
+function withoutFilled(spec: JsonObject): JsonObject {
+  const clean = (list: JsonObject["x"]) =>
+    listAt(list).map((each) =>
+      Object.fromEntries(
+        Object.entries(each).filter(
+          ([key, value]) =>
+            !(
+              ["", "auto"].includes(String(each["image"])) &&
+              ["image", "imagePullPolicy"].includes(key)
+            ) && !(isObject(value) && Object.keys(value).length === 0),
+        ),
+      ),
+    );
+  return {
+    ...spec,
+    initContainers: clean(spec["initContainers"] ?? []),
+    containers: clean(spec["containers"] ?? []),
+  };
+}
