@@ -49,6 +49,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
   kube: [],
   "kube/api": ["client", "host/life"],
+  "kube/injection": ["telemetry/metrics"],
   "kube/policies": ["policy"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
   telemetry: ["flow", "circuit", "wire", "client", "host/life"],
@@ -86,9 +87,11 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "process",
   ],
   standalone: ["agent", "controller", "process", "config", "store"],
+  injector: ["kube", "config", "serve", "store", "host/status", "process"],
   cli: [
     "agent",
     "controller",
+    "injector",
     "standalone",
     "process",
     "config",
@@ -116,7 +119,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
-  kube: ["api", "policies"],
+  kube: ["api", "injection", "policies"],
   api: ["fleet"],
 };
 
@@ -198,7 +201,11 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "check-json": ["protobuf", "json", "check"],
     },
   },
-  kube: { shared: [], parts: { api: [], policies: ["api"] } },
+  kube: { shared: [], parts: { api: [], injection: ["api"], policies: ["api"] } },
+  "kube/injection": {
+    shared: ["pod.ts", "settings.ts"],
+    parts: { mutation: [], tls: [], cluster: ["mutation", "tls"] },
+  },
   sync: { shared: ["keys.ts"], parts: { publish: [], follow: [] } },
   serve: {
     shared: ["settings.ts"],

@@ -1,4 +1,4 @@
-// `sluice agent config` and `sluice controller config`: the settings in force, and the source of each.
+// `sluice agent config`, `sluice controller config` and `sluice injector config`: the settings in force, and the source of each.
 
 import { loadConfig } from "#config/load.ts";
 import { printJson, printYaml } from "#config/print.ts";

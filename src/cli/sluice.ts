@@ -71,6 +71,13 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     },
     load: async () => (await import("./processes/controller.ts")).controllerCommand,
   },
+  injector: {
+    usage: "[--config-path PATH]",
+    about:
+      "run the webhook that puts an agent into the pods of labelled Kubernetes namespaces; the agent's configuration here becomes that of the sidecars",
+    flags: CONFIG_PATH,
+    load: async () => (await import("./processes/injector.ts")).injectorCommand,
+  },
   check: {
     usage: "[--control-point NAME] [--header NAME=VALUE] … | FILE | -",
     about: "ask a running agent whether a request may pass",
@@ -198,6 +205,12 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     about: "print the controller's settings and the source of each",
     flags: CONFIG_FLAGS,
     load: async () => (await import("./config.ts")).configCommand("controller"),
+  },
+  "injector config": {
+    usage: "[--config-path PATH] [--json]",
+    about: "print the injector's settings and the source of each",
+    flags: CONFIG_FLAGS,
+    load: async () => (await import("./config.ts")).configCommand("injector"),
   },
   completion: {
     usage: "bash|zsh|fish",

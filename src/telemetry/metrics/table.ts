@@ -6,6 +6,7 @@ import { CONTROL_METRICS } from "./table/control.ts";
 import { COUNTER_METRICS } from "./table/counters.ts";
 import { FINISHED_FLOW_METRICS } from "./table/finished-flows.ts";
 import { FLEET_METRICS } from "./table/fleet.ts";
+import { INJECTION_METRICS } from "./table/injection.ts";
 import { PORT_METRICS } from "./table/port.ts";
 import type { MetricTable, MetricType } from "./table/row.ts";
 import { WORKLOAD_METRICS } from "./table/workloads.ts";
@@ -84,6 +85,7 @@ export const METRICS = {
   ...FINISHED_FLOW_METRICS,
   ...CONTROL_METRICS,
   ...FLEET_METRICS,
+  ...INJECTION_METRICS,
   ...PORT_METRICS,
 } as const;
 

@@ -44,6 +44,15 @@ function everything(): Metrics {
       to.number("sluice_query_samples_lost_total", [], 0);
     },
   };
+  // Counted by the injector, which needs a Kubernetes cluster.
+  const injector: MetricSource = {
+    collect(to) {
+      to.number("sluice_injector_reviews_total", ["injected"], 1);
+      const counts = [1, 0];
+      to.buckets("sluice_injector_review_duration_ms", [], { bounds: [1], counts, sum: 1 });
+      to.number("sluice_injector_missed_pods", [], 1);
+    },
+  };
   // Counted by the parts that need servers of their own: shared counters, remote write and the store.
   const servers: MetricSource = {
     collect(to) {
@@ -75,7 +84,17 @@ function everything(): Metrics {
     },
   };
   const sent = [alerts, warnings, samples, servers];
-  for (const source of [flows, server, policies, meters, log, circuits, unreported, ...sent])
+  for (const source of [
+    flows,
+    server,
+    policies,
+    meters,
+    log,
+    circuits,
+    unreported,
+    injector,
+    ...sent,
+  ])
     metrics.add(source);
   const decisions = (["rate_limiter", "concurrency_limiter", "sampler"] as const).map((kind) =>
     aDecision({ component: aComponent({ kind, componentId: kind }), dropped: true }),

@@ -1,0 +1,192 @@
+// The process that injects sidecars: the webhook on a port of its own, its certificates, and the search for pods that it
+// missed. Without the API server it starts, is not ready, and tries again.
+
+import { pause } from "#base/async/wait.ts";
+import { Fault } from "#base/fault.ts";
+import { ConfigFault } from "#config/fault.ts";
+import { type ConfigSources, type Loaded, loadConfig } from "#config/load.ts";
+import type { InjectorConfig } from "#config/tree.ts";
+import type { Dependency } from "#host/status/health.ts";
+import { version } from "#host/status/info.ts";
+import { findAccess } from "#kube/api/access.ts";
+import { KubeClient } from "#kube/api/client.ts";
+import { Injector } from "#kube/injection/injector.ts";
+import { openGuarded } from "#process/guarded-port.ts";
+import { openPorts, type Ports } from "#process/ports.ts";
+import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
+import type { Port } from "#serve/port.ts";
+import { memoryStore } from "#store/memory.ts";
+import { type ConfiguredInjection, injectionSettings, secretsOfSidecars } from "./settings.ts";
+
+/** Milliseconds before another attempt while the API server is away. */
+const RETRY_MS = 5_000;
+/** Between two looks at the certificates, at most; more often where the overlap is short. */
+const LONGEST_LOOK_MS = 60_000;
+const LOOKS_PER_OVERLAP = 10;
+
+export interface InjectorProcessConfig {
+  readonly injector: Loaded<"injector">;
+  readonly injection: ConfiguredInjection;
+}
+
+/**
+ * Loads the injector's tree and the agent's, from one file or from the file of each in a directory. Throws one ConfigFault
+ * with the faults of both.
+ */
+export function loadInjector(sources: ConfigSources): InjectorProcessConfig {
+  const faults: ConfigFault[] = [];
+  const attempt = <T>(load: () => T): T | undefined => {
+    try {
+      return load();
+    } catch (thrown) {
+      if (!(thrown instanceof ConfigFault)) throw thrown;
+      faults.push(thrown);
+      return undefined;
+    }
+  };
+  const injector = attempt(() => loadConfig("injector", { ...sources, beside: "agent" }));
+  const agent = attempt(() => loadConfig("agent", { ...sources, beside: "injector" }));
+  if (injector === undefined || agent === undefined) throw ConfigFault.join(faults);
+  return { injector, injection: injectionSettings({ injector, agent }) };
+}
+
+export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" | "store"> {
+  readonly config: InjectorProcessConfig;
+}
+
+export interface InjectorPorts extends Ports {
+  /** Resolves when the webhook accepts reviews; rejects when its port cannot be opened. */
+  readonly webhook: Promise<Port>;
+}
+
+/** When it returns, the main port answers; the webhook opens as soon as it has a certificate. */
+export async function startInjectorProcess(
+  options: InjectorProcessOptions,
+): Promise<InjectorPorts> {
+  const { config } = options;
+  const process = startProcess({ ...options, configs: [config.injector], store: memoryStore() });
+  const { clock, chance, env, health, metrics, scope } = process;
+  const log = process.log.child("injector");
+  const settings = config.injector.config;
+  const access = await findAccess(env, clock);
+  const home = settings.namespace === "" ? access.namespace : settings.namespace;
+  const injection = {
+    ...config.injection,
+    version: version(),
+    ignoredNamespaces: [home, ...config.injection.ignoredNamespaces],
+  };
+  const client = new KubeClient({
+    access,
+    settings: settings.kubernetes_client.http_client,
+    proxy: settings.client.proxy,
+    ...{ env, clock, log },
+  });
+  scope.add("kubernetes", () => client.close());
+  const api = health.dependency("kubernetes");
+  const injector = new Injector({
+    ...{ client, clock, chance, log, home, settings: injection },
+    webhook: settings.webhook,
+    nativeSidecars: settings.native_sidecars,
+    secrets: secretsOfSidecars(config.injector),
+    followed: (fault) => say(api, fault, "the API server answers"),
+  });
+  for (const source of injector.metrics) metrics.add(source);
+  await injector.start();
+  scope.add("injector", () => injector.close());
+  const ports = await openPorts(process, []);
+  const stopped = new AbortController();
+  const webhook = openWebhook(process, settings, injector, stopped.signal);
+  webhook.catch((thrown: unknown) => {
+    if (!stopped.signal.aborted) process.fail("the webhook could not be opened", thrown);
+  });
+  const searches = search(process, settings, injector, stopped.signal);
+  scope.add("background", async () => {
+    stopped.abort();
+    await searches;
+  });
+  return { ...ports, webhook };
+}
+
+/** Opens the port of the webhook when there is a certificate, and keeps the certificate from then on. */
+async function openWebhook(
+  process: SluiceProcess,
+  settings: InjectorConfig,
+  injector: Injector,
+  signal: AbortSignal,
+): Promise<Port> {
+  const { clock, health, scope } = process;
+  const log = process.log.child("webhook");
+  const { server, webhook } = settings;
+  const certificates = health.dependency("certificates");
+  const ready = health.dependency("webhook");
+  let last = "";
+  const look = async () => {
+    const fault = await injector.look(signal).then(() => undefined, Fault.from);
+    if (signal.aborted) return;
+    say(certificates, fault, "the webhook has a certificate");
+    const message = fault?.message ?? "";
+    if (message !== last && message !== "")
+      log.warn({ cause: fault?.cause }, `certificates of the webhook: ${message}`);
+    last = message;
+  };
+  for (;;) {
+    await look();
+    if (signal.aborted) throw new Fault("CANCELLED", "the injector stops");
+    if (injector.isReady) break;
+    await pause(RETRY_MS, clock, signal);
+  }
+  const port = await openGuarded(process, {
+    name: "webhook",
+    settings: {
+      ...server,
+      listener: { ...server.listener, addr: webhook.addr, key: "webhook.addr" },
+      tls: { enabled: true, client_ca_file: "", allowed_cn: "", key: "webhook", ...injector.files },
+      grpc: { ...server.grpc, enable_reflection: false },
+    },
+    part: { routes: [injector.route], services: [] },
+  });
+  scope.add("webhook", (speed) => (speed === "cut" ? port.cut() : port.drain()));
+  ready.ok("the webhook answers");
+  log.info({ address: port.address }, `listening on ${port.address}`);
+  const every = Math.min(LONGEST_LOOK_MS, webhook.overlap / LOOKS_PER_OVERLAP);
+  const keep = async () => {
+    while (!signal.aborted) {
+      await pause(last === "" ? every : RETRY_MS, clock, signal);
+      if (!signal.aborted) await look();
+    }
+  };
+  void keep();
+  return port;
+}
+
+/** What happens now and then. Never rejects. */
+async function search(
+  { clock, health, log }: SluiceProcess,
+  { missed_pods_interval }: InjectorConfig,
+  injector: Injector,
+  signal: AbortSignal,
+): Promise<void> {
+  const node = health.root.at("system", "injector");
+  let last = "";
+  while (!signal.aborted) {
+    try {
+      for (const [name, state] of await injector.round(signal)) {
+        const status = node.at("component", name);
+        if (state.isGood) status.ok(state.message);
+        else status.fail(state.message);
+      }
+      last = "";
+    } catch (thrown) {
+      const { message } = Fault.from(thrown);
+      node.at("component", "search").fail(message);
+      if (message !== last && !signal.aborted) log.warn({}, `pods were not searched: ${message}`);
+      last = message;
+    }
+    await pause(last === "" ? missed_pods_interval : RETRY_MS, clock, signal);
+  }
+}
+
+function say(dependency: Dependency, fault: Fault | undefined, good: string): void {
+  if (fault === undefined) dependency.ok(good);
+  else dependency.degraded(fault.message);
+}

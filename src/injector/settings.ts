@@ -1,0 +1,149 @@
+// From configuration to what injection needs: the injector's own keys, and the agent's keys as the configuration of sidecars.
+
+import { type ConfigError, ConfigFault } from "#config/fault.ts";
+import type { Loaded } from "#config/load.ts";
+import { variableOf, variablesOf } from "#config/variables.ts";
+import type { InjectionSettings, Resources } from "#kube/injection/settings.ts";
+
+export interface InjectorConfigs {
+  readonly injector: Loaded<"injector">;
+  /** What sidecars are told. */
+  readonly agent: Loaded<"agent">;
+}
+
+/** What injection needs, apart from the namespace of the injector, which only the cluster tells. */
+export type ConfiguredInjection = Omit<InjectionSettings, "version">;
+
+type EnvVar = InjectionSettings["sidecar"]["env"][number];
+type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
+
+/** The Secrets that sidecars refer to. */
+export function secretsOfSidecars(injector: Loaded<"injector">): readonly string[] {
+  const { certificates, secrets } = injector.config.sidecar;
+  const names = secrets.map((reference) => referenceOf(reference).secret);
+  return [...new Set([...(certificates === "" ? [] : [certificates]), ...names])];
+}
+
+/** Throws a ConfigFault for what a sidecar could not use. */
+export function injectionSettings({ injector, agent }: InjectorConfigs): ConfiguredInjection {
+  const faults: ConfigError[] = [];
+  const env = [...environmentOf(agent, faults), ...referencesOf(injector, faults)];
+  const port = portOf(agent, faults);
+  if (faults.length > 0) throw new ConfigFault(faults);
+  const { envoy, ignored_namespaces, sidecar } = injector.config;
+  const { drain, tls } = agent.config.server;
+  return {
+    ignoredNamespaces: ignored_namespaces,
+    sidecar: {
+      ...containerOf(sidecar),
+      port,
+      otherPorts: otherPorts(agent),
+      probes: !tls.enabled ? "HTTP" : tls.client_ca_file === "" ? "HTTPS" : "TCP",
+      env,
+      certificates: sidecar.certificates,
+      drainSeconds: Math.ceil((drain.accept_for + drain.grace) / 1_000),
+      ipFamily: sidecar.ip_family,
+    },
+    envoy: {
+      ...containerOf(envoy),
+      inject: envoy.inject,
+      port: envoy.port,
+      adminPort: envoy.admin_port,
+      applicationSleepSeconds: Math.ceil(envoy.application_sleep / 1_000),
+    },
+  };
+}
+
+interface ContainerConfig {
+  readonly image: string;
+  readonly image_pull_policy: string;
+  readonly run_as_user: number;
+  readonly resources: {
+    readonly cpu_limit: string;
+    readonly cpu_request: string;
+    readonly memory_limit: string;
+    readonly memory_request: string;
+  };
+}
+
+function containerOf({ image, image_pull_policy, run_as_user, resources }: ContainerConfig) {
+  const quantities: Resources = {
+    cpuLimit: resources.cpu_limit,
+    cpuRequest: resources.cpu_request,
+    memoryLimit: resources.memory_limit,
+    memoryRequest: resources.memory_request,
+  };
+  return {
+    image,
+    imagePullPolicy: image_pull_policy,
+    runAsUser: run_as_user,
+    resources: quantities,
+  };
+}
+
+/** Everyone who may read pods reads their variables, so secrets go by reference. */
+function environmentOf(agent: Loaded<"agent">, faults: ConfigError[]): readonly EnvVar[] {
+  return variablesOf(agent).flatMap(({ path, name, text, where, isSecret }) => {
+    if (isSecret) {
+      const wanted = "a reference in sidecar.secrets, because pods can be read by many";
+      faults.push({ process: "agent", path, where, wanted, got: "a value" });
+      return [];
+    }
+    // Kubernetes replaces `$(NAME)` in variables.
+    return [{ name, value: text.replaceAll("$(", "$$(") }];
+  });
+}
+
+function referencesOf(injector: Loaded<"injector">, faults: ConfigError[]): readonly EnvVar[] {
+  return injector.config.sidecar.secrets.flatMap((reference) => {
+    const { key, secret, entry } = referenceOf(reference);
+    const name = variableOf("agent", key);
+    if (name === undefined) {
+      const path = "sidecar.secrets";
+      const where = injector.origins.get(path)?.where ?? "";
+      const got = JSON.stringify(key);
+      faults.push({ process: "injector", path, where, wanted: "a key of the agent", got });
+      return [];
+    }
+    return [{ name, valueFrom: { secretKeyRef: { name: secret, key: entry } } }];
+  });
+}
+
+/** The format of the key has made sure that all parts are there. */
+function referenceOf(reference: string) {
+  const equals = reference.indexOf("=");
+  const slash = reference.indexOf("/", equals);
+  return {
+    key: reference.slice(0, equals),
+    secret: reference.slice(equals + 1, slash),
+    entry: reference.slice(slash + 1),
+  };
+}
+
+function portOf({ config, origins }: Loaded<"agent">, faults: ConfigError[]): number {
+  const path = "server.listener.addr";
+  const { addr } = config.server.listener;
+  const port = addr.startsWith("unix:") ? 0 : Number(addr.slice(addr.lastIndexOf(":") + 1));
+  if (port > 0) return port;
+  const wanted = "an address with a port above 0, because kubelets probe sidecars";
+  const where = origins.get(path)?.where ?? "";
+  faults.push({ process: "agent", path, where, wanted, got: JSON.stringify(addr) });
+  return 0;
+}
+
+/** Those that somebody chose: a default that is taken is left out by the agent itself. */
+function otherPorts({ config, origins }: Loaded<"agent">): readonly OtherPort[] {
+  const { debug_port, health_check_port } = config.otel.ports;
+  const isChosen = (key: string) => origins.get(`otel.ports.${key}`)?.source !== "default";
+  const named = [
+    { name: "sluice-metrics", containerPort: debug_port, chosen: isChosen("debug_port") },
+    {
+      name: "sluice-health",
+      containerPort: health_check_port,
+      chosen: isChosen("health_check_port"),
+    },
+  ];
+  return named.flatMap(({ name, containerPort, chosen }) =>
+    chosen && containerPort > 0 ? [{ name, containerPort, protocol: "TCP" }] : [],
+  );
+}

@@ -1,0 +1,139 @@
+// Pods of labelled namespaces that run without an agent although they would be injected today: they are older than the label,
+// or were made while no injector answered. Nothing is done to them; they are counted, listed in the status, and reported as
+// events, because only their owner can replace them.
+
+import { hash } from "node:crypto";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
+import type { KubeClient } from "../../api/client.ts";
+import { fieldOf, type KubeObject, type Resource, textOf } from "../../api/objects.ts";
+import { hasAgent, inject } from "../mutation/mutate.ts";
+import { type Json, readPod } from "../pod.ts";
+import type { ClusterAbilities, InjectionSettings, Namespace } from "../settings.ts";
+
+const PODS: Resource = { group: "", version: "v1", plural: "pods" };
+const EVENTS: Resource = { group: "", version: "v1", plural: "events" };
+
+/** Pods that are listed in the status, and events that are written, in one search. */
+const MOST_SHOWN = 20;
+const MOST_EVENTS = 100;
+
+const OVER: readonly string[] = ["Succeeded", "Failed"];
+
+export interface MissedPod {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+export interface MissedPodsOptions {
+  readonly client: KubeClient;
+  readonly namespaces: () => Iterable<Namespace>;
+  readonly settings: InjectionSettings;
+  readonly abilities: () => ClusterAbilities;
+  /** Unix ms. */
+  readonly wall: () => number;
+  readonly log: Log;
+}
+
+export class MissedPods implements MetricSource {
+  readonly #options: MissedPodsOptions;
+  #count = 0;
+  #shown: readonly MissedPod[] = [];
+  /** Pods with an event, by their uid. Holds only pods that are still missed. */
+  #reported: ReadonlySet<string> = new Set();
+
+  constructor(options: MissedPodsOptions) {
+    this.#options = options;
+  }
+
+  collect(to: MetricSink): void {
+    to.number("sluice_injector_missed_pods", [], this.#count);
+  }
+
+  /** One line for the status. */
+  get summary(): string {
+    if (this.#count === 0) return "no pod of a labelled namespace lacks its agent";
+    const names = this.#shown.map(({ namespace, name }) => `${namespace}/${name}`).join(", ");
+    const more = this.#count > this.#shown.length ? ", …" : "";
+    return `${this.#count} pods of labelled namespaces lack their agent until they are replaced: ${names}${more}`;
+  }
+
+  /** Throws a Fault when the API server does not answer; the last result then stays. */
+  async search(signal: AbortSignal): Promise<void> {
+    const { namespaces, log } = this.#options;
+    let count = 0;
+    const shown: MissedPod[] = [];
+    const still = new Set<string>();
+    let events = 0;
+    for (const namespace of [...namespaces()]) {
+      for await (const pod of this.#missedIn(namespace, signal)) {
+        count++;
+        if (shown.length < MOST_SHOWN) shown.push(pod);
+        if (this.#reported.has(pod.uid)) still.add(pod.uid);
+        else if (events++ < MOST_EVENTS && (await this.#report(pod, signal))) still.add(pod.uid);
+      }
+    }
+    const before = this.#count;
+    this.#count = count;
+    this.#shown = shown;
+    this.#reported = still;
+    if (count > before) log.warn({ missed: count }, this.summary);
+    else if (count === 0 && before > 0) log.info({}, this.summary);
+  }
+
+  async *#missedIn(namespace: Namespace, signal: AbortSignal): AsyncGenerator<MissedPod> {
+    const { client } = this.#options;
+    let from = "";
+    do {
+      const page = await client.page(PODS, { namespace: namespace.name }, from, signal);
+      for (const object of page.items) {
+        if (!this.#isMissed(object, namespace)) continue;
+        const { name, uid = "" } = object.metadata;
+        yield { namespace: namespace.name, name, uid };
+      }
+      from = page.next;
+    } while (from !== "");
+  }
+
+  #isMissed(object: KubeObject, namespace: Namespace): boolean {
+    if (object.metadata.deletionTimestamp !== undefined) return false;
+    if (OVER.includes(textOf(fieldOf(object, "status"), "phase"))) return false;
+    // What the API sends is JSON.
+    const pod = readPod(object as unknown as Json);
+    if (hasAgent(pod)) return false;
+    const { settings, abilities } = this.#options;
+    const { outcome } = inject({ pod, namespace, settings, abilities: abilities() });
+    return outcome === "injected" || outcome === "refused";
+  }
+
+  /** The name of an event follows from its pod, so that replicas write one together. Returns whether it is there. */
+  async #report({ namespace, name, uid }: MissedPod, signal: AbortSignal): Promise<boolean> {
+    const { client, wall, log } = this.#options;
+    const at = new Date(wall()).toISOString().replace(/\.\d+Z$/, "Z");
+    const event = {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { namespace, name: `sluice-missed.${hash("sha256", uid).slice(0, 20)}` },
+      involvedObject: { apiVersion: "v1", kind: "Pod", namespace, name, uid },
+      type: "Warning",
+      reason: "SluiceNotInjected",
+      message:
+        "The namespace asks for a Sluice agent in its pods, and this pod has none. Replace it, for example by `kubectl rollout restart`.",
+      source: { component: "sluice-injector" },
+      firstTimestamp: at,
+      lastTimestamp: at,
+      count: 1,
+    };
+    try {
+      await client.create(EVENTS, event, signal);
+      return true;
+    } catch (thrown) {
+      const { code, message } = Fault.from(thrown);
+      if (code === "ALREADY_EXISTS") return true;
+      log.warn({ namespace, pod: name }, `the event about a pod was not written: ${message}`);
+      return false;
+    }
+  }
+}

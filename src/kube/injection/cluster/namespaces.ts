@@ -1,0 +1,79 @@
+// The namespaces of the cluster, of which injection needs labels and annotations. They are followed, and one that is asked for
+// before it was heard of is read.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { KubeClient } from "../../api/client.ts";
+import type { KubeObject, Resource } from "../../api/objects.ts";
+import { Reflector } from "../../api/reflector.ts";
+import { isEnabled } from "../mutation/annotations.ts";
+import { SYSTEM_NAMESPACES } from "../mutation/mutate.ts";
+import type { Namespace } from "../settings.ts";
+
+const NAMESPACES: Resource = { group: "", version: "v1", plural: "namespaces" };
+
+export interface NamespacesOptions {
+  readonly client: KubeClient;
+  /** Left alone, besides those of Kubernetes. */
+  readonly ignored: readonly string[];
+  /** Called with undefined when the namespaces are followed, with a fault when what is known may be old. */
+  readonly followed: (fault: Fault | undefined) => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Log;
+}
+
+export class Namespaces {
+  readonly #options: NamespacesOptions;
+  readonly #reflector: Reflector<Namespace>;
+
+  constructor(options: NamespacesOptions) {
+    const { client, clock, chance, followed } = options;
+    this.#options = options;
+    this.#reflector = new Reflector<Namespace>({
+      ...{ client, clock, chance, resource: NAMESPACES, keep: namespaceOf },
+      changed: () => undefined,
+      followed: (following) => followed(following.state === "away" ? following.fault : undefined),
+    });
+  }
+
+  /** Follows them from now on; an API server that is away is tried again. */
+  follow(): void {
+    this.#reflector.follow();
+  }
+
+  close(): Promise<void> {
+    return this.#reflector.close();
+  }
+
+  /** Never rejects: where the API server does not answer, a namespace without labels and annotations is assumed. */
+  find(name: string, signal: () => AbortSignal): Namespace | Promise<Namespace> {
+    return this.#reflector.get(name) ?? this.#read(name, signal());
+  }
+
+  /** Those whose pods are injected. */
+  *enabled(): Generator<Namespace> {
+    const left = [...SYSTEM_NAMESPACES, ...this.#options.ignored];
+    for (const [name, namespace] of this.#reflector.entries()) {
+      if (!left.includes(name) && isEnabled(namespace.labels)) yield namespace;
+    }
+  }
+
+  async #read(name: string, signal: AbortSignal): Promise<Namespace> {
+    const { client, log } = this.#options;
+    try {
+      return namespaceOf(await client.get(NAMESPACES, { name }, signal));
+    } catch (thrown) {
+      const { message } = Fault.from(thrown);
+      log.warn({ namespace: name }, `annotations of a namespace are not known: ${message}`);
+      return { name, labels: {}, annotations: {} };
+    }
+  }
+}
+
+function namespaceOf({ metadata }: KubeObject): Namespace {
+  const { name, labels = {}, annotations = {} } = metadata;
+  return { name, labels, annotations };
+}

@@ -1,0 +1,176 @@
+// Everything that injection does with a Kubernetes cluster, joined: the webhook, its certificates, the namespaces, the pods
+// that it missed and the copies of Secrets.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Route } from "#base/handler.ts";
+import type { Log } from "#base/log.ts";
+import type { MetricSource } from "#telemetry/metrics/table.ts";
+import type { KubeClient } from "../api/client.ts";
+import { textOf } from "../api/objects.ts";
+import { MissedPods } from "./cluster/missed-pods.ts";
+import { Namespaces } from "./cluster/namespaces.ts";
+import { SecretCopies } from "./cluster/secret-copies.ts";
+import type { ClusterAbilities, InjectionSettings } from "./settings.ts";
+import { type CertificateFiles, certificateFiles } from "./tls/files.ts";
+import { Keeper } from "./tls/keeper.ts";
+import { materialStore, trustStore } from "./tls/stores.ts";
+import { Webhook } from "./webhook.ts";
+
+/** `webhook.*` of the configuration; durations in ms. */
+export interface WebhookSettings {
+  readonly authority_lifetime: number;
+  readonly cert_file: string;
+  readonly certificate_lifetime: number;
+  readonly configuration: string;
+  readonly key_file: string;
+  readonly overlap: number;
+  readonly secret: string;
+  readonly service: string;
+}
+
+export interface InjectorOptions {
+  readonly client: KubeClient;
+  readonly settings: InjectionSettings;
+  readonly webhook: WebhookSettings;
+  /** Whether sidecars are native; `auto` asks the cluster. */
+  readonly nativeSidecars: "auto" | "on" | "off";
+  /** The injector's namespace. */
+  readonly home: string;
+  /** Names of the Secrets that sidecars refer to. */
+  readonly secrets: readonly string[];
+  /** Called with undefined when namespaces are followed, with a fault when what is known of them may be old. */
+  readonly followed: (fault: Fault | undefined) => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Log;
+}
+
+export interface ComponentState {
+  readonly isGood: boolean;
+  readonly message: string;
+}
+
+/** The first versions, 1.x, with each ability. */
+const NATIVE_SIDECARS_SINCE = 29;
+const SLEEP_ACTION_SINCE = 30;
+
+export class Injector {
+  readonly route: Route;
+  readonly metrics: readonly MetricSource[];
+  readonly #options: InjectorOptions;
+  readonly #namespaces: Namespaces;
+  readonly #missed: MissedPods;
+  readonly #copies: SecretCopies;
+  #own: { readonly files: CertificateFiles; readonly keeper: Keeper } | undefined;
+  /** Undefined until the cluster has said which version it is. */
+  #minor: number | undefined;
+
+  constructor(options: InjectorOptions) {
+    const { client, settings, home, secrets, followed, clock, chance, log } = options;
+    this.#options = options;
+    const abilities = () => this.#abilities();
+    this.#namespaces = new Namespaces({
+      ...{ client, clock, chance, log, followed },
+      ignored: settings.ignoredNamespaces,
+    });
+    const namespaces = () => this.#namespaces.enabled();
+    const wall = () => clock.wall();
+    this.#missed = new MissedPods({ client, namespaces, settings, abilities, wall, log });
+    this.#copies = new SecretCopies({ client, home, names: secrets, namespaces, log });
+    const webhook = new Webhook({
+      ...{ settings, abilities, clock, log },
+      namespace: (name, signal) => this.#namespaces.find(name, signal),
+    });
+    this.route = webhook.route;
+    this.metrics = [webhook, this.#missed];
+  }
+
+  /** Begins to follow the cluster. An API server that is away is tried again. */
+  async start(): Promise<void> {
+    const { webhook } = this.#options;
+    if (webhook.cert_file === "") {
+      const files = await certificateFiles();
+      this.#own = { files, keeper: this.#keeper(files) };
+    }
+    this.#namespaces.follow();
+  }
+
+  /** The certificate of the webhook. Files of its own are there after the first look that succeeded. */
+  get files(): { readonly cert_file: string; readonly key_file: string } {
+    const { cert_file, key_file } = this.#own?.files ?? this.#options.webhook;
+    return { cert_file, key_file };
+  }
+
+  /** Whether the webhook can be served: the version of the cluster is known, and there is a certificate. */
+  get isReady(): boolean {
+    const hasCertificate = this.#own === undefined || this.#own.keeper.inUse !== undefined;
+    return this.#minor !== undefined && hasCertificate;
+  }
+
+  /** Learns the version of the cluster once, and takes the next step with the certificates. Throws a Fault. */
+  async look(signal: AbortSignal): Promise<void> {
+    if (this.#minor === undefined) this.#minor = await this.#readVersion(signal);
+    await this.#own?.keeper.look(signal);
+  }
+
+  /** Looks for missed pods and brings copies of Secrets in step. Throws a Fault when the API server does not answer. */
+  async round(signal: AbortSignal): Promise<ReadonlyMap<string, ComponentState>> {
+    await this.#copies.round(signal);
+    await this.#missed.search(signal);
+    const { faults } = this.#copies;
+    const copies: ComponentState = {
+      isGood: faults.length === 0,
+      message: faults.length === 0 ? "all copies are in step" : faults.join("; "),
+    };
+    return new Map([
+      ["secrets", copies],
+      ["missed-pods", { isGood: true, message: this.#missed.summary }],
+    ]);
+  }
+
+  async close(): Promise<void> {
+    await this.#namespaces.close();
+    await this.#own?.files.remove();
+  }
+
+  #keeper(files: CertificateFiles): Keeper {
+    const { client, webhook, home, clock, log } = this.#options;
+    const name = `${webhook.service}.${home}.svc`;
+    return new Keeper({
+      rules: {
+        names: [name, `${name}.cluster.local`],
+        servingLifetime: webhook.certificate_lifetime,
+        authorityLifetime: webhook.authority_lifetime,
+        overlap: webhook.overlap,
+      },
+      store: materialStore(client, { namespace: home, name: webhook.secret }),
+      trust: webhook.configuration === "" ? undefined : trustStore(client, webhook.configuration),
+      use: (serving) => files.write(serving),
+      clock,
+      log,
+    });
+  }
+
+  async #readVersion(signal: AbortSignal): Promise<number> {
+    const found = await this.#options.client.read("/version", signal);
+    // Some providers append a plus sign.
+    const minor = Number.parseInt(textOf(found, "minor"), 10);
+    if (textOf(found, "major") === "1" && minor > 0) return minor;
+    throw new Fault(
+      "UNAVAILABLE",
+      "GET /version: wanted the version of a Kubernetes cluster, got something else",
+    );
+  }
+
+  #abilities(): ClusterAbilities {
+    const { nativeSidecars } = this.#options;
+    const minor = this.#minor ?? Number.POSITIVE_INFINITY;
+    return {
+      nativeSidecars:
+        nativeSidecars === "auto" ? minor >= NATIVE_SIDECARS_SINCE : nativeSidecars === "on",
+      sleepAction: minor >= SLEEP_ACTION_SINCE,
+    };
+  }
+}

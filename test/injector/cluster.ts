@@ -1,0 +1,130 @@
+// What an injector needs of a Kubernetes API server, in memory: it lists namespaces and pods, keeps Secrets and one webhook
+// configuration, refuses stale writes, and remembers events.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { folderOf } from "../kit/folder.ts";
+import { type Asked, type FakeApi, fakeApi } from "../kit/kube/fake-api.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: objects of all kinds, whose fields a test names
+type Any = any;
+
+export const HOME = "sluice";
+
+export interface Cluster {
+  readonly api: FakeApi;
+  readonly kubeconfig: string;
+  /** By `namespace/name`. */
+  readonly secrets: Map<string, Any>;
+  readonly configuration: Any;
+  readonly events: Any[];
+  /** By namespace. */
+  readonly pods: Map<string, readonly Any[]>;
+  minor: string;
+  addNamespace(name: string, labels?: object, annotations?: object): void;
+}
+
+export async function cluster(t: TestContext): Promise<Cluster> {
+  const api = await fakeApi(t);
+  const kubeconfig = join(folderOf(t), "kubeconfig");
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({
+      clusters: [{ name: "c", cluster: { server: api.url } }],
+      users: [{ name: "u", user: { token: "t" } }],
+      contexts: [{ name: "x", context: { cluster: "c", user: "u", namespace: HOME } }],
+      "current-context": "x",
+    }),
+  );
+  let version = 1;
+  const versioned = (object: Any) => ({
+    ...object,
+    metadata: { ...object.metadata, resourceVersion: `${version++}` },
+  });
+  const entry = (name: string) => ({
+    name,
+    clientConfig: { service: { name: "sluice-injector" } },
+  });
+  const held: Cluster = {
+    api,
+    kubeconfig,
+    secrets: new Map(),
+    configuration: versioned({
+      metadata: { name: "sluice-injector" },
+      webhooks: [entry("a"), entry("b")],
+    }),
+    events: [],
+    pods: new Map(),
+    minor: "33",
+    addNamespace(name, labels = { "sluice-injection": "enabled" }, annotations = {}) {
+      const namespace = versioned({ metadata: { name, uid: name, labels, annotations } });
+      api.items = [...api.items.filter(({ metadata }) => metadata.name !== name), namespace];
+      for (const watch of api.watches) if (watch.isOpen()) watch.send("MODIFIED", namespace);
+    },
+  };
+  const state = held as { -readonly [Key in keyof Cluster]: Cluster[Key] };
+  const merged = (object: Any, change: Any) => {
+    const wanted = change.metadata?.resourceVersion;
+    if (wanted !== undefined && wanted !== object.metadata.resourceVersion) return undefined;
+    const metadata = { ...object.metadata, ...change.metadata };
+    return versioned({ ...object, ...change, metadata });
+  };
+  const conflict = { reason: "Conflict", message: "the object has been modified" };
+  const none = { reason: "NotFound", message: "not found" };
+  const onSecret = ({ method, body, reply }: Asked, key: string) => {
+    const known = held.secrets.get(key);
+    if (method === "GET") return known === undefined ? reply(404, none) : reply(200, known);
+    if (method === "DELETE") {
+      held.secrets.delete(key);
+      return reply(200, {});
+    }
+    if (known === undefined) return reply(404, none);
+    const next = merged(known, JSON.parse(body));
+    if (next === undefined) return reply(409, conflict);
+    held.secrets.set(key, next);
+    return reply(200, next);
+  };
+  api.before = (asked) => {
+    const { method, path, body, query, reply } = asked;
+    const [, namespace = "", kind = "", name] =
+      /^\/api\/v1\/namespaces\/([^/]+)\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
+    const [, asksFor] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? [];
+    if (path === "/version") reply(200, { major: "1", minor: state.minor });
+    else if (path.endsWith("/mutatingwebhookconfigurations/sluice-injector")) {
+      if (method === "GET") reply(200, state.configuration);
+      else {
+        const next = merged(state.configuration, JSON.parse(body));
+        if (next !== undefined) state.configuration = next;
+        reply(next === undefined ? 409 : 200, next ?? conflict);
+      }
+    } else if (kind === "secrets" && method === "POST") {
+      const object = JSON.parse(body);
+      const key = `${namespace}/${object.metadata.name}`;
+      if (held.secrets.has(key)) reply(409, { reason: "AlreadyExists" });
+      else {
+        held.secrets.set(key, versioned(object));
+        reply(201, held.secrets.get(key));
+      }
+    } else if (kind === "secrets" && name !== undefined) onSecret(asked, `${namespace}/${name}`);
+    else if (kind === "pods") {
+      reply(200, { metadata: { resourceVersion: "1" }, items: held.pods.get(namespace) ?? [] });
+    } else if (kind === "events") {
+      const event = JSON.parse(body);
+      const isNew = held.events.every(({ metadata }) => metadata.name !== event.metadata.name);
+      if (isNew) held.events.push(event);
+      reply(isNew ? 201 : 409, isNew ? event : { reason: "AlreadyExists" });
+    } else if (asksFor !== undefined) {
+      const found = api.items.find(({ metadata }) => metadata.name === asksFor);
+      reply(found === undefined ? 404 : 200, found ?? none);
+    } else
+      return path !== "/api/v1/namespaces" && query.get("watch") !== "true" && answerNone(reply);
+    return true;
+  };
+  return state;
+}
+
+function answerNone(reply: Asked["reply"]): boolean {
+  reply(404, { reason: "NotFound", message: "the fake server knows no such path" });
+  return true;
+}
