@@ -1,0 +1,466 @@
+// The injector against a real API server, which calls its webhook: what becomes of the pods of a Deployment, what happens
+// while no injector answers, that no pod is lost while certificates are replaced, and that its rights are the least.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { seededChance } from "#base/chance.ts";
+import { Scope } from "#base/scope.ts";
+import { loadInjector, startInjectorProcess } from "#injector/process.ts";
+import type { Ending } from "../../kit/ending.ts";
+import { folderOf } from "../../kit/folder.ts";
+import { kubeconfigOf, namespaceOf, sharedCluster } from "../../kit/kube/control-plane.ts";
+import { variables } from "../../kit/process.ts";
+import { processContext } from "../../kit/process-context.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { realClock } from "../../kit/sluice/port.ts";
+import { until } from "../../kit/until.ts";
+
+const { client } = await sharedCluster({ after });
+
+const RBAC = "rbac.authorization.k8s.io";
+/** Conditions wait for several programs on a busy machine. */
+const PATIENCE_MS = 120_000;
+
+interface Rule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly [string];
+  readonly resourceNames?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** The rights in src/kube/injection/README.md. */
+function rightsOf(name: string): {
+  readonly cluster: readonly Rule[];
+  readonly home: readonly Rule[];
+} {
+  return {
+    cluster: [
+      {
+        apiGroups: ["admissionregistration.k8s.io"],
+        resources: ["mutatingwebhookconfigurations"],
+        resourceNames: [name],
+        verbs: ["get", "patch"],
+      },
+      { apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"] },
+      { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
+      { apiGroups: [""], resources: ["events"], verbs: ["create"] },
+    ],
+    home: [
+      {
+        apiGroups: [""],
+        resources: ["secrets"],
+        resourceNames: ["sluice-injector-tls"],
+        verbs: ["get", "patch"],
+      },
+    ],
+  };
+}
+
+type Rights = ReturnType<typeof rightsOf>;
+
+/** An address of this machine that is not loopback, which endpoints may not have. */
+function ownAddress(): string {
+  const all = Object.values(networkInterfaces()).flatMap((each) => each ?? []);
+  const found = all.find(({ family, internal }) => family === "IPv4" && !internal);
+  assert.ok(found, "an address of this machine");
+  return found.address;
+}
+
+/** What a chart makes, in a namespace of its own, and injectors that are processes of this machine. */
+async function install(t: Ending, change: (rights: Rights) => Rights = (rights) => rights) {
+  const home = await namespaceOf(t, client);
+  const configuration = {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "MutatingWebhookConfiguration",
+  };
+  const name = `sluice-injector-${home}`;
+  const rights = change(rightsOf(name));
+  const subject = { kind: "ServiceAccount", name: "injector", namespace: home };
+  const entry = (label: string, more: readonly object[] = []) => ({
+    name: `${label}.injector.sluice.dev`,
+    admissionReviewVersions: ["v1"],
+    sideEffects: "None",
+    failurePolicy: "Ignore",
+    reinvocationPolicy: "IfNeeded",
+    timeoutSeconds: 10,
+    clientConfig: { service: { name: "sluice-injector", namespace: home, path: "/mutate-pod" } },
+    rules: [
+      {
+        apiGroups: [""],
+        apiVersions: ["v1"],
+        operations: ["CREATE"],
+        resources: ["pods"],
+        scope: "Namespaced",
+      },
+    ],
+    namespaceSelector: {
+      matchExpressions: [
+        { key: `${label}-injection`, operator: "In", values: ["enabled"] },
+        // Only the namespaces of this test.
+        { key: "test-of", operator: "In", values: [home] },
+        ...more,
+      ],
+    },
+  });
+  await client.apply(
+    [
+      { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "injector" } },
+      { apiVersion: `${RBAC}/v1`, kind: "ClusterRole", metadata: { name }, rules: rights.cluster },
+      {
+        apiVersion: `${RBAC}/v1`,
+        kind: "ClusterRoleBinding",
+        metadata: { name },
+        roleRef: { apiGroup: RBAC, kind: "ClusterRole", name },
+        subjects: [subject],
+      },
+      {
+        apiVersion: `${RBAC}/v1`,
+        kind: "Role",
+        metadata: { name: "injector" },
+        rules: rights.home,
+      },
+      {
+        apiVersion: `${RBAC}/v1`,
+        kind: "RoleBinding",
+        metadata: { name: "injector" },
+        roleRef: { apiGroup: RBAC, kind: "Role", name: "injector" },
+        subjects: [subject],
+      },
+      {
+        apiVersion: "v1",
+        kind: "Secret",
+        metadata: { name: "sluice-injector-tls" },
+        type: "Opaque",
+      },
+      {
+        apiVersion: "v1",
+        kind: "Service",
+        metadata: { name: "sluice-injector" },
+        spec: { ports: [{ name: "webhook", port: 443, targetPort: 9443 }] },
+      },
+      {
+        ...configuration,
+        metadata: { name },
+        webhooks: [
+          entry("sluice"),
+          entry("aperture", [{ key: "sluice-injection", operator: "DoesNotExist" }]),
+        ],
+      },
+    ],
+    home,
+  );
+  t.after(async () => {
+    await client.delete({ ...configuration, name });
+    for (const kind of ["ClusterRoleBinding", "ClusterRole"]) {
+      await client.delete({ apiVersion: `${RBAC}/v1`, kind, name });
+    }
+  });
+  const config = JSON.parse(kubeconfigOf(client.as(await client.tokenOf(home, "injector"))));
+  config.contexts[0].context.namespace = home;
+  const kubeconfig = join(folderOf(t), "kubeconfig");
+  writeFileSync(kubeconfig, JSON.stringify(config));
+  const running = new Map<number, string>();
+  const publishEndpoints = () =>
+    client.apply(
+      [...Array(2).keys()].map((at) => ({
+        apiVersion: "discovery.k8s.io/v1",
+        kind: "EndpointSlice",
+        metadata: {
+          name: `injector-${at}`,
+          labels: { "kubernetes.io/service-name": "sluice-injector" },
+        },
+        addressType: "IPv4",
+        endpoints: running.has(at)
+          ? [{ addresses: [ownAddress()], conditions: { ready: true } }]
+          : [],
+        ports: [{ name: "webhook", port: Number(running.get(at)?.split(":").at(-1) ?? 9) }],
+      })),
+      home,
+    );
+  /** Starts one of two replicas. */
+  const start = async (at = 0, env: Readonly<Record<string, string>> = {}) => {
+    const scope = new Scope();
+    const stop = async () => {
+      running.delete(at);
+      await scope.close("cut");
+    };
+    t.after(stop);
+    const folder = folderOf(t);
+    const own = variables("injector", {
+      SIDECAR_IMAGE: "sluice:1",
+      WEBHOOK_ADDR: "0.0.0.0:0",
+      WEBHOOK_CONFIGURATION: name,
+      MISSED_PODS_INTERVAL: "1s",
+    });
+    const log = memoryLog();
+    const { main, webhook } = await startInjectorProcess({
+      config: loadInjector({ env: { ...own, ...env }, configPath: folder, dotenvDir: folder }),
+      context: processContext(scope, { clock: realClock, env: { KUBECONFIG: kubeconfig } }),
+      chance: seededChance(at),
+      log: { ...log, close: async () => undefined },
+    });
+    webhook.catch(() => undefined);
+    const get = async (path: string) => (await fetch(`http://${main.address}${path}`)).text();
+    const serve = async () => {
+      running.set(at, (await webhook).address);
+      await publishEndpoints();
+      await client.wait({ ...configuration, name }, "the authority is published", ({ webhooks }) =>
+        webhooks.every(
+          (each: { clientConfig: { caBundle?: string } }) => each.clientConfig.caBundle,
+        ),
+      );
+    };
+    return { get, log, stop, serve };
+  };
+  const labelled = (labels: Readonly<Record<string, string>> = { "sluice-injection": "enabled" }) =>
+    namespaceOf(t, client, { "test-of": home, ...labels });
+  return { home, name, start, labelled };
+}
+
+const POD_KIND = { apiVersion: "v1", kind: "Pod" };
+
+const pod = (name: string, annotations: Readonly<Record<string, string>> = {}) => ({
+  ...POD_KIND,
+  metadata: { name, annotations },
+  spec: { containers: [{ name: "app", image: "none", ports: [{ containerPort: 9_000 }] }] },
+});
+
+async function create(namespace: string, object: object, query = "") {
+  return client.call("POST", `/api/v1/namespaces/${namespace}/pods${query}`, object);
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: an object of the API
+const hasAgent = ({ spec }: any) =>
+  (spec?.initContainers ?? []).some((each: { name: string }) => each.name === "sluice-agent");
+
+test("the pods of a Deployment come out injected, and run", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const namespace = await labelled();
+  const template = {
+    metadata: { labels: { app: "web" }, annotations: { "sluice/envoy-inject": "true" } },
+    spec: { containers: [{ name: "app", image: "none", ports: [{ containerPort: 9_000 }] }] },
+  };
+  const deployment = {
+    apiVersion: "apps/v1",
+    kind: "Deployment",
+    metadata: { name: "web" },
+    spec: { replicas: 2, selector: { matchLabels: { app: "web" } }, template },
+  };
+  await client.apply([deployment], namespace);
+  const ref = { apiVersion: "apps/v1", kind: "Deployment", name: "web", namespace };
+  const made = await client.wait(
+    ref,
+    "pods are ready",
+    ({ status }) => status?.readyReplicas === 2,
+  );
+  assert.equal(made["spec"].template.spec.initContainers, undefined, "the template is as it was");
+  for (const each of await client.list({ ...POD_KIND, namespace })) {
+    assert.ok(hasAgent(each));
+    const { initContainers, containers } = each["spec"];
+    assert.deepEqual(
+      initContainers.map(({ name }: { name: string }) => name),
+      ["sluice-agent", "sluice-envoy"],
+    );
+    assert.deepEqual(containers[0].lifecycle, { preStop: { sleep: { seconds: 5 } } });
+    // The account's token is mounted for the application only.
+    const account = "/var/run/secrets/kubernetes.io/serviceaccount";
+    const mountOf = (of: { volumeMounts: { mountPath: string; name: string }[] }) =>
+      of.volumeMounts.find(({ mountPath }) => mountPath === account)?.name;
+    assert.match(mountOf(containers[0]) ?? "", /^kube-api-access/);
+    for (const sidecar of initContainers) assert.equal(mountOf(sidecar), "sluice-no-account");
+  }
+});
+
+test("a pod satisfies the restricted standard after injection where it did before", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const namespace = await labelled({
+    "sluice-injection": "enabled",
+    "pod-security.kubernetes.io/enforce": "restricted",
+  });
+  const object = pod("restricted", { "sluice/envoy-inject": "true" });
+  const [app] = object.spec.containers;
+  const securityContext = {
+    runAsNonRoot: true,
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+    seccompProfile: { type: "RuntimeDefault" },
+  };
+  const spec = { containers: [{ ...app, securityContext }] };
+  const { status, body } = await create(namespace, { ...object, spec });
+  assert.equal(status, 201, body.message);
+  assert.ok(hasAgent(body));
+});
+
+test("a dry run shows what would be, and warnings reach who creates a pod", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const namespace = await labelled();
+  const dry = await create(namespace, pod("dry", { "sluice/envoy-inject": "true" }), "?dryRun=All");
+  assert.ok(hasAgent(dry.body));
+  assert.match(dry.warnings.join(), /sluice: port 9000 of container app bypasses Envoy/);
+  assert.equal(await client.get({ ...POD_KIND, name: "dry", namespace }), undefined);
+  const refused = await create(namespace, pod("refused", { "sluice/port": "9000" }));
+  assert.equal(refused.status, 422, JSON.stringify(refused.body));
+  assert.match(refused.body.message, /denied the request.*port 9000: the agent and container app/);
+});
+
+test("the label of the reference implementation counts; a namespace that loses its label is left alone", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const reference = await labelled({ "aperture-injection": "enabled" });
+  assert.ok(hasAgent((await create(reference, pod("one"))).body));
+  const off = await labelled({ "aperture-injection": "enabled", "sluice-injection": "disabled" });
+  assert.ok(!hasAgent((await create(off, pod("one"))).body));
+  const namespace = await labelled();
+  assert.ok(hasAgent((await create(namespace, pod("one"))).body));
+  await client.merge(
+    { apiVersion: "v1", kind: "Namespace", name: namespace },
+    { metadata: { labels: { "sluice-injection": null } } },
+  );
+  assert.ok(!hasAgent((await create(namespace, pod("two"))).body));
+});
+
+test("an agent group of the namespace is in force at once", async (t) => {
+  const { start, labelled } = await install(t);
+  await (await start()).serve();
+  const namespace = await labelled();
+  const ref = { apiVersion: "v1", kind: "Namespace", name: namespace };
+  await client.merge(ref, { metadata: { annotations: { "sluice/agent-group": "checkout" } } });
+  await until(
+    "it has been heard of",
+    async () =>
+      /"checkout"/.test(JSON.stringify((await create(namespace, pod("x"), "?dryRun=All")).body)),
+    PATIENCE_MS,
+  );
+});
+
+test("while no injector answers pods are created, and reported when it is back", async (t) => {
+  const { start, labelled } = await install(t);
+  const first = await start();
+  await first.serve();
+  const namespace = await labelled();
+  assert.ok(hasAgent((await create(namespace, pod("before"))).body));
+  await first.stop();
+  const { status, body } = await create(namespace, pod("missed"));
+  assert.equal(status, 201);
+  assert.ok(!hasAgent(body));
+  const second = await start();
+  await second.serve();
+  const event = async () =>
+    (await client.list({ apiVersion: "v1", kind: "Event", namespace })).find(
+      ({ reason }) => reason === "SluiceNotInjected",
+    );
+  await until("it is reported", async () => (await event()) !== undefined, PATIENCE_MS);
+  assert.equal((await event())?.["involvedObject"].name, "missed");
+  await until(
+    "it is counted",
+    async () => /sluice_injector_missed_pods [1-9]/.test(await second.get("/metrics")),
+    PATIENCE_MS,
+  );
+  assert.match(await second.get("/v1/status/system/injector"), new RegExp(`${namespace}/missed`));
+  assert.ok(hasAgent((await create(namespace, pod("after"))).body));
+});
+
+test("no pod is lost while certificates and authorities are replaced", async (t) => {
+  const { home, start, labelled } = await install(t);
+  const env = {
+    SVC_INJECTOR_WEBHOOK_OVERLAP: "2s",
+    SVC_INJECTOR_WEBHOOK_CERTIFICATE_LIFETIME: "18s",
+    SVC_INJECTOR_WEBHOOK_AUTHORITY_LIFETIME: "36s",
+  };
+  const replicas = await Promise.all([start(0, env), start(1, env)]);
+  for (const { serve } of replicas) await serve();
+  const namespace = await labelled();
+  const secret = { apiVersion: "v1", kind: "Secret", name: "sluice-injector-tls", namespace: home };
+  const authorities = new Set<string>();
+  const certificates = new Set<string>();
+  let count = 0;
+  const lost: string[] = [];
+  await until(
+    "authorities were replaced",
+    async () => {
+      const name = `pod-${count++}`;
+      const { status, body } = await create(namespace, pod(name), "?dryRun=All");
+      if (status !== 201 || !hasAgent(body)) lost.push(name);
+      const data = (await client.get(secret))?.["data"] ?? {};
+      authorities.add(data["ca.crt"]);
+      certificates.add(data["tls.crt"]);
+      return authorities.size >= 3 && data["previous-ca.crt"] === "";
+    },
+    PATIENCE_MS * 2,
+  );
+  assert.deepEqual(lost, []);
+  assert.ok(certificates.size >= 4, `${certificates.size} certificates`);
+  assert.ok(count > 50, `${count} pods`);
+});
+
+test("its rights suffice: nothing that it does is forbidden", async (t) => {
+  const { start, labelled } = await install(t);
+  const namespace = await labelled();
+  await create(namespace, pod("old"));
+  const { log, serve, get } = await start();
+  await serve();
+  assert.ok(hasAgent((await create(namespace, pod("new"))).body));
+  await until(
+    "the old pod is reported",
+    async () => /sluice_injector_missed_pods [1-9]/.test(await get("/metrics")),
+    PATIENCE_MS,
+  );
+  assert.deepEqual(
+    log.lines.filter(({ message }) => /forbidden|status 403/.test(message)),
+    [],
+  );
+});
+
+const RIGHTS = (["cluster", "home"] as const).flatMap((where) =>
+  rightsOf("")[where].flatMap(({ resources, verbs }) =>
+    verbs.map((verb) => [where, resources[0], verb] as const),
+  ),
+);
+
+for (const [where, resource, verb] of RIGHTS) {
+  test(`without the right to ${verb} ${resource} it says so`, async (t) => {
+    // A namespace is read only where it has not been heard of yet, as here, where nothing is heard of.
+    const isRead = resource === "namespaces" && verb === "get";
+    const missing: readonly string[] = isRead ? ["get", "list"] : [verb];
+    const fewer = (rules: readonly Rule[]) =>
+      rules
+        .map((rule) => ({
+          ...rule,
+          verbs: rule.verbs.filter(
+            (each) => rule.resources[0] !== resource || !missing.includes(each),
+          ),
+        }))
+        .filter(({ verbs }) => verbs.length > 0);
+    const { start, labelled } = await install(t, (rights) => ({
+      ...rights,
+      [where]: fewer(rights[where]),
+    }));
+    const namespace = await labelled();
+    await create(namespace, pod("old"));
+    const { log, get, serve } = await start();
+    if (isRead) {
+      await serve();
+      assert.ok(
+        hasAgent((await create(namespace, pod("new"))).body),
+        "it is injected all the same",
+      );
+    }
+    const wanted = isRead
+      ? /annotations of a namespace.*403/
+      : new RegExp(`${resource}.*status 403`);
+    await until(
+      "it names what it may not do",
+      async () => {
+        const said = [await get("/v1/status"), ...log.lines.map(({ message }) => message)];
+        return said.some((text) => wanted.test(text));
+      },
+      PATIENCE_MS,
+    );
+  });
+}
