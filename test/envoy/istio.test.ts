@@ -1,0 +1,110 @@
+// The patches of deploy/recipes/istio, merged into the configuration of a real Envoy as Istio would merge them: requests
+// above a limit are rejected, and the agent learns of ended ones.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { parse } from "yaml";
+import { http1 } from "../kit/clients/http.ts";
+import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
+import { startEnvoy, startService } from "../kit/servers/envoy.ts";
+import { standalone } from "../kit/sluice/standalone.ts";
+import { until } from "../kit/until.ts";
+
+const RECIPE = join(import.meta.dirname, "../../deploy/recipes/istio/sidecar.yaml");
+
+/** The agent of the pod, as the recipe names it. */
+const AGENT = "127.0.0.1:8080";
+
+interface Patch {
+  readonly applyTo: string;
+  readonly match: { readonly context: string; readonly listener: unknown };
+  readonly patch: {
+    readonly operation: string;
+    readonly filterClass?: string;
+    readonly value: {
+      readonly name?: string;
+      readonly typed_config: {
+        readonly "@type": string;
+        readonly access_log?: readonly object[];
+        readonly grpc_service?: { timeout: string };
+      };
+    };
+  };
+}
+
+function patchesFor(context: string, agent: string): readonly Patch[] {
+  const text = readFileSync(RECIPE, "utf8");
+  assert.equal(text.split(`"${AGENT}"`).length, 5, "each patch names the agent once");
+  const { kind, spec } = parse(text.replaceAll(`"${AGENT}"`, `"${agent}"`));
+  assert.equal(kind, "EnvoyFilter");
+  const patches = (spec.configPatches as readonly Patch[]).filter(
+    ({ match }) => match.context === context,
+  );
+  assert.equal(patches.length, 2);
+  return patches;
+}
+
+/** What the two kinds of patches do to a listener that has a router only, like one of Istio's. */
+function merge(bootstrap: Bootstrap, patches: readonly Patch[]): void {
+  bootstrap.set(AT.filters, [
+    {
+      name: "envoy.filters.http.router",
+      typed_config: {
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router",
+      },
+    },
+  ]);
+  for (const { applyTo, patch } of patches) {
+    const { typed_config } = patch.value;
+    if (applyTo === "HTTP_FILTER") {
+      assert.equal(patch.operation, "INSERT_BEFORE");
+      assert.ok(typed_config.grpc_service);
+      // A machine that is busy with other tests must not look like an agent that is away.
+      typed_config.grpc_service.timeout = "5s";
+      bootstrap.insert(AT.filters, 0, patch.value);
+    } else {
+      assert.deepEqual([applyTo, patch.operation], ["NETWORK_FILTER", "MERGE"]);
+      // Lists of merged messages are joined: behind the log that the test reads stands that of the recipe.
+      assert.equal(typed_config.access_log?.length, 1);
+      bootstrap.set([...AT.accessLog, 1], typed_config.access_log[0]);
+    }
+  }
+}
+
+const limit = (controlPoint: string) => `
+circuit:
+  components:
+    - flow_control:
+        rate_limiter:
+          selectors: [{ control_point: ${controlPoint} }]
+          in_ports:
+            bucket_capacity: { constant_signal: { value: 5 } }
+            fill_amount: { constant_signal: { value: 1 } }
+          parameters: { interval: 3600s, limit_by_label_key: http.request.header.x_user }
+`;
+
+for (const [context, controlPoint] of [
+  ["SIDECAR_INBOUND", "ingress"],
+  ["SIDECAR_OUTBOUND", "egress"],
+] as const) {
+  test(`${context}: the sixth request is rejected, and requests are reported when they end`, async (t) => {
+    const sluice = await standalone(t, { policies: { "limit.yaml": limit(controlPoint) } });
+    const envoy = await startEnvoy(t, {
+      agent: sluice.address,
+      service: await startService(t),
+      edit: (bootstrap) => merge(bootstrap, patchesFor(context, sluice.address)),
+    });
+    const ask = http1(t, envoy.url);
+    const statuses: number[] = [];
+    for (let at = 0; at < 6; at++) {
+      statuses.push((await ask({ headers: { "x-user": "ann" } })).status);
+    }
+    assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+    await until("the ends are heard of", async () => {
+      const text = await (await fetch(`http://${sluice.address}/metrics`)).text();
+      return /^sluice_access_log_records_total\{result="taken"\} 6$/m.test(text);
+    });
+  });
+}
