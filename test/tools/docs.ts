@@ -39,12 +39,16 @@ import { statsRoute } from "../../src/fleet/peers/engine.ts";
 import type { PeerCounters } from "../../src/fleet/peers/peer-counters.ts";
 import { faultMatrixPage } from "../fleet/faults/page.ts";
 import { configOf } from "../kit/sluice/config.ts";
+import { CHART_FILES } from "./charts.ts";
 
 const schemaText = (process: ProcessName) =>
   `${JSON.stringify(configSchema(process), undefined, 2)}\n`;
 
 /** Generated files by their path from `docs/`, each with the function that returns its text. */
 export const PAGES: Readonly<Record<string, () => string>> = {
+  ...Object.fromEntries(
+    Object.entries(CHART_FILES).map(([path, text]) => [`../${path}`, text] as const),
+  ),
   "configuration.md": configurationPage,
   "config-schema-agent.json": () => schemaText("agent"),
   "config-schema-controller.json": () => schemaText("controller"),

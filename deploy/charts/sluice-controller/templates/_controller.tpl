@@ -1,0 +1,44 @@
+{{/* Texts of variables that the chart knows, and that `controller.config` overrides; a JSON object. */}}
+{{- define "controller.defaults" -}}
+{{- $scope := dict "context" . "component" "controller" "prefix" "SVC_CONTROLLER" -}}
+{{- $found := include "sluice.servers" $scope | fromJson -}}
+{{- $administration := or ((.Values.controller.config.server | default dict).administration) ((.Values.controller.secrets.server | default dict).administration) -}}
+{{- if not $administration -}}
+{{- $_ := set $found "SVC_CONTROLLER_SERVER_ADMINISTRATION_ADDR" "127.0.0.1:8081" -}}
+{{- end -}}
+{{- if include "controller.watchesPolicies" . -}}
+{{- $_ := set $found "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED" "true" -}}
+{{- end -}}
+{{- $tls := include "controller.tls" . | fromJson -}}
+{{- toJson (mergeOverwrite $found $tls.variables) -}}
+{{- end -}}
+
+{{- define "controller.tls" -}}
+{{- include "sluice.tls" (dict "prefix" "SVC_CONTROLLER" "tls" .Values.tls) -}}
+{{- end -}}
+
+{{- define "controller.port" -}}
+{{- include "sluice.port" (dict "config" .Values.controller.config "path" "server.listener.addr" "default" ":8080" "where" "controller.config") -}}
+{{- end -}}
+
+{{- define "controller.metricsPort" -}}
+{{- $ports := (.Values.controller.config.otel | default dict).ports | default dict -}}
+{{- $port := toString (ternary $ports.debug_port 8888 (hasKey $ports "debug_port")) -}}
+{{- ternary (include "controller.port" .) $port (eq $port "0") -}}
+{{- end -}}
+
+{{- define "controller.account" -}}
+{{- .Values.serviceAccount.name | default (include "sluice.name" (dict "context" . "component" "controller")) -}}
+{{- end -}}
+
+{{/* Folders of policy documents, by the name of the ConfigMap. */}}
+{{- define "controller.policyMaps" -}}
+{{- $own := printf "%s-policies" (include "sluice.name" (dict "context" . "component" "controller")) -}}
+{{- toJson (prepend .Values.controller.policyConfigMaps $own) -}}
+{{- end -}}
+
+{{/* "true" where controllers run policies that are resources: either value says so. */}}
+{{- define "controller.watchesPolicies" -}}
+{{- $keys := ((.Values.controller.config.policies | default dict).cr_watcher) | default dict -}}
+{{- if or .Values.policies.crWatcher.enabled $keys.enabled }}true{{ end -}}
+{{- end -}}

@@ -1,0 +1,102 @@
+// The alerts and dashboards of the charts: their metrics exist, Prometheus accepts their expressions, and each alert has a
+// runbook page.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { parse } from "yaml";
+import { walk } from "#promql/syntax/ast.ts";
+import { parse as parsePromql } from "#promql/syntax/parse.ts";
+import type { MetricRow } from "#telemetry/metrics/table/row.ts";
+import { METRICS } from "#telemetry/metrics/table.ts";
+import { prometheus } from "../../deploy/tools/install.ts";
+import { folderOf } from "../kit/folder.ts";
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+const ROOT = join(import.meta.dirname, "../..");
+const CHARTS = ["sluice-agent", "sluice-controller"] as const;
+const file = (chart: string, name: string) => join(ROOT, "deploy/charts", chart, "files", name);
+
+function alertsOf(chart: string): readonly Alert[] {
+  const { groups } = parse(readFileSync(file(chart, "alerts.yaml"), "utf8"));
+  return groups.flatMap(({ rules }: { readonly rules: readonly Alert[] }) => rules);
+}
+
+function queriesOf(chart: string): readonly string[] {
+  const { panels } = JSON.parse(readFileSync(file(chart, "dashboard.json"), "utf8"));
+  return panels.flatMap(({ targets }: { readonly targets: readonly { readonly expr: string }[] }) =>
+    targets.map(({ expr }) => expr),
+  );
+}
+
+/** The selectors of an expression, and the labels by which it groups. */
+function namesIn(expr: string) {
+  const nodes = [...walk(parsePromql(expr.replaceAll("$__rate_interval", "1m")))];
+  const grouping = nodes.flatMap((node) => (node.kind === "aggregate" ? node.grouping : []));
+  return { selectors: nodes.filter((node) => node.kind === "selector"), grouping };
+}
+
+/** Labels that Prometheus gives to what it scrapes, and those of parts of histograms and summaries. */
+const OUTER = ["namespace", "instance", "le", "quantile"];
+
+/** The metric of a series: histograms have three series each. */
+function metricOf(series: string): MetricRow | undefined {
+  const table: Readonly<Record<string, MetricRow>> = METRICS;
+  return table[series] ?? table[series.replace(/_(?:bucket|sum|count)$/, "")];
+}
+
+for (const chart of CHARTS) {
+  test(`alerts and dashboard of ${chart} ask for metrics and labels that exist`, () => {
+    const exprs = [...alertsOf(chart).map(({ expr }) => expr), ...queriesOf(chart)];
+    assert.ok(exprs.length > 20);
+    for (const expr of exprs) {
+      const { selectors, grouping } = namesIn(expr);
+      assert.ok(selectors.length > 0, expr);
+      for (const { name, matchers } of selectors) {
+        const metric = metricOf(name);
+        assert.ok(metric, `${name} of ${expr}`);
+        const known: readonly string[] = [...metric.labels, ...OUTER];
+        for (const label of [...matchers.map(({ name: label }) => label), ...grouping])
+          assert.ok(known.includes(label), `${label} of ${name} in ${expr}`);
+      }
+    }
+  });
+
+  test(`Prometheus accepts the alerts of ${chart} and the queries of its dashboard`, (t) => {
+    prometheus();
+    execFileSync("promtool", ["check", "rules", file(chart, "alerts.yaml")], { stdio: "pipe" });
+    const asRules = queriesOf(chart).map((expr, at) => ({
+      record: `query_${at}`,
+      expr: expr.replaceAll("$__rate_interval", "1m"),
+    }));
+    const text = JSON.stringify({ groups: [{ name: "dashboard", rules: asRules }] });
+    const folder = folderOf(t, { "dashboard.yaml": text });
+    execFileSync("promtool", ["check", "rules", join(folder, "dashboard.yaml")], { stdio: "pipe" });
+  });
+}
+
+test("each alert has a runbook page, and each page an alert", () => {
+  const names = CHARTS.flatMap((chart) =>
+    alertsOf(chart).map(({ alert, annotations }) => {
+      assert.equal(annotations["runbook"], `docs/runbooks/${alert}.md`);
+      return `${alert}.md`;
+    }),
+  );
+  assert.deepEqual(readdirSync(join(ROOT, "docs/runbooks")).sort(), names.sort());
+});
+
+test("runbook pages link to pages that exist", () => {
+  const folder = join(ROOT, "docs/runbooks");
+  for (const page of readdirSync(folder)) {
+    const text = readFileSync(join(folder, page), "utf8");
+    for (const [, link = ""] of text.matchAll(/\]\(([^)#]+)/g))
+      assert.ok(readFileSync(join(folder, link), "utf8").length > 0, `${page}: ${link}`);
+  }
+});

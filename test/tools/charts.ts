@@ -1,0 +1,294 @@
+// Files of deploy/charts that follow from the configuration tables: the schemas of the charts' values, by which Helm
+// refuses a wrong key or value with its path, and the lists of keys that are secret.
+
+import { configSchema, type JsonSchema } from "#config/reference/schema.ts";
+import { address, proxyAddress } from "#config/table/format.ts";
+import type { Row, Table } from "#config/table/row.ts";
+import { joined, PROCESSES, type ProcessName } from "#config/tree.ts";
+
+const TEXT: JsonSchema = { type: "string" };
+const BOOL: JsonSchema = { type: "boolean" };
+const TEXTS: JsonSchema = { type: "object", additionalProperties: TEXT };
+const ANYTHING: JsonSchema = { type: "object" };
+const OBJECTS: JsonSchema = { type: "array", items: ANYTHING };
+const NAMES: JsonSchema = { type: "array", items: { type: "string", minLength: 1 } };
+const COUNT: JsonSchema = { type: "integer", minimum: 0 };
+
+/** An object that has these keys and no others. Helm removes keys whose value is null, so none is required. */
+function only(properties: Readonly<Record<string, JsonSchema>>, about?: string): JsonSchema {
+  return {
+    ...(about === undefined ? {} : { description: about }),
+    type: "object",
+    additionalProperties: false,
+    properties,
+  };
+}
+
+function choice(...values: readonly string[]): JsonSchema {
+  return { enum: values };
+}
+
+const QUANTITY: JsonSchema = {
+  type: ["string", "number"],
+  pattern: "^[0-9]+([.][0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?$",
+};
+const QUANTITIES: JsonSchema = { type: "object", additionalProperties: QUANTITY };
+const RESOURCES = only({ requests: QUANTITIES, limits: QUANTITIES });
+
+const IMAGE = only({
+  registry: TEXT,
+  repository: { type: "string", minLength: 1 },
+  tag: { type: "string", pattern: "^([A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?$" },
+  digest: { type: "string", pattern: "^(sha256:[0-9a-f]{64})?$" },
+  pullPolicy: choice("Always", "IfNotPresent", "Never"),
+  pullSecrets: NAMES,
+});
+
+/** What is said of every workload. */
+const PLACEMENT = {
+  priorityClassName: TEXT,
+  nodeSelector: TEXTS,
+  affinity: ANYTHING,
+  tolerations: OBJECTS,
+} as const;
+
+const WORKLOAD = {
+  ...PLACEMENT,
+  resources: RESOURCES,
+  podAnnotations: TEXTS,
+  podLabels: TEXTS,
+  topologySpreadConstraints: OBJECTS,
+  extraEnv: { type: "array", items: { type: "object", required: ["name"] } },
+} as const;
+
+const MOUNTED = {
+  extraVolumes: OBJECTS,
+  extraVolumeMounts: OBJECTS,
+  terminationGracePeriodSeconds: COUNT,
+} as const;
+
+const BUDGET = only({
+  enabled: BOOL,
+  maxUnavailable: { type: ["integer", "string"], minimum: 1, pattern: "^[0-9]+%$" },
+});
+
+const CERTIFICATE = only({ secretName: TEXT, authority: BOOL, certificate: BOOL });
+
+function certificates(...uses: readonly string[]): JsonSchema {
+  return only(Object.fromEntries(uses.map((use) => [use, CERTIFICATE])));
+}
+
+const MONITOR = only({
+  enabled: BOOL,
+  interval: { type: "string", pattern: "^[0-9]+(ms|s|m|h)$" },
+  labels: TEXTS,
+});
+
+const GLOBAL = {
+  // Other charts of a release have values here, too.
+  type: "object",
+  properties: {
+    sluice: only(
+      {
+        image: IMAGE,
+        etcd: only({ enabled: BOOL }),
+        prometheus: only({ enabled: BOOL }),
+      },
+      "What all charts of Sluice in a release share.",
+    ),
+  },
+} as const;
+
+const COMMON = {
+  // Conditions of an umbrella chart.
+  enabled: BOOL,
+  global: GLOBAL,
+  image: IMAGE,
+  commonLabels: TEXTS,
+  fullnameOverride: TEXT,
+  service: only({ annotations: TEXTS }),
+  serviceAccount: only({ name: TEXT, annotations: TEXTS }),
+  prometheusRule: only({ enabled: BOOL, labels: TEXTS }),
+  dashboard: only({ enabled: BOOL, labels: TEXTS, annotations: TEXTS }),
+  "sluice-library": ANYTHING,
+} as const;
+
+const REFERENCE = only({
+  name: { type: "string", minLength: 1 },
+  key: { type: "string", minLength: 1 },
+});
+
+/** Whether a value may hold a password: it is a secret, or an address that takes a user and a password. */
+function mayBeSecret(row: Row): boolean {
+  if (row.kind === "object") return false;
+  if (row.kind === "objects") return secretPaths(row.table).length > 0;
+  return (
+    row.secret === true ||
+    (row.kind === "string" && (row.format === address || row.format === proxyAddress))
+  );
+}
+
+/** Keys of a tree that are secret, by path; `[]` stands for the items of a list. */
+function secretPaths(table: Table, path = ""): readonly string[] {
+  return Object.entries(table.rows).flatMap(([key, row]) => {
+    const here = joined(path, key);
+    if (row.kind === "object") return secretPaths(row.table, here);
+    if (row.kind === "objects") return secretPaths(row.table, `${here}.[]`);
+    return row.secret === true ? [here] : [];
+  });
+}
+
+/** The tree of references to secrets; undefined where a table has none. */
+function references(table: Table): Readonly<Record<string, JsonSchema>> | undefined {
+  const found: Record<string, JsonSchema> = {};
+  for (const [key, row] of Object.entries(table.rows)) {
+    const inner = row.kind === "object" ? references(row.table) : undefined;
+    if (inner !== undefined) found[key] = only(inner);
+    else if (mayBeSecret(row)) found[key] = REFERENCE;
+  }
+  return Object.keys(found).length === 0 ? undefined : found;
+}
+
+/** The schema of a configuration tree, without a head, and what it refers to. */
+function configuration(process: ProcessName): {
+  readonly config: JsonSchema;
+  readonly definitions: unknown;
+} {
+  const { $schema: _, title: __, $defs: definitions, ...config } = configSchema(process);
+  return { config, definitions };
+}
+
+/** Helm 3 before 3.18 knows nothing newer than draft 7. */
+function valuesSchema(
+  title: string,
+  properties: Readonly<Record<string, JsonSchema>>,
+  definitions: unknown = {},
+): string {
+  const schema = {
+    $schema: "http://json-schema.org/draft-07/schema#",
+    title: `Values of the chart ${title}`,
+    description: "Generated by `make docs`; edits are lost.",
+    ...only(properties),
+    definitions,
+  };
+  return `${JSON.stringify(schema, undefined, 1).replaceAll("#/$defs/", "#/definitions/")}\n`;
+}
+
+function agentValues(): string {
+  const { config, definitions } = configuration("agent");
+  const fluxNinjaExtension = only({
+    create: BOOL,
+    value: TEXT,
+    secretKeyRef: only({ name: TEXT, key: TEXT }),
+  });
+  const agent = only({
+    ...WORKLOAD,
+    ...MOUNTED,
+    config,
+    secrets: only({ ...references(PROCESSES.agent.table), fluxNinjaExtension }),
+    replicaCount: COUNT,
+    create: BOOL,
+    namespaceScoped: BOOL,
+    sidecar: only({ enabled: BOOL, enableNamespacesByDefault: BOOL }),
+    controllerCert: only({ cmName: TEXT, certFileName: TEXT }),
+  });
+  const values = {
+    ...COMMON,
+    installationMode: choice(
+      "",
+      "KUBERNETES_SIDECAR",
+      "KUBERNETES_DAEMONSET",
+      "KUBERNETES_DEPLOYMENT",
+    ),
+    agent,
+    sidecars: only({
+      configMap: TEXT,
+      injectorAccount: TEXT,
+      envoy: only({
+        inject: BOOL,
+        image: TEXT,
+        port: { type: "integer", minimum: 1, maximum: 65_535 },
+      }),
+    }),
+    tls: certificates("etcd", "prometheus", "redis", "server", "peers", "controller"),
+    podDisruptionBudget: BUDGET,
+    networkPolicy: only({ enabled: BOOL, clients: OBJECTS, metrics: OBJECTS }),
+    podMonitor: MONITOR,
+    operator: ANYTHING,
+  };
+  return valuesSchema("sluice-agent", values, definitions);
+}
+
+function controllerValues(): string {
+  const { config, definitions } = configuration("controller");
+  const controller = only({
+    ...WORKLOAD,
+    ...MOUNTED,
+    config,
+    secrets: only(references(PROCESSES.controller.table) ?? {}),
+    replicaCount: COUNT,
+    policies: {
+      type: "object",
+      propertyNames: { pattern: "^[A-Za-z0-9_-][A-Za-z0-9_.-]*[.](yaml|yml|json)$" },
+      additionalProperties: TEXT,
+    },
+    policyConfigMaps: NAMES,
+    podDisruptionBudget: BUDGET,
+    namespaceScoped: BOOL,
+  });
+  const injector = only({
+    ...WORKLOAD,
+    enabled: BOOL,
+    name: { type: "string", minLength: 1, maxLength: 40 },
+    sidecars: { type: "string", minLength: 1 },
+    replicaCount: COUNT,
+    failurePolicy: choice("Ignore", "Fail"),
+    certManager: only({ enabled: BOOL, issuerRef: TEXTS }),
+    podDisruptionBudget: BUDGET,
+  });
+  const values = {
+    ...COMMON,
+    controller,
+    injector,
+    tls: certificates("etcd", "prometheus", "server"),
+    networkPolicy: only({ enabled: BOOL, clients: OBJECTS, metrics: OBJECTS, apiServer: OBJECTS }),
+    serviceMonitor: MONITOR,
+    etcd: only({ enabled: BOOL }),
+    prometheus: only({ enabled: BOOL }),
+    policies: only({
+      crWatcher: only({
+        enabled: BOOL,
+        webhook: only({ enabled: BOOL, caBundle: TEXT, certificate: TEXT }),
+      }),
+    }),
+  };
+  return valuesSchema("sluice-controller", values, definitions);
+}
+
+function umbrellaValues(): string {
+  const server = { ...PLACEMENT, image: IMAGE, resources: RESOURCES, enabled: BOOL } as const;
+  const persistence = only({ enabled: BOOL, size: QUANTITY, storageClass: TEXT });
+  return valuesSchema("sluice", {
+    global: GLOBAL,
+    // Each is validated by the schema of its own chart.
+    "sluice-agent": ANYTHING,
+    "sluice-controller": ANYTHING,
+    "sluice-library": ANYTHING,
+    etcd: only({ ...server, persistence }),
+    prometheus: only({ ...server, retention: { type: "string", pattern: "^[0-9]+[smhdwy]$" } }),
+    commonLabels: TEXTS,
+  });
+}
+
+function secretKeys(process: ProcessName): string {
+  return `${JSON.stringify(secretPaths(PROCESSES[process].table), undefined, 1)}\n`;
+}
+
+/** By path from the root of the repository, each with the function that returns its text. */
+export const CHART_FILES: Readonly<Record<string, () => string>> = {
+  "deploy/charts/sluice-agent/values.schema.json": agentValues,
+  "deploy/charts/sluice-agent/files/secrets.json": () => secretKeys("agent"),
+  "deploy/charts/sluice-controller/values.schema.json": controllerValues,
+  "deploy/charts/sluice-controller/files/secrets.json": () => secretKeys("controller"),
+  "deploy/charts/sluice/values.schema.json": umbrellaValues,
+};
