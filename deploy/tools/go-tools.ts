@@ -22,12 +22,18 @@ export function goTools(): string {
   });
 }
 
+const VERSION = "k8s.io/component-base/version";
 const CONTROL_PLANE = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
 
 /** The folder of the programs of a Kubernetes control plane, under their usual names. */
 export function kube(): string {
   return fromModule("kube", { module: "kube" }, (go, folder) => {
-    go("build", "-ldflags=-s -w", "-o", join(folder, "kube"), ".");
+    // Helm, kubectl and the injector ask the server which version it is, which only the linker can tell it.
+    const version = go("list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").trim();
+    const [, major = "", minor = ""] = /^v(\d+)\.(\d+)\./.exec(version) ?? [];
+    const facts = { gitVersion: version, gitMajor: major, gitMinor: minor };
+    const linked = Object.entries(facts).map(([name, fact]) => `-X ${VERSION}.${name}=${fact}`);
+    go("build", `-ldflags=-s -w ${linked.join(" ")}`, "-o", join(folder, "kube"), ".");
     for (const name of CONTROL_PLANE) symlinkSync("kube", join(folder, name));
   });
 }

@@ -1,4 +1,5 @@
-// The control plane of a test cluster as one binary, which is the component whose name it is called by.
+// The control plane of a test cluster as one binary, which is the component whose name it is called by. The version that
+// it reports is linked in.
 package main
 
 import (
