@@ -229,8 +229,8 @@ function controllerValues(): string {
     replicaCount: COUNT,
     policies: {
       type: "object",
-      propertyNames: { pattern: "^[A-Za-z0-9_-][A-Za-z0-9_.-]*[.](yaml|yml|json)$" },
-      additionalProperties: TEXT,
+      additionalProperties: false,
+      patternProperties: { "^[A-Za-z0-9_-][A-Za-z0-9_.-]*[.](yaml|yml|json)$": TEXT },
     },
     policyConfigMaps: NAMES,
     podDisruptionBudget: BUDGET,
