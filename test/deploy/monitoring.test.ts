@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { globSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { parse } from "yaml";
@@ -24,9 +24,16 @@ const ROOT = join(import.meta.dirname, "../..");
 const CHARTS = ["sluice-agent", "sluice-controller"] as const;
 const file = (chart: string, name: string) => join(ROOT, "deploy/charts", chart, "files", name);
 
+/** The files with alerts of a chart. */
+function alertFiles(chart: string): readonly string[] {
+  return globSync("*alerts.yaml", { cwd: file(chart, "") }).map((name) => file(chart, name));
+}
+
 function alertsOf(chart: string): readonly Alert[] {
-  const { groups } = parse(readFileSync(file(chart, "alerts.yaml"), "utf8"));
-  return groups.flatMap(({ rules }: { readonly rules: readonly Alert[] }) => rules);
+  return alertFiles(chart).flatMap((path) => {
+    const { groups } = parse(readFileSync(path, "utf8"));
+    return groups.flatMap(({ rules }: { readonly rules: readonly Alert[] }) => rules);
+  });
 }
 
 function queriesOf(chart: string): readonly string[] {
@@ -71,7 +78,7 @@ for (const chart of CHARTS) {
 
   test(`Prometheus accepts the alerts of ${chart} and the queries of its dashboard`, (t) => {
     prometheus();
-    execFileSync("promtool", ["check", "rules", file(chart, "alerts.yaml")], { stdio: "pipe" });
+    execFileSync("promtool", ["check", "rules", ...alertFiles(chart)], { stdio: "pipe" });
     const asRules = queriesOf(chart).map((expr, at) => ({
       record: `query_${at}`,
       expr: expr.replaceAll("$__rate_interval", "1m"),

@@ -456,6 +456,12 @@ test("sidecars get one Secret with certificates, and the injector the right to c
       verbs: ["get", "update", "delete"],
     },
   ]);
+  // The injector reads the texts as they are, and doubles the sign where it writes them into a pod.
+  const odd = await agent({
+    agent: { config: { log: { writers: [{ file: "/tmp/$(POD_IP)" }] } } },
+  });
+  const { data } = only(odd, "ConfigMap");
+  assert.equal(data.SVC_AGENT_LOG_WRITERS, '[{"file":"/tmp/$(POD_IP)"}]');
   const two = { tls: { etcd: { secretName: "one" }, redis: { secretName: "two" } } };
   await assert.rejects(agent(two), /tls: sidecars mount one Secret.*one, two/);
   assert.deepEqual(kinds(await agent()), ["ConfigMap"], "no secrets, no rights");

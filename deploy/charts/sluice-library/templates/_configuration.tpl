@@ -1,17 +1,17 @@
 {{/*
 The variables of a tree of configuration keys, as a JSON object from names to texts. Takes prefix (`SVC_AGENT`) and tree.
-Lists become JSON. Kubernetes would replace `$(NAME)` in a text, so the sign is doubled.
+Lists become JSON. Kubernetes would replace `$(NAME)` in the `env` of a container, so the sign is doubled, unless raw is
+true.
 */}}
 {{- define "sluice.variables" -}}
 {{- $found := dict -}}
 {{- range $key, $value := .tree -}}
 {{- $name := printf "%s_%s" $.prefix (upper $key) -}}
 {{- if kindIs "map" $value -}}
-{{- $found = mergeOverwrite $found (include "sluice.variables" (dict "prefix" $name "tree" $value) | fromJson) -}}
-{{- else if kindIs "string" $value -}}
-{{- $_ := set $found $name ($value | replace "$(" "$$(") -}}
+{{- $found = mergeOverwrite $found (include "sluice.variables" (dict "prefix" $name "tree" $value "raw" $.raw) | fromJson) -}}
 {{- else if not (kindIs "invalid" $value) -}}
-{{- $_ := set $found $name (toRawJson $value | replace "$(" "$$(") -}}
+{{- $text := ternary $value (toRawJson $value) (kindIs "string" $value) -}}
+{{- $_ := set $found $name ($text | replace "$(" (ternary "$(" "$$(" (not (not $.raw)))) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $found -}}

@@ -15,7 +15,9 @@ tlsConfig:
 {{- end }}
 {{- end -}}
 
-{{/* Alerts: the chart's files/alerts.yaml as a resource of the Prometheus operator. Takes context, component, values. */}}
+{{/*
+Alerts: files of the chart as a resource of the Prometheus operator. Takes context, component, values, and files: their paths.
+*/}}
 {{- define "sluice.rules" -}}
 {{- if .values.enabled }}
 ---
@@ -27,7 +29,10 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
 spec:
-  {{- .context.Files.Get "files/alerts.yaml" | nindent 2 }}
+  groups:
+    {{- range .files }}
+    {{- ($.context.Files.Get . | fromYaml).groups | toYaml | nindent 4 }}
+    {{- end }}
 {{- end }}
 {{- end -}}
 
