@@ -90,7 +90,7 @@ function environmentOf(agent: Loaded<"agent">, faults: ConfigError[]): readonly 
       return [];
     }
     // Kubernetes replaces `$(NAME)` in variables.
-    return [{ name, value: text.replaceAll("$(", "$$(") }];
+    return [{ name, value: text.replaceAll("$(", () => "$$(") }];
   });
 }
 

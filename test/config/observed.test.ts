@@ -1,4 +1,4 @@
-// For every key of both trees, the test that observes its effect; or the key is among those without effect. That a
+// For every key of all trees, the test that observes its effect; or the key is among those without effect. That a
 // process reads a key at all is tested in test/process/settings-in-effect.test.ts.
 
 import assert from "node:assert/strict";
@@ -9,7 +9,7 @@ import { ineffectiveKeys } from "#config/ineffective.ts";
 import { leaves, PROCESSES, type ProcessName } from "#config/tree.ts";
 
 interface Observation {
-  /** An object of the configuration. */
+  /** An object of the configuration; empty for the root. */
   readonly of: string;
   /** Its keys, or paths below it. `*` stands for one part of a path. */
   readonly keys: string;
@@ -33,6 +33,8 @@ const HTTP = "client/http";
 const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
+const INJECTOR = "injector/process";
+const SIDECARS = "injector/settings";
 const KUBE = "kube/api/settings";
 const HTTP_SETTINGS = "serve/http/settings";
 
@@ -131,21 +133,27 @@ const OBSERVED: readonly Observation[] = [
   row("*", "service.initially_healthy", "process/health", ".service.initially_healthy is the"),
   row("liveness.scheduler", "*", "process/health", "of three checks at once"),
   row("readiness.scheduler", "*", "process/health", "of three checks at once"),
-  row(
-    "kubernetes_client.http_client",
-    "disable_compression disable_keep_alives timeout",
-    KUBE,
-    "compression, kept connections and the time limit",
-    "controller",
-  ),
-  row(
-    "kubernetes_client.http_client",
-    "proxy_connect_header use_proxy tls.ca_file tls.cert_file tls.key_file tls.key_log_file",
-    KUBE,
-    "certificates, key log and proxy of the settings",
-    "controller",
-  ),
-  ...httpClient("kubernetes_client.http_client", "controller"),
+  ...(["controller", "injector"] as const).flatMap((only) => [
+    row(
+      "kubernetes_client.http_client",
+      "disable_compression disable_keep_alives timeout",
+      KUBE,
+      "compression, kept connections and the time limit",
+      only,
+    ),
+    row(
+      "kubernetes_client.http_client",
+      "proxy_connect_header use_proxy tls.ca_file tls.cert_file tls.key_file tls.key_log_file",
+      KUBE,
+      "certificates, key log and proxy of the settings",
+      only,
+    ),
+    ...httpClient("kubernetes_client.http_client", only),
+  ]),
+  row("", "ignored_namespaces", SIDECARS, "every key about containers has its place"),
+  row("", "missed_pods_interval", INJECTOR, "pods that the webhook missed are counted"),
+  row("", "namespace", INJECTOR, "names, the namespace and lifetimes are as configured"),
+  row("", "native_sidecars", INJECTOR, "an old cluster gets plain containers, unless"),
   row("log", "format", "telemetry/log/log", "log.format $"),
   row("log", "level", "telemetry/log/log", "log.level $"),
   row("log", "non_blocking", "telemetry/log/log", "non_blocking: lines are taken at once"),
@@ -316,6 +324,20 @@ const OBSERVED: readonly Observation[] = [
   row("server.tls", "allowed_cn", "serve/tls", "matches allowed_cn exactly"),
   row("server.tls", "enabled cert_file key_file", "serve/tls", "serves HTTP/1.1 and HTTP/2 over"),
   row("server.tls", "client_ca_file", "serve/tls", "with client_ca_file, admits only clients"),
+  row("envoy", "*", SIDECARS, "every key about containers has its place"),
+  row("envoy.resources", "*", SIDECARS, "every key about containers has its place"),
+  row("sidecar", "*", SIDECARS, "every key about containers has its place"),
+  row("sidecar.resources", "*", SIDECARS, "every key about containers has its place"),
+  row("webhook", "addr", INJECTOR, "it makes its certificate, publishes the authority"),
+  row("webhook", "*_lifetime", INJECTOR, "names, the namespace and lifetimes are as configured"),
+  row("webhook", "cert_file key_file", INJECTOR, "with files of others it touches neither"),
+  row(
+    "webhook",
+    "configuration secret service",
+    INJECTOR,
+    "names, the namespace and lifetimes are",
+  ),
+  row("webhook", "overlap", "kube/injection/tls/rotation", "a new authority is announced first"),
   row("watchdog.memory", "*.adaptive_policy.*", "host/watchdog", ": the adaptive policy collects"),
   row(
     "watchdog.memory",
@@ -337,9 +359,10 @@ function fits(pattern: string, path: string): boolean {
   return new RegExp(`^${pattern.replaceAll(".", "\\.").replaceAll("*", "[^.]+")}$`).test(path);
 }
 
-const patternsOf = ({ of, keys }: Observation) => keys.split(" ").map((key) => `${of}.${key}`);
+const patternsOf = ({ of, keys }: Observation) =>
+  keys.split(" ").map((key) => (of === "" ? key : `${of}.${key}`));
 
-for (const process of ["agent", "controller"] as const) {
+for (const process of ["agent", "controller", "injector"] as const) {
   const all = leaves(PROCESSES[process].table).map(({ path }) => path);
   const without = new Set(ineffectiveKeys(process, "process"));
   const rows = OBSERVED.filter(({ only }) => only === undefined || only === process);
@@ -363,7 +386,7 @@ for (const process of ["agent", "controller"] as const) {
 }
 
 test("each row is about keys that there are, and names a test that there is", () => {
-  const keys = (["agent", "controller"] as const).flatMap((process) =>
+  const keys = (["agent", "controller", "injector"] as const).flatMap((process) =>
     leaves(PROCESSES[process].table).map(({ path }) => path),
   );
   for (const each of OBSERVED) {

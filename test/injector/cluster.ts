@@ -91,7 +91,7 @@ export async function cluster(t: TestContext): Promise<Cluster> {
       /^\/api\/v1\/namespaces\/([^/]+)\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
     const [, asksFor] = /^\/api\/v1\/namespaces\/([^/]+)$/.exec(path) ?? [];
     if (path === "/version") reply(200, { major: "1", minor: state.minor });
-    else if (path.endsWith("/mutatingwebhookconfigurations/sluice-injector")) {
+    else if (path.includes("/mutatingwebhookconfigurations/")) {
       if (method === "GET") reply(200, state.configuration);
       else {
         const next = merged(state.configuration, JSON.parse(body));

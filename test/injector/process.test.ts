@@ -2,6 +2,7 @@
 // in the background.
 
 import assert from "node:assert/strict";
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { request } from "node:https";
 import { type TestContext, test } from "node:test";
@@ -114,6 +115,30 @@ test("two replicas show certificates of one authority", async (t) => {
   for (const { address } of ports) {
     assert.equal((await review({ address, ca: caOf(held) })).allowed, true);
   }
+});
+
+test("names, the namespace and lifetimes are as configured", async (t) => {
+  const held = await cluster(t);
+  held.addNamespace("shop");
+  const { webhook } = await injectorOn(t, held, {
+    SVC_INJECTOR_NAMESPACE: "other",
+    SVC_INJECTOR_WEBHOOK_CONFIGURATION: "own-configuration",
+    SVC_INJECTOR_WEBHOOK_SECRET: "own-secret",
+    SVC_INJECTOR_WEBHOOK_SERVICE: "own-service",
+    SVC_INJECTOR_WEBHOOK_AUTHORITY_LIFETIME: "20h",
+    SVC_INJECTOR_WEBHOOK_CERTIFICATE_LIFETIME: "10h",
+  });
+  const { address } = await webhook;
+  await until("the authority is published", () => caOf(held) !== "");
+  const name = "own-service.other.svc";
+  assert.equal((await review({ address, ca: caOf(held), name })).allowed, true);
+  assert.ok(held.api.asked.some(({ path }) => path.endsWith("/own-configuration")));
+  const { data } = held.secrets.get("other/own-secret");
+  const hours = (entry: string) => {
+    const { validFromDate, validToDate } = new X509Certificate(Buffer.from(data[entry], "base64"));
+    return Math.round((validToDate.getTime() - validFromDate.getTime()) / 3_600_000);
+  };
+  assert.deepEqual([hours("ca.crt"), hours("tls.crt")], [20, 10]);
 });
 
 test("an empty Secret of a chart is filled, and keeps what the chart wrote", async (t) => {
