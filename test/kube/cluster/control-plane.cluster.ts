@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { namespaceOf, sharedCluster } from "../../kit/kube/control-plane.ts";
+import { until } from "../../kit/until.ts";
 
 const { client } = await sharedCluster({ after });
 
@@ -32,8 +33,10 @@ spec: { selector: { app: web }, ports: [{ port: 80 }] }
   const pods = await client.list({ apiVersion: "v1", kind: "Pod", namespace }, "app=web");
   assert.equal(new Set(pods.map(({ status }) => status.podIP)).size, 2);
   const slices = { apiVersion: "discovery.k8s.io/v1", kind: "EndpointSlice", namespace };
-  const [slice] = await client.list(slices, "kubernetes.io/service-name=web");
-  assert.equal(slice?.["endpoints"].length, 2);
+  await until("both are endpoints of the Service", async () => {
+    const [slice] = await client.list(slices, "kubernetes.io/service-name=web");
+    return slice?.["endpoints"]?.length === 2;
+  });
 });
 
 test("a service account has only the rights that it was given", async (t) => {
