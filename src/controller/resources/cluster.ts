@@ -20,6 +20,8 @@ export interface Cluster {
   readonly webhook: Route;
 }
 
+const STANDING_BY = "policy resources are followed by the controller that leads";
+
 /**
  * Ends with the process. Nothing is called yet.
  * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
@@ -36,17 +38,18 @@ export async function openCluster(
   scope.add("Kubernetes client", () => client.close());
   const { namespace } = client;
   const dependency = health.dependency("kubernetes");
-  dependency.ok("policy resources are followed by the controller that leads");
+  dependency.ok(STANDING_BY);
   let isAway = false;
   const followed = (following: Following) => {
     if (following.state === "away") {
       const { message } = following.fault;
       dependency.degraded(message);
       log.warn({}, `policy resources are not followed, and what is known stays: ${message}`);
-    } else {
+    } else if (following.state === "starting") dependency.ok(STANDING_BY);
+    else {
       dependency.ok(`policy resources of the namespace ${namespace} are followed`);
       const line = isAway ? "policy resources are followed again" : "follows policy resources";
-      if (following.state === "following") log.info({ namespace }, line);
+      log.info({ namespace }, line);
     }
     isAway = following.state === "away";
   };

@@ -34,6 +34,7 @@ export interface ResourceSourceOptions {
   /** What running shows about a policy. */
   readonly warnings: (name: string) => readonly PolicyWarning[];
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
+  /** `starting` when this source is closed. */
   readonly followed: (following: Following) => void;
   readonly clock: Clock;
   readonly chance: Chance;
@@ -109,6 +110,7 @@ export class ResourceSource implements PolicySource {
     await this.#reflector.close();
     await this.#working;
     await this.#writing;
+    this.#options.followed({ state: "starting" });
   }
 
   /** Whether there is a resource of this name, with or without faults. */
