@@ -1,0 +1,78 @@
+// Controllers over an etcd whose policies are Kubernetes resources: what a new leader makes of what the one before left.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { startEtcd } from "../../kit/etcd/cluster.ts";
+import { type FakePolicies, fakePolicies, shareOf } from "../../kit/kube/fake-policies.ts";
+import { leads, listening, type SluiceChild, startSluice } from "../../kit/servers/sluice.ts";
+import { until } from "../../kit/until.ts";
+
+const CONFIG = "/config/sampler/agent_group-default-policy-half-component_id-root.0";
+
+async function setting(t: TestContext) {
+  const cluster = await fakePolicies(t);
+  const etcd = await startEtcd(t);
+  const start = () =>
+    startSluice(
+      t,
+      "controller",
+      etcd.endpoints,
+      [],
+      { POLICIES_CR_WATCHER_ENABLED: "true" },
+      cluster.variables,
+    );
+  /** Keys of the store that hold the rules of policies. */
+  const rules = async () => {
+    const keys = await etcd.ctl("get", "--prefix", "aperture/config/sampler/", "--keys-only");
+    return keys
+      .trim()
+      .split("\n")
+      .map((key) => key.replace(/^aperture/, ""));
+  };
+  return { cluster, start, rules };
+}
+
+async function stop(controller: SluiceChild): Promise<void> {
+  controller.kill("SIGTERM");
+  await controller.ended;
+}
+
+const says = (cluster: FakePolicies, status: string) =>
+  until(`it is ${status}`, () => cluster.status("half")?.status === status);
+
+test("a controller does not lead while it cannot read the resources, and their rules stay", async (t) => {
+  const { cluster, start, rules } = await setting(t);
+  cluster.put("half", shareOf(50));
+  const first = start();
+  await leads(first);
+  assert.deepEqual(await rules(), [CONFIG]);
+  await stop(first);
+  cluster.api.away = true;
+  const second = start();
+  await listening(second);
+  await second.until("it says why it does not lead", () =>
+    /cannot lead, and tries again: policies\.cr_watcher: .*cannot be read/.test(second.printed()),
+  );
+  assert.deepEqual(await rules(), [CONFIG]);
+  cluster.api.away = false;
+  await leads(second);
+  assert.deepEqual(await rules(), [CONFIG]);
+});
+
+test("a resource that turned bad while no controller ran keeps the version that the store has", async (t) => {
+  const { cluster, start, rules } = await setting(t);
+  cluster.put("half", shareOf(50));
+  const first = start();
+  await leads(first);
+  await says(cluster, "uploaded");
+  const good = cluster.status("half")?.hash;
+  await stop(first);
+  cluster.put("half", { circuit: { components: [{ nothing: {} }] } });
+  const second = start();
+  await leads(second);
+  await says(cluster, "rejected");
+  assert.equal(cluster.status("half")?.hash, good);
+  assert.deepEqual(await rules(), [CONFIG]);
+  cluster.remove("half");
+  await until("its rules are gone with it", async () => !(await rules()).includes(CONFIG));
+});
