@@ -32,6 +32,8 @@ async function restricted(t: TestContext): Promise<string> {
   return namespace;
 }
 
+const DEFINITION = { apiVersion: "apiextensions.k8s.io/v1", kind: "CustomResourceDefinition" };
+
 interface Release {
   readonly chart: Chart;
   readonly namespace: string;
@@ -253,8 +255,11 @@ test("a trial is installed, upgraded, rolled back and removed", async (t) => {
     assert.match(await tests, /Phase:\s+Succeeded/);
   });
 
+  const policies = { ...DEFINITION, name: "policies.fluxninja.com" };
+  assert.ok(await client.get(policies), "the definition of policies is installed");
   await uninstall(release);
   await nothingLeft(namespace);
+  assert.ok(await client.get(policies), "and what was made of it survives");
 });
 
 test("agents are installed in each mode, and change from one to the other", async (t) => {
@@ -314,7 +319,10 @@ test("each process has the rights that it uses, and no other", async (t) => {
   const agents = { chart: "sluice-agent", namespace, name: "sluice-agent" } as const;
   const secrets = { etcd: { password: { name: "etcd-users", key: "agent" } } };
   await run("install", agents, { agent: { config: etcd, secrets } });
-  await run("install", controllers, { controller: { config: etcd, secrets } });
+  await run("install", controllers, {
+    controller: { config: etcd, secrets },
+    policies: { crWatcher: { enabled: true } },
+  });
   const accountOf = async (name: string) => client.as(await client.tokenOf(namespace, name));
 
   const injector = await accountOf("sluice-injector");
@@ -337,6 +345,10 @@ test("each process has the rights that it uses, and no other", async (t) => {
   assert.ok(!(await allowed("update", "namespaces", { name: "default" })));
 
   const controller = await accountOf("sluice-controller");
+  const policies = { group: "fluxninja.com" };
+  assert.ok(await may(controller, "watch", "policies", { ...policies, namespace }));
+  assert.ok(!(await may(controller, "watch", "policies", policies)), "only its own namespace");
+  assert.ok(!(await may(controller, "update", "policies", { ...policies, namespace })));
   for (const [verb, resource] of [
     ["list", "pods"],
     ["get", "secrets"],

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { parse } from "yaml";
 import { nameOf } from "#config/read/variables.ts";
 import type { LeafRow } from "#config/table/row.ts";
 import { validateText } from "#config/table/value.ts";
@@ -21,6 +22,7 @@ import { configOf } from "../../kit/sluice/config.ts";
 import { goodSamples } from "../../kit/sluice/config-samples.ts";
 
 const ENDPOINTS = ["https://etcd.example.com:2379"];
+const WATCHES = "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED";
 const MODES = ["KUBERNETES_SIDECAR", "KUBERNETES_DAEMONSET", "KUBERNETES_DEPLOYMENT"] as const;
 
 /** `{a: {b: value}}` for the path `a.b`. */
@@ -411,7 +413,10 @@ test("all pods fit the level restricted, and only those that use the API have a 
       assert.equal(pod.securityContext.runAsNonRoot, true, name);
       assert.ok(pod.securityContext.runAsUser > 0, name);
       assert.deepEqual(pod.securityContext.seccompProfile, { type: "RuntimeDefault" }, name);
-      assert.equal(pod.automountServiceAccountToken, name === "sluice-injector", name);
+      // Controllers use it where policies are resources.
+      const watches = envOf(each).some((one) => one.name === WATCHES && one.value === "true");
+      const usesApi = name === "sluice-injector" || watches;
+      assert.equal(pod.automountServiceAccountToken, usesApi, name);
       for (const { securityContext, resources } of pod.containers) {
         assert.equal(securityContext.readOnlyRootFilesystem, true, name);
         assert.equal(securityContext.allowPrivilegeEscalation, false, name);
@@ -544,4 +549,29 @@ test("webhook and certificate are left to their owner", async () => {
     ({ resources }: { resources: string[] }) => resources,
   );
   assert.deepEqual(rules, ["namespaces", "pods", "events"]);
+});
+
+test("controllers get rights where policies are resources, and a webhook where they have TLS", async () => {
+  const enabled = { policies: { crWatcher: { enabled: true } } };
+  const rights = parse(
+    readFileSync(chartPath("sluice-controller", "files/policy-rights.yaml"), "utf8"),
+  );
+  const objects = await controller(enabled, { injector: { enabled: false } });
+  assert.deepEqual(only(objects, "Role")["rules"], rights);
+  assert.ok(!objects.some(({ kind }) => kind === "ValidatingWebhookConfiguration"));
+  assert.ok(
+    !(await controller({ injector: { enabled: false } })).some(({ kind }) => kind === "Role"),
+  );
+  const key = treeOf("controller.config.policies.cr_watcher.enabled", true);
+  assert.ok(only(await controller(key, { injector: { enabled: false } }), "Role"));
+  const webhook = { policies: { crWatcher: { webhook: { enabled: true, caBundle: "Zm9v" } } } };
+  await assert.rejects(
+    controller(enabled, webhook),
+    /webhook\.enabled: wanted .*tls\.server\.secretName/,
+  );
+  const whole = await controller(enabled, webhook, { tls: { server: { secretName: "tls" } } });
+  const [{ clientConfig }] = only(whole, "ValidatingWebhookConfiguration")["webhooks"];
+  assert.equal(clientConfig.service.path, "/validate/policy");
+  const page = readFileSync(join(import.meta.dirname, "../../../docs/routes.md"), "utf8");
+  assert.ok(page.includes(`| POST | \`${clientConfig.service.path}\` |`));
 });
