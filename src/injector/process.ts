@@ -16,7 +16,12 @@ import { openPorts, type Ports } from "#process/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
 import type { Port } from "#serve/port.ts";
 import { memoryStore } from "#store/memory.ts";
-import { type ConfiguredInjection, injectionSettings, secretsOfSidecars } from "./settings.ts";
+import {
+  type ConfiguredInjection,
+  injectionSettings,
+  secretsOfSidecars,
+  standIns,
+} from "./settings.ts";
 
 /** Milliseconds before another attempt while the API server is away. */
 const RETRY_MS = 5_000;
@@ -45,7 +50,9 @@ export function loadInjector(sources: ConfigSources): InjectorProcessConfig {
     }
   };
   const injector = attempt(() => loadConfig("injector", { ...sources, beside: "agent" }));
-  const agent = attempt(() => loadConfig("agent", { ...sources, beside: "injector" }));
+  const referred = injector === undefined ? {} : standIns(injector);
+  const env = { ...referred, ...sources.env };
+  const agent = attempt(() => loadConfig("agent", { ...sources, env, beside: "injector" }));
   if (injector === undefined || agent === undefined) throw ConfigFault.join(faults);
   return { injector, injection: injectionSettings({ injector, agent }) };
 }

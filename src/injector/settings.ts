@@ -2,6 +2,7 @@
 
 import { type ConfigError, ConfigFault } from "#config/fault.ts";
 import type { Loaded } from "#config/load.ts";
+import { type ConfigLeaf, leaves, PROCESSES } from "#config/tree.ts";
 import { variableOf, variablesOf } from "#config/variables.ts";
 import type { InjectionSettings, Resources } from "#kube/injection/settings.ts";
 
@@ -24,10 +25,34 @@ export function secretsOfSidecars(injector: Loaded<"injector">): readonly string
   return [...new Set([...(certificates === "" ? [] : [certificates]), ...names])];
 }
 
+/**
+ * Valid texts in place of the values that sidecars take from Secrets, by the name of the agent's variable. The injector does
+ * not read those, but rules between keys, such as a user that needs a password, are about the whole configuration.
+ */
+export function standIns(injector: Loaded<"injector">): Readonly<Record<string, string>> {
+  const rows = new Map(leaves(PROCESSES.agent.table).map(({ path, row }) => [path, row]));
+  return Object.fromEntries(
+    injector.config.sidecar.secrets.flatMap((reference) => {
+      const { key } = referenceOf(reference);
+      const [name, text] = [variableOf("agent", key), standIn(rows.get(key))];
+      return name === undefined || text === undefined ? [] : [[name, text]];
+    }),
+  );
+}
+
+function standIn(row: ConfigLeaf["row"] | undefined): string | undefined {
+  if (row?.kind === "headers") return "{}";
+  if (row?.kind === "objects") return "[]";
+  return row?.kind === "string" ? row.format.good.findLast((text) => text !== "") : undefined;
+}
+
 /** Throws a ConfigFault for what a sidecar could not use. */
 export function injectionSettings({ injector, agent }: InjectorConfigs): ConfiguredInjection {
   const faults: ConfigError[] = [];
-  const env = [...environmentOf(agent, faults), ...referencesOf(injector, faults)];
+  const env = [
+    ...environmentOf(agent, standIns(injector), faults),
+    ...referencesOf(injector, faults),
+  ];
   const port = portOf(agent, faults);
   if (faults.length > 0) throw new ConfigFault(faults);
   const { envoy, ignored_namespaces, sidecar } = injector.config;
@@ -82,8 +107,13 @@ function containerOf({ image, image_pull_policy, run_as_user, resources }: Conta
 }
 
 /** Everyone who may read pods reads their variables, so secrets go by reference. */
-function environmentOf(agent: Loaded<"agent">, faults: ConfigError[]): readonly EnvVar[] {
+function environmentOf(
+  agent: Loaded<"agent">,
+  referred: Readonly<Record<string, string>>,
+  faults: ConfigError[],
+): readonly EnvVar[] {
   return variablesOf(agent).flatMap(({ path, name, text, where, isSecret }) => {
+    if (text === referred[name]) return [];
     if (isSecret) {
       const wanted = "a reference in sidecar.secrets, because pods can be read by many";
       faults.push({ process: "agent", path, where, wanted, got: "a value" });

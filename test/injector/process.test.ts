@@ -264,6 +264,7 @@ test("Secrets of sidecars are copied, kept in step, and removed with the label; 
   });
   held.secrets.set("taken/etcd", { metadata: { name: "etcd", namespace: "taken" }, data: {} });
   const { get, webhook } = await injectorOn(t, held, {
+    SVC_AGENT_ETCD_USERNAME: "agent",
     SVC_INJECTOR_SIDECAR_SECRETS: "[etcd.password=etcd/password]",
     SVC_INJECTOR_MISSED_PODS_INTERVAL: "1s",
   });

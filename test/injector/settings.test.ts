@@ -29,7 +29,7 @@ test("every key about containers has its place", (t) => {
     SIDECAR_RESOURCES_CPU_REQUEST: "1",
     SIDECAR_RESOURCES_MEMORY_LIMIT: "2Gi",
     SIDECAR_RESOURCES_MEMORY_REQUEST: "1Gi",
-    SIDECAR_SECRETS: "[etcd.password=etcd/password]",
+    SIDECAR_SECRETS: "[counters.redis.password=redis/password]",
     ENVOY_ADMIN_PORT: "9902",
     ENVOY_APPLICATION_SLEEP: "7s",
     ENVOY_IMAGE: "r/envoy:2",
@@ -42,7 +42,7 @@ test("every key about containers has its place", (t) => {
     ENVOY_RESOURCES_MEMORY_LIMIT: "",
     ENVOY_RESOURCES_MEMORY_REQUEST: "3Gi",
   }).map(([key, value]) => [`SVC_INJECTOR_${key}`, value] as const);
-  const valueFrom = { secretKeyRef: { name: "etcd", key: "password" } };
+  const valueFrom = { secretKeyRef: { name: "redis", key: "password" } };
   assert.deepEqual(injectionOf(t, Object.fromEntries(env)), {
     ignoredNamespaces: ["infra"],
     sidecar: {
@@ -53,7 +53,7 @@ test("every key about containers has its place", (t) => {
       port: 8080,
       otherPorts: [],
       probes: "HTTP",
-      env: [{ name: "SVC_AGENT_ETCD_PASSWORD", valueFrom }],
+      env: [{ name: "SVC_AGENT_COUNTERS_REDIS_PASSWORD", valueFrom }],
       certificates: "ca",
       drainSeconds: 12,
       ipFamily: "IPv6",
@@ -113,5 +113,17 @@ test("ports that somebody chose are ports of the sidecar", (t) => {
   };
   assert.deepEqual(injectionOf(t, env).sidecar.otherPorts, [
     { name: "sluice-metrics", containerPort: 8889, protocol: "TCP" },
+  ]);
+});
+
+test("rules between keys hold with the secrets that sidecars refer to", (t) => {
+  const SVC_AGENT_ETCD_USERNAME = "agent";
+  assert.throws(() => injectionOf(t, { SVC_AGENT_ETCD_USERNAME }), /etcd\.password/);
+  const SVC_INJECTOR_SIDECAR_SECRETS = "[etcd.password=users/agent]";
+  const { sidecar } = injectionOf(t, { SVC_AGENT_ETCD_USERNAME, SVC_INJECTOR_SIDECAR_SECRETS });
+  const valueFrom = { secretKeyRef: { name: "users", key: "agent" } };
+  assert.deepEqual(sidecar.env, [
+    { name: "SVC_AGENT_ETCD_USERNAME", value: "agent" },
+    { name: "SVC_AGENT_ETCD_PASSWORD", valueFrom },
   ]);
 });
