@@ -138,10 +138,13 @@ function secretPaths(table: Table, path = ""): readonly string[] {
   });
 }
 
+const byKey = ([one]: readonly [string, unknown], [other]: readonly [string, unknown]) =>
+  one < other ? -1 : 1;
+
 /** The tree of references to secrets; undefined where a table has none. */
 function references(table: Table): Readonly<Record<string, JsonSchema>> | undefined {
   const found: Record<string, JsonSchema> = {};
-  for (const [key, row] of Object.entries(table.rows)) {
+  for (const [key, row] of Object.entries(table.rows).toSorted(byKey)) {
     const inner = row.kind === "object" ? references(row.table) : undefined;
     if (inner !== undefined) found[key] = only(inner);
     else if (mayBeSecret(row)) found[key] = REFERENCE;
@@ -201,6 +204,7 @@ function agentValues(): string {
       "KUBERNETES_DEPLOYMENT",
     ),
     agent,
+    ipFamily: choice("IPv4", "IPv6"),
     sidecars: only({
       configMap: TEXT,
       injectorAccount: TEXT,
@@ -281,7 +285,8 @@ function umbrellaValues(): string {
 }
 
 function secretKeys(process: ProcessName): string {
-  return `${JSON.stringify(secretPaths(PROCESSES[process].table), undefined, 1)}\n`;
+  const paths = secretPaths(PROCESSES[process].table).toSorted();
+  return `${JSON.stringify(paths, undefined, 1)}\n`;
 }
 
 /** By path from the root of the repository, each with the function that returns its text. */

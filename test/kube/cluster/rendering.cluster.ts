@@ -472,6 +472,16 @@ test("sidecars get one Secret with certificates, and the injector the right to c
   assert.deepEqual(kinds(await agent()), ["ConfigMap"], "no secrets, no rights");
 });
 
+test("agents announce addresses of either family", async () => {
+  const values = { installationMode: "KUBERNETES_DAEMONSET", ipFamily: "IPv6" };
+  const entries = envOf(only(await agent(values), "DaemonSet"));
+  const announced = entries.find(
+    ({ name }) => name === "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR",
+  );
+  assert.equal(announced?.value, "[$(POD_IP)]:8080");
+  assert.equal(entries[0]?.name, "POD_IP", "a variable can only name those before it");
+});
+
 test("a second rendering is the same", async () => {
   const both = () =>
     Promise.all([
