@@ -217,7 +217,9 @@ test("without an etcd, a chart says which value to set", async () => {
 });
 
 /** Names of variables, and their rows, of the keys that are not secret. */
-function plainLeaves(process: ProcessName): readonly (readonly [path: string, row: LeafRow])[] {
+function plainLeaves(
+  process: "agent" | "controller",
+): readonly (readonly [path: string, row: LeafRow])[] {
   const secrets: readonly string[] = JSON.parse(
     readFileSync(chartPath(`sluice-${process}`, "files/secrets.json"), "utf8"),
   );
