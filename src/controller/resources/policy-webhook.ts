@@ -5,8 +5,9 @@ import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Route } from "#base/handler.ts";
+import type { AdmissionAnswer } from "#kube/api/admission.ts";
 import { documentOf, POLICY_RESOURCES } from "#kube/policies/resource.ts";
-import { answerTo, type Judgement, policyReview } from "#kube/policies/review.ts";
+import { answerTo, policyReview } from "#kube/policies/review.ts";
 import type { PolicySet } from "#policy/set.ts";
 
 export interface PolicyWebhookOptions {
@@ -28,7 +29,7 @@ const MOST_FINDINGS = 10;
 
 export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOptions): Route {
   let running = 0;
-  const judge = async (name: string, text: string): Promise<Judgement> => {
+  const judge = async (name: string, text: string): Promise<AdmissionAnswer> => {
     const { plural, group } = POLICY_RESOURCES;
     running += 1;
     // One that takes too long goes on, and counts as long as it does.
@@ -58,7 +59,7 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
     async handle({ body }) {
       const review = policyReview(body);
       const { object, refusal } = review;
-      const reply = (judgement: Judgement) => ({
+      const reply = (judgement: AdmissionAnswer) => ({
         status: 200,
         headers: { "content-type": "application/json" },
         body: answerTo(review, judgement),

@@ -1,83 +1,57 @@
-// Admission reviews: what the API server asks a validating webhook, and what it is told.
+// What the API server asks about a policy resource, and how it is answered.
 
-import { Fault } from "#base/fault.ts";
+import {
+  type AdmissionAnswer,
+  type AdmissionRequest,
+  admissionReply,
+  admissionRequest,
+} from "../api/admission.ts";
 import { asObject, fieldOf, type KubeObject, textOf } from "../api/objects.ts";
 import { POLICY_RESOURCES } from "./resource.ts";
 
-export interface PolicyReview {
-  /** To be repeated in the answer. */
-  readonly apiVersion: string;
-  readonly uid: string;
-  readonly namespace: string;
+export interface PolicyReview extends Pick<AdmissionRequest, "uid" | "namespace"> {
   /** The resource as it would become; undefined where it would be deleted. */
   readonly object: KubeObject | undefined;
   /** Why this is nothing that the webhook judges; undefined when it is. */
   readonly refusal: string | undefined;
 }
 
-export interface Judgement {
-  readonly allowed: boolean;
-  /** The reason of a refusal. */
-  readonly message?: string;
-  readonly warnings?: readonly string[];
-}
-
-const KIND = "AdmissionReview";
-const VERSION = "admission.k8s.io/v1";
-/** The API server cuts longer warnings. */
+/** The API server cuts longer warnings, and drops what exceeds a few kilobytes in all. */
 const MOST_WARNING = 250;
 const MOST_WARNINGS = 15;
 
 /** @throws Fault INVALID_ARGUMENT for what is no review */
 export function policyReview(body: Uint8Array): PolicyReview {
-  const review = parsed(body);
-  const apiVersion = textOf(review, "apiVersion");
-  const request = fieldOf(review, "request");
-  const uid = textOf(request, "uid");
-  if (textOf(review, "kind") !== KIND || apiVersion !== VERSION || uid === "") {
-    const wanted = `wanted an ${KIND} of ${VERSION} with a request, got something else`;
-    throw new Fault("INVALID_ARGUMENT", wanted);
-  }
-  const own = { apiVersion, uid, namespace: textOf(request, "namespace") };
+  const { uid, namespace, request } = admissionRequest(body);
   const resource = fieldOf(request, "resource");
-  const found = (["group", "version"] as const).map((part) => textOf(resource, part));
-  const plural = textOf(resource, "resource");
-  const { group, version, plural: wanted } = POLICY_RESOURCES;
-  if (found[0] !== group || found[1] !== version || plural !== wanted) {
-    const refusal = `wanted ${wanted} of ${group}/${version}, got ${plural} of ${found.join("/")}`;
-    return { ...own, object: undefined, refusal };
+  const [group, version, plural] = (["group", "version", "resource"] as const).map((part) =>
+    textOf(resource, part),
+  );
+  const wanted = POLICY_RESOURCES;
+  if (group !== wanted.group || version !== wanted.version || plural !== wanted.plural) {
+    const words = `wanted ${wanted.plural} of ${wanted.group}/${wanted.version}`;
+    const refusal = `${words}, got ${plural} of ${group}/${version}`;
+    return { uid, namespace, object: undefined, refusal };
   }
   const object = fieldOf(request, "object") ?? undefined;
   try {
-    return { ...own, object: object && asObject(object), refusal: undefined };
+    return { uid, namespace, object: object && asObject(object), refusal: undefined };
   } catch {
     // A name that is to be generated is not there yet, and a policy is known by its name.
-    return { ...own, object: undefined, refusal: "metadata.name: wanted a name, got nothing" };
+    const refusal = "metadata.name: wanted a name, got nothing";
+    return { uid, namespace, object: undefined, refusal };
   }
 }
 
-/** The answer as JSON. */
-export function answerTo({ apiVersion, uid }: PolicyReview, judgement: Judgement): string {
-  const { allowed, message, warnings = [] } = judgement;
-  const status = message === undefined ? {} : { status: { code: 422, reason: "Invalid", message } };
+/** The answer as JSON, with as many warnings as the API server passes on. */
+export function answerTo({ uid }: PolicyReview, answer: AdmissionAnswer): string {
+  const { warnings = [] } = answer;
   const cut = warnings.slice(0, MOST_WARNINGS).map((warning) => shortened(warning));
   const more = warnings.length - cut.length;
   const all = more > 0 ? [...cut, `and ${more} more warnings`] : cut;
-  return JSON.stringify({
-    apiVersion,
-    kind: KIND,
-    response: { uid, allowed, ...status, ...(all.length === 0 ? {} : { warnings: all }) },
-  });
+  return admissionReply(uid, { ...answer, warnings: all });
 }
 
 function shortened(text: string): string {
   return text.length > MOST_WARNING ? `${text.slice(0, MOST_WARNING)}…` : text;
-}
-
-function parsed(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }
