@@ -29,6 +29,8 @@ export interface Observer {
   anomaly(what: Anomaly): void;
   /** A limiter met a flow without a label that it reads: the one it is keyed by, or the number of tokens. */
   missingLabel(component: Component, what: MissingLabel): void;
+  /** A flow begins to wait in the queue of a scheduler; `scheduled` says when it does not any more. */
+  queued(component: Component): void;
   /** A scheduler let a flow pass, or did not. Called once for each flow that it judged. */
   scheduled(component: Component, flow: ScheduledFlow): void;
   /** What a load scheduler counts by. The object changes with it, and is the same as long as the component is. */
@@ -49,6 +51,7 @@ export interface ScheduledFlow {
   readonly workload: string;
   readonly tokens: number;
   readonly passed: boolean;
+  readonly queued: boolean;
   /** Time in the queue, ms; 0 for a flow that was decided at once. */
   readonly waitedMs: number;
   /**
@@ -68,6 +71,7 @@ export const NO_OBSERVER: Observer = {
   lookedUp: () => undefined,
   anomaly: () => undefined,
   missingLabel: () => undefined,
+  queued: () => undefined,
   scheduled: () => undefined,
   loaded: () => undefined,
 };
@@ -91,6 +95,9 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     missingLabel(component, what) {
       for (const observer of all) observer.missingLabel(component, what);
+    },
+    queued(component) {
+      for (const observer of all) observer.queued(component);
     },
     scheduled(component, flow) {
       for (const observer of all) observer.scheduled(component, flow);

@@ -13,6 +13,7 @@ function named(name: string, heard: string[]): Observer {
     lookedUp: (found) => heard.push(`${name} looked up ${found}`),
     anomaly: (what) => heard.push(`${name} anomaly ${what}`),
     missingLabel: ({ componentId }, what) => heard.push(`${name} ${componentId} lacks ${what}`),
+    queued: ({ componentId }) => heard.push(`${name} queued ${componentId}`),
     scheduled: (_component, { workload }) => heard.push(`${name} scheduled ${workload}`),
     loaded: (_component, { fillRate }) => heard.push(`${name} loaded ${fillRate}`),
   };
@@ -31,7 +32,8 @@ test("several observers are called in order", () => {
   all.lookedUp(true);
   all.anomaly("late");
   all.missingLabel(componentOf(), "key");
-  const flow = { workload: "w", tokens: 1, passed: true, waitedMs: 0 };
+  const flow = { workload: "w", tokens: 1, passed: true, queued: true, waitedMs: 0 };
+  all.queued(componentOf());
   all.scheduled(componentOf(), { ...flow, overtook: undefined, overtookAlike: undefined });
   all.loaded(componentOf(), { multiplier: 1, fillRate: 5, available: 0 });
   assert.deepEqual(heard, [
@@ -43,6 +45,8 @@ test("several observers are called in order", () => {
     "b anomaly late",
     "a root.0 lacks key",
     "b root.0 lacks key",
+    "a queued root.0",
+    "b queued root.0",
     "a scheduled w",
     "b scheduled w",
     "a loaded 5",

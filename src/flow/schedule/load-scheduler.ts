@@ -76,7 +76,10 @@ export class LoadGate implements Gate {
 
   take(_labels: Labels, ticket: Ticket, now: number, again: boolean): Decision<WorkloadDetail> {
     const standIn = this.#standIn(now);
-    if (standIn !== undefined && standIn !== "last_known") return this.#stood(ticket, standIn);
+    if (standIn !== undefined && standIn !== "last_known") {
+      if (standIn !== "pass_through") this.#observer.anomaly("undecided");
+      return this.#stood(ticket, standIn);
+    }
     const { bucket } = this.#state;
     if (bucket.measuring) return this.#passed(ticket);
     const waitMs = bucket.take(ticket.tokens, now, again);

@@ -72,12 +72,17 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.#lines.pokeAll();
   }
 
+  queued(): void {
+    this.#observer.queued(this.component);
+  }
+
   report(waiter: Waiter, passed: boolean, now: number, overtook: Overtook | undefined): void {
     const { workload, tokens } = waiter.ticket;
     this.#observer.scheduled(this.component, {
       workload,
       tokens,
       passed,
+      queued: true,
       waitedMs: Math.max(0, now - waiter.since),
       overtook: overtook?.all,
       overtookAlike: overtook?.alike,
@@ -103,7 +108,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     // Without a priority nobody scheduled it: it lacks its key, or all flows pass.
     if (passed && decision.detail.priority === 0) return decision;
     const { workload, tokens } = ticket;
-    const detail = { workload, tokens, passed, waitedMs: 0 };
+    const detail = { workload, tokens, passed, queued: false, waitedMs: 0 };
     this.#observer.scheduled(this.component, {
       ...detail,
       overtook: undefined,

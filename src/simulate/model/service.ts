@@ -141,7 +141,10 @@ export class SimulatedService {
       return;
     }
     if (timeout !== Number.POSITIVE_INFINITY) {
-      request.stopWaiting = this.#context.timeline.after(timeout, () => this.#timeOut(request));
+      // The check may have taken a part of it, in the queue of a scheduler.
+      const { timeline } = this.#context;
+      const left = request.arrived + timeout - timeline.now;
+      request.stopWaiting = timeline.after(left, () => this.#timeOut(request));
     }
     if (this.#busy < servers) this.#serve(request);
     else {
@@ -211,7 +214,7 @@ export class SimulatedService {
   }
 
   #flow(requestClass: number): Flow {
-    const { controlPoint, services, rampMode } = this.#model;
+    const { controlPoint, services, rampMode, timeout } = this.#model;
     return {
       controlPoint,
       type: "http",
@@ -220,7 +223,7 @@ export class SimulatedService {
       http: undefined,
       rampMode,
       expectEnd: true,
-      deadline: Number.POSITIVE_INFINITY,
+      deadline: this.#context.timeline.now + timeout,
     };
   }
 

@@ -178,6 +178,10 @@ export class FlowMetrics implements Observer, MetricSource {
     if (row !== undefined) row.missing[what]++;
   }
 
+  queued(component: Component): void {
+    this.#components.of(component)?.workloads?.queued();
+  }
+
   scheduled(component: Component, flow: ScheduledFlow): void {
     this.#components.of(component)?.workloads?.scheduled(flow);
   }

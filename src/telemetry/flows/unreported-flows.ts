@@ -59,6 +59,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   readonly lookedUp = NO_OBSERVER.lookedUp;
   readonly anomaly = NO_OBSERVER.anomaly;
   readonly missingLabel = NO_OBSERVER.missingLabel;
+  readonly queued = NO_OBSERVER.queued;
   readonly scheduled = NO_OBSERVER.scheduled;
   readonly loaded = NO_OBSERVER.loaded;
 

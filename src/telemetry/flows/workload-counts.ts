@@ -43,6 +43,7 @@ export class WorkloadCounts {
   readonly #workloads = new Map<string, WorkloadRow>();
   #accepted = 0;
   #rejected = 0;
+  #waiting = 0;
 
   decided({ detail, dropped }: Decision, accepted: boolean): void {
     const { requests } = this.#row("workload" in detail ? detail.workload : OTHER);
@@ -50,7 +51,12 @@ export class WorkloadCounts {
     requests[at] = (requests[at] ?? 0) + 1;
   }
 
+  queued(): void {
+    this.#waiting += 1;
+  }
+
   scheduled(flow: ScheduledFlow): void {
+    if (flow.queued) this.#waiting -= 1;
     const { tokens, passed, waitedMs, overtook, overtookAlike } = flow;
     if (passed) this.#accepted += tokens;
     else this.#rejected += tokens;
@@ -72,6 +78,9 @@ export class WorkloadCounts {
       to.number("incoming_tokens_total", component, all);
       to.number("accepted_tokens_total", component, this.#accepted);
       to.number("rejected_tokens_total", component, this.#rejected);
+    }
+    if (all > 0 || this.#waiting > 0) {
+      to.number("sluice_scheduler_waiting_flows", component, this.#waiting);
     }
     for (const [workload, row] of this.#workloads) collectRow(to, [...component, workload], row);
   }

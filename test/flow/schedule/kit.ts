@@ -204,7 +204,11 @@ export class SchedulerBench {
   readonly state: { close(): void };
   readonly #slots = new LabelSlots();
 
-  constructor(rule: LimiterRule, numbers?: LimiterNumbers, over: Partial<SharedContext> = {}) {
+  constructor(
+    rule: LimiterRule,
+    numbers?: LimiterNumbers,
+    over: Partial<SharedContext> | ((context: SharedContext) => Partial<SharedContext>) = {},
+  ) {
     const observer = {
       ...NO_OBSERVER,
       anomaly: (what: Anomaly) => void this.anomalies.push(what),
@@ -213,7 +217,7 @@ export class SchedulerBench {
     };
     const { clock } = this;
     const shared = shareContext({ clock, chance: seededChance(1), maxKeys: 1_000, observer });
-    this.context = { ...shared, ...over };
+    this.context = { ...shared, ...(typeof over === "function" ? over(shared) : over) };
     const state = newState(rule, this.context);
     this.state = state;
     this.lines = (state as unknown as { readonly lines: Lines }).lines;

@@ -69,7 +69,7 @@ export async function begin(
   const accepted = decision_type === "DECISION_TYPE_ACCEPTED";
   const slots: HeldSlot[] = [];
   for (const decision of limiter_decisions) {
-    const info = decision.concurrency_limiter_info;
+    const info = decision.concurrency_limiter_info ?? decision.concurrency_scheduler_info;
     if (!accepted || !info?.request_id) continue;
     const { policy_name, policy_hash, component_id } = decision;
     const { label, request_id, tokens_info } = info;

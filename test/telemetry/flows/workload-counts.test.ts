@@ -32,7 +32,8 @@ test("counts decisions, tokens, waits and what was overtaken", () => {
   const counts = new WorkloadCounts();
   counts.decided(decision("w"), true);
   counts.decided(decision("w", true), false);
-  const flow = { workload: "w", tokens: 2, waitedMs: 30 };
+  const flow = { workload: "w", tokens: 2, queued: true, waitedMs: 30 };
+  for (let at = 0; at < 4; at++) counts.queued();
   counts.scheduled({ ...flow, passed: true, overtook: 5, overtookAlike: 0 });
   counts.scheduled({ ...flow, passed: true, overtook: -3, overtookAlike: undefined });
   counts.scheduled({ ...flow, passed: false, overtook: undefined, overtookAlike: undefined });
@@ -41,6 +42,7 @@ test("counts decisions, tokens, waits and what was overtaken", () => {
     "incoming_tokens_total{} 6",
     "accepted_tokens_total{} 4",
     "rejected_tokens_total{} 2",
+    "sluice_scheduler_waiting_flows{} 1",
     "workload_requests_total{w,DECISION_TYPE_ACCEPTED,false} 1",
     "workload_requests_total{w,DECISION_TYPE_REJECTED,true} 1",
     "workload_latency_ms{w} 12/1",

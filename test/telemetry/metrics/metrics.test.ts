@@ -112,9 +112,10 @@ function everything(): Metrics {
   );
   for (const tokens of [-1, 0, 1]) {
     const overtook = { overtook: tokens, overtookAlike: tokens };
-    const queued = { workload: "w", tokens: 1, passed: tokens > 0, waitedMs: 5 };
+    const queued = { workload: "w", tokens: 1, passed: tokens > 0, queued: false, waitedMs: 5 };
     flows.scheduled(scheduler, { ...queued, ...overtook });
   }
+  flows.queued(scheduler);
   flows.loaded(scheduler, { multiplier: 0.5, fillRate: 10, available: 3 });
   flows.completed({ policyName: "p", policyHash: "h", componentId: "root.9", workload: "w" }, 7);
   flows.ended("ingress");

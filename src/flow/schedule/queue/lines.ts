@@ -69,6 +69,8 @@ const WAITER_SIZE = 1_024;
 /** The scheduler that a flow waits at. */
 export interface Desk {
   readonly gate: Gate;
+  /** A flow waits. */
+  queued(): void;
   /** A flow does not wait any more. */
   report(waiter: Waiter, passed: boolean, now: number, overtook: Overtook | undefined): void;
 }
@@ -177,6 +179,7 @@ export class Line {
     const waiter = new Waiter(this, desk, arrival);
     this.#flows += 1;
     this.#room.enter(waiter.size);
+    desk.queued();
     this.#context.timers.set(waiter.timer, waiter.until);
     if (first instanceof Pending) this.#await(waiter, first);
     else if (first === undefined) this.#join(waiter);

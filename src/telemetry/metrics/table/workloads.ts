@@ -32,6 +32,11 @@ export const WORKLOAD_METRICS = {
     labels: COMPONENT,
     about: "Tokens of flows that a scheduler refused, or whose callers did not wait.",
   },
+  sluice_scheduler_waiting_flows: {
+    type: "gauge",
+    labels: COMPONENT,
+    about: "Flows that wait in the queues of a scheduler.",
+  },
   request_in_queue_duration_ms: {
     type: "summary",
     labels: WORKLOAD,
