@@ -50,6 +50,17 @@ const POLICY = `circuit:
         sampler:
           in_ports: { accept_percentage: { constant_signal: { value: 0 } } }
           parameters: { selectors: [{ control_point: sampled }], label_key: session, on_missing_label: pass }
+    - flow_control:
+        quota_scheduler:
+          selectors: [{ control_point: queue }]
+          in_ports: { bucket_capacity: { constant_signal: { value: 1 } }, fill_amount: { constant_signal: { value: 0 } } }
+          rate_limiter: { interval: 60s }
+          scheduler:
+            workloads: [{ name: batch, label_matcher: { match_labels: { http.method: GET } } }]
+    - flow_control:
+        load_scheduler:
+          in_ports: { load_multiplier: { constant_signal: { value: 1 } } }
+          parameters: { selectors: [{ control_point: load }] }
 resources:
   flow_control:
     classifiers:
@@ -126,6 +137,22 @@ it("says why a flow is refused, what the caller gets, and which labels are missi
     "accepted",
     "  sampler p/root.6 [session:] grants (key label missing)",
   ]);
+});
+
+it("names the workload of a flow that a scheduler judged, and says that its time to wait is over", async (t) => {
+  const check = await checks(t);
+  const words = "quota scheduler p/root.7 [default]";
+  assert.deepEqual(await check("queue"), [
+    "accepted",
+    `  ${words} grants, workload batch, 0 left of 1`,
+  ]);
+  assert.deepEqual(await check("queue"), [
+    "rejected by quota scheduler p/root.7: too few tokens left, and no more time to wait (NO_TOKENS); the caller gets HTTP 503 Service Unavailable",
+    `  ${words} refuses, workload batch, 0 left of 1`,
+  ]);
+  // Until its first decision, its failure mode answers.
+  const [, load] = await check("load");
+  assert.match(load ?? "", /^ {2}load scheduler p\/root\.8 grants( \(.*\))?, workload default$/);
 });
 
 it("counts what is left after the flow, for slots as for tokens", async (t) => {

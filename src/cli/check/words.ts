@@ -19,7 +19,10 @@ interface LimiterDecision {
 }
 
 interface Info {
-  readonly label: string;
+  /** Absent for load schedulers, which have one queue for all flows. */
+  readonly label?: string;
+  /** Only schedulers report one. */
+  readonly workload_index?: string;
   readonly tokens_info?: Tokens | null;
   /** Only limiters that hold slots report one. */
   readonly request_id?: string;
@@ -96,7 +99,8 @@ function reasonOf(decision: LimiterDecision): string {
   if (decision.failure_mode === "closed") return "it cannot decide, and its on_failure is closed";
   const info = infoOf(decision);
   if (!info?.tokens_info) return "not in the sample";
-  return holdsSlots(info) ? "too many in flight" : "too few tokens left";
+  const queued = info.workload_index === undefined ? "" : ", and no more time to wait";
+  return `${holdsSlots(info) ? "too many in flight" : "too few tokens left"}${queued}`;
 }
 
 function isKeyless({ reason }: LimiterDecision): boolean {
@@ -125,7 +129,7 @@ function nameOf(decision: LimiterDecision): string {
 /** The rest is counted after the flow, for every kind: the reply has it after the take or, of slots, before. */
 function limiterText(decision: LimiterDecision, accepted: boolean, paint: Paint): string {
   const info = infoOf(decision);
-  const { label = "", tokens_info: tokens } = info ?? {};
+  const { label = "", workload_index: workload, tokens_info: tokens } = info ?? {};
   const missing = (decision.missing_labels ?? "").split(",");
   const notes = [
     isKeyless(decision) ? "key label missing" : "",
@@ -138,11 +142,14 @@ function limiterText(decision: LimiterDecision, accepted: boolean, paint: Paint)
   // Without a key, without valid numbers and after a return the counts mean nothing.
   const counted = tokens && !isKeyless(decision) && !notes.includes("given back");
   const standing = decision.failure_mode === "open" || decision.failure_mode === "closed";
-  const left = counted && !standing ? leftOf(tokens, holdsSlots(info)) : "";
+  // A load scheduler that limits nothing yet has no tokens.
+  const unlimited = workload !== undefined && counted && tokens.remaining + tokens.current === 0;
+  const left = counted && !standing && !unlimited ? leftOf(tokens, holdsSlots(info)) : "";
+  const of = workload === undefined ? "" : `, workload ${masked("", workload)}`;
   const key = label === "" ? "" : ` [${masked(...keyAndValue(label))}]`;
   const outcome = decision.dropped ? paint("bad", "refuses") : "grants";
   const said = notes.length === 0 ? "" : paint("doubtful", ` (${notes.join("; ")})`);
-  return `${nameOf(decision)}${key} ${outcome}${said}${left}`;
+  return `${nameOf(decision)}${key} ${outcome}${said}${of}${left}`;
 }
 
 function leftOf({ remaining, current, consumed }: Tokens, beforeTake: boolean): string {
