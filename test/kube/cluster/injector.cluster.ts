@@ -12,6 +12,7 @@ import { loadInjector, startInjectorProcess } from "#injector/process.ts";
 import type { Ending } from "../../kit/ending.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { kubeconfigOf, namespaceOf, sharedCluster } from "../../kit/kube/control-plane.ts";
+import { objectsIn, type Rendered } from "../../kit/kube/helm.ts";
 import { variables } from "../../kit/process.ts";
 import { processContext } from "../../kit/process-context.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
@@ -31,35 +32,29 @@ interface Rule {
   readonly verbs: readonly string[];
 }
 
-/** The rights in src/kube/injection/README.md. */
-function rightsOf(name: string): {
-  readonly cluster: readonly Rule[];
-  readonly home: readonly Rule[];
-} {
-  return {
-    cluster: [
-      {
-        apiGroups: ["admissionregistration.k8s.io"],
-        resources: ["mutatingwebhookconfigurations"],
-        resourceNames: [name],
-        verbs: ["get", "patch"],
-      },
-      { apiGroups: [""], resources: ["namespaces"], verbs: ["get", "list", "watch"] },
-      { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
-      { apiGroups: [""], resources: ["events"], verbs: ["create"] },
-    ],
-    home: [
-      {
-        apiGroups: [""],
-        resources: ["secrets"],
-        resourceNames: ["sluice-injector-tls"],
-        verbs: ["get", "patch"],
-      },
-    ],
-  };
+/** The objects of the chart that are about the injector, of which the Deployment is left out. */
+async function chartOf(home: string, name: string): Promise<readonly Rendered[]> {
+  const etcd = { endpoints: ["http://etcd:2379"] };
+  const prometheus = { address: "http://prometheus:9090" };
+  const values = { controller: { config: { etcd, prometheus } }, injector: { name } };
+  const all = await objectsIn("sluice-controller", values, ["--namespace", home]);
+  const unwanted = ["Deployment", "PodDisruptionBudget"];
+  return all.filter(
+    ({ kind, metadata }) => metadata.name.startsWith(name) && !unwanted.includes(kind),
+  );
 }
 
-type Rights = ReturnType<typeof rightsOf>;
+/** The rules of the chart. */
+interface Rights {
+  readonly cluster: readonly Rule[];
+  readonly home: readonly Rule[];
+}
+
+function rightsIn(objects: readonly Rendered[]): Rights {
+  const rulesOf = (wanted: string): readonly Rule[] =>
+    objects.find(({ kind }) => kind === wanted)?.["rules"] ?? [];
+  return { cluster: rulesOf("ClusterRole"), home: rulesOf("Role") };
+}
 
 /** An address of this machine that is not loopback, which endpoints may not have. */
 function ownAddress(): string {
@@ -69,96 +64,38 @@ function ownAddress(): string {
   return found.address;
 }
 
-/** What a chart makes, in a namespace of its own, and injectors that are processes of this machine. */
+/** What the chart makes, in a namespace of its own, and injectors that are processes of this machine. */
 async function install(t: Ending, change: (rights: Rights) => Rights = (rights) => rights) {
   const home = await namespaceOf(t, client);
   const configuration = {
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: "MutatingWebhookConfiguration",
   };
-  const name = `sluice-injector-${home}`;
-  const rights = change(rightsOf(name));
-  const subject = { kind: "ServiceAccount", name: "injector", namespace: home };
-  const entry = (label: string, more: readonly object[] = []) => ({
-    name: `${label}.injector.sluice.dev`,
-    admissionReviewVersions: ["v1"],
-    sideEffects: "None",
-    failurePolicy: "Ignore",
-    reinvocationPolicy: "IfNeeded",
-    timeoutSeconds: 10,
-    clientConfig: { service: { name: "sluice-injector", namespace: home, path: "/mutate-pod" } },
-    rules: [
-      {
-        apiGroups: [""],
-        apiVersions: ["v1"],
-        operations: ["CREATE"],
-        resources: ["pods"],
-        scope: "Namespaced",
+  const name = `injector-${home}`;
+  const objects = await chartOf(home, name);
+  const rights = change(rightsIn(objects));
+  // Only the namespaces of this test.
+  const own = { key: "test-of", operator: "In", values: [home] };
+  const changed = objects.map((object) => {
+    if (object.kind === "ClusterRole") return { ...object, rules: rights.cluster };
+    if (object.kind === "Role") return { ...object, rules: rights.home };
+    if (object.kind !== configuration.kind) return object;
+    const webhooks = object["webhooks"].map((each: Rendered) => ({
+      ...each,
+      namespaceSelector: {
+        matchExpressions: [...each["namespaceSelector"].matchExpressions, own],
       },
-    ],
-    namespaceSelector: {
-      matchExpressions: [
-        { key: `${label}-injection`, operator: "In", values: ["enabled"] },
-        // Only the namespaces of this test.
-        { key: "test-of", operator: "In", values: [home] },
-        ...more,
-      ],
-    },
+    }));
+    return { ...object, webhooks };
   });
-  await client.apply(
-    [
-      { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "injector" } },
-      { apiVersion: `${RBAC}/v1`, kind: "ClusterRole", metadata: { name }, rules: rights.cluster },
-      {
-        apiVersion: `${RBAC}/v1`,
-        kind: "ClusterRoleBinding",
-        metadata: { name },
-        roleRef: { apiGroup: RBAC, kind: "ClusterRole", name },
-        subjects: [subject],
-      },
-      {
-        apiVersion: `${RBAC}/v1`,
-        kind: "Role",
-        metadata: { name: "injector" },
-        rules: rights.home,
-      },
-      {
-        apiVersion: `${RBAC}/v1`,
-        kind: "RoleBinding",
-        metadata: { name: "injector" },
-        roleRef: { apiGroup: RBAC, kind: "Role", name: "injector" },
-        subjects: [subject],
-      },
-      {
-        apiVersion: "v1",
-        kind: "Secret",
-        metadata: { name: "sluice-injector-tls" },
-        type: "Opaque",
-      },
-      {
-        apiVersion: "v1",
-        kind: "Service",
-        metadata: { name: "sluice-injector" },
-        spec: { ports: [{ name: "webhook", port: 443, targetPort: 9443 }] },
-      },
-      {
-        ...configuration,
-        metadata: { name },
-        webhooks: [
-          entry("sluice"),
-          entry("aperture", [{ key: "sluice-injection", operator: "DoesNotExist" }]),
-        ],
-      },
-    ],
-    home,
-  );
+  await client.apply(changed, home);
   t.after(async () => {
     await client.delete({ ...configuration, name });
     for (const kind of ["ClusterRoleBinding", "ClusterRole"]) {
       await client.delete({ apiVersion: `${RBAC}/v1`, kind, name });
     }
   });
-  const config = JSON.parse(kubeconfigOf(client.as(await client.tokenOf(home, "injector"))));
+  const config = JSON.parse(kubeconfigOf(client.as(await client.tokenOf(home, name))));
   config.contexts[0].context.namespace = home;
   const kubeconfig = join(folderOf(t), "kubeconfig");
   writeFileSync(kubeconfig, JSON.stringify(config));
@@ -170,7 +107,7 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
         kind: "EndpointSlice",
         metadata: {
           name: `injector-${at}`,
-          labels: { "kubernetes.io/service-name": "sluice-injector" },
+          labels: { "kubernetes.io/service-name": name },
         },
         addressType: "IPv4",
         endpoints: running.has(at)
@@ -193,6 +130,8 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
       SIDECAR_IMAGE: "sluice:1",
       WEBHOOK_ADDR: "0.0.0.0:0",
       WEBHOOK_CONFIGURATION: name,
+      WEBHOOK_SECRET: `${name}-tls`,
+      WEBHOOK_SERVICE: name,
       MISSED_PODS_INTERVAL: "1s",
     });
     const log = memoryLog();
@@ -367,7 +306,7 @@ test("while no injector answers pods are created, and reported when it is back",
 });
 
 test("no pod is lost while certificates and authorities are replaced", async (t) => {
-  const { home, start, labelled } = await install(t);
+  const { home, name, start, labelled } = await install(t);
   const env = {
     SVC_INJECTOR_WEBHOOK_OVERLAP: "2s",
     SVC_INJECTOR_WEBHOOK_CERTIFICATE_LIFETIME: "18s",
@@ -376,7 +315,7 @@ test("no pod is lost while certificates and authorities are replaced", async (t)
   const replicas = await Promise.all([start(0, env), start(1, env)]);
   for (const { serve } of replicas) await serve();
   const namespace = await labelled();
-  const secret = { apiVersion: "v1", kind: "Secret", name: "sluice-injector-tls", namespace: home };
+  const secret = { apiVersion: "v1", kind: "Secret", name: `${name}-tls`, namespace: home };
   const authorities = new Set<string>();
   const certificates = new Set<string>();
   let count = 0;
@@ -384,9 +323,9 @@ test("no pod is lost while certificates and authorities are replaced", async (t)
   await until(
     "authorities were replaced",
     async () => {
-      const name = `pod-${count++}`;
-      const { status, body } = await create(namespace, pod(name), "?dryRun=All");
-      if (status !== 201 || !hasAgent(body)) lost.push(name);
+      const each = `pod-${count++}`;
+      const { status, body } = await create(namespace, pod(each), "?dryRun=All");
+      if (status !== 201 || !hasAgent(body)) lost.push(each);
       const data = (await client.get(secret))?.["data"] ?? {};
       authorities.add(data["ca.crt"]);
       certificates.add(data["tls.crt"]);
@@ -417,13 +356,18 @@ test("its rights suffice: nothing that it does is forbidden", async (t) => {
   );
 });
 
-const RIGHTS = (["cluster", "home"] as const).flatMap((where) =>
-  rightsOf("")[where].flatMap(({ resources, verbs }) =>
+const RIGHTS = rightsIn(await chartOf("home", "injector"));
+const EACH = (["cluster", "home"] as const).flatMap((where) =>
+  RIGHTS[where].flatMap(({ resources, verbs }) =>
     verbs.map((verb) => [where, resources[0], verb] as const),
   ),
 );
 
-for (const [where, resource, verb] of RIGHTS) {
+test("the chart gives it rights", () => {
+  assert.ok(RIGHTS.cluster.length > 0 && RIGHTS.home.length > 0);
+});
+
+for (const [where, resource, verb] of EACH) {
   test(`without the right to ${verb} ${resource} it says so`, async (t) => {
     // A namespace is read only where it has not been heard of yet, as here, where nothing is heard of.
     const isRead = resource === "namespaces" && verb === "get";
