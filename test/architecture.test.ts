@@ -43,7 +43,12 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Agents follow; they load nothing of the policy language.
   "sync/follow": ["flow", "circuit", "wire/protobuf", "store"],
   fleet: [
-    ...["flow", "client", "store", "sync/keys.ts", "wire/protobuf", "telemetry/metrics"],
+    "flow",
+    "client",
+    "store",
+    "sync/keys.ts",
+    "wire/protobuf",
+    "telemetry/metrics",
     "host/life",
   ],
   "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],

@@ -59,7 +59,10 @@ export async function openSharedCounters(
       else options.status().fail(others);
     });
     return {
-      ...{ counters: undefined, metrics: NO_METRICS, routes: [], close: ignore },
+      counters: undefined,
+      metrics: NO_METRICS,
+      routes: [],
+      close: ignore,
       leave: async () => undefined,
     };
   }

@@ -85,7 +85,11 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   const sharedKey = () => secret?.connections;
   const owned = new OwnedLimiters(context, randomSeed());
   const group = new PeerGroup({
-    ...{ id, owned, clock, log, changed: options.changed },
+    id,
+    owned,
+    clock,
+    log,
+    changed: options.changed,
     timeoutMs: settings.timeout,
     probeMs: settings.probe_interval,
     most: settings.max_pending,
@@ -95,7 +99,9 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   });
   group.ready = false;
   const probes = new Probes({
-    ...{ id, clock, key: () => secret?.probes },
+    id,
+    clock,
+    key: () => secret?.probes,
     heard: (member) => group.include(member),
     silent: (member) => group.neighbours.link(member)?.requests.trip("no answer to probes", ""),
     gone: (member) => group.exclude(member, "gone"),
@@ -121,7 +127,10 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   let late = false;
   const following = followSecret(
     {
-      ...{ store, group: options.group, clock, log },
+      store,
+      group: options.group,
+      clock,
+      log,
       known(found) {
         // Connections and counts under another secret are over.
         lingering.clear();

@@ -61,7 +61,13 @@ export async function openRedis(
   };
   const leases = LeaseAgent.random(clock, { ...lease });
   const counters = await openRedisCounters({
-    ...{ settings, group, clock, log, leases, changed, learned },
+    settings,
+    group,
+    clock,
+    log,
+    leases,
+    changed,
+    learned,
   });
   if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
   members.register(COUNTER_SERVICES.redis, serverOf(settings));

@@ -115,7 +115,8 @@ class PeersSchedule {
       intervalMs: world.pick([1_000, 5_000]),
       continuous: world.chance() < 0.7,
       lazySyncs: world.chance() < 0.15 ? world.pick([1, 4, 10]) : 0,
-      ...{ delayed: false, maxIdleMs: 0 },
+      delayed: false,
+      maxIdleMs: 0,
     };
     this.#mostAmount = this.#params.amount;
     for (const key of this.#keys) {
@@ -144,12 +145,21 @@ class PeersSchedule {
     const admitted = [...this.#admissions.values()].reduce((sum, { total }) => sum + total, 0);
     const losses = [...this.#losses.values()].reduce((sum, each) => sum + each, 0);
     const setting = {
-      ...{ agents: this.#started, leased: this.#leased, copies: this.#copies, losses },
-      ...{ durationMs: this.#durationMs, lengthMs: this.#lengthMs, params: this.#params },
-      ...{ slow: this.#slow, lost: this.#lost },
+      agents: this.#started,
+      leased: this.#leased,
+      copies: this.#copies,
+      losses,
+      durationMs: this.#durationMs,
+      lengthMs: this.#lengthMs,
+      params: this.#params,
+      slow: this.#slow,
+      lost: this.#lost,
     };
     return {
-      ...{ asked: this.#asked, local: this.#local, admitted, losses },
+      asked: this.#asked,
+      local: this.#local,
+      admitted,
+      losses,
       fault: fault === "" ? "" : `${fault}\n${JSON.stringify(setting)}`,
     };
   }
@@ -163,10 +173,18 @@ class PeersSchedule {
     const member: RingMember = { name: address, id, address, probe: undefined };
     const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 1_000 }, [1, 2]);
     const leases = new LeaseAgent(this.#started, clock, {
-      ...{ enabled: this.#leased, duration: this.#durationMs, max_keys: 100 },
+      enabled: this.#leased,
+      duration: this.#durationMs,
+      max_keys: 100,
     });
     const group = new PeerGroup({
-      ...{ id, owned, clock, log: memoryLog(), timeoutMs: TIMEOUT_MS, probeMs: 200, most: 1_000 },
+      id,
+      owned,
+      clock,
+      log: memoryLog(),
+      timeoutMs: TIMEOUT_MS,
+      probeMs: 200,
+      most: 1_000,
       replicas: this.#copies,
       synchronous: this.#copies > 1,
       changed: () => undefined,
@@ -180,8 +198,15 @@ class PeersSchedule {
     const buckets = new PeerBuckets(group, leases, NAME);
     buckets.adopt(this.#params);
     const agent: Agent = {
-      ...{ member, clock, group, owned, leases, buckets },
-      ...{ params: this.#params, cut: false, leaving: false },
+      member,
+      clock,
+      group,
+      owned,
+      leases,
+      buckets,
+      params: this.#params,
+      cut: false,
+      leaving: false,
     };
     this.#agents.push(agent);
     this.#setList([...this.#list, member]);

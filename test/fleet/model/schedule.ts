@@ -121,7 +121,11 @@ class Schedule {
     const admitted = [...this.#admissions.values()].reduce((sum, { total }) => sum + total, 0);
     const { agents: all } = { agents: this.#started };
     return {
-      ...{ mode: this.#mode, agents: all, asked: this.#asked, admitted, local: this.#local },
+      mode: this.#mode,
+      agents: all,
+      asked: this.#asked,
+      admitted,
+      local: this.#local,
       fault: fault === "" ? "" : `${fault}\n${this.#setting()}`,
     };
   }
@@ -338,8 +342,12 @@ class Schedule {
 
   #setting(): string {
     return JSON.stringify({
-      ...{ mode: this.#mode, durationMs: this.#durationMs, lengthMs: this.#lengthMs },
-      ...{ faults: this.#faults, sizes: this.#sizes, params: this.#params },
+      mode: this.#mode,
+      durationMs: this.#durationMs,
+      lengthMs: this.#lengthMs,
+      faults: this.#faults,
+      sizes: this.#sizes,
+      params: this.#params,
     });
   }
 }

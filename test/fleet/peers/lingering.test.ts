@@ -7,7 +7,8 @@ import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 const member = (name: string, id = name): RingMember => ({
-  ...{ name, id },
+  name,
+  id,
   address: name,
   probe: undefined,
 });

@@ -575,7 +575,10 @@ test("a copy that arrives while keys are handed over waits, and takes the place 
   const { id } = joining.member;
   const copy = (number: number, available: number) =>
     old.group.receive({
-      ...{ from: id, number, purpose: "copy", last: false },
+      from: id,
+      number,
+      purpose: "copy",
+      last: false,
       moved: [{ kind: "bucket", limiter, lo, hi, available, filledMs: 0 }],
     });
   const applied = [copy(1_000, 10), copy(1_001, 9)];
@@ -614,8 +617,14 @@ const memberOf = (id: string): RingMember => ({ name: id, id, address: id, probe
 
 test("what is to be sent after a link was closed comes back at once", async () => {
   const link = new Link({
-    ...{ member: memberOf("other"), from: "this", clock: fakeClock() },
-    ...{ timeoutMs: 100, probeMs: 1_000, most: 10, number: () => 1, changed: () => undefined },
+    member: memberOf("other"),
+    from: "this",
+    clock: fakeClock(),
+    timeoutMs: 100,
+    probeMs: 1_000,
+    most: 10,
+    number: () => 1,
+    changed: () => undefined,
     caller: {
       call: () => assert.fail("a call after the end"),
       close: () => undefined,
@@ -638,7 +647,10 @@ test("an agent that leaves gets nothing back when the new owner of what it hande
   let ring = new Ring([own, leaver, gone]);
   const asked: string[] = [];
   const handOver = new HandOver({
-    ...{ id: own.id, clock, owned, replicas: 1 },
+    id: own.id,
+    clock,
+    owned,
+    replicas: 1,
     now: () => ({ ring, leaving: false }),
     linkTo: (id) => {
       asked.push(id);
@@ -665,7 +677,11 @@ test("what belongs to a member without a link stays where it is, and is not sent
   const ring = new Ring([own, other]);
   let asked = 0;
   const handOver = new HandOver({
-    ...{ id: own.id, clock, owned, replicas: 1, copy: () => undefined },
+    id: own.id,
+    clock,
+    owned,
+    replicas: 1,
+    copy: () => undefined,
     now: () => ({ ring, leaving: false }),
     linkTo: () => {
       if (++asked > 100) throw new Error("it is asked for ever");

@@ -23,19 +23,33 @@ const SLOTS = {
   slots: { max: 3, maxInflightMs: 1_000 },
 };
 const LEASE: LeaseRequest = {
-  ...{ agent: 2 ** 47 + 1, turn: 7, unspent: 3, keep: 2 },
-  ...{ wish: 10, unit: 0.5, durationMs: 1_000 },
+  agent: 2 ** 47 + 1,
+  turn: 7,
+  unspent: 3,
+  keep: 2,
+  wish: 10,
+  unit: 0.5,
+  durationMs: 1_000,
 };
 const ONE: BucketRequest = {
   runs: [{ want: 1, times: 1 }],
-  ...{ back: 0, overdraft: "refuse", lease: undefined },
+  back: 0,
+  overdraft: "refuse",
+  lease: undefined,
 };
 const NOTHING = {
-  ...{ granted: [1], tokens: 0, waitMs: 0, leased: 0, recall: false, full: false },
+  granted: [1],
+  tokens: 0,
+  waitMs: 0,
+  leased: 0,
+  recall: false,
+  full: false,
 };
 
 const bucket = (request: Partial<BucketRequest>, lo = 5): Take => ({
-  ...{ limiter: LIMITER, lo, hi: 6 },
+  limiter: LIMITER,
+  lo,
+  hi: 6,
   request: { ...ONE, ...request },
 });
 

@@ -112,7 +112,13 @@ export class Agent {
     this.lines = lines;
     const owned = new OwnedLimiters({ clock, observer: NO_OBSERVER, maxKeys: 10_000 }, [1, 2]);
     this.group = new PeerGroup({
-      ...{ id, owned, clock, log, timeoutMs: 100, probeMs: 1_000, most: 1_000 },
+      id,
+      owned,
+      clock,
+      log,
+      timeoutMs: 100,
+      probeMs: 1_000,
+      most: 1_000,
       replicas: options.replicas ?? 1,
       synchronous: options.synchronous ?? false,
       changed: (away) => void this.away.push(away),

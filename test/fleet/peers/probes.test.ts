@@ -17,8 +17,12 @@ async function prober(t: TestContext, id: string, key = KEY) {
   const seen: string[] = [];
   const note = (what: string) => (member: string) => void seen.push(`${what} ${member}`);
   const probes = new Probes({
-    ...{ id, clock, key: () => key },
-    ...{ heard: note("heard"), silent: note("silent"), gone: note("gone") },
+    id,
+    clock,
+    key: () => key,
+    heard: note("heard"),
+    silent: note("silent"),
+    gone: note("gone"),
   });
   let closed = false;
   const close = () => {
@@ -32,7 +36,9 @@ async function prober(t: TestContext, id: string, key = KEY) {
 
 /** A member whose port for calls is the same as for probes, unless another one is given. */
 const member = (id: string, port: number, calls = port) => ({
-  ...{ name: id, id, address: `127.0.0.1:${calls}` },
+  name: id,
+  id,
+  address: `127.0.0.1:${calls}`,
   probe: `127.0.0.1:${port}`,
 });
 
@@ -154,8 +160,12 @@ test("a system without IPv6 answers probes over IPv4", async (t) => {
     syncBuiltinESMExports();
   });
   const other = new Probes({
-    ...{ id: "b", clock: fakeClock(), key: () => KEY },
-    ...{ heard: assert.fail, silent: assert.fail, gone: assert.fail },
+    id: "b",
+    clock: fakeClock(),
+    key: () => KEY,
+    heard: assert.fail,
+    silent: assert.fail,
+    gone: assert.fail,
   });
   t.after(() => other.close());
   assert.ok((await other.listen("", 0)) > 0);

@@ -97,7 +97,9 @@ test("the secret of a restored backup wins over that which agents know", async (
           }
         },
       },
-      ...{ group: "g", clock: fakeClock(), log: memoryLog() },
+      group: "g",
+      clock: fakeClock(),
+      log: memoryLog(),
       known: (secret) => void found.push(secret),
     },
     stop.signal,

@@ -28,7 +28,10 @@ const TAKE = "/sluice.fleet.v1.Counters/Take";
 const LIMITER = { policyName: "p", name: "l", capacity: 10, amount: 0, intervalMs: 1_000 };
 const ONE = encode("sluice.fleet.v1.TakeRequest", {
   limiters: [LIMITER],
-  ...{ limiter: [0], keyLo: [1], keyHi: [1], amount: [1] },
+  limiter: [0],
+  keyLo: [1],
+  keyHi: [1],
+  amount: [1],
 });
 
 /** Addresses that an agent announces. */

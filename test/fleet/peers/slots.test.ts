@@ -302,7 +302,8 @@ test("slots without an id are neither taken nor handed over, and end no process"
   agent.slots.adopt(LIMIT);
   const limiter = {
     name: { policyName: "policy", name: "slots" },
-    ...{ params: undefined, slots: LIMIT },
+    params: undefined,
+    slots: LIMIT,
   };
   const slot = { limiter, lo: 1, hi: 1, id: "" };
   const [reply] = await agent.group.answer([{ ...slot, amount: 1 }]);

@@ -16,7 +16,9 @@ test("certificates that cannot be used fail a call, and the next one reads them 
   const own = join(folder, "own.crt");
   writeFileSync(own, "half a certificate");
   const tls = {
-    ...{ ca_file: root.certFile, cert_file: own, key_file: keyFile },
+    ca_file: root.certFile,
+    cert_file: own,
+    key_file: keyFile,
     allowed_cn: "",
   };
   const caller = callerOf("127.0.0.1:1", { tls, sharedKey: () => undefined, clock: realClock() });

@@ -122,7 +122,9 @@ async function connected(t: TestContext) {
   const log = memoryLog();
   const connection = new RedisConnection({
     settings: settingsOf(redis.url),
-    ...{ clock: realClock(), log, lost: () => undefined },
+    clock: realClock(),
+    log,
+    lost: () => undefined,
   });
   t.after(() => connection.close());
   assert.equal(await connection.connect(realClock()), undefined);

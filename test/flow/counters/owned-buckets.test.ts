@@ -17,7 +17,8 @@ function home(maxKeys = 10_000) {
   const owned = new OwnedBuckets(context);
   let turn = 0;
   return {
-    ...{ clock, owned },
+    clock,
+    owned,
     ask: (request: Partial<BucketRequest>, params = STEADY, value: string | undefined = "k") =>
       owned.ask(value, { ...NOTHING, ...request }, params, clock.now()),
     take: (want: number, times = 1): Partial<BucketRequest> => ({ runs: [{ want, times }] }),
@@ -36,7 +37,9 @@ bucketSuite("home", async () => {
         outcome: reply.granted[0] === 1 ? "granted" : "refused",
         remaining: reply.tokens,
         current: params.capacity - reply.tokens,
-        ...{ waitMs: reply.waitMs, id: "", full: reply.full },
+        waitMs: reply.waitMs,
+        id: "",
+        full: reply.full,
       };
     },
     giveBack: async (value, back, params) => void ask({ back }, params, value),

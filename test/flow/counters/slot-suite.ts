@@ -86,7 +86,13 @@ export function slotSuite(make: string, open: () => Promise<SlotBench>): void {
     const id = await expect(bench, params, 0.5, [true, 2, 0]);
     const free = await expect(bench, params, 1, [true, 2, 0], "b");
     for (const wrong of [
-      ...["", "nonsense", "sum", `w${id}`, id.toUpperCase(), `${id} `, free],
+      "",
+      "nonsense",
+      "sum",
+      `w${id}`,
+      id.toUpperCase(),
+      `${id} `,
+      free,
       "00000000-0000-4000-8000-000000000000",
     ]) {
       assert.equal(await bench.end("a", wrong, params), false, wrong);

@@ -146,14 +146,22 @@ export function writeReplies(takes: readonly Take[], replies: readonly TakeReply
     }
   }
   return encode("sluice.fleet.v1.TakeResponse", {
-    ...{ outcome, remaining, waitMs, leases },
+    outcome,
+    remaining,
+    waitMs,
+    leases,
     full: full.includes(true) ? full : [],
     granted: once ? [] : granted,
   });
 }
 
 const NOTHING: BucketReply = {
-  ...{ granted: [], tokens: 0, waitMs: 0, leased: 0, recall: false, full: false },
+  granted: [],
+  tokens: 0,
+  waitMs: 0,
+  leased: 0,
+  recall: false,
+  full: false,
 };
 
 /**

@@ -39,7 +39,10 @@ export interface StoreMessage {
 
 export function writeStore({ from, number, purpose, last, moved }: StoreMessage): Uint8Array {
   return encode("sluice.fleet.v1.StoreRequest", {
-    ...{ from, number, last, purpose: PURPOSES[purpose] },
+    from,
+    number,
+    last,
+    purpose: PURPOSES[purpose],
     ...keysOf(moved),
     available: moved.map((each) => (each.kind === "slot" ? each.tokens : each.available)),
     filledMs: moved.map((each) => (each.kind === "slot" ? each.startMs : each.filledMs)),

@@ -42,7 +42,12 @@ export class Neighbours {
   readonly #leaving = new Set<Link>();
   /** Of requests to agents that are gone. */
   readonly #past: RequestCounts = {
-    ...{ answered: 0, failed: 0, skipped: 0, refused: 0, away: 0, back: 0 },
+    answered: 0,
+    failed: 0,
+    skipped: 0,
+    refused: 0,
+    away: 0,
+    back: 0,
   };
 
   constructor(options: NeighboursOptions) {
@@ -93,7 +98,12 @@ export class Neighbours {
   #open(member: RingMember): void {
     const { id: from, connect, clock, timeoutMs, probeMs, most } = this.#options;
     const link = new Link({
-      ...{ member, from, clock, timeoutMs, probeMs, most },
+      member,
+      from,
+      clock,
+      timeoutMs,
+      probeMs,
+      most,
       caller: connect(member),
       number: () => ++this.#number,
       changed: (reason) => this.#changed(member, reason),

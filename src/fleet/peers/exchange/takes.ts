@@ -110,8 +110,13 @@ export class Takes {
   #start(take: OwnTake, answered: OpenTake["answered"], late: OpenTake["late"]): OpenTake {
     const { clock, timeoutMs } = this.#options;
     const waiting: OpenTake = {
-      ...{ take, answered, late, until: clock.now() + timeoutMs },
-      ...{ open: true, disarm: undefined, cancel: IGNORED },
+      take,
+      answered,
+      late,
+      until: clock.now() + timeoutMs,
+      open: true,
+      disarm: undefined,
+      cancel: IGNORED,
     };
     this.#send(waiting);
     return waiting;

@@ -125,8 +125,15 @@ export class Probes {
     // Connected, so that the system reports when nobody listens there.
     const socket = createSocket({ type: isIPv6(host) ? "udp6" : "udp4" });
     const probed: Probed = {
-      ...{ member, socket, connected: false, nonce: randomBytes(NONCE_BYTES) },
-      ...{ missed: 0, refused: 0, reachable: false, checking: false, state: "unknown" },
+      member,
+      socket,
+      connected: false,
+      nonce: randomBytes(NONCE_BYTES),
+      missed: 0,
+      refused: 0,
+      reachable: false,
+      checking: false,
+      state: "unknown",
     };
     socket.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "ECONNREFUSED" || this.#probed.get(member.id) !== probed) return;
