@@ -19,6 +19,14 @@ export function joinHostPort(host: string, port: string | number): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** Why nothing listens at `address`, which is `host:port` or a path, with what a person can do about it. */
+export function whyNotBound(address: string, cause: Error & { readonly code?: string }): string {
+  const { code = cause.message } = cause;
+  if (code !== "EADDRINUSE") return `${code} (${address})`;
+  const remedy = "stop the process that listens there, or choose another address";
+  return `the address is in use (${address}); ${remedy}`;
+}
+
 /** `::1` of `[::1]`, as URLs have it. Other text is returned unchanged. */
 export function withoutBrackets(host: string): string {
   return host.startsWith("[") && host.endsWith("]") ? host.slice(1, -1) : host;

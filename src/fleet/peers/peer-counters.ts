@@ -8,6 +8,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
+import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
@@ -209,16 +210,14 @@ async function listenForProbes(
   probes: Probes,
   { distCache, isChosen, log }: PeerCountersOptions,
 ): Promise<number> {
-  const { host, port } = split(distCache.memberlist_bind_addr);
+  const key = "dist_cache.memberlist_bind_addr";
+  const { host, port } = splitHostPort(distCache.memberlist_bind_addr);
   try {
-    return await probes.listen(host, port);
+    return await probes.listen(host, Number(port));
   } catch (thrown) {
-    const why = Fault.from(thrown).message;
-    if (isChosen("dist_cache.memberlist_bind_addr") || port === 0) {
-      const wanted = "wanted an address that can be bound";
-      throw new Fault("UNAVAILABLE", `dist_cache.memberlist_bind_addr: ${wanted}, got ${why}`);
-    }
-    log.warn({}, `dist_cache.memberlist_bind_addr: using another port: ${why}`);
+    const why = `cannot listen on ${key}: ${Fault.from(thrown).message}`;
+    if (isChosen(key) || Number(port) === 0) throw new Fault("UNAVAILABLE", why);
+    log.warn({}, `using another port: ${why}`);
     return probes.listen(host, 0);
   }
 }
@@ -234,11 +233,10 @@ function reachable(
   bind: string,
   { advertised }: Pick<PeerCountersOptions, "advertised">,
 ): string {
-  const { port } = split(bound);
-  const { host } = split(bind);
+  const { port } = splitHostPort(bound);
+  const { host } = splitHostPort(bind);
   const every = host === "" || host === "0.0.0.0" || host === "::";
-  const known = every ? split(advertised).host || ownAddress() : host;
-  return known.includes(":") ? `[${known}]:${port}` : `${known}:${port}`;
+  return joinHostPort(every ? splitHostPort(advertised).host || ownAddress() : host, port);
 }
 
 /** The first IPv4 address of this machine that is not loopback. */
@@ -247,10 +245,4 @@ function ownAddress(): string {
     .flatMap((each) => each ?? [])
     .find(({ family, internal }) => family === "IPv4" && !internal);
   return found?.address ?? "127.0.0.1";
-}
-
-function split(address: string): { readonly host: string; readonly port: number } {
-  const at = address.lastIndexOf(":");
-  const host = address.slice(0, Math.max(0, at)).replace(/^\[|\]$/g, "");
-  return { host, port: Number(address.slice(at + 1)) };
 }

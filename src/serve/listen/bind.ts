@@ -4,7 +4,7 @@
 import { lstat, unlink } from "node:fs/promises";
 import { createConnection, type ListenOptions, type Server } from "node:net";
 import { Fault, systemErrorText } from "#base/fault.ts";
-import { joinHostPort } from "#base/net/host-port.ts";
+import { joinHostPort, whyNotBound } from "#base/net/host-port.ts";
 import type { Binding } from "./address.ts";
 
 /** Starts to listen, or throws a Fault that says why it cannot. */
@@ -43,13 +43,9 @@ function listenFault(
   options: ListenOptions,
   cause: Error & { readonly code?: string },
 ): Fault {
-  const { code = cause.message } = cause;
-  const inUse = code === "EADDRINUSE";
-  const remedy = "stop the process that listens there, or choose another address";
-  const address = addressOf(options);
-  const why = inUse ? `the address is in use (${address}); ${remedy}` : `${code} (${address})`;
+  const inUse = cause.code === "EADDRINUSE";
   const kind = options.path === undefined || inUse ? "UNAVAILABLE" : "INVALID_ARGUMENT";
-  return new Fault(kind, `cannot listen on ${key}: ${why}`);
+  return new Fault(kind, `cannot listen on ${key}: ${whyNotBound(addressOf(options), cause)}`);
 }
 
 function addressOf({ path, host = "", port }: ListenOptions): string {

@@ -5,8 +5,19 @@ import {
   namedServer,
   splitHostPort,
   urlOfServer,
+  whyNotBound,
   withoutBrackets,
 } from "#base/net/host-port.ts";
+
+test("why nothing listens at an address", () => {
+  const error = (code: string) => Object.assign(new Error(`bind ${code} a:1`), { code });
+  assert.equal(
+    whyNotBound("a:1", error("EADDRINUSE")),
+    "the address is in use (a:1); stop the process that listens there, or choose another address",
+  );
+  assert.equal(whyNotBound("a:1", error("EACCES")), "EACCES (a:1)");
+  assert.equal(whyNotBound("a:1", new Error("no socket")), "no socket (a:1)");
+});
 
 test("host and port", () => {
   for (const [text, host, port] of [

@@ -5,7 +5,8 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { createSocket, type Socket } from "node:dgram";
 import { connect, isIPv6 } from "node:net";
 import type { Clock } from "#base/clock.ts";
-import { Fault, systemErrorText } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
+import { joinHostPort, splitHostPort, whyNotBound } from "#base/net/host-port.ts";
 import type { RingMember } from "./ring.ts";
 
 export interface ProbesOptions {
@@ -81,8 +82,8 @@ export class Probes {
           return bind("udp4", "", port);
         })
       : bind(isIPv6(host) ? "udp6" : "udp4", host, port)
-    ).catch((thrown: unknown) => {
-      throw new Fault("UNAVAILABLE", systemErrorText(thrown));
+    ).catch((thrown: Error) => {
+      throw new Fault("UNAVAILABLE", whyNotBound(joinHostPort(host, port), thrown));
     });
     socket.on("error", () => undefined);
     socket.on("message", (message, { address, port: from }) => {
@@ -120,8 +121,7 @@ export class Probes {
 
   #add(member: RingMember): void {
     if (member.probe === undefined) return;
-    const at = member.probe.lastIndexOf(":");
-    const host = member.probe.slice(0, at).replace(/^\[|\]$/g, "");
+    const { host, port } = splitHostPort(member.probe);
     // Connected, so that the system reports when nobody listens there.
     const socket = createSocket({ type: isIPv6(host) ? "udp6" : "udp4" });
     const probed: Probed = {
@@ -145,7 +145,7 @@ export class Probes {
       this.#ping(probed);
     });
     socket.on("message", (message) => this.#heard(probed, message));
-    socket.connect(Number(member.probe.slice(at + 1)), host);
+    socket.connect(Number(port), host);
     this.#probed.set(member.id, probed);
   }
 
@@ -228,10 +228,9 @@ export class Probes {
 
 /** Whether the machine says that nobody listens at `host:port`. A connection that gets no answer is no such proof. */
 function refusesConnections(address: string): Promise<boolean> {
-  const at = address.lastIndexOf(":");
-  const host = address.slice(0, at).replace(/^\[|\]$/g, "");
+  const { host, port } = splitHostPort(address);
   return new Promise((resolve) => {
-    const socket = connect({ host, port: Number(address.slice(at + 1)), timeout: CONNECT_MS });
+    const socket = connect({ host, port: Number(port), timeout: CONNECT_MS });
     const end = (refused: boolean) => {
       socket.destroy();
       resolve(refused);
