@@ -1,0 +1,251 @@
+// The values of the charts: which mode they choose, how configuration becomes variables, and what is refused. Needs Helm and no
+// cluster.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { nameOf } from "#config/read/variables.ts";
+import type { LeafRow } from "#config/table/row.ts";
+import { validateText } from "#config/table/value.ts";
+import { leaves, PROCESSES } from "#config/tree.ts";
+import {
+  type Chart,
+  chartPath,
+  helm,
+  objectsIn,
+  type Rendered,
+  type Values,
+} from "../../kit/kube/helm.ts";
+import {
+  agent,
+  controller,
+  ENDPOINTS,
+  EVERYTHING_AGENT,
+  EVERYTHING_CONTROLLER,
+  environment,
+  envOf,
+  kinds,
+  MODES,
+  merged,
+  needed,
+  only,
+  treeOf,
+  workloads,
+} from "../../kit/kube/rendering.ts";
+import { configOf } from "../../kit/sluice/config.ts";
+import { goodSamples } from "../../kit/sluice/config-samples.ts";
+
+test("helm lint finds nothing", async () => {
+  const lint = (chart: Chart, values: Values = {}) =>
+    helm(["lint", chartPath(chart), "--kube-version", "1.34.1"], { values });
+  await lint("sluice");
+  await lint("sluice-agent", needed("agent"));
+  await lint("sluice-controller", needed("controller"));
+});
+
+test("each mode renders what it says", async () => {
+  const [sidecar, daemonSet, deployment] = await Promise.all(
+    MODES.map((installationMode) => agent({ installationMode })),
+  );
+  assert.deepEqual(kinds(sidecar ?? []), ["ConfigMap"]);
+  assert.deepEqual(kinds(daemonSet ?? []).toSorted(), ["DaemonSet", "Service", "ServiceAccount"]);
+  assert.deepEqual(kinds(deployment ?? []).toSorted(), [
+    "Deployment",
+    "PodDisruptionBudget",
+    "Service",
+    "ServiceAccount",
+  ]);
+  assert.equal(only(daemonSet ?? [], "Service")["spec"].internalTrafficPolicy, "Local");
+  assert.deepEqual(kinds(await agent()), ["ConfigMap"], "sidecars are the default");
+  const modes = [daemonSet, deployment].map(
+    (objects) =>
+      environment(envOf(workloads(objects ?? [])[0] as Rendered))[
+        "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE"
+      ],
+  );
+  assert.deepEqual(modes, ["KUBERNETES_DAEMONSET", undefined]);
+  const map = only(sidecar ?? [], "ConfigMap");
+  assert.equal(map["data"].SVC_AGENT_CLOUDEXT_INSTALLATION_MODE, "KUBERNETES_SIDECAR");
+});
+
+test("values of Aperture's charts choose the mode, or are refused by name", async () => {
+  const modeOf = async (...values: readonly Values[]) =>
+    kinds(await agent(...values)).find((kind) => /DaemonSet|Deployment|ConfigMap/.test(kind));
+  assert.equal(await modeOf({ agent: { namespaceScoped: true } }), "Deployment");
+  assert.equal(await modeOf({ agent: { sidecar: { enabled: true } } }), "ConfigMap");
+  assert.equal(await modeOf({ agent: { sidecar: { enabled: false } } }), "DaemonSet");
+  assert.deepEqual(kinds(await agent({ agent: { create: false } })), []);
+  const extension = { create: true, value: "the-key", secretKeyRef: { name: "keys" } };
+  const made = await agent({
+    installationMode: "KUBERNETES_DAEMONSET",
+    agent: { secrets: { fluxNinjaExtension: extension } },
+  });
+  assert.equal(atob(only(made, "Secret", "keys")["data"].apiKey), "the-key");
+  const key = envOf(only(made, "DaemonSet")).find(
+    ({ name }) => name === "SVC_AGENT_CLOUDEXT_API_KEY",
+  );
+  assert.deepEqual(key?.valueFrom?.secretKeyRef, { name: "keys", key: "apiKey" });
+  for (const [values, message] of [
+    [
+      { installationMode: "KUBERNETES_SIDECAR", agent: { namespaceScoped: true } },
+      /installationMode: KUBERNETES_SIDECAR contradicts/,
+    ],
+    [
+      { agent: { sidecar: { enableNamespacesByDefault: true } } },
+      /enableNamespacesByDefault: .*kubectl label/,
+    ],
+    [{ operator: { image: {} } }, /operator: there is no operator/],
+    [{ agent: { controllerCert: { cmName: "ca" } } }, /agent\.controllerCert: sidecars/],
+  ] as const)
+    await assert.rejects(agent(values), message);
+  await assert.rejects(
+    controller({ etcd: { enabled: true } }),
+    /etcd\.enabled: .*controller\.config\.etcd\.endpoints/,
+  );
+  await assert.rejects(
+    controller({ controller: { namespaceScoped: true } }),
+    /tls\.server\.secretName/,
+  );
+});
+
+test("without an etcd, a chart says which value to set", async () => {
+  await assert.rejects(objectsIn("sluice-agent"), /agent\.config\.etcd\.endpoints: wanted/);
+  await assert.rejects(
+    objectsIn("sluice-controller"),
+    /controller\.config\.etcd\.endpoints: wanted/,
+  );
+  const production = ["--values", chartPath("sluice", "values-production.yaml")];
+  await assert.rejects(objectsIn("sluice", {}, production), /config\.etcd\.endpoints: wanted/);
+});
+
+/** Names of variables, and their rows, of the keys that are not secret. */
+function plainLeaves(
+  process: "agent" | "controller",
+): readonly (readonly [path: string, row: LeafRow])[] {
+  const secrets: readonly string[] = JSON.parse(
+    readFileSync(chartPath(`sluice-${process}`, "files/secrets.json"), "utf8"),
+  );
+  return leaves(PROCESSES[process].table)
+    .filter(({ path }) => !secrets.includes(path))
+    .map(({ path, row }) => [path, row] as const);
+}
+
+for (const process of ["agent", "controller"] as const) {
+  const chart = `sluice-${process}` as const;
+  const main = async (...values: readonly Values[]) =>
+    process === "agent"
+      ? only(await agent({ installationMode: "KUBERNETES_DAEMONSET" }, ...values), "DaemonSet")
+      : only(await controller(...values), "Deployment", "sluice-controller");
+
+  test(`${process}.config becomes variables that mean the same`, async () => {
+    for (const at of [0, 1]) {
+      const samples = plainLeaves(process).map(([path, row]) => ({
+        path,
+        row,
+        sample: goodSamples(row).at(at) ?? goodSamples(row)[0],
+      }));
+      // The chart needs to know these two: one names a port, the other one has to be there.
+      const fixed = treeOf(process, {
+        config: {
+          server: { listener: { addr: ":8080" } },
+          etcd: { endpoints: ENDPOINTS },
+          dist_cache:
+            process === "agent" ? { bind_addr: ":3320", memberlist_bind_addr: ":3322" } : undefined,
+        },
+      });
+      const values = merged(
+        ...samples.map(({ path, sample }) => treeOf(`${process}.config.${path}`, sample?.raw)),
+        fixed,
+      );
+      const env = environment(envOf(await main(values)));
+      for (const { path, row, sample } of samples) {
+        if (/^(?:server\.listener\.addr|etcd\.endpoints|dist_cache\.)/.test(path)) continue;
+        const text = env[nameOf(process, path, "leaf")];
+        assert.ok(text !== undefined && sample !== undefined, path);
+        if (row.kind === "objects") assert.deepEqual(JSON.parse(text), sample.raw, path);
+        else assert.deepEqual(validateText(row, text), { value: sample.value }, path);
+      }
+    }
+  });
+
+  test(`every variable of the ${process} is a setting that it reads`, async () => {
+    const everything = process === "agent" ? EVERYTHING_AGENT : EVERYTHING_CONTROLLER;
+    const odd = {
+      log: { writers: [{ file: "/tmp/$(POD_IP) 'a' \"b\" {{ . }}" }] },
+      flow_control: { max_keys: 2_000_000 },
+    };
+    const values =
+      process === "agent"
+        ? treeOf("agent.config", odd)
+        : treeOf("controller.config", { log: odd.log });
+    const env = environment(envOf(await main(everything, values)));
+    const { config } = configOf(
+      process,
+      Object.fromEntries(Object.entries(env).filter(([name]) => name !== "POD_IP")),
+    );
+    assert.equal(config.log.writers[0]?.file, odd.log.writers[0]?.file);
+    assert.deepEqual(config.etcd.endpoints, ENDPOINTS);
+    assert.equal(config.server.administration.addr, "127.0.0.1:8081");
+    assert.equal(config.server.tls.enabled, true);
+    assert.equal(config.etcd.tls.ca_file, "/etc/sluice/tls/etcd/ca.crt");
+    if ("flow_control" in config) {
+      assert.equal(config.flow_control.max_keys, 2_000_000);
+      assert.equal(config.peer_discovery.advertisement_addr, "10.1.2.3:8080");
+      assert.equal(config.etcd.password, "a-secret-of-16-signs");
+    }
+  });
+
+  test(`secrets in ${process}.config are refused, with the value to use instead`, async () => {
+    const all: readonly string[] = JSON.parse(
+      readFileSync(chartPath(chart, "files/secrets.json"), "utf8"),
+    );
+    const render = (values: Values) => objectsIn(chart, merged(needed(process), values));
+    const texts = all.filter((path) => /(?:password|token|key|dsn)$/.test(path));
+    assert.ok(texts.length >= 4);
+    for (const path of texts) {
+      const refused = render(treeOf(`${process}.config.${path}`, "hunter2-hunter2-hunter2"));
+      await assert.rejects(refused, ({ message }: Error) => {
+        assert.ok(message.includes(`${process}.config.${path} is a secret`), message);
+        assert.ok(message.includes(`${process}.secrets.${path}: {name: NAME, key: KEY}`), message);
+        assert.ok(!message.includes("hunter2"), message);
+        return true;
+      });
+    }
+    const clients = [{ http_client: { proxy_connect_header: { "x-key": ["hunter2"] } } }];
+    await assert.rejects(
+      render(treeOf(`${process}.config.alertmanagers.clients`, clients)),
+      /secrets\.alertmanagers\.clients: .*as JSON/,
+    );
+    const address = treeOf(
+      `${process}.config.prometheus.address`,
+      "http://ann:hunter2@prometheus:9090",
+    );
+    await assert.rejects(
+      render(address),
+      /config\.prometheus\.address.*user or password.*secrets\.prometheus\.address/s,
+    );
+  });
+
+  test(`${chart} refuses wrong keys and values with their path`, async () => {
+    for (const [path, value, wanted] of [
+      [`${process}.config.etcd.endpoint`, ["http://etcd:2379"], `/${process}/config/etcd`],
+      [`${process}.config.server.drain.grace`, "soon", `/${process}/config/server/drain/grace`],
+      [`${process}.config.server.listener.addr`, "8080", `/${process}/config/server/listener/addr`],
+      [`${process}.replicas`, 3, `/${process}`],
+    ] as const)
+      await assert.rejects(
+        objectsIn(chart, merged(needed(process), treeOf(path, value))),
+        ({ message }: Error) => {
+          assert.ok(message.includes(`'${wanted}'`), message);
+          return true;
+        },
+      );
+    const inUmbrella = treeOf(`${chart}.${process}.config.log.level`, "loud");
+    await assert.rejects(
+      objectsIn("sluice", inUmbrella),
+      new RegExp(`${chart}:\\n- at '/${process}/config/log/level'`),
+    );
+  });
+}
+
+/** All charts, with as much as there is. */
