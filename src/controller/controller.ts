@@ -22,6 +22,7 @@ import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { LIMITER_COUNTERS, type MetricName, type MetricSource } from "#telemetry/metrics/table.ts";
 import { CheckpointKeeper } from "./checkpoint/checkpoint-keeper.ts";
 import { Compiler } from "./compiling/compiler.ts";
+import { followDeletions } from "./loop/deletions.ts";
 import { watchTicks } from "./loop/liveness.ts";
 import { Outbox } from "./loop/outbox.ts";
 import type { PolicyLoop } from "./loop/policy-loop.ts";
@@ -100,10 +101,12 @@ type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
-  const { checkpoints } = parts;
+  const { checkpoints, guardPublished } = parts;
+  let endGuard: () => void = () => undefined;
   const endFollowing = async () => {
     const closed = sources.map((source) => source.close?.());
     follower.stop();
+    endGuard();
     // Changes of the store and of the sources may wait for the compiler.
     await compiler.close();
     await Promise.all([follower.ended(), ...closed]);
@@ -128,6 +131,7 @@ async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
     await outbox.settled();
     over?.throwIfAborted();
     checkpoints?.start();
+    endGuard = guardPublished();
   } catch (thrown) {
     await endFollowing();
     throw thrown;
@@ -244,6 +248,7 @@ function assemble(options: ControllerOptions) {
     await Promise.all([compiler.close(), backend.close(), alerts.close(), ...written]);
     for (const remove of removeMetrics) remove();
   };
+  const guardPublished = () => followDeletions({ store, outbox, log, failed: fail });
   const adopt = async () => {
     for (const prefix of PUBLISHED) {
       const { entries } = await store.list(prefix);
@@ -265,6 +270,7 @@ function assemble(options: ControllerOptions) {
     close,
     adopt,
     removeOrphans,
+    guardPublished,
   };
 }
 

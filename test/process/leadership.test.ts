@@ -219,11 +219,31 @@ test("a store that comes back empty is written again, policies of the API too, a
   assert.equal(JSON.parse(body).status, "VALID");
 });
 
-test("rules that somebody deletes from the store are written again", async (t) => {
+test("rules, numbers and documents that somebody deletes from the store are written again", async (t) => {
   const { etcd, agent, controller } = await house(t);
+  assert.equal((await upsert(controller, "pub", closed("pub"))).status, 200);
+  await until("the rule of the API is there", () => refuses(agent, "pub"));
   const stopChecking = checking(agent, "shop");
+  const stored = async (prefix: string) =>
+    (await etcd.ctl("get", "--prefix", prefix, "--keys-only")).split("\n").filter(Boolean);
+  for (const tree of ["config", "decisions"]) {
+    const keys = await stored(`aperture/${tree}/rate_limiter/`);
+    assert.equal(keys.length, 2);
+    await etcd.ctl("del", keys[0] ?? "");
+    await until("the key is there again", async () =>
+      (await stored(`aperture/${tree}/rate_limiter/`)).includes(keys[0] ?? ""),
+    );
+  }
+  assert.match(controller.printed(), /somebody deleted configurations or decisions/);
+  await etcd.ctl("del", "--prefix", "aperture/decisions/");
+  await until(
+    "the numbers are there again",
+    async () => (await stored("aperture/decisions/")).length === 2,
+  );
   await etcd.ctl("del", "--prefix", "aperture/config/");
   await leads(controller, 2);
+  assert.ok((await stored("aperture/config/api/")).length > 0, "the documents of the API");
+  assert.equal(await refuses(agent, "pub"), true);
   assert.match(
     await etcd.ctl("get", "--prefix", "aperture/config/rate_limiter/", "--keys-only"),
     /./,

@@ -36,10 +36,23 @@ function keeperWith(complete?: string): RuleKeeper {
   return keeper;
 }
 
-test("a rule that is removed while others of its kind stay is gone at once", () => {
+test("a controller that confirms nothing removes a rule at once, while others of its kind stay", () => {
   const keeper = keeperWith();
   assert.deepEqual(keeper.take(batch([], [A])).deletes, [A]);
   assert.equal(keeper.kept, 0);
+});
+
+test("a rule or its numbers that somebody deletes stay, until a controller writes them again or confirms their end", () => {
+  for (const deleted of [A, NUMBERS]) {
+    const keeper = keeperWith("1");
+    assert.deepEqual(keeper.take(batch([], [deleted])).deletes, []);
+    assert.equal(keeper.kept, 1);
+    keeper.take(batch([deleted]));
+    assert.equal(keeper.kept, 0);
+    assert.deepEqual(keeper.take(batch([], [deleted])).deletes, []);
+    assert.deepEqual(keeper.take(batch([], [], { complete: "2" })).deletes, [deleted]);
+    assert.equal(keeper.kept, 0);
+  }
 });
 
 test("when the last rule of a kind goes, it stays until a controller confirms what it removed", () => {
@@ -64,7 +77,8 @@ test("what is missing after a reset stays, however much is left, and what is wri
   assert.equal(keeper.kept, 1);
   keeper.take(batch([A]));
   assert.equal(keeper.kept, 0);
-  assert.deepEqual(keeper.take(batch([], [A])).deletes, [A], "an ordinary removal later");
+  const removed = keeper.take(batch([], [A], { complete: "2" }));
+  assert.deepEqual(removed.deletes, [A], "an ordinary removal later");
 });
 
 test("the confirmation in a backup says nothing, and one written since then does", () => {

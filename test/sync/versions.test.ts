@@ -42,6 +42,14 @@ const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta
 /** The messages that agents and controllers exchange. */
 const EXCHANGED = /^(aperture\.(policy\.sync|cmd|peers)\.v1|sluice\.fleet\.v1)\./;
 
+/**
+ * Fields that the last release writes and the present code ignores on purpose. The shared overflow bucket: tokens that another
+ * agent gives back to it are lost, which admits less and never more.
+ */
+const IGNORED: Readonly<Record<string, readonly string[]>> = {
+  "sluice.fleet.v1.TakeRequest": ["overflow"],
+};
+
 type Json = Record<string, unknown>;
 type Stored = Readonly<Record<string, { readonly bytes: string; readonly value: Json }>>;
 
@@ -130,7 +138,9 @@ test("the present code reads every message as the last release wrote it", () => 
   assert.ok(Object.keys(stored).length > 60, "messages were kept");
   for (const [name, { bytes, value }] of Object.entries(stored)) {
     assert.ok(names.includes(name), `${name} is gone`);
-    assert.deepEqual(read(present.type(name), Buffer.from(bytes, "base64")), value, name);
+    const meant = Object.entries(value).filter(([field]) => !IGNORED[name]?.includes(field));
+    const heard = read(present.type(name), Buffer.from(bytes, "base64"));
+    assert.deepEqual(heard, Object.fromEntries(meant), name);
   }
 });
 

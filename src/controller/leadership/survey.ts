@@ -91,18 +91,20 @@ export class Survey {
   }
 
   #note({ puts, deletes, reset = false }: Batch): void {
-    for (const key of deletes) this.#remove(key, reset);
+    // Nobody removes a policy together with the key that says what is complete.
+    const lost = reset || deletes.includes(COMPLETE);
+    for (const key of deletes) this.#remove(key, lost);
     for (const entry of puts) this.#put(entry);
     if (reset) this.#options.lost("the store lost data, or went back to an older state");
     else if (deletes.includes(COMPLETE)) this.#options.lost("what was published was removed");
     for (const { key, seen } of this.#waiting) if (this.#candidates.has(key)) seen();
   }
 
-  #remove(key: string, reset: boolean): void {
+  #remove(key: string, lost: boolean): void {
     this.#candidates.delete(key);
     const document = this.#documents.get(key);
     this.#documents.delete(key);
-    if (reset && document !== undefined) this.#missing.set(key, document);
+    if (lost && document !== undefined) this.#missing.set(key, document);
   }
 
   #put({ key, value, revision }: Entry): void {

@@ -33,6 +33,8 @@ export class Outbox {
   readonly #stored = new Map<string, Uint8Array>();
   /** Keys that were in the store before, and that nobody here has put yet. */
   readonly #adopted = new Set<string>();
+  /** Keys of the commit under way. */
+  #committing: ReadonlySet<string> = new Set();
   /** Keys of failed commits, which may have been written or not. */
   readonly #unsure = new Set<string>();
   #state: "idle" | "busy" | "pausing" | "closed" = "idle";
@@ -62,6 +64,22 @@ export class Outbox {
       this.#stored.set(key, value);
       this.#adopted.add(key);
     }
+  }
+
+  /**
+   * Writes again what somebody else deleted. Returns the number of those keys; deletes of this outbox's own do not count.
+   */
+  putBack(deleted: readonly string[]): number {
+    let count = 0;
+    for (const key of deleted) {
+      const value = this.#stored.get(key);
+      if (value === undefined || this.#waiting.has(key) || this.#committing.has(key)) continue;
+      this.#waiting.set(key, value);
+      this.#unsure.add(key);
+      count += 1;
+    }
+    this.#work();
+    return count;
   }
 
   /** Deletes what was adopted and is not wanted by anyone here. Returns the number of keys. */
@@ -99,6 +117,7 @@ export class Outbox {
       return;
     }
     this.#state = "busy";
+    this.#committing = new Set(ops.map(({ key }) => key));
     this.#commitUnderWay = this.#commit(ops);
   }
 
@@ -138,6 +157,7 @@ export class Outbox {
   }
 
   #succeeded(ops: readonly Op[]): void {
+    this.#committing = new Set();
     for (const op of ops) {
       this.#unsure.delete(op.key);
       if (op.kind === "put") this.#stored.set(op.key, op.value);
@@ -152,6 +172,7 @@ export class Outbox {
   }
 
   #failed(ops: readonly Op[], fault: Fault): void {
+    this.#committing = new Set();
     for (const op of ops) {
       this.#unsure.add(op.key);
       if (this.#waiting.has(op.key)) continue;

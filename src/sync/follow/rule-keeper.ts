@@ -114,7 +114,9 @@ export class RuleKeeper {
     const confirmed = this.#isConfirmed(batch, emptied);
     for (const { key } of puts) this.#kept.delete(key);
     if (confirmed) return { revision, puts, deletes: [...this.#takeKept(), ...deletes] };
-    if (!reset && !emptied && this.#kept.size === 0) return batch;
+    // A controller that confirms nothing is taken at its word, unless all rules of a kind are gone.
+    const believed = !reset && !emptied && this.#confirmation === undefined;
+    if (believed && this.#kept.size === 0) return batch;
     for (const key of deletes) if (this.#placeOf(key) !== undefined) this.#kept.add(key);
     const rules = puts.some(({ key }) => parseAgentKey(key)?.tree === "config");
     if (this.#kept.size > 0 && rules && this.#confirmation === undefined) this.#rewritten += 1;

@@ -167,3 +167,24 @@ test("a removal is confirmed by a commit of its own, also when it had to be trie
   await box.settled();
   assert.deepEqual(commits.at(-1), { complete: "5" });
 });
+
+test("what somebody else deletes is put back, and what was deleted or is changed here is not", async () => {
+  const { box, commits, hold } = outbox();
+  box.put(entries({ a: "1", b: "1", c: "1" }));
+  await box.settled();
+  box.put(entries({ c: undefined }));
+  await box.settled();
+  commits.length = 0;
+  assert.equal(box.putBack(["a", "c", "unknown"]), 1);
+  await box.settled();
+  assert.deepEqual(commits, [{ a: "1" }]);
+  commits.length = 0;
+  const held = hold();
+  box.put(entries({ a: undefined }));
+  assert.equal(box.putBack(["a"]), 0, "the delete is its own, and under way");
+  box.put(entries({ b: "2" }));
+  assert.equal(box.putBack(["b"]), 0, "a newer value waits");
+  held.resolve();
+  await box.settled();
+  assert.deepEqual(commits, [{ a: null }, { complete: "1" }, { b: "2" }]);
+});

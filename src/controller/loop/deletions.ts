@@ -1,0 +1,33 @@
+// Follows what the leading controller has published, and hands deletes to its outbox, which writes again what somebody else
+// deleted. Agents keep such rules and numbers meanwhile; an agent that starts then would not know them.
+
+import type { Log } from "#base/log.ts";
+import type { Store } from "#store/store.ts";
+import { PUBLISHED } from "#sync/keys.ts";
+import type { Outbox } from "./outbox.ts";
+
+export interface DeletionsOptions {
+  readonly store: Pick<Store, "watch">;
+  readonly outbox: Pick<Outbox, "putBack">;
+  readonly log: Log;
+  /** The store can no longer be followed. */
+  readonly failed: (message: string, cause?: unknown) => void;
+}
+
+/** Begins to follow the store. The returned function ends it. */
+export function followDeletions({ store, outbox, log, failed }: DeletionsOptions): () => void {
+  const stop = new AbortController();
+  const follow = async () => {
+    for await (const { deletes } of store.watch(PUBLISHED, stop.signal)) {
+      const keys = deletes.length === 0 ? 0 : outbox.putBack(deletes);
+      if (keys === 0) continue;
+      const message =
+        "somebody deleted configurations or decisions from the store; they are written again";
+      log.warn({ keys, first: deletes[0] }, message);
+    }
+  };
+  follow().catch((thrown: unknown) => {
+    if (!stop.signal.aborted) failed("following what was published failed", thrown);
+  });
+  return () => stop.abort();
+}
