@@ -145,6 +145,21 @@ interface Layers {
  * without a row have no such rule.
  */
 const INSIDE: Readonly<Record<string, Layers>> = {
+  flow: {
+    parts: {
+      classify: [],
+      match: [],
+      counters: [],
+      limit: ["counters"],
+      schedule: ["match", "limit"],
+      plan: ["classify", "match", "counters", "limit", "schedule"],
+      check: ["limit"],
+    },
+  },
+  "flow/counters": {
+    shared: ["counter-engine.ts"],
+    parts: { local: [] },
+  },
   circuit: {
     shared: ["component.ts", "decision.ts", "plan.ts", "ticks.ts"],
     parts: { functions: [], components: ["functions"] },

@@ -19,10 +19,10 @@ import {
   type Verdict,
 } from "./flow.ts";
 import { Labels } from "./label.ts";
+import type { Limiter, Lookup, Shadow } from "./limit/stage-member.ts";
 import type { Observer } from "./observer.ts";
 import type { Plan, ServicePlan, Step } from "./plan/plan.ts";
 import { applies, type Candidate, matching } from "./plan/selection.ts";
-import type { Limiter, Lookup, Shadow } from "./plan/stage-member.ts";
 import type { LimitStage } from "./stages.ts";
 
 export interface JudgementContext {

@@ -11,8 +11,8 @@ import {
   type SlotReturn,
   type Verdict,
 } from "./flow.ts";
+import { holdsSlots, type SlotLimiter } from "./limit/stage-member.ts";
 import type { Observer } from "./observer.ts";
-import { holdsSlots, type SlotLimiter } from "./plan/stage-member.ts";
 import type { Rulebook } from "./rulebook.ts";
 
 export interface FlowController {

@@ -4,7 +4,7 @@
 import { Fault } from "#base/fault.ts";
 import { compileExtractor } from "./classify/extract.ts";
 import { labelNameFaults } from "./classify/name.ts";
-import { compileRegex } from "./plan/regex.ts";
+import { compileRegex } from "./match/regex.ts";
 import type { ExpressionRule, LabelRule, MatcherRule } from "./rules.ts";
 
 const OPERATORS: ReadonlySet<string> = new Set(["In", "NotIn", "Exists", "DoesNotExist"]);

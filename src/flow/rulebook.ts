@@ -4,6 +4,7 @@
 
 import { finish } from "#base/async/steps.ts";
 import { Fault } from "#base/fault.ts";
+import type { LimiterContext, StageMember } from "./limit/stage-member.ts";
 import {
   bindRule,
   type KindTable,
@@ -13,10 +14,9 @@ import {
   type SharedContext,
   shareContext,
   stateIdentity,
-} from "./limit/kinds.ts";
+} from "./plan/kinds.ts";
 import { type Bind, compilePlan, type Plan } from "./plan/plan.ts";
 import { inOrder } from "./plan/rule-order.ts";
-import type { LimiterContext, StageMember } from "./plan/stage-member.ts";
 import type { LimiterNumbers, LimiterRule, Rule } from "./rules.ts";
 
 /** Keys are those of the store: one per rule, and the same key identifies a limiter's rule and its numbers. */

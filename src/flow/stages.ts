@@ -1,4 +1,4 @@
-// The stages of a check, in the order in which a flow passes them. The row of a component kind in `limit/kinds.ts`
+// The stages of a check, in the order in which a flow passes them. The row of a component kind in `plan/kinds.ts`
 // names its stage.
 
 import { RejectReason } from "./flow.ts";

@@ -127,7 +127,7 @@ const OBSERVED: readonly Observation[] = [
     "an agent that starts while etcd is away judges",
   ),
   row("etcd.tls", "*", "store/etcd-faults", "the keys of etcd.tls have their effect"),
-  row("flow_control", "max_keys", "flow/limit/counters/key-table", "full: a spent key is evicted"),
+  row("flow_control", "max_keys", "flow/counters/local/key-table", "full: a spent key is evicted"),
   row("*", "service.execution_period", "process/health", ".service.execution_period says when"),
   row("*", "service.execution_timeout", "process/health", ".service.execution_timeout ends"),
   row("*", "service.initially_healthy", "process/health", ".service.initially_healthy is the"),

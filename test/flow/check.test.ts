@@ -11,8 +11,8 @@ import {
   RejectReason,
   type Verdict,
 } from "#flow/flow.ts";
-import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
-import type { Limiter } from "#flow/plan/stage-member.ts";
+import type { Limiter } from "#flow/limit/stage-member.ts";
+import { LIMITER_KINDS } from "#flow/plan/kinds.ts";
 import { STAGES } from "#flow/stages.ts";
 import { fakeClock } from "../kit/clock.ts";
 import {

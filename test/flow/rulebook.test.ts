@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
 import { Pending, type SlotRef, type SlotReturn, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
-import { LIMITER_KINDS } from "#flow/limit/kinds.ts";
+import { LIMITER_KINDS } from "#flow/plan/kinds.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type {
   ConcurrencyLimiterRule,

@@ -7,8 +7,8 @@ import { seededChance } from "#base/chance.ts";
 import { judge } from "#flow/check.ts";
 import { type LookupHit, Pending, type Verdict } from "#flow/flow.ts";
 import { createFlowController } from "#flow/flow-controller.ts";
-import { type KindTable, LIMITER_KINDS } from "#flow/limit/kinds.ts";
-import type { Lookup, Shadow } from "#flow/plan/stage-member.ts";
+import type { Lookup, Shadow } from "#flow/limit/stage-member.ts";
+import { type KindTable, LIMITER_KINDS } from "#flow/plan/kinds.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { RateLimiterRule } from "#flow/rules.ts";
 import {

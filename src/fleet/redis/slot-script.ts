@@ -1,4 +1,4 @@
-// The script that counts concurrency slots in Redis. It decides as `flow/limit/counters/local-slots.ts` does, by the clock
+// The script that counts concurrency slots in Redis. It decides as `flow/counters/local/local-slots.ts` does, by the clock
 // of the server; one suite runs over both.
 
 import { createHash } from "node:crypto";

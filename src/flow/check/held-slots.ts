@@ -3,8 +3,8 @@
 
 import type { Held } from "#base/handler.ts";
 import { type Component, type Decision, type Grant, grantOf } from "../flow.ts";
+import type { SlotLimiter } from "../limit/stage-member.ts";
 import type { Observer } from "../observer.ts";
-import type { SlotLimiter } from "../plan/stage-member.ts";
 
 /** Bytes of the objects of one slot, by measurement, without the text of its key. */
 const SLOT_SIZE = 256;

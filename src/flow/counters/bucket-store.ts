@@ -2,9 +2,9 @@
 // form that another room can use and move between agents.
 
 import type { Clock } from "#base/clock.ts";
-import { BucketTables } from "../limit/counters/bucket-row.ts";
-import { KeyHash } from "../limit/counters/key-hash.ts";
 import type { Observer } from "../observer.ts";
+import { BucketTables } from "./local/bucket-row.ts";
+import { KeyHash } from "./local/key-hash.ts";
 import { OwnedBuckets } from "./owned-buckets.ts";
 
 export interface BucketStoreContext {

@@ -3,12 +3,6 @@
 // all agents admit no more than capacity and refill.
 
 import type { Clock } from "#base/clock.ts";
-import type { KeyHash } from "../limit/counters/key-hash.ts";
-import {
-  type BucketState,
-  LocalBuckets,
-  type LocalBucketsContext,
-} from "../limit/counters/local-buckets.ts";
 import {
   type BucketReply,
   type BucketRequest,
@@ -18,6 +12,8 @@ import {
   type Run,
 } from "./bucket-home.ts";
 import { type BucketParams, type EngineAnswer, ReusedAnswer, SLACK } from "./counter-engine.ts";
+import type { KeyHash } from "./local/key-hash.ts";
+import { type BucketState, LocalBuckets, type LocalBucketsContext } from "./local/local-buckets.ts";
 
 /** The lease of one agent on one key. */
 interface Lease {

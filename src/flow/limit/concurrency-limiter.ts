@@ -2,14 +2,14 @@
 // flow ends or the slot expires.
 
 import type { CounterEngine, SlotParams } from "../counters/counter-engine.ts";
+import { LocalSlots, type LocalSlotsContext } from "../counters/local/local-slots.ts";
 import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
 import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
-import type { Limiter } from "../plan/stage-member.ts";
 import type { ConcurrencyLimiterRule, SlotDetail, SlotNumbers } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import { LocalSlots, type LocalSlotsContext } from "./counters/local-slots.ts";
 import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import type { Limiter } from "./stage-member.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 const COUNTING: CountingKind<SlotDetail> = {

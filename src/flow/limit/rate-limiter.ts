@@ -1,14 +1,14 @@
 // Rate limiter: a number of tokens per interval and label value, in token buckets.
 
 import type { BucketParams, CounterEngine } from "../counters/counter-engine.ts";
+import { LocalBuckets, type LocalBucketsContext } from "../counters/local/local-buckets.ts";
 import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
 import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
-import type { Limiter } from "../plan/stage-member.ts";
 import type { BucketNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
-import { LocalBuckets, type LocalBucketsContext } from "./counters/local-buckets.ts";
 import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
+import type { Limiter } from "./stage-member.ts";
 import { type Gap, gapOf, type Substitute, standInFor } from "./stand-in.ts";
 
 interface RateNumbers {

@@ -7,9 +7,9 @@ import { cutText } from "#base/text/cut.ts";
 import { type Component, type Decision, type Flow, Missing } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
-import type { Limiter, LimiterContext } from "../plan/stage-member.ts";
 import type { LabelDetail, SamplerNumbers, SamplerRule } from "../rules.ts";
 import { fnv1a, mixedHash } from "./session-hash.ts";
+import type { Limiter, LimiterContext } from "./stage-member.ts";
 import { type FailureGap, standInFor } from "./stand-in.ts";
 
 const NO_SESSIONS: ReadonlySet<string> = new Set();

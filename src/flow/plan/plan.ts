@@ -4,10 +4,6 @@
 import { type Classifier, compileClassifier } from "../classify/classifier.ts";
 import type { Component } from "../flow.ts";
 import { type LabelKey, LabelSlots } from "../label.ts";
-import type { KindTable } from "../limit/kinds.ts";
-import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
-import type { Stage } from "../stages.ts";
-import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
 import {
   holdsSlots,
   type Limiter,
@@ -15,7 +11,11 @@ import {
   type Shadow,
   type SlotLimiter,
   type StageMember,
-} from "./stage-member.ts";
+} from "../limit/stage-member.ts";
+import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
+import type { Stage } from "../stages.ts";
+import type { KindTable } from "./kinds.ts";
+import { type Candidate, candidates, namedServices, type Selected, select } from "./selection.ts";
 
 /** One stage with its members, in component order. Only the list of the stage's own kind has any. */
 export interface Step {

@@ -2,8 +2,8 @@
 // point is in `plan.ts`, so a check pays only for the rules at its own control point.
 
 import type { LabelSlots, Labels } from "../label.ts";
+import { compileMatcher, type Matcher } from "../match/matcher.ts";
 import type { SelectorRule } from "../rules.ts";
-import { compileMatcher, type Matcher } from "./matcher.ts";
 
 /** Service name of selectors that match every service. */
 const ANY = "any";

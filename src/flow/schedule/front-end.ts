@@ -2,8 +2,8 @@
 // for how long it may wait. Compiled with the plan.
 
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
+import { compileMatcher, type Matcher } from "../match/matcher.ts";
 import type { Observer } from "../observer.ts";
-import { compileMatcher, type Matcher } from "../plan/matcher.ts";
 import type { SchedulerRule, WorkloadParameters } from "../rules.ts";
 import type { FairRequest } from "./queue/fair-queue.ts";
 

@@ -4,8 +4,8 @@
 import type { Component, Decision, Flow, Grant } from "../flow.ts";
 import { Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
+import type { Limiter } from "../limit/stage-member.ts";
 import type { Observer } from "../observer.ts";
-import type { Limiter } from "../plan/stage-member.ts";
 import type { LimiterNumbers, WorkloadDetail } from "../rules.ts";
 import type { FrontEnd, Ticket } from "./front-end.ts";
 import type { Gate } from "./gate.ts";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { heldSlots } from "#flow/check/held-slots.ts";
 import type { Component, Grant } from "#flow/flow.ts";
+import type { SlotLimiter } from "#flow/limit/stage-member.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import type { SlotLimiter } from "#flow/plan/stage-member.ts";
 import { componentOf, decisionOf } from "../../kit/sluice/flow.ts";
 
 test("slots that are held together count together, and are all released", () => {

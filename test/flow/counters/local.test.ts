@@ -1,7 +1,7 @@
 // The engines that count in process pass the suites of all engines.
 
-import { LocalBuckets } from "#flow/limit/counters/local-buckets.ts";
-import { LocalSlots } from "#flow/limit/counters/local-slots.ts";
+import { LocalBuckets } from "#flow/counters/local/local-buckets.ts";
+import { LocalSlots } from "#flow/counters/local/local-slots.ts";
 import { testContext } from "../limit/setup.ts";
 import { slotSuite } from "./slot-suite.ts";
 import { bucketSuite } from "./suite.ts";

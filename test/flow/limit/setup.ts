@@ -3,15 +3,15 @@
 import { seededChance } from "#base/chance.ts";
 import { type Decision, type Flow, grantOf, NO_DETAIL, Pending } from "#flow/flow.ts";
 import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
+import type { Limiter } from "#flow/limit/stage-member.ts";
+import { type Anomaly, type MissingLabel, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import {
   bindRule,
   type LimiterState,
   newState,
   type SharedContext,
   shareContext,
-} from "#flow/limit/kinds.ts";
-import { type Anomaly, type MissingLabel, NO_OBSERVER, type Observer } from "#flow/observer.ts";
-import type { Limiter } from "#flow/plan/stage-member.ts";
+} from "#flow/plan/kinds.ts";
 import type {
   ConcurrencyLimiterRule,
   LimiterNumbers,

@@ -4,9 +4,9 @@
 import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import fc from "fast-check";
+import { KeySegment } from "#flow/counters/local/key-segment.ts";
+import { MOST_COLUMNS } from "#flow/counters/local/shared-tables.ts";
 import { grantOf } from "#flow/flow.ts";
-import { KeySegment } from "#flow/limit/counters/key-segment.ts";
-import { MOST_COLUMNS } from "#flow/limit/counters/shared-tables.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
 import type { RateLimiterRule } from "#flow/rules.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LabelSlots } from "#flow/label.ts";
-import { bindRule, newState, stateIdentity } from "#flow/limit/kinds.ts";
+import { bindRule, newState, stateIdentity } from "#flow/plan/kinds.ts";
 import type { LimiterRule, SelectorRule } from "#flow/rules.ts";
 import {
   Bench,

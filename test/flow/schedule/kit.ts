@@ -4,9 +4,9 @@ import { seededChance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
 import { type Decision, type Flow, grantOf, NO_DETAIL, Pending } from "#flow/flow.ts";
 import { LabelSlots, Labels } from "#flow/label.ts";
-import { bindRule, newState, type SharedContext, shareContext } from "#flow/limit/kinds.ts";
+import type { Limiter } from "#flow/limit/stage-member.ts";
 import { type Anomaly, NO_OBSERVER, type ScheduledFlow } from "#flow/observer.ts";
-import type { Limiter } from "#flow/plan/stage-member.ts";
+import { bindRule, newState, type SharedContext, shareContext } from "#flow/plan/kinds.ts";
 import type {
   ConcurrencySchedulerRule,
   LimiterNumbers,

@@ -5,10 +5,10 @@ import { it } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import type { FailureMode } from "#base/failure-mode.ts";
 import { type EngineAnswer, type LocalEngine, UNDECIDED } from "#flow/counters/counter-engine.ts";
+import { LocalBuckets } from "#flow/counters/local/local-buckets.ts";
+import { LocalSlots } from "#flow/counters/local/local-slots.ts";
 import type { SharedCounters, SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
-import { LocalBuckets } from "#flow/limit/counters/local-buckets.ts";
-import { LocalSlots } from "#flow/limit/counters/local-slots.ts";
 import type { LimiterNumbers, LimiterRule } from "#flow/rules.ts";
 import {
   concurrencyQueueRule,

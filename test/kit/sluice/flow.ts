@@ -4,9 +4,9 @@ import type { Classifier } from "#flow/classify/classifier.ts";
 import type { Flow, HttpAttributes } from "#flow/flow.ts";
 import { type Component, type Decision, type Grant, NO_DETAIL, Pending } from "#flow/flow.ts";
 import type { LabelSource } from "#flow/label.ts";
+import { holdsSlots, type Limiter, type Lookup, type Shadow } from "#flow/limit/stage-member.ts";
 import { type Anomaly, NO_OBSERVER, type Observer } from "#flow/observer.ts";
 import type { Plan, Step } from "#flow/plan/plan.ts";
-import { holdsSlots, type Limiter, type Lookup, type Shadow } from "#flow/plan/stage-member.ts";
 import type { LimiterKind } from "#flow/rules.ts";
 import type { Stage } from "#flow/stages.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
-import { RefillHistory } from "#flow/limit/counters/refill-history.ts";
+import { RefillHistory } from "#flow/counters/local/refill-history.ts";
 import {
   delayedMark,
   fill,
@@ -10,7 +10,7 @@ import {
   markAt,
   timeFor,
   waitFor,
-} from "#flow/limit/counters/token-bucket.ts";
+} from "#flow/counters/local/token-bucket.ts";
 
 const PARAMS: BucketParams = {
   capacity: 10,

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { Fault } from "#base/fault.ts";
 import { LabelSlots, type LabelSource, Labels } from "#flow/label.ts";
-import { compileMatcher } from "#flow/plan/matcher.ts";
+import { compileMatcher } from "#flow/match/matcher.ts";
 import { matcherFaults } from "#flow/rule-faults.ts";
 import type { ExpressionRule, MatcherRule, Requirement } from "#flow/rules.ts";
 

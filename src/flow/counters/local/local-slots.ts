@@ -3,14 +3,14 @@
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Observer } from "../../observer.ts";
 import {
   type EngineAnswer,
   fits,
   type LocalEngine,
   ReusedAnswer,
   type SlotParams,
-} from "../../counters/counter-engine.ts";
-import type { Observer } from "../../observer.ts";
+} from "../counter-engine.ts";
 import { KeyHash } from "./key-hash.ts";
 import { type EvictionPolicy, KeyTable } from "./key-table.ts";
 import { NONE, SlotPool } from "./slot-pool.ts";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it, test } from "node:test";
 import fc from "fast-check";
 import { seededChance } from "#base/chance.ts";
-import { MAX_ROWS } from "#flow/limit/counters/key-segment.ts";
-import { type Column, type EvictionPolicy, KeyTable } from "#flow/limit/counters/key-table.ts";
+import { MAX_ROWS } from "#flow/counters/local/key-segment.ts";
+import { type Column, type EvictionPolicy, KeyTable } from "#flow/counters/local/key-table.ts";
 
 const SHAPE = { words: 1, doubles: 1 };
 /** No policy of these tests looks at the clock. */

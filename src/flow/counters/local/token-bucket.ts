@@ -2,7 +2,7 @@
 // numbers: `available`, and `mark`, the time up to which it has been filled. A delayed fill is a mark in the
 // future: nothing is added before it, so no third number is needed.
 
-import type { BucketParams } from "../../counters/counter-engine.ts";
+import type { BucketParams } from "../counter-engine.ts";
 import type { RefillHistory } from "./refill-history.ts";
 
 /** Longest wait reported, ms: the most that a protobuf duration holds (10 000 years). */

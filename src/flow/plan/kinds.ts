@@ -2,9 +2,14 @@
 // and how state and component are made. Adding a kind is adding a row.
 
 import { Fault } from "#base/fault.ts";
+import { BucketTables } from "../counters/local/bucket-row.ts";
+import { KeyHash } from "../counters/local/key-hash.ts";
 import type { Component } from "../flow.ts";
 import type { LabelSlots } from "../label.ts";
-import type { LimiterContext, StageMember } from "../plan/stage-member.ts";
+import { ConcurrencyLimiter, ConcurrencyState } from "../limit/concurrency-limiter.ts";
+import { RateLimiter, RateState } from "../limit/rate-limiter.ts";
+import { Sampler, SamplerState } from "../limit/sampler.ts";
+import type { LimiterContext, StageMember } from "../limit/stage-member.ts";
 import type {
   ConcurrencyLimiterRule,
   ConcurrencySchedulerRule,
@@ -31,11 +36,6 @@ import {
   type Stage,
   TOKEN_QUEUE_STAGE,
 } from "../stages.ts";
-import { ConcurrencyLimiter, ConcurrencyState } from "./concurrency-limiter.ts";
-import { BucketTables } from "./counters/bucket-row.ts";
-import { KeyHash } from "./counters/key-hash.ts";
-import { RateLimiter, RateState } from "./rate-limiter.ts";
-import { Sampler, SamplerState } from "./sampler.ts";
 
 /** Buckets, slots or a share, and the numbers decided last. Carried from plan to plan by `stateIdentity`. */
 export interface LimiterState {

@@ -1,7 +1,7 @@
 // The layout of a token bucket in memory: two floating-point numbers, which `token-bucket.ts` computes with, and the
 // time at which it was last used. Buckets of limiters that are asked together share a row of one table.
 
-import type { BucketParams } from "../../counters/counter-engine.ts";
+import type { BucketParams } from "../counter-engine.ts";
 import type { KeyTable } from "./key-table.ts";
 import { SharedTables } from "./shared-tables.ts";
 

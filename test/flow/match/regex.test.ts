@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { RE2JS } from "re2js";
-import { compileRegex } from "#flow/plan/regex.ts";
+import { compileRegex } from "#flow/match/regex.ts";
 
 const texts = [
   "",

@@ -2,14 +2,14 @@
 // buckets is not full.
 
 import type { Clock } from "#base/clock.ts";
+import type { Observer } from "../../observer.ts";
 import {
   type BucketParams,
   type EngineAnswer,
   type LocalEngine,
   ReusedAnswer,
   SLACK,
-} from "../../counters/counter-engine.ts";
-import type { Observer } from "../../observer.ts";
+} from "../counter-engine.ts";
 import {
   type BucketPlace,
   BucketRow,
