@@ -13,10 +13,9 @@ import { PeerGroup } from "#fleet/peers/peer-group.ts";
 import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
-import { readTakes, writeReplies } from "../../../src/fleet/peers/exchange/messages.ts";
-import { readStore } from "../../../src/fleet/peers/exchange/moved.ts";
 import type { RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { memoryLog } from "../../kit/sluice/log.ts";
+import { answerCall, CALL_MS, ownerOf } from "../peers/network.ts";
 import { Admissions, type Numbers } from "./admissions.ts";
 import { MachineClock, World } from "./world.ts";
 
@@ -33,8 +32,6 @@ export interface PeersOutcome {
 const NAME = { policyName: "policy", name: "limiter" };
 const DAY_MS = 86_400_000;
 const TIMEOUT_MS = 100;
-/** Time limit of each call, which nobody may be waiting for any more, ms. */
-const CALL_MS = 2_000;
 /** Longest way of a message, ms: the usual one and a slow one. */
 const WAY_MS = 5;
 const SLOW_MS = 60;
@@ -243,21 +240,12 @@ class PeersSchedule {
       const to = this.#agents.find(({ member }) => member.id === id);
       if (to === undefined) return lose();
       const handle = async () => {
-        const reply = await this.#handle(to, method, message);
+        const reply = await answerCall(to.group, method, message);
         carry(() => from.clock.whenRunning(world.now, () => resolve(reply)));
       };
       to.clock.whenRunning(world.now, () => void handle());
     });
     return promise;
-  }
-
-  async #handle({ group }: Agent, method: string, message: Uint8Array): Promise<Uint8Array> {
-    if (method === "Take") {
-      const takes = readTakes(message);
-      return writeReplies(takes, await group.answer(takes));
-    }
-    await group.receive(readStore(message));
-    return new Uint8Array();
   }
 
   #way(): number {
@@ -439,11 +427,7 @@ class PeersSchedule {
 
   /** Whether anybody, the agent included, thinks that it counts the key. */
   #counts({ member }: Agent, key: string | undefined): boolean {
-    return this.#agents.some(({ group, owned }) => {
-      const [limiter = { keylessHash: 0 }] = owned.all;
-      const { lo, hi } = owned.hashOf(key, limiter);
-      return group.ring.members[group.ring.owner(lo, hi)]?.id === member.id;
-    });
+    return this.#agents.some(({ group }) => ownerOf(group, key) === member.id);
   }
 
   #lose(concerns: (key: string | undefined) => boolean): void {

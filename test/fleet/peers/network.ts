@@ -90,6 +90,27 @@ export class Network {
   }
 }
 
+/** What an agent replies to a message of another one, as its service does. */
+export async function answerCall(
+  group: PeerGroup,
+  method: string,
+  message: Uint8Array,
+): Promise<Uint8Array> {
+  if (method === "Take") {
+    const takes = readTakes(message);
+    return writeReplies(takes, await group.answer(takes));
+  }
+  await group.receive(readStore(message));
+  return new Uint8Array();
+}
+
+/** The process id of the agent that counts a key, as far as an agent of this group knows. */
+export function ownerOf({ ring, owned }: PeerGroup, value: string | undefined): string | undefined {
+  const [limiter = { keylessHash: 0 }] = owned.all;
+  const { lo, hi } = owned.hashOf(value, limiter);
+  return ring.members[ring.owner(lo, hi)]?.id;
+}
+
 export class Agent {
   readonly member: RingMember;
   readonly group: PeerGroup;
@@ -134,7 +155,7 @@ export class Agent {
               clock.alarm(CALL_MS, () => reject(new Fault("DEADLINE_EXCEEDED", "no reply")));
             });
           }
-          const reply = await to.handle(method, message);
+          const reply = await answerCall(to.group, method, message);
           if (cut.has(`${member.id}>${id}`)) throw new Fault("UNAVAILABLE", "cut");
           return reply;
         },
@@ -148,15 +169,6 @@ export class Agent {
       name: "limiter",
     });
     this.slots = new PeerSlots(this.group, { policyName: "policy", name: "slots" });
-  }
-
-  async handle(method: "Take" | "Store", message: Uint8Array): Promise<Uint8Array> {
-    if (method === "Take") {
-      const takes = readTakes(message);
-      return writeReplies(takes, await this.group.answer(takes));
-    }
-    await this.group.receive(readStore(message));
-    return new Uint8Array();
   }
 
   take(value: string | undefined, want: number, params: BucketParams): Promise<EngineAnswer> {
@@ -193,10 +205,7 @@ export class Agent {
 
   /** Whether this agent counts the key, of the agents that it knows. */
   owns(value: string | undefined): boolean {
-    const { ring, owned } = this.group;
-    const [limiter = { keylessHash: 0 }] = owned.all;
-    const { lo, hi } = owned.hashOf(value, limiter);
-    return ring.members[ring.owner(lo, hi)]?.id === this.member.id;
+    return ownerOf(this.group, value) === this.member.id;
   }
 }
 
