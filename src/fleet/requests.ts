@@ -11,7 +11,7 @@ export interface Script {
   readonly sha: string;
 }
 
-/** Receives the reply to one request, or hears that there is none: one of the three is called, once. */
+/** Learns how one request ended: exactly one of these methods is called, once. */
 export interface ReplyReceiver<Reply = string> {
   replied(reply: Reply): void;
   /** The server answers, but cannot decide this request. Others are not concerned. */
@@ -70,7 +70,7 @@ export interface RequestsOptions {
   /** Called at each transition: with the reason why the server cannot be asked, or with undefined when it can again. */
   readonly changed: (reason: string | undefined) => void;
   /** Called when a probe fails for another reason than the last one that is known. */
-  readonly learned?: ((reason: string) => void) | undefined;
+  readonly reasonChanged?: ((reason: string) => void) | undefined;
 }
 
 /** Numbers since the start. */
@@ -93,7 +93,7 @@ export interface Request {
   cancel(): void;
 }
 
-/** Through this a request reports its end. `inTime`: somebody still waited for it. */
+/** Through this a request reports its end. `inTime`: its caller was still waiting. */
 interface RequestListener {
   replied(inTime: boolean): void;
   undecided(inTime: boolean): void;
@@ -168,7 +168,8 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
   readonly #options: RequestsOptions;
   /** In the order in which they were asked, which is also that of their time limits. */
   #waiting: WaitingRequest<Reply>[] = [];
-  #first = 0;
+  /** Requests before this index of `#waiting` have ended. */
+  #firstOpen = 0;
   #inFlight = 0;
   #stopAlarm: (() => void) | undefined;
   #stopProbe: (() => void) | undefined;
@@ -291,10 +292,10 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
 
   /** The request that waits longest. Forgets those before it. */
   #oldest(): WaitingRequest<Reply> | undefined {
-    let first = this.#waiting[this.#first];
-    while (first !== undefined && !first.open) first = this.#waiting[++this.#first];
-    this.#waiting.splice(0, this.#first);
-    this.#first = 0;
+    let first = this.#waiting[this.#firstOpen];
+    while (first !== undefined && !first.open) first = this.#waiting[++this.#firstOpen];
+    this.#waiting.splice(0, this.#firstOpen);
+    this.#firstOpen = 0;
     return first;
   }
 
@@ -303,7 +304,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     this.#stopAlarm = undefined;
     const ended = this.#waiting;
     this.#waiting = [];
-    this.#first = 0;
+    this.#firstOpen = 0;
     for (const waiting of ended) {
       if (waiting.open) this.counts.failed++;
       waiting.settle(undefined);
@@ -317,7 +318,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
 
   /** Probes with a key that the same server is responsible for as for the one that failed. */
   #probe(key: string): void {
-    const { clock, timeoutMs, changed, learned } = this.#options;
+    const { clock, timeoutMs, changed, reasonChanged } = this.#options;
     let over = false;
     const end = (reason: string | undefined) => {
       if (over || this.#closed) return;
@@ -326,7 +327,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
       const isNew = reason !== this.#reason;
       this.#reason = reason;
       if (reason !== undefined) {
-        if (isNew) learned?.(reason);
+        if (isNew) reasonChanged?.(reason);
         this.#probeLater(key);
       } else {
         this.counts.back++;

@@ -7,10 +7,10 @@ import { type ReplyReceiver, receiveAll, type Script, type UNDECIDABLE } from ".
 const MOST_KEYS = 64;
 /**
  * While so many calls are on their way, further requests wait to travel together. Redis handles calls one after the other,
- * so a busy one answers them no later. This is no limit of calls: when one returns, all that wait are sent, because
- * otherwise a long way to Redis would limit how many requests an agent can ask.
+ * so a busy one answers them no later. More calls can be on their way: when one returns, all requests that wait are sent,
+ * because otherwise a long way to Redis would limit how many requests an agent can ask.
  */
-const ENOUGH_CALLS = 2;
+const BATCH_ABOVE_CALLS = 2;
 
 /** Runs a script on keys, each with what is asked about it. Resolves with a reply for each. */
 export type Call = (
@@ -51,7 +51,7 @@ export class Batches {
 
   /** Sends at the end of this turn. */
   #schedule(): void {
-    if (this.#scheduled || this.#calls >= ENOUGH_CALLS) return;
+    if (this.#scheduled || this.#calls >= BATCH_ABOVE_CALLS) return;
     this.#scheduled = true;
     setImmediate(() => {
       this.#scheduled = false;

@@ -13,19 +13,28 @@ import { FOREIGN, READABLE } from "./keys.ts";
 export const FULL_MS = 600_000;
 
 /**
- * KEYS: buckets; one may be there several times. ARGV: for each of them what is asked, four parts with semicolons between
- * them, and blanks between the fields of each:
- * - capacity, tokens per interval, interval in ms, continuous, delayed, longest idle time in ms, overdraft, tokens that
- *   come back;
- * - the runs, each its amount and how many times;
- * - the lease, empty or agent, turn, unspent, keep, wish, unit and duration in ms;
- * - for each change of the rate, latest first, how many ms ago it was and the tokens per interval before it.
+ * KEYS are buckets; one may be there several times. ARGV has for each of them one text of four parts, separated by
+ * semicolons; the fields of a part are separated by blanks:
  *
- * Reply, for each of them: "foreign" where the key holds something else; otherwise how many of each run were granted, with commas; tokens that are not spent (negative when owed);
- * wait in ms; tokens that are leased; "1" for a recall.
- * The bucket is two doubles: tokens that are not spent, and the time up to which it has been filled, in Unix ms of the
- * server. Where there are leases, the time until which they are recalled follows, and for each lease four doubles: the
- * agent, its last turn, the tokens, and when they count as spent.
+ * | Part    | Fields                                                                                               |
+ * |---------|------------------------------------------------------------------------------------------------------|
+ * | bucket  | capacity, tokens per interval, interval (ms), continuous, delayed, longest idle time (ms),           |
+ * |         | overdraft, tokens that come back                                                                     |
+ * | runs    | for each run: its amount, how many times                                                             |
+ * | lease   | none, or: agent, turn, unspent, keep, wish, unit, duration (ms)                                      |
+ * | history | for each change of the rate, latest first: how many ms ago it was, tokens per interval before it     |
+ *
+ * The reply has one text for each key: "foreign" where the key holds something else, otherwise these fields, separated by
+ * blanks: grants of each run (separated by commas), tokens that are not spent (negative when owed), wait (ms), leased
+ * tokens, recall ("1" or "0").
+ *
+ * The value of a key is packed doubles; times are Unix ms of the server:
+ *
+ * | Doubles             | Meaning                                                                     |
+ * |---------------------|-----------------------------------------------------------------------------|
+ * | 2                   | tokens that are not spent, mark (the time up to which the bucket is filled) |
+ * | 1, if leases follow | the time until which leases are recalled                                    |
+ * | 4 for each lease    | agent, last turn, tokens, when they count as spent                          |
  */
 const TEXT = `
 local time = redis.call('TIME')
@@ -217,7 +226,7 @@ local function answer(key, asked)
   for at = 1, #leases do
     local lease = leases[at]
     if lease[TOKENS] > 0 or lease ~= mine or wish > 0 then
-      list[#list + 1] = struct.pack('<dddd', lease[1], lease[2], lease[3], lease[4])
+      list[#list + 1] = struct.pack('<dddd', lease[AGENT], lease[TURN], lease[TOKENS], lease[ENDS])
       held = math.max(held, lease[ENDS] - now)
     end
   end

@@ -24,7 +24,7 @@ export interface RedisCountersOptions {
   readonly leases: LeaseAgent;
   readonly changed: (reason: string | undefined) => void;
   /** Called when Redis is away for another reason than before. */
-  readonly learned?: (reason: string) => void;
+  readonly reasonChanged?: (reason: string) => void;
 }
 
 export interface RedisCounters extends SharedCounters {
@@ -41,9 +41,9 @@ export async function openRedis(
   { group, clock, log, members }: SharedCountersOptions,
   report: (reason: string | undefined) => void,
 ): Promise<OpenedEngine> {
-  let saidRefused = false;
+  let loggedMisconfiguration = false;
   const changed = (reason: string | undefined) => {
-    saidRefused = reason !== undefined && isMisconfigured(reason);
+    loggedMisconfiguration = reason !== undefined && isMisconfigured(reason);
     if (reason === undefined) log.info({}, "shared counters: Redis answers again");
     else {
       const away = `Redis is away, on_failure of each component answers: ${reason}`;
@@ -52,9 +52,9 @@ export async function openRedis(
     report(reason);
   };
   // A server that is restarted with other users is first lost and then refuses: only the latter tells what to do.
-  const learned = (reason: string) => {
-    if (!saidRefused && isMisconfigured(reason)) {
-      saidRefused = true;
+  const reasonChanged = (reason: string) => {
+    if (!loggedMisconfiguration && isMisconfigured(reason)) {
+      loggedMisconfiguration = true;
       log.error({}, `shared counters: Redis refuses the configuration: ${reason}`);
     }
     report(reason);
@@ -67,7 +67,7 @@ export async function openRedis(
     log,
     leases,
     changed,
-    learned,
+    reasonChanged,
   });
   if (counters.reason === undefined) log.info({}, "shared counters: connected to Redis");
   members.register(COUNTER_SERVICES.redis, serverOf(settings));
@@ -88,7 +88,7 @@ export async function openRedis(
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
 export async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
-  const { settings, group, clock, log, leases, changed, learned } = options;
+  const { settings, group, clock, log, leases, changed, reasonChanged } = options;
   const connection = new RedisConnection({
     settings,
     clock,
@@ -104,7 +104,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
       changed(reason);
       if (reason === undefined) ends.resume();
     },
-    learned,
+    reasonChanged,
   });
   const { max_pending: most, namespace } = settings;
   const ends = new SlotEnds(askEnd(requests), { clock, most });

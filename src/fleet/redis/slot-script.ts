@@ -7,15 +7,19 @@ import type { Script } from "../requests.ts";
 import { FOREIGN, READABLE } from "./keys.ts";
 
 /**
- * KEYS: each the slots of one label value; one may be there several times. ARGV: for each of them, with blanks in between,
- * what to do, the id of the slot, ms after which a slot expires; to `take` also the wanted tokens, the most tokens in
- * flight, the most slots. The other thing to do is `end`. Reply: one for each of them.
- * Reply: "foreign" where the key holds something else.
- * Reply of `take`: "1" granted, "0" refused or "2" refused because there are too many slots, and the tokens that were in
- * flight before. Reply of `end`: "1" ended, "0" unknown or expired.
+ * KEYS are the slots of one label value each; one may be there several times. ARGV has for each of them one text, its
+ * fields separated by blanks. The reply has one text for each key: "foreign" where the key holds something else, otherwise:
  *
- * The slots are one sorted set. An id has the start of its slot as score, in Unix ms of the server. Scores of all other
- * members are 0 or negative: `sum` has the tokens in flight, and `w` with an id the tokens of a slot that has not one.
+ * | Text                                                     | Reply                                                      |
+ * |----------------------------------------------------------|------------------------------------------------------------|
+ * | `take`, id, life, tokens, max, most slots                | result, tokens that were in flight before                  |
+ * | `end`, id, life                                          | "1": ended, "0": unknown or expired                        |
+ *
+ * `life`: ms after which a slot expires. `tokens`: those that the flow wants. `max`: the most tokens in flight.
+ * Result: "1": granted, "0": refused, "2": refused because there are too many slots.
+ *
+ * The slots are one sorted set. The score of an id is the start of its slot, in Unix ms of the server. All other scores are
+ * 0 or negative: `sum` is minus the tokens in flight; `w<id>` is minus the slot's tokens, stored only when that is not 1.
  */
 const TEXT = `
 local time = redis.call('TIME')

@@ -6,7 +6,7 @@ import type { EtcdClient } from "./client.ts";
 import { isTooLarge } from "./faults.ts";
 import type { Keys } from "./keys.ts";
 
-/** Entries of a page. Where they are so large that a page is not read, the page is halved until it is. */
+/** Entries of a page. A page that is too large to be read is asked for again with a quarter of the entries. */
 const PAGE = 512;
 
 export interface State {

@@ -42,13 +42,13 @@ export const COUNTER_METRICS = {
     type: "counter",
     labels: ["way"],
     about:
-      "Buckets that changed hands between agents: `received` by this one because it counts them now, or `handed_over`.",
+      "Buckets and concurrency slots that changed hands between agents: `received` by this one because it counts them now, or `handed_over`. Each slot counts as one.",
   },
   sluice_counter_hand_overs_missed_total: {
     type: "counter",
     labels: [],
     about:
-      "Agents that did not hand over in time when this one joined: what they had counted of its keys may be lost.",
+      "Agents, not buckets, that did not hand over in time when this one joined: what they had counted of its keys may be lost.",
   },
   sluice_counter_copies_lost_total: {
     type: "counter",
