@@ -120,7 +120,7 @@ export async function startEtcd(test: Ending, options: EtcdOptions = {}): Promis
             : [`--cert=${tls.client.certFile}`, `--key=${tls.client.keyFile}`]),
         ];
   const ctl = async (...args: readonly string[]): Promise<string> => {
-    const patient = "--command-timeout=30s";
+    const patient = "--command-timeout=120s";
     const all = [`--endpoints=${endpoints.join(",")}`, patient, ...credentials, ...args];
     const { stdout } = await promisify(execFile)(etcdctl(), all, {
       env: { ...process.env, ETCDCTL_API: "3" },
