@@ -23,7 +23,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { openCounters } from "./counters.ts";
-import { follow, type RuleFaults } from "./follow.ts";
+import { follow, type Refusal, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
 import { publishMetrics } from "./metrics-publisher.ts";
@@ -157,17 +157,28 @@ function followStore(
   let keptKeys = 0;
   let standIn: string | undefined;
   let inForce = "";
-  let refusals: readonly string[] = [];
-  // Rules are known from the first batch on. One that is refused leaves all others in force, so it must not take the
-  // agent out of traffic.
+  let refusals: RuleFaults["refused"] = new Map();
+  const missing = () => [...refusals.values()].filter(({ hasPredecessor }) => !hasPredecessor);
+  let hasBeenReady = false;
+  // An agent that starts without a rule because it cannot read it would pass what the rule refuses, so it takes no
+  // traffic. Once it is ready, a rule that is refused leaves all others in force and does not take it out of traffic:
+  // all agents would go at the same time.
   const show = () => {
-    status.ok(inForce);
+    if (hasBeenReady) status.ok(inForce);
     const lost = keptKeys > 0 ? [`the store lost ${keptKeys} keys, which stay in force`] : [];
-    const refused = refusals.length > 0 ? [`rules refused: ${refusals.join("; ")}`] : [];
+    const refused =
+      refusals.size > 0 ? [`rules refused: ${[...refusals].map(shown).join("; ")}`] : [];
     const old = standIn === undefined ? [] : [standIn];
     const lines = [...old, ...lost, ...refused];
     if (lines.length > 0) status.degraded(lines.join("; "));
   };
+  process.metrics.add({
+    collect(to) {
+      const none = missing().length;
+      to.number("sluice_rules_refused", ["predecessor"], refusals.size - none);
+      to.number("sluice_rules_refused", ["none"], none);
+    },
+  });
   process.metrics.add({ collect: (to) => to.number("sluice_rules_kept", [], keptKeys) });
   const { etcd, agent_info } = config;
   const snapshot =
@@ -212,9 +223,17 @@ function followStore(
       if (book.plan !== plan || isOther) planChanged(refused);
       plan = book.plan;
       refusedKeys = refused.size;
-      for (const [key, fault] of refused) {
+      refusals = new Map(refused);
+      hasBeenReady ||= missing().length === 0;
+      inForce = `${book.rules.size} rules in force at revision ${revision}`;
+      show();
+      const unready = hasBeenReady ? "" : ", and the agent is not ready";
+      for (const [key, refusal] of refused) {
         if (!added.has(key)) continue;
-        log.error({ revision }, `rule refused, its predecessor stays: ${key}: ${fault.message}`);
+        const instead = refusal.hasPredecessor
+          ? "its predecessor stays"
+          : `nothing is in force in its place${unready}`;
+        log.error({ revision }, `rule refused, ${instead}: ${key}: ${refusal.message}`);
       }
       for (const [key, part] of partial) {
         if (added.has(key))
@@ -223,9 +242,6 @@ function followStore(
             `in force except for a part that this version does not run: ${key}: ${part}`,
           );
       }
-      inForce = `${book.rules.size} rules in force at revision ${revision}`;
-      refusals = [...refused].map(([key, fault]) => `${key}: ${fault.message}`);
-      show();
     },
   });
   scope.add("rules", async () => {
@@ -238,4 +254,8 @@ function followStore(
     (thrown: Fault) => fail("following the store failed", thrown),
   );
   return ready;
+}
+
+function shown([key, { message, hasPredecessor }]: [string, Refusal]): string {
+  return hasPredecessor ? `${key}: ${message}` : `${key} (nothing in its place): ${message}`;
 }

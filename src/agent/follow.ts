@@ -18,9 +18,16 @@ export interface Following {
   readonly ended: Promise<void>;
 }
 
+/** A rule, or numbers, that cannot be read or compiled. */
+export interface Refusal {
+  readonly message: string;
+  /** Whether what the key had before stays in force. Otherwise flows are judged as if there were no such rule. */
+  readonly hasPredecessor: boolean;
+}
+
 /** The rules that do not work as written, by key. An entry stays until its key is written again or deleted. */
 export interface RuleFaults {
-  readonly refused: ReadonlyMap<string, Fault>;
+  readonly refused: ReadonlyMap<string, Refusal>;
   /** Rules that are in force except for a part that this version does not run. */
   readonly partial: ReadonlyMap<string, string>;
   /** The keys of entries that came with this batch. */
@@ -54,7 +61,7 @@ export function follow(options: FollowOptions): Following {
 
 async function followAll(options: FollowOptions, ready: () => void): Promise<void> {
   const { store, group, book, clock, kept, applied, snapshot, signal } = options;
-  const refused = new Map<string, Fault>();
+  const refused = new Map<string, Refusal>();
   const partial = new Map<string, string>();
   const watched = store.watch(agentPrefixes(group), signal);
   const batches = snapshot?.before(watched) ?? watched;
@@ -70,9 +77,12 @@ async function followAll(options: FollowOptions, ready: () => void): Promise<voi
       map.set(key, value);
       added.add(key);
     };
-    for (const [key, fault] of faults) add(refused, ruleKey(key), fault);
+    const refuse = (key: string, { message }: Fault): void => {
+      add(refused, key, { message, hasPredecessor: isInForce(book, key) });
+    };
+    for (const [key, fault] of faults) refuse(ruleKey(key), fault);
     for (const [key, part] of notRun) add(partial, ruleKey(key), part);
-    for (const { key, fault } of refusals) add(refused, key, fault);
+    for (const { key, fault } of refusals) refuse(key, fault);
     applied(batch.revision, { refused, partial, added });
     snapshot?.record(batch);
     ready();
@@ -109,4 +119,11 @@ async function readInSlices(
  */
 function ruleKey(key: string): string {
   return key.replace(/^\/config\//, "");
+}
+
+const NUMBERS = "/decisions/";
+
+/** Whether the book has a rule for this key, or numbers for one in `/decisions/`. */
+function isInForce(book: Rulebook, key: string): boolean {
+  return key.startsWith(NUMBERS) ? book.hasNumbers(key.slice(NUMBERS.length)) : book.rules.has(key);
 }

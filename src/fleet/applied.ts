@@ -153,6 +153,14 @@ export class FollowedApplied {
     return this.#known.get(appliedKey(group, id));
   }
 
+  /** Logs when an agent begins to refuse rules, when it refuses others, and when it refuses none any more. */
+  #report(key: string, now: Refusals, before: Refusals = new Map()): void {
+    const agent = `agent ${key.slice(APPLIED.length)}`;
+    const text = refusalText(now);
+    if (now.size > 0 && text !== refusalText(before)) this.#log.warn({}, `${agent} ${text}`);
+    if (now.size === 0 && before.size > 0) this.#log.info({}, `${agent} refuses no rules any more`);
+  }
+
   async close(): Promise<void> {
     this.#stop.abort();
     await this.#ended;
@@ -162,14 +170,24 @@ export class FollowedApplied {
     for (const key of deletes) this.#known.delete(key);
     for (const { key, value } of puts) {
       try {
-        if (this.#known.size >= MOST_AGENTS && !this.#known.has(key)) continue;
-        this.#known.set(key, read(value));
+        const before = this.#known.get(key);
+        if (this.#known.size >= MOST_AGENTS && before === undefined) continue;
+        const now = read(value);
+        this.#known.set(key, now);
+        this.#report(key, now.refusals, before?.refusals);
       } catch (thrown) {
         this.#known.delete(key);
         this.#log.warn({}, `${key} is left out: ${Fault.from(thrown).message}`);
       }
     }
   }
+}
+
+/** The first of them, with the number of the others. */
+function refusalText(refusals: Refusals): string {
+  const [[policy, reason] = ["", ""]] = refusals;
+  const others = refusals.size > 1 ? `, and ${refusals.size - 1} other policies` : "";
+  return `refuses rules of policy ${policy} (${reason})${others}`;
 }
 
 /** Bytes of one number. */

@@ -78,6 +78,11 @@ export class Rulebook {
     return this.#rules;
   }
 
+  /** Whether there are numbers for this key of a rule, even if the rule itself is missing. */
+  hasNumbers(key: string): boolean {
+    return this.#numbers.has(key);
+  }
+
   /** The stage members of one policy, one for each component. */
   members(policyName: string): readonly StageMember[] {
     return this.#byPolicy.get(policyName) ?? [];

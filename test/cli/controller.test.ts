@@ -137,6 +137,28 @@ const view = (applied: number, agents: number) => {
   return { status: "VALID", reason: "", rollout: { agents, applied, behind, unknown: 0 } };
 };
 
+test("policy list says who refuses a policy, or else who has not told that it applies it", async (t) => {
+  const refused = ["h:1: wanted a number\u0007", "h:2: wanted a number"];
+  const policies = {
+    late: view(0, 2),
+    one: view(1, 2),
+    refused: { ...view(0, 2), rollout: { ...view(0, 2).rollout, refused } },
+    stale: { ...view(0, 2), status: "STALE", reason: "the file has a fault" },
+  };
+  const { address } = await controllerWith(t, [{ policies: { policies } } as never]);
+  const { out } = await runCommand(["policy", "list", "--controller", address]);
+  const rows = lines(out).slice(1);
+  assert.deepEqual(
+    rows.map((row) => row.split(/ {2,}/)),
+    [
+      ["late", "VALID", "0 of 2", "not yet at h:1 and 1 more"],
+      ["one", "VALID", "1 of 2", "not yet at h:2"],
+      ["refused", "VALID", "0 of 2", "refused by h:1: wanted a number\\u0007; 1 more refuse it"],
+      ["stale", "STALE", "0 of 2", "the file has a fault"],
+    ],
+  );
+});
+
 test("policy apply waits until all agents apply the policy, at most as long as it may", async (t) => {
   const file = join(folderOf(t, { "shop.yaml": limit(5) }), "shop.yaml");
   const apply = (address: string, ...args: readonly string[]) =>

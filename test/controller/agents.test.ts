@@ -221,15 +221,18 @@ test("a policy says how many agents apply its version, and which are behind", as
   assert.deepEqual(got["rollout"], { agents: 2, applied: 1, behind: [behind] });
 });
 
-test("an agent says why it refuses a rule of a policy, and the controller passes it on", async (t) => {
+test("an agent says why it refuses a rule of a policy, and the controller passes it on and logs it", async (t) => {
   const store = memoryStore();
-  const { address } = await controllerOn(t, store, { "p.yaml": limit(5), "q.yaml": limit(5) });
+  const { address, lines } = await controllerOn(t, store, {
+    "p.yaml": limit(5),
+    "q.yaml": limit(5),
+  });
   const { address: agent } = await agentOn(t, store, 1);
   const rollout = async (name: string) =>
     (await getJson(address, `/v1/policies/${name}`)).body.rollout;
   await until("it applies both", async () => (await rollout("p")).applied === 1);
   assert.equal("refused" in (await rollout("p")), false);
-  const { address: name } = (await getJson(agent, "/v1/peers")).body.self_peer;
+  const { address: name, id } = (await getJson(agent, "/v1/peers")).body.self_peer;
   const key = (await store.list("/config/rate_limiter/")).entries.find((entry) =>
     entry.key.includes("-policy-p-"),
   )?.key;
@@ -250,4 +253,12 @@ test("an agent says why it refuses a rule of a policy, and the controller passes
   await store.commit([{ kind: "put", key, value: written }]);
   await until("it is applied again", async () => (await rollout("p")).applied === 1);
   assert.equal("refused" in (await rollout("p")), false);
+  const told = lines.filter(({ message }) => message.startsWith(`agent default/${id} refuses`));
+  assert.deepEqual(
+    told.map(({ level, message }) => [level, message.replace(/ \(.*\)$/, "")]),
+    [
+      ["warn", `agent default/${id} refuses rules of policy p`],
+      ["info", `agent default/${id} refuses no rules any more`],
+    ],
+  );
 });

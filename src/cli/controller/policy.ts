@@ -198,7 +198,7 @@ export const policyListCommand: Command = async (args, terminal) => {
   else {
     const rows = Object.entries(found).map(([name, view]) => {
       const { status, reason, rollout } = view as Json;
-      return [name, String(status), agentsText(rollout), String(reason ?? "")];
+      return [name, String(status), agentsText(rollout), String(reason || behindText(rollout))];
     });
     terminal.out(tableText(["NAME", "STATUS", "AGENTS", "REASON"], rows));
   }
@@ -240,6 +240,21 @@ function rolloutText(rollout: unknown): string {
   const more = missing > names.length ? ` and ${missing - names.length} more` : "";
   const late = names.length === 0 ? "" : `; behind: ${names.join(", ")}${more}`;
   return `; ${agentsText(rollout)} agents at this version${late}`;
+}
+
+/** Why not all agents apply a policy, in one line: who refuses it, or else who has not told of its version yet. */
+function behindText(rollout: unknown): string {
+  const { agents, applied, behind, refused } = (rollout ?? {}) as Json;
+  const refusals = Array.isArray(refused) ? refused : [];
+  if (refusals.length > 0) {
+    const others = refusals.length > 1 ? `; ${refusals.length - 1} more refuse it` : "";
+    return `refused by ${String(refusals[0])}${others}`;
+  }
+  const names = Array.isArray(behind) ? behind : [];
+  if (names.length === 0) return "";
+  const missing = Number(agents) - Number(applied);
+  const more = missing > 1 ? ` and ${missing - 1} more` : "";
+  return `not yet at ${String(names[0])}${more}`;
 }
 
 /** A line for each agent that refuses rules of the policy. */

@@ -70,10 +70,19 @@ export function readBatch(group: string, batch: Batch): RuleChanges {
         if (name === parsed.name) numbers.set(ruleKey(parsed), read);
       }
     } catch (thrown) {
-      faults.set(key, Fault.from(thrown));
+      if (mayBeOf(group, parsed)) faults.set(key, Fault.from(thrown));
     }
   }
   return { rules, numbers, notRun, faults };
+}
+
+/**
+ * Whether a value that cannot be read, and so does not name its group, is for this group by its key. A group `a` takes no
+ * part in the faults of `a-b`.
+ */
+function mayBeOf(group: string, { name }: AgentKey): boolean {
+  const prefix = groupPrefix(group);
+  return name.startsWith(`${prefix}policy-`) || name.startsWith(`${prefix}flux_meter-`);
 }
 
 function ruleKey({ kind, name }: AgentKey): string {

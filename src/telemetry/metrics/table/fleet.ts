@@ -55,6 +55,12 @@ export const FLEET_METRICS = {
     about:
       "Keys of rules and numbers that stay in force although the store lost them, until a controller has written again.",
   },
+  sluice_rules_refused: {
+    type: "gauge",
+    labels: ["in_force"],
+    about:
+      "Rules and numbers in the store that the agent cannot read or run, by what is in force in their place: `predecessor`, the last one that it could read, or `none`. An agent that starts with one of `none` is not ready.",
+  },
   sluice_rules_from_snapshot: {
     type: "gauge",
     labels: [],
