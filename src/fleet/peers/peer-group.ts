@@ -202,18 +202,27 @@ export class PeerGroup {
     const { from, number, purpose } = message;
     // A message that is sent again, because its reply was lost, is not applied again.
     if (number <= (this.#applied.get(from) ?? 0)) return undefined;
-    if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
-    this.#applied.set(from, number);
     const busy = purpose === "copy" ? this.#handOver.busy : undefined;
-    if (busy === undefined) this.#apply(message);
+    if (busy === undefined) {
+      this.#apply(message);
+      return undefined;
+    }
     // A copy must not take the place of what this agent counted and has not handed over yet. An older one is out of date.
-    return busy?.then(() => {
+    this.#note(message);
+    return busy.then(() => {
       if (this.#applied.get(from) === number) this.#apply(message);
     });
   }
 
+  #note({ from, number }: StoreMessage): void {
+    if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
+    this.#applied.set(from, number);
+  }
+
   #apply(message: StoreMessage): void {
     this.#handOver.receive(message);
+    // Not before: its sender sends a message again whose counts could not be taken over.
+    this.#note(message);
     const { from, purpose, last } = message;
     if (!last) return;
     // Only now: what waits is decided as soon as the keys of one that left are counted here.
@@ -225,13 +234,13 @@ export class PeerGroup {
   /** The members as the store has them. */
   setMembers(list: readonly RingMember[]): void {
     this.#present.set(list);
-    void this.#adopt();
+    this.#follow();
   }
 
   /** A member counts nothing any more, although the store still has its record: others count its keys from now on. */
   exclude(id: string, why: Exclusion): void {
     this.#present.exclude(id, why);
-    void this.#adopt();
+    this.#follow();
   }
 
   /** True if a member has left the group, or its process seems to have ended. */
@@ -242,7 +251,7 @@ export class PeerGroup {
   /** A member that was taken for gone answers. */
   include(id: string): void {
     this.#present.include(id);
-    void this.#adopt();
+    this.#follow();
   }
 
   /** Hands everything over and counts for nobody any more. Resolves when the others know, or after a time limit. */
@@ -305,6 +314,13 @@ export class PeerGroup {
     return owner === undefined ? undefined : this.neighbours.link(owner.id);
   }
 
+  /** Makes the members of now count, while its caller goes on. */
+  #follow(): void {
+    this.#adopt().catch((thrown: unknown) => {
+      this.#options.log.error({ error: thrown }, "a change of the members could not be followed");
+    });
+  }
+
   /** Makes the members of now count. Resolves when they have what they take over from this agent. */
   async #adopt(): Promise<void> {
     const { id } = this.#options;
@@ -314,11 +330,12 @@ export class PeerGroup {
     if (members.length === before.members.length && members.every(same)) return;
     this.#handOver.finish();
     const next = new Ring(members);
+    // Before anything else: if it fails, the next change is still one from the members before.
+    this.neighbours.set(next);
     const wasMember = this.#self >= 0;
     this.#ring = next;
     this.#self = next.members.findIndex((member) => member.id === id);
     this.#alone = members.every((member) => member.id === id);
-    this.neighbours.set(next);
     if (this.#self >= 0 && !this.#alone) {
       if (!wasMember) this.#joining.begin(next.members.filter((member) => member.id !== id));
     } else if (wasMember || this.#self >= 0) this.#joining.end();

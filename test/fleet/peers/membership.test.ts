@@ -14,6 +14,7 @@ import { Link } from "../../../src/fleet/peers/exchange/link.ts";
 import { Ring, type RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { fakeClock } from "../../kit/clock.ts";
+import { silentLog } from "../../kit/sluice/log.ts";
 import { type Agent, CALL_MS, Network } from "./network.ts";
 
 /** Ten tokens that are never filled again: every token that is admitted beyond them is one too many. */
@@ -361,6 +362,76 @@ test("a message that arrives twice is applied once", async (t) => {
   assert.equal(await drain(agents, 12), 7 * KEYS.length);
 });
 
+test("a hand-over that could not be taken over is sent again, and counts", async (t) => {
+  const network = new Network(t);
+  const agents = [...(await network.joined(1))];
+  assert.equal(await drain(agents, 3), 3 * KEYS.length);
+  const second = network.start();
+  agents.push(second);
+  const failing = t.mock.method(second.group.owned, "known", () => assert.fail("no memory"));
+  network.tell(agents);
+  await network.settle();
+  assert.equal(failing.mock.callCount(), 1);
+  assert.equal(second.group.joining, true, "nobody has handed over yet");
+  failing.mock.restore();
+  await network.pass(100);
+  assert.equal(second.group.joining, false);
+  assert.equal(await drain(agents, 12), 7 * KEYS.length);
+});
+
+test("a failure while keys are handed over is logged, and neither stops the next change nor copies", async (t) => {
+  for (const rest of ["in slices", "at once"]) {
+    const network = new Network(t);
+    const old = await counted(network);
+    const [second, third] = [network.start(), network.start()];
+    const { buckets } = limiterOf(old);
+    network.tell([old, second]);
+    assert.notEqual(buckets.keys, 0);
+    const failing = t.mock.method(buckets, "read", () => assert.fail("a bad bucket"));
+    if (rest === "in slices") await network.settle();
+    network.tell([old, second, third]);
+    failing.mock.restore();
+    await network.settle();
+    assert.notEqual(old.group.ring.find(third.member.id), undefined, rest);
+    assert.deepEqual([second.group.joining, third.group.joining], [false, false], rest);
+    const errors = old.lines.filter(({ level }) => level === "error");
+    assert.match(errors.map(({ message }) => message).join(), /could not be handed over in full/);
+    const limiter = limiterOf(old);
+    const copy = old.group.receive({
+      from: second.member.id,
+      number: 10_000,
+      purpose: "copy",
+      last: false,
+      moved: [{ kind: "bucket", limiter, lo: 1, hi: 2, available: 3, filledMs: 0 }],
+    });
+    assert.equal(copy, undefined, "copies do not wait for a change that has failed");
+    assert.equal(limiter.buckets.read(1, 2)?.available, 3);
+  }
+});
+
+test("an agent that cannot follow a change of members logs it, and follows the next one", async (t) => {
+  const network = new Network(t);
+  const [agent] = (await network.joined(1)) as [Agent];
+  const [second, third] = [network.start(), network.start()];
+  const { group } = agent;
+  const failing = t.mock.method(group.neighbours, "set", () => assert.fail("no file is left"));
+  group.setMembers([agent.member, second.member]);
+  group.exclude(second.member.id, "gone");
+  group.include(second.member.id);
+  await network.settle();
+  failing.mock.restore();
+  const line = "a change of the members could not be followed";
+  const errors = agent.lines.filter(({ level }) => level === "error");
+  assert.deepEqual(
+    errors.map(({ message }) => message),
+    [line, line],
+    "without the second agent there is nothing to follow",
+  );
+  network.tell([agent, second, third]);
+  await network.settle();
+  assert.equal(await drain([agent, second, third], 12), 10 * KEYS.length);
+});
+
 test("an agent that joins does not wait for ever for one that does not answer", async (t) => {
   const network = new Network(t);
   const [silent] = (await network.joined(1)) as [Agent];
@@ -649,6 +720,7 @@ test("an agent that leaves gets nothing back when the new owner of what it hande
   const handOver = new HandOver({
     id: own.id,
     clock,
+    log: silentLog(),
     owned,
     replicas: 1,
     now: () => ({ ring, leaving: false }),
@@ -679,6 +751,7 @@ test("what belongs to a member without a link stays where it is, and is not sent
   const handOver = new HandOver({
     id: own.id,
     clock,
+    log: silentLog(),
     owned,
     replicas: 1,
     copy: () => undefined,

@@ -3,6 +3,7 @@
 
 import { finish } from "#base/async/steps.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Log } from "#base/log.ts";
 import { Slices } from "#host/life/slices.ts";
 import { isSlotId } from "../../slot-ends.ts";
 import type { Ring } from "../membership/ring.ts";
@@ -15,6 +16,7 @@ export interface HandOverOptions {
   /** Process id of this agent. */
   readonly id: string;
   readonly clock: Clock;
+  readonly log: Log;
   readonly owned: OwnedLimiters;
   /** Agents that have each bucket, the one that counts included. */
   readonly replicas: number;
@@ -141,7 +143,9 @@ export class HandOver {
     }
     this.counts.received += moved.length;
     // One that leaves may be a member here until its last message, and must not get back what it hands over.
-    void this.deliver(moved, purpose === "leave" ? from : undefined);
+    this.deliver(moved, purpose === "leave" ? from : undefined).catch((thrown: unknown) =>
+      this.#logLoss(thrown, "what other agents handed over could not be taken over in full"),
+    );
   }
 
   /**
@@ -169,12 +173,24 @@ export class HandOver {
     if (this.#steps !== undefined) finish(this.#steps);
   }
 
-  /** Looks at all keys, some in each step, and removes those that others count now. */
+  /**
+   * Looks at all keys, some in each step, and removes those that others count now. Does not throw: what was removed by
+   * then is to be sent, and the next change must not fail because of this one.
+   */
   *#look(change: Change, done: () => void): Generator<void, void> {
+    try {
+      yield* this.#remove(change);
+    } catch (thrown) {
+      this.#logLoss(thrown, "what this agent counted for others could not be handed over in full");
+    }
+    done();
+  }
+
+  *#remove(change: Change): Generator<void, void> {
     const { clock, owned, replicas, copy, id } = this.#options;
     const { next } = change;
     // Nobody would have what is removed here.
-    if (next.members.length === 0) return done();
+    if (next.members.length === 0) return;
     let looks = 0;
     for (const limiter of owned.all) {
       const hashes = limiter.hashes();
@@ -207,7 +223,6 @@ export class HandOver {
       if (++looks % STEP_KEYS === 0) yield;
       if (this.#closed) return;
     }
-    done();
   }
 
   /** Gives each bucket and slot to the agent that counts it now, this one included. `leaver` gets nothing. */
@@ -244,6 +259,10 @@ export class HandOver {
         if (left.length > 0) await this.deliver(left, leaver);
       }),
     );
+  }
+
+  #logLoss(thrown: unknown, what: string): void {
+    this.#options.log.error({ error: thrown }, `${what}: limits may admit more until they refill`);
   }
 
   /** Counts from now on what another agent counted, or what could not be handed over. */
