@@ -12,6 +12,7 @@ export interface FollowKeysOptions {
   readonly prefixes: readonly string[];
   /** Of the keys, for the log. */
   readonly what: string;
+  /** What it throws is logged, and the next batch is applied. */
   readonly apply: (batch: Batch) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -23,14 +24,23 @@ const RETRY_MS = 5_000;
 
 /** Resolves when the signal aborts or the store closes. */
 export async function followKeys(options: FollowKeysOptions): Promise<void> {
-  const { store, prefixes, what, apply, clock, log, signal } = options;
+  const { store, prefixes, what, clock, log, signal } = options;
   while (!signal.aborted) {
     try {
-      for await (const batch of store.watch(prefixes, signal)) apply(batch);
+      for await (const batch of store.watch(prefixes, signal)) applyOrLog(batch, options);
       return;
     } catch (thrown) {
       log.warn({}, `${what} cannot be read from the store: ${Fault.from(thrown).message}`);
       await pause(RETRY_MS, clock, signal);
     }
+  }
+}
+
+/** The store is not to blame, so it is not asked again. */
+function applyOrLog(batch: Batch, { apply, what, log }: FollowKeysOptions): void {
+  try {
+    apply(batch);
+  } catch (thrown) {
+    log.error({ error: thrown }, `a change of ${what} could not be applied`);
   }
 }

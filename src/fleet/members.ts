@@ -26,7 +26,7 @@ export interface Member {
 export interface Members {
   /** In order of their keys. The same object as long as nobody comes, changes or goes. */
   readonly list: readonly Member[];
-  /** The listener is called after each change of the list. The returned function removes it. */
+  /** The listener is called after each change of the list; what it throws is logged. The returned function removes it. */
   onChange(listener: () => void): () => void;
 }
 
@@ -143,9 +143,18 @@ export class FollowedMembers implements Members {
     if (!sameMembers(before, this.#known)) {
       const entries = [...this.#known].sort(([a], [b]) => (a < b ? -1 : 1));
       this.#list = entries.map(([, member]) => member);
-      for (const listener of [...this.#listeners]) listener();
+      for (const listener of [...this.#listeners]) this.#tell(listener);
     }
     this.#first.resolve();
+  }
+
+  /** A listener that fails must not keep the change from the others. */
+  #tell(listener: () => void): void {
+    try {
+      listener();
+    } catch (thrown) {
+      this.#options.log.error({ error: thrown }, "a change of the agents could not be followed");
+    }
   }
 }
 

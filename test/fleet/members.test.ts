@@ -76,6 +76,36 @@ test("agents see one another with their services; listeners hear of changes only
   await until("it has left", () => one.list.length === 1);
 });
 
+test("a service that moves to another address is a change", async (t) => {
+  const one = join(t, memoryStore());
+  one.register("counters", "node1:3320");
+  one.announce("node1:8080");
+  await until("it is known", () => one.list.length === 1);
+  one.register("counters", "node1:3321");
+  await until("it has moved", () => one.list[0]?.services["counters"] === "node1:3321");
+});
+
+test("a listener that fails keeps a change from nobody, and the members are followed on", async (t) => {
+  const store = memoryStore();
+  const one = join(t, store);
+  await one.known;
+  one.onChange(() => {
+    throw new Error("a bad listener");
+  });
+  const heard: (readonly string[])[] = [];
+  one.onChange(() => heard.push(addresses(one)));
+  one.announce("node1:8080");
+  await until("the first is heard of", () => heard.length === 1);
+  const two = join(t, store, { hostname: "node2", id: "id-2" });
+  two.announce("node2:8080");
+  await until("the second is heard of", () => heard.length === 2);
+  assert.deepEqual(heard, [["node1:8080"], ["node1:8080", "node2:8080"]]);
+  assert.deepEqual(
+    one.lines.map(({ level, message }) => `${level}: ${message}`),
+    Array(2).fill("error: a change of the agents could not be followed"),
+  );
+});
+
 test("D-15: group `a` does not receive the agents of `ab` or `a/b`", async (t) => {
   const store = memoryStore();
   const groups = ["a", "ab", "a/b"].map((group, at) => {
