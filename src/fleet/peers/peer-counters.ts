@@ -13,7 +13,6 @@ import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
 import type { Store } from "#store/store.ts";
-import { COUNTER_SERVICES } from "../group-engines.ts";
 import type { LeaseAgent } from "../leases/lease-agent.ts";
 import type { OwnGroup } from "../members.ts";
 import type { RequestCounts } from "../requests.ts";
@@ -21,16 +20,12 @@ import { PeerBuckets } from "./buckets.ts";
 import { callerOf, countersService, isMutualTls } from "./exchange/transport.ts";
 import { Lingering } from "./membership/lingering.ts";
 import { Probes } from "./membership/probes.ts";
-import type { RingMember } from "./membership/ring.ts";
+import { COUNTERS, PROBES, RingRecords } from "./membership/ring-records.ts";
 import { followSecret, type GroupSecret } from "./membership/secret.ts";
 import type { DistCacheSettings, PeersSettings } from "./membership/settings.ts";
 import { OwnedLimiters } from "./owned-limiters.ts";
 import { type GroupCounts, PeerGroup } from "./peer-group.ts";
 import { PeerSlots } from "./slots.ts";
-
-const COUNTERS = COUNTER_SERVICES.peers;
-/** Name of the service in the records of agents. */
-const PROBES = "sluice-counters-probes";
 
 /** Longest time for which a start waits for the secret and the members, without which no check is decided, ms. */
 const READY_MS = 2_000;
@@ -107,8 +102,9 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
     silent: (member) => group.neighbours.link(member)?.requests.trip("no answer to probes", ""),
     gone: (member) => group.exclude(member, "gone"),
   });
+  const records = new RingRecords(log);
   const follow = () => {
-    const ring = lingering.withLingering(members.list.flatMap(ringMemberOf));
+    const ring = lingering.withLingering(records.membersOf(members.list));
     group.setMembers(ring);
     probes.set(ring);
   };
@@ -196,13 +192,6 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
 function randomSeed(): readonly [number, number] {
   const bytes = randomBytes(8);
   return [bytes.readUInt32LE(0), bytes.readUInt32LE(4)];
-}
-
-/** Agents that count in another way, or of other implementations, are none. */
-function ringMemberOf({ address: name, id, services }: OwnGroup["list"][number]): RingMember[] {
-  const address = services[COUNTERS];
-  if (address === undefined || id === "") return [];
-  return [{ name, id, address, probe: services[PROBES] }];
 }
 
 /** Returns the bound port. */

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import dgram from "node:dgram";
+import dns from "node:dns";
 import { syncBuiltinESMExports } from "node:module";
 import { createServer } from "node:net";
 import { type TestContext, test } from "node:test";
@@ -170,4 +171,26 @@ test("a system without IPv6 answers probes over IPv4", async (t) => {
   t.after(() => other.close());
   assert.ok((await other.listen("", 0)) > 0);
   assert.deepEqual(types, ["udp6", "udp4"]);
+});
+
+test("a member whose name is not found at first is silent, and probed as soon as it is found", async (t) => {
+  const { lookup } = dns;
+  let found = false;
+  let lookups = 0;
+  const look = (name: string, family: number, done: (...all: unknown[]) => void) => {
+    lookups++;
+    if (found) lookup(name, family, done);
+    else setImmediate(done, Object.assign(new Error("not now"), { code: "EAI_AGAIN" }));
+  };
+  t.mock.method(dns, "lookup", look as typeof lookup);
+  const a = await prober(t, "a");
+  const b = await prober(t, "b");
+  lookups = 0;
+  a.probes.set([{ ...member("b", b.port), probe: `localhost:${b.port}` }]);
+  await seenBy(a, "silent b");
+  assert.ok(lookups > 1, "each probe looks again");
+  found = true;
+  await seenBy(a, "heard b");
+  b.close();
+  await seenBy(a, "gone b");
 });

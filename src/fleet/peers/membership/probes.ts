@@ -6,7 +6,7 @@ import { createSocket, type Socket } from "node:dgram";
 import { connect, isIPv6 } from "node:net";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { joinHostPort, splitHostPort, whyNotBound } from "#base/net/host-port.ts";
+import { type HostPort, joinHostPort, splitHostPort, whyNotBound } from "#base/net/host-port.ts";
 import type { RingMember } from "./ring.ts";
 
 export interface ProbesOptions {
@@ -49,8 +49,9 @@ type State = "unknown" | "heard" | "silent" | "gone";
 
 interface Probed {
   readonly member: RingMember;
+  readonly target: HostPort;
   readonly socket: Socket;
-  connected: boolean;
+  connection: "none" | "connecting" | "connected";
   nonce: Buffer;
   missed: number;
   refused: number;
@@ -121,13 +122,13 @@ export class Probes {
 
   #add(member: RingMember): void {
     if (member.probe === undefined) return;
-    const { host, port } = splitHostPort(member.probe);
-    // Connected, so that the system reports when nobody listens there.
-    const socket = createSocket({ type: isIPv6(host) ? "udp6" : "udp4" });
+    const target = splitHostPort(member.probe);
+    const socket = createSocket({ type: isIPv6(target.host) ? "udp6" : "udp4" });
     const probed: Probed = {
       member,
+      target,
       socket,
-      connected: false,
+      connection: "none",
       nonce: randomBytes(NONCE_BYTES),
       missed: 0,
       refused: 0,
@@ -136,17 +137,26 @@ export class Probes {
       state: "unknown",
     };
     socket.on("error", (error: NodeJS.ErrnoException) => {
+      // Its name was not found, say. The next probe looks again.
+      if (probed.connection === "connecting") probed.connection = "none";
       if (error.code !== "ECONNREFUSED" || this.#probed.get(member.id) !== probed) return;
       probed.refused++;
       if (probed.refused >= GONE_AFTER && probed.reachable) void this.#checkGone(probed);
     });
     socket.on("connect", () => {
-      probed.connected = true;
+      probed.connection = "connected";
       this.#ping(probed);
     });
     socket.on("message", (message) => this.#heard(probed, message));
-    socket.connect(Number(port), host);
     this.#probed.set(member.id, probed);
+    this.#connect(probed);
+  }
+
+  /** Connects the socket, so that the system reports when nobody listens there. */
+  #connect(probed: Probed): void {
+    const { socket, target } = probed;
+    probed.connection = "connecting";
+    socket.connect(Number(target.port), target.host);
   }
 
   #later(): void {
@@ -158,9 +168,11 @@ export class Probes {
 
   #ping(probed: Probed): void {
     const key = this.#options.key();
-    if (key === undefined || !probed.connected) return;
+    if (key === undefined) return;
     if (probed.missed >= SILENT_AFTER && probed.state !== "gone") this.#become(probed, "silent");
     probed.missed++;
+    if (probed.connection === "none") this.#connect(probed);
+    if (probed.connection !== "connected") return;
     probed.nonce = randomBytes(NONCE_BYTES);
     probed.socket.send(datagram(PING, probed.nonce, probed.member.id, key), () => undefined);
   }
