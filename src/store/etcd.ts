@@ -9,6 +9,7 @@ import { leaseIsGone } from "./etcd/faults.ts";
 import { Keys } from "./etcd/keys.ts";
 import { lead } from "./etcd/lease/election.ts";
 import { KeptLease } from "./etcd/lease/kept-lease.ts";
+import type { EtcdLease } from "./etcd/lease/lease.ts";
 import { list } from "./etcd/list.ts";
 import type { EtcdSettings } from "./etcd/settings.ts";
 import { commit } from "./etcd/transaction.ts";
@@ -88,12 +89,12 @@ class EtcdBackedStore implements EtcdStore {
     if (lease !== undefined && !(lease instanceof KeptLease)) {
       throw new Fault("INTERNAL", "the lease belongs to another store");
     }
-    const revision = await this.#write(ops, options, lease);
-    if (revision === undefined) return undefined;
+    const written = await this.#write(ops, options, lease);
+    if (written === undefined) return undefined;
     // The last write owns the key.
     for (const each of this.#leases) each.released(ops);
-    lease?.written(ops);
-    return revision;
+    if (written.used !== undefined) await lease?.written(ops, written.used);
+    return written.revision;
   }
 
   async lease({ ttlMs, remade }: LeaseOptions = {}): Promise<Lease> {
@@ -164,17 +165,18 @@ class EtcdBackedStore implements EtcdStore {
     ops: readonly Op[],
     { guards = [], timeoutMs }: CommitOptions,
     lease: KeptLease | undefined,
-  ): Promise<number | undefined> {
+  ): Promise<{ readonly revision: number; readonly used: EtcdLease | undefined } | undefined> {
     for (;;) {
       const used = await lease?.current;
       try {
-        return await commit(ops, {
+        const revision = await commit(ops, {
           client: this.#client,
           keys: this.#keys,
           guards,
           lease: used?.id ?? 0n,
           timeoutMs,
         });
+        return revision === undefined ? undefined : { revision, used };
       } catch (thrown) {
         if (lease === undefined || used === undefined || !leaseIsGone(Fault.from(thrown)))
           throw thrown;

@@ -1,12 +1,14 @@
 // A lease that outlives its own loss: when etcd has ended it, another one takes its place and its keys are written again.
 
+import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Lease, Op } from "../../store.ts";
 import type { EtcdClient } from "../client.ts";
+import { leaseIsGone } from "../faults.ts";
 import type { Keys } from "../keys.ts";
 import { commit } from "../transaction.ts";
-import { EtcdLease } from "./lease.ts";
+import { EtcdLease, REVOKE_MS } from "./lease.ts";
 
 export interface KeptLeaseOptions {
   readonly client: EtcdClient;
@@ -40,8 +42,22 @@ export class KeptLease implements Lease {
     return this.#current;
   }
 
-  written(ops: readonly Op[]): void {
-    for (const op of ops) if (op.kind === "put") this.#values.set(op.key, op.value);
+  /**
+   * These were written while the lease in etcd was `used`. Resolves when they are written under the present one: `used`
+   * may have been lost before the reply came, and then its successor does not have them.
+   */
+  async written(ops: readonly Op[], used: EtcdLease): Promise<void> {
+    const puts = ops.filter((op) => op.kind === "put");
+    for (const { key, value } of puts) this.#values.set(key, value);
+    const lease = await this.#current;
+    if (lease === used || this.#over) return;
+    const own = puts.filter(({ key, value }) => this.#values.get(key) === value);
+    try {
+      await this.#put(lease, own);
+    } catch (thrown) {
+      if (!leaseIsGone(Fault.from(thrown))) throw thrown;
+      await this.remake(lease);
+    }
   }
 
   /** The keys belong to another lease or to none. */
@@ -49,9 +65,12 @@ export class KeptLease implements Lease {
     for (const { key } of ops) this.#values.delete(key);
   }
 
-  /** Makes the lease again, unless that has happened meanwhile. */
+  /** Makes the lease again, unless that has happened meanwhile. @throws Fault CANCELLED when it is over */
   async remake(lost: EtcdLease): Promise<void> {
-    if ((await this.#current) !== lost || this.#over) return;
+    const current = this.#current;
+    const lease = await current;
+    if (this.#over) throw over();
+    if (lease !== lost || this.#current !== current) return;
     lost.abandon();
     const { remade } = this.#options;
     this.#current = this.#again();
@@ -61,10 +80,15 @@ export class KeptLease implements Lease {
 
   async revoke(): Promise<void> {
     this.#over = true;
-    this.#options.revoked(this);
-    // A lease that is being made again has no end to wait for.
-    if (this.#options.client.isAway) this.abandon();
-    else await (await this.#current).revoke();
+    const { client, clock, revoked } = this.#options;
+    revoked(this);
+    const revoking = this.#current.then(
+      (lease) => lease.revoke(),
+      () => undefined,
+    );
+    // A lease that is being made again may have no end to wait for. It is revoked when it is there.
+    if (client.isAway) revoking.catch(() => undefined);
+    else await within(REVOKE_MS, clock, revoking);
   }
 
   /** Lets the lease expire. */
@@ -78,26 +102,44 @@ export class KeptLease implements Lease {
 
   #grant(): Promise<EtcdLease> {
     const { client, clock, ttlMs } = this.#options;
-    return EtcdLease.grant(client, clock, ttlMs, () => {
-      this.#current
+    const granted = EtcdLease.grant(client, clock, ttlMs, () => {
+      granted
         .then((lease) => this.remake(lease))
-        // Only a closed store ends the attempts.
+        // Only a closed store and a lease that is over end the attempts.
         .catch(() => undefined);
     });
+    return granted;
   }
 
   async #again(): Promise<EtcdLease> {
-    const { client, keys } = this.#options;
-    for (let round = 1; ; round++) {
+    const { client } = this.#options;
+    for (let round = 1; !this.#over; round++) {
+      let lease: EtcdLease | undefined;
       try {
-        const lease = await this.#grant();
-        const ops = [...this.#values].map(([key, value]) => ({ kind: "put", key, value }) as const);
-        if (ops.length > 0) await commit(ops, { client, keys, guards: [], lease: lease.id });
+        lease = await this.#grant();
+        await this.#put(
+          lease,
+          [...this.#values].map(([key, value]) => ({ kind: "put", key, value }) as const),
+        );
         return lease;
       } catch (thrown) {
+        // Nobody uses a lease without its keys. If it were renewed, it would never end.
+        lease?.abandon();
         if (Fault.from(thrown).code === "CANCELLED") throw thrown;
         await client.pause(round);
       }
     }
+    throw over();
   }
+
+  async #put(lease: EtcdLease, ops: readonly Op[]): Promise<void> {
+    const { client, keys } = this.#options;
+    // What is revoked must not be written again.
+    if (ops.length === 0 || this.#over) return;
+    await commit(ops, { client, keys, guards: [], lease: lease.id });
+  }
+}
+
+function over(): Fault {
+  return new Fault("CANCELLED", "the lease was revoked");
 }

@@ -5,7 +5,7 @@ import { Fault } from "#base/fault.ts";
 import type { EtcdClient } from "../client.ts";
 
 /** Milliseconds for ending a lease early: the end of a process waits for it. */
-const REVOKE_MS = 500;
+export const REVOKE_MS = 500;
 /** Renewals during the life of a lease. */
 const RENEWALS = 3;
 
