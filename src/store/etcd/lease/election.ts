@@ -43,10 +43,11 @@ async function candidacy(options: ElectionOptions): Promise<Leadership | undefin
   const ended = () => lost.abort(new Fault("UNAVAILABLE", "the lease of the leadership was lost"));
   const lease = await EtcdLease.grant(client, clock, ttlMs, ended);
   const key = `${name}/${lease.id.toString(16)}`;
-  let leads = false;
+  let handedOver = false;
   try {
     const revision = await enter(client, keys.bytes(key), candidate, lease.id);
     const waiting = AbortSignal.any([signal, lost.signal]);
+    let leads = false;
     for await (const _ of changes(`${name}/`, waiting)) {
       leads = await isFirst(client, keys, `${name}/`, revision);
       if (leads) break;
@@ -59,9 +60,11 @@ async function candidacy(options: ElectionOptions): Promise<Leadership | undefin
       ended();
       await lease.revoke();
     };
+    handedOver = true;
     return { lost: lost.signal, guard: { key, revision }, resign };
   } finally {
-    if (!leads) await lease.revoke().catch(() => undefined);
+    // A key without an owner would keep all others from leading until its lease expires, and that would be renewed.
+    if (!handedOver) await lease.revoke().catch(() => undefined);
   }
 }
 
