@@ -159,15 +159,20 @@ export class Candidate {
       await aborted(signal);
     } catch (thrown) {
       // A call that fails because the leadership is over is no failure.
-      if (!signal.aborted) throw thrown;
+      if (signal.aborted) return;
+      over.abort("this controller could not start");
+      throw thrown;
     } finally {
       leadership.lost.removeEventListener("abort", lost);
       this.#held = undefined;
-      over.abort("this controller could not start");
       this.#standBy(String(signal.reason));
-      await leading?.stop("drain");
-      // A store that is away ends the lease by itself.
-      await leadership.resign().catch(() => undefined);
+      try {
+        await leading?.stop("drain");
+      } finally {
+        // Its key must go whatever failed: nobody else leads while it is there. A store that is away ends the lease by
+        // itself.
+        await leadership.resign().catch(() => undefined);
+      }
     }
   }
 

@@ -15,9 +15,12 @@ async function standing(
   {
     elected = async () => undefined,
     starting = async () => undefined,
+    stop = async () => undefined,
   }: {
     readonly elected?: (first: Leadership, store: Store) => Promise<void>;
     readonly starting?: (first: Leadership, store: Store) => Promise<void>;
+    /** Stops what each of its leaderships started. */
+    readonly stop?: () => Promise<void>;
   },
 ) {
   const { process, clock, lines } = await processOn(t, "controller");
@@ -31,15 +34,17 @@ async function standing(
     if (won.length === 1) await elected(leadership, store);
     return leadership;
   };
-  const candidate = new Candidate(process, async (_own, over) => {
+  const stores: Store[] = [];
+  const candidate = new Candidate(process, async (own, over) => {
+    stores.push(own);
     starts.push(over);
     if (starts.length === 1) await starting(won[0] ?? assert.fail(), store);
-    return { stop: async () => undefined };
+    return { stop };
   });
   const stood = candidate.stand();
   t.after(() => candidate.close());
   const messages = () => lines.map(({ message }) => message);
-  return { clock, candidate, stood, starts, won, messages };
+  return { clock, store, stores, candidate, stood, starts, won, messages };
 }
 
 const remove = async ({ guard: { key } }: Leadership, store: Store) => {
@@ -67,4 +72,30 @@ test("a candidate whose key is deleted while it starts does not lead by it", asy
     starts.map(({ aborted }) => aborted),
     [true, false],
   );
+});
+
+test("a leader whose parts cannot be stopped resigns all the same, and leads again", async (t) => {
+  let stops = 0;
+  const { clock, store, stores, stood, won, starts, messages } = await standing(t, {
+    stop: async () => {
+      stops += 1;
+      if (stops === 1) throw new Error("a part did not stop");
+    },
+  });
+  await stood;
+  const { key } = won[0]?.guard ?? assert.fail();
+  await until("it leads", () => messages().includes("this controller leads"));
+  // Its key is there and another revision wrote it, so the next write tells it that it no longer leads.
+  await store.commit([{ kind: "put", key, value: Buffer.from("{}") }]);
+  await assert.rejects(
+    async () => stores[0]?.commit([{ kind: "put", key: "/k", value: Buffer.alloc(0) }]),
+    { code: "ABORTED" },
+  );
+  await until("it leads again", () => {
+    clock.advance(1_000);
+    return starts.length === 2;
+  });
+  const { entries } = await store.list(key);
+  assert.deepEqual(entries, [], "its first key is gone");
+  assert.match(messages().join("\n"), /cannot lead, and tries again: /);
 });
