@@ -56,7 +56,7 @@ export class RateBudget {
   /** Earns back budget for a call that was answered. */
   callAnswered(): void {
     if (this.#resets < RESET_BURST) this.#resets++;
-    if (this.#control < CONTROL_FRAME_BURST) this.#control += CONTROL_FRAMES_PER_CALL;
+    this.#control = Math.min(CONTROL_FRAME_BURST, this.#control + CONTROL_FRAMES_PER_CALL);
   }
 
   refill(seconds: number): void {

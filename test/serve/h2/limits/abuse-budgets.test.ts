@@ -134,6 +134,13 @@ for (const { what, fault, budget, used, one } of budgets) {
     await ends("one more than they bring");
   });
 
+  test(`${what}: the budget never exceeds its size, however many calls are answered`, async (t) => {
+    const { peer, next, passes, ends } = await drawing(t);
+    for (let made = 0; made < 20; made++) await peer.send(call(next(), SAY));
+    await passes(budget.atOnce, "the burst");
+    await ends("one more");
+  });
+
   test(`${what}: the budget never exceeds its size, even after an hour`, async (t) => {
     const { clock, passes, ends } = await drawing(t);
     await passes(budget.atOnce - used, "the burst");
