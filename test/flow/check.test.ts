@@ -8,6 +8,7 @@ import {
   type Decision,
   type Flow,
   Pending,
+  Queued,
   RejectReason,
   type Verdict,
 } from "#flow/flow.ts";
@@ -17,6 +18,7 @@ import { STAGES } from "#flow/stages.ts";
 import { fakeClock } from "../kit/clock.ts";
 import {
   consumedBy,
+  decisionOf,
   flowOf,
   planOfSteps,
   recordingObserver,
@@ -308,6 +310,44 @@ describe("a check that waits", () => {
     limiter.answer({});
     const { start: from, end: to } = check.verdict() ?? {};
     assert.deepEqual([from, to], [began, began + 40]);
+  });
+
+  it("ends when it began, or later, also when the system clock is set back", () => {
+    const clock = fakeClock();
+    let back = 0;
+    const setBack = { ...clock, wallOf: (at: number) => clock.wallOf(at) - back };
+    const limiter = scripted("rate_limiter", "root.0", "wait");
+    const pending = judge(planOf(limiter), flowOf(), { ...contextOf(), clock: setBack });
+    assert.ok(pending instanceof Pending);
+    const verdicts: Verdict[] = [];
+    pending.whenSettled(
+      (verdict) => verdicts.push(verdict),
+      (thrown) => {
+        throw thrown;
+      },
+    );
+    back = 60_000;
+    limiter.answer({});
+    assert.deepEqual(
+      verdicts.map(({ start: from, end: to }) => [from, to]),
+      [[clock.wall(), clock.wall()]],
+    );
+  });
+
+  it("leaves its queues when a limiter of the same stage refuses later", () => {
+    const asked = scripted("rate_limiter", "root.0", "wait");
+    const refused = { outcome: "refused", dropped: true } as const;
+    const queues = scripted("rate_limiter", "root.1");
+    let left = 0;
+    const place = new Queued<Decision>(() => {
+      left++;
+      place.settle(decisionOf(queues.component, refused));
+    });
+    const check = start({}, asked, { ...queues, take: () => place });
+    assert.equal(left, 0);
+    asked.answer(refused);
+    assert.equal(left, 1);
+    assert.equal(check.verdict()?.accepted, false, "nobody waits for the queue");
   });
 
   it("can wait again at a later stage", () => {

@@ -192,6 +192,25 @@ test("with a second copy the loss of an agent costs nothing, wherever its restar
   }
 });
 
+test("an agent that dies unnoticed before another one joins leaves its copies", async (t) => {
+  const network = new Network(t, { replicas: 2 });
+  const agents = await network.joined(3);
+  assert.equal(await drain(agents, 6), 6 * KEYS.length);
+  await network.settle();
+  const lost = first(agents);
+  lost.kill();
+  const joining = network.start();
+  const rest = [...agents.slice(1), joining];
+  // The one that is lost cannot copy again what it counts.
+  network.tell([lost, ...rest], rest);
+  await network.settle();
+  network.tell(rest, rest);
+  await network.settle();
+  const kept = KEYS.filter((key) => !joining.owns(key));
+  assert.ok(kept.length > 0);
+  for (const key of kept) assert.equal(await ownerOf(rest, key).admits(key, 9, TEN), 4, key);
+});
+
 test("copies are not counted as what was taken when their owner hands over and leaves", async (t) => {
   const network = new Network(t, { replicas: 2 });
   const agents = await network.joined(3);
@@ -432,6 +451,19 @@ test("an agent that cannot follow a change of members logs it, and follows the n
   assert.equal(await drain([agent, second, third], 12), 10 * KEYS.length);
 });
 
+test("an agent that joins waits no longer for one that the store has forgotten", async (t) => {
+  const network = new Network(t);
+  const [silent, other] = (await network.joined(2)) as [Agent, Agent];
+  silent.kill();
+  const joining = network.start();
+  network.tell([silent, other, joining], [other, joining]);
+  await network.settle();
+  assert.equal(joining.group.joining, true);
+  network.tell([other, joining], [other, joining]);
+  assert.equal(joining.group.joining, false);
+  assert.equal(joining.group.counts.unheard, 0);
+});
+
 test("an agent that joins does not wait for ever for one that does not answer", async (t) => {
   const network = new Network(t);
   const [silent] = (await network.joined(1)) as [Agent];
@@ -499,6 +531,11 @@ test("who looked as if it had ended is taken back when it answers; who has left 
 
   // The process of one that leaves answers probes until it ends.
   await c.group.leave();
+  a.group.include(c.member.id);
+  await network.settle();
+  assert.deepEqual(a.group.excluded, [{ name: c.member.name, why: "left" }]);
+  // Nor does it come back when its process seems to end and answers once more.
+  a.group.exclude(c.member.id, "gone");
   a.group.include(c.member.id);
   await network.settle();
   assert.deepEqual(a.group.excluded, [{ name: c.member.name, why: "left" }]);
