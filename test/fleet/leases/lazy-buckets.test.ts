@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
+import { LazyKey } from "../../../src/fleet/leases/lazy-key.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { TestFleet } from "./setup.ts";
 
@@ -88,6 +89,31 @@ test("a report that was counted although its reply was late is not counted twice
   fleet.hold = false;
   fleet.advance(1_000);
   assert.equal(fleet.free(), 69);
+});
+
+test("what a home says by the capacity before is cut when the capacity falls meanwhile", () => {
+  const key = new LazyKey(0);
+  const says = (tokens: number) => ({
+    granted: [1],
+    tokens,
+    waitMs: 0,
+    leased: 0,
+    recall: false,
+    full: false,
+  });
+  key.report(0);
+  key.answered(says(100), LAZY, 0);
+  assert.equal(key.spend(40, 1), true);
+  assert.equal(key.report(250), 40);
+  const lower = { ...LAZY, capacity: 50 };
+  key.adopt(lower, LAZY);
+  assert.equal(key.left, 30);
+  // The home had counted by the capacity of 100 when it answered.
+  key.answered(says(60), lower, 251);
+  assert.equal(key.left, 30);
+  key.report(500);
+  key.answered(says(30), lower, 501);
+  assert.equal(key.left, 30, "the next answer is by the new one");
 });
 
 test("flows wait together for the first report of a key", () => {

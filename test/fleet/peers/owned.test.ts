@@ -80,6 +80,36 @@ test("a limiter that is in no plan here is forgotten ten minutes after it was la
   owned.close();
 });
 
+test("the numbers of this agent's own plan count, whatever others ask by; without a plan theirs do", () => {
+  const { owned } = opened();
+  const theirs = { ...TEN_PER_SECOND, capacity: 99 };
+  const limiter = owned.plan(named("a"));
+  assert.equal(limiter.agree(TEN_PER_SECOND), TEN_PER_SECOND, "the first are taken on");
+  assert.equal(limiter.agree(theirs), TEN_PER_SECOND);
+  assert.equal(limiter.params, TEN_PER_SECOND);
+  owned.unplan(limiter);
+  assert.equal(limiter.agree(theirs), theirs);
+  assert.equal(limiter.params, theirs);
+  owned.close();
+});
+
+test("ends that were kept are sent with the latest first: its slot would be taken for longest", () => {
+  let away = true;
+  const sent: string[] = [];
+  const ask = ({ id }: { readonly id: string }, answered: (ended: boolean) => void) => {
+    if (away) return false;
+    sent.push(id);
+    answered(true);
+    return true;
+  };
+  const ends = new SlotEnds(ask, { clock: fakeClock(), most: 10 });
+  for (const id of ["first", "second", "third"]) ends.end("key", id, LIMIT);
+  assert.deepEqual(sent, []);
+  away = false;
+  ends.resume();
+  assert.deepEqual(sent, ["third", "second", "first"]);
+});
+
 test("the end of a slot that is sent again and again counts as kept once", () => {
   const asked: ((ended: boolean | undefined) => void)[] = [];
   const ask = (_end: unknown, answered: (ended: boolean | undefined) => void) =>
