@@ -54,6 +54,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   "fleet/calls": ["client", "store", "sync/keys.ts", "wire/protobuf"],
   kube: [],
   "kube/api": ["client", "host/life"],
+  "kube/discovery": ["client", "host/life"],
   "kube/injection": ["telemetry/metrics"],
   "kube/policies": ["policy"],
   prometheus: ["circuit", "promql", "client", "wire/protobuf"],
@@ -65,6 +66,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     "api",
     "client",
     "config",
+    "kube/discovery",
     "prometheus",
     "store",
     "sync/follow",
@@ -124,7 +126,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
-  kube: ["api", "injection", "policies"],
+  kube: ["api", "discovery", "injection", "policies"],
   api: ["fleet"],
 };
 
@@ -221,7 +223,10 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       "check-json": ["protobuf", "json", "check"],
     },
   },
-  kube: { shared: [], parts: { api: [], injection: ["api"], policies: ["api"] } },
+  kube: {
+    shared: [],
+    parts: { api: [], discovery: ["api"], injection: ["api"], policies: ["api"] },
+  },
   "kube/injection": {
     shared: ["pod.ts", "settings.ts"],
     parts: { mutation: [], tls: [], cluster: ["mutation", "tls"] },

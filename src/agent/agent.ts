@@ -4,8 +4,8 @@
 import { createOperationContext } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
+import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
-import { NO_SERVICES } from "#api/service-lookup.ts";
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
@@ -23,6 +23,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { openCounters } from "./counters.ts";
+import { discover } from "./discovery.ts";
 import { follow, type Refusal, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";
@@ -79,19 +80,22 @@ export async function startAgent(
   const end = (slots: readonly SlotRef[]) => void controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics);
   metrics.add(finishedFlows);
-  const checkContext = createOperationContext(controller, NO_SERVICES, chance, config.server.http);
+  const { lookup, entities } = await discover(process, config);
+  const checkContext = createOperationContext(controller, lookup, chance, config.server.http);
   return {
     book,
     services: [
       ...grpcServices(checkContext, finishedFlows),
       peerGrpcService(group),
       controlPointGrpcService(controlPoints),
+      entityGrpcService(entities),
     ],
     routes: [
       ...((await forwardingRoutes(process, config.server, checkContext)) ??
         httpRoutes(checkContext, finishedFlows)),
       ...peerRoutes(group),
       ...controlPointRoutes(controlPoints),
+      ...entityRoutes(entities),
       ...shared.routes,
     ],
     opened(address) {

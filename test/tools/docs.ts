@@ -10,6 +10,7 @@ import {
   controllerRoutes,
   type FleetOperations,
 } from "#api/fleet/controller.ts";
+import { entityGrpcService, entityRoutes, NO_ENTITIES } from "#api/fleet/entities.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { NO_SERVICES } from "#api/service-lookup.ts";
@@ -92,6 +93,7 @@ function routesPage(): string {
     ...httpRoutes(context, { consume: () => true }),
     ...peerRoutes(peers),
     ...controlPointRoutes(noPoints),
+    ...entityRoutes(NO_ENTITIES),
     statsRoute({} as PeerCounters),
     ...process,
     ...profiling.routes,
@@ -131,6 +133,7 @@ function routesPage(): string {
         ...grpcServices(context, { consume: never }),
         peerGrpcService(peers),
         controlPointGrpcService(noPoints),
+        entityGrpcService(NO_ENTITIES),
       ]),
     ),
     "`grpc.health.v1.Health` is always served and open; server reflection (v1, v1alpha), which is administration, when `server.grpc.enable_reflection` is true. `GET /metrics` is also on `otel.ports.debug_port`, health and the probes on `otel.ports.health_check_port`, and profiles on `otel.ports.pprof_port`; `otel.ports.zpages_port` serves `GET /debug/tracez` (recent slow calls) and `GET /debug/connectionz` (open connections), which are administration.",

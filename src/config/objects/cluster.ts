@@ -134,7 +134,10 @@ export const kubernetesDiscoveryConfig = table(
   "KubernetesDiscoveryConfig",
   "Discovery of services through Kubernetes.",
   {
-    enabled: bool(true, "Watch the endpoints of the cluster. Has no effect outside a cluster."),
+    enabled: bool(
+      true,
+      "Watch the EndpointSlices and Services of the whole cluster, so that checks have the services of their addresses. Has no effect outside a cluster, that is without KUBERNETES_SERVICE_HOST. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both.",
+    ),
   },
 );
 

@@ -49,6 +49,17 @@ export const FLEET_METRICS = {
     about:
       "1 while something that the process depends on is away or incomplete, 0 otherwise. The process stays ready once it has been.",
   },
+  sluice_discovery_addresses: {
+    type: "gauge",
+    labels: [],
+    about:
+      "IP addresses of pods and services that service discovery knows. Absent where it is off.",
+  },
+  sluice_discovery_addresses_left_out: {
+    type: "gauge",
+    labels: [],
+    about: "Addresses that service discovery left out because there are too many.",
+  },
   sluice_rules_kept: {
     type: "gauge",
     labels: [],

@@ -1,0 +1,131 @@
+// Follows the EndpointSlices and Services of the whole cluster. While the API server is away, what was known last stays.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import type { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { Environment, HttpClientSettings, ProxySettings } from "#client/http-settings.ts";
+import { readTextFile } from "#host/life/text-file.ts";
+import { findAccess } from "../api/access.ts";
+import { KubeClient } from "../api/client.ts";
+import type { KubeObject, Resource } from "../api/objects.ts";
+import { Reflector } from "../api/reflector.ts";
+import { Entities, type Entity } from "./entities.ts";
+import {
+  clusterAddressesOf,
+  clusterDomainOf,
+  ENDPOINT_SLICES,
+  podsOf,
+  SERVICES,
+} from "./objects.ts";
+
+export interface DiscoveryOptions {
+  readonly client: KubeClient;
+  /** The domain of the cluster, such as `cluster.local`. */
+  readonly domain: string;
+  /** Called when both kinds of objects are followed, and with why not when one of them no longer is. */
+  readonly followed: (fault: Fault | undefined) => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+}
+
+type Keep = (object: KubeObject, domain: string) => readonly Entity[] | undefined;
+
+const KINDS: readonly (readonly [Resource, Keep])[] = [
+  [ENDPOINT_SLICES, podsOf],
+  [SERVICES, clusterAddressesOf],
+];
+
+export class Discovery {
+  readonly entities = new Entities();
+  readonly #reflectors: readonly Reflector<readonly Entity[]>[];
+  readonly #options: DiscoveryOptions;
+  /** Resolves when all objects have been listed once. */
+  readonly listed: Promise<unknown>;
+
+  constructor(options: DiscoveryOptions) {
+    this.#options = options;
+    const { client, domain, clock, chance } = options;
+    const lists = KINDS.map(() => Promise.withResolvers<void>());
+    this.listed = Promise.all(lists.map(({ promise }) => promise));
+    this.#reflectors = KINDS.map(
+      ([resource, keep], at) =>
+        new Reflector({
+          client,
+          resource,
+          keep: (object) => keep(object, domain),
+          changed: ({ puts, deletes }) => {
+            const { entities } = this;
+            for (const key of deletes) entities.delete(`${resource.plural}/${key}`);
+            for (const [key, found] of puts) entities.set(`${resource.plural}/${key}`, found);
+            lists[at]?.resolve();
+          },
+          followed: () => this.#followed(),
+          clock,
+          chance,
+        }),
+    );
+  }
+
+  follow(): void {
+    for (const reflector of this.#reflectors) reflector.follow();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#reflectors.map((reflector) => reflector.close()));
+  }
+
+  #followed(): void {
+    const states = this.#reflectors.map(({ following }) => following);
+    const away = states.find(({ state }) => state === "away");
+    if (away?.state === "away") this.#options.followed(away.fault);
+    else if (states.every(({ state }) => state === "following")) this.#options.followed(undefined);
+  }
+}
+
+/** The domain of a cluster that says nothing else. */
+const USUAL_DOMAIN = "cluster.local";
+const RESOLVER = "/etc/resolv.conf";
+/** Bytes of the largest configuration of a resolver. */
+const MOST = 64 * 1024;
+
+export interface OpenDiscovery {
+  /** `kubernetes_client.http_client`. */
+  readonly settings: HttpClientSettings;
+  readonly proxy: ProxySettings;
+  readonly env: Environment;
+  readonly followed: DiscoveryOptions["followed"];
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+export interface OpenedDiscovery {
+  readonly entities: Entities;
+  /** Resolves when all objects have been listed once. */
+  readonly listed: Promise<unknown>;
+  close(): Promise<void>;
+}
+
+/**
+ * Begins to discover, and tries again for as long as the API server is away.
+ * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
+ */
+export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDiscovery> {
+  const { settings, proxy, env, clock, chance, log, followed } = options;
+  const access = await findAccess(env, clock);
+  const client = new KubeClient({ access, settings, proxy, env, clock, log });
+  const domain =
+    clusterDomainOf(await readTextFile(RESOLVER, MOST).catch(() => "")) ?? USUAL_DOMAIN;
+  log.info({ domain }, "discovers the pods and services of the cluster");
+  const discovery = new Discovery({ client, domain, clock, chance, followed });
+  discovery.follow();
+  return {
+    entities: discovery.entities,
+    listed: discovery.listed,
+    async close() {
+      await discovery.close();
+      await client.close();
+    },
+  };
+}

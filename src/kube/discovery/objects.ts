@@ -1,0 +1,92 @@
+// What EndpointSlices and Services say about addresses. Anything in them may be absent: an address without a target is
+// no fault, it is only nothing that is known by name.
+
+import { canonicalAddress } from "#base/net/ip-address.ts";
+import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
+import type { Entity } from "./entities.ts";
+
+export const ENDPOINT_SLICES: Resource = {
+  group: "discovery.k8s.io",
+  version: "v1",
+  plural: "endpointslices",
+};
+export const SERVICES: Resource = { group: "", version: "v1", plural: "services" };
+
+/** Label of an EndpointSlice: the Service whose endpoints it has. */
+const SERVICE_NAME = "kubernetes.io/service-name";
+const NO_ADDRESS: ReadonlySet<string> = new Set(["", "None"]);
+
+/**
+ * The pods of an EndpointSlice that get requests: those that are ready, and those that still serve while they end.
+ * Undefined where there are none.
+ */
+export function podsOf(object: KubeObject, domain: string): readonly Entity[] | undefined {
+  const { namespace = "", labels } = object.metadata;
+  const service = textOf(labels, SERVICE_NAME);
+  if (service === "" || textOf(object, "addressType") === "FQDN") return undefined;
+  const services = [nameOf(service, namespace, domain)];
+  const found = new Map<string, Entity>();
+  for (const endpoint of listOf(object, "endpoints")) {
+    const target = fieldOf(endpoint, "targetRef");
+    const name = textOf(target, "name");
+    if (textOf(target, "kind") !== "Pod" || name === "" || !serves(endpoint)) continue;
+    const nodeName = textOf(endpoint, "nodeName");
+    for (const address of textsOf(endpoint, "addresses")) {
+      const ipAddress = canonicalAddress(address);
+      const entity = { uid: textOf(target, "uid"), ipAddress, name, namespace, nodeName, services };
+      found.set(`${ipAddress} ${name}`, entity);
+    }
+  }
+  return found.size === 0 ? undefined : [...found.values()];
+}
+
+/** The addresses of a Service of type ClusterIP itself; undefined where it has none. */
+export function clusterAddressesOf(
+  object: KubeObject,
+  domain: string,
+): readonly Entity[] | undefined {
+  const spec = fieldOf(object, "spec");
+  if ((textOf(spec, "type") || "ClusterIP") !== "ClusterIP") return undefined;
+  const { name, namespace = "" } = object.metadata;
+  const services = [nameOf(name, namespace, domain)];
+  const addresses = new Set([...textsOf(spec, "clusterIPs"), textOf(spec, "clusterIP")]);
+  const found = [...addresses.difference(NO_ADDRESS)].map((address) => {
+    const ipAddress = canonicalAddress(address);
+    const called = `ClusterIP-${namespace}-${name}-${ipAddress}`;
+    return { uid: ipAddress, ipAddress, name: called, namespace, nodeName: "", services };
+  });
+  return found.length === 0 ? undefined : found;
+}
+
+/**
+ * The domain of the cluster by the resolver's configuration of a pod, which searches `svc.DOMAIN`; undefined where it
+ * does not.
+ */
+export function clusterDomainOf(resolvConf: string): string | undefined {
+  for (const line of resolvConf.split("\n")) {
+    const [keyword, ...domains] = line.trim().split(/\s+/);
+    if (keyword !== "search") continue;
+    const found = domains.find((domain) => domain.startsWith("svc."));
+    if (found !== undefined) return found.slice("svc.".length).replace(/\.$/, "");
+  }
+  return undefined;
+}
+
+function nameOf(service: string, namespace: string, domain: string): string {
+  return `${service}.${namespace}.svc.${domain}`;
+}
+
+/** What is not said counts as ready. */
+function serves(endpoint: unknown): boolean {
+  const conditions = fieldOf(endpoint, "conditions");
+  return fieldOf(conditions, "ready") !== false || fieldOf(conditions, "serving") === true;
+}
+
+function listOf(value: unknown, name: string): readonly unknown[] {
+  const field = fieldOf(value, name);
+  return Array.isArray(field) ? field : [];
+}
+
+function textsOf(value: unknown, name: string): readonly string[] {
+  return listOf(value, name).filter((each) => typeof each === "string");
+}
