@@ -18,9 +18,14 @@ const CONTROLLER_ONLY = [
   "prometheus",
   "controller",
   "simulate",
-  // What agents know of Kubernetes comes to them through the store.
+  // Sidecars know of Kubernetes only what comes to them through the store.
   "kube",
 ];
+/** What an agent loads only where it discovers services through the API server, and the module that imports it then. */
+const DISCOVERY = {
+  importer: "src/agent/discovery.ts",
+  target: "src/kube/discovery/discovery.ts",
+} as const;
 /** Agents publish their metrics to the server that controllers query. */
 const REMOTE_WRITE = /^src\/prometheus\/(?:address\.ts$|remote-write)/;
 
@@ -43,6 +48,7 @@ function reachedFrom(entry: string): ReadonlyMap<string, string> {
   const reached = new Map([[entry, ""]]);
   for (const file of reached.keys()) {
     for (const target of importsOf(file)) {
+      if (file === DISCOVERY.importer && target === DISCOVERY.target) continue;
       if (!reached.has(target) && target.endsWith(".ts")) reached.set(target, file);
     }
   }
@@ -58,6 +64,15 @@ test("no import leads from the agent to a room of the controller", () => {
   assert.ok(reached.size > 80, `${reached.size} modules: too few to be an agent`);
   const found = [...reached].filter(([file]) => isControllerOnly(file));
   assert.deepEqual(found, []);
+});
+
+test("service discovery is loaded on demand", () => {
+  assert.ok(reachedFrom(ENTRY).has(DISCOVERY.importer));
+  const text = readFileSync(join(ROOT, DISCOVERY.importer), "utf8");
+  const found = [...text.matchAll(/^.*"#kube\/.*$/gm)].map(([line]) => line.trim());
+  assert.deepEqual(found, [
+    'const { openDiscovery } = await import("#kube/discovery/discovery.ts");',
+  ]);
 });
 
 test("the imports of a controller do lead to those rooms", () => {
@@ -84,6 +99,10 @@ const SCRIPT = `
     SVC_AGENT_OTEL_PORTS_ZPAGES_PORT: "0",
     SVC_AGENT_SERVER_DRAIN_ACCEPT_FOR: "0s",
     SVC_AGENT_LOG_LEVEL: "error",
+    // As in the pod of an application.
+    KUBERNETES_SERVICE_HOST: "10.96.0.1",
+    KUBERNETES_SERVICE_PORT: "443",
+    SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED: "false",
   };
   const scope = new Scope();
   const { main } = await startAgentProcess({

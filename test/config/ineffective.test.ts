@@ -29,6 +29,7 @@ test("the groups of keys that are in effect in the agent", () => {
       "crashreport",
       "dist_cache",
       "flow_control",
+      "kubernetes_client",
       "liveness",
       "log",
       "metrics",
@@ -38,6 +39,7 @@ test("the groups of keys that are in effect in the agent", () => {
       "prometheus",
       "readiness",
       "server",
+      "service_discovery",
       "watchdog",
     ],
   );

@@ -58,9 +58,9 @@ async function readBy(policies: string, env: Env, controllerEnv: Env = {}, varia
     chance: seededChance(1),
     context: processContext(scope, { env: variables }),
   });
-  const isInCluster = "KUBECONFIG" in variables;
+  const hasResources = "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED" in controllerEnv;
   // Without the API server of its policies it does not start, but it has read its keys.
-  if (isInCluster) await assert.rejects(started, /the policy resources cannot be read/);
+  if (hasResources) await assert.rejects(started, /the policy resources cannot be read/);
   else {
     const { main: port } = await started;
     await exercise(port, { ...env, ...controllerEnv }, agentReads.read, controllerReads.read);
@@ -208,6 +208,13 @@ const IN_CLUSTER: Env = {
   SVC_CONTROLLER_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",
 };
 
+/** An agent that discovers services in that cluster. */
+const DISCOVERING: Env = {
+  SVC_AGENT_KUBERNETES_CLIENT_HTTP_CLIENT_USE_PROXY: "true",
+  SVC_AGENT_CLIENT_PROXY_HTTPS: "http://127.0.0.1:1",
+  SVC_AGENT_CLIENT_PROXY_NO_PROXY: "[127.0.0.1]",
+};
+
 /** Variables of a process in that cluster. */
 function inCluster(t: TestContext): Env {
   const config = {
@@ -216,7 +223,10 @@ function inCluster(t: TestContext): Env {
     contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
     "current-context": "x",
   };
-  return { KUBECONFIG: join(folderOf(t, { config: JSON.stringify(config) }), "config") };
+  return {
+    KUBECONFIG: join(folderOf(t, { config: JSON.stringify(config) }), "config"),
+    KUBERNETES_SERVICE_HOST: "kubernetes.invalid",
+  };
 }
 
 function assertIdle(process: ProcessName, role: TreeRole, runs: readonly ReadonlySet<string>[]) {
@@ -234,7 +244,7 @@ test("standalone reads every key that is in effect, and no other", async (t) => 
       { ...plain, ...FORWARDING, ...COUNTERS },
       OUTGOING,
     ),
-    await readBy(folderOf(t), { ...tls, ...PEERS }),
+    await readBy(folderOf(t), { ...tls, ...PEERS, ...DISCOVERING }, {}, inCluster(t)),
     await readBy(folderOf(t), {}, IN_CLUSTER, inCluster(t)),
   ];
   assertIdle(
@@ -255,11 +265,14 @@ test("an agent in a process of its own reads every key that is in effect, and no
   const etcd = await overEtcd(t, "SVC_AGENT");
   for (const env of [
     { ...plain, ...FORWARDING, ...COUNTERS, ...etcd },
-    { ...tls, ...PEERS, ...etcd },
+    { ...tls, ...PEERS, ...DISCOVERING, ...etcd },
   ])
     runs.push(
-      await readByProcess("agent", env, (options, config) =>
-        startAgentProcess({ ...options, config }),
+      await readByProcess(
+        "agent",
+        env,
+        (options, config) => startAgentProcess({ ...options, config }),
+        inCluster(t),
       ),
     );
   assertIdle("agent", "process", runs);

@@ -14,7 +14,8 @@ export const SERVICES: Resource = { group: "", version: "v1", plural: "services"
 
 /** Label of an EndpointSlice: the Service whose endpoints it has. */
 const SERVICE_NAME = "kubernetes.io/service-name";
-const NO_ADDRESS: ReadonlySet<string> = new Set(["", "None"]);
+/** In place of an address: a Service has none, and clients use its endpoints. */
+const HEADLESS = "None";
 
 /**
  * The pods of an EndpointSlice that get requests: those that are ready, and those that still serve while they end.
@@ -50,11 +51,13 @@ export function clusterAddressesOf(
   const { name, namespace = "" } = object.metadata;
   const services = [nameOf(name, namespace, domain)];
   const addresses = new Set([...textsOf(spec, "clusterIPs"), textOf(spec, "clusterIP")]);
-  const found = [...addresses.difference(NO_ADDRESS)].map((address) => {
+  const found: Entity[] = [];
+  for (const address of addresses) {
+    if (address === "" || address === HEADLESS) continue;
     const ipAddress = canonicalAddress(address);
     const called = `ClusterIP-${namespace}-${name}-${ipAddress}`;
-    return { uid: ipAddress, ipAddress, name: called, namespace, nodeName: "", services };
-  });
+    found.push({ uid: ipAddress, ipAddress, name: called, namespace, nodeName: "", services });
+  }
   return found.length === 0 ? undefined : found;
 }
 

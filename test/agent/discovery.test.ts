@@ -1,0 +1,213 @@
+// An agent that discovers services through an API server: what its checks and routes say, and what becomes of them when
+// the server is away or refuses.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { startAgentProcess } from "#agent/process.ts";
+import { seededChance } from "#base/chance.ts";
+import { Scope } from "#base/scope.ts";
+import type { KubeObject } from "#kube/api/objects.ts";
+import { memoryStore } from "#store/memory.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
+import { grpcClient } from "../kit/clients/grpc.ts";
+import { folderOf } from "../kit/folder.ts";
+import { type FakeApi, fakeApi, type Watching } from "../kit/kube/fake-api.ts";
+import { variables } from "../kit/process.ts";
+import { processContext } from "../kit/process-context.ts";
+import { call } from "../kit/sluice/check.ts";
+import { configOf } from "../kit/sluice/config.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
+import { until } from "../kit/until.ts";
+
+const SLICES = "/apis/discovery.k8s.io/v1/endpointslices";
+const SERVICES = "/api/v1/services";
+
+function slice(namespace: string, version: string, pods: Readonly<Record<string, string>>) {
+  const endpoints = Object.entries(pods).map(([name, address]) => ({
+    addresses: [address],
+    nodeName: "n1",
+    targetRef: { kind: "Pod", name, namespace, uid: `uid-${name}` },
+  }));
+  const labels = { "kubernetes.io/service-name": "web" };
+  const metadata = { name: "web-x", namespace, uid: "s", resourceVersion: version, labels };
+  return { metadata, addressType: "IPv4", endpoints } as KubeObject;
+}
+
+function service(clusterIP: string): KubeObject {
+  const metadata = { name: "web", namespace: "a", uid: "v", resourceVersion: "1" };
+  return { metadata, spec: { type: "ClusterIP", clusterIP } } as KubeObject;
+}
+
+/** A server with these objects by the path of their kind; `watches` has the latest watch of each. */
+async function apiWith(t: TestContext, objects: Readonly<Record<string, readonly KubeObject[]>>) {
+  const api = await fakeApi(t);
+  const watches = new Map<string, Watching>();
+  let path = "";
+  api.before = (asked) => {
+    path = asked.path;
+    api.items = objects[path] ?? [];
+    return false;
+  };
+  // The server calls this for the request that it has just asked about.
+  api.began = (watch) => void watches.set(path, watch);
+  return { api, watches };
+}
+
+async function agentIn(t: TestContext, { url }: Pick<FakeApi, "url">, env = {}) {
+  const config = {
+    clusters: [{ name: "c", cluster: { server: url } }],
+    users: [{ name: "u", user: { token: "t" } }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  };
+  const KUBECONFIG = join(folderOf(t, { config: JSON.stringify(config) }), "config");
+  const scope = new Scope();
+  t.after(() => scope.close("cut"));
+  const own = { COUNTERS_ENGINE: "local", ...env };
+  const { main } = await startAgentProcess({
+    config: configOf("agent", variables("agent", own)),
+    store: memoryStore(),
+    context: processContext(scope, { env: { KUBECONFIG, KUBERNETES_SERVICE_HOST: "10.96.0.1" } }),
+    chance: seededChance(1),
+    log: { ...memoryLog(), close: async () => undefined },
+  });
+  return main.address;
+}
+
+const get = async (address: string, path: string) => {
+  const { status, body } = await call(address, "GET", path);
+  return { status, body: JSON.parse(body) };
+};
+
+/** What a check says about a request between these addresses. */
+async function checked(address: string, source: string, destination: string) {
+  const request = { source: { address: source }, destination: { address: destination } };
+  const headers = { "content-type": "application/json" };
+  const reply = await fetch(`http://${address}/v1/flowcontrol/checkhttp`, {
+    method: "POST",
+    headers,
+    body: JSON.stringify({ control_point: "ingress", ...request }),
+  });
+  const { check_response: answer } = (await reply.json()) as {
+    check_response: { services: string[]; telemetry_flow_labels: Record<string, string> };
+  };
+  return {
+    services: answer.services,
+    source: answer.telemetry_flow_labels["aperture.source_fqdns"],
+    destination: answer.telemetry_flow_labels["aperture.destination_fqdns"],
+  };
+}
+
+const degraded = async (address: string) => {
+  const { body } = await call(address, "GET", "/metrics");
+  return /^sluice_dependency_degraded\{dependency="discovery"\} (\d)$/m.exec(body)?.[1];
+};
+
+test("checks have the services of their addresses, and changes are followed", async (t) => {
+  const { api, watches } = await apiWith(t, {
+    [SLICES]: [slice("a", "1", { "web-1": "10.0.0.1" }), slice("b", "1", { "web-1": "10.0.0.2" })],
+    [SERVICES]: [service("10.96.0.7")],
+  });
+  const address = await agentIn(t, api);
+  const [inA, inB] = ["web.a.svc.cluster.local", "web.b.svc.cluster.local"];
+  assert.deepEqual(await checked(address, "10.0.0.2", "10.0.0.1"), {
+    services: [inA],
+    source: inB,
+    destination: inA,
+  });
+  assert.equal((await checked(address, "10.9.9.9", "10.96.0.7")).destination, inA);
+  await until("both kinds are watched", () => watches.has(SLICES) && watches.has(SERVICES));
+
+  watches.get(SLICES)?.send("MODIFIED", slice("a", "2", { "web-1": "10.0.0.3" }));
+  await until("the new address is known", async () => {
+    return (await checked(address, "192.0.2.1", "10.0.0.3")).destination === inA;
+  });
+  assert.equal((await checked(address, "192.0.2.1", "10.0.0.1")).destination, "UNKNOWN");
+  watches.get(SERVICES)?.send("DELETED", service("10.96.0.7"));
+  await until("the address of the service is gone", async () => {
+    return (await checked(address, "192.0.2.1", "10.96.0.7")).destination === "UNKNOWN";
+  });
+
+  api.away = true;
+  await until("it is said", async () => (await degraded(address)) === "1");
+  assert.equal((await checked(address, "192.0.2.1", "10.0.0.3")).destination, inA);
+  assert.equal((await get(address, "/v1/discovery/entities/ip-address/10.0.0.3")).status, 200);
+  api.away = false;
+  await until("it is followed again", async () => (await degraded(address)) === "0");
+});
+
+test("the routes and the service show entities by address and by name", async (t) => {
+  const { api } = await apiWith(t, {
+    [SLICES]: [
+      slice("a", "1", { "web-1": "10.0.0.1", "web-2": "10.0.0.4" }),
+      slice("b", "1", { "web-1": "10.0.0.2" }),
+    ],
+  });
+  const address = await agentIn(t, api);
+  const web2 = {
+    uid: "uid-web-2",
+    ip_address: "10.0.0.4",
+    name: "web-2",
+    namespace: "a",
+    node_name: "n1",
+    services: ["web.a.svc.cluster.local"],
+  };
+  const { body } = await get(address, "/v1/discovery/entities");
+  assert.deepEqual(Object.keys(body.entities_by_ip_address.entities).toSorted(), [
+    "10.0.0.1",
+    "10.0.0.2",
+    "10.0.0.4",
+  ]);
+  assert.deepEqual(body.entities_by_name.entities["a/web-2"], web2);
+  assert.equal(body.entities_by_name.entities["b/web-1"].ip_address, "10.0.0.2");
+  const at = "/v1/discovery/entities/ip-address";
+  assert.deepEqual((await get(address, `${at}/::ffff:10.0.0.4`)).body, web2);
+  assert.equal((await get(address, `${at}/10.9.9.9`)).status, 404);
+  const named = "/v1/discovery/entities/name";
+  for (const name of ["a/web-2", "a%2Fweb-2", "web-2"])
+    assert.deepEqual((await get(address, `${named}/${name}`)).body, web2, name);
+  assert.equal((await get(address, `${named}/web-3`)).status, 404);
+  const ambiguous = await get(address, `${named}/web-1`);
+  assert.equal(ambiguous.status, 400);
+  assert.match(ambiguous.body.message, /wanted namespace\/name/);
+
+  const grpc = grpcClient(t, address);
+  const name = "aperture.discovery.entities.v1";
+  const ask = async (method: string, message: Uint8Array) => {
+    const reply = await grpc.unary(`/${name}.EntitiesService/${method}`, message);
+    return reply.message ?? assert.fail(reply.details);
+  };
+  const all = await ask("GetEntities", new Uint8Array());
+  const { entitiesByName } = decode(`${name}.Entities`, all);
+  assert.equal(entitiesByName?.entities["a/web-2"]?.nodeName, "n1");
+  const request = encode(`${name}.GetEntityByIPAddressRequest`, { ipAddress: "10.0.0.2" });
+  const one = await ask("GetEntityByIPAddress", request);
+  assert.equal(decode(`${name}.Entity`, one).namespace, "b");
+  const byName = encode(`${name}.GetEntityByNameRequest`, { name: "b/web-1" });
+  const other = await ask("GetEntityByName", byName);
+  assert.equal(decode(`${name}.Entity`, other).ipAddress, "10.0.0.2");
+});
+
+test("an agent without rights judges all the same, and says what is missing", async (t) => {
+  const { api } = await apiWith(t, {});
+  api.before = ({ reply }) => {
+    reply(403, { kind: "Status", message: "services is forbidden" });
+    return true;
+  };
+  const address = await agentIn(t, api);
+  assert.equal(await degraded(address), "1");
+  assert.equal((await checked(address, "192.0.2.1", "10.0.0.1")).destination, "UNKNOWN");
+  assert.equal((await call(address, "GET", "/v1/status/system/readiness")).status, 200);
+});
+
+test("nothing is asked where discovery is switched off", async (t) => {
+  const { api } = await apiWith(t, {});
+  const address = await agentIn(t, api, { SERVICE_DISCOVERY_KUBERNETES_ENABLED: "false" });
+  assert.deepEqual((await get(address, "/v1/discovery/entities")).body, {
+    entities_by_ip_address: { entities: {} },
+    entities_by_name: { entities: {} },
+  });
+  assert.equal(await degraded(address), undefined);
+  assert.deepEqual(api.asked, []);
+});
