@@ -133,7 +133,7 @@ const OBSERVED: readonly Observation[] = [
   row("*", "service.initially_healthy", "process/health", ".service.initially_healthy is the"),
   row("liveness.scheduler", "*", "process/health", "of three checks at once"),
   row("readiness.scheduler", "*", "process/health", "of three checks at once"),
-  ...(["controller", "injector"] as const).flatMap((only) => [
+  ...(["agent", "controller", "injector"] as const).flatMap((only) => [
     row(
       "kubernetes_client.http_client",
       "disable_compression disable_keep_alives timeout",
@@ -338,6 +338,12 @@ const OBSERVED: readonly Observation[] = [
     "names, the namespace and lifetimes are",
   ),
   row("webhook", "overlap", "kube/injection/tls/rotation", "a new authority is announced first"),
+  row(
+    "service_discovery.kubernetes",
+    "enabled",
+    "agent/discovery",
+    "nothing is asked where discovery is switched off",
+  ),
   row("watchdog.memory", "*.adaptive_policy.*", "host/watchdog", ": the adaptive policy collects"),
   row(
     "watchdog.memory",

@@ -138,9 +138,7 @@ export const EXCEPTIONS: Readonly<Record<string, Readonly<Record<number, string>
   "extauthz-body-and-raw-body": {
     3: "decision 6: text that is not UTF-8 is carried with replacement characters, so the encoded copy decodes",
   },
-  // Steps 9 and 10 ask for unknown entities; the answer of a route that does not exist is the same.
   "info-and-status-routes": {
-    8: NOT_BUILT,
     11: NOT_BUILT,
     14: "records that cannot be used are reported as a partial success, as the protocol asks",
   },
