@@ -7,7 +7,7 @@ import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { Observer } from "#flow/observer.ts";
 import { mostSlots } from "../slot-ends.ts";
-import type { NamedLimiter } from "./exchange/keys.ts";
+import type { CountedKey, NamedLimiter } from "./exchange/keys.ts";
 
 export interface OwnedSlotsContext {
   readonly clock: Clock;
@@ -47,15 +47,8 @@ export class SlotLimiter implements NamedLimiter {
   }
 }
 
-export interface OwnedKey {
-  readonly limiter: SlotLimiter;
-  /** Hash of the label value. */
-  readonly lo: number;
-  readonly hi: number;
-}
-
 /** A slot with its key, as it moves between agents. */
-export interface OwnedSlot extends OwnedKey {
+export interface OwnedSlot extends CountedKey<SlotLimiter> {
   readonly id: string;
   readonly tokens: number;
   /** On the monotonic clock of this agent. */
@@ -115,7 +108,7 @@ export class OwnedSlots {
 
   /** The answer that a take would get; nothing is taken. */
   peek(
-    { limiter: given, lo, hi }: OwnedKey,
+    { limiter: given, lo, hi }: CountedKey<SlotLimiter>,
     want: number,
     params: SlotParams,
     now: number,
@@ -129,7 +122,7 @@ export class OwnedSlots {
   }
 
   take(
-    { limiter: given, lo, hi }: OwnedKey,
+    { limiter: given, lo, hi }: CountedKey<SlotLimiter>,
     want: number,
     id: string,
     params: SlotParams,
@@ -151,7 +144,12 @@ export class OwnedSlots {
   }
 
   /** False when the slot is unknown or expired. */
-  end({ limiter: given, lo, hi }: OwnedKey, id: string, maxInflightMs: number, now: number) {
+  end(
+    { limiter: given, lo, hi }: CountedKey<SlotLimiter>,
+    id: string,
+    maxInflightMs: number,
+    now: number,
+  ) {
     const limiter = this.#limiters.get(given.key) ?? given;
     const key = limiter.keys.get(`${lo}:${hi}`);
     const slot = key?.all.get(id);

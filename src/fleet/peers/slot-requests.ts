@@ -6,17 +6,14 @@ import type { Clock } from "#base/clock.ts";
 import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { Pending } from "#flow/flow.ts";
 import { isSlotId, SlotEnds } from "../slot-ends.ts";
+import type { CountedKey } from "./exchange/keys.ts";
 import type { Link } from "./exchange/link.ts";
-import type { SlotTake, TakeReply } from "./exchange/messages.ts";
+import type { SlotAsk, TakeReply } from "./exchange/messages.ts";
 import type { Answer, OwnSlotTake } from "./exchange/takes.ts";
 import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
 
 /** One key of a concurrency limiter. */
-export interface SlotKey {
-  readonly limiter: SlotLimiter;
-  readonly lo: number;
-  readonly hi: number;
-}
+type SlotKey = CountedKey<SlotLimiter>;
 
 export interface SlotRequestsOptions {
   readonly clock: Clock;
@@ -61,7 +58,7 @@ export class SlotRequests {
     const id = randomUUID();
     if (countsNow(lo, hi)) return owned.take({ limiter, lo, hi }, want, id, params, now);
     limiter.slots = params;
-    return takeElsewhere({ limiter, lo, hi, amount: want, id, params });
+    return takeElsewhere({ kind: "take", limiter, lo, hi, amount: want, id, params });
   }
 
   end(key: SlotKey, id: string, params: SlotParams): boolean | Pending<boolean> {
@@ -71,13 +68,14 @@ export class SlotRequests {
   }
 
   /** Answers another agent. This one counts the key. */
-  answer({ limiter: asked, lo, hi, amount, id }: SlotTake, given: SlotParams): Answer {
+  answer(ask: SlotAsk, given: SlotParams): Answer {
     const { clock, owned } = this.#options;
+    const { lo, hi, id } = ask;
     if (!isSlotId(id)) return reply(false, 0, false);
-    const key = { limiter: owned.known(asked.name), lo, hi };
-    if (amount >= 0)
-      return replyOf(owned.take(key, amount, id, key.limiter.agree(given), clock.now()));
-    return reply(owned.end(key, id, given.maxInflightMs, clock.now()), 0, false);
+    const key = { limiter: owned.known(ask.limiter.name), lo, hi };
+    const now = clock.now();
+    if (ask.kind === "end") return reply(owned.end(key, id, given.maxInflightMs, now), 0, false);
+    return replyOf(owned.take(key, ask.amount, id, key.limiter.agree(given), now));
   }
 
   close(): void {
@@ -96,12 +94,12 @@ export class SlotRequests {
       answered(owned.end(key, id, lifeMs, clock.now()));
       return true;
     }
-    const take = { ...key, amount: -1, id };
+    const end = { ...key, kind: "end", id } as const;
     const settled = (reply: TakeReply | undefined) => {
       if (reply === "retry") this.#resendSoon();
       answered(reply === undefined || reply === "retry" ? undefined : reply.granted[0] === 1);
     };
-    return linkOf(lo, hi)?.requests.ask(take, "", undefined, settled, IGNORED) !== undefined;
+    return linkOf(lo, hi)?.requests.ask(end, "", undefined, settled, IGNORED) !== undefined;
   }
 
   /** Whoever was asked does not count the key, or not yet. */

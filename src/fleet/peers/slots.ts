@@ -4,9 +4,9 @@ import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/co
 import type { CounterName, SharedEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
 import { isSlotId } from "../slot-ends.ts";
+import type { CountedKey } from "./exchange/keys.ts";
 import type { SlotLimiter } from "./owned-slots.ts";
 import type { PeerGroup } from "./peer-group.ts";
-import type { SlotKey } from "./slot-requests.ts";
 
 export class PeerSlots implements SharedEngine<SlotParams> {
   readonly #group: PeerGroup;
@@ -64,7 +64,7 @@ export class PeerSlots implements SharedEngine<SlotParams> {
     return this.#limiter;
   }
 
-  #key(value: string | undefined): SlotKey {
+  #key(value: string | undefined): CountedKey<SlotLimiter> {
     const limiter = this.#limiterNow();
     const { lo, hi } = this.#group.owned.hashOf(value, limiter);
     return { limiter, lo, hi };

@@ -61,7 +61,8 @@ test("takes with leases, runs and slots arrive as they were sent, and so do thei
   const takes: readonly Take[] = [
     bucket({}),
     bucket({ runs, lease: LEASE }),
-    { limiter: SLOTS, lo: 1, hi: 2, amount: 1, id: "slot" },
+    { kind: "take", limiter: SLOTS, lo: 1, hi: 2, amount: 1, id: "slot" },
+    { kind: "end", limiter: SLOTS, lo: 1, hi: 2, id: "slot" },
     bucket({ runs: [], back: 4 }, 9),
     bucket({ runs: [], lease: { ...LEASE, turn: 8 } }),
     bucket({ overdraft: "owe" }),
@@ -76,6 +77,7 @@ test("takes with leases, runs and slots arrive as they were sent, and so do thei
     { ...NOTHING, tokens: 9 },
     { ...NOTHING, granted: [2, 0], tokens: 0.5, waitMs: 50, leased: 12, recall: true },
     { ...NOTHING, granted: [0], tokens: 3, full: true },
+    { ...NOTHING, granted: [1] },
     { ...NOTHING, granted: [] },
     { ...NOTHING, granted: [], leased: 3 },
     "retry",

@@ -306,7 +306,7 @@ test("slots without an id are neither taken nor handed over, and end no process"
     slots: LIMIT,
   };
   const slot = { limiter, lo: 1, hi: 1, id: "" };
-  const [reply] = await agent.group.answer([{ ...slot, amount: 1 }]);
+  const [reply] = await agent.group.answer([{ kind: "take", ...slot, amount: 1 }]);
   assert.ok(reply !== undefined && reply !== "retry");
   assert.deepEqual(reply.granted, [0]);
   const moved = [{ kind: "slot", ...slot, tokens: 1, startMs: 0 } as const];

@@ -4,14 +4,9 @@
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
+import type { CountedKey } from "./keys.ts";
 import type { Link } from "./link.ts";
 import type { MovedBucket } from "./moved.ts";
-
-interface Changed {
-  readonly limiter: OwnedLimiter;
-  readonly lo: number;
-  readonly hi: number;
-}
 
 /** Most buckets that wait to be copied. Further ones are copied when they change again. */
 const MOST = 100_000;
@@ -21,7 +16,7 @@ export class Copies {
   readonly #clock: Clock;
   readonly #waitMs: number;
   readonly #failed: () => void;
-  #changed = new Map<string, Changed>();
+  #changed = new Map<string, CountedKey<OwnedLimiter>>();
   /** The message that will have what changes now; undefined while nothing has changed. */
   #next: PromiseWithResolvers<void> | undefined;
   #sending = false;

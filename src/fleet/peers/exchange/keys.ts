@@ -12,14 +12,15 @@ export interface NamedLimiter {
   readonly slots?: SlotParams | undefined;
 }
 
-export interface Key<Limiter> {
+/** What is counted: one key of a limiter. */
+export interface CountedKey<Limiter> {
   readonly limiter: Limiter;
   /** Hash of the key under the seed of the group. Of the count without a key, `lo` is 0 and `hi` stands for its limiter. */
   readonly lo: number;
   readonly hi: number;
 }
 
-export function keysOf(keys: readonly Key<NamedLimiter>[]) {
+export function keysOf(keys: readonly CountedKey<NamedLimiter>[]) {
   const indexes = new Map<NamedLimiter, number>();
   const limiter = keys.map((key) => {
     const known = indexes.get(key.limiter);
@@ -53,7 +54,7 @@ interface Columns {
 export function readKeys(
   { limiters, limiter, keyLo, keyHi }: Columns,
   others: readonly (readonly number[])[],
-): readonly Key<NamedLimiter>[] {
+): readonly CountedKey<NamedLimiter>[] {
   if ([keyLo, keyHi, ...others].some(({ length }) => length !== limiter.length)) {
     throw invalid("lists of one length, got several");
   }

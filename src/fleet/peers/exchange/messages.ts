@@ -2,25 +2,39 @@
 
 import type { BucketReply, BucketRequest, LeaseRequest } from "#flow/counters/bucket-home.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { finite, invalid, type Key, keysOf, type NamedLimiter, readKeys } from "./keys.ts";
+import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys } from "./keys.ts";
 
 /** With their numbers in messages. */
 const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 
+/** In messages, the amount of a slot that is ended; any negative one is read as that. */
+const END = -1;
+
 /** What one agent asks another about one bucket: tokens that it takes, gives back or leases. */
-export interface BucketAsk<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+export interface BucketAsk<Limiter extends NamedLimiter = NamedLimiter>
+  extends CountedKey<Limiter> {
   readonly request: BucketRequest;
 }
 
-/** A slot that is taken or ended. */
-export interface SlotTake<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+/** A slot that is taken. */
+export interface SlotTake<Limiter extends NamedLimiter = NamedLimiter> extends CountedKey<Limiter> {
+  readonly kind: "take";
   readonly request?: undefined;
-  /** Tokens; negative: the slot ends. */
+  /** Tokens. */
   readonly amount: number;
   readonly id: string;
 }
 
-export type Take = BucketAsk | SlotTake;
+/** A slot that is ended. */
+interface SlotEnd extends CountedKey<NamedLimiter> {
+  readonly kind: "end";
+  readonly request?: undefined;
+  readonly id: string;
+}
+
+export type SlotAsk = SlotTake | SlotEnd;
+
+export type Take = BucketAsk | SlotAsk;
 
 /** `retry`: whoever was asked does not count the key, or not yet. A slot is one run. */
 export type TakeReply = BucketReply | "retry";
@@ -38,7 +52,8 @@ interface Operation {
 /** The operations that a take consists of. Both sides of a connection need the same. */
 function operationsOf(take: Take): readonly Operation[] {
   if (take.request === undefined) {
-    return [{ take, amount: take.amount, times: 1, id: take.id, wants: true }];
+    const amount = take.kind === "end" ? END : take.amount;
+    return [{ take, amount, times: 1, id: take.id, wants: true }];
   }
   const { runs, back } = take.request;
   const all = runs.map(({ want, times }) => ({ take, amount: want, times, id: "", wants: true }));
@@ -77,7 +92,7 @@ export function readTakes(bytes: Uint8Array): readonly Take[] {
   const takes: Take[] = [];
   let next = 0;
   for (let at = 0; at < all.length; ) {
-    const key = all[at] as Key<NamedLimiter>;
+    const key = all[at] as CountedKey<NamedLimiter>;
     const given = leases[next]?.first === at ? leases[next++] : undefined;
     const end = at + (given?.count ?? 1);
     const lease = given === undefined ? undefined : leaseOf(given, all.slice(at, end));
@@ -93,7 +108,10 @@ export function readTakes(bytes: Uint8Array): readonly Take[] {
       const overdraft = owe[at] === true ? "owe" : "refuse";
       const request = { runs, back, overdraft, lease } as const;
       takes.push({ ...key, request });
-    } else takes.push({ ...key, amount: first, id: id[at] ?? "" });
+    } else {
+      const own = { ...key, id: id[at] ?? "" };
+      takes.push(first < 0 ? { kind: "end", ...own } : { kind: "take", ...own, amount: first });
+    }
     at = end;
   }
   if (next < leases.length) throw invalid("leases in order of their operations, got others");
@@ -103,7 +121,7 @@ export function readTakes(bytes: Uint8Array): readonly Take[] {
 /** A lease without its place in the message. `keys` are those of its operations. */
 function leaseOf(
   { first: _, count, ...lease }: LeaseRequest & { readonly first: number; readonly count: number },
-  keys: readonly Key<NamedLimiter>[],
+  keys: readonly CountedKey<NamedLimiter>[],
 ): LeaseRequest {
   const numbers = Object.values(lease);
   if (!numbers.every((number) => Number.isFinite(number) && number >= 0) || lease.unit <= 0) {

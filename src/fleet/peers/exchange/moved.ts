@@ -1,7 +1,7 @@
 // What changes hands between agents, or is copied: buckets and slots, as they are at the moment.
 
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { finite, invalid, type Key, keysOf, type NamedLimiter, readKeys } from "./keys.ts";
+import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys } from "./keys.ts";
 
 /** With their numbers in messages. */
 const PURPOSES = { "hand over": 0, copy: 1, leave: 2 } as const;
@@ -10,7 +10,8 @@ const PURPOSES = { "hand over": 0, copy: 1, leave: 2 } as const;
 export type Purpose = keyof typeof PURPOSES;
 
 /** The state of one bucket. */
-export interface MovedBucket<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+export interface MovedBucket<Limiter extends NamedLimiter = NamedLimiter>
+  extends CountedKey<Limiter> {
   readonly kind: "bucket";
   /** Tokens; negative when they are owed. */
   readonly available: number;
@@ -19,7 +20,8 @@ export interface MovedBucket<Limiter extends NamedLimiter = NamedLimiter> extend
 }
 
 /** One slot of a concurrency limiter. */
-export interface MovedSlot<Limiter extends NamedLimiter = NamedLimiter> extends Key<Limiter> {
+export interface MovedSlot<Limiter extends NamedLimiter = NamedLimiter>
+  extends CountedKey<Limiter> {
   readonly kind: "slot";
   readonly id: string;
   readonly tokens: number;
