@@ -6,13 +6,15 @@ import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
 import { EXIT } from "#host/life/run.ts";
 import { readTextFileOrPipe } from "#host/life/text-file.ts";
-import { type Agent, ask } from "./check/ask.ts";
+import { ask, type Place } from "./check/ask.ts";
 import { replyText } from "./check/words.ts";
 import { paintFor } from "./colour.ts";
 import { type Command, readArgs, readInput, type Terminal } from "./command.ts";
+import { readTlsFiles, TLS_OPTIONS } from "./tls-files.ts";
 
 const OPTIONS = {
   address: { type: "string" },
+  ...TLS_OPTIONS,
   json: { type: "boolean" },
   "control-point": { type: "string" },
   method: { type: "string" },
@@ -29,8 +31,12 @@ const MAX_REQUEST_BYTES = 1024 * 1024;
 
 export const checkCommand: Command = async (args, terminal) => {
   const { values, positionals } = readArgs(args, OPTIONS, true);
-  const { address, json, ...flags } = values;
-  const agent = address === undefined ? configuredAddress(terminal) : namedAddress(address);
+  const { address, json, ca, cert, key, ...flags } = values;
+  const tls = await readTlsFiles({ ca, cert, key });
+  const secure = tls.ca !== undefined || tls.cert !== undefined;
+  const place =
+    address === undefined ? configuredAddress(terminal, secure) : namedAddress(address, secure);
+  const agent = { ...place, tls };
   const request =
     positionals.length === 0
       ? requestOfFlags(flags)
@@ -44,9 +50,10 @@ export const checkCommand: Command = async (args, terminal) => {
 };
 
 /** The message does not repeat the text, which may hold a password. */
-function namedAddress(text: string): Agent {
-  if (UNIX.test(text)) return { url: SOCKET, socketPath: text.slice("unix:".length) };
-  const url = text.startsWith("unix:") ? undefined : urlOfServer(text, "http");
+function namedAddress(text: string, secure: boolean): Place {
+  const scheme = secure ? "https" : "http";
+  if (UNIX.test(text)) return socketAt(text, scheme);
+  const url = text.startsWith("unix:") ? undefined : urlOfServer(text, scheme);
   const unwanted = url === undefined ? unreadable(text) : unwantedPart(url);
   if (url !== undefined && unwanted === undefined) return { url };
   const wanted = "--address: wanted HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:/PATH";
@@ -54,8 +61,11 @@ function namedAddress(text: string): Agent {
 }
 
 const UNIX = /^unix:\/[^\0]/;
-/** Stands for the agent at a Unix socket in the request. */
-const SOCKET = new URL("http://localhost");
+
+/** The host stands for the agent at the socket in the request. */
+function socketAt(text: string, scheme: string): Place {
+  return { url: new URL(`${scheme}://localhost`), socketPath: text.slice("unix:".length) };
+}
 
 function unreadable(text: string): string {
   const [, port] = /:(\d+)\/?$/.exec(text) ?? [];
@@ -78,13 +88,11 @@ function unwantedPart({
 }
 
 /** The address on which an agent with the same configuration listens. */
-function configuredAddress({ env }: Terminal): Agent {
+function configuredAddress({ env }: Terminal, secure: boolean): Place {
   const { listener, tls } = loadConfig("agent", { env }).config.server;
-  const scheme = tls.enabled ? "https" : "http";
+  const scheme = secure || tls.enabled ? "https" : "http";
   const { addr } = listener;
-  if (UNIX.test(addr)) {
-    return { url: new URL(`${scheme}://localhost`), socketPath: addr.slice("unix:".length) };
-  }
+  if (UNIX.test(addr)) return socketAt(addr, scheme);
   const url = urlOfServer(addr, scheme);
   if (url !== undefined) return { url };
   const got = "none, and server.listener.addr is not part of a URL";
@@ -113,7 +121,10 @@ async function requestFrom(
     : readTextFileOrPipe(source, MAX_REQUEST_BYTES);
 }
 
-type RequestFlags = Omit<ReturnType<typeof readArgs<typeof OPTIONS>>["values"], "address" | "json">;
+type RequestFlags = Omit<
+  ReturnType<typeof readArgs<typeof OPTIONS>>["values"],
+  "address" | "json" | keyof typeof TLS_OPTIONS
+>;
 
 function requestOfFlags(values: RequestFlags): string {
   const headers: Record<string, string> = {};

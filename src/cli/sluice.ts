@@ -84,6 +84,9 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     flags: {
       "--address ADDRESS":
         "the agent, as HOST:PORT, URL or unix:/PATH; by default server.listener.addr (SVC_AGENT_SERVER_LISTENER_ADDR) of the configuration that an agent started here would read",
+      "--ca FILE": "certificate authorities for the certificate of the agent",
+      "--cert FILE": "client certificate",
+      "--key FILE": "private key of the client certificate",
       "--control-point NAME": "the control point of the request (default ingress)",
       "--method METHOD": "the method of the request (default GET)",
       "--path PATH": "the path of the request (default /)",
@@ -277,8 +280,17 @@ function unknown(first: string, second: string): string {
   const names = Object.keys(COMMANDS);
   const group = names.filter((name) => name.startsWith(`${first} `));
   const got = JSON.stringify(group.length > 0 ? `${first} ${second}`.trimEnd() : first);
-  const near = nearest(`${first} ${second}`, names) ?? nearest(first, names);
-  const meant = group.length > 0 ? group.join(", ") : near;
+  const near =
+    group.length > 0
+      ? nearest(
+          second,
+          group.map((name) => name.slice(first.length + 1)),
+        )
+      : (nearest(`${first} ${second}`, names) ?? nearest(first, names));
+  const meant =
+    group.length > 0 && near !== undefined
+      ? `${first} ${near}`
+      : (near ?? (group.length > 0 ? group.join(", ") : undefined));
   const hint = meant === undefined ? "" : `did you mean ${meant}? `;
   return `no such command, ${got}; ${hint}sluice help lists them`;
 }

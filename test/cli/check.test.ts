@@ -87,6 +87,16 @@ describe("sluice check", () => {
     }
   });
 
+  it("asks whether a server that knows no checks is an agent", async (t) => {
+    const port = await listening(t, (_request, response) => {
+      response.writeHead(404, { "content-type": "application/json", connection: "close" });
+      response.end('{"code":5,"message":"Not Found"}');
+    });
+    const { code, err } = await run(["check", "--address", `127.0.0.1:${port}`]);
+    assert.equal(code, 64);
+    assert.match(err, /answered 404: Not Found; is it an agent\?\n$/);
+  });
+
   it("distinguishes an agent from another server", async (t) => {
     const answers = [
       [501, "<p>no</p>"],
@@ -209,8 +219,23 @@ describe("sluice check", () => {
     const mutual = { ...tls, SVC_AGENT_SERVER_TLS_CLIENT_CA_FILE: ca.certFile };
     for (const env of [tls, mutual]) {
       const { address } = await standalone(t, { policies: {}, env });
-      assert.match((await run(["check", "--address", address])).err, /this port speaks TLS\n$/);
+      assert.match(
+        (await run(["check", "--address", address])).err,
+        /answered 400: this port speaks TLS; ask https:\/\/\n$/,
+      );
+      const untrusted = await run(["check", "--address", `https://${address}`]);
+      assert.equal(untrusted.code, 69);
+      assert.match(
+        untrusted.err,
+        /^sluice: https:[^ ]* is not trusted \([A-Z_]+\); name the authority of its certificate with --ca\n$/,
+      );
     }
+    const { address } = await standalone(t, { policies: {}, env: mutual });
+    const files = ["--ca", ca.certFile, "--cert", certFile, "--key", keyFile];
+    for (const named of [address, `https://${address}`])
+      assert.match((await run(["check", "--address", named, ...files])).out, /^accepted\n/);
+    const { err: half } = await run(["check", "--address", address, "--cert", certFile]);
+    assert.match(half, /wanted --cert and --key together, got one/);
     const foreign = createTlsServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) });
     foreign.on("request", (_request, response) => void response.end("hello"));
     t.after(() => foreign.close());

@@ -89,7 +89,8 @@ describe("sluice", () => {
       sdandalone: /no such command, "sdandalone"; did you mean standalone\?/,
       policy:
         /no such command, "policy"; did you mean policy check, policy expand, policy graph, policy apply, policy list, policy get, policy delete\?/,
-      "policy chekc": /did you mean policy check, /,
+      "policy chekc": /did you mean policy check\? sluice help/,
+      "policy zzzzzzzz": /did you mean policy check, policy expand, /,
       "polcy check": /did you mean policy check\?/,
       "check --adress x": /unknown flag "--adress"; did you mean --address\?/,
       "check -a": /unknown flag "-a"; --help lists/,

@@ -3,7 +3,8 @@
 
 import { request as requestHttp } from "node:http";
 import { Fault } from "#base/fault.ts";
-import { failureText, replyText } from "../reply.ts";
+import { failureText, replyText, SPEAKS_TLS } from "../reply.ts";
+import type { TlsFiles } from "../tls-files.ts";
 import type { Reply } from "./words.ts";
 
 const ROUTE = "/v1/flowcontrol/checkhttp";
@@ -15,16 +16,21 @@ const TIMEOUT_MS = 10_000;
 const MAX_REPLY_BYTES = 16 * 1024 * 1024;
 
 /** The address of an agent. */
-export interface Agent {
+export interface Place {
   readonly url: URL;
   /** The Unix socket that is used in place of the URL's host and port. */
   readonly socketPath?: string;
 }
 
+/** An agent with what a connection to it over TLS needs. */
+export interface Agent extends Place {
+  readonly tls: TlsFiles;
+}
+
 /** @throws Fault UNAVAILABLE when no agent answers, or INVALID_ARGUMENT when it refuses the request as malformed. */
 export async function ask(agent: Agent, request: string): Promise<Reply> {
   const { status, text } = await send(agent, "POST", ROUTE, request).catch(async (thrown) => {
-    throw noAgent(agent, (await otherScheme(agent)) ?? failureText(thrown, TIMEOUT_MS));
+    throw await whyUnanswered(agent, failureText(thrown, TIMEOUT_MS));
   });
   const body = jsonOf(text);
   const ok = status >= 200 && status < 300;
@@ -34,7 +40,14 @@ export async function ask(agent: Agent, request: string): Promise<Reply> {
     throw noAgent(agent, `HTTP ${status} to POST ${ROUTE}, unlike an agent`);
   }
   const code = status < 500 ? "INVALID_ARGUMENT" : "UNAVAILABLE";
-  const hint = message === "missing control-point" ? "; name one with --control-point" : "";
+  const hint =
+    message === "missing control-point"
+      ? "; name one with --control-point"
+      : message === SPEAKS_TLS
+        ? "; ask https://"
+        : status === 404
+          ? "; is it an agent?"
+          : "";
   throw new Fault(code, `the agent at ${nameOf(agent)} answered ${status}: ${message}${hint}`);
 }
 
@@ -44,7 +57,7 @@ interface Answer {
 }
 
 async function send(
-  { url, socketPath }: Agent,
+  { url, socketPath, tls }: Agent,
   method: "GET" | "POST",
   path: string,
   body: string,
@@ -53,6 +66,7 @@ async function send(
   const request = url.protocol === "https:" ? (await import("node:https")).request : requestHttp;
   const length = Buffer.byteLength(body);
   const options = {
+    ...tls,
     ...more,
     socketPath,
     method,
@@ -81,29 +95,45 @@ function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/**
- * Explains a missing answer, if a server answers at the same address with TLS where it was asked without, or the other way
- * round. The errors of such a mistake differ from one server to the next, so the other way is tried.
- */
-async function otherScheme({ url, ...rest }: Agent): Promise<string | undefined> {
+/** A TLS code that says that the certificate of the server is not trusted, or is for another name. */
+const UNTRUSTED = /CERT|VERIFY|SIGNATURE/;
+
+async function whyUnanswered(agent: Agent, why: string): Promise<Fault> {
+  const { url } = agent;
   const secure = url.protocol === "https:";
+  const there = await speaks(agent, url.protocol);
+  // Without the check of the certificate it answers, so the certificate is what was missed.
+  if (secure && there && UNTRUSTED.test(why)) {
+    const remedy = "name the authority of its certificate with --ca";
+    return new Fault("UNAVAILABLE", `${nameOf(agent)} is not trusted (${why}); ${remedy}`);
+  }
+  if (there || !(await speaks(agent, secure ? "http:" : "https:"))) return noAgent(agent, why);
+  const other = secure ? "it speaks HTTP without TLS: ask http://" : "it speaks TLS: ask https://";
+  return noAgent(agent, other);
+}
+
+/**
+ * Whether a server at that address speaks HTTP with TLS (`https:`) or without it. The errors of one that does not differ
+ * from one server to the next, so it is tried.
+ */
+async function speaks({ url, ...rest }: Agent, protocol: string): Promise<boolean> {
   const other = new URL(url);
-  other.protocol = secure ? "http:" : "https:";
-  if (url.port === "" && rest.socketPath === undefined) other.port = secure ? "443" : "80";
+  other.protocol = protocol;
+  if (url.port === "" && rest.socketPath === undefined) {
+    other.port = url.protocol === "https:" ? "443" : "80";
+  }
   try {
     // Whether the certificate is good does not matter here, because nothing but the question for its health is sent.
     await send({ url: other, ...rest }, "GET", "/healthz", "", { rejectUnauthorized: false });
-    return secure ? "it speaks HTTP without TLS: ask http://" : "it speaks TLS: ask https://";
+    return true;
   } catch (thrown) {
     // A server that demands a client certificate ends the handshake with an alert, which is TLS too.
     const code = thrown instanceof Error && "code" in thrown ? String(thrown.code) : "";
-    return !secure && /^ERR_SSL_.*(?:CERTIFICATE|HANDSHAKE|ALERT)/.test(code)
-      ? "it speaks TLS: ask https://"
-      : undefined;
+    return protocol === "https:" && /^ERR_SSL_.*(?:CERTIFICATE|HANDSHAKE|ALERT)/.test(code);
   }
 }
 
-function nameOf({ url, socketPath }: Agent): string {
+function nameOf({ url, socketPath }: Place): string {
   return socketPath === undefined ? url.origin : `unix:${socketPath}`;
 }
 

@@ -1,19 +1,17 @@
 // Calls the JSON routes of a controller: where it is, with which credentials, and what its errors mean for people.
 
-import { readFile } from "node:fs/promises";
 import { request as requestHttp } from "node:http";
-import { Fault, systemErrorText } from "#base/fault.ts";
+import { Fault } from "#base/fault.ts";
 import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
 import type { Terminal } from "../command.ts";
-import { failureText, MOST_REPLY_BYTES, replyText } from "../reply.ts";
+import { failureText, MOST_REPLY_BYTES, replyText, SPEAKS_TLS } from "../reply.ts";
+import { fileOf, readTlsFiles, TLS_OPTIONS, type TlsFiles } from "../tls-files.ts";
 
 /** The flags of every command that calls a controller, for `readArgs`. */
 export const CONTROLLER_OPTIONS = {
   controller: { type: "string" },
-  ca: { type: "string" },
-  cert: { type: "string" },
-  key: { type: "string" },
+  ...TLS_OPTIONS,
   "token-path": { type: "string" },
   json: { type: "boolean" },
 } as const;
@@ -45,31 +43,14 @@ export async function openController(
   flags: ControllerFlags,
   terminal: Terminal,
 ): Promise<Controller> {
-  const [ca, cert, key] = await Promise.all(
-    (["ca", "cert", "key"] as const).map((name) => fileOf(name, flags[name])),
-  );
-  if ((cert === undefined) !== (key === undefined)) {
-    throw new Fault("INVALID_ARGUMENT", "wanted --cert and --key together, got one");
-  }
-  const secure = ca !== undefined || cert !== undefined;
+  const tls = await readTlsFiles(flags);
+  const secure = tls.ca !== undefined || tls.cert !== undefined;
   const target =
     typeof flags.controller === "string"
       ? named(flags.controller, secure)
       : configured(terminal, secure);
   const token = await tokenOf(flags["token-path"], terminal);
-  const tls = { ca, cert, key };
   return { call: (method, path, body) => call({ target, token, tls }, method, path, body) };
-}
-
-async function fileOf(
-  name: string,
-  path: string | boolean | undefined,
-): Promise<Buffer | undefined> {
-  if (typeof path !== "string") return undefined;
-  return readFile(path).catch((thrown: unknown) => {
-    const wanted = `--${name}: wanted a file that can be read`;
-    throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${systemErrorText(thrown)}`);
-  });
 }
 
 async function tokenOf(path: string | boolean | undefined, { env }: Terminal): Promise<string> {
@@ -110,7 +91,7 @@ function socketAt(text: string): Target {
 interface Connection {
   readonly target: Target;
   readonly token: string;
-  readonly tls: Readonly<Record<"ca" | "cert" | "key", Buffer | undefined>>;
+  readonly tls: TlsFiles;
 }
 
 async function call(
@@ -180,7 +161,9 @@ function refused(at: string, status: number, message: unknown): Fault {
       ? `; give it with --token-path, or in ${TOKEN}`
       : status === 404 && /no such route|not found/i.test(message) && !/polic|agent/i.test(message)
         ? "; is it a controller?"
-        : "";
+        : status === 400 && message === SPEAKS_TLS
+          ? "; ask https://"
+          : "";
   const code = status >= 500 ? "UNAVAILABLE" : "INVALID_ARGUMENT";
   return new Fault(code, `the controller at ${at} answered ${status}: ${message}${hint}`);
 }
