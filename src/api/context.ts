@@ -102,7 +102,7 @@ function readOnce(bounds: RequestBounds): RequestBounds {
 /** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */
 export function requireControlPoint(controlPoint: string): void {
   if (isControlPoint(controlPoint)) return;
-  const wanted = `at most ${MAX_CONTROL_POINT} characters, none of them a control character, and no blank at either end`;
+  const wanted = `at most ${MAX_CONTROL_POINT} characters, none of them a control character, only Unicode, and no blank at either end`;
   throw new Fault(
     "INVALID_ARGUMENT",
     controlPoint === "" ? "missing control-point" : `control_point must have ${wanted}`,

@@ -91,8 +91,8 @@ async function everything(port: number, request: string): Promise<string> {
 }
 
 /** Each character of the body is one byte. */
-function postedBytes(body: string): Buffer {
-  const head = `POST ${CHECK} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`;
+function postedBytes(body: string, path = CHECK): Buffer {
+  const head = `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n`;
   return Buffer.from(head + body, "latin1");
 }
 
@@ -364,4 +364,24 @@ test("faults of the caller's own message are errors", async (t) => {
   }
   const empty = { ...CONTROL, source: { address: "10.0.0.1", port: "", protocol: "" } };
   assert.equal((await exchange(port, posted([], JSON.stringify(empty)))).status, 200);
+});
+
+test("a control point that is not Unicode is an error, and bytes of the client beside one that is are not", async (t) => {
+  const { port } = await portBehindGateway(t);
+  const about = '"request":{"path":"/","headers":{"user":"ann"}},"labels":{}';
+  const client = about.replace("ann", "\xff");
+  const names = ["here\xff", "\xc3", "here\\ud800", "\xff\\ud800", "h\xc3\xa9\xff", "\xef\xbf\xbd"];
+  for (const path of [CHECK, "/v1/flowcontrol/check"]) {
+    for (const rest of [about, client]) {
+      for (const name of names) {
+        const body = `{"control_point":"${name}",${rest}}`;
+        const answer = await exchange(port, postedBytes(body, path));
+        assert.equal(answer.status, 400, `${path} ${JSON.stringify(body)}`);
+        assert.match(answer.body, /control_point must have .*only Unicode/);
+      }
+      const body = `{"control_point":"h\xc3\xa9",${rest}}`;
+      const { status } = await exchange(port, postedBytes(body, path));
+      assert.equal(status, 200, `${path} ${JSON.stringify(body)}`);
+    }
+  }
 });

@@ -1,5 +1,6 @@
 // Reads requests in JSON, strictly, to the same plain objects as the protobuf readers.
 
+import { isUtf8 } from "node:buffer";
 import type { HeaderNames } from "../check/headers.ts";
 import {
   type CacheLookup,
@@ -32,6 +33,7 @@ import {
   readTexts,
   readUint32,
 } from "../json/strict.ts";
+import { asBuffer } from "../protobuf/reader.ts";
 import { CHECK_HTTP_MEMBERS, REQUEST_MEMBERS, SOCKET_MEMBERS } from "./members.ts";
 
 const CHECK_HTTP = fieldNames(CHECK_HTTP_MEMBERS);
@@ -78,10 +80,29 @@ export function checkHttpFromJson(
     source: readSocket(fields[1], "source"),
     destination: readSocket(fields[2], "destination"),
     request: readRequest(fields[3], names, parsed),
-    controlPoint: readText(fields[4], "control_point"),
+    controlPoint: readControlPoint(fields[4], body, CHECK_HTTP, 4),
     rampMode: readBoolean(fields[5], "ramp_mode"),
     expectEnd: readBoolean(fields[6], "expect_end"),
   };
+}
+
+const PERHAPS_BYTES = /[\x80-\xff]/;
+
+/**
+ * The name of the control point, with U+FFFD for what is not Unicode. The caller chooses it and not the caller's client, so
+ * it is not repaired as other text is: under a repaired name no policy would apply.
+ */
+function readControlPoint(
+  value: unknown,
+  body: Uint8Array,
+  names: ReturnType<typeof fieldNames>,
+  field: number,
+): string {
+  const text = readText(value, "control_point");
+  if (!PERHAPS_BYTES.test(text) || isUtf8(body)) return text;
+  const unrepaired: unknown = JSON.parse(asBuffer(body).toString("utf8"));
+  const asWritten = readText(readFields(unrepaired, names, "the body")?.[field], "control_point");
+  return asWritten.includes("\ufffd") ? asWritten : text;
 }
 
 function readSocket(value: unknown, what: string): DescribedSocket | undefined {
@@ -169,7 +190,7 @@ export function checkFromJson(
   const fields = readFields(readBody(body, maxDepth).value, CHECK, "the body") ?? [];
   const labels = readLabels(fields[2], maxLabels);
   return {
-    controlPoint: readText(fields[1], "control_point"),
+    controlPoint: readControlPoint(fields[1], body, CHECK, 1),
     labels: labels.values,
     refusal: labels.refusal,
     rampMode: readBoolean(fields[3], "ramp_mode"),
@@ -205,7 +226,8 @@ export function flowEndFromJson(body: Uint8Array, maxDepth?: number): FlowEndReq
   const refs = fields[2] ?? [];
   if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
   if (refs.length > MAX_REFS) throw tooManyRefs();
-  return { controlPoint: readText(fields[1], "control_point"), refs: refs.map(readRef) };
+  const controlPoint = readControlPoint(fields[1], body, FLOW_END, 1);
+  return { controlPoint, refs: refs.map(readRef) };
 }
 
 function readRef(value: unknown): InflightRef {

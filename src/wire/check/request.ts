@@ -34,16 +34,18 @@ export function isPort(port: number): boolean {
 export const MAX_CONTROL_POINT = 1_024;
 
 /**
- * Whether a text can name a control point. A blank at its beginning or end is a mistake in the caller's configuration:
- * no selector would match, and no policy would apply.
+ * Whether a text can name a control point. A blank at its beginning or end, or bytes that are not UTF-8, which are read as
+ * U+FFFD, are a mistake of the caller: no selector would match, and no policy would apply.
  */
 export function isControlPoint(text: string): boolean {
   const { length } = text;
   if (length === 0 || length > MAX_CONTROL_POINT || hasControl(text)) return false;
+  for (let at = 0; at < length; at++) if (text.charCodeAt(at) === REPLACEMENT) return false;
   return text.charCodeAt(0) !== SPACE && text.charCodeAt(length - 1) !== SPACE;
 }
 
 const SPACE = 0x20;
+const REPLACEMENT = 0xfffd;
 
 /** An HTTP request as the caller describes it. */
 export class DescribedRequest {
