@@ -1,5 +1,6 @@
 // Warnings about numbers at the ports of limiters that are allowed but rarely meant. They are known before
-// anything runs where the port reads a constant, or a variable that dynamic configuration cannot override.
+// anything runs where the port reads a constant, or a variable that dynamic configuration cannot override. Also
+// warnings about loops of signals that never have a value.
 
 import { standInAtFirst, writersOf } from "#circuit/actuators.ts";
 import { ACTUATORS } from "#circuit/decision.ts";
@@ -14,12 +15,73 @@ export interface PortWarning {
 
 export function portWarnings(plan: CircuitPlan): readonly PortWarning[] {
   const writers = writersOf(plan.leaves);
-  return plan.leaves.flatMap((leaf) =>
+  const values = plan.leaves.flatMap((leaf) =>
     (ACTUATORS[leaf.kind]?.needs ?? []).flatMap((port) => {
       const value = fixed(leaf.inputs[port]?.[0], writers);
       const text = value === undefined ? "" : warningText(leaf, port, value);
       const id = "component_id" in leaf.config ? leaf.config.component_id : leaf.id;
       return text === "" ? [] : [{ id, port, text }];
+    }),
+  );
+  const stuck = loopsWithoutStart(plan.leaves).map(({ leaf, port }) => {
+    const text =
+      "a signal of a loop in which no component begins with a value, so it is never a valid number";
+    return { id: leaf.id, port, text };
+  });
+  return [...values, ...stuck];
+}
+
+/** Components whose outputs are invalid while one of their inputs is, whatever the ticks before have shown. */
+const STRICT: ReadonlySet<Leaf["kind"]> = new Set([
+  "arithmetic_combinator",
+  "unary_operator",
+  "inverter",
+  "max",
+  "min",
+  "nested_signal_ingress",
+  "nested_signal_egress",
+]);
+
+/** The ports that read the tick before from a loop of strict components alone: nothing ever makes its first value. */
+function loopsWithoutStart(
+  leaves: readonly Leaf[],
+): readonly { readonly leaf: Leaf; readonly port: string }[] {
+  const signalsOf = (leaf: Leaf) =>
+    Object.entries(leaf.inputs).flatMap(([port, wires]) =>
+      wires.flatMap((wire) => (wire.kind === "signal" ? [{ port, ...wire }] : [])),
+    );
+  const strict = leaves.filter(({ kind }) => STRICT.has(kind));
+  const writers = writersOf(strict);
+  // A signal has a value some time if another component writes it, or a strict one whose inputs all have one.
+  const waiting = new Map<Leaf, number>();
+  const readers = new Map<number, Leaf[]>();
+  const startable: Leaf[] = [];
+  for (const leaf of strict) {
+    const missing = signalsOf(leaf).filter(({ signal }) => writers.has(signal));
+    for (const { signal } of missing) {
+      const known = readers.get(signal);
+      if (known === undefined) readers.set(signal, [leaf]);
+      else known.push(leaf);
+    }
+    if (missing.length === 0) startable.push(leaf);
+    else waiting.set(leaf, missing.length);
+  }
+  for (let leaf = startable.pop(); leaf !== undefined; leaf = startable.pop()) {
+    for (const signal of Object.values(leaf.outputs)) {
+      for (const reader of signal === undefined ? [] : (readers.get(signal) ?? [])) {
+        const left = (waiting.get(reader) ?? 0) - 1;
+        if (left > 0) waiting.set(reader, left);
+        else {
+          waiting.delete(reader);
+          startable.push(reader);
+        }
+      }
+    }
+  }
+  return [...waiting.keys()].flatMap((leaf) =>
+    signalsOf(leaf).flatMap(({ port, signal, looped }) => {
+      const writer = writers.get(signal);
+      return looped && writer !== undefined && waiting.has(writer) ? [{ leaf, port }] : [];
     }),
   );
 }

@@ -278,6 +278,33 @@ test("two policies whose names give the same store key are refused", () => {
   assert.deepEqual(together(["a", limiter("default")], ["b", limiter("default")]), []);
 });
 
+test("a loop of signals that nothing starts gives a warning where it closes; one with a start gives none", () => {
+  const add = (from: string, to: string) =>
+    `{arithmetic_combinator: {operator: add, in_ports: {lhs: {signal_name: ${from}}, rhs: {constant_signal: {value: 1}}}, out_ports: {output: {signal_name: ${to}}}}}`;
+  const max = (a: string, b: string, to: string) =>
+    `{max: {in_ports: {inputs: [{signal_name: ${a}}, {signal_name: ${b}}]}, out_ports: {output: {signal_name: ${to}}}}}`;
+  const first = (a: string, to: string) =>
+    `{first_valid: {in_ports: {inputs: [{signal_name: ${a}}, {constant_signal: {value: 1}}]}, out_ports: {output: {signal_name: ${to}}}}}`;
+  const warned = (...components: readonly string[]) => {
+    const text = `circuit: {evaluation_interval: 1s, components: [${components.join(", ")}]}`;
+    const { warnings, findings } = compileSet([{ source: "p", defaultName: "p", text }], {
+      digest,
+      queries: "prometheus",
+    });
+    assert.deepEqual(findings, []);
+    return warnings.map(({ of }) => `${of.path}: ${of.text}`);
+  };
+  const why =
+    "a signal of a loop in which no component begins with a value, so it is never a valid number";
+  assert.deepEqual(warned(add("B", "A"), add("A", "B")), [`circuit.components[0]: lhs is ${why}`]);
+  assert.deepEqual(warned(add("A", "A")), [`circuit.components[0]: lhs is ${why}`]);
+  const [one, ...others] = warned(add("A", "B"), max("C", "B", "A"), add("B", "C"));
+  assert.match(one ?? "", /^circuit\.components\[0\]: lhs is /);
+  assert.equal(others.length, 0);
+  assert.deepEqual(warned(add("B", "A"), first("A", "B")), []);
+  assert.deepEqual(warned(add("B", "A"), add("A", "C"), first("C", "B"), max("A", "C", "D")), []);
+});
+
 test("numbers that are allowed but rarely meant give a warning at the limiter", () => {
   const text = `circuit: {components: [
     {variable: {constant_output: {special_value: NaN}, out_ports: {output: {signal_name: BAD}}}},
