@@ -22,6 +22,7 @@ export function joinHostPort(host: string, port: string | number): string {
 /** Why nothing listens at `address`, which is `host:port` or a path, with what a person can do about it. */
 export function whyNotBound(address: string, cause: Error & { readonly code?: string }): string {
   const { code = cause.message } = cause;
+  if (code === "EADDRNOTAVAIL") return `this machine does not have the address (${address})`;
   if (code !== "EADDRINUSE") return `${code} (${address})`;
   const remedy = "stop the process that listens there, or choose another address";
   return `the address is in use (${address}); ${remedy}`;

@@ -48,7 +48,7 @@ function pointsText({ global_flow_control_points, errors_count }: Json, group?: 
   const silent = Number(errors_count ?? 0);
   return silent === 0
     ? text
-    : `${text}${silent} agents did not answer; the controller's log names them\n`;
+    : `${text}${silent} ${silent === 1 ? "agent" : "agents"} did not answer; the controller's log names them\n`;
 }
 
 function listOf(value: unknown): readonly Json[] {

@@ -50,7 +50,10 @@ function each(
 ): void {
   const list = readFields(value, names, what)?.[1];
   if (list === undefined) return;
-  if (!Array.isArray(list)) throw invalid(`${what} must have a list`);
+  if (!Array.isArray(list)) {
+    const member = Object.keys(value as object).find((name) => names.has(name));
+    throw invalid(`${what} must have a list as ${member}`);
+  }
   for (const item of list) visit(item);
 }
 

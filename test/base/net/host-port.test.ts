@@ -15,6 +15,10 @@ test("why nothing listens at an address", () => {
     whyNotBound("a:1", error("EADDRINUSE")),
     "the address is in use (a:1); stop the process that listens there, or choose another address",
   );
+  assert.equal(
+    whyNotBound("a:1", error("EADDRNOTAVAIL")),
+    "this machine does not have the address (a:1)",
+  );
   assert.equal(whyNotBound("a:1", error("EACCES")), "EACCES (a:1)");
   assert.equal(whyNotBound("a:1", new Error("no socket")), "no socket (a:1)");
 });

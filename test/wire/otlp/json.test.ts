@@ -90,6 +90,15 @@ test("records, and attributes in one record and in all, are bounded", () => {
     assert.throws(() => plain("traces", of(records, each)), /wanted at most/);
 });
 
+test("a member that should be a list is named as it was written", () => {
+  assert.throws(
+    () => plain("logs", { resourceLogs: 5 }),
+    /^\S*:? ?the body must have a list as resourceLogs$/,
+  );
+  const scope = { resource_logs: [{ scope_logs: [{ log_records: 5 }] }] };
+  assert.throws(() => plain("logs", scope), /a scope must have a list as log_records$/);
+});
+
 test("what is written is read again, and the reply says how many records were rejected", () => {
   for (const signal of ["logs", "traces"] as const) {
     const records = [new Map<string, string | number>(READ), new Map()];
