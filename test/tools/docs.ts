@@ -200,7 +200,7 @@ function errorsPage(): string {
       ["code", "number", "HTTP"],
       Object.entries(CODES).map(([code, { number, http }]) => [`\`${code}\``, number, http]),
     ),
-    "A check that names no control point is refused with the message `missing control-point`. JSON and SDKs name it in the field `control_point`; Envoy in the metadata `control-point` (`initial_metadata` of its `grpc_service`) or, without that, in the context extension `control-point`. Checks in JSON are judged by their body, whatever `content-type` and `content-encoding` say, because gateways forward those of their clients; a body that cannot be read because it is compressed or in another charset than UTF-8 is a 415 that says so.",
+    "A check that names no control point is refused with the message `missing control-point`. JSON and SDKs name it in the field `control_point`; Envoy in the metadata `control-point` (`initial_metadata` of its `grpc_service`) or, without that, in the context extension `control-point`. Checks in JSON are judged by their body, whatever `content-type` and `content-encoding` say, because gateways forward those of their clients; a body that cannot be read because it is compressed or in another charset than UTF-8 is a 415 that says so. Bytes that are not UTF-8 in what clients send, such as header values, are judged as ISO 8859-1; in `control_point`, which the caller itself chooses, they are a 400.",
     "## Refusals",
     "HTTP status that a refused client gets when the policy does not set one:",
     table(
