@@ -144,6 +144,7 @@ test("the log says what administration requires of other machines", async (t) =>
   assert.deepEqual(open.fields["routes"], [
     "/v1/peers",
     "/v1/flowcontrol",
+    "/v1/discovery",
     "/v1/status",
     "/v1/info",
     "/debug/pprof",
