@@ -283,6 +283,29 @@ test("a copy that did not arrive is in the next message", async (t) => {
   assert.equal((await other.take(next, 0, TEN)).remaining, 9);
 });
 
+test("an error while copies are made is logged, and stops neither answers nor the next copies", async (t) => {
+  const network = new Network(t, { replicas: 2, synchronous: true });
+  const agents = await network.joined(2);
+  const owner = ownerOf(agents, "ann");
+  const other = first(agents.filter((agent) => agent !== owner));
+  assert.equal(await owner.passes("ann", TEN), true);
+  const failing = t.mock.method(limiterOf(owner).buckets, "read", () =>
+    assert.fail("a bad bucket"),
+  );
+  assert.equal(await owner.passes("ann", TEN), true);
+  assert.equal(failing.mock.callCount(), 1);
+  failing.mock.restore();
+  assert.equal(owner.group.neighbours.copiesLost, 1);
+  assert.match(
+    owner.lines.map(({ level, message }) => `${level}: ${message}`).join(),
+    /error: peer agent-[01]:1 could not be sent copies/,
+  );
+  assert.equal(await owner.passes("ann", TEN), true);
+  owner.kill();
+  network.tell([other], [other]);
+  assert.equal((await other.take("ann", 0, TEN)).remaining, 7);
+});
+
 test("an agent that only asked about a limiter yet can read the copies that it gets", async (t) => {
   const network = new Network(t, { replicas: 2 });
   const agents = await network.joined(2);

@@ -6,7 +6,10 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { writeMember } from "#fleet/members.ts";
+import { peerKey } from "#sync/keys.ts";
 import { startEtcd } from "../../kit/etcd/cluster.ts";
+import { etcdSettings, openEtcd } from "../../kit/etcd/store.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { listening, type SluiceChild, startSluice } from "../../kit/servers/sluice.ts";
 import { call, passes } from "../../kit/sluice/check.ts";
@@ -351,6 +354,28 @@ test("an agent that goes on after its lease has ended admits what it had counted
     // Until it knows of the other one, it spends what it had: six tokens of each of its keys.
     if (moved.includes(user)) assert.ok(sum >= 14 && sum <= 20, `${sum} of ${user}`);
     else assert.equal(sum, 10, user);
+  }
+});
+
+test("a record with an unusable address keeps agents neither from joining nor from one limit", async (t) => {
+  const { agents, start, endpoints } = await fleet(t, 1);
+  const store = openEtcd(t, etcdSettings(endpoints));
+  const member = {
+    group: "default",
+    address: "bad:1",
+    hostname: "bad",
+    services: { "sluice-counters": "10.0.0.1:abc" },
+    id: "bad",
+  };
+  const key = peerKey(member.group, member.address);
+  await store.commit([{ kind: "put", key, value: writeMember(member) }]);
+  const both = [...agents, start()];
+  await listening(...both);
+  await ready(both, 2);
+  assert.equal(await admitted(both, users(20), 12), 200, "ten of each user");
+  for (const agent of both) {
+    assert.match(agent.printed(), /record of peer bad:1: it does not count: wanted host:port/);
+    assert.doesNotMatch(agent.printed(), /cannot be read from the store|could not be followed/);
   }
 });
 

@@ -15,7 +15,7 @@ export class Copies {
   readonly #link: Link;
   readonly #clock: Clock;
   readonly #waitMs: number;
-  readonly #failed: () => void;
+  readonly #failed: (thrown?: unknown) => void;
   #changed = new Map<string, CountedKey<OwnedLimiter>>();
   /** The message that will have what changes now; undefined while nothing has changed. */
   #next: PromiseWithResolvers<void> | undefined;
@@ -25,8 +25,8 @@ export class Copies {
   /** Changes when what waited was forgotten. */
   #epoch = 0;
 
-  /** `failed` is called for each message that did not arrive within `waitMs`. */
-  constructor(link: Link, clock: Clock, waitMs: number, failed: () => void) {
+  /** `failed` is called for each message that did not arrive within `waitMs`, or was not sent because something threw. */
+  constructor(link: Link, clock: Clock, waitMs: number, failed: (thrown?: unknown) => void) {
     this.#link = link;
     this.#clock = clock;
     this.#waitMs = waitMs;
@@ -66,7 +66,11 @@ export class Copies {
       this.#next = undefined;
       // While the other agent is away or late, what changes waits until it answers.
       if (this.#late || this.#link.requests.reason !== undefined) this.#failed();
-      else await within(this.#waitMs, this.#clock, this.#copy(), () => this.#isLate());
+      else {
+        await within(this.#waitMs, this.#clock, this.#copy(), () => this.#isLate()).catch(
+          this.#failed,
+        );
+      }
       next.resolve();
     }
     this.#sending = false;

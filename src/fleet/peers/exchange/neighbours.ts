@@ -96,7 +96,7 @@ export class Neighbours {
   }
 
   #open(member: RingMember): void {
-    const { id: from, connect, clock, timeoutMs, probeMs, most } = this.#options;
+    const { id: from, connect, clock, log, timeoutMs, probeMs, most } = this.#options;
     const link = new Link({
       member,
       from,
@@ -109,7 +109,12 @@ export class Neighbours {
       changed: (reason) => this.#changed(member, reason),
     });
     const waitMs = timeoutMs * COPIED_WITHIN;
-    const copies = new Copies(link, clock, waitMs, () => void this.copiesLost++);
+    const copies = new Copies(link, clock, waitMs, (thrown) => {
+      this.copiesLost++;
+      if (thrown === undefined) return;
+      const { name } = member;
+      log.error({ peer: name, error: thrown }, `peer ${name} could not be sent copies`);
+    });
     this.#all.set(member.id, { link, copies });
   }
 
