@@ -33,6 +33,7 @@ export interface UnaryOptions {
 
 export interface StreamOptions {
   readonly metadata?: Readonly<Record<string, string>>;
+  /** Called with each message. What it throws ends the stream with a fault. */
   readonly received: (message: Uint8Array) => void;
   /** Called once, after which nothing is received. The fault is undefined when the server ended the stream with OK. */
   readonly ended: (fault: Fault | undefined) => void;
@@ -96,14 +97,27 @@ export class GrpcClient {
     const same = (bytes: Buffer) => bytes;
     const call = connected.client.makeBidiStreamRequest(method, same, same, metadata, {});
     let over = false;
-    call.on("data", (message: Buffer) => options.received(message));
-    // The status follows every error and says the same.
-    call.on("error", () => undefined);
-    call.on("status", (status: StatusObject) => {
+    const end = (fault: Fault | undefined) => {
       if (over) return;
       over = true;
       this.#over(connected);
-      options.ended(status.code === 0 ? undefined : faultOf({ ...status, name: "", message: "" }));
+      options.ended(fault);
+    };
+    call.on("data", (message: Buffer) => {
+      if (over) return;
+      try {
+        options.received(message);
+      } catch (thrown) {
+        // Nothing else catches what an event throws: it would end the process.
+        call.cancel();
+        const why = `a message of the server cannot be read: ${Fault.from(thrown).message}`;
+        end(new Fault("INTERNAL", why, { cause: thrown }));
+      }
+    });
+    // The status follows every error and says the same.
+    call.on("error", () => undefined);
+    call.on("status", (status: StatusObject) => {
+      end(status.code === 0 ? undefined : faultOf({ ...status, name: "", message: "" }));
     });
     return {
       send: (message) => void call.write(Buffer.from(message)),
