@@ -21,16 +21,17 @@ export interface Answers {
   readonly failed: readonly (readonly [Member, Fault])[];
 }
 
-/** Milliseconds that an agent has for its answer. */
+/** Milliseconds until a request is answered, with the time that it waits for its turn. */
 const ANSWER_MS = 10_000;
-/** Requests without an answer. Further ones wait, as long as an answer may take. */
+/** Requests without an answer. Further ones wait for their turn. */
 const MOST_AT_ONCE = 64;
 /** Requests that wait for their turn. */
 const MOST_WAITING = 10_000;
 
 export class Agents {
   readonly #options: AgentsOptions;
-  readonly #queue: (() => void)[] = [];
+  /** In order, those that wait for their turn. */
+  readonly #queue = new Set<() => void>();
   #running = 0;
   /** Requests since the start. */
   readonly counts = { answered: 0, failed: 0 };
@@ -55,7 +56,6 @@ export class Agents {
   /** Resolves to the encoded reply. @throws Fault as the agent answered it, DEADLINE_EXCEEDED, UNAVAILABLE, CANCELLED */
   async ask(member: Member, request: Request, signal?: AbortSignal): Promise<Uint8Array> {
     const { clock } = this.#options;
-    await this.#turn();
     const stop = new AbortController();
     let late = false;
     const disarm = clock.alarm(ANSWER_MS, () => {
@@ -66,7 +66,8 @@ export class Agents {
     signal?.addEventListener("abort", cancel, { once: true });
     if (signal?.aborted === true) cancel();
     try {
-      const reply = await this.#send(member, request, stop.signal);
+      await this.#turn(stop.signal);
+      const reply = await this.#send(member, request, stop.signal).finally(() => this.#next());
       this.counts.answered += 1;
       return reply;
     } catch (thrown) {
@@ -76,10 +77,6 @@ export class Agents {
     } finally {
       disarm();
       signal?.removeEventListener("abort", cancel);
-      // The turn is handed on.
-      const next = this.#queue.shift();
-      if (next === undefined) this.#running -= 1;
-      else next();
     }
   }
 
@@ -109,15 +106,37 @@ export class Agents {
       : questions.ask(member, request, signal);
   }
 
-  async #turn(): Promise<void> {
+  /** Resolves when the request may be sent. A request that ends before leaves the queue. */
+  async #turn(ended: AbortSignal): Promise<void> {
     if (this.#running < MOST_AT_ONCE) {
       this.#running += 1;
       return;
     }
-    if (this.#queue.length >= MOST_WAITING) {
+    if (this.#queue.size >= MOST_WAITING) {
       throw new Fault("RESOURCE_EXHAUSTED", "too many requests to agents wait for their turn");
     }
-    await new Promise<void>((resolve) => this.#queue.push(resolve));
+    const turn = Promise.withResolvers<void>();
+    const leave = () => {
+      this.#queue.delete(turn.resolve);
+      turn.reject(new Fault("CANCELLED", "nobody waits for the answer"));
+    };
+    if (ended.aborted) leave();
+    else {
+      this.#queue.add(turn.resolve);
+      ended.addEventListener("abort", leave, { once: true });
+    }
+    await turn.promise.finally(() => ended.removeEventListener("abort", leave));
+  }
+
+  /** Hands the turn of a request on. */
+  #next(): void {
+    const [next] = this.#queue;
+    if (next === undefined) {
+      this.#running -= 1;
+      return;
+    }
+    this.#queue.delete(next);
+    next();
   }
 }
 

@@ -187,6 +187,50 @@ test("an agent that does not answer costs ten seconds, and its request is taken 
   assert.equal(clock.alarms, 0);
 });
 
+test("64 requests wait for answers at a time, and none takes longer than ten seconds", async (t) => {
+  const store = memoryStore();
+  const clock = fakeClock();
+  const asked = controller(t, store, clock);
+  const stop = new AbortController();
+  const first = Array.from({ length: 64 }, (_, at) =>
+    faultOf(asked.ask(member(`id-${at}`, "away"), ECHO)),
+  );
+  const leaver = faultOf(asked.ask(member("leaver", "away"), ECHO, stop.signal));
+  const last = Array.from({ length: 65 }, (_, at) =>
+    faultOf(asked.ask(member(`last-${at}`, "away"), ECHO)),
+  );
+  await until("64 are asked", async () => (await keysOf(store)).length === 64);
+  // Who stops waiting leaves the queue: the requests behind it move up.
+  stop.abort();
+  assert.equal((await leaver).code, "CANCELLED");
+  const asks = async () => (await keysOf(store)).map((key) => key.split("/")[3]);
+  assert.ok(
+    (await asks()).every((id) => /^id-/.test(id ?? "")),
+    "nobody had a turn but the first",
+  );
+  clock.advance(10_000);
+  for (const fault of await Promise.all([...first, ...last]))
+    assert.equal(fault.code, "DEADLINE_EXCEEDED");
+  await until("nothing is left", async () => (await keysOf(store)).length === 0);
+  assert.equal(clock.alarms, 0);
+  // Every turn was given back.
+  const again = Array.from({ length: 64 }, (_, at) =>
+    asked.ask(member(`again-${at}`, "away"), ECHO).catch((thrown: unknown) => Fault.from(thrown)),
+  );
+  await until("64 are asked again", async () => (await keysOf(store)).length === 64);
+  // A turn that becomes free goes to the one that waits longest.
+  agent(t, store, { id: "next", hostname: "next" });
+  agent(t, store, { id: "again-0", hostname: "again" });
+  assert.equal(text(await asked.ask(member("next", "next"), ECHO)), "next next hello");
+  await until("63 wait", async () => (await keysOf(store)).length === 63);
+  const two = ["one", "two"].map((id) => faultOf(asked.ask(member(id, "away"), ECHO)));
+  await until("one of two has a turn", async () => (await keysOf(store)).length >= 64);
+  for (let turns = 0; turns < 10; turns++) await new Promise((done) => setImmediate(done));
+  assert.equal((await keysOf(store)).length, 64, "a turn that was handed on is not free as well");
+  clock.advance(10_000);
+  await Promise.all([...again, ...two]);
+});
+
 test("whoever stops waiting cancels, and a controller that stops fails what waits", async (t) => {
   const store = memoryStore();
   const asked = controller(t, store);
