@@ -63,8 +63,9 @@ export async function startAgent(
   const maxKeys = config.flow_control.max_keys;
   const shared = await openCounters(process, config, group, { clock, observer, maxKeys }, engine);
   const context = { clock, chance, observer, maxKeys, sharedCounters: shared.counters };
-  const book = new Rulebook(config.agent_info.agent_group, context);
-  const applied = new AppliedPolicies(clock, (value) => group.publish(value));
+  const { agent_group: agentGroup } = config.agent_info;
+  const book = new Rulebook(agentGroup, context);
+  const applied = new AppliedPolicies(agentGroup, clock, (value) => group.publish(value));
   process.scope.add("applied policies", applied.close);
   const known = followStore(process, config, book, snapshotPath, (refused) => {
     const inventory = inventoryOf(book);

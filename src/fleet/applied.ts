@@ -8,7 +8,7 @@ import type { Log } from "#base/log.ts";
 import { cutText } from "#base/text/cut.ts";
 import { printable } from "#base/text/printable.ts";
 import type { Batch, Store } from "#store/store.ts";
-import { APPLIED, appliedKey } from "#sync/keys.ts";
+import { APPLIED, appliedKey, groupPrefix } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { followKeys } from "./follow-keys.ts";
 import type { Member } from "./members.ts";
@@ -65,21 +65,35 @@ export function versionsIn(
   );
 }
 
-/** The policy in the key of a rule, such as `sampler/agent_group-g-policy-p-component_id-root.0`. */
-const POLICY_OF = /-policy-(.+)-(?:component_id|classifier_index)-[^-]*$/s;
+/** What follows the group in the key of a rule. */
+const RULE_OF_POLICY = /^policy-(.+)-(?:component_id|classifier_index)-[^-]*$/s;
+
+/**
+ * The policy in the key of a rule of the group, such as `sampler/agent_group-g-policy-p-component_id-root.0`; undefined for
+ * a rule whose key names none, such as that of a flux meter.
+ */
+function policyIn(key: string, group: string): string | undefined {
+  const name = key.slice(key.indexOf("/") + 1);
+  const prefix = groupPrefix(group);
+  if (!name.startsWith(prefix)) return undefined;
+  return RULE_OF_POLICY.exec(name.slice(prefix.length))?.[1];
+}
 
 /** Milliseconds between two writes: a start with many policies would else need one for each of them. */
 const EVERY_MS = 500;
 
 /** What this agent applies, written when it changes. */
 export class AppliedPolicies {
+  readonly #group: string;
   readonly #clock: Clock;
   readonly #write: (value: Uint8Array) => void;
   #written = "";
   #next: (() => Uint8Array) | undefined;
   #disarm: (() => void) | undefined;
 
-  constructor(clock: Clock, write: (value: Uint8Array) => void) {
+  /** `group`: of this agent. */
+  constructor(group: string, clock: Clock, write: (value: Uint8Array) => void) {
+    this.#group = group;
     this.#clock = clock;
     this.#write = write;
   }
@@ -90,7 +104,10 @@ export class AppliedPolicies {
     refused: ReadonlyMap<string, Pick<Fault, "message">>,
   ): void {
     const refusals = new Map(
-      [...refused].map(([key, { message }]) => [POLICY_OF.exec(key)?.[1] ?? "", message]),
+      [...refused].flatMap(([key, { message }]) => {
+        const policy = policyIn(key, this.#group);
+        return policy === undefined ? [] : [[policy, message] as const];
+      }),
     );
     this.#next = () => writeApplied(versionsIn(rules.values(), refusals), refusals);
     this.#disarm ??= this.#clock.alarm(EVERY_MS, () => {
