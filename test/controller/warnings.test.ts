@@ -9,6 +9,7 @@ import type { Need } from "#policy/compiled.ts";
 import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import type { MetricSource } from "#telemetry/metrics/table.ts";
 import { fakeClock } from "../kit/clock.ts";
+import { memoryLog } from "../kit/sluice/log.ts";
 import { CONSTANT_PORTS, circuit, rateLimiter, SELECTORS } from "../policy/kit.ts";
 import { aComponent, aDecision, aFlow, aVerdict } from "../telemetry/kit.ts";
 import { type Bench, type BenchOptions, bench } from "./kit.ts";
@@ -381,5 +382,32 @@ describe("an examination", () => {
     warnings.close();
     await first;
     assert.equal(total(), 2 * SLICE_PIECES);
+  });
+});
+
+describe("an examination that fails", () => {
+  it("is logged, and the next one examines again", async () => {
+    const clock = fakeClock();
+    const log = memoryLog();
+    let examinations = 0;
+    const warnings = new PolicyWarnings({
+      loops: () => {
+        examinations += 1;
+        if (examinations === 1) throw new Error("out of the blue");
+        return new Map();
+      },
+      clock,
+      log,
+      knowsMetric: undefined,
+      agentGroups: undefined,
+      checks: undefined,
+      limiters: () => [],
+    });
+    await warnings.examine();
+    assert.equal(examinations, 1);
+    assert.match(log.lines.map(({ message }) => message).join(), /not examined for warnings/);
+    await warnings.examine();
+    assert.equal(examinations, 2);
+    warnings.close();
   });
 });

@@ -121,7 +121,7 @@ export class CheckpointKeeper implements MetricSource {
     if (this.#state === "adopting") return;
     const last = (async () => {
       await this.#round;
-      await this.#write();
+      await this.#writeAll();
     })();
     await within(CLOSE_MS, this.#options.clock, last);
   }
@@ -136,10 +136,19 @@ export class CheckpointKeeper implements MetricSource {
     this.#disarm = clock.alarm(settings.interval, () => {
       this.#arm();
       // While a slow store holds up a round, no other one begins.
-      this.#round ??= this.#write().finally(() => {
+      this.#round ??= this.#writeAll().finally(() => {
         this.#round = undefined;
       });
     });
+  }
+
+  /** Never rejects: a round that fails is logged, and the next one tries again. */
+  async #writeAll(): Promise<void> {
+    try {
+      await this.#write();
+    } catch (thrown) {
+      this.#failed(thrown, 1);
+    }
   }
 
   async #write(): Promise<void> {
@@ -183,11 +192,7 @@ export class CheckpointKeeper implements MetricSource {
     try {
       await store.commit(ops);
     } catch (thrown) {
-      this.#counts.failed += ops.length;
-      const fault = Fault.from(thrown);
-      if (!this.#failing)
-        log.warn({ error: fault }, `checkpoints of circuits are not written: ${fault.message}`);
-      this.#failing = true;
+      this.#failed(thrown, ops.length);
       return;
     }
     if (this.#failing) log.info({}, "checkpoints of circuits are written again");
@@ -197,6 +202,16 @@ export class CheckpointKeeper implements MetricSource {
       if (now === undefined) this.#written.delete(name);
       else this.#written.set(name, now);
     }
+  }
+
+  #failed(thrown: unknown, checkpoints: number): void {
+    this.#counts.failed += checkpoints;
+    const fault = Fault.from(thrown);
+    if (!this.#failing) {
+      const message = `checkpoints of circuits are not written: ${fault.message}`;
+      this.#options.log.warn({ error: fault }, message);
+    }
+    this.#failing = true;
   }
 
   #report(name: string, omitted: readonly string[]): void {

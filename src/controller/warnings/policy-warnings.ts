@@ -3,6 +3,7 @@
 // open. One list feeds the log, the status of each policy and a metric.
 
 import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { Slices } from "#host/life/slices.ts";
 import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
@@ -72,17 +73,25 @@ export class PolicyWarnings implements MetricSource {
 
   /**
    * Examines the policies, in slices and in later turns of the event loop, because there may be thousands. Call it
-   * whenever other policies or versions come into force. Resolves when an examination that saw them is over.
+   * whenever other policies or versions come into force. Resolves when an examination that saw them is over; one that
+   * fails is logged.
    */
   async examine(): Promise<void> {
     this.#again = true;
     if (this.#examining) return;
     this.#examining = true;
-    while (this.#again && !this.#closed) {
-      this.#again = false;
-      await this.#examineOnce();
+    try {
+      while (this.#again && !this.#closed) {
+        this.#again = false;
+        await this.#examineOnce();
+      }
+    } catch (thrown) {
+      // Nothing depends on it: what is known stays, and the next examination may succeed.
+      const why = Fault.from(thrown).message;
+      this.#options.log.warn({ error: thrown }, `policies were not examined for warnings: ${why}`);
+    } finally {
+      this.#examining = false;
     }
-    this.#examining = false;
   }
 
   async #examineOnce(): Promise<void> {

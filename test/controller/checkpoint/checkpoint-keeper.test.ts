@@ -3,9 +3,12 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { CheckpointKeeper } from "#controller/checkpoint/checkpoint-keeper.ts";
 import { memoryStore } from "#store/memory.ts";
 import type { Store } from "#store/store.ts";
 import { fakeClock } from "../../kit/clock.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { until } from "../../kit/until.ts";
 import { type Bench, bench, counting, decisionsOf, variable } from "../kit.ts";
 
 const KEY = "/checkpoints/c";
@@ -191,4 +194,29 @@ test("in a store that ends with the process nothing is kept", async (t) => {
   const first = await start({ sharesStore: false });
   await tick(first, 25);
   assert.deepEqual(await stored(store), []);
+});
+
+test("a round that fails is logged, and the next one begins all the same", async () => {
+  const clock = fakeClock();
+  const log = memoryLog();
+  let rounds = 0;
+  const keeper = new CheckpointKeeper({
+    store: memoryStore(),
+    settings: { interval: ROUND, max_age: 60_000 },
+    clock,
+    log,
+    policies: () => {
+      rounds += 1;
+      throw new Error("out of the blue");
+    },
+  });
+  keeper.start();
+  for (const round of [1, 2])
+    await until(`round ${round}`, () => {
+      clock.advance(ROUND);
+      return rounds >= round;
+    });
+  await keeper.close();
+  const said = log.lines.filter(({ message }) => /checkpoints of circuits are not/.test(message));
+  assert.equal(said.length, 1, "once");
 });
