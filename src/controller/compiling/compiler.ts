@@ -5,6 +5,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import module from "node:module";
+import { Socket } from "node:net";
 import { setPriority } from "node:os";
 import { dirname } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -63,6 +64,9 @@ const HEAP_MB = 1_024;
 
 /** The scheduling priority ("nice") of the child process: lower than that of this one, which answers checks. */
 const PRIORITY = 10;
+
+/** The end of what a child process writes to stderr that is kept, in UTF-16 units. It tells why the process ended. */
+const MOST_SAID = 4 * 1024;
 
 /** V8 aborts the process whose heap is full. */
 const OUT_OF_MEMORY: NodeJS.Signals = "SIGABRT";
@@ -141,6 +145,7 @@ export class Compiler {
       // An idle child must not keep this process alive.
       this.#child?.unref();
       this.#child?.channel?.unref();
+      stderrOf(this.#child)?.unref();
       if (this.#child !== undefined) {
         this.#disarm = clock.alarm(IDLE_MS, () => void this.#endChild());
       }
@@ -150,6 +155,7 @@ export class Compiler {
     const child = this.#child ?? this.#start();
     child.ref();
     child.channel?.ref();
+    stderrOf(child)?.ref();
     this.#disarm = clock.alarm(LONGEST_MS, () => {
       const seconds = LONGEST_MS / 1_000;
       this.#childFailed(
@@ -170,20 +176,26 @@ export class Compiler {
       execArgv: [`--max-old-space-size=${heapMb}`],
       env: cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) },
       serialization: "advanced",
-      stdio: ["ignore", "ignore", "ignore", "ipc"],
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    });
+    let said = "";
+    child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+      said = (said + text).slice(-MOST_SAID);
     });
     if (child.pid !== undefined) lowerPriority(child.pid);
     child.on("message", (reply) => this.#receive(child, reply as CompileReply));
     child.on("error", (cause) => {
       this.#childFailed(child, "UNAVAILABLE", "the compiler process failed", cause);
     });
-    child.on("exit", (code, signal) => {
+    // Not "exit", after which the rest of what it said may come.
+    child.on("close", (code, signal) => {
       if (signal === OUT_OF_MEMORY) {
         const why = `wanted a document that compiles within ${heapMb} MiB of memory, got a larger one`;
         this.#childFailed(child, "RESOURCE_EXHAUSTED", why);
       } else {
         const how = signal ?? code;
-        this.#childFailed(child, "UNAVAILABLE", `the compiler process ended (${how})`);
+        const cause = said === "" ? undefined : new Error(said);
+        this.#childFailed(child, "UNAVAILABLE", `the compiler process ended (${how})`, cause);
       }
     });
     this.#child = child;
@@ -228,6 +240,11 @@ export class Compiler {
     child.kill("SIGKILL");
     await ended;
   }
+}
+
+function stderrOf(child: ChildProcess | undefined): Socket | undefined {
+  const stderr = child?.stderr;
+  return stderr instanceof Socket ? stderr : undefined;
 }
 
 /** Systems that do not allow it give both processes the same priority. */

@@ -126,10 +126,16 @@ test("a process that dies, throws or takes too long fails only its document, by 
   const ended = (source: string, how: string) =>
     fault("UNAVAILABLE", new RegExp(`^${source}: the compiler process ended \\(${how}\\)$`));
   const dies = assert.rejects(echo("dies"), ended("dies", "1"));
-  const throws = assert.rejects(echo("throws"), ended("throws", "1"));
+  const throws = echo("throws").then(
+    () => assert.fail("compiled"),
+    (thrown: Fault) => thrown,
+  );
   const killed = assert.rejects(echo("killed"), ended("killed", "SIGKILL"));
   const last = echo("well");
-  await Promise.all([dies, throws, killed]);
+  await Promise.all([dies, killed]);
+  const thrown = await throws;
+  assert.ok(ended("throws", "1")(thrown));
+  assert.match(String(thrown.cause), /out of the blue/, "what it wrote to stderr is the cause");
   assert.equal((await last).asked, 1);
   const sleeps = assert.rejects(echo("sleeps"), exhausted(/^sleeps: wanted .* within 120 s/));
   clock.advance(120_000);
