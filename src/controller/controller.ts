@@ -229,7 +229,7 @@ function assemble(options: ControllerOptions) {
     active,
     api,
     store,
-    reached: (revision) => follower.reached(revision),
+    reached: (revision, givenUp) => follower.reached(revision, givenUp),
     clock,
     compile: compileOne,
     log,

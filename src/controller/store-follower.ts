@@ -26,7 +26,7 @@ export class StoreFollower {
   readonly #stop = new AbortController();
   #ended: Promise<void> = Promise.resolve();
   #revision = 0;
-  #waiters: readonly Waiter[] = [];
+  readonly #waiters = new Set<Waiter>();
 
   constructor(options: StoreFollowerOptions) {
     this.#options = options;
@@ -51,12 +51,22 @@ export class StoreFollower {
     return first.promise;
   }
 
-  /** Resolves when a commit with this revision is in force, or when `stop` is called. */
-  reached(revision: number): Promise<void> {
-    if (revision <= this.#revision || this.#stop.signal.aborted) return Promise.resolve();
-    return new Promise((done) => {
-      this.#waiters = [...this.#waiters, { revision, done }];
-    });
+  /** Resolves when a commit with this revision is in force, when `stop` is called, or when the signal aborts. */
+  async reached(revision: number, givenUp: AbortSignal): Promise<void> {
+    if (revision <= this.#revision || this.#stop.signal.aborted || givenUp.aborted) return;
+    const { promise, resolve: done } = Promise.withResolvers<void>();
+    const waiter = { revision, done };
+    this.#waiters.add(waiter);
+    const leave = () => done();
+    givenUp.addEventListener("abort", leave, { once: true });
+    await promise;
+    givenUp.removeEventListener("abort", leave);
+    this.#waiters.delete(waiter);
+  }
+
+  /** Callers that wait for a revision. */
+  get waiting(): number {
+    return this.#waiters.size;
   }
 
   stop(): void {
@@ -84,8 +94,6 @@ export class StoreFollower {
   }
 
   #release(revision: number): void {
-    const waiters = this.#waiters;
-    this.#waiters = waiters.filter((waiter) => waiter.revision > revision);
-    for (const waiter of waiters) if (waiter.revision <= revision) waiter.done();
+    for (const waiter of this.#waiters) if (waiter.revision <= revision) waiter.done();
   }
 }

@@ -31,8 +31,8 @@ export interface PolicyServiceOptions {
   readonly active: ActivePolicies;
   readonly api: ApiSource;
   readonly store: Pick<Store, "list" | "commit">;
-  /** Resolves when the commit with this revision is in force here. */
-  readonly reached: (revision: number) => Promise<void>;
+  /** Resolves when the commit with this revision is in force here, or when the signal aborts. */
+  readonly reached: (revision: number, givenUp: AbortSignal) => Promise<void>;
   readonly clock: Clock;
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   readonly log: Log;
@@ -319,7 +319,9 @@ export class PolicyService implements PolicyOperations {
     if (revision === undefined) {
       throw new Fault("ABORTED", "the policy was changed or removed meanwhile");
     }
-    await within(LONGEST_WAIT_MS, clock, reached(revision));
+    const givenUp = new AbortController();
+    const inForce = reached(revision, givenUp.signal);
+    await within(LONGEST_WAIT_MS, clock, inForce).finally(() => givenUp.abort());
   }
 }
 
