@@ -153,6 +153,9 @@ test("two agents with one address are told so, once", async (t) => {
   join(t, store, { id: "id-2" }).announce("same:8080");
   const warned = () => one.lines.filter(({ message }) => /peer_discovery/.test(message)).length;
   await until("a warning", () => warned() === 1);
+  join(t, store, { id: "id-3" }).announce("other:8080");
+  await until("the third is known", () => one.list.length === 2);
+  assert.equal(warned(), 1);
 });
 
 test("a store that takes nothing is tried again, and the last record counts", async (t) => {
@@ -214,7 +217,7 @@ test("etcd: a lost lease brings the record back; a clean stop deletes it; a cras
   assert.equal(await etcd.ctl("get", "--prefix", "aperture/peers", "--keys-only"), "");
 });
 
-test("etcd: all records outlive an outage that is longer than the lease", async (t) => {
+test("etcd: a record that is gone with its lease when etcd comes back is written again", async (t) => {
   const etcd = await startEtcd(t);
   const settings = etcdSettings(etcd.endpoints, { lease_ttl: 1_000 });
   const store = openEtcd(t, settings);

@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { PassThrough } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { seededChance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
+import type { Call } from "#base/handler.ts";
 import { Scope } from "#base/scope.ts";
 import { Agents } from "#fleet/calls/agents.ts";
 import { Connections } from "#fleet/calls/connections.ts";
@@ -101,7 +103,7 @@ test("an agent connects to every endpoint, is asked there and not through the st
   );
 });
 
-test("an agent whose controller restarts connects again, and what waited is answered with UNAVAILABLE", async (t) => {
+test("an agent whose controller restarts connects again", async (t) => {
   const first = await controllerOn(t);
   const { lines } = await agentOn(t, {
     AGENT_FUNCTIONS_ENDPOINTS: JSON.stringify([`http://${first.address}`]),
@@ -112,6 +114,55 @@ test("an agent whose controller restarts connects again, and what waited is answ
   await until("it is logged", () => lines.some(({ message }) => /no connection to/.test(message)));
   const second = await controllerOn(t, { SERVER_LISTENER_ADDR: first.address });
   await until("the agent is connected again", () => second.agents.list.length === 1);
+});
+
+/** The stream of an agent with this id, as its connection serves it, until `end`. */
+function stream(connections: Connections, id: string) {
+  const messages = new PassThrough({ objectMode: true });
+  const sent: Uint8Array[] = [];
+  const { methods } = connections.service;
+  const method = methods["Serve"];
+  assert.ok(method?.kind === "stream");
+  const send = async (bytes: Uint8Array) => void sent.push(bytes);
+  const served = method.handle({ messages, send }, {} as Call);
+  const introduction = {
+    agentGroup: "g",
+    peer: { id, address: "h:1", hostname: "h", services: {} },
+  };
+  messages.write(encode("sluice.fleet.v1.FromAgent", { introduction }));
+  const answer = (text: string) => {
+    const { id: name } = decode("sluice.fleet.v1.ToAgent", sent.at(-1) ?? assert.fail());
+    const answer = { id: name, reply: Buffer.from(text) };
+    messages.write(encode("sluice.fleet.v1.FromAgent", { answer }));
+  };
+  const end = async () => {
+    messages.end();
+    await served;
+  };
+  return { sent, answer, end };
+}
+
+test("an agent that connects again keeps its new connection, and what waited on the old one is UNAVAILABLE", async () => {
+  const connections = new Connections();
+  const { signal } = new AbortController();
+  const ask = () => connections.ask("x", ASKED, signal);
+  const before = stream(connections, "x");
+  await until("the first is introduced", () => before.sent.length === 1);
+  const waiting = assert.rejects(ask(), { code: "UNAVAILABLE" });
+  assert.equal(before.sent.length, 2, "it was asked");
+  const after = stream(connections, "x");
+  await waiting;
+  await until("the second is introduced", () => after.sent.length === 1);
+  await before.end();
+  assert.ok(connections.has("x"), "the end of the old connection is not that of the agent");
+  const asked = ask();
+  after.answer("yes");
+  assert.equal(Buffer.from(await asked).toString(), "yes");
+  const last = assert.rejects(ask(), { code: "UNAVAILABLE" });
+  await after.end();
+  await last;
+  assert.equal(connections.has("x"), false);
+  await assert.rejects(ask(), { code: "UNAVAILABLE" });
 });
 
 test("TLS, a client certificate and the token of the controller", async (t) => {

@@ -160,6 +160,31 @@ test("D-15: errors are answered, with code and message", async (t) => {
   assert.equal(text((await found())[0]?.value ?? Buffer.alloc(0)), "\u0007not today");
 });
 
+test("of two agents with one host name, the first answer counts", async (t) => {
+  const store = memoryStore();
+  let attempts = 0;
+  const counting = storeWith(store, {
+    close: async () => undefined,
+    async commit(ops, options) {
+      const revision = await store.commit(ops, options);
+      if (ops.some(({ key }) => key.startsWith("/rpc/response/"))) attempts += 1;
+      return revision;
+    },
+  });
+  const slow = Promise.withResolvers<Uint8Array>();
+  const answersOf = (id: string, answer: () => Uint8Array | Promise<Uint8Array>) =>
+    agent(t, counting, { id, functions: new Map([["test.Echo", answer]]) });
+  answersOf("id-1", () => slow.promise);
+  answersOf("id-2", () => Buffer.from("first"));
+  const value = writeRequest(ECHO);
+  await store.commit([{ kind: "put", key: "/rpc/request/node1/c1", value }]);
+  await until("one has answered", () => attempts === 1);
+  slow.resolve(Buffer.from("second"));
+  await until("the other one has tried", () => attempts === 2);
+  const [entry] = (await store.list("/rpc/response/node1/c1")).entries;
+  assert.equal(text(entry?.value ?? Buffer.alloc(0)), "first");
+});
+
 test("an agent of the reference is asked by its host name and answers with the reply alone", async (t) => {
   const store = memoryStore();
   agent(t, store);
