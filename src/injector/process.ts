@@ -86,12 +86,19 @@ export async function startInjectorProcess(
     access,
     settings: settings.kubernetes_client.http_client,
     proxy: settings.client.proxy,
-    ...{ env, clock, log },
+    env,
+    clock,
+    log,
   });
   scope.add("kubernetes", () => client.close());
   const api = health.dependency("kubernetes");
   const injector = new Injector({
-    ...{ client, clock, chance, log, home, settings: injection },
+    client,
+    clock,
+    chance,
+    log,
+    home,
+    settings: injection,
     webhook: settings.webhook,
     nativeSidecars: settings.native_sidecars,
     secrets: secretsOfSidecars(config.injector),

@@ -69,7 +69,11 @@ async function review({ address, ca, name = SERVICE, namespace = "shop" }: CallO
   });
   const headers = { "content-type": "application/json", host: name };
   const sent = request(`https://${address}/mutate-pod?timeout=10s`, {
-    ...{ method: "POST", ca, servername: name, headers, agent: false },
+    method: "POST",
+    ca,
+    servername: name,
+    headers,
+    agent: false,
   });
   sent.end(body);
   const [response] = await once(sent, "response");

@@ -72,7 +72,11 @@ export class Injector {
     this.#options = options;
     const abilities = () => this.#abilities();
     this.#namespaces = new Namespaces({
-      ...{ client, clock, chance, log, followed },
+      client,
+      clock,
+      chance,
+      log,
+      followed,
       ignored: settings.ignoredNamespaces,
     });
     const namespaces = () => this.#namespaces.enabled();
@@ -80,7 +84,10 @@ export class Injector {
     this.#missed = new MissedPods({ client, namespaces, settings, abilities, wall, log });
     this.#copies = new SecretCopies({ client, home, names: secrets, namespaces, log });
     const webhook = new Webhook({
-      ...{ settings, abilities, clock, log },
+      settings,
+      abilities,
+      clock,
+      log,
       namespace: (name, signal) => this.#namespaces.find(name, signal),
     });
     this.route = webhook.route;

@@ -33,7 +33,11 @@ export class Namespaces {
     const { client, clock, chance, followed } = options;
     this.#options = options;
     this.#reflector = new Reflector<Namespace>({
-      ...{ client, clock, chance, resource: NAMESPACES, keep: namespaceOf },
+      client,
+      clock,
+      chance,
+      resource: NAMESPACES,
+      keep: namespaceOf,
       changed: () => undefined,
       followed: (following) => followed(following.state === "away" ? following.fault : undefined),
     });

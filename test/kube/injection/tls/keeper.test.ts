@@ -74,7 +74,8 @@ function keeperOf(cluster: MemoryCluster, clock = fakeClock()) {
     store: cluster.store,
     trust: cluster.trust,
     use: (serving) => void shown.push(serving),
-    ...{ clock, log },
+    clock,
+    log,
   });
   const look = () => keeper.look(new AbortController().signal);
   return { look, shown, clock, log, keeper };
