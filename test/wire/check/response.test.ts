@@ -56,8 +56,13 @@ describe("writing CheckResponse", () => {
             deniedStatus in STATUS_NAMES ? deniedStatus : 0,
           );
           assert.equal(got?.dropped, want.dropped);
-          const info = got?.rateLimiterInfo ?? got?.concurrencyLimiterInfo ?? got?.samplerInfo;
-          assert.equal(info?.label, want.detail.label);
+          const limiter = got?.rateLimiterInfo ?? got?.concurrencyLimiterInfo ?? got?.samplerInfo;
+          const scheduler = got?.quotaSchedulerInfo ?? got?.concurrencySchedulerInfo;
+          const info = limiter ?? scheduler;
+          // Of a load scheduler, the label is the workload.
+          const label = info === undefined ? got?.loadSchedulerInfo?.workloadIndex : info.label;
+          assert.equal(label, want.detail.label);
+          assert.equal(scheduler?.workloadIndex ?? want.detail.workload, want.detail.workload);
           assert.equal(
             got?.concurrencyLimiterInfo?.tokensInfo?.consumed ?? want.detail.consumed,
             want.detail.consumed,
