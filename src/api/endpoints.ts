@@ -32,7 +32,6 @@ export function grpcServices(
       name: AUTHORIZATION_SERVICE,
       methods: { Check: unary(extAuthz(context)) },
       access: "data",
-      healthNames: [],
     },
     {
       name: CHECK_HTTP_SERVICE,
@@ -50,13 +49,11 @@ export function grpcServices(
       name: OTLP_SERVICES.logs,
       methods: { Export: unary(exportRecords("logs", records)) },
       access: "data",
-      healthNames: [],
     },
     {
       name: OTLP_SERVICES.traces,
       methods: { Export: unary(exportRecords("traces", records)) },
       access: "data",
-      healthNames: [],
     },
   ];
 }

@@ -275,6 +275,5 @@ export function policyGrpcService(policies: PolicyOperations): GrpcService {
     name: POLICY_SERVICE,
     access: "administration",
     methods: Object.fromEntries(methods),
-    healthNames: [],
   };
 }

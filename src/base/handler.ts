@@ -87,7 +87,7 @@ export interface GrpcService {
   readonly access?: Access;
   readonly methods: Readonly<Record<string, Method>>;
   /** Other names under which health reports the service. */
-  readonly healthNames: readonly string[];
+  readonly healthNames?: readonly string[];
 }
 
 export interface HttpRequest {

@@ -7,7 +7,7 @@ import type { ChannelCredentials } from "@grpc/grpc-js";
 import { PRE_SHARED_KEY_TLS, type PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { TlsMaterial } from "./tls-files.ts";
 
-type Grpc = typeof import("@grpc/grpc-js");
+export type Grpc = typeof import("@grpc/grpc-js");
 
 export interface GrpcTlsOptions {
   /** Accept any server certificate. */

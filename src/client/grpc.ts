@@ -5,7 +5,12 @@ import type { ChannelOptions, Client, Metadata, ServiceError, StatusObject } fro
 import { CODES, type Code, Fault } from "#base/fault.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import { grpcRoute } from "./grpc-proxy.ts";
-import { type GrpcTlsOptions, secureCredentials, sharedKeyCredentials } from "./grpc-tls.ts";
+import {
+  type Grpc,
+  type GrpcTlsOptions,
+  secureCredentials,
+  sharedKeyCredentials,
+} from "./grpc-tls.ts";
 import type { TlsFiles, TlsMaterial } from "./tls-files.ts";
 
 export interface GrpcClientSettings {
@@ -171,8 +176,6 @@ export class GrpcClient {
     return this.#connected;
   }
 }
-
-type Grpc = typeof import("@grpc/grpc-js");
 
 interface Connected {
   readonly client: Client;

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { pause, within } from "#base/async/wait.ts";
 import { type Chance, uuid } from "#base/chance.ts";
 import { type Code, Fault } from "#base/fault.ts";
-import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
+import { reachableAddress, splitHostPort } from "#base/net/host-port.ts";
 import type { Stop } from "#base/scope.ts";
 import type { SluiceProcess } from "#process/process.ts";
 import type { Leadership, Store } from "#store/store.ts";
@@ -276,8 +276,7 @@ export class Candidate {
 function reachable(listener: string): string | undefined {
   if (listener.startsWith("unix:")) return undefined;
   const { host, port } = splitHostPort(listener);
-  const isEvery = host === "" || host === "0.0.0.0" || host === "::";
-  return joinHostPort(isEvery ? hostname() : host, port);
+  return reachableAddress(host, port, hostname);
 }
 
 /** The host name and a random id, so that no two processes on one host have the same name. */

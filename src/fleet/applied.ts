@@ -10,7 +10,7 @@ import { printable } from "#base/text/printable.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { APPLIED, appliedKey, groupPrefix } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { followKeys } from "./follow-keys.ts";
+import { followStore } from "./follow-store.ts";
 import type { Member } from "./members.ts";
 
 const MESSAGE = "sluice.fleet.v1.Applied";
@@ -33,7 +33,7 @@ export type Refusals = ReadonlyMap<string, string>;
 const MOST_REFUSALS = 20;
 const MOST_REASON = 300;
 
-export function writeApplied(
+function writeApplied(
   versions: Iterable<PolicyVersionName>,
   refusals: Refusals = new Map(),
 ): Uint8Array {
@@ -50,7 +50,7 @@ export function writeApplied(
  * The versions that are wholly in force: of the policies of these rules, those whose rules all have one hash. Rules
  * without a hash, such as flux meters, say nothing.
  */
-export function versionsIn(
+function versionsIn(
   rules: Iterable<{ readonly policyName: string; readonly policyHash?: string }>,
   refused: Pick<ReadonlySet<string>, "has">,
 ): readonly PolicyVersionName[] {
@@ -156,7 +156,7 @@ export class FollowedApplied {
 
   constructor(options: FollowAppliedOptions) {
     this.#log = options.log;
-    this.#ended = followKeys({
+    this.#ended = followStore({
       ...options,
       prefixes: [APPLIED],
       what: "what agents apply",

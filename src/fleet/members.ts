@@ -7,7 +7,7 @@ import type { Log } from "#base/log.ts";
 import type { Batch, Store } from "#store/store.ts";
 import { PEERS, parsePeerKey, peerKey } from "#sync/keys.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { followKeys } from "./follow-keys.ts";
+import { followStore } from "./follow-store.ts";
 
 const PEER = "aperture.peers.v1.Peer";
 
@@ -111,7 +111,7 @@ export class FollowedMembers implements Members {
 
   async #follow(): Promise<void> {
     const { group } = this.#options;
-    await followKeys({
+    await followStore({
       ...this.#options,
       // With the separator at its end: the keys of group `ab` do not start with the prefix of group `a`.
       prefixes: [group === undefined ? PEERS : peerKey(group, "")],

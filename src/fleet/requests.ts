@@ -59,6 +59,9 @@ export interface Channel<Operation = Script, Args = string, Reply = string> {
 /** Called once. Undefined: there is no answer in time. */
 export type Answered<Reply = string> = (reply: Reply | undefined) => void;
 
+/** For a request whose reply nobody waits for. */
+export const IGNORED = () => undefined;
+
 export interface RequestsOptions {
   readonly clock: Clock;
   /** Longest wait for a reply, ms. */

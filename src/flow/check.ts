@@ -70,11 +70,12 @@ class Judgement implements Verdict {
   /** Answers of this step that have not come yet; most checks have none. */
   #pending: PendingAnswers<unknown> | undefined;
   /** The promised verdict, once a step had to wait. */
-  #later: Pending<Verdict> | undefined;
+  #promised: Pending<Verdict> | undefined;
   #callerLeft = false;
   /** A limiter has refused the flow. */
   #refused = false;
 
+  /** A flow that is judged was not refused before its rules were asked. */
   get refusal(): undefined {
     return undefined;
   }
@@ -123,7 +124,7 @@ class Judgement implements Verdict {
       this.#from = this.decisions.length;
       if (step.limiters.length > 0) this.#take(step.limiters, this.#asked);
       else if (step.lookups.length > 0) this.#lookUp(step.lookups);
-      else if (step.shadows.length > 0) this.#show(step.shadows);
+      else if (step.shadows.length > 0) this.#observe(step.shadows);
       if (this.#pending !== undefined) return this.#wait(this.#pending);
       const verdict = this.#finishStep(step);
       if (verdict !== undefined) return verdict;
@@ -185,7 +186,7 @@ class Judgement implements Verdict {
     }
   }
 
-  #show(shadows: readonly Candidate<Shadow>[]): void {
+  #observe(shadows: readonly Candidate<Shadow>[]): void {
     const now = this.#asked;
     for (const candidate of shadows) {
       if (applies(candidate, this.labels)) candidate.item.observe(this.#flow, this.labels, now);
@@ -295,8 +296,8 @@ class Judgement implements Verdict {
    */
   #wait(pending: PendingAnswers<unknown>): Pending<Verdict> {
     const { clock, observer } = this.#context;
-    const later = this.#later ?? new Pending<Verdict>(() => this.#leave());
-    this.#later = later;
+    const later = this.#promised ?? new Pending<Verdict>(() => this.#leave());
+    this.#promised = later;
     if (this.#refused) pending.leaveQueues();
     pending.wait(clock, observer, this.#flow.deadline, {
       complete: () => {

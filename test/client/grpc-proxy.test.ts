@@ -18,7 +18,6 @@ import { fakeProxy, NO_PROXY } from "../prometheus/kit.ts";
 
 const ECHO = {
   name: "test.Echo",
-  healthNames: [],
   access: "data",
   methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
 } as const;

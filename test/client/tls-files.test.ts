@@ -142,7 +142,6 @@ test("a gRPC client reconnects with the rotated certificate", async (t) => {
   }).tls;
   const echo = {
     name: "test.Echo",
-    healthNames: [],
     access: "data",
     methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
   } as const;

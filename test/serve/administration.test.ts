@@ -68,7 +68,6 @@ async function open(
   const service = (name: string, access: Access | undefined): GrpcService => ({
     name: `test.${name}`,
     ...(access !== undefined && { access }),
-    healthNames: [],
     methods: {
       Say: { kind: "unary", handle: (message) => message },
       Stream: {

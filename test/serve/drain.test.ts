@@ -21,7 +21,6 @@ async function openSlowPort(
   const released = () => new Promise<void>((resolve) => waiting.push(resolve));
   const service: GrpcService = {
     name: "test.Slow",
-    healthNames: [],
     methods: {
       Say: { kind: "unary", handle: (bytes) => released().then(() => bytes) },
       Now: { kind: "unary", handle: (bytes) => bytes },

@@ -174,7 +174,6 @@ for (const transport of TRANSPORTS) {
   test(`reports the peer of a dual-stack port by its plain IPv4 address: ${transport}`, async (t) => {
     const who: GrpcService = {
       name: "test.Who",
-      healthNames: [],
       methods: { Am: { kind: "unary", handle: (_, call) => Buffer.from(call.peer) } },
     };
     const me: Route = {

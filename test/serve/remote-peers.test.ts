@@ -19,7 +19,6 @@ const CHECK = JSON.stringify({ attributes: { request: { http: { method: "GET", p
 
 const who: GrpcService = {
   name: "test.Who",
-  healthNames: [],
   methods: { Am: { kind: "unary", handle: (_, call) => Buffer.from(call.peer) } },
 };
 const me: Route = {

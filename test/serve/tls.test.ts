@@ -39,7 +39,6 @@ import { until } from "../kit/until.ts";
 const services: readonly GrpcService[] = [
   {
     name: "test.Echo",
-    healthNames: [],
     methods: { Say: { kind: "unary", handle: (bytes) => bytes } },
   },
 ];

@@ -39,19 +39,19 @@ function keeperWith(complete?: string): RuleKeeper {
 test("a controller that confirms nothing removes a rule at once, while others of its kind stay", () => {
   const keeper = keeperWith();
   assert.deepEqual(keeper.take(batch([], [A])).deletes, [A]);
-  assert.equal(keeper.kept, 0);
+  assert.equal(keeper.keptKeys, 0);
 });
 
 test("a rule or its numbers that somebody deletes stay, until a controller writes them again or confirms their end", () => {
   for (const deleted of [A, NUMBERS]) {
     const keeper = keeperWith("1");
     assert.deepEqual(keeper.take(batch([], [deleted])).deletes, []);
-    assert.equal(keeper.kept, 1);
+    assert.equal(keeper.keptKeys, 1);
     keeper.take(batch([deleted]));
-    assert.equal(keeper.kept, 0);
+    assert.equal(keeper.keptKeys, 0);
     assert.deepEqual(keeper.take(batch([], [deleted])).deletes, []);
     assert.deepEqual(keeper.take(batch([], [], { complete: "2" })).deletes, [deleted]);
-    assert.equal(keeper.kept, 0);
+    assert.equal(keeper.keptKeys, 0);
   }
 });
 
@@ -59,10 +59,10 @@ test("when the last rule of a kind goes, it stays until a controller confirms wh
   for (const last of [[SAMPLER], [NUMBERS], ALL]) {
     const keeper = keeperWith("1");
     assert.deepEqual(keeper.take(batch([], last)).deletes, []);
-    assert.equal(keeper.kept, last.length);
+    assert.equal(keeper.keptKeys, last.length);
     const { deletes } = keeper.take(batch([], [], { complete: "2" }));
     assert.deepEqual([...deletes].sort(), [...last].sort());
-    assert.equal(keeper.kept, 0);
+    assert.equal(keeper.keptKeys, 0);
   }
 });
 
@@ -74,9 +74,9 @@ test("a removal that is confirmed in the same batch is followed at once", () => 
 test("what is missing after a reset stays, however much is left, and what is written again is no longer missing", () => {
   const keeper = keeperWith("1");
   assert.deepEqual(keeper.take(batch([B], [A], { reset: true })).deletes, []);
-  assert.equal(keeper.kept, 1);
+  assert.equal(keeper.keptKeys, 1);
   keeper.take(batch([A]));
-  assert.equal(keeper.kept, 0);
+  assert.equal(keeper.keptKeys, 0);
   const removed = keeper.take(batch([], [A], { complete: "2" }));
   assert.deepEqual(removed.deletes, [A], "an ordinary removal later");
 });
@@ -92,7 +92,7 @@ test("deletes that come while others are held back are held back too", () => {
   const keeper = keeperWith();
   keeper.take(batch([], [SAMPLER]));
   assert.deepEqual(keeper.take(batch([], [A])).deletes, []);
-  assert.equal(keeper.kept, 2);
+  assert.equal(keeper.keptKeys, 2);
 });
 
 test("keys of another group whose name begins alike count for nothing", () => {
@@ -100,7 +100,7 @@ test("keys of another group whose name begins alike count for nothing", () => {
   const keeper = keeperWith();
   keeper.take(batch([other]));
   assert.deepEqual(keeper.take(batch([], [A, B])).deletes, [], "its own are all gone");
-  assert.equal(keeper.kept, 2);
+  assert.equal(keeper.keptKeys, 2);
 });
 
 /** Batches that a test hands over one by one. */
@@ -187,7 +187,7 @@ test("whoever deletes the confirmation changes to a controller that confirms not
     keeper.take(change);
     keeper.take(batch([], ALL));
     keeper.take(batch([A]));
-    return keeper.rewritten;
+    return keeper.unconfirmedWrites;
   };
   assert.equal(counts(batch([], [COMPLETE])), 1, "alone");
   assert.equal(counts(batch([B], [A, COMPLETE])), 1, "merged with other changes");

@@ -108,7 +108,7 @@ function routesPage(): string {
       stream ? "stream" : "",
     ]);
   const grpc = (services: readonly GrpcService[]) =>
-    services.flatMap(({ name, access, methods, healthNames }) =>
+    services.flatMap(({ name, access, methods, healthNames = [] }) =>
       Object.keys(methods).map((method) => [
         `\`${name}/${method}\``,
         access ?? unstated(name),

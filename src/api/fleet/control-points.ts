@@ -48,6 +48,5 @@ export function controlPointGrpcService(seen: ControlPoints): GrpcService {
           }),
       },
     },
-    healthNames: [],
   };
 }

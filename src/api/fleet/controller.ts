@@ -96,7 +96,6 @@ export function controllerGrpcService(
     name: CONTROLLER_SERVICE,
     access: "administration",
     methods: Object.fromEntries([...own, ...shared]),
-    healthNames: [],
   };
 }
 

@@ -80,6 +80,5 @@ export function peerGrpcService(peers: Peers): GrpcService {
         },
       },
     },
-    healthNames: [],
   };
 }

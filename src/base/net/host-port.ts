@@ -19,6 +19,12 @@ export function joinHostPort(host: string, port: string | number): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
+/** Where others reach what is bound to `host`, which is every interface if it names none: `own` is this machine. */
+export function reachableAddress(host: string, port: string, own: () => string): string {
+  const isEvery = host === "" || host === "0.0.0.0" || host === "::";
+  return joinHostPort(isEvery ? own() : host, port);
+}
+
 /** Why nothing listens at `address`, which is `host:port` or a path, with what a person can do about it. */
 export function whyNotBound(address: string, cause: Error & { readonly code?: string }): string {
   const { code = cause.message } = cause;

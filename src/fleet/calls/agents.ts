@@ -15,8 +15,8 @@ export interface AgentsOptions {
   readonly clock: Clock;
 }
 
-/** What became of one request to many agents. */
-export interface Answers {
+/** What became of one request to many agents, by agent. */
+export interface Outcomes {
   readonly replies: readonly (readonly [Member, Uint8Array])[];
   readonly failed: readonly (readonly [Member, Fault])[];
 }
@@ -85,7 +85,7 @@ export class Agents {
     members: readonly Member[],
     request: Request,
     signal?: AbortSignal,
-  ): Promise<Answers> {
+  ): Promise<Outcomes> {
     const replies: [Member, Uint8Array][] = [];
     const failed: [Member, Fault][] = [];
     const one = async (member: Member) => {

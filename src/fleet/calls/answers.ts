@@ -6,7 +6,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Lease, Op, Store } from "#store/store.ts";
 import { requestKey, responseKey } from "#sync/keys.ts";
-import { followKeys } from "../follow-keys.ts";
+import { followStore } from "../follow-store.ts";
 import type { FunctionRunner } from "./functions.ts";
 import { type Answer, writeAnswer } from "./message.ts";
 
@@ -38,7 +38,7 @@ export class Answers {
   constructor(options: AnswersOptions) {
     this.#options = options;
     const { id, hostname } = options;
-    this.#ended = followKeys({
+    this.#ended = followStore({
       ...options,
       // With the separator at their ends: `node1` must not answer what is meant for `node10`.
       prefixes: [requestKey(id, ""), requestKey(hostname, "")],

@@ -44,7 +44,6 @@ export class Connections {
         handle: (stream) => this.#serve(stream),
       },
     },
-    healthNames: [],
   };
 
   /** Resolves to the encoded reply. @throws Fault as the agent answered it; UNAVAILABLE, CANCELLED */

@@ -9,7 +9,6 @@ import {
   sameParams,
   UNDECIDED,
 } from "#flow/counters/counter-engine.ts";
-import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
 import { FollowedKeys } from "./followed-keys.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
@@ -32,7 +31,7 @@ class SharedKey extends LeasedKey {
   }
 }
 
-export class LeasedBuckets implements SharedEngine<BucketParams> {
+export class LeasedBuckets {
   readonly #agent: LeaseAgent;
   readonly #home: BucketHome;
   readonly #keys: FollowedKeys<SharedKey>;
@@ -56,11 +55,6 @@ export class LeasedBuckets implements SharedEngine<BucketParams> {
     this.#home.adopt(params);
     if (before === undefined || sameParams(params, before)) return;
     for (const key of this.#keys.values()) key.adopt(params, before);
-  }
-
-  /** Nothing is known without asking. */
-  peek(): EngineAnswer {
-    return UNDECIDED;
   }
 
   take(

@@ -2,7 +2,7 @@
 // on credit.
 
 import type { BucketHome } from "#flow/counters/bucket-home.ts";
-import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.ts";
+import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
 import { LazyBuckets } from "./lazy-buckets.ts";
@@ -25,8 +25,9 @@ export class SharedBuckets implements SharedEngine<BucketParams> {
     else this.#leased.adopt(params);
   }
 
+  /** Nothing is known without asking. */
   peek(): EngineAnswer {
-    return this.#leased.peek();
+    return UNDECIDED;
   }
 
   take(

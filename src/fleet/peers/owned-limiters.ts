@@ -1,11 +1,11 @@
 // The buckets that this agent counts for its group: those of the limiters in its own plan, and of limiters that only other
 // agents have in theirs yet.
 
-import { createHash } from "node:crypto";
 import { BucketStore, type BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { type BucketParams, sameParams } from "#flow/counters/counter-engine.ts";
 import type { OwnedBuckets } from "#flow/counters/owned-buckets.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
+import { keylessHashOf, textOf } from "./exchange/keys.ts";
 import { OwnedSlots } from "./owned-slots.ts";
 
 /** Most limiters that are known from others only. Far more than one plan has. */
@@ -31,7 +31,7 @@ export class OwnedLimiter {
   constructor(name: CounterName, number: number, buckets: OwnedBuckets) {
     this.name = name;
     this.number = number;
-    this.keylessHash = createHash("sha256").update(keyOf(name)).digest().readUInt32LE();
+    this.keylessHash = keylessHashOf(name);
     this.buckets = buckets;
   }
 
@@ -99,14 +99,14 @@ export class OwnedLimiters {
     this.#store = new BucketStore(this.#context, seed);
     this.slots.clear();
     for (const limiter of this.#limiters.values()) {
-      limiter.buckets = this.#store.open(keyOf(limiter.name));
+      limiter.buckets = this.#store.open(textOf(limiter.name));
       if (limiter.params !== undefined) limiter.buckets.adopt(limiter.params);
     }
   }
 
   /** A limiter of this agent's own plan. */
   plan(name: CounterName): OwnedLimiter {
-    const limiter = this.#limiters.get(keyOf(name)) ?? this.#open(name);
+    const limiter = this.#limiters.get(textOf(name)) ?? this.#open(name);
     if (limiter.planned === 0) this.#foreign--;
     limiter.planned++;
     return limiter;
@@ -122,7 +122,7 @@ export class OwnedLimiters {
 
   /** A limiter that another agent asks about; undefined when there are too many. */
   known(name: CounterName): OwnedLimiter | undefined {
-    const found = this.#limiters.get(keyOf(name));
+    const found = this.#limiters.get(textOf(name));
     const now = this.#context.clock.now();
     if (found === undefined && this.#foreign >= MOST_FOREIGN) this.sweep();
     if (found === undefined && this.#foreign >= MOST_FOREIGN) return undefined;
@@ -158,13 +158,9 @@ export class OwnedLimiters {
   }
 
   #open(name: CounterName): OwnedLimiter {
-    const limiter = new OwnedLimiter(name, this.#opened++, this.#store.open(keyOf(name)));
-    this.#limiters.set(keyOf(name), limiter);
+    const limiter = new OwnedLimiter(name, this.#opened++, this.#store.open(textOf(name)));
+    this.#limiters.set(textOf(name), limiter);
     this.#foreign++;
     return limiter;
   }
-}
-
-function keyOf({ policyName, name }: CounterName): string {
-  return `${policyName.length}:${policyName}${name}`;
 }

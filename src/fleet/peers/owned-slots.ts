@@ -1,13 +1,12 @@
 // Concurrency slots that this agent counts for its group, by the hash of their keys. A slot has the id that its taker chose,
 // so that it can be ended wherever it is counted, and expires some time after its start on the clock of this agent.
 
-import { createHash } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, fits, type SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
 import type { Observer } from "#flow/observer.ts";
 import { mostSlots } from "../slot-ends.ts";
-import type { CountedKey, NamedLimiter } from "./exchange/keys.ts";
+import { type CountedKey, keylessHashOf, type NamedLimiter, textOf } from "./exchange/keys.ts";
 
 export interface OwnedSlotsContext {
   readonly clock: Clock;
@@ -36,8 +35,8 @@ export class SlotLimiter implements NamedLimiter {
 
   constructor(name: CounterName) {
     this.name = name;
-    this.key = keyOf(name);
-    this.keylessHash = createHash("sha256").update(this.key).digest().readUInt32LE();
+    this.key = textOf(name);
+    this.keylessHash = keylessHashOf(name);
   }
 
   /** The numbers to count by, when another agent asks by these: those of this agent's own plan come first. */
@@ -103,7 +102,7 @@ export class OwnedSlots {
 
   /** A limiter that another agent names. */
   known(name: CounterName): SlotLimiter {
-    return this.#limiters.get(keyOf(name)) ?? new SlotLimiter(name);
+    return this.#limiters.get(textOf(name)) ?? new SlotLimiter(name);
   }
 
   /** The answer that a take would get; nothing is taken. */
@@ -267,10 +266,6 @@ export class OwnedSlots {
       this.#limiters.delete(limiter.key);
     }
   }
-}
-
-function keyOf({ policyName, name }: CounterName): string {
-  return `${policyName.length}:${policyName}${name}`;
 }
 
 function answerOf(

@@ -8,7 +8,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
-import { joinHostPort, splitHostPort } from "#base/net/host-port.ts";
+import { reachableAddress, splitHostPort } from "#base/net/host-port.ts";
 import type { PreSharedKey } from "#base/net/pre-shared-key.ts";
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import type { SharedCounters } from "#flow/counters/shared-counters.ts";
@@ -224,8 +224,7 @@ function reachable(
 ): string {
   const { port } = splitHostPort(bound);
   const { host } = splitHostPort(bind);
-  const every = host === "" || host === "0.0.0.0" || host === "::";
-  return joinHostPort(every ? splitHostPort(advertised).host || ownAddress() : host, port);
+  return reachableAddress(host, port, () => splitHostPort(advertised).host || ownAddress());
 }
 
 /** The first IPv4 address of this machine that is not loopback. */

@@ -5,6 +5,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
 import type { EngineAnswer, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { Pending } from "#flow/flow.ts";
+import { IGNORED } from "../requests.ts";
 import { isSlotId, SlotEnds } from "../slot-ends.ts";
 import type { CountedKey } from "./exchange/keys.ts";
 import type { Link } from "./exchange/link.ts";
@@ -30,8 +31,6 @@ export interface SlotRequestsOptions {
 
 /** Pause before an end is sent again to whoever counts the key then, ms. */
 const RESEND_MS = 100;
-
-const IGNORED = () => undefined;
 
 export class SlotRequests {
   readonly ends: SlotEnds<SlotKey>;

@@ -117,8 +117,8 @@ export class RedisConnection implements Channel {
    * Resolves with undefined when counts can be changed, otherwise with the reason why not; further attempts are then made
    * on their own. Throws a Fault when they would be in vain, because the configuration is wrong.
    */
-  async connect(clock: Clock): Promise<string | undefined> {
-    const reason = await this.#attempt(clock);
+  async connect(): Promise<string | undefined> {
+    const reason = await this.#attempt();
     this.#attempted = true;
     if (reason === undefined) return undefined;
     if (!isMisconfigured(reason)) return unreached(reason, this.#settings);
@@ -130,13 +130,13 @@ export class RedisConnection implements Channel {
     return explained(said, this.#settings);
   }
 
-  async #attempt(clock: Clock): Promise<string | undefined> {
+  async #attempt(): Promise<string | undefined> {
     const attempt = this.#client.connect().then(
       () => this.#probe("{start}").then(() => undefined, textOf),
       (thrown: unknown) => this.#error ?? textOf(thrown),
     );
     const late = () => this.#error ?? `no reply in ${CONNECT_MS} ms`;
-    return within(CONNECT_MS, clock, attempt, late);
+    return within(CONNECT_MS, this.#clock, attempt, late);
   }
 
   run(script: Script, key: string, asked: string, receiver: ReplyReceiver): void {

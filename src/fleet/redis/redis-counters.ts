@@ -87,7 +87,7 @@ export async function openRedis(
  * Returns when Redis can be asked, or when it turned out to be away: it is then probed until it comes back. Throws a
  * Fault FAILED_PRECONDITION when it refuses the settings.
  */
-export async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
+async function openRedisCounters(options: RedisCountersOptions): Promise<RedisCounters> {
   const { settings, group, clock, log, leases, changed, reasonChanged } = options;
   const connection = new RedisConnection({
     settings,
@@ -109,7 +109,7 @@ export async function openRedisCounters(options: RedisCountersOptions): Promise<
   const { max_pending: most, namespace } = settings;
   const ends = new SlotEnds(askEnd(requests), { clock, most });
   try {
-    const reason = await connection.connect(clock);
+    const reason = await connection.connect();
     if (reason !== undefined) requests.trip(reason, "");
   } catch (thrown) {
     requests.close();

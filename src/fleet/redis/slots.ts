@@ -5,12 +5,10 @@ import { randomUUID } from "node:crypto";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import type { SharedEngine } from "#flow/counters/shared-counters.ts";
 import { Pending } from "#flow/flow.ts";
-import type { Request, Requests } from "../requests.ts";
+import { IGNORED, type Request, type Requests } from "../requests.ts";
 import { type AskEnd, isSlotId, mostSlots, type SlotEnds } from "../slot-ends.ts";
 import type { KeySpace } from "./keys.ts";
 import { SLOTS } from "./slot-script.ts";
-
-const IGNORED = () => undefined;
 
 export class RedisSlots implements SharedEngine<SlotParams> {
   readonly #requests: Requests;

@@ -24,7 +24,7 @@ export interface HealthService {
 
 export function healthService(services: readonly GrpcService[]): HealthService {
   const aliases = new Map<string, readonly string[]>([["", [""]]]);
-  for (const { name, healthNames } of services) aliases.set(name, [name, ...healthNames]);
+  for (const { name, healthNames = [] } of services) aliases.set(name, [name, ...healthNames]);
   const status = new Map([...aliases.values()].flat().map((name) => [name, SERVING]));
   const wakers = new Set<() => void>();
   let leaving = false;
@@ -64,7 +64,6 @@ export function healthService(services: readonly GrpcService[]): HealthService {
     service: {
       name: "grpc.health.v1.Health",
       access: "open",
-      healthNames: [],
       methods: {
         Check: {
           kind: "unary",

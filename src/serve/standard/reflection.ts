@@ -39,9 +39,7 @@ export function reflectionOf(
   const methods = {
     ServerReflectionInfo: { kind: "stream", client: true, server: true, handle },
   } as const;
-  const own = VERSIONS.map(
-    (name): GrpcService => ({ name, access: "administration", healthNames: [], methods }),
-  );
+  const own = VERSIONS.map((name): GrpcService => ({ name, access: "administration", methods }));
   const names = [...served, ...own].map(({ name }) => name);
   return own;
 }

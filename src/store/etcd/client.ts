@@ -218,12 +218,8 @@ export class EtcdClient {
   async pause(round: number): Promise<void> {
     const { clock, chance } = this.#options;
     const longest = Math.min(FIRST_PAUSE_MS * 2 ** (round - 1), LONGEST_PAUSE_MS);
-    await this.sleep((longest * (1 + chance())) / 2, clock);
-  }
-
-  async sleep(ms: number, clock: Clock = this.#options.clock): Promise<void> {
     const { signal } = this.#closed;
-    await pause(ms, clock, signal);
+    await pause((longest * (1 + chance())) / 2, clock, signal);
     signal.throwIfAborted();
   }
 

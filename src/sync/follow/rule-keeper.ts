@@ -36,8 +36,8 @@ export async function* keepRules(
   let wake: () => void = () => undefined;
   const report = () => {
     disarmReport = undefined;
-    if (keeper.kept === reported) return;
-    reported = keeper.kept;
+    if (keeper.keptKeys === reported) return;
+    reported = keeper.keptKeys;
     kept(reported);
   };
   try {
@@ -55,9 +55,9 @@ export async function* keepRules(
       } else {
         next = undefined;
         if (result.done === true) return;
-        const { rewritten } = keeper;
+        const { unconfirmedWrites } = keeper;
         batch = keeper.take(result.value);
-        if (keeper.rewritten !== rewritten) {
+        if (keeper.unconfirmedWrites !== unconfirmedWrites) {
           disarmSettled();
           isSettled = false;
           disarmSettled = clock.alarm(SETTLED_MS, () => {
@@ -67,8 +67,8 @@ export async function* keepRules(
         }
       }
       yield batch;
-      if (keeper.kept === 0) disarmSettled();
-      if (reported > 0 || keeper.kept === 0) {
+      if (keeper.keptKeys === 0) disarmSettled();
+      if (reported > 0 || keeper.keptKeys === 0) {
         disarmReport?.();
         report();
       } else disarmReport ??= clock.alarm(REPORTED_MS, report);
@@ -90,20 +90,20 @@ export class RuleKeeper {
   /** The last value under `COMPLETE`: a controller that writes it confirms what it removes. */
   #confirmation: string | undefined;
   #revision = 0;
-  #rewritten = 0;
+  #unconfirmedWrites = 0;
 
   constructor(group: string) {
     this.#group = group;
   }
 
   /** Keys that stay in force although the store lost them. */
-  get kept(): number {
+  get keptKeys(): number {
     return this.#kept.size;
   }
 
   /** Counts the batches with rules that came, while keys were kept, from controllers that never confirm anything. */
-  get rewritten(): number {
-    return this.#rewritten;
+  get unconfirmedWrites(): number {
+    return this.#unconfirmedWrites;
   }
 
   /** The part of a batch that is to be applied. */
@@ -119,7 +119,8 @@ export class RuleKeeper {
     if (believed && this.#kept.size === 0) return batch;
     for (const key of deletes) if (this.#placeOf(key) !== undefined) this.#kept.add(key);
     const rules = puts.some(({ key }) => parseAgentKey(key)?.tree === "config");
-    if (this.#kept.size > 0 && rules && this.#confirmation === undefined) this.#rewritten += 1;
+    if (this.#kept.size > 0 && rules && this.#confirmation === undefined)
+      this.#unconfirmedWrites += 1;
     return { revision, puts, deletes: [] };
   }
 

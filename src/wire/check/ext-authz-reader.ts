@@ -1,11 +1,8 @@
 // Reads envoy.service.auth.v3.CheckRequest in one pass over its bytes: finds the spans of the parts, makes no strings.
 
 import { BYTES, type ProtoReader, VARINT } from "../protobuf/reader.ts";
-import { AuthRequest } from "./ext-authz.ts";
+import { AuthRequest, type Parts, type SocketSpan } from "./ext-authz.ts";
 import type { HeaderNames } from "./headers.ts";
-
-type Parts = AuthRequest["parts"];
-type SocketSpan = Parts["source"];
 
 const CONTROL_POINT = "control-point";
 

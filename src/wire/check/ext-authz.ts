@@ -10,7 +10,7 @@ import { type HeaderList, type HeaderName, type HeaderNames, headerByName } from
 import type { SocketAddress } from "./request.ts";
 
 /** One end of the connection. */
-class SocketSpan {
+export class SocketSpan {
   /** Whether the proxy sent a socket address for it. */
   present = false;
   readonly address = new ByteSpan();
@@ -24,7 +24,7 @@ class SocketSpan {
 }
 
 /** The spans of a request's parts. */
-class Parts {
+export class Parts {
   readonly method = new ByteSpan();
   readonly path = new ByteSpan();
   readonly host = new ByteSpan();

@@ -27,7 +27,6 @@ async function serveOwn(target: string, bytes: number): Promise<void> {
     services: [
       {
         name: SERVICE,
-        healthNames: [],
         methods: { Check: { kind: "unary", handle: () => reply } },
       },
     ],

@@ -127,7 +127,7 @@ async function connected(t: TestContext) {
     lost: () => undefined,
   });
   t.after(() => connection.close());
-  assert.equal(await connection.connect(realClock()), undefined);
+  assert.equal(await connection.connect(), undefined);
   const ask = (script: Script, key: string, asked: string) =>
     new Promise<string>((replied, failed) => {
       const undecided = () => replied("undecided");

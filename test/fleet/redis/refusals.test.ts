@@ -53,7 +53,7 @@ async function said({ sentinel, tls, ...given }: Given): Promise<string | undefi
     lost: () => undefined,
   });
   try {
-    const away = await connection.connect(clock);
+    const away = await connection.connect();
     return away === undefined ? undefined : `away: ${away}`;
   } catch (thrown) {
     const text = String(thrown);

@@ -104,7 +104,6 @@ const sizeOf = (message: Uint8Array) => Number(Buffer.from(message).toString("la
 
 const service: GrpcService = {
   name: "test.Target",
-  healthNames: [],
   methods: {
     /** Returns the message at once. */
     Say: { kind: "unary", handle: (message) => message },

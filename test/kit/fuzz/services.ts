@@ -37,7 +37,6 @@ export function fuzzService(clock: Clock, running: (by: 1 | -1) => void): GrpcSe
     });
   return {
     name: "fuzz.Service",
-    healthNames: [],
     methods: {
       Echo: { kind: "unary", handle: echo },
       Later: {

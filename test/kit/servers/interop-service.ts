@@ -122,7 +122,6 @@ export function interopServices(): readonly GrpcService[] {
   return [
     {
       name: "grpc.testing.TestService",
-      healthNames: [],
       methods: {
         EmptyCall: { kind: "unary", handle: () => NOTHING },
         UnaryCall: { kind: "unary", handle: unaryCall },
@@ -140,7 +139,6 @@ export function interopServices(): readonly GrpcService[] {
     },
     {
       name: "xds.service.orca.v3.OpenRcaService",
-      healthNames: [],
       methods: {
         StreamCoreMetrics: {
           kind: "stream",

@@ -27,7 +27,7 @@ export function serveMethods(methods: Readonly<Record<string, Method>>) {
   const clock = fakeClock();
   const log = memoryLog();
   const { meter, ...counted } = memoryMeter();
-  const service = { name: "test.Service", healthNames: [], methods };
+  const service = { name: "test.Service", methods };
   const grpc = grpcRequestHandler([service], portSettings().grpc, { clock, log, meter });
   const open = (head: RequestHead, last = false, options: StreamOptions = {}): TestCall => {
     const stream = new RecordingStream(options);

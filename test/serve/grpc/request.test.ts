@@ -96,7 +96,7 @@ test("leaves the memo that another protocol stored with a head unchanged", () =>
 
 test("throws for a service without methods", () => {
   const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
-  const service = { name: "a.Service", healthNames: [], methods: {} };
+  const service = { name: "a.Service", methods: {} };
   assert.throws(
     () => grpcRequestHandler([service], portSettings().grpc, environment),
     /has no methods/,
@@ -106,7 +106,7 @@ test("throws for a service without methods", () => {
 test("works without a meter", () => {
   const environment = { clock: fakeClock(), log: memoryLog(), meter: undefined };
   const grpc = grpcRequestHandler(
-    [{ name: "a.S", healthNames: [], methods: { Say: echo } }],
+    [{ name: "a.S", methods: { Say: echo } }],
     portSettings().grpc,
     environment,
   );

@@ -283,7 +283,7 @@ test("keeps compressed messages in order and ends the call when one inflates too
 });
 
 test("serves Health.Watch until the caller cancels", async () => {
-  const health = healthService([{ name: "a.Service", healthNames: [], methods: {} }]);
+  const health = healthService([{ name: "a.Service", methods: {} }]);
   const { Watch } = health.service.methods;
   assert.ok(Watch !== undefined);
   const { call, clock, codes } = serveMethods({ Watch });

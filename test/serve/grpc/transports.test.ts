@@ -23,7 +23,7 @@ const message = Buffer.from("a message");
 const MIB = 1024 * 1024;
 
 function service(methods: Record<string, Method>): GrpcService {
-  return { name: "test.Service", healthNames: [], methods };
+  return { name: "test.Service", methods };
 }
 
 const unary = (handle: Extract<Method, { kind: "unary" }>["handle"]): Method => ({

@@ -15,7 +15,6 @@ const services: readonly GrpcService[] = [
   },
   {
     name: "test.v1.Other",
-    healthNames: [],
     methods: { Say: { kind: "unary", handle: (bytes) => bytes } },
   },
 ];

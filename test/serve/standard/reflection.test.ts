@@ -8,7 +8,6 @@ import { testPort } from "../../kit/sluice/port.ts";
 
 const echo: GrpcService = {
   name: "test.Echo",
-  healthNames: [],
   methods: { Say: { kind: "unary", handle: (bytes) => bytes } },
 };
 const file = Buffer.from("an encoded file");

@@ -1,5 +1,6 @@
 // The keys that messages between agents are about, as lists of columns: each limiter stands once in a message.
 
+import { createHash } from "node:crypto";
 import { Fault } from "#base/fault.ts";
 import type { BucketParams, SlotParams } from "#flow/counters/counter-engine.ts";
 import type { CounterName } from "#flow/counters/shared-counters.ts";
@@ -10,6 +11,16 @@ export interface NamedLimiter {
   readonly params: BucketParams | undefined;
   /** Those of a concurrency limiter, which has no buckets. */
   readonly slots?: SlotParams | undefined;
+}
+
+/** The name as one text, which no other name equals. */
+export function textOf({ policyName, name }: CounterName): string {
+  return `${policyName.length}:${policyName}${name}`;
+}
+
+/** The upper half of the hash of the count without a key. Equal in all agents, so that they share these evenly. */
+export function keylessHashOf(name: CounterName): number {
+  return createHash("sha256").update(textOf(name)).digest().readUInt32LE();
 }
 
 /** What is counted: one key of a limiter. */

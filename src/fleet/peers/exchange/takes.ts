@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import { type EngineAnswer, type SlotParams, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
+import { IGNORED } from "../../requests.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
 import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
@@ -52,8 +53,6 @@ interface OpenTake {
 /** How long a take is parked before it is sent again to whoever counts the key then, ms. */
 const PARKED_MS = 10;
 
-const IGNORED = () => undefined;
-
 export class Takes {
   readonly #options: TakesOptions;
   #parked: OpenTake[] = [];
@@ -71,10 +70,10 @@ export class Takes {
 
   takeSlot(take: OwnSlotTake): Pending<EngineAnswer> {
     const pending = new Pending<EngineAnswer>(() => {
-      if (waiting !== undefined) this.#settle(waiting, undefined);
+      this.#settle(waiting, undefined);
       pending.settle(UNDECIDED);
     });
-    const waiting: OpenTake | undefined = this.#start(
+    const waiting = this.#start(
       take,
       (answer) => pending.settle(answer === undefined ? UNDECIDED : slotAnswer(answer, take)),
       // Its end may have come before the take.

@@ -111,6 +111,5 @@ export function countersService(group: PeerGroup): GrpcService {
         },
       },
     },
-    healthNames: [],
   };
 }

@@ -24,13 +24,13 @@ type PlainActuator = {
   [K in Kind]: Configs["pod_scale_actuator"] extends Configs[K] ? K : never;
 }[Kind];
 
-interface Component {
+interface LimiterComponent {
   readonly in_ports: Readonly<Record<string, InPort | undefined>>;
   readonly out_ports: Readonly<Record<string, OutPort | undefined>> | undefined;
   readonly selectors: readonly Selector[];
 }
 
-export interface Limiter<C extends Component> {
+export interface Limiter<C extends LimiterComponent> {
   /** The kind of the leaf; decisions and the configuration of agents have the same. */
   readonly kind: PlainActuator & Parameters<typeof agentConfig>[0];
   readonly component: C;
@@ -59,7 +59,7 @@ export const CONCURRENCY_PORTS = {
   pass_through: "PASS_THROUGH",
 } as const;
 
-export function limiter<C extends Component>(of: Limiter<C>, owner: Owner): Draft {
+export function limiter<C extends LimiterComponent>(of: Limiter<C>, owner: Owner): Draft {
   const { kind, component, message, ports, renamed = {}, limitByLabelKey: key } = of;
   const { selectors, out_ports } = component;
   const innerName = (port: string) => renamed[port] ?? port;

@@ -19,7 +19,7 @@ import {
 } from "../draft.ts";
 import { loadScheduler } from "./load-scheduler.ts";
 
-interface Component
+interface StrategyComponent
   extends Pick<LoadScheduler, "dry_run" | "dry_run_config_key">,
     Pick<Parameters<typeof composite>[1], "in_ports" | "out_ports"> {
   readonly parameters: {
@@ -42,7 +42,7 @@ export interface Strategy {
 const DESIRED = "DESIRED_LOAD_MULTIPLIER";
 const OBSERVED = "OBSERVED_LOAD_MULTIPLIER";
 
-export function strategy(component: Component, options: Strategy, owner: Owner): Draft {
+export function strategy(component: StrategyComponent, options: Strategy, owner: Owner): Draft {
   const { parameters, dry_run, dry_run_config_key } = component;
   const scheduler: LoadScheduler = {
     in_ports: { load_multiplier: { signal_name: DESIRED, constant_signal: undefined } },

@@ -11,20 +11,20 @@ import { replyHead } from "../reply.ts";
  */
 const SHARED_MEMORY = 8 * 1_024;
 
-interface Context {
+interface ReplyContext {
   readonly clock: Clock;
   readonly settings: Pick<HttpSettings, "idle_timeout">;
 }
 
 export class FastReplyWriter {
-  readonly #context: Context;
+  readonly #context: ReplyContext;
   /** The second of the cached ends of header sections, and their texts. */
   #second = Number.NaN;
   #keptOpen = "";
   #closed = "";
   #memory: Buffer | undefined;
 
-  constructor(context: Context) {
+  constructor(context: ReplyContext) {
     this.#context = context;
   }
 

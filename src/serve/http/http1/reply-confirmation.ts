@@ -9,12 +9,12 @@ import { RESET_WITHIN_MS } from "../../transport/limits.ts";
 import { type ReplyMemory, UnconfirmedReplies } from "../../transport/unconfirmed-replies.ts";
 import { NO_BODY } from "../body.ts";
 
-interface Context {
+interface ConfirmationContext {
   readonly clock: Clock;
   readonly replyMemory: ReplyMemory;
 }
 
-/** Watches one connection. Created with its first reply that leaves something taken. */
+/** Watches one connection. Created with its first reply that holds a slot. */
 export class ReplyConfirmation {
   readonly #socket: Socket;
   readonly #clock: Clock;
@@ -23,7 +23,7 @@ export class ReplyConfirmation {
   /** Bytes that had been read from the connection when the newest reply was sent. */
   #readBefore = 0;
 
-  constructor(socket: Socket, { clock, replyMemory }: Context) {
+  constructor(socket: Socket, { clock, replyMemory }: ConfirmationContext) {
     this.#socket = socket;
     this.#clock = clock;
     this.#unconfirmed = new UnconfirmedReplies(replyMemory);

@@ -9,7 +9,7 @@ export class Unseen {
   #changed = new Map<string, Entry | undefined>();
   #revision = 0;
   /** The first state is delivered even if it is empty, and so is one that does not follow from the one before. */
-  #due = false;
+  #mustDeliver = false;
   #reset = false;
 
   /** The revision up to which all changes are noted; 0 before the first state. */
@@ -69,19 +69,19 @@ export class Unseen {
     for (const key of this.#changed.keys())
       if (!this.#delivered.has(key)) this.#changed.delete(key);
     this.#reset = true;
-    this.#due = true;
+    this.#mustDeliver = true;
   }
 
   reached(revision: number, how: "listed" | "changed"): void {
-    if (how === "listed" && this.#revision === 0) this.#due = true;
+    if (how === "listed" && this.#revision === 0) this.#mustDeliver = true;
     this.#revision = revision;
   }
 
   /** The difference in key order; undefined when there is none. */
   take(): Batch | undefined {
-    if (this.#changed.size === 0 && !this.#due) return undefined;
+    if (this.#changed.size === 0 && !this.#mustDeliver) return undefined;
     const reset = this.#reset;
-    this.#due = false;
+    this.#mustDeliver = false;
     this.#reset = false;
     const changed = this.#changed;
     this.#changed = new Map();

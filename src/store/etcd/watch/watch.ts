@@ -32,11 +32,14 @@ export interface WatchOptions {
   readonly refused: (fault: Fault | undefined) => void;
 }
 
-/**
- * Why changes cannot be followed from where the reader is: etcd has compacted them away, or its present state does not
- * follow from the one that the reader knows.
- */
-type Break = "compacted" | "reset";
+/** Why the present state has to be listed before changes can be followed. */
+type ListReason =
+  /** The reader knows no key. */
+  | "nothing known"
+  /** etcd has compacted away the changes since the state that the reader knows. */
+  | "compacted"
+  /** The present state does not follow from the one that the reader knows. */
+  | "reset";
 
 /** Milliseconds that a change waits for others of its commit: those under other prefixes come in messages of their own. */
 const GATHER_MS = 5;
@@ -49,8 +52,8 @@ export class EtcdWatch {
   readonly #unseen = new Unseen();
   /** Of the state that was listed last. */
   #clusterId: bigint | undefined;
-  /** Why the present state has to be listed before changes can be followed; undefined when it has not. */
-  #toList: Break | undefined = "compacted";
+  /** Undefined when changes can be followed. */
+  #listBecause: ListReason | undefined = "nothing known";
   /** Revision up to which everything is delivered or unseen, by prefix. */
   readonly #known: Map<string, number>;
   #ended: Fault | undefined;
@@ -71,12 +74,13 @@ export class EtcdWatch {
       for (let failures = 0; !this.#over; ) {
         try {
           // The first stream and one after a list go on from what was just listed.
-          if (this.#toList === undefined) this.#toList = await this.#continuity();
-          while (this.#toList !== undefined) this.#toList = await this.#list(this.#toList);
+          if (this.#listBecause === undefined) this.#listBecause = await this.#continuity();
+          while (this.#listBecause !== undefined)
+            this.#listBecause = await this.#list(this.#listBecause);
           const ended = await this.#follow(() => {
             failures = 0;
           });
-          if (ended !== "broken") this.#toList = ended;
+          if (ended !== "broken") this.#listBecause = ended;
         } catch (thrown) {
           if (this.#over) return;
           const fault = Fault.from(thrown);
@@ -118,7 +122,7 @@ export class EtcdWatch {
    * Lists the present state and notes how it differs from what was delivered. Returns `reset` when it must be listed again
    * as a state that does not follow from the one before.
    */
-  async #list(why: Break): Promise<"reset" | undefined> {
+  async #list(why: ListReason): Promise<"reset" | undefined> {
     const { client, keys, counts } = this.#options;
     counts.listed += 1;
     const gone = this.#unseen.keys();
@@ -157,11 +161,11 @@ export class EtcdWatch {
    * Whether the store still has the state that the reader knows, so that its changes since then say everything. A store
    * that lost its data may have the same identity, and after some writes the same revision, but not the same keys at it.
    */
-  async #continuity(): Promise<Break | undefined> {
+  async #continuity(): Promise<ListReason | undefined> {
     const { client, keys } = this.#options;
     const newest = this.#unseen.newest();
     // If no key is known, listing the state is as cheap as this check.
-    if (newest === undefined) return "compacted";
+    if (newest === undefined) return "nothing known";
     const itsPrefixes = this.#prefixes.filter((prefix) => newest.key.startsWith(prefix));
     const revision = Math.max(...itsPrefixes.map((prefix) => this.#known.get(prefix) ?? 0));
     const request = { key: keys.bytes(newest.key), revision, keysOnly: true };
@@ -178,9 +182,9 @@ export class EtcdWatch {
   }
 
   /** Resolves when the stream ended, with the reason when it cannot be continued. Rejects with what is refused. */
-  async #follow(working: () => void): Promise<"broken" | Break> {
+  async #follow(working: () => void): Promise<"broken" | ListReason> {
     const { client, keys, clock, counts, refused } = this.#options;
-    const result = Promise.withResolvers<"broken" | Break>();
+    const result = Promise.withResolvers<"broken" | ListReason>();
     const parts = new Map<bigint, WatchResponse["events"][number][]>();
     const received = (response: WatchResponse) => {
       const { watchId, created, canceled, compactRevision, header, fragment, events } = response;

@@ -20,7 +20,7 @@ const DECISION = "aperture.policy.sync.v1.ConcurrencyLimiterDecisionWrapper";
 
 const QUEUE_CONFIG = "aperture.policy.sync.v1.ConcurrencySchedulerWrapper";
 
-type Parameters = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters">;
+type SlotParameters = Decoded<"aperture.policy.language.v1.ConcurrencyLimiter.Parameters">;
 
 export const concurrencyLimiter: FollowedKind = {
   readRule(bytes, group) {
@@ -65,7 +65,10 @@ export const concurrencyScheduler: FollowedKind = {
   readNumbers: (bytes, group) => slotNumbers(bytes, group, "concurrency_scheduler"),
 };
 
-function slotRule(parameters: Parameters, kind: "concurrency_limiter" | "concurrency_scheduler") {
+function slotRule(
+  parameters: SlotParameters,
+  kind: "concurrency_limiter" | "concurrency_scheduler",
+) {
   return {
     ...ownParameters(parameters, { kind, onMissingLabel: "pass" }),
     limitByLabelKey: parameters.limitByLabelKey,

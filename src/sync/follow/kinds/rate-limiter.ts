@@ -20,7 +20,7 @@ const DECISION = "aperture.policy.sync.v1.RateLimiterDecisionWrapper";
 
 const QUEUE_CONFIG = "aperture.policy.sync.v1.QuotaSchedulerWrapper";
 
-type Parameters = Decoded<"aperture.policy.language.v1.RateLimiter.Parameters">;
+type RateParameters = Decoded<"aperture.policy.language.v1.RateLimiter.Parameters">;
 
 export const rateLimiter: FollowedKind = {
   readRule(bytes, group) {
@@ -65,7 +65,7 @@ export const quotaScheduler: FollowedKind = {
   readNumbers: (bytes, group) => bucketNumbers(bytes, group, "quota_scheduler"),
 };
 
-function bucketRule(parameters: Parameters, kind: "rate_limiter" | "quota_scheduler") {
+function bucketRule(parameters: RateParameters, kind: "rate_limiter" | "quota_scheduler") {
   const { lazySync } = parameters;
   return {
     ...ownParameters(parameters, { kind, onMissingLabel: "pass" }),

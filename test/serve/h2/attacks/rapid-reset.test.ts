@@ -274,7 +274,7 @@ test("cancelled calls keep their places while their handlers work, and then draw
     return held.then(() => new Uint8Array());
   };
   const { connect, faults, transport } = memoryServer([
-    { name: "test.Resets", healthNames: [], methods: { Work: { kind: "unary", handle: work } } },
+    { name: "test.Resets", methods: { Work: { kind: "unary", handle: work } } },
   ]);
   t.after(() => transport.cut());
   const peer = await connect();

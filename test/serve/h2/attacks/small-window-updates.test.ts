@@ -120,7 +120,6 @@ test("bounds the cost of tiny window increments while many replies wait", async 
 async function connectPeer(t: TestContext, initialFrames: Buffer) {
   const service: GrpcService = {
     name: "test.Target",
-    healthNames: [],
     methods: {
       Give: { kind: "unary", handle: (bytes) => new Uint8Array(Number(Buffer.from(bytes))) },
       Say: { kind: "unary", handle: (bytes) => bytes },

@@ -127,7 +127,7 @@ export function pairedService(waiting: PairedPort["waiting"]): GrpcService {
     Flow: stream(false, true, flow),
     Chat: stream(true, true, chat),
   };
-  return { name: "test.Pair", healthNames: [], methods };
+  return { name: "test.Pair", methods };
 }
 
 function stream(

@@ -36,7 +36,6 @@ const say = block(grpcFields("/test.Heads/Say"));
 const services = [
   {
     name: "test.Heads",
-    healthNames: [],
     methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
   },
 ] as const;

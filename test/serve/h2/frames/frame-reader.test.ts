@@ -104,7 +104,7 @@ test("the message of a call that arrives in one read is a view of the socket's b
     return bytes;
   };
   const { connect, transport } = memoryServer([
-    { name: "test.Views", healthNames: [], methods: { Say: { kind: "unary", handle } } },
+    { name: "test.Views", methods: { Say: { kind: "unary", handle } } },
   ]);
   t.after(() => transport.cut());
   const peer = await connect();

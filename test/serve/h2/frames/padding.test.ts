@@ -25,7 +25,6 @@ const PER_SEND = 100;
 
 const service = {
   name: "test.Padding",
-  healthNames: [],
   methods: {
     Size: {
       kind: "unary",

@@ -33,7 +33,6 @@ const AT_ONCE = MAX_BUFFERED_TOTAL / MAX_FRAME_SIZE;
 
 const service = {
   name: "test.Parts",
-  healthNames: [],
   methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
 } as const;
 

@@ -36,7 +36,6 @@ async function startServer(t: TestContext) {
   const waiting: (() => void)[] = [];
   const service: GrpcService = {
     name: "test.Writes",
-    healthNames: [],
     methods: {
       Say: { kind: "unary", handle: (bytes) => bytes },
       /** Returns the message when the test releases it. */

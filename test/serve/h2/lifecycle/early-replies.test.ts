@@ -43,7 +43,6 @@ const nowhere = block(grpcFields("/test.Nobody/Nothing"));
 const say = block(grpcFields("/test.Early/Say"));
 const service = {
   name: "test.Early",
-  healthNames: [],
   methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
 } as const;
 

@@ -50,7 +50,6 @@ function testServices() {
   });
   const service: GrpcService = {
     name: "test.Leaving",
-    healthNames: [],
     methods: {
       Say: { kind: "unary", handle: (bytes) => bytes },
       Big: { kind: "unary", handle: () => BIG },

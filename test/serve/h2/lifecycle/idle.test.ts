@@ -13,7 +13,6 @@ function serve(idle: number) {
   const waiting = Promise.withResolvers<Uint8Array>();
   const service: GrpcService = {
     name: "test.Idle",
-    healthNames: [],
     methods: {
       Say: { kind: "unary", handle: (message) => message },
       Wait: { kind: "unary", handle: () => waiting.promise },

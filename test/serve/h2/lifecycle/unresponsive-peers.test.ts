@@ -34,7 +34,6 @@ const AT_ONCE = 1_000;
 
 const service: GrpcService = {
   name: "test.Silence",
-  healthNames: [],
   methods: {
     Say: { kind: "unary", handle: (bytes) => bytes },
     Fail: {

@@ -38,7 +38,6 @@ const STREAMS_PER_CONTROL = 16;
 
 const service = {
   name: "test.Budgets",
-  healthNames: [],
   methods: { Say: { kind: "unary", handle: (bytes: Uint8Array) => bytes } },
 } as const;
 

@@ -52,7 +52,6 @@ const FLOWING = 2 * MAX_BUFFERED_PER_CONNECTION;
 
 const service: GrpcService = {
   name: "test.Released",
-  healthNames: [],
   methods: {
     Say: { kind: "unary", handle: (bytes) => bytes },
     /** Returns as many bytes as the message says. */
@@ -77,7 +76,6 @@ function atWork() {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const unary: GrpcService = {
     name: "test.Work",
-    healthNames: [],
     methods: {
       Unary: { kind: "unary", handle: (bytes) => released.then(() => bytes) },
       Streamed: {

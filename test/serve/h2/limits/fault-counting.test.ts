@@ -35,7 +35,6 @@ const IN_VAIN = 20;
 
 const service = {
   name: "test.Counted",
-  healthNames: [],
   methods: { Take: { kind: "unary", handle: () => new Uint8Array(0) } },
 } as const;
 const packed = block(grpcFields("/test.Counted/Take", ["grpc-encoding", "gzip"]));

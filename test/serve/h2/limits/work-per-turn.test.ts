@@ -24,7 +24,6 @@ function counting() {
   const handled: string[] = [];
   const service: GrpcService = {
     name: "test.Turns",
-    healthNames: [],
     methods: {
       Count: {
         kind: "unary",

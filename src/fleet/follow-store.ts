@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Store } from "#store/store.ts";
 
-export interface FollowKeysOptions {
+export interface FollowStoreOptions {
   readonly store: Pick<Store, "watch">;
   readonly prefixes: readonly string[];
   /** Of the keys, for the log. */
@@ -23,7 +23,7 @@ export interface FollowKeysOptions {
 const RETRY_MS = 5_000;
 
 /** Resolves when the signal aborts or the store closes. */
-export async function followKeys(options: FollowKeysOptions): Promise<void> {
+export async function followStore(options: FollowStoreOptions): Promise<void> {
   const { store, prefixes, what, clock, log, signal } = options;
   while (!signal.aborted) {
     try {
@@ -37,7 +37,7 @@ export async function followKeys(options: FollowKeysOptions): Promise<void> {
 }
 
 /** The store is not to blame, so it is not asked again. */
-function applyOrLog(batch: Batch, { apply, what, log }: FollowKeysOptions): void {
+function applyOrLog(batch: Batch, { apply, what, log }: FollowStoreOptions): void {
   try {
     apply(batch);
   } catch (thrown) {
