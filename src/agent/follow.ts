@@ -34,7 +34,7 @@ export interface RuleFaults {
   readonly added: ReadonlySet<string>;
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly store: Store;
   readonly group: string;
   readonly book: Rulebook;

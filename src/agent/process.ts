@@ -5,7 +5,7 @@ import { openPorts, type Ports } from "#process/ports.ts";
 import { type ProcessOptions, startProcess } from "#process/process.ts";
 import { startAgent } from "./agent.ts";
 
-export interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
+interface AgentProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"agent">;
 }
 

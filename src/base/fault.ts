@@ -24,7 +24,7 @@ export const CODES = {
 
 export type Code = keyof typeof CODES;
 
-export interface FaultOptions {
+interface FaultOptions {
   /** The underlying error. Logged, never sent to a caller. */
   readonly cause?: unknown;
   /** HTTP status, where it is more specific than that of the code (405, 413, 415, 431). */

@@ -17,7 +17,7 @@ export interface GrpcServerSettings {
   readonly tls: ClientTlsSettings;
 }
 
-export interface GrpcServerOptions {
+interface GrpcServerOptions {
   /** `host:port`, a host name, or either as a URL with `http` or `https`. */
   readonly endpoint: string;
   /** The port where the endpoint names none. */

@@ -27,7 +27,7 @@ export interface GrpcClientSettings {
   readonly proxy?: URL | undefined;
 }
 
-export interface UnaryOptions {
+interface UnaryOptions {
   /** Milliseconds until the deadline; Infinity when there is none. */
   readonly timeoutMs: number;
   readonly metadata?: Readonly<Record<string, string>>;

@@ -21,7 +21,7 @@ import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/sta
 import { Candidate } from "./leadership.ts";
 import type { Cluster } from "./resources/cluster.ts";
 
-export interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
+interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
   /** Directories of policy documents. */
   readonly policies: readonly string[];

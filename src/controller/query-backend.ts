@@ -31,7 +31,7 @@ export interface LocalMetrics {
   knows(name: string): boolean;
 }
 
-export interface QueryBackendOptions {
+interface QueryBackendOptions {
   readonly settings: Pick<ControllerSettings, "prometheus" | "client">;
   readonly metrics: LocalMetrics;
   readonly env: Environment;

@@ -13,7 +13,7 @@ import type { PolicyLoop } from "./loop/policy-loop.ts";
 /** Milliseconds for which a report holds after it has gone away. */
 export const GRACE_MS = 60_000;
 
-export interface ScaleReportsOptions {
+interface ScaleReportsOptions {
   readonly clock: Pick<Clock, "alarm">;
   /** Policies in force, by name. */
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;

@@ -134,7 +134,7 @@ export class AppliedPolicies {
 const MOST_VERSIONS = 100_000;
 const MOST_AGENTS = 10_000;
 
-export interface FollowAppliedOptions {
+interface FollowAppliedOptions {
   readonly store: Pick<Store, "watch">;
   readonly clock: Clock;
   readonly log: Log;

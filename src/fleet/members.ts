@@ -56,7 +56,7 @@ export function readMember(key: string, value: Uint8Array): Member {
   return { group, address, hostname, services, id };
 }
 
-export interface FollowMembersOptions {
+interface FollowMembersOptions {
   readonly store: Pick<Store, "watch">;
   /** Undefined: all groups. */
   readonly group?: string;

@@ -24,7 +24,7 @@ export type AskEnd<Key = string> = (
 /** Part of all ends that may be kept of which so many are sent at one time, so that they leave room for checks. */
 const AT_ONCE = 1 / 10;
 
-export interface SlotEndsOptions {
+interface SlotEndsOptions {
   readonly clock: Clock;
   /** Most ends that are kept: bounds the memory that an outage costs. */
   readonly most: number;

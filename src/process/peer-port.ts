@@ -9,7 +9,7 @@ import { openPort, type Port } from "#serve/port.ts";
 import type { TlsSettings } from "#serve/settings.ts";
 import type { SluiceProcess } from "./process.ts";
 
-export interface PeerPortOptions {
+interface PeerPortOptions {
   readonly addr: string;
   /** The configuration key of the address. */
   readonly key: string;

@@ -10,7 +10,7 @@ export interface NamedPort {
   readonly port: Pick<Port, "address" | "connections">;
 }
 
-export interface DebugPagesOptions {
+interface DebugPagesOptions {
   readonly slow: SlowCalls;
   readonly clock: Clock;
   readonly ports: () => readonly NamedPort[];

@@ -49,7 +49,7 @@ export interface Administration extends Guard {
   close(): void;
 }
 
-export interface AdministrationOptions extends Pick<PortSettings, "listener" | "tls"> {
+interface AdministrationOptions extends Pick<PortSettings, "listener" | "tls"> {
   readonly settings: AdministrationSettings;
   readonly clock: Clock;
   readonly log: Log;

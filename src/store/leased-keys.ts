@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Lease, Op, Store } from "./store.ts";
 
-export interface LeasedKeysOptions {
+interface LeasedKeysOptions {
   readonly store: Pick<Store, "lease" | "commit">;
   readonly clock: Clock;
   readonly log: Log;

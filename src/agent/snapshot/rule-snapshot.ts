@@ -9,7 +9,7 @@ import type { Batch } from "#store/store.ts";
 import type { MetricSink, MetricSource } from "#telemetry/metrics/table.ts";
 import { readSnapshot, type Snapshot, type SnapshotOwner, writeSnapshot } from "./file.ts";
 
-export interface RuleSnapshotOptions {
+interface RuleSnapshotOptions {
   readonly path: string;
   readonly owner: SnapshotOwner;
   readonly clock: Clock;

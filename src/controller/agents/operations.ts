@@ -11,7 +11,7 @@ import { decode, encode } from "#wire/protobuf/messages.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-export interface FleetOperationsOptions {
+interface FleetOperationsOptions {
   readonly agents: Agents;
   /** The root of the status tree. */
   readonly status: StatusNode;

@@ -23,7 +23,7 @@ export interface CheckpointSettings {
   readonly max_age: number;
 }
 
-export interface CheckpointsOptions {
+interface CheckpointsOptions {
   /** Refuses writes of a process that no longer leads. */
   readonly store: Pick<Store, "list" | "commit">;
   readonly settings: CheckpointSettings;

@@ -6,7 +6,7 @@ import { API, COMPLETE, CONTROLLER_ELECTION } from "#sync/keys.ts";
 
 const CANDIDATES = `${CONTROLLER_ELECTION}/`;
 
-export interface SurveyOptions {
+interface SurveyOptions {
   readonly store: Pick<Store, "watch">;
   /** Called after each change. */
   readonly changed: () => void;

@@ -6,7 +6,7 @@ import type { Store } from "#store/store.ts";
 import { PUBLISHED } from "#sync/keys.ts";
 import type { Outbox } from "./outbox.ts";
 
-export interface DeletionsOptions {
+interface DeletionsOptions {
   readonly store: Pick<Store, "watch">;
   readonly outbox: Pick<Outbox, "putBack">;
   readonly log: Log;

@@ -9,7 +9,7 @@ import type { Entry, Op, Store } from "#store/store.ts";
 /** Values by key; undefined deletes the key. */
 export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
 
-export interface OutboxOptions {
+interface OutboxOptions {
   readonly store: Pick<Store, "commit">;
   readonly clock: Clock;
   /** The operation which states that the store has everything that was put. Written after every removal. */

@@ -85,7 +85,7 @@ export class Schedule {
 
 const NOTHING = (): void => undefined;
 
-export interface TickerOptions {
+interface TickerOptions {
   readonly schedule: Schedule;
   /** Above 0. */
   readonly intervalMs: number;

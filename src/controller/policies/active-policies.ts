@@ -11,7 +11,7 @@ import { type LoopContext, PolicyLoop } from "../loop/policy-loop.ts";
 import type { PolicyOrigin, PolicySource, PolicyVersion } from "../policy-source.ts";
 import { assignOwners, type Claim, type LeftOut, type Ownership } from "./ownership.ts";
 
-export interface ActivePoliciesOptions {
+interface ActivePoliciesOptions {
   readonly context: LoopContext;
   /**
    * In order of precedence: of two policies that do not run yet, that of the earlier source owns their name. Of

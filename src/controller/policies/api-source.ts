@@ -20,7 +20,7 @@ export interface StoredPolicy {
   readonly faults: string;
 }
 
-export interface ApiSourceOptions {
+interface ApiSourceOptions {
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   /** A value in the store could not be read or validated; the previous value stays in force. */
   readonly failed: (name: string, fault: Fault) => void;

@@ -31,7 +31,7 @@ export interface PolicyCounts {
   reloaded(result: "success" | "failure"): void;
 }
 
-export interface DirectorySourceOptions {
+interface DirectorySourceOptions {
   readonly directories: readonly string[];
   readonly clock: Clock;
   readonly active: () => ActivePolicies;

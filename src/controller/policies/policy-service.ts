@@ -27,7 +27,7 @@ import type { Claim } from "./ownership.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
-export interface PolicyServiceOptions {
+interface PolicyServiceOptions {
   readonly active: ActivePolicies;
   readonly api: ApiSource;
   readonly store: Pick<Store, "list" | "commit">;

@@ -10,7 +10,7 @@ import { documentOf, POLICY_RESOURCES } from "#kube/policies/resource.ts";
 import { answerTo, policyReview } from "#kube/policies/review.ts";
 import type { PolicySet } from "#policy/set.ts";
 
-export interface PolicyWebhookOptions {
+interface PolicyWebhookOptions {
   readonly compile: (source: string, name: string, text: string) => Promise<PolicySet>;
   /** Policies of other namespaces are refused: this controller would not run them. */
   readonly namespace: string;

@@ -16,7 +16,7 @@ import { POLICY_ORIGINS } from "../policy-source.ts";
 import { type CheckCount, ControlPointWatch } from "./control-point-watch.ts";
 import { LabelWatch, type LimiterCount } from "./label-watch.ts";
 
-export interface PolicyWarningsOptions {
+interface PolicyWarningsOptions {
   readonly loops: () => ReadonlyMap<string, PolicyLoop>;
   readonly clock: Clock;
   readonly log: Pick<Log, "info" | "warn">;

@@ -8,7 +8,7 @@ import type { Connections } from "./connections.ts";
 import type { Request } from "./message.ts";
 import type { Questions } from "./questions.ts";
 
-export interface AgentsOptions {
+interface AgentsOptions {
   readonly members: Members;
   readonly questions: Pick<Questions, "ask">;
   readonly connections: Pick<Connections, "ask" | "has" | "list">;

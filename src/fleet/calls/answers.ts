@@ -10,7 +10,7 @@ import { followStore } from "../follow-store.ts";
 import type { FunctionRunner } from "./functions.ts";
 import { type Answer, writeAnswer } from "./message.ts";
 
-export interface AnswersOptions {
+interface AnswersOptions {
   readonly store: Store;
   /** Id of this process. */
   readonly id: string;

@@ -23,7 +23,7 @@ export interface OutboundSettings {
   };
 }
 
-export interface OutboundOptions {
+interface OutboundOptions {
   readonly client: GrpcClient;
   /** Sent with the call, such as a credential. */
   readonly metadata: Readonly<Record<string, string>>;

@@ -42,7 +42,7 @@ export type ListenToPeers = (
   sharedKey: (() => PreSharedKey | undefined) | undefined,
 ) => Promise<PeerPort>;
 
-export interface PeerCountersOptions {
+interface PeerCountersOptions {
   readonly settings: PeersSettings;
   readonly leases: LeaseAgent;
   readonly distCache: DistCacheSettings;

@@ -17,7 +17,7 @@ import { Ring, type RingMember } from "./membership/ring.ts";
 import type { OwnedLimiter, OwnedLimiters } from "./owned-limiters.ts";
 import { replyOf, SlotRequests } from "./slot-requests.ts";
 
-export interface PeerGroupOptions extends NeighboursOptions {
+interface PeerGroupOptions extends NeighboursOptions {
   readonly owned: OwnedLimiters;
   /** Agents that have each bucket, the one that counts included. */
   readonly replicas: number;

@@ -16,7 +16,7 @@ import type { OwnedSlots, SlotLimiter } from "./owned-slots.ts";
 /** One key of a concurrency limiter. */
 type SlotKey = CountedKey<SlotLimiter>;
 
-export interface SlotRequestsOptions {
+interface SlotRequestsOptions {
   readonly clock: Clock;
   readonly owned: OwnedSlots;
   /** Most ends that are kept to be sent again. */

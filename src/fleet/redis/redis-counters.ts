@@ -16,7 +16,7 @@ import { isMisconfigured } from "./refusals.ts";
 import type { RedisSettings } from "./settings.ts";
 import { askEnd, RedisSlots } from "./slots.ts";
 
-export interface RedisCountersOptions {
+interface RedisCountersOptions {
   readonly settings: RedisSettings;
   readonly group: string;
   readonly clock: Clock;

@@ -16,7 +16,7 @@ const SETTLE_MS = 100;
 /** For file systems that report no changes. */
 const LOOK_EVERY_MS = 30_000;
 
-export interface WatchedFilesOptions<Key extends string, T> {
+interface WatchedFilesOptions<Key extends string, T> {
   /** The setting that holds the files, such as `server.tls`, for messages. */
   readonly setting: string;
   /** The content of the files, in the plural: `certificates`. */

@@ -39,7 +39,7 @@ export async function keepProfile(
   return newest;
 }
 
-export interface HeapProfilesOptions {
+interface HeapProfilesOptions {
   readonly directory: string;
   readonly profiler: HostProfiler;
   readonly clock: Clock;

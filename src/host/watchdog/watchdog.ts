@@ -18,7 +18,7 @@ export interface WatchdogSettings {
   readonly system: PolicySettings;
 }
 
-export interface WatchdogOptions {
+interface WatchdogOptions {
   readonly settings: WatchdogSettings;
   readonly liveness: Probe;
   readonly log: Log;

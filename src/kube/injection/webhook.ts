@@ -19,7 +19,7 @@ const LATENCY_MS: readonly number[] = [1, 2, 5, 10, 20, 50, 100, 1_000];
 const RESULTS = ["injected", "unchanged", "skipped", "refused", "invalid"] as const;
 type Result = (typeof RESULTS)[number];
 
-export interface WebhookOptions {
+interface WebhookOptions {
   readonly settings: InjectionSettings;
   readonly abilities: () => ClusterAbilities;
   /** What is known of a namespace; asks the API server where nothing is. */

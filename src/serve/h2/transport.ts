@@ -20,7 +20,7 @@ import { LINGER_MS, MAX_HEADER_LIST_SIZE, RESERVED_FOR_LIGHT_CONNECTIONS } from 
 /** Fraction by which the age of connections is spread, so that those opened together do not all close together. */
 const AGE_SPREAD = 0.1;
 
-export interface H2Options {
+interface H2Options {
   readonly handleRequest: RequestHandler;
   /** Whether requests with this method and path get a reply even if they are malformed; none do if it is left out. */
   readonly repliesUnread?: (head: RequestHead) => boolean;

@@ -26,7 +26,7 @@ const DEFAULT_MAX_HEADER_BYTES = 1024 * 1024;
 /** Interval between two looks for slow senders: one is noticed at most this late. */
 const CHECK_EVERY_MS = 1_000;
 
-export interface HttpTransportOptions extends TransportContext {
+interface HttpTransportOptions extends TransportContext {
   readonly routes: readonly Route[];
   readonly settings: HttpSettings;
   readonly turns: Turns;

@@ -8,7 +8,7 @@ import type { ApplicationProtocol, Transport } from "../transport/transport.ts";
 import type { Places } from "./places.ts";
 import { checkHandshake, detectProtocol, peek } from "./protocol.ts";
 
-export interface AcceptorOptions {
+interface AcceptorOptions {
   readonly settings: Pick<PortSettings, "grpc" | "http">;
   readonly clock: Clock;
   readonly http1: Transport;

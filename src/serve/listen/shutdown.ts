@@ -19,7 +19,7 @@ const IDLE_TURNS = 4;
 /** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
 const MOST_TURNS = 2_048;
 
-export interface ShutdownOptions {
+interface ShutdownOptions {
   readonly listener: Server;
   readonly acceptor: ConnectionAcceptor;
   readonly health: { beginDrain(): void; close(): void };

@@ -18,7 +18,7 @@ export interface TlsTerminator {
   close(): void;
 }
 
-export interface TlsTerminatorOptions {
+interface TlsTerminatorOptions {
   readonly settings: TlsSettings;
   /** In ms; 0 leaves Node's default of 120 s. */
   readonly handshakeTimeout: number;
@@ -61,7 +61,7 @@ export function openTlsTerminator(options: TlsTerminatorOptions): TlsTerminator 
   };
 }
 
-export interface SharedKeyTerminatorOptions
+interface SharedKeyTerminatorOptions
   extends Pick<TlsTerminatorOptions, "handshakeTimeout" | "accept" | "refused"> {
   /** Asked at each handshake. While there is no key, nobody is let in. */
   readonly sharedKey: () => PreSharedKey | undefined;

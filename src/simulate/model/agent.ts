@@ -17,7 +17,7 @@ import type { MetricSample } from "#telemetry/metrics/samples.ts";
 /** Maximum number of keys of a limiter; the default of a real agent. */
 const MAX_KEYS = 100_000;
 
-export interface VirtualAgentOptions {
+interface VirtualAgentOptions {
   readonly group: string;
   readonly clock: Clock;
   readonly chance: Chance;

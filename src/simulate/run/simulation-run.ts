@@ -25,7 +25,7 @@ import { multiples, runSchedule, type ScheduledTask } from "./schedule.ts";
 /** Start of every run, Unix ms: midnight, so that ticks of any usual interval fall on multiples of it. */
 const EPOCH = 1_767_225_600_000;
 
-export interface SimulationRunOptions {
+interface SimulationRunOptions {
   readonly policies: readonly CompiledPolicy[];
   readonly scenario: Scenario;
   /** By policy and component, where the scenario answers. */

@@ -14,7 +14,7 @@ const SETTLED_MS = 10_000;
 /** Milliseconds that a removal waits for its confirmation before it is reported: usually that follows at once. */
 const REPORTED_MS = 1_000;
 
-export interface KeepRulesOptions {
+interface KeepRulesOptions {
   readonly group: string;
   readonly clock: Pick<Clock, "alarm">;
   /** Called with the number of keys that stay in force although the store lost them, when it becomes known or changes. */

@@ -22,7 +22,7 @@ export interface CrashReportSettings {
   readonly sample_rate: number;
 }
 
-export interface CrashReporterOptions {
+interface CrashReporterOptions {
   readonly settings: CrashReportSettings;
   readonly proxy: ProxySettings;
   readonly env: Environment;

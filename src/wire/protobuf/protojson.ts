@@ -22,7 +22,7 @@ import { type ReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { AnySchema, anyUnpack, EmptySchema } from "@bufbuild/protobuf/wkt";
 import { Fault } from "#base/fault.ts";
 
-export interface JsonOptions {
+interface JsonOptions {
   /** Needed when the message holds a `google.protobuf.Any`. */
   readonly registry?: Registry;
 }

@@ -12,7 +12,7 @@ import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
 import type { MovedBucket, MovedSlot, StoreMessage } from "./moved.ts";
 
-export interface HandOverOptions {
+interface HandOverOptions {
   /** Process id of this agent. */
   readonly id: string;
   readonly clock: Clock;

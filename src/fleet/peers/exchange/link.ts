@@ -19,7 +19,7 @@ export interface Caller {
   close(): void;
 }
 
-export interface LinkOptions extends RequestsOptions {
+interface LinkOptions extends RequestsOptions {
   readonly member: RingMember;
   /** Process id of this agent. */
   readonly from: string;

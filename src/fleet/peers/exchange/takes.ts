@@ -10,7 +10,7 @@ import type { SlotLimiter } from "../owned-slots.ts";
 import type { Link } from "./link.ts";
 import type { BucketAsk, SlotTake, TakeReply } from "./messages.ts";
 
-export interface TakesOptions {
+interface TakesOptions {
   readonly clock: Clock;
   /** Longest wait for an answer, ms. */
   readonly timeoutMs: number;

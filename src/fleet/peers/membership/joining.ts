@@ -5,7 +5,7 @@ import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
 import type { RingMember } from "./ring.ts";
 
-export interface JoiningOptions {
+interface JoiningOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** The wait is over because of the time limit; `missing` members did not hand over. */

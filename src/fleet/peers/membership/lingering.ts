@@ -12,7 +12,7 @@ const HEARD_MS = 30_000;
 /** Milliseconds between two looks at whether it still answers. */
 const LOOK_MS = 1_000;
 
-export interface LingeringOptions {
+interface LingeringOptions {
   readonly clock: Clock;
   /** True if the member has left the group, or its process seems to have ended. */
   readonly hasEnded: (id: string) => boolean;

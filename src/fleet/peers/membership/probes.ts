@@ -9,7 +9,7 @@ import { Fault } from "#base/fault.ts";
 import { type HostPort, joinHostPort, splitHostPort, whyNotBound } from "#base/net/host-port.ts";
 import type { RingMember } from "./ring.ts";
 
-export interface ProbesOptions {
+interface ProbesOptions {
   /** Process id of this agent. */
   readonly id: string;
   readonly clock: Clock;

@@ -44,7 +44,7 @@ export class GroupSecret {
   }
 }
 
-export interface FollowSecretOptions {
+interface FollowSecretOptions {
   readonly store: Pick<Store, "commit" | "watch">;
   readonly group: string;
   readonly clock: Clock;

@@ -27,7 +27,7 @@ export interface MissedPod {
   readonly uid: string;
 }
 
-export interface MissedPodsOptions {
+interface MissedPodsOptions {
   readonly client: KubeClient;
   readonly namespaces: () => Iterable<Namespace>;
   readonly settings: InjectionSettings;

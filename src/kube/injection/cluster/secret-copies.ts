@@ -12,7 +12,7 @@ import { optional, SECRETS } from "../tls/stores.ts";
 /** Marks a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";
 
-export interface SecretCopiesOptions {
+interface SecretCopiesOptions {
   readonly client: KubeClient;
   /** The injector's namespace. */
   readonly home: string;

@@ -27,7 +27,7 @@ export interface TrustStore {
   trust(bundle: string, signal: AbortSignal): Promise<void>;
 }
 
-export interface KeeperOptions {
+interface KeeperOptions {
   readonly rules: RotationRules;
   readonly store: MaterialStore;
   /** Undefined where others publish the authority. */

@@ -8,7 +8,7 @@ import type { EtcdClient } from "../client.ts";
 import type { Keys } from "../keys.ts";
 import { EtcdLease } from "./lease.ts";
 
-export interface ElectionOptions {
+interface ElectionOptions {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly clock: Clock;

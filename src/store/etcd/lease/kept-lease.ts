@@ -10,7 +10,7 @@ import type { Keys } from "../keys.ts";
 import { commit } from "../transaction.ts";
 import { EtcdLease, REVOKE_MS } from "./lease.ts";
 
-export interface KeptLeaseOptions {
+interface KeptLeaseOptions {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly clock: Clock;

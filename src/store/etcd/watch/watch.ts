@@ -22,7 +22,7 @@ export interface WatchCounts {
   listed: number;
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly client: EtcdClient;
   readonly keys: Keys;
   readonly clock: Clock;
