@@ -285,7 +285,7 @@ const SHARED: Readonly<Record<string, string>> = {
 };
 
 /** Most source files beside each other in one folder. A folder that needs more lacks a concept. */
-const MOST_FILES = 10;
+const MAX_FILES = 10;
 
 /** Folders that may hold more, because each file is one entry of a list: one kind, one table, one message. */
 const ONE_FILE_PER_ENTRY: readonly RegExp[] = [
@@ -476,7 +476,7 @@ test("circles of imports are found", () => {
   );
 });
 
-test(`no folder has more than ${MOST_FILES} source files beside each other`, () => {
+test(`no folder has more than ${MAX_FILES} source files beside each other`, () => {
   const counts = new Map<string, number>();
   for (const file of globSync("{src,test/kit,test/bench}/**/*.{ts,js,py,go}")) {
     const folder = dirname(file);
@@ -485,7 +485,7 @@ test(`no folder has more than ${MOST_FILES} source files beside each other`, () 
   assert.ok(counts.size > 0, "no folder was found");
   const tooLarge = [...counts].filter(
     ([folder, count]) =>
-      count > MOST_FILES && !ONE_FILE_PER_ENTRY.some((pattern) => pattern.test(folder)),
+      count > MAX_FILES && !ONE_FILE_PER_ENTRY.some((pattern) => pattern.test(folder)),
   );
   assert.deepEqual(tooLarge, []);
 });

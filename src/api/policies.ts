@@ -222,11 +222,11 @@ export function policyRoutes(policies: PolicyOperations): readonly Route[] {
 }
 
 function bodyOf(method: Route["method"]): Pick<Route, "body" | "maxBody"> {
-  return method === "GET" || method === "DELETE" ? {} : { body: "json", maxBody: MOST_BYTES };
+  return method === "GET" || method === "DELETE" ? {} : { body: "json", maxBody: MAX_BYTES };
 }
 
 /** The same bound as for a file of policies. */
-const MOST_BYTES = 4 * 1024 * 1024;
+const MAX_BYTES = 4 * 1024 * 1024;
 
 function ownRoutes(policies: PolicyOperations): readonly Route[] {
   return [
@@ -237,7 +237,7 @@ function ownRoutes(policies: PolicyOperations): readonly Route[] {
         "Validates a policy without storing it. The reply lists every fault with its position. Body: UpsertPolicyRequest",
       access: "administration",
       body: "json",
-      maxBody: MOST_BYTES,
+      maxBody: MAX_BYTES,
       async handle({ body, params }) {
         const request = requestOf(body, params);
         const name = policyNameOf(request, "policy_name");

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 
 /** Larger than any reply of an agent or a controller. */
-export const MOST_REPLY_BYTES = 64 * 1024 * 1024;
+export const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 /** What a port of Sluice with TLS answers to HTTP without TLS, with 400. */
 export const SPEAKS_TLS = "this port speaks TLS";

@@ -30,18 +30,18 @@ export function versionNumber({ policyName, policyHash }: PolicyVersionName): bi
 export type Refusals = ReadonlyMap<string, string>;
 
 /** Policies of which a refusal is told, and the size of its reason in bytes. */
-const MOST_REFUSALS = 20;
-const MOST_REASON = 300;
+const MAX_REFUSALS = 20;
+const MAX_REASON = 300;
 
 function writeApplied(
   versions: Iterable<PolicyVersionName>,
   refusals: Refusals = new Map(),
 ): Uint8Array {
   const policies = [...versions].map(versionNumber).sort((a, b) => (a < b ? -1 : 1));
-  const first = [...refusals].slice(0, MOST_REFUSALS);
+  const first = [...refusals].slice(0, MAX_REFUSALS);
   const refused = first.map(([policy, reason]) => ({
     policy,
-    reason: cutText(reason, MOST_REASON),
+    reason: cutText(reason, MAX_REASON),
   }));
   return encode(MESSAGE, { policies, refused });
 }
@@ -131,8 +131,8 @@ export class AppliedPolicies {
 }
 
 /** Far more than the policies of any controller. */
-const MOST_VERSIONS = 100_000;
-const MOST_AGENTS = 10_000;
+const MAX_VERSIONS = 100_000;
+const MAX_AGENTS = 10_000;
 
 interface FollowAppliedOptions {
   readonly store: Pick<Store, "watch">;
@@ -188,7 +188,7 @@ export class FollowedApplied {
     for (const { key, value } of puts) {
       try {
         const before = this.#known.get(key);
-        if (this.#known.size >= MOST_AGENTS && before === undefined) continue;
+        if (this.#known.size >= MAX_AGENTS && before === undefined) continue;
         const now = read(value);
         this.#known.set(key, now);
         this.#report(key, now.refusals, before?.refusals);
@@ -211,16 +211,16 @@ function refusalText(refusals: Refusals): string {
 const NUMBER = 8;
 
 function read(value: Uint8Array): AgentApplied {
-  if (value.length > MOST_VERSIONS * NUMBER) {
-    const wanted = `wanted at most ${MOST_VERSIONS} versions`;
+  if (value.length > MAX_VERSIONS * NUMBER) {
+    const wanted = `wanted at most ${MAX_VERSIONS} versions`;
     throw new Fault("RESOURCE_EXHAUSTED", `${wanted}, got ${value.length} bytes`);
   }
   const { policies, refused } = decode(MESSAGE, value);
-  const told = refused.slice(0, MOST_REFUSALS);
+  const told = refused.slice(0, MAX_REFUSALS);
   return {
     versions: new Set(policies),
     refusals: new Map(
-      told.map(({ policy, reason }) => [policy, cutText(printable(reason), MOST_REASON)]),
+      told.map(({ policy, reason }) => [policy, cutText(printable(reason), MAX_REASON)]),
     ),
   };
 }

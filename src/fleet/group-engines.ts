@@ -14,7 +14,7 @@ export const COUNTER_SERVICES = {
 } as const satisfies Readonly<Record<Exclude<EngineName, "local">, string>>;
 
 /** Most agents that are named. */
-const MOST_NAMED = 5;
+const MAX_NAMED = 5;
 
 /**
  * Calls `changed` with a description of the agents of the group that use another engine than `own`, and with undefined when
@@ -52,8 +52,8 @@ function engineOf({ services }: Member): EngineName {
 }
 
 function description(own: EngineName, others: readonly Member[]): string {
-  const named = others.slice(0, MOST_NAMED).map((each) => `${each.address} (${saidOf(each)})`);
-  const more = others.length > MOST_NAMED ? ` and ${others.length - MOST_NAMED} more` : "";
+  const named = others.slice(0, MAX_NAMED).map((each) => `${each.address} (${saidOf(each)})`);
+  const more = others.length > MAX_NAMED ? ` and ${others.length - MAX_NAMED} more` : "";
   const list = `${named.join(", ")}${more}`;
   return `agents of the group count apart from this one, whose counters.engine is ${own}: ${list}`;
 }

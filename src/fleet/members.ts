@@ -48,9 +48,9 @@ export function writeMember({ address, hostname, services, id }: Member): Uint8A
 export function readMember(key: string, value: Uint8Array): Member {
   const { group, address = "" } = parsePeerKey(key) ?? {};
   if (group === undefined) throw new Fault("INVALID_ARGUMENT", `${key} is not the key of an agent`);
-  if (value.length > MOST_BYTES) {
+  if (value.length > MAX_BYTES) {
     const got = `${value.length} bytes`;
-    throw new Fault("INVALID_ARGUMENT", `wanted at most ${MOST_BYTES} bytes, got ${got}`);
+    throw new Fault("INVALID_ARGUMENT", `wanted at most ${MAX_BYTES} bytes, got ${got}`);
   }
   const { hostname, services, id } = decode(PEER, value);
   return { group, address, hostname, services, id };
@@ -65,9 +65,9 @@ interface FollowMembersOptions {
 }
 
 /** Far more agents than one etcd serves. */
-const MOST_MEMBERS = 10_000;
+const MAX_MEMBERS = 10_000;
 /** A record has a few hundred bytes. */
-const MOST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /** The members as the store has them, kept up to date until `close`. */
 export class FollowedMembers implements Members {
@@ -131,8 +131,8 @@ export class FollowedMembers implements Members {
         const member = readMember(key, value);
         // Groups may have a `/` in their names.
         if (group !== undefined && member.group !== group) continue;
-        if (this.#known.size >= MOST_MEMBERS && !this.#known.has(key)) {
-          throw new Fault("RESOURCE_EXHAUSTED", `wanted at most ${MOST_MEMBERS} agents, got more`);
+        if (this.#known.size >= MAX_MEMBERS && !this.#known.has(key)) {
+          throw new Fault("RESOURCE_EXHAUSTED", `wanted at most ${MAX_MEMBERS} agents, got more`);
         }
         this.#known.set(key, member);
       } catch (thrown) {

@@ -4,7 +4,7 @@
 import type { BucketParams } from "#flow/counters/counter-engine.ts";
 
 /** Changes that are remembered. Before them, the smallest of the older rates counts: never more than was allowed. */
-const MOST = 8;
+const MAX_CHANGES = 8;
 
 interface Change {
   /** On the monotonic clock. */
@@ -25,11 +25,11 @@ export class RateHistory {
     this.#rate = rate;
     if (before === undefined || before === rate) return;
     const all = [{ at: now, rate: before }, ...this.#changes];
-    const kept = all.slice(0, MOST);
+    const kept = all.slice(0, MAX_CHANGES);
     const last = kept.at(-1);
-    if (last === undefined || all.length <= MOST) this.#changes = kept;
+    if (last === undefined || all.length <= MAX_CHANGES) this.#changes = kept;
     else {
-      const least = Math.min(...all.slice(MOST - 1).map((change) => change.rate));
+      const least = Math.min(...all.slice(MAX_CHANGES - 1).map((change) => change.rate));
       this.#changes = [...kept.slice(0, -1), { at: last.at, rate: least }];
     }
   }

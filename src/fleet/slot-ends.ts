@@ -121,9 +121,9 @@ export function isSlotId(text: string): boolean {
 }
 
 /** Slots under one key, where flows of less than one token each would let any number pass. */
-const LEAST_MOST = 1_024;
+const MIN_SLOT_CAP = 1_024;
 
 /** The most slots under one key: flows of less than one token could otherwise take any number. */
 export function mostSlots({ max }: SlotParams): number {
-  return Math.max(LEAST_MOST, 2 * max);
+  return Math.max(MIN_SLOT_CAP, 2 * max);
 }

@@ -177,15 +177,15 @@ function stepsOf(keys: DynamicKeys): Steps {
 }
 
 /** Each suggestion compares one key with all others, and long keys cost more: these bounds keep it cheap. */
-const MOST_HINTS = 5;
-const MOST_COMPARED = 200;
+const MAX_HINTS = 5;
+const MAX_COMPARED = 200;
 const LONGEST_COMPARED = 60;
 
 function similar(keys: DynamicKeys): (key: string) => string | undefined {
   const known = [...keys.keys()]
     .filter(({ length }) => length <= LONGEST_COMPARED)
-    .slice(0, MOST_COMPARED);
-  let left = MOST_HINTS;
+    .slice(0, MAX_COMPARED);
+  let left = MAX_HINTS;
   return (key) => {
     if (left === 0 || key.length > LONGEST_COMPARED) return undefined;
     left -= 1;

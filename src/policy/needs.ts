@@ -108,7 +108,7 @@ export function needChecker(
   } = known;
   const hint = (name: string, defined: ReadonlySet<string>) => {
     // Long lists would make the comparison slow, and a suggestion is only a help.
-    const near = defined.size > MOST_COMPARED ? undefined : suggest(name, [...defined]);
+    const near = defined.size > MAX_COMPARED ? undefined : suggest(name, [...defined]);
     return near === undefined ? "" : `; did you mean ${near}?`;
   };
   const groups = new Set(agentGroups);
@@ -149,7 +149,7 @@ export function needChecker(
 }
 
 /** Names that a suggestion is looked for among; among more, none is made. */
-const MOST_COMPARED = 200;
+const MAX_COMPARED = 200;
 
 const HEADER = /^http\.request\.header\./;
 

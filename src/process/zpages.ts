@@ -17,7 +17,7 @@ interface DebugPagesOptions {
 }
 
 /** Connections that one page lists. */
-const MOST_LISTED = 1_000;
+const MAX_LISTED = 1_000;
 
 export function debugPages({ slow, clock, ports }: DebugPagesOptions): readonly Route[] {
   const page = (path: string, about: string, write: () => readonly string[]): Route => ({
@@ -43,10 +43,10 @@ export function debugPages({ slow, clock, ports }: DebugPagesOptions): readonly 
       ports().flatMap(({ name, port }) => {
         const open = port.connections();
         return [
-          `${name} ${port.address}: ${open.length} open${open.length > MOST_LISTED ? `, of which ${MOST_LISTED} are listed` : ""}`,
+          `${name} ${port.address}: ${open.length} open${open.length > MAX_LISTED ? `, of which ${MAX_LISTED} are listed` : ""}`,
           "peer\tprotocol\topen for s\tbytes read\tbytes written",
           ...open
-            .slice(0, MOST_LISTED)
+            .slice(0, MAX_LISTED)
             .map(({ peer, protocol, since, read, written }) =>
               [peer, protocol, Math.round((clock.now() - since) / 1_000), read, written].join("\t"),
             ),

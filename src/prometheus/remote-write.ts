@@ -33,7 +33,7 @@ interface Waiting {
 }
 
 /** Memory for requests that wait: several minutes of a large agent. */
-const MOST_WAITING_BYTES = 16 * 1024 * 1024;
+const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 const ATTEMPT_MS = 10_000;
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -94,7 +94,7 @@ export class RemoteWrite {
     const body = encodeSamples(batch, at);
     this.#waiting.push({ body, series: batch.length });
     this.#waitingBytes += body.length;
-    while (this.#waitingBytes > MOST_WAITING_BYTES) this.#leave("dropped");
+    while (this.#waitingBytes > MAX_WAITING_BYTES) this.#leave("dropped");
   }
 
   /** Takes the oldest request out of the queue. */

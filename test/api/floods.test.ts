@@ -22,7 +22,7 @@ const LARGEST = { binary: 4 * MIB, json: MIB };
 /** All floods are tried at 1/PART of the size, and the WORST few at full size. */
 const PART = 16;
 /** Processor time in ms. Linear costs are below 10 and 150; quadratic costs are far above the limits. */
-const MOST = { part: 100, whole: 1_000 };
+const MAX_MS = { part: 100, whole: 1_000 };
 const WORST = 3;
 const TRIES = 3;
 
@@ -160,14 +160,14 @@ async function tryAll(
   // The first calls load modules lazily; their cost must not count.
   for (const flood of floods.slice(0, 2)) await cost(() => ask(flood.make(64)));
   for (const flood of floods) {
-    const ms = await least(MOST.part, () => flood.make(largest / PART), ask);
-    assert.ok(ms < MOST.part, `${flood.name}: ${ms} ms for ${largest / PART} bytes`);
+    const ms = await least(MAX_MS.part, () => flood.make(largest / PART), ask);
+    assert.ok(ms < MAX_MS.part, `${flood.name}: ${ms} ms for ${largest / PART} bytes`);
     costs.push({ flood, ms });
   }
   costs.sort((one, other) => other.ms - one.ms);
   for (const { flood } of costs.slice(0, WORST)) {
-    const ms = await least(MOST.whole, () => flood.make(largest), ask);
-    assert.ok(ms < MOST.whole, `${flood.name}: ${ms} ms for ${largest} bytes`);
+    const ms = await least(MAX_MS.whole, () => flood.make(largest), ask);
+    assert.ok(ms < MAX_MS.whole, `${flood.name}: ${ms} ms for ${largest} bytes`);
   }
 }
 

@@ -22,7 +22,7 @@ import { type Child, child } from "../kit/servers/child.ts";
 import { until } from "../kit/until.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const MOST_BYTES = 200_000_000;
+const MAX_BYTES = 200_000_000;
 const USER = 65_532;
 
 /** The instructions of deploy/Dockerfile, one a line, without comments. */
@@ -287,6 +287,6 @@ test("the image's files run without rights on a read-only root", {
   await t.test("it is small enough", (t) => {
     const bytes = bytesIn(image.folder);
     t.diagnostic(`${(bytes / 1e6).toFixed(1)} MB without its base`);
-    assert.ok(bytes < MOST_BYTES, `${bytes} bytes`);
+    assert.ok(bytes < MAX_BYTES, `${bytes} bytes`);
   });
 });

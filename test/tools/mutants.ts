@@ -43,14 +43,14 @@ const PARTS = "docs deploy proto package.json tsconfig.json README.md CONTRIBUTI
  * A mutant that loops is stopped. A busy machine can make a test as late, so it gets a second chance with twice the time,
  * and mutants that are stopped twice are counted apart.
  */
-const LEAST_LIMIT_MS = 20_000;
+const MIN_LIMIT_MS = 20_000;
 const LIMIT_RATIO = 8;
 const RECORDING_LIMIT_MS = 300_000;
 /**
  * Most time that the tests of one mutant may take by what was recorded, besides those of its own room: a constant is
  * executed by most tests.
  */
-const MOST_MS = 60_000;
+const MAX_MS = 60_000;
 
 /** `not run`: no test executes the place, so none can notice the change. It counts as survived. */
 type Result = "noticed" | "survived" | "not run" | "timed out";
@@ -132,7 +132,7 @@ function testsOf({ file, at }: Mutant, tests: readonly TestFile[]): readonly Tes
     .filter(({ file: test, ms }) => {
       if (test.startsWith(room)) return true;
       total += ms;
-      return total <= MOST_MS;
+      return total <= MAX_MS;
     });
 }
 
@@ -144,7 +144,7 @@ async function judge(folder: string, mutant: Mutant, tests: readonly TestFile[])
   writeFileSync(path, original.slice(0, mutant.from) + mutant.text + original.slice(mutant.to));
   try {
     for (const { file, ms } of running) {
-      const limit = Math.max(LEAST_LIMIT_MS, LIMIT_RATIO * ms);
+      const limit = Math.max(MIN_LIMIT_MS, LIMIT_RATIO * ms);
       let outcome = await runTest(folder, file, limit);
       if (outcome === "timed out") outcome = await runTest(folder, file, 2 * limit);
       if (outcome !== "passed") return outcome === "failed" ? "noticed" : "timed out";

@@ -12,7 +12,7 @@ import { readRegularFile } from "#host/life/text-file.ts";
 const VERSION = 1;
 
 /** Bytes of a file. An agent with more rules keeps no snapshot. */
-export const MOST_BYTES = 64 * 1024 * 1024;
+export const MAX_BYTES = 64 * 1024 * 1024;
 
 /** Bytes that are written at once. */
 const CHUNK_BYTES = 64 * 1024;
@@ -54,8 +54,8 @@ export async function writeSnapshot(
     const flush = async () => {
       hash.update(chunk);
       written += chunk.length;
-      if (written > MOST_BYTES)
-        throw new Fault("RESOURCE_EXHAUSTED", `the rules have more than ${MOST_BYTES} bytes`);
+      if (written > MAX_BYTES)
+        throw new Fault("RESOURCE_EXHAUSTED", `the rules have more than ${MAX_BYTES} bytes`);
       await file.write(chunk);
       chunk = "";
     };
@@ -80,7 +80,7 @@ export async function writeSnapshot(
 
 /** @throws Fault with the reason when there is no file that can be used. */
 export async function readSnapshot(path: string, owner: SnapshotOwner): Promise<Snapshot> {
-  const bytes = await readRegularFile(path, MOST_BYTES + CHUNK_BYTES);
+  const bytes = await readRegularFile(path, MAX_BYTES + CHUNK_BYTES);
   const end = bytes.lastIndexOf("\n", bytes.length - 2) + 1;
   const [last] = linesOf(path, bytes.subarray(end));
   const [head, ...lines] = linesOf(path, bytes.subarray(0, end));

@@ -4,7 +4,7 @@
 export const CHECK_SIZE = 3_072;
 
 /** Most spare checks that are kept. Each of them has up to 4 kB for a copy of its request. */
-const MOST = 256;
+const MAX_SPARE = 256;
 
 interface ReusableCheck {
   readonly http: { releaseBytes(): void };
@@ -26,6 +26,6 @@ export class SpareChecks<Check extends ReusableCheck> {
   /** For a check whose reply has been written. */
   put(check: Check): void {
     check.http.releaseBytes();
-    if (this.#spare.length < MOST) this.#spare.push(check);
+    if (this.#spare.length < MAX_SPARE) this.#spare.push(check);
   }
 }

@@ -63,7 +63,7 @@ function isEncodingError(thrown: unknown): boolean {
 
 const STRUCT = "google.protobuf.Struct";
 /** Overrides for a policy take some hundred bytes, and the library needs 1 µs for each byte of a Struct. */
-const MOST_CONFIG = 256 * 1024;
+const MAX_CONFIG = 256 * 1024;
 
 /**
  * Refuses messages that would be slow to decode: when a Struct comes in several parts, the library copies all
@@ -72,8 +72,8 @@ const MOST_CONFIG = 256 * 1024;
  */
 function boundStructs(input: DescMessage, message: Uint8Array): void {
   const structs = input.fields.filter(({ message: type }) => type?.typeName === STRUCT);
-  if (structs.length > 0 && message.length > MOST_CONFIG) {
-    throw new Fault("RESOURCE_EXHAUSTED", `more than ${MOST_CONFIG} bytes of configuration`);
+  if (structs.length > 0 && message.length > MAX_CONFIG) {
+    throw new Fault("RESOURCE_EXHAUSTED", `more than ${MAX_CONFIG} bytes of configuration`);
   }
   const reader = new ProtoReader(message);
   const seen = new Set<number>();

@@ -5,7 +5,7 @@ import { Fault } from "#base/fault.ts";
 import { urlOfServer } from "#base/net/host-port.ts";
 import { loadConfig } from "#config/load.ts";
 import type { Terminal } from "../command.ts";
-import { failureText, MOST_REPLY_BYTES, replyText, SPEAKS_TLS } from "../reply.ts";
+import { failureText, MAX_REPLY_BYTES, replyText, SPEAKS_TLS } from "../reply.ts";
 import { fileOf, readTlsFiles, TLS_OPTIONS, type TlsFiles } from "../tls-files.ts";
 
 /** The flags of every command that calls a controller, for `readArgs`. */
@@ -121,7 +121,7 @@ async function call(
           signal: AbortSignal.timeout(TIMEOUT_MS),
         },
         (response) => {
-          replyText(response, MOST_REPLY_BYTES).then(
+          replyText(response, MAX_REPLY_BYTES).then(
             (read) => resolve({ status: response.statusCode ?? 0, reply: read }),
             reject,
           );

@@ -11,7 +11,7 @@ export type Validated = { readonly value: unknown } | { readonly wanted: string 
 /** Node's timers count milliseconds in 31 bits; a longer timer would fire at once. */
 export const LONGEST_MS = 24 * 24 * 3_600_000;
 
-const LEAST_WORDS: Readonly<Record<DurationRow["least"], string>> = {
+const MIN_WORDS: Readonly<Record<DurationRow["least"], string>> = {
   any: "",
   "0s": ", not negative",
   "1s": ", at least 1s",
@@ -19,7 +19,7 @@ const LEAST_WORDS: Readonly<Record<DurationRow["least"], string>> = {
   "above 0s": ", more than 0s",
 };
 
-const LEAST_MS: Readonly<Record<DurationRow["least"], number>> = {
+const MIN_MS: Readonly<Record<DurationRow["least"], number>> = {
   any: -LONGEST_MS,
   "0s": 0,
   "1s": 1_000,
@@ -54,7 +54,7 @@ export function wantedOf(row: LeafRow): string {
     case "choice":
       return `one of ${row.values.map((value) => value || '""').join(", ")}`;
     case "duration":
-      return `a duration such as 10s, 1m30s or 100ms${LEAST_WORDS[row.least]}`;
+      return `a duration such as 10s, 1m30s or 100ms${MIN_WORDS[row.least]}`;
     case "strings":
       return items(row.format.wanted);
     case "floats":
@@ -98,7 +98,7 @@ function validateDuration(row: DurationRow, raw: unknown): Validated {
   const ms = raw === 0 ? 0 : typeof raw === "string" ? parseDuration(raw) : undefined;
   if (ms === undefined) return { wanted: wantedOf(row) };
   if (Math.abs(ms) > LONGEST_MS) return { wanted: "a duration of at most 576h" };
-  const valid = ms >= LEAST_MS[row.least] && (row.least !== "above 0s" || ms > 0);
+  const valid = ms >= MIN_MS[row.least] && (row.least !== "above 0s" || ms > 0);
   return valid ? { value: ms === 0 ? 0 : ms } : { wanted: wantedOf(row) };
 }
 

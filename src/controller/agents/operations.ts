@@ -28,7 +28,7 @@ const AUTO_SCALE = request("ListAutoScaleControlPointsRequest");
 const SERVICES = request("ListServicesRequest");
 
 /** Agents that did not answer and are named in one line of the log. */
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 export function fleetOperations({ agents, status, log }: FleetOperationsOptions): FleetOperations {
   const inGroup = (wanted: string): readonly Member[] => {
@@ -41,9 +41,9 @@ export function fleetOperations({ agents, status, log }: FleetOperationsOptions)
     const { replies, failed } = await agents.askAll(members, asked, signal);
     if (failed.length > 0) {
       const named = failed
-        .slice(0, MOST_NAMED)
+        .slice(0, MAX_NAMED)
         .map(([{ address }, { message }]) => `${address} (${message})`);
-      const more = failed.length > MOST_NAMED ? ` and ${failed.length - MOST_NAMED} more` : "";
+      const more = failed.length > MAX_NAMED ? ` and ${failed.length - MAX_NAMED} more` : "";
       log.warn({ request: asked.name }, `agents did not answer: ${named.join(", ")}${more}`);
     }
     const order = new Map(members.map((member, at) => [member, at]));

@@ -12,7 +12,7 @@ const KINDS: ReadonlySet<string> = new Set(
 );
 
 /** Agents that are named. */
-const MOST_NAMED = 20;
+const MAX_NAMED = 20;
 
 /** Undefined where nothing in the policy can tell. */
 export function rolloutOf(
@@ -39,8 +39,8 @@ export function rolloutOf(
   return {
     agents: telling.length,
     applied: telling.length - behind.length,
-    behind: behind.slice(0, MOST_NAMED).map(({ address }) => address),
+    behind: behind.slice(0, MAX_NAMED).map(({ address }) => address),
     unknown: concerned.length - telling.length,
-    ...(refused.length > 0 && { refused: refused.slice(0, MOST_NAMED) }),
+    ...(refused.length > 0 && { refused: refused.slice(0, MAX_NAMED) }),
   };
 }

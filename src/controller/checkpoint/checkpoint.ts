@@ -15,7 +15,7 @@ import { sha256 } from "../digest.ts";
 const VERSION = 1;
 
 /** Bytes of the states in one checkpoint. The largest states are left out beyond that: their components begin anew. */
-export const MOST_STATE_BYTES = 256 * 1024;
+export const MAX_STATE_BYTES = 256 * 1024;
 
 type Json = number | string | boolean | readonly Json[] | { readonly [name: string]: Json };
 
@@ -126,7 +126,7 @@ function statesOf(circuit: Circuit): Pick<Checkpoint, "omitted"> & Pick<Content,
     const json = toJson(state);
     return [{ id, identity, json, size: JSON.stringify(json).length }];
   });
-  let left = MOST_STATE_BYTES;
+  let left = MAX_STATE_BYTES;
   for (const { id, identity, json, size } of all.sort((a, b) => a.size - b.size)) {
     left -= size;
     if (left < 0) omitted.push(id);

@@ -66,7 +66,7 @@ const HEAP_MB = 1_024;
 const PRIORITY = 10;
 
 /** The end of what a child process writes to stderr that is kept, in UTF-16 units. It tells why the process ended. */
-const MOST_SAID = 4 * 1024;
+const MAX_SAID = 4 * 1024;
 
 /** V8 aborts the process whose heap is full. */
 const OUT_OF_MEMORY: NodeJS.Signals = "SIGABRT";
@@ -180,7 +180,7 @@ export class Compiler {
     });
     let said = "";
     child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-      said = (said + text).slice(-MOST_SAID);
+      said = (said + text).slice(-MAX_SAID);
     });
     if (child.pid !== undefined) lowerPriority(child.pid);
     child.on("message", (reply) => this.#receive(child, reply as CompileReply));

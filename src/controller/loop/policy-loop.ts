@@ -11,7 +11,7 @@ import { CircuitRunner, type Restored } from "#circuit/runner.ts";
 import type { JsonObject } from "#policy/compiled.ts";
 import type { PolicyMeter } from "#telemetry/metrics/circuits.ts";
 import { Diagnosis } from "../diagnosis/diagnosis.ts";
-import { listed, MOST_LISTED } from "../diagnosis/log-list.ts";
+import { listed, MAX_LISTED } from "../diagnosis/log-list.ts";
 import type { PolicyVersion } from "../policy-source.ts";
 import { DynamicConfigGate, type DynamicConfigOutcome } from "./dynamic-config.ts";
 import type { Entries } from "./outbox.ts";
@@ -253,7 +253,7 @@ export class PolicyLoop {
     const each = listed([...refused], ([key, why]) => `${key}: ${why}`);
     const instead = inForce === undefined ? "the policy's own values are" : "the one before stays";
     this.#context.log.warn(
-      { policy, keys: [...refused.keys()].slice(0, MOST_LISTED) },
+      { policy, keys: [...refused.keys()].slice(0, MAX_LISTED) },
       `dynamic configuration of ${policy} was refused, ${instead} in force: ${each}`,
     );
   }

@@ -10,7 +10,7 @@ import type { Finding } from "#policy/document/finding.ts";
 import { dynamicKeys, unreadKeys, unreadReason } from "#policy/dynamic.ts";
 import { findingLine, warningLine } from "#policy/format.ts";
 import type { PolicySet, PolicyText, Sourced } from "#policy/set.ts";
-import { listed, MOST_LISTED } from "../diagnosis/log-list.ts";
+import { listed, MAX_LISTED } from "../diagnosis/log-list.ts";
 import { WANTED_NAME } from "../policy-directory.ts";
 import type { Offer, PolicySource } from "../policy-source.ts";
 import type { ActivePolicies } from "./active-policies.ts";
@@ -264,7 +264,7 @@ export class DirectorySource implements PolicySource {
   #unread(name: string, { source, config }: ConfigFile): readonly string[] {
     const policy = this.#options.active().loops.get(name)?.version.policy;
     if (policy === undefined || config === undefined) return [];
-    const unread = unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED);
+    const unread = unreadKeys(dynamicKeys(policy.document), config, MAX_LISTED);
     return unread.map((each) => `${source}: dynamic configuration: ${unreadReason(each)}`);
   }
 

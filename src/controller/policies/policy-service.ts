@@ -17,7 +17,7 @@ import type { PolicySet } from "#policy/set.ts";
 import type { Guard, Op, Store } from "#store/store.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES } from "#sync/keys.ts";
 import { decisionEntries, decisionJson } from "#sync/publish/decision.ts";
-import { MOST_LISTED } from "../diagnosis/log-list.ts";
+import { MAX_LISTED } from "../diagnosis/log-list.ts";
 import { unfitReasons } from "../loop/dynamic-config.ts";
 import type { PolicyLoop } from "../loop/policy-loop.ts";
 import { POLICY_ORIGINS } from "../policy-source.ts";
@@ -327,7 +327,7 @@ export class PolicyService implements PolicyOperations {
 
 function unreadWarnings(policy: CompiledPolicy, config: JsonObject | undefined): readonly string[] {
   if (config === undefined) return [];
-  const unread = unreadKeys(dynamicKeys(policy.document), config, MOST_LISTED);
+  const unread = unreadKeys(dynamicKeys(policy.document), config, MAX_LISTED);
   return unread.map((each) => `dynamic configuration: ${unreadReason(each)}`);
 }
 

@@ -45,7 +45,7 @@ function fill(node: StatusNode, loop: PolicyLoop, { wall, warnings }: Shown): vo
 }
 
 /** Components that an error names. The message lists all. */
-const MOST_NAMED = 10;
+const MAX_NAMED = 10;
 
 function errorOf(loop: PolicyLoop): string | undefined {
   const errors = [
@@ -65,7 +65,7 @@ function failuresOf({ diagnosis, lastTick }: PolicyLoop): readonly string[] {
 }
 
 function named(what: string, each: readonly string[]): string {
-  return each.length === 0 ? "" : `${what}${listed(each, (one) => one, MOST_NAMED)}`;
+  return each.length === 0 ? "" : `${what}${listed(each, (one) => one, MAX_NAMED)}`;
 }
 
 function policyMessage(loop: PolicyLoop, warnings: readonly PolicyWarning[]): StatusMessage {

@@ -19,13 +19,13 @@ interface PolicyWebhookOptions {
 
 export const VALIDATE_PATH = "/validate/policy";
 /** Policies that are compiled at the same time; further calls are asked to come again. */
-const MOST_AT_ONCE = 3;
+const MAX_AT_ONCE = 3;
 /** Milliseconds for a policy: half of what the API server waits. */
-const MOST_MS = 5_000;
+const MAX_MS = 5_000;
 /** Bytes of a review, which has the object as it was and as it becomes. */
-const MOST_BODY = 8 * 1024 * 1024;
+const MAX_BODY = 8 * 1024 * 1024;
 /** Findings of a message; the status of a resource lists more. */
-const MOST_FINDINGS = 10;
+const MAX_FINDINGS = 10;
 
 export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOptions): Route {
   let running = 0;
@@ -36,14 +36,14 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
     const compiled = compile(`${plural}.${group}/${namespace}/${name}`, name, text).finally(() => {
       running -= 1;
     });
-    const set = await within(MOST_MS, clock, compiled, () => {
-      throw new Fault("DEADLINE_EXCEEDED", `not compiled within ${MOST_MS} ms`);
+    const set = await within(MAX_MS, clock, compiled, () => {
+      throw new Fault("DEADLINE_EXCEEDED", `not compiled within ${MAX_MS} ms`);
     });
     const warnings = set.warnings.map(({ of }) => `${of.path}: ${of.text}`);
     const findings = set.findings.map(({ of }) => `${of.path}: wanted ${of.wanted}, got ${of.got}`);
     if (findings.length === 0) return { allowed: true, warnings };
-    const more = findings.length - MOST_FINDINGS;
-    const listed = findings.slice(0, MOST_FINDINGS).join("; ");
+    const more = findings.length - MAX_FINDINGS;
+    const listed = findings.slice(0, MAX_FINDINGS).join("; ");
     const message = `${name}: ${listed}${more > 0 ? `; and ${more} more` : ""}`;
     return { allowed: false, message, warnings };
   };
@@ -54,7 +54,7 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
     // The API server sends no credential that this process could know it by.
     access: "open",
     body: "json",
-    maxBody: MOST_BODY,
+    maxBody: MAX_BODY,
     costly: true,
     async handle({ body }) {
       const review = policyReview(body);
@@ -70,8 +70,8 @@ export function policyWebhook({ compile, namespace, clock }: PolicyWebhookOption
         const message = `metadata.namespace: wanted ${namespace}, whose policies this controller runs, got ${review.namespace}`;
         return reply({ allowed: false, message });
       }
-      if (running >= MOST_AT_ONCE) {
-        const busy = `${MOST_AT_ONCE} policies are being judged already`;
+      if (running >= MAX_AT_ONCE) {
+        const busy = `${MAX_AT_ONCE} policies are being judged already`;
         throw new Fault("RESOURCE_EXHAUSTED", busy, { headers: { "retry-after": "1" } });
       }
       return reply(await judge(object.metadata.name, documentOf(object)));

@@ -53,7 +53,7 @@ interface Held {
 }
 
 /** The most resources: each is a circuit that runs. */
-const MOST_POLICIES = 10_000;
+const MAX_POLICIES = 10_000;
 /** Milliseconds between looks at what statuses say about agents and running policies. */
 const REFRESH_MS = 30_000;
 /** Milliseconds after which statuses that could not be written are tried again. */
@@ -92,7 +92,7 @@ export class ResourceSource implements PolicySource {
       followed: options.followed,
       clock,
       chance,
-      most: MOST_POLICIES,
+      most: MAX_POLICIES,
     });
   }
 

@@ -27,8 +27,8 @@ export interface Known {
 }
 
 /** The most findings and warnings of a status: the whole object must fit into the store of the API server. */
-const MOST_LISTED = 20;
-const MOST_TEXT = 500;
+const MAX_LISTED = 20;
+const MAX_TEXT = 500;
 
 /** `wall` is the time in Unix ms, for conditions that change now. */
 export function statusOf(known: Known, wall: number): PolicyResourceStatus {
@@ -114,12 +114,12 @@ function firstOf(findings: readonly FindingText[]): string {
 }
 
 function listed<T>(all: readonly T[]): readonly T[] {
-  return all.slice(0, MOST_LISTED);
+  return all.slice(0, MAX_LISTED);
 }
 
 function cut(text: string): string {
   const shown = printable(text);
-  return shown.length > MOST_TEXT ? `${shown.slice(0, MOST_TEXT)}…` : shown;
+  return shown.length > MAX_TEXT ? `${shown.slice(0, MAX_TEXT)}…` : shown;
 }
 
 /** RFC 3339 without fractions, as times of the API are. */

@@ -34,7 +34,7 @@ interface PolicyWarningsOptions {
 const EXAMINE_MS = 30_000;
 
 /** Most lines that one examination logs. */
-const MOST_LINES = 20;
+const MAX_LINES = 20;
 
 const NONE: readonly PolicyWarning[] = [];
 
@@ -159,14 +159,14 @@ export class PolicyWarnings implements MetricSource {
     const { log } = this.#options;
     const begun = [...shared].filter(([key]) => !this.#logged.has(key));
     const ended = [...this.#logged].filter((key) => !shared.has(key));
-    for (const [, { line, names }] of begun.slice(0, MOST_LINES)) {
+    for (const [, { line, names }] of begun.slice(0, MAX_LINES)) {
       const which = names.size === 1 ? "policy" : "policies";
       log.warn({ policies: names.size }, `${which} ${listed([...names], (name) => name)}: ${line}`);
     }
-    for (const key of ended.slice(0, MOST_LINES)) log.info({}, `resolved: ${key}`);
-    const more = begun.length - MOST_LINES;
+    for (const key of ended.slice(0, MAX_LINES)) log.info({}, `resolved: ${key}`);
+    const more = begun.length - MAX_LINES;
     if (more > 0) log.warn({}, `${more} more warnings are in the status of the policies`);
-    const over = ended.length - MOST_LINES;
+    const over = ended.length - MAX_LINES;
     if (over > 0) log.info({}, `resolved: ${over} more`);
     this.#logged = new Set(shared.keys());
   }

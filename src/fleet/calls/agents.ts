@@ -24,9 +24,9 @@ export interface Outcomes {
 /** Milliseconds until a request is answered, with the time that it waits for its turn. */
 const ANSWER_MS = 10_000;
 /** Requests without an answer. Further ones wait for their turn. */
-const MOST_AT_ONCE = 64;
+const MAX_AT_ONCE = 64;
 /** Requests that wait for their turn. */
-const MOST_WAITING = 10_000;
+const MAX_WAITING = 10_000;
 
 export class Agents {
   readonly #options: AgentsOptions;
@@ -108,11 +108,11 @@ export class Agents {
 
   /** Resolves when the request may be sent. A request that ends before leaves the queue. */
   async #turn(ended: AbortSignal): Promise<void> {
-    if (this.#running < MOST_AT_ONCE) {
+    if (this.#running < MAX_AT_ONCE) {
       this.#running += 1;
       return;
     }
-    if (this.#queue.size >= MOST_WAITING) {
+    if (this.#queue.size >= MAX_WAITING) {
       throw new Fault("RESOURCE_EXHAUSTED", "too many requests to agents wait for their turn");
     }
     const turn = Promise.withResolvers<void>();

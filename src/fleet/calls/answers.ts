@@ -21,7 +21,7 @@ interface AnswersOptions {
 }
 
 /** Requests without an answer, and answers that are in the store: their keys are remembered. */
-const MOST_OPEN = 1_000;
+const MAX_OPEN = 1_000;
 /** An answer that nobody fetched ends with this lease when its agent ends before. */
 export const CALL_LEASE_MS = 30_000;
 
@@ -61,7 +61,7 @@ export class Answers {
     if (over.length > 0) void this.#drop(over);
     for (const { key, value } of puts) {
       if (this.#open.has(key)) continue;
-      if (this.#open.size >= MOST_OPEN) {
+      if (this.#open.size >= MAX_OPEN) {
         this.#options.functions.counts.refused += 1;
         continue;
       }

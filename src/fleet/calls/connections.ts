@@ -11,7 +11,7 @@ import { answerOf, type Request, writeRequest } from "./message.ts";
 export const AGENT_FUNCTIONS = "sluice.fleet.v1.AgentFunctions";
 
 /** More than a controller can ask in any useful time. */
-const MOST_CONNECTED = 1_000;
+const MAX_CONNECTED = 1_000;
 
 interface Connection {
   readonly member: Member;
@@ -95,8 +95,8 @@ export class Connections {
       const wanted = "wanted an introduction with group, id and address";
       throw new Fault("INVALID_ARGUMENT", `${wanted}, got something else`);
     }
-    if (this.#connected.size >= MOST_CONNECTED && !this.#connected.has(peer.id)) {
-      const wanted = `wanted at most ${MOST_CONNECTED} agents`;
+    if (this.#connected.size >= MAX_CONNECTED && !this.#connected.has(peer.id)) {
+      const wanted = `wanted at most ${MAX_CONNECTED} agents`;
       throw new Fault("RESOURCE_EXHAUSTED", `${wanted} connected to this controller, got more`);
     }
     const { id, address, hostname, services } = peer;

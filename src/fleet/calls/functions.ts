@@ -3,7 +3,7 @@
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
-import { type Answer, MOST_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
+import { type Answer, MAX_REPLY_BYTES, readRequest, tooLarge } from "./message.ts";
 
 /** Functions by the full name of their request message. They get and return encoded messages, and throw Faults. */
 export type Functions = ReadonlyMap<
@@ -12,9 +12,9 @@ export type Functions = ReadonlyMap<
 >;
 
 /** Requests that run at the same time; as many as there are controllers and people who ask. */
-const MOST_RUNNING = 32;
+const MAX_RUNNING = 32;
 /** Milliseconds that a function may take. Whoever asked waits no longer. */
-const MOST_MS = 30_000;
+const MAX_MS = 30_000;
 
 export const OUTCOMES = ["answered", "failed", "refused"] as const;
 type Outcome = (typeof OUTCOMES)[number];
@@ -33,15 +33,15 @@ export class FunctionRunner {
 
   /** Answers an encoded request; faults are answers as well. */
   async run(bytes: Uint8Array): Promise<Answer> {
-    if (this.#running >= MOST_RUNNING) {
+    if (this.#running >= MAX_RUNNING) {
       this.counts.refused += 1;
-      const wanted = `wanted at most ${MOST_RUNNING} requests at a time, got more`;
+      const wanted = `wanted at most ${MAX_RUNNING} requests at a time, got more`;
       return { fault: new Fault("RESOURCE_EXHAUSTED", wanted) };
     }
     this.#running += 1;
     try {
       const reply = await this.#inTime(this.#call(bytes));
-      if (reply.length > MOST_REPLY_BYTES) throw tooLarge(reply, MOST_REPLY_BYTES);
+      if (reply.length > MAX_REPLY_BYTES) throw tooLarge(reply, MAX_REPLY_BYTES);
       this.counts.answered += 1;
       return { reply };
     } catch (thrown) {
@@ -63,8 +63,8 @@ export class FunctionRunner {
   }
 
   async #inTime(called: Promise<Uint8Array>): Promise<Uint8Array> {
-    return within(MOST_MS, this.#clock, called, () => {
-      throw new Fault("DEADLINE_EXCEEDED", `no answer within ${MOST_MS} ms`);
+    return within(MAX_MS, this.#clock, called, () => {
+      throw new Fault("DEADLINE_EXCEEDED", `no answer within ${MAX_MS} ms`);
     });
   }
 }

@@ -16,9 +16,9 @@ export interface Request {
 export type Answer = { readonly reply: Uint8Array } | { readonly fault: Fault };
 
 /** Requests are a few fields. */
-export const MOST_REQUEST_BYTES = 64 * 1024;
+export const MAX_REQUEST_BYTES = 64 * 1024;
 /** What etcd takes in one value, with room for the rest of the message. */
-export const MOST_REPLY_BYTES = 1024 * 1024;
+export const MAX_REPLY_BYTES = 1024 * 1024;
 
 const TYPE_URL = 1;
 const VALUE = 2;
@@ -33,7 +33,7 @@ export function writeRequest({ name, message }: Request): Uint8Array {
 
 /** @throws Fault INVALID_ARGUMENT, RESOURCE_EXHAUSTED */
 export function readRequest(bytes: Uint8Array): Request {
-  if (bytes.length > MOST_REQUEST_BYTES) throw tooLarge(bytes, MOST_REQUEST_BYTES);
+  if (bytes.length > MAX_REQUEST_BYTES) throw tooLarge(bytes, MAX_REQUEST_BYTES);
   const reader = new ProtoReader(bytes);
   const span = new ByteSpan();
   let url = "";
@@ -68,7 +68,7 @@ export function writeAnswer(answer: Answer): Uint8Array {
 
 /** @throws Fault INVALID_ARGUMENT, RESOURCE_EXHAUSTED */
 export function readAnswer(bytes: Uint8Array): Answer {
-  if (bytes.length > MOST_REPLY_BYTES + MOST_REQUEST_BYTES) throw tooLarge(bytes, MOST_REPLY_BYTES);
+  if (bytes.length > MAX_REPLY_BYTES + MAX_REQUEST_BYTES) throw tooLarge(bytes, MAX_REPLY_BYTES);
   return answerOf(decode(ANSWER, bytes));
 }
 

@@ -6,7 +6,7 @@ import type { Batch, Lease, Store } from "#store/store.ts";
 import { RESPONSES, requestKey, responseKey } from "#sync/keys.ts";
 import type { Member } from "../members.ts";
 import { CALL_LEASE_MS } from "./answers.ts";
-import { MOST_REPLY_BYTES, type Request, readAnswer, tooLarge, writeRequest } from "./message.ts";
+import { MAX_REPLY_BYTES, type Request, readAnswer, tooLarge, writeRequest } from "./message.ts";
 
 interface OpenQuestion {
   readonly resolve: (answer: Uint8Array) => void;
@@ -112,6 +112,6 @@ export class Questions {
 }
 
 function bounded(bytes: Uint8Array): Uint8Array {
-  if (bytes.length > MOST_REPLY_BYTES) throw tooLarge(bytes, MOST_REPLY_BYTES);
+  if (bytes.length > MAX_REPLY_BYTES) throw tooLarge(bytes, MAX_REPLY_BYTES);
   return bytes;
 }

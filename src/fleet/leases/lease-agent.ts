@@ -29,7 +29,7 @@ export interface LeaseCounts {
 }
 
 /** Agents are told apart by a random number below it: the most that `randomInt` draws from. */
-const MOST_AGENTS = 2 ** 48 - 1;
+const MAX_AGENTS = 2 ** 48 - 1;
 
 export class LeaseAgent {
   readonly id: number;
@@ -47,7 +47,7 @@ export class LeaseAgent {
 
   /** An agent that no other has the id of. */
   static random(clock: Clock, settings: LeaseSettings): LeaseAgent {
-    return new LeaseAgent(randomInt(MOST_AGENTS), clock, settings);
+    return new LeaseAgent(randomInt(MAX_AGENTS), clock, settings);
   }
 
   /** Numbers the requests of this agent. */

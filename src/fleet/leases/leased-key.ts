@@ -11,13 +11,13 @@ const SPENT_FOR = 0.95;
 /** A lease is renewed after this part of its duration, or when this part of it is left. */
 const RENEWED_AFTER = 0.5;
 /** Tokens beyond those that were spent in the time between two renewals. */
-const RESERVE = 1.25;
+const HEADROOM = 1.25;
 /** Shortest time over which demand is measured, and time between attempts that came to nothing; parts of the duration. */
-const LEAST_TIME = 1 / 16;
+const MIN_WINDOW = 1 / 16;
 /** Largest growth from one lease to the next. */
-const GROWTH = 4;
+const MAX_GROWTH = 4;
 /** A key from which fewer flows per duration are admitted is not worth a lease. */
-const LEAST_FLOWS = 4;
+const MIN_FLOWS_PER_LEASE = 4;
 
 /** The use of a request for the tokens that are held. */
 export type Purpose =
@@ -123,7 +123,7 @@ export class LeasedKey implements FollowedKey {
 
   /** Whether it has tokens that nobody has wanted since they should have been renewed. */
   unused(now: number): boolean {
-    const late = this.#renewAt + LEAST_TIME * this.#durationMs;
+    const late = this.#renewAt + MIN_WINDOW * this.#durationMs;
     return !this.asking && this.#counted > 0 && now >= late && now < this.#until;
   }
 
@@ -152,7 +152,7 @@ export class LeasedKey implements FollowedKey {
   unanswered(now: number): void {
     this.asking = false;
     this.#renewBelow = 0;
-    this.#patienceUntil = now + this.#durationMs * LEAST_TIME;
+    this.#patienceUntil = now + this.#durationMs * MIN_WINDOW;
   }
 
   /** The home's reply to the last request. `lease` is what was asked for. */
@@ -168,7 +168,7 @@ export class LeasedKey implements FollowedKey {
     this.#renewBelow = this.#held * RENEWED_AFTER;
     this.#patienceUntil = Number.NEGATIVE_INFINITY;
     if (lease.wish > 0 && reply.leased < lease.keep + lease.unit) {
-      this.#patienceUntil = now + this.#durationMs * LEAST_TIME;
+      this.#patienceUntil = now + this.#durationMs * MIN_WINDOW;
     }
     if (reply.recall) {
       this.#target = 0;
@@ -203,15 +203,15 @@ export class LeasedKey implements FollowedKey {
 
   /** Tokens to hold: those admitted in the time between two renewals, and a reserve. Begins to measure anew. */
   #demand(waiting: number, now: number): number {
-    const elapsed = Math.max(now - this.#since, this.#durationMs * LEAST_TIME);
+    const elapsed = Math.max(now - this.#since, this.#durationMs * MIN_WINDOW);
     const perDuration = ((this.#spent + waiting) * this.#durationMs) / elapsed;
-    const worthIt = perDuration >= LEAST_FLOWS * this.#unit && now >= this.#recalledUntil;
+    const worthIt = perDuration >= MIN_FLOWS_PER_LEASE * this.#unit && now >= this.#recalledUntil;
     // A first flow says nothing about the next ones.
     const known = this.#target > 0 || this.#spent > 0;
     this.#since = now;
     this.#spent = 0;
-    const most = Math.max(this.#target * GROWTH, 2 * this.#unit);
-    this.#target = worthIt && known ? Math.min(most, perDuration * RENEWED_AFTER * RESERVE) : 0;
+    const most = Math.max(this.#target * MAX_GROWTH, 2 * this.#unit);
+    this.#target = worthIt && known ? Math.min(most, perDuration * RENEWED_AFTER * HEADROOM) : 0;
     return this.#target;
   }
 }

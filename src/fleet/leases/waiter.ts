@@ -5,7 +5,7 @@ import { type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { Pending } from "#flow/flow.ts";
 
 /** Most runs in one request: bounds the time that the home spends on it. */
-const MOST_RUNS = 64;
+const MAX_RUNS = 64;
 
 export class Waiter {
   readonly want: number;
@@ -40,7 +40,7 @@ export function batchOf(queue: Waiter[]): Batch {
     if (waiter.answer === undefined) {
       const last = runs.at(-1);
       if (last?.want === waiter.want) last.times += 1;
-      else if (runs.length < MOST_RUNS) runs.push({ want: waiter.want, times: 1 });
+      else if (runs.length < MAX_RUNS) runs.push({ want: waiter.want, times: 1 });
       else break;
       waiters.push(waiter);
     }

@@ -9,7 +9,7 @@ import { keylessHashOf, textOf } from "./exchange/keys.ts";
 import { OwnedSlots } from "./owned-slots.ts";
 
 /** Most limiters that are known from others only. Far more than one plan has. */
-const MOST_FOREIGN = 10_000;
+const MAX_FOREIGN = 10_000;
 /** How long a limiter that is in no plan of this agent is kept after it was last asked about, ms. */
 const FOREIGN_MS = 600_000;
 /** Time between two searches for what nobody needs any more, ms. */
@@ -124,8 +124,8 @@ export class OwnedLimiters {
   known(name: CounterName): OwnedLimiter | undefined {
     const found = this.#limiters.get(textOf(name));
     const now = this.#context.clock.now();
-    if (found === undefined && this.#foreign >= MOST_FOREIGN) this.sweep();
-    if (found === undefined && this.#foreign >= MOST_FOREIGN) return undefined;
+    if (found === undefined && this.#foreign >= MAX_FOREIGN) this.sweep();
+    if (found === undefined && this.#foreign >= MAX_FOREIGN) return undefined;
     const limiter = found ?? this.#open(name);
     limiter.usedAt = now;
     return limiter;

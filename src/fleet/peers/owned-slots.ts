@@ -65,7 +65,7 @@ interface KeySlots {
 }
 
 /** All limiters together have twice as many slots as one has keys, and at least this many. */
-const LEAST = 65_536;
+const MIN_CAPACITY = 65_536;
 /** Keys of a limiter that are examined when it has too many: those whose slots have all expired make room. */
 const LOOKS = 16;
 /** Shortest time between two examinations of all keys because there are too many slots, ms. */
@@ -83,7 +83,7 @@ export class OwnedSlots {
 
   constructor(context: OwnedSlotsContext) {
     this.#context = context;
-    this.#most = Math.max(LEAST, 2 * context.maxKeys);
+    this.#most = Math.max(MIN_CAPACITY, 2 * context.maxKeys);
   }
 
   /** A limiter of this agent's own plan. */

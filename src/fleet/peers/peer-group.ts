@@ -26,7 +26,7 @@ interface PeerGroupOptions extends NeighboursOptions {
 }
 
 /** Most processes whose messages are told apart. */
-const MOST_SENDERS = 10_000;
+const MAX_SENDERS = 10_000;
 
 /** Numbers since the start. */
 export interface GroupCounts extends HandOverCounts {
@@ -215,7 +215,7 @@ export class PeerGroup {
   }
 
   #note({ from, number }: StoreMessage): void {
-    if (this.#applied.size >= MOST_SENDERS) this.#applied.clear();
+    if (this.#applied.size >= MAX_SENDERS) this.#applied.clear();
     this.#applied.set(from, number);
   }
 

@@ -4,7 +4,7 @@
 import { type ReplyReceiver, receiveAll, type Script, type UNDECIDABLE } from "../requests.ts";
 
 /** Most keys of one call: bounds the time for which Redis serves nobody else. */
-const MOST_KEYS = 64;
+const MAX_KEYS = 64;
 /**
  * While so many calls are on their way, further requests wait to travel together. Redis handles calls one after the other,
  * so a busy one answers them no later. More calls can be on their way: when one returns, all requests that wait are sent,
@@ -39,7 +39,7 @@ export class Batches {
 
   add(script: Script, key: string, asked: string, receiver: ReplyReceiver): void {
     let batch = this.#waiting.findLast((one) => one.script === script);
-    if (batch === undefined || batch.keys.length >= MOST_KEYS) {
+    if (batch === undefined || batch.keys.length >= MAX_KEYS) {
       batch = { script, keys: [], asked: [], receivers: [] };
       this.#waiting.push(batch);
     }

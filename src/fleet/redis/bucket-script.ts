@@ -2,7 +2,7 @@
 // clock of the server; a test compares the two.
 
 import { createHash } from "node:crypto";
-import { LONGEST_LEASE_MS, MOST_LEASES } from "#flow/counters/bucket-home.ts";
+import { LONGEST_LEASE_MS, MAX_LEASES } from "#flow/counters/bucket-home.ts";
 import type { Script } from "../requests.ts";
 import { FOREIGN, READABLE } from "./keys.ts";
 
@@ -204,7 +204,7 @@ local function answer(key, asked)
 
   local leased = 0
   if agent then
-    if not mine and wish > 0 and #leases < ${MOST_LEASES} then
+    if not mine and wish > 0 and #leases < ${MAX_LEASES} then
       mine = { agent, turn, 0, 0 }
       leases[#leases + 1] = mine
     end

@@ -73,7 +73,7 @@ export interface BucketHome {
 }
 
 /** Most agents that hold leases of one key at one time. Further ones ask for each flow. */
-export const MOST_LEASES = 128;
+export const MAX_LEASES = 128;
 
 /** Longest lease, ms. */
 export const LONGEST_LEASE_MS = 60_000;

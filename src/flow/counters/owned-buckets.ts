@@ -8,7 +8,7 @@ import {
   type BucketRequest,
   type LeaseRequest,
   LONGEST_LEASE_MS,
-  MOST_LEASES,
+  MAX_LEASES,
   type Run,
 } from "./bucket-home.ts";
 import { type BucketParams, type EngineAnswer, ReusedAnswer, SLACK } from "./counter-engine.ts";
@@ -394,7 +394,7 @@ function growth(
 }
 
 function newLease({ all }: Leases, agent: number): Lease | undefined {
-  if (all.length >= MOST_LEASES) return undefined;
+  if (all.length >= MAX_LEASES) return undefined;
   const lease: Lease = { agent, turn: 0, tokens: 0, until: 0 };
   all.push(lease);
   return lease;

@@ -23,7 +23,7 @@ import type {
 import { ConcurrencyScheduler, SlotGate } from "../schedule/concurrency-scheduler.ts";
 import { FrontEnd } from "../schedule/front-end.ts";
 import { LoadGate, LoadState } from "../schedule/load-scheduler.ts";
-import { Lines, type LinesContext, MOST_WAITING, WaitingRoom } from "../schedule/queue/lines.ts";
+import { Lines, type LinesContext, MAX_WAITING, WaitingRoom } from "../schedule/queue/lines.ts";
 import { Timers } from "../schedule/queue/timers.ts";
 import { BucketGate } from "../schedule/quota-scheduler.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
@@ -212,7 +212,7 @@ export function shareContext(context: LimiterContext): SharedContext {
     keyHash: KeyHash.seeded(chance),
     bucketTables: new BucketTables(maxKeys),
     timers: new Timers(clock),
-    waiting: new WaitingRoom({ flows: 4 * MOST_WAITING.flows, bytes: 4 * MOST_WAITING.bytes }),
+    waiting: new WaitingRoom({ flows: 4 * MAX_WAITING.flows, bytes: 4 * MAX_WAITING.bytes }),
   };
 }
 

@@ -174,7 +174,7 @@ function stepOf(stage: Stage, members: readonly Candidate<StageMember>[]): Step 
 }
 
 /** Flows of several known services are rare; the plans of this many combinations are kept. */
-const MOST_COMBINATIONS = 256;
+const MAX_COMBINATIONS = 256;
 
 /** A plan for each service that rules name; combinations of services get theirs when a flow has them. */
 function byServices(
@@ -184,7 +184,7 @@ function byServices(
   const any = planFor(new Set());
   if (named.size === 0) return always(any);
   const plans = new Map([...named].map((service) => [service, planFor(new Set([service]))]));
-  const most = plans.size + MOST_COMBINATIONS;
+  const most = plans.size + MAX_COMBINATIONS;
   return (services) => {
     const known = services.filter((service) => named.has(service));
     if (known.length === 0) return any;

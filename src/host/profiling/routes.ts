@@ -21,7 +21,7 @@ export interface Profiles {
   start(): Promise<() => Promise<void>>;
 }
 
-const MOST_SECONDS = 60;
+const MAX_SECONDS = 60;
 const DEFAULT_SECONDS = 30;
 
 /** `service` is the name of this process; the command line route shows `argv`. */
@@ -61,7 +61,7 @@ function profileRoutes(
   around: { readonly argv: readonly string[] },
 ): readonly Route[] {
   const routes: readonly Route[] = [
-    row("profile", `Processor profile of ?seconds=N (1 to ${MOST_SECONDS}, default 30).`, {
+    row("profile", `Processor profile of ?seconds=N (1 to ${MAX_SECONDS}, default 30).`, {
       stream: true,
       handle: async ({ query }, call) =>
         binary(
@@ -105,8 +105,8 @@ function seconds(query: URLSearchParams): number | undefined {
   const given = query.get("seconds");
   if (given === null) return undefined;
   const count = /^\d{1,4}$/.test(given) ? Number(given) : 0;
-  if (count < 1 || count > MOST_SECONDS) {
-    throw new Fault("INVALID_ARGUMENT", `seconds: wanted a whole number from 1 to ${MOST_SECONDS}`);
+  if (count < 1 || count > MAX_SECONDS) {
+    throw new Fault("INVALID_ARGUMENT", `seconds: wanted a whole number from 1 to ${MAX_SECONDS}`);
   }
   return count * 1_000;
 }

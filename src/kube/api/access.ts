@@ -26,7 +26,7 @@ export interface Access {
 }
 
 /** Bytes of the largest kubeconfig. */
-const MOST = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
 
 /** What Kubernetes puts into every container whose pod has a service account. */
 export const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -49,7 +49,7 @@ export async function findAccess(
       "wanted a Kubernetes API server: a pod with a service account, or a kubeconfig in KUBECONFIG, got neither";
     throw new Fault("FAILED_PRECONDITION", wanted);
   }
-  const namespace = await readTextFile(join(account, "namespace"), MOST).catch(() => "");
+  const namespace = await readTextFile(join(account, "namespace"), MAX_BYTES).catch(() => "");
   return {
     url: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
     namespace: namespace.trim() || env["POD_NAMESPACE"] || "default",
@@ -68,7 +68,7 @@ const REFUSED = {
 
 async function fromKubeconfig(path: string, clock: Clock): Promise<Access> {
   const refuse = (why: string) => new Fault("INVALID_ARGUMENT", `KUBECONFIG: ${path}: ${why}`);
-  const config = yamlOf(await readTextFile(path, MOST), refuse);
+  const config = yamlOf(await readTextFile(path, MAX_BYTES), refuse);
   const named = (list: string, name: string, what: string): unknown => {
     const all = fieldOf(config, list);
     const found = Array.isArray(all) && all.find((each) => textOf(each, "name") === name);

@@ -64,12 +64,12 @@ export interface WatchRequest extends Selection {
 }
 
 /** Bytes of one page: five hundred objects of the largest usual size. */
-const MOST_PAGE = 64 * 1024 * 1024;
+const MAX_PAGE = 64 * 1024 * 1024;
 /** Bytes of one event: etcd keeps no object of more than 1.5 MiB, and JSON is larger than what it keeps. */
-const MOST_EVENT = 8 * 1024 * 1024;
+const MAX_EVENT = 8 * 1024 * 1024;
 const PAGE = 500;
 /** How often a call is made again because the server is busy, and how long that may take each time. */
-const MOST_REPEATS = 5;
+const MAX_REPEATS = 5;
 const LONGEST_PAUSE_S = 30;
 
 interface Call {
@@ -100,7 +100,7 @@ export class KubeClient {
       fallback: { files, material, insecure },
       ...(log === undefined ? {} : { log }),
     };
-    this.#http = new HttpClient({ ...http, maxBodyBytes: MOST_PAGE });
+    this.#http = new HttpClient({ ...http, maxBodyBytes: MAX_PAGE });
     this.#streams = new HttpClient({ ...http, unlimited: true });
   }
 
@@ -195,7 +195,7 @@ export class KubeClient {
     const call: Call = { method: "GET", path: pathOf(resource, { namespace }), query, signal };
     const stream = await this.#authorized(call, (request) => this.#streams.stream(request));
     if (stream.status !== 200) throw refusalOf(nameOf(call), stream.status, await readJson(stream));
-    return linesOf(stream.body, MOST_EVENT);
+    return linesOf(stream.body, MAX_EVENT);
   }
 
   async close(): Promise<void> {
@@ -210,7 +210,7 @@ export class KubeClient {
       );
       if (status >= 200 && status < 300) return jsonOf(nameOf(call), body);
       const seconds = retryAfter(status, headers["retry-after"]);
-      if (seconds === undefined || repeats >= MOST_REPEATS) {
+      if (seconds === undefined || repeats >= MAX_REPEATS) {
         throw refusalOf(nameOf(call), status, parsed(body.toString("utf8")));
       }
       const { clock } = this.#options;
@@ -296,7 +296,7 @@ async function readJson({ body }: HttpClientStream): Promise<unknown> {
   for await (const part of body) {
     parts.push(part);
     size += part.length;
-    if (size > MOST_PAGE) break;
+    if (size > MAX_PAGE) break;
   }
   return parsed(Buffer.concat(parts).toString("utf8"));
 }

@@ -15,7 +15,7 @@ export interface Credentials {
 }
 
 /** Bytes of the longest token. */
-const MOST = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 /** Milliseconds for which a token that was read is used. Tokens of pods are replaced long before they end. */
 const KEPT_MS = 60_000;
 
@@ -30,7 +30,7 @@ export function tokenFile(path: string, clock: Clock): Credentials {
   let known: { readonly value: string; readonly at: number } | undefined;
   const read = async () => {
     try {
-      const token = (await readTextFile(path, MOST)).trim();
+      const token = (await readTextFile(path, MAX_BYTES)).trim();
       if (token === "") throw new Fault("INVALID_ARGUMENT", `${path}: wanted a token, got nothing`);
       known = { value: `Bearer ${token}`, at: clock.now() };
       return known.value;

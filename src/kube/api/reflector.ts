@@ -65,7 +65,7 @@ interface Known<T> {
   readonly value: T | undefined;
 }
 
-const MOST_OBJECTS = 100_000;
+const MAX_OBJECTS = 100_000;
 /** Milliseconds before another attempt, the first time and at most, and their random share. */
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
@@ -152,7 +152,7 @@ export class Reflector<T> {
   }
 
   async #list(): Promise<void> {
-    const { client, resource, selection = {}, most = MOST_OBJECTS } = this.#options;
+    const { client, resource, selection = {}, most = MAX_OBJECTS } = this.#options;
     const { signal } = this.#stop;
     this.counts.lists += 1;
     const gone = new Set(this.#known.keys());
@@ -212,7 +212,7 @@ export class Reflector<T> {
   }
 
   #event(line: string): void {
-    const { resource, most = MOST_OBJECTS } = this.#options;
+    const { resource, most = MAX_OBJECTS } = this.#options;
     const event: unknown = JSON.parse(line);
     this.counts.events += 1;
     const type = textOf(event, "type");

@@ -20,7 +20,7 @@ const CODES: Readonly<Record<number, Code>> = {
 };
 
 /** Longest text of the server in a message, in characters. */
-const MOST_TEXT = 1_000;
+const MAX_TEXT = 1_000;
 
 /**
  * `body` is that of the reply, a Status of the API or anything else. `call` names the call without credentials, as in
@@ -30,7 +30,7 @@ export function refusalOf(call: string, status: number, body: unknown): Fault {
   const known = textOf(body, "reason") === "AlreadyExists" ? "ALREADY_EXISTS" : CODES[status];
   const code = known ?? (status >= 500 ? "UNAVAILABLE" : "UNKNOWN");
   const message = textOf(body, "message");
-  const said = message.length > MOST_TEXT ? `${message.slice(0, MOST_TEXT)}…` : message;
+  const said = message.length > MAX_TEXT ? `${message.slice(0, MAX_TEXT)}…` : message;
   return new Fault(code, `${call}: status ${status}${said === "" ? "" : `: ${said}`}`);
 }
 

@@ -55,7 +55,7 @@ export interface Pod {
 }
 
 /** Most items of any list of a pod that is read here. Kubernetes itself bounds the whole object to 1.5 MiB. */
-const MOST_ITEMS = 10_000;
+const MAX_ITEMS = 10_000;
 
 /** Throws a Fault INVALID_ARGUMENT that names the field when the JSON is no pod. */
 export function readPod(json: Json | undefined): Pod {
@@ -125,8 +125,8 @@ function textsAt(json: Json | undefined, path: string): Texts {
 function namedAt(json: Json | undefined, path: string): readonly Container[] {
   if (json === undefined || json === null) return [];
   if (!Array.isArray(json)) throw wrong(path, "a list", json);
-  if (json.length > MOST_ITEMS) {
-    const wanted = `${path}: wanted at most ${MOST_ITEMS} items`;
+  if (json.length > MAX_ITEMS) {
+    const wanted = `${path}: wanted at most ${MAX_ITEMS} items`;
     throw new Fault("INVALID_ARGUMENT", `${wanted}, got ${json.length}`);
   }
   return json.map((item: Json, at) => {

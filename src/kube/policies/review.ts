@@ -17,8 +17,8 @@ export interface PolicyReview extends Pick<AdmissionRequest, "uid" | "namespace"
 }
 
 /** The API server cuts longer warnings, and drops what exceeds a few kilobytes in all. */
-const MOST_WARNING = 250;
-const MOST_WARNINGS = 15;
+const MAX_WARNING = 250;
+const MAX_WARNINGS = 15;
 
 /** @throws Fault INVALID_ARGUMENT for what is no review */
 export function policyReview(body: Uint8Array): PolicyReview {
@@ -46,12 +46,12 @@ export function policyReview(body: Uint8Array): PolicyReview {
 /** The answer as JSON, with as many warnings as the API server passes on. */
 export function answerTo({ uid }: PolicyReview, answer: AdmissionAnswer): string {
   const { warnings = [] } = answer;
-  const cut = warnings.slice(0, MOST_WARNINGS).map((warning) => shortened(warning));
+  const cut = warnings.slice(0, MAX_WARNINGS).map((warning) => shortened(warning));
   const more = warnings.length - cut.length;
   const all = more > 0 ? [...cut, `and ${more} more warnings`] : cut;
   return admissionReply(uid, { ...answer, warnings: all });
 }
 
 function shortened(text: string): string {
-  return text.length > MOST_WARNING ? `${text.slice(0, MOST_WARNING)}…` : text;
+  return text.length > MAX_WARNING ? `${text.slice(0, MAX_WARNING)}…` : text;
 }

@@ -37,12 +37,12 @@ const WRITTEN = /^([-+]?)(\d+)(?:\.(\d*))?(?:[eE]([-+]?\d{1,2}))?$/;
 const OTHER_BASE = /^0[xo][0-9a-f]+$/i;
 
 /** Numbers of more characters are outside every integer type. */
-const MOST_CHARACTERS = 100;
+const MAX_CHARACTERS = 100;
 
 /** The exact whole number, as in `1.5e3`; undefined for any other number. */
 export function integerOf(tree: Tree): bigint | undefined {
   const source = digitsOf(tree);
-  if (source === undefined || source.length > MOST_CHARACTERS) return undefined;
+  if (source === undefined || source.length > MAX_CHARACTERS) return undefined;
   if (tree.kind === "number" && OTHER_BASE.test(source)) return BigInt(source.toLowerCase());
   const found = WRITTEN.exec(source);
   if (found === null) return undefined;

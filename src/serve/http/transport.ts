@@ -72,7 +72,7 @@ class NodeTransport implements HttpTransport {
       this.#context.router.repliesUnread(method, readTarget(path).path);
     this.#server = createServer(serverOptions(settings));
     // Beyond its own bound Node refuses a request itself, whatever its route. Below it, the exchange does.
-    this.#server.maxHeadersCount = Math.max(settings.max_headers + 1, MOST_PARSED_HEADERS);
+    this.#server.maxHeadersCount = Math.max(settings.max_headers + 1, MAX_PARSED_HEADERS);
     this.#server.on("request", (request, response) => this.#answer(request, response, false));
     this.#server.on("checkContinue", (request, response) => this.#answer(request, response, true));
     // Other expectations may be ignored (RFC 9110 §10.1.1).
@@ -177,7 +177,7 @@ class NodeTransport implements HttpTransport {
  * Headers that are parsed, so that a check with too many of them is decided and not answered with an error. Gateways
  * forward at most 32 KiB of headers by default, four bytes each or more.
  */
-const MOST_PARSED_HEADERS = 10_000;
+const MAX_PARSED_HEADERS = 10_000;
 
 /** Errors that say, once a header section is complete, that its body is not framed as it says. */
 const BROKEN_BODY = /^HPE_|^ERR_HTTP_REQUEST_TIMEOUT$/;

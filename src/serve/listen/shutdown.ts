@@ -17,7 +17,7 @@ import type { ConnectionAcceptor } from "./acceptor.ts";
  */
 const IDLE_TURNS = 4;
 /** Most turns to wait for them: more than the system keeps connections that nobody has accepted. */
-const MOST_TURNS = 2_048;
+const MAX_TURNS = 2_048;
 
 interface ShutdownOptions {
   readonly listener: Server;
@@ -86,7 +86,7 @@ export class Shutdown {
   async #acceptRest(): Promise<void> {
     const { turns } = this.#options;
     let idle = 0;
-    for (let turn = 0; turn < MOST_TURNS && idle < IDLE_TURNS; turn++) {
+    for (let turn = 0; turn < MAX_TURNS && idle < IDLE_TURNS; turn++) {
       if (this.#cut.signal.aborted) return;
       await nextTurn();
       idle = turns.idle ? idle + 1 : 0;

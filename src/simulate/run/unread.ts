@@ -9,7 +9,7 @@ import type { Located } from "../scenario/schema.ts";
 import type { Change } from "../scenario.ts";
 
 /** Findings for one change at most. */
-const MOST = 20;
+const MAX_LISTED = 20;
 
 /** `policies` are those that the change is for: each key must be read by one of them. */
 export function findUnreadKeys(
@@ -19,7 +19,7 @@ export function findUnreadKeys(
   const { values } = value;
   if (values.kind !== "map") return [];
   const keys = dynamicKeysOf(policies.map(({ document }) => document));
-  const unread = unreadKeys(keys, plain(values) as JsonObject, MOST);
+  const unread = unreadKeys(keys, plain(values) as JsonObject, MAX_LISTED);
   return unread.map((each) =>
     finding(
       locate(values, each.path),

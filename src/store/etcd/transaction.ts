@@ -7,9 +7,9 @@ import type { EtcdClient, Request } from "./client.ts";
 import type { Keys } from "./keys.ts";
 
 /** etcd counts guards and operations separately. */
-const MOST_OPERATIONS = 128;
+const MAX_OPERATIONS = 128;
 /** Leaves room for guards, framing and what etcd itself adds to the 1.5 MiB that it takes. */
-const MOST_BYTES = 1_400_000;
+const MAX_BYTES = 1_400_000;
 
 /** Groups of operations for one transaction each, the last operation of each key only. */
 export function groupsOf(ops: readonly Op[], keys: Keys): readonly (readonly Op[])[] {
@@ -20,12 +20,12 @@ export function groupsOf(ops: readonly Op[], keys: Keys): readonly (readonly Op[
   let bytes = 0;
   for (const op of [...puts, ...deletes]) {
     const size = sizeOf(op, keys);
-    if (size > MOST_BYTES) {
-      const wanted = `${op.key}: wanted a value of at most ${MOST_BYTES} bytes, which etcd takes`;
+    if (size > MAX_BYTES) {
+      const wanted = `${op.key}: wanted a value of at most ${MAX_BYTES} bytes, which etcd takes`;
       throw new Fault("RESOURCE_EXHAUSTED", `${wanted}, got ${size}`);
     }
     const group = groups.at(-1);
-    if (group === undefined || group.length === MOST_OPERATIONS || bytes + size > MOST_BYTES) {
+    if (group === undefined || group.length === MAX_OPERATIONS || bytes + size > MAX_BYTES) {
       groups.push([op]);
       bytes = size;
     } else {
@@ -62,8 +62,8 @@ export async function commit(
 ): Promise<number | undefined> {
   const { client, keys, timeoutMs } = context;
   let { guards } = context;
-  if (guards.length > MOST_OPERATIONS) {
-    const wanted = `wanted at most ${MOST_OPERATIONS} guards, got ${guards.length}`;
+  if (guards.length > MAX_OPERATIONS) {
+    const wanted = `wanted at most ${MAX_OPERATIONS} guards, got ${guards.length}`;
     throw new Fault("INVALID_ARGUMENT", wanted);
   }
   const groups = groupsOf(ops, keys);

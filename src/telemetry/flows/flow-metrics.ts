@@ -51,7 +51,7 @@ const REASON: ReadonlyMap<RejectReason, string> = new Map<RejectReason, string>(
 
 const OTHER = "_other";
 /** Callers choose control points, and each becomes a series that stays, so their number and length are bounded. */
-const MOST_CONTROL_POINTS = 1_000;
+const MAX_CONTROL_POINTS = 1_000;
 const LONGEST_CONTROL_POINT = 256;
 
 interface ControlPointRow {
@@ -80,7 +80,7 @@ export interface SeenControlPoint {
 }
 
 /** Services of one control point that are remembered. */
-const MOST_SERVICES = 64;
+const MAX_SERVICES = 64;
 
 interface ComponentRow {
   readonly name: ComponentName;
@@ -123,7 +123,7 @@ export class FlowMetrics implements Observer, MetricSource {
 
   constructor(settings: FlowMetricsSettings) {
     this.#group = settings.agent_group;
-    this.#most = settings.most_control_points ?? MOST_CONTROL_POINTS;
+    this.#most = settings.most_control_points ?? MAX_CONTROL_POINTS;
   }
 
   decided(flow: Flow, verdict: Verdict): void {
@@ -343,7 +343,7 @@ function controlPointRow(): ControlPointRow {
 
 function noteServices(row: ControlPointRow, services: readonly string[]): void {
   row.services ??= new Set();
-  for (const service of services) if (row.services.size < MOST_SERVICES) row.services.add(service);
+  for (const service of services) if (row.services.size < MAX_SERVICES) row.services.add(service);
 }
 
 /** A sampler and a load ramp have the same metric, so they also share a key. */

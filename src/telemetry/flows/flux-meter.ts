@@ -37,7 +37,7 @@ const STATUS_CODES: ReadonlySet<string> = new Set([
   ...Object.keys(HTTP_STATUS_CODES),
 ]);
 /** Series for known codes that a meter can always have, however many meters there are. */
-const LEAST_SERIES = 4;
+const MIN_SERIES = 4;
 /** Series of a meter for `other` codes: one for each decision and status. They are never refused. */
 const OTHER_SERIES = 2 * (STATUSES.size + 1);
 /** No duration and no length exceeds it, and it keeps sums finite and exact. */
@@ -158,7 +158,7 @@ function seriesOf(meter: Meter, flow: MeasuredFlow, share: number): Series {
 function mostSeries({ bounds }: Meter, share: number): number {
   // Buckets, +Inf, sum, count, and the flows without a number.
   const samples = bounds.length + 4;
-  return Math.max(LEAST_SERIES, Math.floor(share / samples) - OTHER_SERIES);
+  return Math.max(MIN_SERIES, Math.floor(share / samples) - OTHER_SERIES);
 }
 
 /** Same decision and status, which are the first and last label. */

@@ -11,9 +11,9 @@ const REQUEST_ID = "x-request-id";
 /** Ids are 36 characters long; callers may choose longer ones where the proxy lets them. */
 const LONGEST_ID = 128;
 /** Flows of one generation; there are two. An entry takes some 300 bytes. */
-const MOST_FLOWS = 50_000;
+const MAX_FLOWS = 50_000;
 /** Flows of one id that are looked at: those of one request at several control points. */
-const MOST_OF_ONE_ID = 16;
+const MAX_OF_ONE_ID = 16;
 
 interface Entry extends LoggedDecision {
   readonly controlPoint: string;
@@ -35,7 +35,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   #lookupsBefore = 0;
   #forgotten = 0;
 
-  constructor(most = MOST_FLOWS) {
+  constructor(most = MAX_FLOWS) {
     this.#most = most;
   }
 
@@ -124,7 +124,7 @@ function takeFrom(flows: Generation, id: string, controlPoint: string): Entry | 
   const last = entries.length - 1;
   let at = last;
   if (controlPoint !== "") {
-    const first = Math.max(0, entries.length - MOST_OF_ONE_ID);
+    const first = Math.max(0, entries.length - MAX_OF_ONE_ID);
     while (at >= first && entries[at]?.controlPoint !== controlPoint) at--;
     if (at < first) return undefined;
   }

@@ -6,7 +6,7 @@ import type { ScheduledFlow } from "#flow/observer.ts";
 import type { MetricSink, Summary } from "../metrics/table.ts";
 
 /** Further workloads are counted together. */
-const MOST_WORKLOADS = 100;
+const MAX_WORKLOADS = 100;
 const LONGEST_WORKLOAD = 128;
 const OTHER = "_other";
 
@@ -89,7 +89,7 @@ export class WorkloadCounts {
     const known = this.#workloads.get(workload);
     if (known !== undefined) return known;
     const fits = workload.length <= LONGEST_WORKLOAD && workload.isWellFormed();
-    const room = this.#workloads.size < MOST_WORKLOADS && fits;
+    const room = this.#workloads.size < MAX_WORKLOADS && fits;
     if (!room && workload !== OTHER) return this.#row(OTHER);
     const row = {
       requests: new Float64Array(4),

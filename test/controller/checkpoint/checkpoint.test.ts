@@ -10,7 +10,7 @@ import type { CircuitPlan, Kind, Leaf, Wire } from "#circuit/plan.ts";
 import { CircuitRunner, type Restored } from "#circuit/runner.ts";
 import {
   checkpointOf,
-  MOST_STATE_BYTES,
+  MAX_STATE_BYTES,
   readCheckpoint,
 } from "#controller/checkpoint/checkpoint.ts";
 import { SAMPLES, type Sample } from "./kinds.ts";
@@ -315,7 +315,7 @@ test("a checkpoint is bounded: the largest states are left out and named", () =>
     ),
   };
   const world = new World(large);
-  const many = Math.ceil(MOST_STATE_BYTES / 18) + 1;
+  const many = Math.ceil(MAX_STATE_BYTES / 18) + 1;
   for (let tick = 1; tick <= many; tick++) {
     world.runner.tick(tick * 1_000);
     const { identity } = plan.leaves[0] ?? assert.fail();
@@ -323,6 +323,6 @@ test("a checkpoint is bounded: the largest states are left out and named", () =>
   }
   const checkpoint = world.checkpoint();
   assert.deepEqual(checkpoint.omitted, ["root.4"]);
-  assert.ok(checkpoint.bytes(0).length < MOST_STATE_BYTES / 10);
+  assert.ok(checkpoint.bytes(0).length < MAX_STATE_BYTES / 10);
   assert.equal(readCheckpoint(checkpoint.bytes(0), large).circuit.states.size, SOURCES.length);
 });

@@ -8,7 +8,7 @@ import { Fault } from "#base/fault.ts";
 import { Agents } from "#fleet/calls/agents.ts";
 import { Answers } from "#fleet/calls/answers.ts";
 import { FunctionRunner, type Functions } from "#fleet/calls/functions.ts";
-import { MOST_REPLY_BYTES, MOST_REQUEST_BYTES, writeRequest } from "#fleet/calls/message.ts";
+import { MAX_REPLY_BYTES, MAX_REQUEST_BYTES, writeRequest } from "#fleet/calls/message.ts";
 import { Questions } from "#fleet/calls/questions.ts";
 import type { Member } from "#fleet/members.ts";
 import { realClock } from "#host/life/clock.ts";
@@ -131,7 +131,7 @@ test("D-15: errors are answered, with code and message", async (t) => {
           throw new Error("secret");
         },
       ],
-      ["test.Large", () => Buffer.alloc(MOST_REPLY_BYTES + 1)],
+      ["test.Large", () => Buffer.alloc(MAX_REPLY_BYTES + 1)],
     ]),
   });
   const asked = controller(t, store);
@@ -142,11 +142,7 @@ test("D-15: errors are answered, with code and message", async (t) => {
     [await ask("test.Fails"), "INTERNAL", /^internal error$/],
     [await ask("test.Large"), "RESOURCE_EXHAUSTED", /at most 1048576 bytes/],
     [await ask("test.Unknown"), "UNIMPLEMENTED", /"test.Unknown"/],
-    [
-      await ask("test.Refuses", Buffer.alloc(MOST_REQUEST_BYTES + 1)),
-      "RESOURCE_EXHAUSTED",
-      /65536/,
-    ],
+    [await ask("test.Refuses", Buffer.alloc(MAX_REQUEST_BYTES + 1)), "RESOURCE_EXHAUSTED", /65536/],
   ] as const) {
     assert.equal(fault.code, code);
     assert.match(fault.message, message);

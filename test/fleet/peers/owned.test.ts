@@ -10,7 +10,7 @@ import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { fakeClock } from "../../kit/clock.ts";
 
 /** The most slots of all limiters together. */
-const MOST = 65_536;
+const MAX_KEYS = 65_536;
 const LIMIT = { max: 1_024, maxInflightMs: 60_000 };
 const named = (name: string) => ({ policyName: "policy", name });
 
@@ -22,7 +22,7 @@ function opened() {
 
 /** Fills the table with slots of one limiter, under as many keys as it takes. */
 function fill(slots: OwnedSlots, limiter: string, now: number): void {
-  for (let n = 0; n < MOST; n++) {
+  for (let n = 0; n < MAX_KEYS; n++) {
     const key = { limiter: slots.known(named(limiter)), lo: 1 + (n >> 10), hi: 1 };
     assert.equal(slots.take(key, 1, `${limiter}-${n}`, LIMIT, now).outcome, "granted");
   }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type BucketRequest, type LeaseRequest, MOST_LEASES } from "#flow/counters/bucket-home.ts";
+import { type BucketRequest, type LeaseRequest, MAX_LEASES } from "#flow/counters/bucket-home.ts";
 import { OwnedBuckets } from "#flow/counters/owned-buckets.ts";
 import { testContext } from "../limit/setup.ts";
 import { bucketSuite, TEN_PER_SECOND } from "./suite.ts";
@@ -97,9 +97,9 @@ test("who gives its lease back takes nothing from the others, and who keeps it h
 test("more agents than can have leases of one key ask for each flow", () => {
   const { ask, take, lease } = home();
   const params = { ...STEADY, capacity: 1_000_000 };
-  for (let agent = 0; agent < MOST_LEASES; agent++)
+  for (let agent = 0; agent < MAX_LEASES; agent++)
     assert.equal(ask(lease(agent, { wish: 1 }), params).leased, 1);
-  const further = ask({ ...take(5), ...lease(MOST_LEASES, { wish: 1 }) }, params);
+  const further = ask({ ...take(5), ...lease(MAX_LEASES, { wish: 1 }) }, params);
   assert.deepEqual([further.granted, further.leased], [[1], 0]);
 });
 

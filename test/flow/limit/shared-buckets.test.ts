@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it, mock } from "node:test";
 import fc from "fast-check";
 import { KeySegment } from "#flow/counters/local/key-segment.ts";
-import { MOST_COLUMNS } from "#flow/counters/local/shared-tables.ts";
+import { MAX_COLUMNS } from "#flow/counters/local/shared-tables.ts";
 import { grantOf } from "#flow/flow.ts";
 import { RateState } from "#flow/limit/rate-limiter.ts";
 import type { RateLimiterRule } from "#flow/rules.ts";
@@ -159,7 +159,7 @@ describe("limiters that share a table", () => {
   it("are divided among tables of bounded width", () => {
     const context = testContext();
     const benches = Array.from(
-      { length: MOST_COLUMNS + 1 },
+      { length: MAX_COLUMNS + 1 },
       () => new Bench(KEYED, rate(2, 0), context),
     );
     for (const bench of benches) bench.take({ k: "ann" });

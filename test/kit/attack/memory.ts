@@ -5,7 +5,7 @@ import { runInNewContext } from "node:vm";
 
 /** A collection that frees less than this, in bytes, was the last one that was worth it. */
 const NEXT_TO_NOTHING = 16 * 1024;
-const MOST_COLLECTIONS = 10;
+const MAX_COLLECTIONS = 10;
 
 setFlagsFromString("--expose-gc");
 const collect: () => void = runInNewContext("gc");
@@ -17,7 +17,7 @@ const collect: () => void = runInNewContext("gc");
 export function withoutGarbage(): NodeJS.MemoryUsage {
   collect();
   let usage = process.memoryUsage();
-  for (let again = 1; again < MOST_COLLECTIONS; again++) {
+  for (let again = 1; again < MAX_COLLECTIONS; again++) {
     collect();
     const before = bytesOf(usage);
     usage = process.memoryUsage();

@@ -28,7 +28,7 @@ const BAD_FRAME_SHARE: Readonly<Record<Behaviour, number>> = {
   recorded: 0,
 };
 /** Least connection window that the server leaves to the client: half of its full size. */
-const LEAST_WINDOW = 512 * 1024;
+const MIN_WINDOW = 512 * 1024;
 /** Clock step, a little more than handlers wait, ms. */
 const STEP_MS = 101;
 /** Number of frames between two memory samples. */
@@ -293,7 +293,7 @@ class Case {
       violations.push("the connection was destroyed without GOAWAY");
     if (!oracle.betweenFrames)
       violations.push("the server sent an incomplete frame or field block");
-    if (answered() && !this.#over && oracle.connectionCredit - expected.dataBytes < LEAST_WINDOW) {
+    if (answered() && !this.#over && oracle.connectionCredit - expected.dataBytes < MIN_WINDOW) {
       violations.push(
         `a window of ${oracle.connectionCredit - expected.dataBytes} is all that is left`,
       );

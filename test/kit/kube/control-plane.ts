@@ -52,7 +52,7 @@ export interface ControlPlane {
 
 /** Folders of logs: as many as the latest few clusters. */
 const LOGS = join(import.meta.dirname, "../../../.cache/kube-logs");
-const MOST_LOGS = 8;
+const MAX_LOGS = 8;
 /** Time for a start on a busy machine. */
 const START_MS = 180_000;
 /** Nodes with this annotation are played by kwok. */
@@ -234,7 +234,7 @@ function logFolder(): string {
   mkdirSync(LOGS, { recursive: true });
   const time = new Date().toISOString().replaceAll(":", "-");
   const folder = mkdtempSync(join(LOGS, `${time}-`));
-  for (const old of readdirSync(LOGS).sort().slice(0, -MOST_LOGS)) {
+  for (const old of readdirSync(LOGS).sort().slice(0, -MAX_LOGS)) {
     rmSync(join(LOGS, old), { recursive: true, force: true });
   }
   return folder;

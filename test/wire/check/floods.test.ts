@@ -41,9 +41,9 @@ const SIZE = 256 * 1024;
 /** Number of messages measured together, since each measurement is a garbage collection. */
 const BATCH = 16;
 /** Average number of bytes per message; a thousand labels would be twice that. */
-const MOST_KEPT = 96 * 1024;
+const MAX_KEPT = 96 * 1024;
 /** Ten thousand records with one attribute each. */
-const MOST_KEPT_OF_LOGS = 3 * 1024 * 1024;
+const MAX_KEPT_OF_LOGS = 3 * 1024 * 1024;
 
 /** The message that was read; undefined where it was refused with a Fault. */
 function attempt(read: () => unknown): unknown {
@@ -60,7 +60,7 @@ describe("a message that consists of repeats of one field", () => {
     it(`keeps little memory or is refused, for each field of ${type.fullName}`, () => {
       const floods = floodsOf(type, 6);
       const empty = new Uint8Array();
-      const most = BATCH * (read === readLogs ? MOST_KEPT_OF_LOGS : MOST_KEPT);
+      const most = BATCH * (read === readLogs ? MAX_KEPT_OF_LOGS : MAX_KEPT);
       for (let from = 0; from < floods.length; from += BATCH) {
         const batch = floods.slice(from, from + BATCH);
         const before = withoutGarbage().heapUsed;

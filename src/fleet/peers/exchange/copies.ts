@@ -9,7 +9,7 @@ import type { Link } from "./link.ts";
 import type { MovedBucket } from "./moved.ts";
 
 /** Most buckets that wait to be copied. Further ones are copied when they change again. */
-const MOST = 100_000;
+const MAX_CHANGED = 100_000;
 
 export class Copies {
   readonly #link: Link;
@@ -55,7 +55,7 @@ export class Copies {
   /** False when too many buckets wait. */
   #add(limiter: OwnedLimiter, lo: number, hi: number): boolean {
     const key = `${limiter.number}:${lo}:${hi}`;
-    if (this.#changed.size >= MOST && !this.#changed.has(key)) return false;
+    if (this.#changed.size >= MAX_CHANGED && !this.#changed.has(key)) return false;
     this.#changed.set(key, { limiter, lo, hi });
     return true;
   }

@@ -15,7 +15,7 @@ interface JoiningOptions {
 /** Longest wait, ms. */
 export const JOIN_MS = 2_000;
 /** Most processes that have handed over early. Far more than a group has. */
-const MOST_EARLY = 10_000;
+const MAX_EARLY = 10_000;
 
 export class Joining {
   readonly #options: JoiningOptions;
@@ -35,7 +35,7 @@ export class Joining {
 
   /** A process has handed over all that it had. */
   handedOver(id: string): void {
-    if (this.#handedOver.size >= MOST_EARLY) this.#handedOver.clear();
+    if (this.#handedOver.size >= MAX_EARLY) this.#handedOver.clear();
     this.#handedOver.add(id);
   }
 

@@ -43,7 +43,7 @@ const TAG_BYTES = 32;
 /** Kind, nonce and tag; the id of the process that is meant follows. */
 const HEAD_BYTES = 1 + NONCE_BYTES + TAG_BYTES;
 /** A UUID has 36. */
-const MOST_ID_BYTES = 100;
+const MAX_ID_BYTES = 100;
 
 type State = "unknown" | "heard" | "silent" | "gone";
 
@@ -224,7 +224,7 @@ export class Probes {
   #read(message: Buffer) {
     const key = this.#options.key();
     const kind = message[0] ?? 0;
-    const fits = message.length > HEAD_BYTES && message.length <= HEAD_BYTES + MOST_ID_BYTES;
+    const fits = message.length > HEAD_BYTES && message.length <= HEAD_BYTES + MAX_ID_BYTES;
     if (key !== undefined && fits && KINDS.includes(kind)) {
       const nonce = message.subarray(1, 1 + NONCE_BYTES);
       const about = message.subarray(HEAD_BYTES).toString();

@@ -11,7 +11,7 @@ import type { Store } from "#store/store.ts";
 import { groupSecretKey } from "#sync/keys.ts";
 
 const BYTES = 32;
-const MOST_BYTES = 1024;
+const MAX_BYTES = 1024;
 /** Milliseconds before the store is asked again. */
 const RETRY_MS = 1_000;
 
@@ -75,7 +75,7 @@ export async function followSecret(
         if (deletes.includes(key)) await leave();
         const value = puts.find((entry) => entry.key === key)?.value;
         if (value === undefined) continue;
-        if (value.length < BYTES || value.length > MOST_BYTES) {
+        if (value.length < BYTES || value.length > MAX_BYTES) {
           if (!warned) log.warn({}, unusable(key, value.length, used !== undefined));
           warned = true;
           continue;
@@ -100,7 +100,7 @@ export async function followSecret(
 }
 
 function unusable(key: string, length: number, isKnown: boolean): string {
-  const wanted = `wanted ${BYTES} to ${MOST_BYTES} bytes, got ${length}`;
+  const wanted = `wanted ${BYTES} to ${MAX_BYTES} bytes, got ${length}`;
   const then = isKnown ? "the secret that was known stays in use" : "no secret is known yet";
   return `the value of ${key} in etcd cannot be used as the secret of the group: ${wanted}; ${then}`;
 }

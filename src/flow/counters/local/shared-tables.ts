@@ -5,7 +5,7 @@ import type { ColumnShape } from "./key-segment.ts";
 import { type Column, type EvictionPolicy, KeyTable } from "./key-table.ts";
 
 /** Most columns of a table: bounds the size of a row, and with it the time that moving a segment takes. */
-export const MOST_COLUMNS = 16;
+export const MAX_COLUMNS = 16;
 
 export class SharedTables {
   readonly #shape: ColumnShape;
@@ -22,7 +22,7 @@ export class SharedTables {
   /** A column in a table of the group. Members of a group should be asked about the same keys: a row has room for all. */
   join(group: string, owner: EvictionPolicy): Column {
     const tables = this.#tables.get(group) ?? [];
-    const roomy = tables.find(({ width }) => width < MOST_COLUMNS);
+    const roomy = tables.find(({ width }) => width < MAX_COLUMNS);
     const table = roomy ?? new KeyTable(this.#shape, this.#maxKeys);
     if (roomy === undefined) this.#tables.set(group, [...tables, table]);
     return table.join(owner);

@@ -61,7 +61,7 @@ export interface LinesContext {
 }
 
 /** Most flows that wait at one scheduler: further ones are refused at once. */
-export const MOST_WAITING: WaitingBounds = { flows: 16_384, bytes: 32 << 20 };
+export const MAX_WAITING: WaitingBounds = { flows: 16_384, bytes: 32 << 20 };
 
 /** Bytes of the objects of one flow that waits, by measurement, without what the flow itself holds. */
 const WAITER_SIZE = 1_024;
@@ -339,7 +339,7 @@ export class Lines {
   readonly #room: WaitingRoom;
   readonly #lines = new Map<string, Line>();
 
-  constructor(context: LinesContext, most: WaitingBounds = MOST_WAITING) {
+  constructor(context: LinesContext, most: WaitingBounds = MAX_WAITING) {
     this.#context = context;
     this.#room = new WaitingRoom(most, context.waiting);
   }

@@ -16,8 +16,8 @@ const PODS: Resource = { group: "", version: "v1", plural: "pods" };
 const EVENTS: Resource = { group: "", version: "v1", plural: "events" };
 
 /** Pods that are listed in the status, and events that are written, in one search. */
-const MOST_SHOWN = 20;
-const MOST_EVENTS = 100;
+const MAX_SHOWN = 20;
+const MAX_EVENTS = 100;
 
 const OVER: readonly string[] = ["Succeeded", "Failed"];
 
@@ -70,9 +70,9 @@ export class MissedPods implements MetricSource {
     for (const namespace of [...namespaces()]) {
       for await (const pod of this.#missedIn(namespace, signal)) {
         count++;
-        if (shown.length < MOST_SHOWN) shown.push(pod);
+        if (shown.length < MAX_SHOWN) shown.push(pod);
         if (this.#reported.has(pod.uid)) still.add(pod.uid);
-        else if (events++ < MOST_EVENTS && (await this.#report(pod, signal))) still.add(pod.uid);
+        else if (events++ < MAX_EVENTS && (await this.#report(pod, signal))) still.add(pod.uid);
       }
     }
     const before = this.#count;

@@ -38,8 +38,8 @@ export const SYSTEM_NAMESPACES: readonly string[] = [
 const MIRROR = "kubernetes.io/config.mirror";
 
 /** Clients show warnings of about this length whole. */
-const MOST_WARNING_CHARACTERS = 250;
-const MOST_WARNINGS = 12;
+const MAX_WARNING_CHARACTERS = 250;
+const MAX_WARNINGS = 12;
 
 export interface InjectionInput {
   readonly pod: Pod;
@@ -50,7 +50,7 @@ export interface InjectionInput {
 
 export function inject(input: InjectionInput): Injection {
   const found = judge(input);
-  const warnings = found.warnings.slice(0, MOST_WARNINGS).map(shortened);
+  const warnings = found.warnings.slice(0, MAX_WARNINGS).map(shortened);
   return { ...found, warnings };
 }
 
@@ -106,7 +106,7 @@ function withStatus(whole: JsonObject, version: string): JsonObject {
 }
 
 function shortened(warning: string): string {
-  return warning.length <= MOST_WARNING_CHARACTERS
+  return warning.length <= MAX_WARNING_CHARACTERS
     ? warning
-    : `${warning.slice(0, MOST_WARNING_CHARACTERS - 1)}…`;
+    : `${warning.slice(0, MAX_WARNING_CHARACTERS - 1)}…`;
 }

@@ -39,7 +39,7 @@ interface KeeperOptions {
 }
 
 /** How often a step is tried when others write at the same time. */
-const MOST_ATTEMPTS = 10;
+const MAX_ATTEMPTS = 10;
 const CONFLICTS: readonly string[] = ["ABORTED", "ALREADY_EXISTS"];
 
 export class Keeper {
@@ -63,7 +63,7 @@ export class Keeper {
         return;
       } catch (thrown) {
         const { code } = Fault.from(thrown);
-        if (!CONFLICTS.includes(code) || attempt === MOST_ATTEMPTS || signal.aborted) throw thrown;
+        if (!CONFLICTS.includes(code) || attempt === MAX_ATTEMPTS || signal.aborted) throw thrown;
       }
     }
   }

@@ -19,11 +19,11 @@ export interface RunPart {
 }
 
 /** Larger runs are not kept, bytes. */
-const MOST_BYTES = 8_192;
+const MAX_BYTES = 8_192;
 /** Longest part behind a label: one with a longer text is encoded each time. */
-export const MOST_REST = 96;
+export const MAX_REST = 96;
 /** Room behind a run: a writer asks for more of it than it then uses, for a text three times its length. */
-const SPARE = 3 * MOST_REST;
+const SPARE = 3 * MAX_REST;
 
 export class DecisionRun {
   readonly template: Template;
@@ -36,7 +36,7 @@ export class DecisionRun {
   /** Undefined when the run would be too large. */
   static of(parts: readonly RunPart[]): DecisionRun | undefined {
     const length = parts.reduce((sum, part) => sum + lengthOf(part), 0);
-    return length > MOST_BYTES ? undefined : new DecisionRun(parts, length);
+    return length > MAX_BYTES ? undefined : new DecisionRun(parts, length);
   }
 
   private constructor(parts: readonly RunPart[], length: number) {

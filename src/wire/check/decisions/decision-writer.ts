@@ -3,7 +3,7 @@
 
 import { Fragment } from "../../protobuf/base64.ts";
 import { ProtoWriter, varintSize } from "../../protobuf/writer.ts";
-import { DecisionRun, isUsual, MOST_REST, type RunPart } from "./decision-run.ts";
+import { DecisionRun, isUsual, MAX_REST, type RunPart } from "./decision-run.ts";
 import {
   type DetailWriter,
   detailWriter,
@@ -35,11 +35,11 @@ interface Head {
 }
 
 /** Heads kept per component. Decisions whose values have yet other lengths are encoded in full. */
-const MOST_HEADS = 8;
+const MAX_HEADS = 8;
 /** Runs kept per component, and as little replaced. */
-const MOST_RUNS = 8;
+const MAX_RUNS = 8;
 /** Longest value that a head is kept for. */
-const MOST_VALUE = 64;
+const MAX_VALUE = 64;
 
 /** The encoded parts of a component that never change. */
 interface KnownComponent {
@@ -78,7 +78,7 @@ export class DecisionWriter {
       out.fragment(run.template);
       return true;
     }
-    if (runs.length < MOST_RUNS && decisions.every(isUsual)) this.#learnRun(runs, decisions);
+    if (runs.length < MAX_RUNS && decisions.every(isUsual)) this.#learnRun(runs, decisions);
     return false;
   }
 
@@ -87,10 +87,10 @@ export class DecisionWriter {
     for (const decision of decisions) {
       const { component, waitMs, detail } = decision;
       const { value = "" } = detail;
-      if (value.length > MOST_VALUE) return;
+      if (value.length > MAX_VALUE) return;
       const known = this.#known(decision);
       const restLength = known.detail.length(detail);
-      if (restLength > MOST_REST) return;
+      if (restLength > MAX_REST) return;
       const head = headOf(decision, known, value, restLength);
       const valueLength = value.length;
       parts.push({ component, detail: known.detail, head, waitMs, valueLength, restLength });
@@ -128,7 +128,7 @@ export class DecisionWriter {
   #writeUsual(out: ProtoWriter, decision: ReportedDecision, known: KnownComponent): boolean {
     const { detail } = decision;
     const { value = "" } = detail;
-    if (!isUsual(decision) || value.length > MOST_VALUE) return false;
+    if (!isUsual(decision) || value.length > MAX_VALUE) return false;
     const { place } = out;
     if (!out.ascii(value)) return false;
     known.detail.write(out, detail);
@@ -142,7 +142,7 @@ export class DecisionWriter {
       out.fragment(head.fragment, place);
       return true;
     }
-    if (heads.length === MOST_HEADS) {
+    if (heads.length === MAX_HEADS) {
       out.moveTo(place);
       return false;
     }

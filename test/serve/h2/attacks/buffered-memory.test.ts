@@ -27,7 +27,7 @@ const CALLS = 1_000;
 /**
  * The limit of the whole pool and a quarter for V8's overhead, as a number of its own: independent of the constants.
  */
-const MOST = 80 * MB;
+const MAX_GROWTH = 80 * MB;
 /** MiB that stay below the limit of one connection, and below that of all connections which hold so much. */
 const OF_ONE = 7;
 const OF_ALL = 40;
@@ -62,7 +62,7 @@ async function assertBounded(t: TestContext, server: TargetServer, attack: Attac
   }
   const now = await server.snapshot();
   t.diagnostic(`held ${show(now.held)}`);
-  assert.ok(now.held - before.held < MOST, `holds ${show(now.held)}`);
+  assert.ok(now.held - before.held < MAX_GROWTH, `holds ${show(now.held)}`);
   const refused = (now.faults.too_many_bytes ?? 0) - (before.faults.too_many_bytes ?? 0);
   assert.ok(refused > 0, "the attack does not reach the limit");
   assert.deepEqual(now.errors, []);

@@ -19,7 +19,7 @@ import { until } from "../../../kit/until.ts";
 
 const LARGE = 8_000_000;
 /** Most bytes that may be read from a connection whose reply is awaited: the limit, and what one read may bring. */
-const MOST_READ = 1_000_000;
+const MAX_READ = 1_000_000;
 /** A field that sends a request to Node's server and changes nothing else. */
 const NOT_PLAIN = "te: trailers\r\n";
 
@@ -264,7 +264,7 @@ test("does not buffer without limit for a client that sends while it waits", asy
   // The server reads from both sockets in the same turns.
   for (let turns = 0; turns < 100; turns++) await other.ask(asking("/echo"));
   const read = serverEnd(socket)?.bytesRead ?? 0;
-  assert.ok(read > 0 && read < MOST_READ, `${read} bytes were read`);
+  assert.ok(read > 0 && read < MAX_READ, `${read} bytes were read`);
   for (let turns = 0; turns < 100; turns++) await other.ask(asking("/echo"));
   assert.equal(serverEnd(socket)?.bytesRead, read, "it reads on");
 });

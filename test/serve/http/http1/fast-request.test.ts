@@ -9,7 +9,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { FastRequestReader } from "#serve/http/http1/fast-request.ts";
 
-const MOST = 1_000_000;
+const MAX_HEAD = 1_000_000;
 /** Most header fields. */
 const FIELDS = 1_000;
 
@@ -51,7 +51,7 @@ async function byNode(bytes: Buffer): Promise<{ found: Parsed[]; fault: boolean 
   return { found, fault };
 }
 
-function readFastRequest(chunk: Buffer, maxHeadBytes = MOST, maxFields = FIELDS) {
+function readFastRequest(chunk: Buffer, maxHeadBytes = MAX_HEAD, maxFields = FIELDS) {
   return new FastRequestReader(maxHeadBytes, maxFields).read(chunk);
 }
 
@@ -135,8 +135,8 @@ test("never takes part of a request for a request", () => {
 
 test("leaves a head with too many fields to Node's parser", () => {
   const chunk = request(USUAL);
-  assert.ok(readFastRequest(chunk, MOST, 3) !== undefined);
-  assert.equal(readFastRequest(chunk, MOST, 2), undefined);
+  assert.ok(readFastRequest(chunk, MAX_HEAD, 3) !== undefined);
+  assert.equal(readFastRequest(chunk, MAX_HEAD, 2), undefined);
 });
 
 test("leaves a long head to Node's parser", () => {
@@ -182,7 +182,7 @@ const mutated = fc
   });
 
 test("does not take a target or a host for that of the request before", () => {
-  const reader = new FastRequestReader(MOST, FIELDS);
+  const reader = new FastRequestReader(MAX_HEAD, FIELDS);
   for (const [target, host] of [
     ["/a", "one"],
     ["/a", "one"],
@@ -207,7 +207,7 @@ test("makes no strings of fields that nobody asks for", () => {
     strings++;
     return make.apply(chunk, given);
   };
-  const reader = new FastRequestReader(MOST, FIELDS);
+  const reader = new FastRequestReader(MAX_HEAD, FIELDS);
   reader.read(chunk);
   strings = 0;
   const read = reader.read(chunk);
@@ -218,7 +218,7 @@ test("makes no strings of fields that nobody asks for", () => {
 
 test("Node's parser finds the same request and nothing after it", async () => {
   let read = 0;
-  const reader = new FastRequestReader(MOST, FIELDS);
+  const reader = new FastRequestReader(MAX_HEAD, FIELDS);
   await fc.assert(
     fc.asyncProperty(mutated, async (bytes) => {
       const plain = reader.read(bytes);
