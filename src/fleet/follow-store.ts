@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Batch, Store } from "#store/store.ts";
 
-interface FollowStoreOptions {
+export interface FollowStoreOptions {
   readonly store: Pick<Store, "watch">;
   readonly prefixes: readonly string[];
   /** Of the keys, for the log. */

@@ -3,17 +3,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Fault } from "#base/fault.ts";
-import { type FollowKeysOptions, followKeys } from "#fleet/follow-keys.ts";
+import { type FollowStoreOptions, followStore } from "#fleet/follow-store.ts";
 import type { Store } from "#store/store.ts";
 import { fakeClock } from "../kit/clock.ts";
 import { memoryLog } from "../kit/sluice/log.ts";
 import { until } from "../kit/until.ts";
 
-function follow(watch: Store["watch"], apply: FollowKeysOptions["apply"]) {
+function follow(watch: Store["watch"], apply: FollowStoreOptions["apply"]) {
   const [log, clock] = [memoryLog(), fakeClock()];
   const { signal } = new AbortController();
   const options = { store: { watch }, prefixes: ["/a/"], what: "the keys", apply };
-  const ended = followKeys({ ...options, clock, log, signal });
+  const ended = followStore({ ...options, clock, log, signal });
   return {
     ended,
     clock,
