@@ -7,7 +7,7 @@ import type { ActivePolicies } from "./policies/active-policies.ts";
 import type { ApiSource } from "./policies/api-source.ts";
 import type { ScaleReports } from "./scale-reports.ts";
 
-interface StoreFollowerOptions {
+export interface StoreFollowerOptions {
   readonly store: Pick<Store, "watch">;
   readonly api: ApiSource;
   readonly reports: ScaleReports;
