@@ -16,3 +16,8 @@ test("tokens that come back while a reply is on its way are admitted when they a
   const { faults } = await runSchedules(45_502, 1);
   assert.deepEqual(faults, []);
 });
+
+test("flows that the home admits are dated when it says so, also where agents report others later", async () => {
+  const { faults } = await runSchedules(78_514, 1);
+  assert.deepEqual(faults, []);
+});

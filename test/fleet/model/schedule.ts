@@ -143,7 +143,7 @@ class Schedule {
       this.#faults,
       (value, request) => this.#answer(value, request),
       (value, request, reply, deliver) =>
-        this.#deliver(agent, value, tokensOf(request, reply), deliver),
+        this.#deliver(agent, value, grantedBy(request, reply), deliver),
     );
     const enabled = this.#mode === "leased";
     const max_keys = world.pick([2, 100]);
@@ -163,11 +163,10 @@ class Schedule {
     const heard = this.#cuts ? { ...request, back: 0 } : request;
     const asked = this.#home.ask(value, heard, this.#params, now);
     const reply = asked instanceof Promise ? await asked : asked;
-    if (this.#mode !== "lazy") {
-      const admissions = this.#admissions.get(value);
-      admissions?.add(now, tokensOf(request, reply));
-      admissions?.add(now, -heard.back);
-    }
+    const admissions = this.#admissions.get(value);
+    admissions?.add(now, grantedBy(request, reply));
+    // Tokens are back when the home has them: until then, others may use up a bucket that was full.
+    admissions?.add(now, -heard.back);
     return reply;
   }
 
@@ -182,7 +181,7 @@ class Schedule {
     agent.delivered = 0;
     deliver();
     const unwanted = line.returned - returned;
-    const leased = this.#mode === "lazy" ? agent.delivered : agent.delivered - (granted - unwanted);
+    const leased = agent.delivered - (granted - unwanted);
     this.#admissions.get(value)?.add(this.#world.now, leased);
   }
 
@@ -220,7 +219,7 @@ class Schedule {
         const before = line.returned;
         buckets.giveBack(key, want, "", this.#params);
         const kept = want - (line.returned - before);
-        admissions.add(world.now, this.#mode === "lazy" ? -want : -kept);
+        admissions.add(world.now, -kept);
       });
     };
     const before = leases.counts.granted + leases.counts.refused;
@@ -352,8 +351,9 @@ class Schedule {
   }
 }
 
-/** Tokens that a reply granted. */
-function tokensOf({ runs }: BucketRequest, { granted }: BucketReply): number {
+/** Tokens for which the home admitted flows. What an agent reports was admitted before. */
+function grantedBy({ runs, overdraft }: BucketRequest, { granted }: BucketReply): number {
+  if (overdraft === "owe") return 0;
   return runs.reduce((sum, { want }, at) => sum + want * (granted[at] ?? 0), 0);
 }
 
