@@ -66,7 +66,10 @@ function everything(): Metrics {
       to.number("sluice_remote_write_samples_total", ["sent"], 1);
       to.number("sluice_remote_write_waiting_bytes", [], 0);
       to.number("sluice_dependency_degraded", ["store"], 1);
+      to.number("sluice_discovery_addresses", [], 1);
+      to.number("sluice_discovery_addresses_left_out", [], 1);
       to.number("sluice_rules_kept", [], 1);
+      to.number("sluice_rules_refused", ["none"], 1);
       to.number("sluice_rules_from_snapshot", [], 1);
       to.number("sluice_rule_snapshots_total", ["success"], 1);
       to.number("sluice_counter_takes_total", ["x", "x"], 1);
