@@ -1,7 +1,7 @@
 // The agent as a part of a process: it follows the rules in the store, judges flows by them, and serves checks. This
 // file only joins those parts and starts them in order.
 
-import { createOperationContext } from "#api/context.ts";
+import { createOperationContext, defaultControlPoint } from "#api/context.ts";
 import { grpcServices, httpRoutes } from "#api/endpoints.ts";
 import { controlPointGrpcService, controlPointRoutes } from "#api/fleet/control-points.ts";
 import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
@@ -82,7 +82,13 @@ export async function startAgent(
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics);
   metrics.add(finishedFlows);
   const { lookup, entities } = await discover(process, config);
-  const checkContext = createOperationContext(controller, lookup, chance, config.server.http);
+  const checkContext = createOperationContext(
+    controller,
+    lookup,
+    chance,
+    config.server.http,
+    defaultControlPoint(config.flow_control.default_control_point, observer, process.log),
+  );
   return {
     book,
     services: [

@@ -3,7 +3,9 @@
 
 import type { Chance } from "#base/chance.ts";
 import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
 import type { FlowController } from "#flow/flow-controller.ts";
+import type { Observer } from "#flow/observer.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { HttpAnswerWriter } from "#wire/check/http-reply.ts";
 import { isControlPoint, MAX_CONTROL_POINT } from "#wire/check/request.ts";
@@ -38,6 +40,8 @@ export interface OperationContext {
   readonly labelNames: LabelNameCache;
   readonly protobufWriter: HttpAnswerWriter;
   readonly jsonWriter: JsonAnswerWriter;
+  /** Control point of a proxy's check whose own name for it, perhaps empty, cannot be used. Throws where there is none. */
+  insteadOfControlPoint(name: string): string;
   /** A new decision id: twelve characters of base64url. */
   nextDecisionId(): string;
 }
@@ -53,6 +57,7 @@ export function createOperationContext(
   serviceLookup: ServiceLookup,
   chance: Chance,
   bounds: RequestBounds = {},
+  insteadOfControlPoint: (name: string) => string = refuseControlPoint,
 ): OperationContext {
   return {
     flowController,
@@ -62,6 +67,7 @@ export function createOperationContext(
     labelNames: new LabelNameCache(),
     protobufWriter: new HttpAnswerWriter(),
     jsonWriter: new JsonAnswerWriter(),
+    insteadOfControlPoint,
     nextDecisionId: decisionIds(chance),
   };
 }
@@ -101,10 +107,38 @@ function readOnce(bounds: RequestBounds): RequestBounds {
 
 /** @throws Fault INVALID_ARGUMENT when a message names no control point, without which no rule can be selected */
 export function requireControlPoint(controlPoint: string): void {
-  if (isControlPoint(controlPoint)) return;
+  if (!isControlPoint(controlPoint)) refuseControlPoint(controlPoint);
+}
+
+/** @throws Fault INVALID_ARGUMENT always: the name is absent or cannot be used */
+export function refuseControlPoint(name: string): never {
   const wanted = `at most ${MAX_CONTROL_POINT} characters, none of them a control character, only Unicode, and no blank at either end`;
   throw new Fault(
     "INVALID_ARGUMENT",
-    controlPoint === "" ? "missing control-point" : `control_point must have ${wanted}`,
+    name === "" ? "missing control-point" : `control_point must have ${wanted}`,
   );
 }
+
+/**
+ * Returns the function that gives a proxy's check without a control point the `configured` one, for control planes that have
+ * no place for its name, such as Istio's extension providers. Where that is empty, such a check gets an error, which many
+ * proxies are told to let pass: each is counted, and the first one is logged.
+ */
+export function defaultControlPoint(
+  configured: string,
+  observer: Pick<Observer, "anomaly">,
+  log: Log,
+): (name: string) => string {
+  let isLogged = false;
+  return (name) => {
+    if (name !== "") refuseControlPoint(name);
+    if (configured !== "") return configured;
+    observer.anomaly("no_control_point");
+    if (!isLogged) log.warn({}, NO_CONTROL_POINT);
+    isLogged = true;
+    return refuseControlPoint(name);
+  };
+}
+
+const NO_CONTROL_POINT =
+  'a proxy asks without a control point and gets errors, with which it may let every request pass: let it send the metadata "control-point" or the context extension "control-point", or set flow_control.default_control_point';

@@ -8,6 +8,7 @@ export const ANOMALIES = [
   "baggage_dropped", // the header was malformed or exceeded its bounds: all of its labels were ignored
   "baggage_reserved", // a member named http.* or aperture.* was ignored
   "header_collision", // two headers map to one label; the one with dashes won
+  "no_control_point", // a proxy's check named no control point, and none is configured for these: it got an error
   "request_refused", // a request was refused unjudged: too many headers, control characters, a body that is too large
   "label_unreadable", // the source of a classifier's label could not be read: a body that was cut, or is no JSON
   "bad_label_number", // a label was not a finite decimal >= 0 within bounds

@@ -309,7 +309,11 @@ test("agent: defaults are the documented ones", () => {
       sync_replication: false,
       tls: { allowed_cn: "", ca_file: "", cert_file: "", key_file: "" },
     },
-    flow_control: { max_keys: 1_000_000, preview_service: { enabled: true } },
+    flow_control: {
+      default_control_point: "",
+      max_keys: 1_000_000,
+      preview_service: { enabled: true },
+    },
     kubernetes_client: { http_client: HTTP_CLIENT },
     object_storage: {
       enabled: false,

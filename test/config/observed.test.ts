@@ -127,6 +127,12 @@ const OBSERVED: readonly Observation[] = [
     "an agent that starts while etcd is away judges",
   ),
   row("etcd.tls", "*", "store/etcd-faults", "the keys of etcd.tls have their effect"),
+  row(
+    "flow_control",
+    "default_control_point",
+    "agent/control-point",
+    "a check over ext_authz without a",
+  ),
   row("flow_control", "max_keys", "flow/counters/local/key-table", "full: a spent key is evicted"),
   row("*", "service.execution_period", "process/health", ".service.execution_period says when"),
   row("*", "service.execution_timeout", "process/health", ".service.execution_timeout ends"),

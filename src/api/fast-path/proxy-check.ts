@@ -5,11 +5,12 @@ import type { Call } from "#base/handler.ts";
 import type { Flow, Verdict } from "#flow/flow.ts";
 import { AuthRequest } from "#wire/check/ext-authz.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
+import { isControlPoint } from "#wire/check/request.ts";
 import type { TelemetryWriter } from "#wire/check/response.ts";
 import { type SpanField, writeSpanField } from "#wire/check/span-fields.ts";
 import type { Fragment } from "#wire/protobuf/base64.ts";
 import type { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { DECISION_ID_HEADER, type OperationContext, requireControlPoint } from "../context.ts";
+import { DECISION_ID_HEADER, type OperationContext } from "../context.ts";
 import { servicesLabel, UNKNOWN_SERVICES } from "../labels/attributes.ts";
 import {
   TYPE_ENTRY,
@@ -59,8 +60,8 @@ export class ProxyCheck implements Flow, TelemetryWriter {
   begin(message: Uint8Array, call: Call): void {
     const { http } = this;
     readAuthRequest(message, this.#context.headerNames, http);
-    this.controlPoint = call.header(CONTROL_POINT) ?? http.controlPoint;
-    requireControlPoint(this.controlPoint);
+    const name = call.header(CONTROL_POINT) ?? http.controlPoint;
+    this.controlPoint = isControlPoint(name) ? name : this.#context.insteadOfControlPoint(name);
     this.deadline = call.deadline;
     this.#findServices(call);
     this.labels.reset(http.hasHttp ? "proxy" : "none", this.#source, this.#destination);

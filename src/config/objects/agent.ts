@@ -1,6 +1,13 @@
 // Keys of the agent: its identity, flow control, agent functions, and the caches behind it.
 
-import { anyText, bindAddress, endpoint, hostPort, someText } from "../table/format.ts";
+import {
+  anyText,
+  bindAddress,
+  controlPoint,
+  endpoint,
+  hostPort,
+  someText,
+} from "../table/format.ts";
 import {
   bool,
   choice,
@@ -107,6 +114,12 @@ const flowPreviewConfig = table(
 );
 
 export const flowControlConfig = table("FlowControlConfig", "Flow control.", {
+  default_control_point: string(
+    "",
+    controlPoint,
+    "Control point of checks over Envoy's protocol (ext_authz) that name none, for proxies that cannot send one, such as those of Istio's extension providers. Empty: such a check gets an error, which proxies that fail open let pass; `sluice_anomalies_total{kind=\"no_control_point\"}` counts them.",
+    { own: true },
+  ),
   max_keys: number(
     "uint64",
     1_000_000,

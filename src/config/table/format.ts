@@ -109,6 +109,15 @@ export const keyPart: TextFormat = {
   bad: ["", "a/b"],
 };
 
+export const controlPoint: TextFormat = {
+  wanted:
+    "empty or the name of a control point: at most 1024 characters, none of them a control character, and no blank at either end",
+  pattern: String.raw`^([^ ]|[^ ][^\n]*[^ ])?$`,
+  accepts: (text) => text.length <= 1024 && /^(?! )[^\p{Cc}\uFFFD]*(?<! )$/u.test(text),
+  good: ["", "ingress", "a", "the ingress", "é"],
+  bad: [" ingress", "ingress ", "a\nb", "\uFFFD", "x".repeat(1_025)],
+};
+
 export const listenAddress: TextFormat = {
   wanted: "host:port, :port, [IPv6%zone]:port or unix:/path (port 0 picks a free one)",
   pattern: `^(unix:/.+|${HOST}:${PORT})$`,
