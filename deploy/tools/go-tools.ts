@@ -38,7 +38,7 @@ export function kube(): string {
   });
 }
 
-/** What the simulated nodes and pods do, from kwok's own module: a node becomes ready, a pod runs at once. */
+/** The behaviour of simulated nodes and pods, from kwok's own module: a node becomes ready, a pod runs at once. */
 const STAGES = ["node/fast", "node/heartbeat", "pod/fast"];
 /** Name of the file of stages beside kwok. */
 const STAGES_FILE = "stages.yaml";

@@ -19,7 +19,10 @@ const LIST_MS = 2_000;
 /** Kubernetes puts it into every container. */
 const IN_CLUSTER = "KUBERNETES_SERVICE_HOST";
 
-/** What the cluster has is known when this resolves, unless the API server takes too long. */
+/**
+ * Starts service discovery. Resolves when the pods and services of the cluster are known, or when the API server takes
+ * too long.
+ */
 export async function discover(process: SluiceProcess, config: AgentConfig): Promise<Discovered> {
   const { clock, chance, env, health, metrics, scope, settings } = process;
   const { enabled } = config.service_discovery.kubernetes;

@@ -49,7 +49,7 @@ export function answerControllers(
 
 /** Milliseconds between pings of an idle connection, and until one that is not answered ends it. */
 const CHANNEL = { "grpc.keepalive_time_ms": 20_000, "grpc.keepalive_timeout_ms": 10_000 } as const;
-/** Of `server.listener.addr` by default. */
+/** Port of a controller that listens at the default of `server.listener.addr`. */
 const CONTROLLER_PORT = 8080;
 
 /** Reads the TLS files, and returns what connects. */

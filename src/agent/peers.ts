@@ -34,7 +34,7 @@ export function joinGroup(
   });
   const opened = (address: string) => {
     group.announce(peer_discovery.advertisement_addr || advertised(own, address) || id);
-    // Nobody should ask an agent that drains.
+    // The agent leaves before it drains, so that the others stop asking it.
     scope.add("announcement", () => group.leave());
   };
   return { group, opened };

@@ -93,7 +93,7 @@ const upsert: Operation = async (policies, request, { peer }) => {
 
 /** Reply header with warnings, for callers over gRPC, whose reply is an Empty. */
 const WARNING_HEADER = "x-sluice-warning";
-/** Of a text in JSON, everything that a header cannot carry. */
+/** Characters of a JSON text that a header cannot carry. */
 const NOT_PRINTABLE = /[^ -~]/g;
 
 const configure: Operation = async (policies, request, call) => {

@@ -5,7 +5,7 @@ import type { IncomingMessage } from "node:http";
 /** Larger than any reply of an agent or a controller. */
 export const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
-/** What a port of Sluice with TLS answers to HTTP without TLS, with 400. */
+/** Body of the 400 by which a TLS port of Sluice answers HTTP without TLS. */
 export const SPEAKS_TLS = "this port speaks TLS";
 
 export async function replyText(reply: IncomingMessage, most: number): Promise<string> {

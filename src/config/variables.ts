@@ -13,7 +13,7 @@ export interface SetVariable {
   readonly name: string;
   /** Text that is read as the value. */
   readonly text: string;
-  /** Where the value was set. */
+  /** Origin of the value, for people: a variable, or a file with its line. */
   readonly where: string;
   /** Whether the key is secret, or its value holds something that is. */
   readonly isSecret: boolean;

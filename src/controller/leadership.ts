@@ -40,7 +40,7 @@ export class Candidate {
   readonly #log: SluiceProcess["log"];
   readonly #status: ReturnType<SluiceProcess["health"]["dependency"]>;
   readonly #name: string;
-  /** Where other machines reach administration of this controller; undefined where they do not. */
+  /** The address at which other machines reach this controller's administration routes; undefined where they cannot. */
   #address: string | undefined;
   readonly #survey: Survey;
   readonly #stop = new AbortController();

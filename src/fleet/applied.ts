@@ -1,5 +1,5 @@
-// Which versions of policies agents apply: each agent leaves them in the store, under its lease, and controllers compare
-// them with what they run.
+// The versions of policies that agents apply: each agent leaves them in the store, under its lease, and controllers
+// compare them with the versions that they run.
 
 import { createHash } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -65,7 +65,7 @@ function versionsIn(
   );
 }
 
-/** What follows the group in the key of a rule. */
+/** The part of a rule's key that follows the group. */
 const RULE_OF_POLICY = /^policy-(.+)-(?:component_id|classifier_index)-[^-]*$/s;
 
 /**
@@ -82,7 +82,7 @@ function policyIn(key: string, group: string): string | undefined {
 /** Milliseconds between two writes: a start with many policies would else need one for each of them. */
 const EVERY_MS = 500;
 
-/** What this agent applies, written when it changes. */
+/** The versions that this agent applies, written to the store when they change. */
 export class AppliedPolicies {
   readonly #group: string;
   readonly #clock: Clock;
@@ -140,14 +140,14 @@ interface FollowAppliedOptions {
   readonly log: Log;
 }
 
-/** What one agent says. */
+/** Report of one agent. */
 export interface AgentApplied {
   /** Numbers of the versions that are wholly in force. */
   readonly versions: ReadonlySet<bigint>;
   readonly refusals: Refusals;
 }
 
-/** What all agents say, kept up to date until `close`. */
+/** Reports of all agents, kept up to date until `close`. */
 export class FollowedApplied {
   readonly #log: Log;
   readonly #known = new Map<string, AgentApplied>();

@@ -1,4 +1,5 @@
-// What every engine of shared counters is given, and what it gives to the process.
+// The interface between the process and an engine of shared counters: the options of an engine, and the object that it
+// returns.
 
 import type { Clock } from "#base/clock.ts";
 import type { Route } from "#base/handler.ts";
@@ -25,13 +26,13 @@ export interface CountersSettings {
   readonly redis: RedisSettings;
 }
 
-/** Where the state of the engine is reported. */
+/** Receiver of the state of the engine. */
 export interface CountersStatus {
   ok(message: string): void;
   fail(message: string): void;
 }
 
-/** What engines need of the process. */
+/** The parts of the process that engines use. */
 export interface SharedCountersOptions {
   /** The engine of this process where none is configured. */
   readonly byDefault: EngineName;
@@ -58,7 +59,7 @@ export interface SharedCountersOptions {
 export interface OpenedEngine {
   readonly counters: SharedCounters;
   readonly counts: Readonly<RequestCounts>;
-  /** Why it cannot be asked now; undefined while it can. */
+  /** Reason why the engine cannot be asked now; undefined while it can. */
   readonly reason: string | undefined;
   readonly slotEnds?: Readonly<SlotEndCounts>;
   readonly leases?: Readonly<LeaseCounts>;

@@ -10,9 +10,9 @@ import type { Batch, Store } from "#store/store.ts";
 export interface FollowStoreOptions {
   readonly store: Pick<Store, "watch">;
   readonly prefixes: readonly string[];
-  /** Of the keys, for the log. */
+  /** Name of the keys in the log. */
   readonly what: string;
-  /** What it throws is logged, and the next batch is applied. */
+  /** Applies a batch. An error that it throws is logged, and the next batch is applied. */
   readonly apply: (batch: Batch) => void;
   readonly clock: Clock;
   readonly log: Log;

@@ -19,7 +19,7 @@ export interface Member {
   readonly hostname: string;
   /** Addresses of further services of the agent, by name of the service. */
   readonly services: Readonly<Record<string, string>>;
-  /** Of the process; "" for agents of other implementations. */
+  /** Identity of the process; "" for agents of other implementations. */
   readonly id: string;
 }
 

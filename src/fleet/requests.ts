@@ -200,7 +200,7 @@ export class Requests<Operation = Script, Args = string, Reply = string> {
     this.#options = options;
   }
 
-  /** Why the server is not asked now; undefined while it is. */
+  /** Reason why the server is not asked now; undefined while it is. */
   get reason(): string | undefined {
     return this.#reason;
   }

@@ -18,9 +18,9 @@ export interface OpenCounters {
 }
 
 interface Engine {
-  /** What the status says while it answers. */
+  /** Text of the status while the engine answers. */
   readonly answers: string;
-  /** What the status says when it does not, before the reason. */
+  /** Text of the status while the engine does not answer; the reason follows it. */
   readonly away: string;
   /** Logs each transition, and calls `changed`. */
   readonly open: (

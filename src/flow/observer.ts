@@ -34,7 +34,10 @@ export interface Observer {
   queued(component: Component): void;
   /** A scheduler let a flow pass, or did not. Called once for each flow that it judged. */
   scheduled(component: Component, flow: ScheduledFlow): void;
-  /** What a load scheduler counts by. The object changes with it, and is the same as long as the component is. */
+  /**
+   * Reports the numbers of a load scheduler. The object changes with them, and stays the same for as long as the
+   * component exists.
+   */
   loaded(component: Component, gauges: LoadGauges): void;
 }
 
@@ -47,7 +50,7 @@ export interface LoadGauges {
   readonly available: number;
 }
 
-/** What a scheduler did with a flow. */
+/** A flow that a scheduler decided. */
 export interface ScheduledFlow {
   readonly workload: string;
   readonly tokens: number;

@@ -90,7 +90,7 @@ export interface SamplerRule extends ComponentRule {
   readonly hash: SessionHash;
 }
 
-/** What the flows of a workload are worth. */
+/** Priority and cost of the flows of a workload. */
 export interface WorkloadParameters {
   /** Above 0. */
   readonly priority: number;

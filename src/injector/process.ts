@@ -173,7 +173,7 @@ async function openWebhook(
   return port;
 }
 
-/** What happens now and then. Never rejects. */
+/** Searches for missed pods from time to time, until the signal. Never rejects. */
 async function search(
   { clock, health, log }: SluiceProcess,
   { missed_pods_interval }: InjectorConfig,

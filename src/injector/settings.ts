@@ -8,11 +8,11 @@ import type { InjectionSettings, Resources } from "#kube/injection/settings.ts";
 
 export interface InjectorConfigs {
   readonly injector: Loaded<"injector">;
-  /** What sidecars are told. */
+  /** The agent's configuration, which sidecars get. */
   readonly agent: Loaded<"agent">;
 }
 
-/** What injection needs, apart from the namespace of the injector, which only the cluster tells. */
+/** The settings of injection without the version of Sluice, which the process adds. */
 export type ConfiguredInjection = Omit<InjectionSettings, "version">;
 
 type EnvVar = InjectionSettings["sidecar"]["env"][number];

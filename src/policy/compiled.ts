@@ -57,9 +57,9 @@ export interface LimiterLabel {
 export interface Need {
   readonly kind: "label" | "metric" | "flux_meter" | "control_point" | "agent_group";
   readonly name: string;
-  /** Of a control point only. */
+  /** Only for a control point. */
   readonly agentGroup?: string;
-  /** Of a label only. */
+  /** Only for a label. */
   readonly readBy?: LimiterLabel;
   readonly at: Position;
   readonly path: string;
@@ -67,7 +67,7 @@ export interface Need {
 
 /** The names that a policy defines for itself and for all others. */
 export interface Supply {
-  /** Of its classifiers. */
+  /** Labels that the classifiers of the policy set. */
   readonly labels: readonly string[];
   readonly fluxMeters: readonly string[];
 }

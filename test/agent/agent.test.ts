@@ -358,7 +358,7 @@ test("the gateway has TLS files of its own: the other server may insist on a cli
 
 test("a gateway forwards every JSON route of flow control", async (t) => {
   const local = await agentOn(t);
-  // Nobody listens there: whatever is forwarded fails.
+  // Nothing listens at this address, so forwarding fails.
   const gateway = await agentOn(t, {
     SVC_AGENT_SERVER_GRPC_GATEWAY_GRPC_SERVER_ADDRESS: "127.0.0.1:1",
   });
@@ -394,7 +394,7 @@ const GARBAGE = new Uint8Array([255]);
 const refusedRules = (address: string) => counted(address, "sluice_rules_refused", "in_force");
 const readiness = (address: string) => call(address, "GET", "/v1/status/system/readiness");
 
-/** What stands in the store under the keys of `closed`, with other values for those of one tree. */
+/** The store's content under the keys of `closed`, with other values for those of one tree. */
 const damaged = (tree: "config" | "decisions") =>
   new Map(
     [...closed()].map(([key, value]) => [key, key.startsWith(`/${tree}/`) ? GARBAGE : value]),

@@ -80,7 +80,7 @@ const get = async (address: string, path: string) => {
   return { status, body: JSON.parse(body) };
 };
 
-/** What a check says about a request between these addresses. */
+/** Reply to a check of a request between these addresses. */
 async function checked(address: string, source: string, destination: string) {
   const request = { source: { address: source }, destination: { address: destination } };
   const headers = { "content-type": "application/json" };

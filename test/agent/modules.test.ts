@@ -21,7 +21,7 @@ const CONTROLLER_ONLY = [
   // Sidecars know of Kubernetes only what comes to them through the store.
   "kube",
 ];
-/** What an agent loads only where it discovers services through the API server, and the module that imports it then. */
+/** The module that an agent loads only where it discovers services through the API server, and its importer. */
 const DISCOVERY = {
   importer: "src/agent/discovery.ts",
   target: "src/kube/discovery/discovery.ts",

@@ -17,7 +17,7 @@ interface Observation {
   readonly file: string;
   /** A part of the name of a test in it, as it stands there. */
   readonly name: string;
-  /** Where the halves of Sluice use the key differently. */
+  /** The kind of process that this row is about, where agents and controllers use the key differently. */
   readonly only?: ProcessName;
 }
 
@@ -38,7 +38,7 @@ const SIDECARS = "injector/settings";
 const KUBE = "kube/api/settings";
 const HTTP_SETTINGS = "serve/http/settings";
 
-/** What the HTTP client does whoever uses it. */
+/** Effects of the keys of the HTTP client, whichever part uses it. */
 const httpClient = (of: string, only?: ProcessName): readonly Observation[] => [
   row(of, "idle_connection_timeout max_idle_*", HTTP, "idle connections: lim", only),
   row(of, "key_log_file", HTTP, "TLS: session keys are written to the key", only),

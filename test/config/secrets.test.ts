@@ -153,7 +153,7 @@ test("a query or fragment of an address is refused where it has no meaning, and 
     assert.match(shown, /without user, password, query and fragment, .*got .*[?#]\*\*\*/);
     assert.doesNotMatch(shown, /hunter2/);
   }
-  // Where an address may have a query, the printed tree masks its values.
+  // For an address that may have a query, the printed tree masks the query's values.
   const proxied = { SVC_AGENT_CLIENT_PROXY_HTTP: "http://proxy:3128/?key=hunter2" };
   const printed = seen(() =>
     loadConfig("agent", { env: proxied, configPath: file, dotenvDir: directory }),

@@ -1,4 +1,4 @@
-// Where a process of the image listens: the program is started as the image would, without building it.
+// The address on which a process of the image listens: the program is started as the image would, without building it.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -46,7 +46,7 @@ function patchesFor(context: string, agent: string): readonly Patch[] {
   return patches;
 }
 
-/** What the two kinds of patches do to a listener that has a router only, like one of Istio's. */
+/** Applies the two kinds of patches to a listener that has only a router, like one of Istio's. */
 function merge(bootstrap: Bootstrap, patches: readonly Patch[]): void {
   bootstrap.set(AT.filters, [
     {

@@ -29,7 +29,7 @@ const FILE = "per-user.yaml";
 interface House {
   readonly client: Client;
   readonly policies: string;
-  /** Of the agent, which can also be asked directly. */
+  /** Address of the agent, which can also be asked directly. */
   readonly address: string;
 }
 

@@ -7,7 +7,7 @@ import { classifierName, componentName, fluxMeterName } from "#sync/keys.ts";
 import { decode } from "#wire/protobuf/messages.ts";
 import { fakeClock } from "../kit/clock.ts";
 
-/** What an agent of the group says that has rules of policy `p`, of which it refuses these keys. */
+/** The report of an agent of the group that has rules of policy `p`, of which it refuses these keys. */
 function saidOf(group: string, refused: readonly string[]) {
   const clock = fakeClock();
   const said: Uint8Array[] = [];

@@ -54,7 +54,7 @@ test("recorded exchanges about a policy that a Kubernetes resource owns", async 
   });
   const client = grpcClient(t, address);
   const callGrpc = await caller((path, bytes) => client.unary(path, bytes));
-  // What the recorded process found in its store is here a resource of the cluster.
+  // An entry in the store of the recorded process is here a resource of the cluster.
   const write = async ({ etcd, key = "" }: Step, later: readonly Step[]) => {
     const name = basename(key);
     if (etcd === "del") return cluster.remove(name);
@@ -69,7 +69,7 @@ test("recorded exchanges about a policy that a Kubernetes resource owns", async 
   );
 });
 
-/** What is right for each step of `crashes`: a status of HTTP, or a code of gRPC. */
+/** The right answer to each step of `crashes`: a status of HTTP, or a code of gRPC. */
 const RIGHT = [400, 200, 5, 400, 400, 400];
 
 test("requests and documents that stopped the recorded process are answered", async (t) => {

@@ -1,4 +1,4 @@
-// Which recordings of the controller are replayed and how, and the steps that Sluice answers differently, each with its
+// The recordings of the controller that are replayed, and the steps that Sluice answers differently, each with its
 // reason. A listed step that passes fails the test.
 
 /** Recordings that are not replayed, each with the part that it needs and Sluice lacks. */

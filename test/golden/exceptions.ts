@@ -1,6 +1,6 @@
-// How far the recordings of the reference implementation bind Sluice: the names of all cases, the cases that need parts
-// that are not built yet, and the steps that Sluice answers differently on purpose, each with its reason. A listed step
-// that passes fails the test.
+// The extent to which the recordings of the reference implementation bind Sluice: the names of all cases, the cases
+// that need parts that are not built yet, and the steps that Sluice answers differently on purpose, each with its
+// reason. A listed step that passes fails the test.
 
 /** Names of all recorded cases. */
 export const NAMES: readonly string[] = [

@@ -1,5 +1,5 @@
-// What an injector needs of a Kubernetes API server, in memory: it lists namespaces and pods, keeps Secrets and one webhook
-// configuration, refuses stale writes, and remembers events.
+// The parts of a Kubernetes API server that an injector needs, in memory: it lists namespaces and pods, keeps Secrets
+// and one webhook configuration, refuses stale writes, and remembers events.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Where versions 2 and 3 of a server differ, results are those of version 3; the differential test avoids
-// these cases.
+// For queries that servers of versions 2 and 3 answer differently, results are those of version 3; the differential
+// test avoids these cases.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

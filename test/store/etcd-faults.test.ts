@@ -1,4 +1,4 @@
-// What a store in etcd does when etcd, the way to it or the right to use it goes away.
+// A store in etcd when etcd, the way to it or the right to use it goes away.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// What every implementation of Store must do. Each calls this with a function that opens an empty store.
+// The behaviour that every implementation of Store must have. Each calls this with a function that opens an empty
+// store.
 
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

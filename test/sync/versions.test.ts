@@ -34,7 +34,9 @@ import { batchOf } from "../kit/sluice/stored.ts";
 const FOLDER = join(import.meta.dirname, "versions");
 const BUNDLE = join(FOLDER, "messages.json");
 const VALUES = join(FOLDER, "values.json");
-/** What a controller of the last release left in the store for policies of `golden/control-plane`, as base64 by key. */
+/**
+ * The store that a controller of the last release left for the policies of `golden/control-plane`, as base64 by key.
+ */
 const LEFT = join(FOLDER, "store.json");
 const CASES = join(import.meta.dirname, "../golden/control-plane/cases");
 const PRESENT = new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url);
@@ -152,7 +154,7 @@ test("the last release reads every message as the present code writes it", () =>
   }
 });
 
-/** What a controller of today leaves in the store for one of these policies. */
+/** The store that a controller of today leaves for one of these policies. */
 function leftToday(name: string): ReadonlyMap<string, Uint8Array> {
   const text = readFileSync(join(CASES, name, "policy.yaml"), "utf8");
   const texts = [{ source: name, defaultName: name, text }];

@@ -44,7 +44,7 @@ const IMAGE = only({
   pullSecrets: NAMES,
 });
 
-/** What is said of every workload. */
+/** Values that every workload has. */
 const PLACEMENT = {
   priorityClassName: TEXT,
   nodeSelector: TEXTS,

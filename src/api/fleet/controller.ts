@@ -29,7 +29,7 @@ export interface FleetOperations {
   preview(group: string, controlPoint: string, service: string, signal: AbortSignal): Promise<Json>;
   /** @throws Fault NOT_FOUND, FAILED_PRECONDITION */
   cache(group: string): Json;
-  /** Of the node at this path as a GroupStatus. @throws Fault NOT_FOUND */
+  /** The status of the node at this path, as a GroupStatus. @throws Fault NOT_FOUND */
   status(path: string): Json;
 }
 

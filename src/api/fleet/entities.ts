@@ -1,4 +1,4 @@
-// What service discovery knows, as a gRPC service and JSON routes.
+// The pods and services that service discovery found, as a gRPC service and JSON routes.
 
 import { Fault } from "#base/fault.ts";
 import type { GrpcService, Route } from "#base/handler.ts";

@@ -19,13 +19,16 @@ export function joinHostPort(host: string, port: string | number): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** Where others reach what is bound to `host`, which is every interface if it names none: `own` is this machine. */
+/**
+ * The address by which other machines reach a listener that is bound to `host`. An empty or unspecified host means
+ * every interface; then `own` names this machine.
+ */
 export function reachableAddress(host: string, port: string, own: () => string): string {
   const isEvery = host === "" || host === "0.0.0.0" || host === "::";
   return joinHostPort(isEvery ? own() : host, port);
 }
 
-/** Why nothing listens at `address`, which is `host:port` or a path, with what a person can do about it. */
+/** The reason why a bind to `address` (`host:port` or a path) failed, with a remedy where there is one. */
 export function whyNotBound(address: string, cause: Error & { readonly code?: string }): string {
   const { code = cause.message } = cause;
   if (code === "EADDRNOTAVAIL") return `this machine does not have the address (${address})`;

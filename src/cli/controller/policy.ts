@@ -242,7 +242,10 @@ function rolloutText(rollout: unknown): string {
   return `; ${agentsText(rollout)} agents at this version${late}`;
 }
 
-/** Why not all agents apply a policy, in one line: who refuses it, or else who has not told of its version yet. */
+/**
+ * The first agent that does not apply the version of a policy, in one line: one that refuses it or, without any, one
+ * that has not reported it yet.
+ */
 function behindText(rollout: unknown): string {
   const { agents, applied, behind, refused } = (rollout ?? {}) as Json;
   const refusals = Array.isArray(refused) ? refused : [];

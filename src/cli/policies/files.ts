@@ -59,7 +59,7 @@ interface Judging extends Setting {
 
 interface Checked extends PolicySet {
   readonly texts: readonly PolicyText[];
-  /** What the files of dynamic configuration say that have no fault, by policy. */
+  /** Contents of the files of dynamic configuration that have no fault, by policy. */
   readonly configs: ReadonlyMap<string, DynamicFile>;
 }
 

@@ -16,7 +16,7 @@ export interface Tls {
   logKeys(socket: Socket): void;
 }
 
-/** What is used where the settings name nothing. */
+/** TLS settings for calls whose own settings name none. */
 export interface TlsFallback {
   readonly files: TlsPaths;
   readonly material: InlineTls;

@@ -56,7 +56,7 @@ const CLOSE_MS = 1_000;
 export class CheckpointKeeper implements MetricSource {
   readonly #options: CheckpointsOptions;
   readonly #counts = { written: 0, failed: 0, restored: 0, ignored: 0 };
-  /** What the leader before left, by policy, until the policy is loaded. */
+  /** Checkpoints that the previous leader left, by policy. Each is removed when its policy is loaded. */
   readonly #found = new Map<string, Uint8Array>();
   readonly #written = new Map<string, Written>();
   /** Policies whose state was too large at the last round. */
@@ -76,7 +76,9 @@ export class CheckpointKeeper implements MetricSource {
     for (const { key, value } of entries) this.#found.set(key.slice(CHECKPOINTS.length), value);
   }
 
-  /** What the circuit of a policy goes on from, when it is loaded for the first time. */
+  /**
+   * The state from which the circuit of a policy goes on when it is loaded for the first time; undefined begins anew.
+   */
   restore(name: string, plan: CircuitPlan | undefined): Restored | undefined {
     const bytes = this.#found.get(name);
     if (bytes === undefined || plan === undefined) return undefined;

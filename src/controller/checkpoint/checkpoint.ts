@@ -21,9 +21,12 @@ type Json = number | string | boolean | readonly Json[] | { readonly [name: stri
 
 interface Content {
   readonly interval_ms: number;
-  /** By the digest of the component's identity. */
+  /** States of components, by the digest of their identity. */
   readonly states: Readonly<Record<string, Json>>;
-  /** Of the signals that a component reads in the next tick, by the digest of the port and the identity that write them. */
+  /**
+   * Values of the signals that components read in the next tick, by the digest of the port and the identity of the
+   * component that writes them.
+   */
   readonly readings: Readonly<Record<string, Json>>;
   /** The last decisions, by the digest of the actuator's identity: some kinds make none at the first tick. */
   readonly decisions: Readonly<Record<string, Json>>;

@@ -34,7 +34,7 @@ export class ComponentNotifier {
       if (notifier.isReported) this.#open -= 1;
     }
     const staying = this.#members.filter((identity) => identities.has(identity));
-    // What remains of their first ten seconds is kept.
+    // Components that stay keep the rest of their first ten seconds.
     if (this.#clock.now() < this.#newUntil) for (const identity of staying) this.#of(identity);
     this.#older = staying.length === 0 ? undefined : new Set(staying);
     this.#members = [...identities];

@@ -21,7 +21,7 @@ export interface ComponentFaults {
   readonly count: number;
   /** The last tick in which it threw. */
   readonly tick: number;
-  /** Of the last fault. Holds nothing that must not be shown. */
+  /** Message of the last fault. Holds nothing that must not be shown. */
   readonly message: string;
 }
 

@@ -91,7 +91,8 @@ export class Survey {
   }
 
   #note({ puts, deletes, reset = false }: Batch): void {
-    // Nobody removes a policy together with the key that says what is complete.
+    // A person who removes a policy leaves the key that marks the set as complete: where that is gone as well, data was
+    // lost.
     const lost = reset || deletes.includes(COMPLETE);
     for (const key of deletes) this.#remove(key, lost);
     for (const entry of puts) this.#put(entry);

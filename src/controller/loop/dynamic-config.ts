@@ -9,7 +9,7 @@ const NO_REASONS: ReadonlyMap<string, string> = new Map();
 /** Length of a value in a message, in UTF-16 units. */
 const LONGEST_VALUE = 60;
 
-/** Why values of a configuration cannot be used, by key: what was wanted and what was got. */
+/** Reasons why values of a dynamic configuration cannot be used, by key; each says what was wanted and what was got. */
 export function unfitReasons(
   { document }: Pick<CompiledPolicy, "document">,
   config: JsonObject | undefined,
@@ -27,7 +27,7 @@ export function unfitReasons(
 export interface DynamicConfigOutcome {
   /** The configuration that is in force from then on; undefined if the policy's own values are. */
   readonly inForce: JsonObject | undefined;
-  /** Why the proposed one was refused, by key; empty when it is in force. */
+  /** Reasons why the proposed configuration was refused, by key; empty when it is in force. */
   readonly refused: ReadonlyMap<string, string>;
   /** Identifies the refusal; undefined when there is none. */
   readonly refusal: string | undefined;
@@ -37,7 +37,7 @@ export interface DynamicConfigOutcome {
 export class DynamicConfigGate {
   #state: DynamicConfigOutcome = { inForce: undefined, refused: NO_REASONS, refusal: undefined };
 
-  /** Why the last configuration was refused, by key. */
+  /** Reasons why the last configuration was refused, by key. */
   get refused(): ReadonlyMap<string, string> {
     return this.#state.refused;
   }

@@ -21,7 +21,7 @@ import { type Schedule, Ticker } from "./ticker.ts";
 /** The dependencies that the loops of a controller share. */
 export interface LoopContext {
   readonly clock: Clock;
-  /** Of all policies. */
+  /** One schedule for the ticks of all policies. */
   readonly schedule: Schedule;
   readonly outbox: { put(entries: Entries): void };
   readonly queries: {
@@ -39,7 +39,9 @@ export interface LoopContext {
     remove(name: string): void;
   };
   readonly log: Pick<Log, "info" | "warn">;
-  /** What the circuit of a policy goes on from when it runs here for the first time; undefined begins anew. */
+  /**
+   * The state from which the circuit of a policy goes on when it runs here for the first time; undefined begins anew.
+   */
   restore?(name: string, plan: CircuitPlan | undefined): Restored | undefined;
 }
 
@@ -68,7 +70,7 @@ export class PolicyLoop {
   #tickAt = Number.NaN;
   #tickLateMs = 0;
   #loadedAt = Number.NaN;
-  /** Of the version in force, on the monotonic clock. */
+  /** First tick of the version in force, on the monotonic clock. */
   #firstTick = { at: 0, tookMs: 0 };
   #skipped = 0;
 
@@ -123,7 +125,7 @@ export class PolicyLoop {
     return this.#ticker?.due ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Why the last dynamic configuration was refused, by key; empty when it is in force. */
+  /** Reasons why the last dynamic configuration was refused, by key; empty when it is in force. */
   get refusedConfig(): ReadonlyMap<string, string> {
     return this.#gate.refused;
   }

@@ -1,5 +1,5 @@
-// What a controller does in a Kubernetes cluster: it runs the policy resources of its namespace while it leads, and judges
-// policies for the API server whether it leads or not.
+// The controller's work in a Kubernetes cluster: it runs the policy resources of its namespace while it leads, and
+// judges policies for the API server whether it leads or not.
 
 import type { Route } from "#base/handler.ts";
 import type { ControllerConfig } from "#config/tree.ts";

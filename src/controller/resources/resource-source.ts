@@ -31,7 +31,7 @@ export interface ResourceSourceOptions {
    * undefined where there is none.
    */
   readonly lastGood: (name: string) => Promise<string | undefined>;
-  /** What running shows about a policy. */
+  /** Warnings that a running policy gives. */
   readonly warnings: (name: string) => readonly PolicyWarning[];
   readonly rollout: ((policy: CompiledPolicy) => PolicyRollout | undefined) | undefined;
   /** `starting` when this source is closed. */
@@ -46,7 +46,10 @@ interface Held {
   readonly resource: PolicyResource;
   /** Undefined where the document has faults. */
   readonly compiled: CompiledPolicy | undefined;
-  /** What is offered: the compiled document, or after a start the version that an earlier leader left. */
+  /**
+   * The version that this source offers: the compiled document, or after a start the version that an earlier leader
+   * left.
+   */
   readonly offered: CompiledPolicy | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly string[];
@@ -161,7 +164,7 @@ export class ResourceSource implements PolicySource {
         if (await this.#read(changed)) await active().update();
       } catch (thrown) {
         if (signal.aborted) return;
-        // What has not come meanwhile is compiled again.
+        // Resources that failed are compiled again, unless they changed meanwhile.
         this.#changed = new Map([...changed, ...this.#changed]);
         const { message } = Fault.from(thrown);
         log.error(
@@ -326,7 +329,7 @@ function isSameDocument(left: PolicyResource, right: PolicyResource): boolean {
   return left.uid === right.uid && left.text === right.text && left.generation === right.generation;
 }
 
-/** Why the resources cannot be read at the start, in the words of who installs them. */
+/** The fault of a start at which the resources cannot be read, in the words of the person who installs them. */
 function startFault({ code, message, cause }: Fault): Fault {
   const words = "policies.cr_watcher: the policy resources cannot be read";
   if (code !== "NOT_FOUND") return new Fault(code, `${words}: ${message}`, { cause });

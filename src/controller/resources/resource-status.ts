@@ -12,16 +12,18 @@ import {
   type PolicyResourceStatus,
 } from "#kube/policies/resource.ts";
 
-/** What is known about a resource and the policy that it describes. */
+/** A resource and the state of the policy that it describes. */
 export interface Known {
   readonly resource: PolicyResource;
-  /** Of the document of this generation; undefined where it has faults. */
+  /** Hash of the document of this generation; undefined where it has faults. */
   readonly hash: string | undefined;
   readonly findings: readonly FindingText[];
   readonly warnings: readonly string[];
   /** Hash of the version that runs and came from this resource; undefined where none does. */
   readonly running: string | undefined;
-  /** Why it does not run although it could; undefined where nothing keeps it from running. */
+  /**
+   * Reason why the policy does not run although its document is valid; undefined where nothing keeps it from running.
+   */
   readonly leftOut: string | undefined;
   readonly rollout: PolicyRollout | undefined;
 }

@@ -15,7 +15,7 @@ interface AgentsOptions {
   readonly clock: Clock;
 }
 
-/** What became of one request to many agents, by agent. */
+/** Outcomes of one request to many agents, by agent. */
 export interface Outcomes {
   readonly replies: readonly (readonly [Member, Uint8Array])[];
   readonly failed: readonly (readonly [Member, Fault])[];

@@ -1,4 +1,4 @@
-// What an agent answers when a controller asks: a table of functions, run with bounds on number, size and time.
+// The functions of an agent that a controller can call, as a table. They run with bounds on number, size and time.
 
 import { within } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";

@@ -17,7 +17,7 @@ export type Answer = { readonly reply: Uint8Array } | { readonly fault: Fault };
 
 /** Requests are a few fields. */
 export const MAX_REQUEST_BYTES = 64 * 1024;
-/** What etcd takes in one value, with room for the rest of the message. */
+/** Largest reply: the size limit of a value in etcd, less room for the rest of the message. */
 export const MAX_REPLY_BYTES = 1024 * 1024;
 
 const TYPE_URL = 1;

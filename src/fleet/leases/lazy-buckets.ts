@@ -15,7 +15,7 @@ import { LazyKey } from "./lazy-key.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
 import { Waiter } from "./waiter.ts";
 
-/** How often keys are examined that nobody asks about, ms. */
+/** Time between two examinations of keys about which no flow asks, ms. */
 const TIDIED_EVERY_MS = 500;
 
 const IGNORED = () => undefined;

@@ -65,7 +65,7 @@ export class LazyKey implements FollowedKey {
     return amount - back;
   }
 
-  /** What is reported now. */
+  /** Begins a report: returns the tokens to report, and keeps them apart until the reply. */
   report(now: number): number {
     this.asking = true;
     this.#sentAt = now;
@@ -91,7 +91,7 @@ export class LazyKey implements FollowedKey {
     }
   }
 
-  /** What was reported is not known to be counted: it is reported again. */
+  /** The report had no reply. It may not have been counted, so its tokens are reported again. */
   unanswered({ intervalMs, lazySyncs }: BucketParams, now: number): void {
     this.asking = false;
     this.#credit += this.#reported;
@@ -99,7 +99,7 @@ export class LazyKey implements FollowedKey {
     this.#reportAt = now + (intervalMs / lazySyncs) * RETRY;
   }
 
-  /** What counted as not reported was counted after all. */
+  /** A report that was taken to be lost was counted after all: its tokens leave the credit. */
   reportedLate(tokens: number): void {
     this.#credit = Math.max(0, this.#credit - tokens);
   }

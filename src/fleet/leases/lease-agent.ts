@@ -1,5 +1,5 @@
-// What all limiters of one agent share about the tokens that it leases: who it is, how long leases last, how many keys
-// it follows, and what it counted.
+// The leases of one agent, as all its limiters share them: the agent's identity, the duration of leases, the bound on
+// the number of keys that it follows, and its counts.
 
 import { randomInt } from "node:crypto";
 import type { Clock } from "#base/clock.ts";
@@ -8,7 +8,7 @@ import type { Clock } from "#base/clock.ts";
 export interface LeaseSettings {
   /** Without leases, the home is asked about each flow. */
   readonly enabled: boolean;
-  /** How long the home counts leased tokens as outstanding, ms. */
+  /** Time for which the home counts leased tokens as outstanding, ms. */
   readonly duration: number;
   /** Most keys, of all limiters together, that the agent follows. It asks about each flow of further ones. */
   readonly max_keys: number;

@@ -15,7 +15,7 @@ import type { LeaseAgent } from "./lease-agent.ts";
 import { LeasedKey, type Purpose } from "./leased-key.ts";
 import { type Batch, batchOf, deliver, tokensOf, Waiter } from "./waiter.ts";
 
-/** How often keys are examined, in parts of a lease's duration. */
+/** Time between two examinations of all keys, as a part of a lease's duration. */
 const TIDIED_EVERY = 1 / 8;
 
 const IGNORED = () => undefined;

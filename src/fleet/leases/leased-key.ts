@@ -45,7 +45,10 @@ export class LeasedKey implements FollowedKey {
   #patienceUntil = Number.NEGATIVE_INFINITY;
   /** Nothing is leased before this time, because the home recalled the lease. */
   #recalledUntil = Number.NEGATIVE_INFINITY;
-  /** What the request on its way keeps, and the part of its reply that counts after the capacity was lowered. */
+  /**
+   * Tokens that the lease keeps while a request is on its way, and the part of its reply that counts after the capacity
+   * was lowered.
+   */
   #kept = 0;
   #cut = 1;
   #sentAt = 0;
@@ -55,7 +58,7 @@ export class LeasedKey implements FollowedKey {
   /** The tokens that it wants to hold, and what one flow took last. */
   #target = 0;
   #unit = 1;
-  /** What the home said that is left, less what was spent here since. */
+  /** Tokens that are left by the last reply of the home, less the tokens that were spent here since. */
   #tokens = 0;
   #usedAt: number;
   /** Amounts from this one on are refused without asking until `#askAgainAt`; they could be there at `#readyAt`. */

@@ -10,7 +10,7 @@ import { OwnedSlots } from "./owned-slots.ts";
 
 /** Most limiters that are known from others only. Far more than one plan has. */
 const MAX_FOREIGN = 10_000;
-/** How long a limiter that is in no plan of this agent is kept after it was last asked about, ms. */
+/** Time for which a limiter that is in no plan of this agent is kept after the last request about it, ms. */
 const FOREIGN_MS = 600_000;
 /** Time between two searches for what nobody needs any more, ms. */
 const SWEEP_MS = 60_000;

@@ -15,7 +15,7 @@ export interface OwnedSlotsContext {
   readonly maxKeys: number;
 }
 
-/** Of a limiter that has not been asked with any yet. */
+/** Parameters of a limiter about which no request has come yet. */
 const NO_NUMBERS: SlotParams = { max: 0, maxInflightMs: 1 };
 
 /** One concurrency limiter. */

@@ -64,7 +64,7 @@ interface PeerCountersOptions {
 
 export interface PeerCounters extends SharedCounters {
   readonly counts: RequestCounts;
-  /** Why agents cannot be asked; undefined while all can. */
+  /** Reason why agents cannot be asked; undefined while all can. */
   readonly reason: string | undefined;
   readonly group: PeerGroup;
   readonly moved: GroupCounts & { readonly copiesLost: number; readonly probesRefused: number };
@@ -216,7 +216,10 @@ function probeAddress(port: number, options: PeerCountersOptions): string {
   return chosen === "" ? reachable(`:${port}`, bind, options) : chosen;
 }
 
-/** Where others reach what is bound: the host that it was bound to or, where that is every one, that of this machine. */
+/**
+ * The address by which others reach a bound listener. Where it is bound to every interface, the host is that of this
+ * machine.
+ */
 function reachable(
   bound: string,
   bind: string,

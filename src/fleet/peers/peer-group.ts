@@ -284,7 +284,8 @@ export class PeerGroup {
       const { amount, id, params } = take;
       return replyOf(this.#owned.slots.take(take, amount, id, params, this.#clock.now()));
     }
-    // Who counts a key leases nothing of it: the others would have less, and it would have no use for it.
+    // The member that counts a key leases nothing of it: a lease is of no use to it, and would leave less for the
+    // others.
     const request = { ...take.request, lease: undefined };
     const { reply, copy } = this.#answerHere({ ...take, request });
     return copy === undefined || !this.#options.synchronous ? reply : copy.then(() => reply);

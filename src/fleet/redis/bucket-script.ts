@@ -7,8 +7,8 @@ import type { Script } from "../requests.ts";
 import { FOREIGN, READABLE } from "./keys.ts";
 
 /**
- * How long a full bucket is kept, ms. A full bucket equals none; but a bucket that is full by today's rate would not be
- * by a lower one that a controller decides in the meantime.
+ * Time for which a full bucket is kept, ms. A full bucket equals none; but a bucket that is full by today's rate would
+ * not be by a lower one that a controller decides in the meantime.
  */
 export const FULL_MS = 600_000;
 

@@ -68,7 +68,7 @@ export class RedisConnection implements Channel {
   readonly #batches = new Batches((script, keys, asked) => this.#call(script, keys, asked));
   /** The last error of the connection itself, which tells more than that of a request without a connection. */
   #error: string | undefined;
-  /** Why this connection is not in the configured database. The client library would go on in database 0. */
+  /** Reason why this connection is not in the configured database. The client library would go on in database 0. */
   #wrongDatabase: string | undefined;
   #stopHandshake: (() => void) | undefined;
   /** `connect` has reported how the first attempt went. */
@@ -288,7 +288,7 @@ function tlsOptions({ ca, cert, key }: TlsMaterial, { tls }: RedisSettings) {
   };
 }
 
-/** Of `host:port` or `[host]:port`. */
+/** The parts of `host:port` or `[host]:port`. */
 function addressOf(text: string, defaultPort: number): { host: string; port: number } {
   const { host, port } = splitHostPort(text);
   return { host, port: Number(port || defaultPort) };

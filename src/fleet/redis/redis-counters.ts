@@ -30,7 +30,7 @@ interface RedisCountersOptions {
 export interface RedisCounters extends SharedCounters {
   readonly counts: Readonly<RequestCounts>;
   readonly slotEnds: Readonly<SlotEndCounts>;
-  /** Why Redis is not asked now; undefined while it is. */
+  /** Reason why Redis is not asked now; undefined while it is. */
   readonly reason: string | undefined;
   close(): void;
 }

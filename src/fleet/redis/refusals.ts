@@ -82,7 +82,10 @@ const REFUSALS: readonly Refusal[] = [
   },
 ];
 
-/** What answers is no Redis. It may become one, as where a proxy answers in its place for a moment. */
+/**
+ * A server that does not speak the protocol of Redis. Another attempt may succeed: a proxy can answer in place of Redis
+ * for a moment.
+ */
 const STRANGER: Refusal = {
   pattern: /RESP type|Protocol error/,
   explain: (_said, settings) =>
@@ -100,7 +103,7 @@ export function isMisconfigured(said: string): boolean {
   return REFUSALS.some(({ pattern }) => pattern.test(said));
 }
 
-/** Why a first attempt did not reach a server, with the setting that is wrong if no attempt does. */
+/** The reason why a first attempt did not reach a server, with the settings that may be wrong if no attempt does. */
 export function unreached(said: string, settings: RedisSettings): string {
   const where = `${said}, from ${placeOf(settings)}`;
   if (!/no reply|ECONNRESET|EPIPE|closed/i.test(said)) return explained(said, settings);

@@ -85,7 +85,7 @@ function detached(part: string): string {
   return Buffer.from(part).toString();
 }
 
-/** Of several members with one name the last counts, as in every common parser. */
+/** Position of the value of a member. The last of several members with one name counts, as in every common parser. */
 function locateMember(source: string, object: number, name: string): number {
   let found = NOWHERE;
   let at = skipSpace(source, object + 1);

@@ -9,7 +9,7 @@ export type MatchPath = (path: string) => string | undefined;
 /** The value of the templates that end at one node. */
 interface Target {
   readonly value: string;
-  /** Of several templates that a path fits, the one with the lowest rank wins. */
+  /** A path that fits several templates gets the one with the lowest rank. */
   readonly rank: number;
 }
 

@@ -378,8 +378,8 @@ function grant(
 }
 
 /**
- * What a lease grows by. All of it is at most a part of the free tokens and itself that leaves as much for each other
- * agent, and for one that has not asked yet.
+ * The tokens by which a lease grows. The whole lease takes at most such a part of the free tokens and its own that as
+ * much is left for each other agent, and for one that has not asked yet.
  */
 function growth(
   { all, recalledUntil }: Leases,

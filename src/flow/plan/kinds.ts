@@ -99,7 +99,7 @@ const CONCURRENCY_LIMITER: KindRow<ConcurrencyLimiterRule, ConcurrencyState> = {
     new ConcurrencyLimiter(component, rule, slots, state, context),
 };
 
-/** What a scheduler counts, and the flows that wait for it. */
+/** State of a scheduler: its counts, and the flows that wait. */
 abstract class Scheduled<Counts extends Partial<LimiterState>> implements LimiterState {
   readonly counts: Counts;
   readonly lines: Lines;

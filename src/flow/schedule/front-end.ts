@@ -1,5 +1,5 @@
-// What every scheduler reads of a flow before it is queued: its workload, priority, cost in tokens, fairness label, and
-// for how long it may wait. Compiled with the plan.
+// The properties of a flow that every scheduler reads before it queues the flow: workload, priority, cost in tokens,
+// fairness label, and the longest time to wait. Compiled with the plan.
 
 import { type LabelSlots, type Labels, labelNumber } from "../label.ts";
 import { compileMatcher, type Matcher } from "../match/matcher.ts";

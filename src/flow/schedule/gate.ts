@@ -1,4 +1,4 @@
-// What a queue stands in front of: something that grants tokens or slots, or says that a flow should ask again.
+// The gate behind a queue: it grants tokens or slots, or says that a flow should ask again.
 
 import type { Decision, Grant, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
@@ -11,7 +11,7 @@ export interface Wait {
   readonly ticket: Ticket;
   /** Milliseconds for which it can wait. */
   readonly left: number;
-  /** How often it was asked about. */
+  /** Number of times that the gate was asked about the flow. */
   readonly attempts: number;
 }
 

@@ -62,7 +62,7 @@ export class Scheduler<G extends Gate = Gate> implements Limiter, Desk {
     this.freed(grant);
   }
 
-  /** What a flow took is free again: another one may pass with it. */
+  /** Capacity that a flow had taken is free again, so another flow of its key may pass. */
   protected freed(grant: Grant): void {
     this.#lines.poke(this.gate.keyOf(grant));
   }

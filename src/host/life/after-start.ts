@@ -1,4 +1,4 @@
-// What follows a start, so that a process which serves holds little memory and answers fast.
+// Work that follows a start, so that a process which serves holds little memory and answers fast.
 
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

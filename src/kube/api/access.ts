@@ -1,4 +1,4 @@
-// Where the API server is and what this process is known by there: from the service account of its pod, or from a
+// The address of the API server and this process's credentials for it: from the service account of its pod, or from a
 // kubeconfig.
 
 import { dirname, isAbsolute, join } from "node:path";
@@ -28,7 +28,7 @@ export interface Access {
 /** Bytes of the largest kubeconfig. */
 const MAX_BYTES = 1024 * 1024;
 
-/** What Kubernetes puts into every container whose pod has a service account. */
+/** The folder that Kubernetes mounts into every container whose pod has a service account. */
 export const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /**

@@ -15,7 +15,7 @@ export interface AdmissionRequest {
   readonly request: unknown;
 }
 
-/** What a webhook decides. */
+/** The decision of a webhook. */
 export interface AdmissionAnswer {
   readonly allowed: boolean;
   /** The reason of a refusal. */

@@ -43,7 +43,10 @@ export interface Selection {
   readonly fieldSelector?: string | undefined;
 }
 
-/** How a patch is written: RFC 7396, RFC 6902, or as the fields that `manager` wants to own. */
+/**
+ * A patch in one of three forms: merge patch (RFC 7396), JSON patch (RFC 6902), or server-side apply of the fields that
+ * `manager` owns.
+ */
 export type Patch =
   | { readonly merge: object }
   | { readonly json: readonly object[] }
@@ -68,7 +71,9 @@ const MAX_PAGE = 64 * 1024 * 1024;
 /** Bytes of one event: etcd keeps no object of more than 1.5 MiB, and JSON is larger than what it keeps. */
 const MAX_EVENT = 8 * 1024 * 1024;
 const PAGE = 500;
-/** How often a call is made again because the server is busy, and how long that may take each time. */
+/**
+ * Bounds of repeating a call because the server is busy: the number of repetitions, and the longest pause before each.
+ */
 const MAX_REPEATS = 5;
 const LONGEST_PAUSE_S = 30;
 

@@ -1,4 +1,5 @@
-// What the API server knows this process by: a bearer token, or nothing where a client certificate says it.
+// The credentials of this process for the API server: a bearer token, or nothing where a client certificate identifies
+// it.
 
 import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";

@@ -28,7 +28,7 @@ export interface Resource {
   readonly plural: string;
 }
 
-/** Where an object is; without a name all objects of a namespace, without a namespace those of the whole cluster. */
+/** The place of objects: without a name all objects of a namespace, without a namespace those of the whole cluster. */
 export interface Place {
   readonly namespace?: string | undefined;
   readonly name?: string | undefined;

@@ -19,7 +19,7 @@ import {
 } from "./objects.ts";
 import { watchRefusal } from "./refusal.ts";
 
-/** What became of objects, by their keys: `namespace/name`. */
+/** Changes of objects, by their keys: `namespace/name`. */
 export interface Changes<T> {
   readonly puts: ReadonlyMap<string, T>;
   readonly deletes: readonly string[];
@@ -29,7 +29,7 @@ export interface Changes<T> {
 export type Following =
   | { readonly state: "starting" }
   | { readonly state: "following" }
-  /** What is known may be old. Another attempt follows. */
+  /** The known objects may be out of date. Another attempt follows. */
   | { readonly state: "away"; readonly fault: Fault };
 
 export interface ReflectorOptions<T> {
@@ -48,7 +48,7 @@ export interface ReflectorOptions<T> {
   readonly most?: number;
 }
 
-/** How often what happened, for metrics and tests. */
+/** Numbers of events, for metrics and tests. */
 export interface ReflectorCounts {
   /** Lists that were begun, the first one included. */
   lists: number;
@@ -279,7 +279,7 @@ function pauseMs(failures: number, chance: number): number {
   return ms * (1 - JITTER * chance);
 }
 
-/** What is no fault yet came from a reply that cannot be read. */
+/** An error as a Fault. Any other error than a Fault comes from a reply that cannot be read. */
 function faultOf(thrown: unknown): Fault {
   if (thrown instanceof Fault) return thrown;
   const message = "the API server sent what cannot be read as an event or a list";

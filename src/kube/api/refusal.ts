@@ -1,4 +1,4 @@
-// What the API server refuses, as a Fault with the server's reason.
+// Refusals of the API server, as Faults with the server's reason.
 
 import { type Code, Fault } from "#base/fault.ts";
 import { fieldOf, textOf } from "./objects.ts";

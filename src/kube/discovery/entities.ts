@@ -1,5 +1,5 @@
-// What is known of the cluster's network: by IP address, which pod or service is there and which services it belongs to.
-// The result depends only on what the objects say now, never on the order in which they came.
+// The cluster's network by IP address: the pod or service at an address, and the services to which it belongs. The
+// result depends only on what the objects say now, never on the order in which they came.
 
 /** A pod or a service at an address. */
 export interface Entity {
@@ -43,7 +43,7 @@ export class Entities {
     return this.#byAddress.size;
   }
 
-  /** How often an object names an address that is left out, because there are too many. */
+  /** Number of addresses in objects that are left out, because there are too many. */
   get leftOut(): number {
     return this.#leftOut;
   }

@@ -1,5 +1,5 @@
-// What EndpointSlices and Services say about addresses. Anything in them may be absent: an address without a target is
-// no fault, it is only nothing that is known by name.
+// The addresses that EndpointSlices and Services name. Anything in them may be absent: an address without a target is
+// no fault, it only has no name.
 
 import { canonicalAddress } from "#base/net/ip-address.ts";
 import { fieldOf, type KubeObject, type Resource, textOf } from "../api/objects.ts";
@@ -79,7 +79,7 @@ function nameOf(service: string, namespace: string, domain: string): string {
   return `${service}.${namespace}.svc.${domain}`;
 }
 
-/** What is not said counts as ready. */
+/** Whether an endpoint takes traffic. A missing condition counts as ready. */
 function serves(endpoint: unknown): boolean {
   const conditions = fieldOf(endpoint, "conditions");
   return fieldOf(conditions, "ready") !== false || fieldOf(conditions, "serving") === true;

@@ -36,7 +36,7 @@ export interface Volume extends JsonObject {
   readonly name: string;
 }
 
-/** What injection reads of a pod, in a form that needs no further checks. */
+/** The parts of a pod that injection reads, in a form that needs no further checks. */
 export interface Pod {
   /** The whole object as it was received. */
   readonly whole: JsonObject;

@@ -6,7 +6,7 @@ import type { Injection } from "./mutation/mutate.ts";
 import { isObject, type Json, objectAt, type Pod, readPod, text } from "./pod.ts";
 
 export interface Review {
-  /** What the answer must repeat. */
+  /** Identifies the review; the answer must repeat it. */
   readonly uid: string;
   /** The namespace of the request; a new pod may not name it. */
   readonly namespace: string;

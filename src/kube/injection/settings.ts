@@ -1,4 +1,4 @@
-// What injection is told by its configuration and by the cluster.
+// The settings of injection, from the configuration and from the cluster.
 
 import type { ContainerPort, EnvVar, Texts } from "./pod.ts";
 
@@ -24,7 +24,10 @@ export interface SidecarSettings extends ContainerSettings {
   readonly port: number;
   /** Ports of the agent beside it that others may connect to. */
   readonly otherPorts: readonly (ContainerPort & { readonly name: string })[];
-  /** How the kubelet probes the agent. TCP where the agent requires certificates of its callers, which kubelets have not. */
+  /**
+   * Kind of the kubelet's probes of the agent: TCP where the agent requires certificates of its callers, which kubelets
+   * do not have.
+   */
   readonly probes: "HTTP" | "HTTPS" | "TCP";
   /** The agent's configuration. */
   readonly env: readonly EnvVar[];
@@ -32,14 +35,14 @@ export interface SidecarSettings extends ContainerSettings {
   readonly certificates: string;
   /** Seconds that the agent takes to drain, at most. */
   readonly drainSeconds: number;
-  /** How an address of the pod is written before a port. */
+  /** Family of the pod's addresses: an IPv6 address is written in brackets before a port. */
   readonly ipFamily: "IPv4" | "IPv6";
 }
 
 export interface EnvoySettings extends ContainerSettings {
   /** Whether pods get an Envoy unless they say otherwise. */
   readonly inject: boolean;
-  /** What clients call. */
+  /** The port that clients call. */
   readonly port: number;
   /** On loopback. */
   readonly adminPort: number;
@@ -56,7 +59,7 @@ export interface InjectionSettings {
   readonly envoy: EnvoySettings;
 }
 
-/** What the cluster can do. */
+/** Abilities of the cluster, which depend on its version. */
 export interface ClusterAbilities {
   /** Init containers may have `restartPolicy: Always` (Kubernetes 1.29). */
   readonly nativeSidecars: boolean;

@@ -22,7 +22,7 @@ type Result = (typeof RESULTS)[number];
 interface WebhookOptions {
   readonly settings: InjectionSettings;
   readonly abilities: () => ClusterAbilities;
-  /** What is known of a namespace; asks the API server where nothing is. */
+  /** The metadata of a namespace. Asks the API server for a namespace that is not known yet. */
   readonly namespace: (name: string, signal: () => AbortSignal) => Promise<Namespace> | Namespace;
   readonly clock: Clock;
   readonly log: Log;

@@ -67,7 +67,7 @@ export interface FindingText {
   readonly message: string;
 }
 
-/** How many agents apply the version that runs. */
+/** Numbers of agents that should apply, and that apply, the version that runs. */
 export interface AgentCount {
   readonly wanted: number;
   readonly applied: number;
@@ -79,7 +79,7 @@ export interface PolicyResourceStatus {
   /** For readers of other controllers' statuses: `uploaded` is in force, `rejected` has faults. */
   readonly status: "uploading" | "uploaded" | "rejected";
   readonly observedGeneration: number;
-  /** Of the version in force; null when none is. */
+  /** Hash of the version in force; null when none is. */
   readonly hash: string | null;
   readonly conditions: readonly Condition[];
   readonly findings: readonly FindingText[];

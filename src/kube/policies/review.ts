@@ -1,4 +1,4 @@
-// What the API server asks about a policy resource, and how it is answered.
+// Reviews of policy resources that the API server sends to the webhook, and the answers to them.
 
 import {
   type AdmissionAnswer,
@@ -12,7 +12,7 @@ import { POLICY_RESOURCES } from "./resource.ts";
 export interface PolicyReview extends Pick<AdmissionRequest, "uid" | "namespace"> {
   /** The resource as it would become; undefined where it would be deleted. */
   readonly object: KubeObject | undefined;
-  /** Why this is nothing that the webhook judges; undefined when it is. */
+  /** Reason why the webhook does not judge this object; undefined when it does. */
   readonly refusal: string | undefined;
 }
 

@@ -65,7 +65,7 @@ export function parse(text: string, report: Report): Tree[] {
   for (const document of parsed) {
     const before = report.faults;
     const problems = [...document.errors, ...document.warnings].slice(0, MAX_ERRORS);
-    // Of several errors at one position only the first is reported: the others follow from it.
+    // Only the first of several errors at one position is reported, because the others follow from it.
     const first = new Map(problems.toReversed().map((problem) => [problem.pos[0], problem]));
     for (const [offset, { message }] of [...first].reverse()) {
       report.refuse(at(offset), [], "well-formed YAML", message);

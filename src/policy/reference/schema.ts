@@ -155,7 +155,7 @@ export const WHOLE = "^[-+]?[0-9]+$";
 export const DURATION = "^[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 const POSITIVE_DURATION = "^(?!0+(\\.0+)?s$)[0-9]{1,12}(\\.[0-9]{1,9})?s$";
 
-/** What a schema says about a field in words. */
+/** The description of a field in a schema, and whether the field is deprecated. */
 export function words({ about, deprecated, published }: Field<unknown>): JsonObject {
   const old =
     deprecated === undefined

@@ -1,4 +1,4 @@
-// What a failed call to etcd means: a message that names the server, and whether another server may answer.
+// Translates a failed call to etcd: a message that names the server, and whether another server may answer.
 
 import { type Code, Fault } from "#base/fault.ts";
 import type { Endpoint } from "./settings.ts";
@@ -57,7 +57,7 @@ export function etcdFault({ address, tls }: Endpoint, thrown: Fault): Fault {
   return new Fault(code, `etcd at ${address}: ${message}`, { cause: thrown.cause ?? thrown });
 }
 
-/** What the server said, or the library if no server did. */
+/** The message of the server, or of the library if no server answered. */
 function detailsOf({ cause, message }: Fault): string {
   const root = cause instanceof Fault ? cause.cause : cause;
   if (typeof root === "object" && root !== null && "details" in root) {
@@ -93,7 +93,7 @@ function explained(
   return { code: TRANSIENT.has(code) ? "UNAVAILABLE" : code, message: unconnected(said, tls) };
 }
 
-/** What the gRPC library says of a connection that it could not make, without its note and its time. */
+/** The gRPC library's message about a failed connection, without its note and its time. */
 function unconnected(said: string, tls: boolean): string {
   const [, why] = /^No connection established\. Last error: (?:Error: )?(.*)$/s.exec(said) ?? [];
   if (why === undefined) return said.trim();

@@ -35,7 +35,7 @@ const CONTROL_POINT = "aperture.control_point";
 
 const WORKLOAD_DURATION = "workload_duration_ms";
 
-/** Where the latencies of workloads are counted. */
+/** Counter of the latencies of workloads. */
 export interface WorkloadLatencies {
   completed(workload: LoggedWorkload, latencyMs: number): void;
 }

@@ -88,9 +88,9 @@ interface ComponentRow {
   readonly counts: Float64Array;
   /** Flows without the label, by what the component reads it for. */
   readonly missing: Record<MissingLabel, number>;
-  /** Of a scheduler. */
+  /** Undefined unless the component is a scheduler. */
   readonly workloads: WorkloadCounts | undefined;
-  /** Of a load scheduler, as it was told last. */
+  /** The numbers that a load scheduler reported last; undefined for other components. */
   load: LoadGauges | undefined;
 }
 

@@ -26,7 +26,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   /** Flows since the last change of generations, and those of the generation before. */
   #young: Generation = new Map();
   #old: Generation = new Map();
-  /** Of the younger generation. */
+  /** Number of flows in the younger generation. */
   #count = 0;
   /** Whether flows are remembered: until records turn out to carry their decisions, or to be missing altogether. */
   #wanted = true;

@@ -1,4 +1,4 @@
-// What the scheduler of one component did with the flows of each workload. Labels choose workloads, and each becomes a
+// Counts of the flows of each workload at the scheduler of one component. Labels choose workloads, and each becomes a
 // few series, so their number is bounded.
 
 import type { Decision } from "#flow/flow.ts";
@@ -17,7 +17,7 @@ interface Total {
   count: number;
 }
 
-/** How much was overtaken. */
+/** Tokens by which flows overtook earlier ones or were overtaken. */
 class Overtaking {
   readonly preempted: Total = { sum: 0, count: 0 };
   readonly delayed: Total = { sum: 0, count: 0 };

@@ -29,7 +29,7 @@ interface LogWriter extends Rotation {
 export interface LogSettings {
   /** As documented for `log.level`; upper or lower case, empty is info. */
   readonly level: string;
-  /** Of the lines on standard streams. `auto`: text on a terminal, JSON elsewhere. Files always hold JSON. */
+  /** Format of lines on standard streams. `auto`: text on a terminal, JSON elsewhere. Files always hold JSON. */
   readonly format: "auto" | "json" | "text";
   readonly non_blocking: boolean;
   readonly pretty_console: boolean;

@@ -71,7 +71,10 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : "";
 }
 
-/** What the scheduler of a LimiterDecision took the flow for; the workload is empty when it is no scheduler's. */
+/**
+ * The workload to which the scheduler of a LimiterDecision assigned the flow; empty when the decision is no
+ * scheduler's.
+ */
 function workloadOf(value: unknown): LoggedWorkload {
   const decision = membersOf(value);
   const member = WORKLOAD_MEMBERS.find(({ name }) => isObject(decision(name)));

@@ -11,7 +11,7 @@ export const CHECK_HTTP_MEMBERS = {
 
 export const SOCKET_MEMBERS = { protocol: 1, address: 2, port: 3 } as const;
 
-/** Of the described request. */
+/** Field numbers of the described HTTP request. */
 export const REQUEST_MEMBERS = {
   method: 1,
   headers: 2,

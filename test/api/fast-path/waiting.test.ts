@@ -43,7 +43,7 @@ function slowContext() {
 /** Asks about a path, from bytes that are overwritten as soon as the handler has returned. */
 type Ask = (path: string) => Promise<string>;
 
-/** What a proxy's reply has in base64, at whichever of its letters it begins. */
+/** The decoded base64 in a proxy's reply, at whichever of its letters it begins. */
 function shownIn(reply: string): string {
   const letters = [...reply.matchAll(/[A-Za-z0-9+/]{100,}/g)].join("");
   return [0, 1, 2, 3].map((at) => Buffer.from(letters.slice(at), "base64").toString()).join("");

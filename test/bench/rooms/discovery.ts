@@ -1,4 +1,4 @@
-// What service discovery costs: memory and time for pods behind services, and the time of one lookup and one change.
+// Costs of service discovery: memory and time for pods behind services, and the time of one lookup and one change.
 // `node --expose-gc test/bench/rooms/discovery.ts [PODS]`; 10 000 by default, in slices of 100.
 
 import { Entities } from "#kube/discovery/entities.ts";

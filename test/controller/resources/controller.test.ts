@@ -42,7 +42,7 @@ const says = (cluster: FakePolicies, name: string, status: string, generation: n
     return now?.status === status && now.observedGeneration === generation;
   });
 
-/** How many writes said something else than the one before, whatever the number of agents. */
+/** Number of writes that differ from the one before by more than the number of agents. */
 function changes({ writes }: FakePolicies): number {
   const texts = writes.map(({ status }) => JSON.stringify({ ...status, agents: null }));
   return texts.filter((text, at) => text !== texts[at - 1]).length;

@@ -134,7 +134,7 @@ test("three policies are judged at a time, each for five seconds", async () => {
   });
   clock.advance(5_000);
   await Promise.all(late);
-  // What takes too long still occupies its place.
+  // A compilation that takes too long still occupies its place.
   await assert.rejects(ask(), /3 policies are being judged already/);
   compiled[0]?.({ policies: [], findings: [], warnings: [] });
   await new Promise(setImmediate);

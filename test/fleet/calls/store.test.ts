@@ -221,7 +221,7 @@ test("64 requests wait for answers at a time, and none takes longer than ten sec
     faultOf(asked.ask(member(`last-${at}`, "away"), ECHO)),
   );
   await until("64 are asked", async () => (await keysOf(store)).length === 64);
-  // Who stops waiting leaves the queue: the requests behind it move up.
+  // A caller that stops waiting leaves the queue: the requests behind it move up.
   stop.abort();
   assert.equal((await leaver).code, "CANCELLED");
   const asks = async () => (await keysOf(store)).map((key) => key.split("/")[3]);

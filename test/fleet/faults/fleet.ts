@@ -28,7 +28,7 @@ export interface FleetOptions {
   readonly proxied?: boolean;
   /** Called when etcd runs, before anything else starts. Returns settings of agents and controllers. */
   readonly prepare?: (etcd: Etcd) => Promise<Env>;
-  /** Where agents count in Redis: starts it. Returns settings of agents, and the server that rows make fail. */
+  /** Starts the Redis of agents that count in it. Returns settings of agents, and the server that rows make fail. */
   readonly redis?: (test: Ending) => Promise<{ readonly env: Env; readonly server: RedisServer }>;
 }
 

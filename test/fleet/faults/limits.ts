@@ -1,6 +1,6 @@
 // The limits of the fault matrix, as a policy. Each has a control point of its own, and a key for each user.
 
-/** Of each bucket. */
+/** Capacity of each bucket. */
 export const CAPACITY = 10;
 /** Tokens per second of the buckets that fill. */
 export const FILL = 20;
@@ -10,7 +10,7 @@ export const SLOTS = 5;
 interface Limit {
   readonly kind: "rate" | "slots";
   readonly onFailure: "closed" | "local";
-  /** What a key may have at one time. */
+  /** Most tokens or slots that a key may have at one time. */
   readonly capacity: number;
   /** Tokens per second. */
   readonly fill: number;

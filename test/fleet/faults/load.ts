@@ -32,7 +32,7 @@ interface Admitted {
   readonly replied: number;
 }
 
-/** What is known of one limit. */
+/** Observations of one limit. */
 class Tally {
   sent = 0;
   readonly seen: Record<Told, number> = { accepted: 0, refused: 0, onFailure: 0, unanswered: 0 };

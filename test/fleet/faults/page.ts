@@ -6,7 +6,7 @@ import { LIMITS, type LimitName } from "./limits.ts";
 import { FAMILIES, type Observations, type Row, type Seen, sum } from "./row.ts";
 import { limitsOf, mostBeyond, ROWS } from "./table.ts";
 
-/** What rows saw, by their faults. `run.ts` writes it. */
+/** Observations of rows, by their faults. `run.ts` writes them. */
 export type Recorded = Readonly<Record<string, Observations>>;
 
 export const RECORDED = join(import.meta.dirname, "recorded.json");

@@ -1,5 +1,5 @@
-// What a row of the fault matrix is: a fault, what runs meanwhile, and how much may be admitted. The bounds are part of the
-// table, so they are stated before anything runs.
+// A row of the fault matrix: a fault, the load that runs meanwhile, and the number of flows that may be admitted. The
+// bounds are part of the table, so they are stated before anything runs.
 
 import type { Fleet, FleetOptions } from "./fleet.ts";
 import type { LimitName } from "./limits.ts";
@@ -7,7 +7,7 @@ import type { Load } from "./load.ts";
 
 export const FAMILIES = ["etcd", "controllers", "agents", "Redis", "peers"] as const;
 
-/** How many capacities may be admitted for each key beyond capacity + refill of each limit, over any window. */
+/** Number of capacities that may be admitted for each key of each limit beyond capacity + refill, over any window. */
 export type Bounds = Readonly<Partial<Record<LimitName, number>>>;
 
 export interface Row {
@@ -18,7 +18,7 @@ export interface Row {
   readonly bounds: Bounds;
   /** Groups of agents that count apart for a while: the refill of each is admitted. One unless given. */
   readonly sides?: number;
-  /** What users are told to expect, in a sentence or two. `happens` fails when it is not so. */
+  /** The effect that users are told to expect, in a sentence or two. `happens` fails when it is not so. */
   readonly expected: string;
   /** Least number of checks in all that are sent while the fault lasts. */
   readonly checks: number;

@@ -17,7 +17,7 @@ export const ROWS: readonly Row[] = [...ETCD, ...CONTROLLERS, ...AGENTS, ...REDI
 /** The limits that a row runs, in the order in which it states their bounds. */
 export const limitsOf = ({ bounds }: Row) => Object.keys(bounds) as readonly LimitName[];
 
-/** How many may be admitted for each key beyond capacity + refill. */
+/** Most flows that may be admitted for each key beyond capacity + refill. */
 export const mostBeyond = ({ bounds }: Row, name: LimitName): number =>
   (bounds[name] ?? 0) * LIMITS[name].capacity;
 

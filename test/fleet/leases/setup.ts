@@ -109,7 +109,7 @@ export class TestAgent {
     return { ...answer };
   }
 
-  /** How many of so many flows pass. */
+  /** The number of flows that pass, of `times`. */
   pass(times: number, want = 1, value: string | undefined = "k"): number {
     let passed = 0;
     for (let n = 0; n < times; n++) if (this.take(want, value).outcome === "granted") passed++;

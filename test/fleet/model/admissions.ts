@@ -1,5 +1,5 @@
-// What all agents admitted of one key, and by how much that exceeds the bound: over any window, no more than capacity
-// and refill, or that and a credit.
+// The flows of one key that all agents admitted, and the amount by which they exceed the bound: over any window, no
+// more than capacity and refill, or that and a credit.
 
 export interface Numbers {
   readonly capacity: number;
@@ -84,7 +84,10 @@ export class Admissions {
     return worst;
   }
 
-  /** Of all windows: what was admitted, less the capacity at their beginning and the steps of the fill that fit in. */
+  /**
+   * The largest excess of any window: the tokens admitted, less the capacity at its beginning and the steps of the fill
+   * that fit in.
+   */
   #inSteps(entries: readonly Entry[]): number {
     // A higher capacity counts from its change on, because a full bucket equals none.
     const capacityIn = (begin: number, end: number) => {

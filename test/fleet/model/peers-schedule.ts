@@ -1,7 +1,7 @@
-// One random schedule of agents that count for each other and lease of each other, in virtual time: takes, tokens that come
-// back, agents that join, stop, die, are frozen, or cut off, messages that are slow or get no reply, new numbers, and clocks
-// that differ.
-// What all agents admitted together is compared with the bound, and afterwards nothing may be lost for ever.
+// One random schedule of agents that count for each other and lease of each other, in virtual time: takes, tokens that
+// come back, agents that join, stop, die, are frozen, or cut off, messages that are slow or get no reply, new numbers,
+// and clocks that differ. The tokens that all agents admitted together are compared with the bound, and afterwards
+// nothing may be lost for ever.
 
 import { setImmediate as turn } from "node:timers/promises";
 import { seededChance } from "#base/chance.ts";
@@ -25,7 +25,7 @@ export interface PeersOutcome {
   readonly admitted: number;
   /** Losses that may cost a capacity each. */
   readonly losses: number;
-  /** What was wrong; empty when nothing was. */
+  /** Description of the fault that was found; empty without one. */
   readonly fault: string;
 }
 
@@ -35,7 +35,7 @@ const TIMEOUT_MS = 100;
 /** Longest way of a message, ms: the usual one and a slow one. */
 const WAY_MS = 5;
 const SLOW_MS = 60;
-/** How long after a change of members another one may meet a hand-over that is not over, ms. */
+/** Time after a change of members in which the next change may meet a hand-over that is not over, ms. */
 const UNSETTLED_MS = 2_500;
 /** Clocks differ by so much at most. */
 const SKEW = 0.02;
@@ -58,7 +58,7 @@ interface Agent {
   leaving: boolean;
 }
 
-/** What an event starts is done before the next one, as far as it needs no time. */
+/** A world in which the effects of an event that need no time have happened before the next event. */
 class SettlingWorld extends World {
   override at(time: number, run: () => void | Promise<void>): void {
     super.at(time, async () => {
@@ -288,7 +288,7 @@ class PeersSchedule {
     if (leases.counts.asked === asked || group.alone) this.#local++;
     if (!(answer instanceof Pending)) settle(answer, now);
     else {
-      // What this agent counts itself was counted at once, however long its copies take.
+      // A flow of a key that this agent counts itself was counted at once, however long its copies take.
       const here = leases.counts.own > own;
       const later = (settled: EngineAnswer) => {
         // A process that was killed answers nobody.
@@ -316,7 +316,7 @@ class PeersSchedule {
       world.at(world.now + world.between(10, 2 * this.#durationMs), () => {
         agent.cut = false;
       });
-      // What is handed over meanwhile may come too late.
+      // Messages of a hand-over during the cut may come too late.
       this.#unsettle();
     } else if (draw < 0.84) {
       const ms = world.between(10, 2 * this.#durationMs);
@@ -469,7 +469,7 @@ class PeersSchedule {
     const { capacity, amount, intervalMs, lazySyncs } = this.#params;
     await world.until(this.#lengthMs + 4 * this.#durationMs + 10_000);
     for (const agent of this.#agents) agent.cut = false;
-    // What a reply granted that is lost, or comes too late, would be missing.
+    // From here on, tokens that a lost or late reply granted would be missing.
     this.#lost = 0;
     this.#slow = 0;
     if (amount === 0) return "";
@@ -492,7 +492,7 @@ class PeersSchedule {
         await turn();
         await world.until(world.now + 2 * TIMEOUT_MS);
         if (answer?.outcome === "granted") break;
-        // Where a message was lost, its breaker needs a probe.
+        // A lost message opens a breaker, which needs a probe.
         if (answer?.outcome === "undecided" && tries < 50) continue;
         return `key ${key}: ${answer?.outcome}, ${answer?.remaining} left of ${capacity}`;
       }
@@ -509,7 +509,7 @@ function numbersOf({ capacity, amount, intervalMs, continuous }: BucketParams): 
     : { capacity, amount, intervalMs: intervalMs / (1 + SKEW), continuous };
 }
 
-/** How many of these times, which are in order, lie within so many milliseconds at most. */
+/** The greatest number of times within any window of so many milliseconds; the times are in order. */
 function mostWithin(ms: number, times: readonly number[] = []): number {
   let most = 0;
   let first = 0;

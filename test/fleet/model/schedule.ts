@@ -35,7 +35,7 @@ export interface Outcome {
   readonly admitted: number;
   /** Flows decided without asking. */
   readonly local: number;
-  /** What was wrong; empty when nothing was. */
+  /** Description of the fault that was found; empty without one. */
   readonly fault: string;
 }
 
@@ -157,7 +157,7 @@ class Schedule {
     return agent;
   }
 
-  /** What the home grants is admitted when it says so; the reply is on its way meanwhile. */
+  /** Flows are admitted at the moment when the home grants them; the reply is on its way meanwhile. */
   async #answer(value: string | undefined, request: BucketRequest): Promise<BucketReply> {
     const { now } = this.#world;
     const heard = this.#cuts ? { ...request, back: 0 } : request;

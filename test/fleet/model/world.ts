@@ -131,7 +131,7 @@ export class MachineClock implements Clock {
   }
 }
 
-/** What may happen to messages; parts of 1. */
+/** Probabilities of faults of messages, from 0 to 1. */
 export interface Faults {
   readonly lost: number;
   readonly repeated: number;
@@ -149,7 +149,7 @@ export type Delivered = (
 /** Longest way of a message, ms: the usual one and a slow one. */
 const WAY_MS = 5;
 const SLOW_MS = 2_500;
-/** How long an agent waits for a reply, ms. */
+/** Time that an agent waits for a reply, ms. */
 const TIMEOUT_MS = 100;
 
 /** One agent's way to the home. */

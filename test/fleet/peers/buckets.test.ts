@@ -25,7 +25,7 @@ for (const { count, leases } of CASES) {
     };
     return {
       async take(value, want, params) {
-        // Who owns what has no key depends on the limiter, which is known with its numbers.
+        // The owner of a count without a key depends on the limiter, which agents know with its numbers.
         for (const { buckets } of agents) buckets.adopt(params);
         const answer = await next(value).take(value, want, params);
         // Leases are renewed in the background.

@@ -207,7 +207,7 @@ test("an agent that begins to count a key while flows wait for it leases nothing
   const network = new Network(t, LEASED);
   const [old] = (await network.joined(1)) as [Agent];
   const joining = network.start();
-  // What it is to count cannot be handed over at first.
+  // The link is cut, so the keys that the new agent is to count cannot be handed over at first.
   network.cut.add(`${old.member.id}>${joining.member.id}`);
   network.tell([old, joining]);
   await network.settle();

@@ -90,7 +90,7 @@ export class Network {
   }
 }
 
-/** What an agent replies to a message of another one, as its service does. */
+/** The reply of an agent to a message of another one, as its service gives it. */
 export async function answerCall(
   group: PeerGroup,
   method: string,
@@ -173,7 +173,7 @@ export class Agent {
 
   take(value: string | undefined, want: number, params: BucketParams): Promise<EngineAnswer> {
     const answer = this.buckets.take(value, want, params, this.#network.clock.now());
-    // What is answered in the same turn is valid until the engine is asked again.
+    // An answer in the same turn is valid only until the engine is asked again, so it is copied.
     return Promise.resolve(answer instanceof Pending ? answered(answer) : { ...answer });
   }
 
@@ -190,7 +190,7 @@ export class Agent {
     return (await this.take(value, 1, params)).outcome === "granted";
   }
 
-  /** How many of so many takes of one token are granted. */
+  /** The number of takes of one token that are granted, of `count`. */
   async admits(value: string, count: number, params: BucketParams): Promise<number> {
     let granted = 0;
     for (let n = 0; n < count; n++) if (await this.passes(value, params)) granted++;

@@ -1,4 +1,5 @@
-// What an agent counts for its group is bounded, and what has expired or is not asked about makes room.
+// The number of keys that an agent counts for its group is bounded, and keys that have expired or are not asked about
+// make room.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -92,7 +92,7 @@ async function stats(agent: SluiceChild): Promise<Stats> {
   return JSON.parse(body);
 }
 
-/** What the status says of the engine. */
+/** Status of the engine. */
 async function engineStatus(agent: SluiceChild): Promise<string> {
   const { body } = await call(agent.address(), "GET", "/v1/status/system/counters");
   return body;
@@ -100,7 +100,7 @@ async function engineStatus(agent: SluiceChild): Promise<string> {
 
 const users = (count: number) => Array.from({ length: count }, (_, at) => `user-${at}`);
 
-/** How many of `times` checks of each user pass, at the agents in turn. */
+/** The number of checks that pass, of `times` for each user, at the agents in turn. */
 async function admitted(agents: readonly SluiceChild[], names: readonly string[], times: number) {
   let passed = 0;
   for (let n = 0; n < times; n++) {
@@ -264,7 +264,7 @@ test("an agent that is frozen is away until it goes on; on_failure answers for i
   await until("all agents answer", async () =>
     /^sluice_counter_engine_up{engine="peers"} 1$/m.test(await scraped(other.address())),
   );
-  // What the frozen agent was asked for before nobody waited any more, at most one token of each user, is lost.
+  // Tokens that the frozen agent grants for requests whose callers have given up are lost, at most one for each user.
   const rest = await admitted(agents, names, 8);
   assert.ok(rest <= 120 - meanwhile && rest >= 100 - meanwhile, `${rest} after ${meanwhile}`);
   const transitions = await counted(

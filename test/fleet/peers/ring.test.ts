@@ -1,4 +1,4 @@
-// Which member counts a key: keys are spread evenly, and one that comes or goes moves only its own.
+// The assignment of keys to members: keys are spread evenly, and a member that joins or leaves moves only its own.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

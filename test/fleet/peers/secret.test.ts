@@ -87,7 +87,7 @@ test("the secret of a restored backup wins over that which agents know", async (
     {
       store: {
         commit: store.commit.bind(store),
-        // What a store says that lost its data and has those of a backup.
+        // A store that lost its data and was restored from a backup sends this.
         async *watch(prefixes, signal) {
           for await (const batch of store.watch(prefixes, signal)) {
             yield batch;

@@ -1,5 +1,5 @@
-// Who is let in to the counters of an agent: agents of its group, by the secret that the first of them left in etcd or by
-// certificates. Nobody else, and nothing in clear.
+// Access to the counters of an agent: only agents of its group are let in, by the secret that the first of them left in
+// etcd or by certificates, and nothing is sent in clear.
 
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -48,7 +48,7 @@ async function announced(agent: SluiceChild): Promise<{ counters: string; probes
   };
 }
 
-/** What one take gets: its outcome, or the code of the error. */
+/** Result of one take: its outcome, or the code of the error. */
 async function take(t: TestContext, settings: ConstructorParameters<typeof GrpcClient>[0]) {
   const client = new GrpcClient(settings);
   t.after(() => client.close());

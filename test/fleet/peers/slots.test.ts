@@ -254,7 +254,7 @@ test("random schedules of joins, leaves and lost messages: never above the limit
           await elapse(around, 150);
           await ending;
         } else if ("join" in step) {
-          // What is cut off hands over nothing, which is another bound.
+          // An agent that is cut off hands over nothing, and then another bound holds.
           if (network.cut.size > 0 || agents.length > 3) continue;
           agents.push(network.start());
           network.tell(agents, agents);

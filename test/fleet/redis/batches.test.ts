@@ -1,4 +1,4 @@
-// How requests travel together: those of one turn of the event loop in one call of their script, over a scripted server
+// Batches of requests: those of one turn of the event loop travel in one call of their script, over a scripted server
 // and over a real one.
 
 import assert from "node:assert/strict";

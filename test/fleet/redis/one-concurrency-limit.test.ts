@@ -15,7 +15,7 @@ import { type StandaloneProcess, standaloneProcess } from "../../kit/sluice/stan
 
 const LIMIT = 10;
 const FLOWS = 30;
-/** Of the limiter whose slots expire while the test waits. */
+/** Life of a slot in the limiter whose slots expire while the test waits. */
 const BRIEF_MS = 6_000;
 
 const POLICY = `circuit:

@@ -28,7 +28,7 @@ const POLICY = `circuit:
   ).join("")}
 `;
 
-/** What an agent answers to one more than the capacity while Redis is away. */
+/** Number of accepted checks, of one more than the capacity, by which an agent answers while Redis is away. */
 const ALONE: Readonly<Record<Mode, number>> = {
   open: CAPACITY + 1,
   closed: 0,
@@ -36,7 +36,7 @@ const ALONE: Readonly<Record<Mode, number>> = {
   last_known: CAPACITY,
 };
 
-/** What the documents say that a user of an access control list needs. */
+/** Rights that a user of an access control list needs, according to the documentation. */
 const RIGHTS =
   "~sluice:* -@all +hello +auth +ping +info +eval +evalsha +get +set +time +del +pexpire " +
   "+zadd +zcard +zcount +zrangebyscore +zrem +zremrangebyscore +zscore";
@@ -58,7 +58,7 @@ function agent(
   });
 }
 
-/** How many of one more than the capacity pass, for a user who was not seen before. */
+/** The number of checks that pass, of one more than the capacity, for a user who was not seen before. */
 async function admitted({ address }: StandaloneProcess, mode: Mode, user: string) {
   let count = 0;
   for (let n = 0; n <= CAPACITY; n++) if (await passes(address, mode, { user })) count++;

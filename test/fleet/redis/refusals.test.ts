@@ -1,4 +1,4 @@
-// What a newcomer reads when Redis refuses the settings: which setting, of which server, what it said, and no secret.
+// Messages for a newcomer whose settings Redis refuses: they name the setting, the server and its words, and no secret.
 
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
@@ -29,7 +29,7 @@ type Given = Partial<Omit<RedisSettings, "sentinel" | "tls">> & {
   readonly tls?: Partial<RedisSettings["tls"]>;
 };
 
-/** What `connect` says: why it throws, or why Redis is away. Undefined when it succeeds. */
+/** The message of a failed `connect`, or the reason why Redis is away afterwards. Undefined when it succeeds. */
 async function said({ sentinel, tls, ...given }: Given): Promise<string | undefined> {
   const settings: RedisSettings = {
     url: redis.url,

@@ -161,7 +161,7 @@ test("flows that end while Redis is away free their slots when it is back", asyn
   agent.advance(10);
   await redis.idle();
   assert.deepEqual((await redis.slots()).toSorted(), ids.slice(100).toSorted());
-  // What expires meanwhile is not sent.
+  // The end of a slot that expires meanwhile is not sent.
   agent.requests.trip("away", "");
   await agent.end("a", ids[101] ?? "", { max: 200, maxInflightMs: 5 });
   agent.advance(10);

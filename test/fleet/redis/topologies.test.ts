@@ -46,7 +46,7 @@ function agent(test: TestContext, env: Readonly<Record<string, string>>) {
 const isUp = async ({ address }: StandaloneProcess) =>
   /^sluice_counter_engine_up{engine="redis"} 1$/m.test(await scraped(address));
 
-/** How many of four checks at two agents in turn pass. */
+/** The number of checks that pass, of four at two agents in turn. */
 async function admitted(agents: readonly StandaloneProcess[], user: string): Promise<number> {
   let count = 0;
   for (let n = 0; n < 4; n++) {

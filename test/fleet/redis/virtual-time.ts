@@ -24,7 +24,7 @@ export class VirtualRedis implements Channel {
   readonly #client: Redis;
   readonly #expiry = new Map<string, number>();
   now = START_MS;
-  /** What becomes of the next call: the connection is lost before or after the server runs it. */
+  /** Fate of the next call: the connection is lost before or after the server runs it. */
   lost: "call" | "reply" | undefined;
   /** Replies wait for it. */
   gate: Promise<void> | undefined;

@@ -264,7 +264,7 @@ export class SchedulerBench {
     return grant !== undefined && this.limiter.end?.(grant) === true;
   }
 
-  /** What is left in the structures of a scheduler at which nobody waits: nothing. */
+  /** Sizes of a scheduler's structures, all 0 when nobody waits. */
   get left(): Readonly<Record<string, number>> {
     const { waiting, timers } = this.context;
     return {

@@ -54,7 +54,7 @@ class Remote<Params> implements SharedEngine<Params> {
     return this.#local.giveBack(value, amount, id, params);
   }
 
-  /** What another agent does. */
+  /** The actions of another agent. */
   get others() {
     const params = this.#params;
     if (params === undefined) throw new Error("nobody has asked yet");

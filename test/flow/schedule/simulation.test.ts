@@ -26,7 +26,7 @@ interface Source {
   readonly patienceMs: number;
 }
 
-/** What became of the flows of each source. */
+/** Results for the flows of each source. */
 interface Result {
   passed: number;
   readonly refused: number;

@@ -23,7 +23,7 @@ import { freePort } from "../free-port.ts";
 import { until } from "../until.ts";
 import { KubeClient } from "./client.ts";
 
-/** What may run besides etcd and the API server. */
+/** Parts that can run besides etcd and the API server. */
 export const CONTROL_PLANE_PARTS = ["controller-manager", "scheduler", "kwok"] as const;
 
 export type ControlPlanePart = (typeof CONTROL_PLANE_PARTS)[number];

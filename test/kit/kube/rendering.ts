@@ -1,4 +1,4 @@
-// What the tests of rendered charts share: values with which charts render, and looking at the objects.
+// Shared by the tests of rendered charts: values with which charts render, and functions that look at the objects.
 
 import assert from "node:assert/strict";
 import type { ProcessName } from "#config/tree.ts";

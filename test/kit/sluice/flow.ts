@@ -41,7 +41,7 @@ export interface Described extends Partial<Omit<HttpAttributes, "header">> {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What is known of an HTTP request. */
+/** The attributes of an HTTP request, from a partial description. */
 export function requestOf({ headers = {}, ...given }: Described): HttpAttributes {
   return {
     method: "",

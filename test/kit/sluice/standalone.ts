@@ -29,7 +29,7 @@ export interface StandaloneOptions {
 export interface InProcessOptions extends StandaloneOptions {
   /** Instead of the real clock. */
   readonly clock?: Clock;
-  /** Of the controller's part. */
+  /** Variables of the controller's part. */
   readonly controller?: Env;
   /** Other variables of the process. */
   readonly variables?: Env;

@@ -1,4 +1,4 @@
-// Where the API server is found: the service account of a pod, or a kubeconfig.
+// The ways to find the API server: the service account of a pod, or a kubeconfig.
 
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";

@@ -76,7 +76,7 @@ async function kindsOf(api: KubeClient): Promise<readonly Kind[]> {
   return found;
 }
 
-/** What is in a namespace besides what every namespace has. */
+/** All objects in a namespace except those that every namespace has. */
 async function everythingIn(namespace: string): Promise<readonly string[]> {
   const found: string[] = [];
   for (const { path, kind, isNamespaced } of await kindsOf(client)) {
@@ -140,7 +140,7 @@ const running = async (namespace: string, component: string) =>
       status.phase === "Running" && metadata["deletionTimestamp" as never] === undefined,
   ).length;
 
-/** What applying the manifests again would change, as a GitOps tool finds it. */
+/** The changes that applying the manifests again would make, as a GitOps tool finds them. */
 async function drift(namespace: string): Promise<readonly string[]> {
   const text = await rendered("sluice", {}, ["--namespace", namespace, "--no-hooks"]);
   const changed: string[] = [];

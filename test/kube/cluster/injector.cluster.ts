@@ -64,7 +64,7 @@ function ownAddress(): string {
   return found.address;
 }
 
-/** What the chart makes, in a namespace of its own, and injectors that are processes of this machine. */
+/** Installs the objects of the chart in a namespace of its own, and starts injectors as processes of this machine. */
 async function install(t: Ending, change: (rights: Rights) => Rights = (rights) => rights) {
   const home = await namespaceOf(t, client);
   const configuration = {

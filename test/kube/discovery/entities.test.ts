@@ -1,4 +1,4 @@
-// What is known after any sequence of changes is what a fresh list of the same objects gives.
+// Any sequence of changes leads to the same knowledge as a fresh list of the same objects.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

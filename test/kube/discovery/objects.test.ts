@@ -1,4 +1,4 @@
-// What is read of EndpointSlices and Services, whatever they lack.
+// Reading EndpointSlices and Services, whichever fields are missing.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// What tests of injection share: settings, pods, applying a patch, and what makes a pod valid.
+// Shared by the tests of injection: settings, pods, applying a patch, and the rules of a valid pod.
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
@@ -242,7 +242,7 @@ export function assertKept(before: Json, after: Json | undefined, path: string):
   assert.ok(isDeepStrictEqual(before, after), `${path} is kept`);
 }
 
-/** What tells the items of a list of the API apart. */
+/** The field that distinguishes the items of a list of the API. */
 function named(json: Json): string {
   if (!isObject(json)) return JSON.stringify(json);
   const { name, mountPath, containerPort } = json;

@@ -1,4 +1,4 @@
-// What injection does to pods: what it adds, what it keeps, what it refuses, and that a second run changes nothing.
+// The mutation of pods: the parts that injection adds, keeps and refuses, and that a second run changes nothing.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -366,7 +366,7 @@ test("Envoy needs a port of the application", () => {
   );
   const named = { ...annotations, "sluice/application-port": "7000" };
   assert.equal(injectInto(podWith({ spec, annotations: named })).outcome, "injected");
-  // Where nobody asked for it, such a pod gets the agent alone.
+  // Unless the pod asked for an Envoy, it gets the agent alone.
   const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: true } };
   const { whole, warnings } = injected(podWith({ spec }), { settings });
   assert.deepEqual(namesOf(specOf(whole)["initContainers"]), ["sluice-agent"]);

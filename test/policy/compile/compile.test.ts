@@ -1,4 +1,4 @@
-// What the compiler makes of documents: circuits, hashes, names, and sets of policies.
+// The results of compiling documents: circuits, hashes, names, and sets of policies.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";

@@ -1,4 +1,4 @@
-// Where loops are broken, and in which order components run.
+// The places where loops are broken, and the order in which components run.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";

@@ -45,7 +45,7 @@ const EXACT_MAP = ["abs", "ceil", "floor", "round", "sgn"];
 const ROUGH_MAP = ["exp", "ln", "log2", "log10", "sqrt"];
 const EXACT_SUM = ["min", "max", "count", "group"];
 const ROUGH_SUM = ["sum", "avg"];
-/** Of finite values: of one infinite value version 2 says 0 and version 3 NaN. */
+/** Applied only to finite values: of one infinite value version 2 says 0 and version 3 NaN. */
 const SPREADS = ["stddev", "stdvar"];
 const FINITE = ["requests_total", "level", "latency_bucket"];
 const ARITHMETIC = ["+", "-", "*", "/"];

@@ -1,4 +1,4 @@
-// What a candidate leaves in etcd when it is stopped, over a client whose answers the test decides.
+// The keys that a candidate leaves in etcd when it is stopped, over a client whose answers the test decides.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -1,4 +1,4 @@
-// How commits become transactions; the client is one that only takes down what it is asked.
+// The translation of commits to transactions; the client only records the requests.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

@@ -59,7 +59,7 @@ describe("writing CheckResponse", () => {
           const limiter = got?.rateLimiterInfo ?? got?.concurrencyLimiterInfo ?? got?.samplerInfo;
           const scheduler = got?.quotaSchedulerInfo ?? got?.concurrencySchedulerInfo;
           const info = limiter ?? scheduler;
-          // Of a load scheduler, the label is the workload.
+          // The label of a load scheduler is the workload.
           const label = info === undefined ? got?.loadSchedulerInfo?.workloadIndex : info.label;
           assert.equal(label, want.detail.label);
           assert.equal(scheduler?.workloadIndex ?? want.detail.workload, want.detail.workload);

@@ -42,14 +42,17 @@ type ByOwner = Map<string, OwnMoved[]>;
 /** A change of members, as one agent looks at its keys. */
 class Change {
   readonly next: Ring;
-  /** What has been removed so far, and an entry for everybody who waits to hear that there is nothing more for them. */
+  /**
+   * Buckets and slots removed so far, by their new owner. A member that waits for the end of the hand-over has an entry
+   * even if it gets none.
+   */
   readonly moved: ByOwner;
   readonly #before: Ring;
   readonly #id: string;
   /** Indexes of this agent; -1 where it is no member. */
   readonly #ownBefore: number;
   readonly #ownNext: number;
-  /** Of the members before: whether they are still there, this agent included. */
+  /** For each of the previous members, whether it is still there; this agent always is. */
   readonly #present: readonly boolean[];
   readonly #keepsAll: boolean;
 
@@ -189,7 +192,7 @@ export class HandOver {
   *#remove(change: Change): Generator<void, void> {
     const { clock, owned, replicas, copy, id } = this.#options;
     const { next } = change;
-    // Nobody would have what is removed here.
+    // Without members there is no new owner, so nothing may be removed here.
     if (next.members.length === 0) return;
     let looks = 0;
     for (const limiter of owned.all) {

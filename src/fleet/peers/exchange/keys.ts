@@ -23,7 +23,7 @@ export function keylessHashOf(name: CounterName): number {
   return createHash("sha256").update(textOf(name)).digest().readUInt32LE();
 }
 
-/** What is counted: one key of a limiter. */
+/** One counted key of a limiter. */
 export interface CountedKey<Limiter> {
   readonly limiter: Limiter;
   /** Hash of the key under the seed of the group. Of the count without a key, `lo` is 0 and `hi` stands for its limiter. */

@@ -10,7 +10,7 @@ const OUTCOMES = { refused: 0, granted: 1, retry: 2 } as const;
 /** In messages, the amount of a slot that is ended; any negative one is read as that. */
 const END = -1;
 
-/** What one agent asks another about one bucket: tokens that it takes, gives back or leases. */
+/** A request of one agent to another about one bucket: tokens to take, give back or lease. */
 export interface BucketAsk<Limiter extends NamedLimiter = NamedLimiter>
   extends CountedKey<Limiter> {
   readonly request: BucketRequest;
@@ -204,7 +204,7 @@ export function readReplies(
       const passed = outcome[at] === OUTCOMES.granted;
       const count = granted[at] ?? (passed ? 1 : 0);
       if (wants) counts.push(Math.min(count, times));
-      // Of several, the first that was refused.
+      // The wait is that of the first take that was refused.
       if (!passed) wait ??= waitMs[at];
       if (outcome[at] === undefined) state = "missing";
       else if (!passed && outcome[at] !== OUTCOMES.refused) state = "retry";

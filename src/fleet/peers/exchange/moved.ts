@@ -1,4 +1,4 @@
-// What changes hands between agents, or is copied: buckets and slots, as they are at the moment.
+// Buckets and slots in their present state, as agents hand them over or copy them.
 
 import { decode, encode } from "#wire/protobuf/messages.ts";
 import { type CountedKey, finite, invalid, keysOf, type NamedLimiter, readKeys } from "./keys.ts";

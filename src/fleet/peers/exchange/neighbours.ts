@@ -38,9 +38,9 @@ export class Neighbours {
   readonly #options: NeighboursOptions;
   /** By process id. */
   readonly #all = new Map<string, Neighbour>();
-  /** To agents that are gone, until they have answered what they were asked before. */
+  /** Links to agents that have left, until the requests that are under way have ended. */
   readonly #leaving = new Set<Link>();
-  /** Of requests to agents that are gone. */
+  /** Requests to agents that have left. */
   readonly #past: RequestCounts = {
     answered: 0,
     failed: 0,
@@ -54,7 +54,7 @@ export class Neighbours {
     this.#options = options;
   }
 
-  /** What is wrong with which agents; undefined while all answer. */
+  /** The agents that cannot be asked, each with the reason; undefined while all answer. */
   get away(): string | undefined {
     const away = [...this.#all.values()].flatMap(({ link }) => {
       const { reason } = link.requests;

@@ -24,7 +24,7 @@ interface TakesOptions {
   readonly abandoned: (take: OwnSlotTake) => void;
 }
 
-/** Of this agent, with its own limiter. */
+/** A request of this agent about a bucket of its own limiter. */
 export type OwnBucketAsk = BucketAsk<OwnedLimiter>;
 
 export interface OwnSlotTake extends SlotTake<SlotLimiter> {
@@ -45,12 +45,12 @@ interface OpenTake {
   /** Gets an answer that comes when nobody waits any more. */
   readonly late: (answer: Answer) => void;
   open: boolean;
-  /** Of the alarm at the time limit, once this waits for a change of hands. */
+  /** Cancels the alarm at the time limit; set while the take waits for a hand-over. */
   disarm: (() => void) | undefined;
   cancel: () => void;
 }
 
-/** How long a take is parked before it is sent again to whoever counts the key then, ms. */
+/** Time for which a take is parked before it is sent to the member that counts the key by then, ms. */
 const PARKED_MS = 10;
 
 export class Takes {

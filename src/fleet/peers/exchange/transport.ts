@@ -24,7 +24,7 @@ const CHANNEL = {
   "grpc.keepalive_timeout_ms": 5_000,
 } as const;
 
-/** How agents prove to each other who they are. */
+/** The means by which agents authenticate each other. */
 export interface PeerSecurity {
   readonly tls: PeerTlsSettings;
   /** In place of certificates; undefined while it is not known. */

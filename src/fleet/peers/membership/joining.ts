@@ -65,7 +65,7 @@ export class Joining {
     return true;
   }
 
-  /** Nobody is waited for any more, and who has handed over will do so again when this agent joins again. */
+  /** Ends the join. Members that have handed over will do so again when this agent joins again. */
   end(): void {
     this.#awaited = new Map();
     this.#stopAlarm?.();

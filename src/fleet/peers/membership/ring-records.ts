@@ -1,4 +1,4 @@
-// Which agents count for each other, as their records in the store say. A record that names no usable address concerns
+// The members of a ring, read from the records of agents in the store. A record that names no usable address concerns
 // only its own agent: the others of the group go on.
 
 import type { Log } from "#base/log.ts";

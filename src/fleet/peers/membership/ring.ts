@@ -1,5 +1,5 @@
-// Which member of a group counts a key: rendezvous hashing, by which a member that joins or leaves moves only the keys that
-// are its own (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
+// The assignment of keys to the members of a group: rendezvous hashing, by which a member that joins or leaves moves
+// only the keys that are its own (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
 
 import { createHash } from "node:crypto";
 
@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 export interface RingMember {
   /** Unique and lasting: a member that restarts under its name counts the same keys again. */
   readonly name: string;
-  /** Of the process: another one after a restart, which lost what it had counted. */
+  /** Identity of the process. It changes with a restart, in which the process loses its counts. */
   readonly id: string;
   /** `host:port` of its counters. */
   readonly address: string;

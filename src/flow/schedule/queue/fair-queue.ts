@@ -5,7 +5,7 @@
 
 import { Heap, type HeapItem } from "./heap.ts";
 
-/** What the queue has to know of a request. */
+/** The properties of a request by which the queue orders it. */
 export interface FairRequest {
   readonly workload: string;
   /** Above 0. */

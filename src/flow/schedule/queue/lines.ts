@@ -11,7 +11,7 @@ import type { Gate } from "../gate.ts";
 import { type FairPlace, FairQueue, type FairRequest } from "./fair-queue.ts";
 import { Timer, type Timers } from "./timers.ts";
 
-/** How much may wait. */
+/** Bounds on the flows that wait. */
 export interface WaitingBounds {
   readonly flows: number;
   readonly bytes: number;
@@ -211,7 +211,7 @@ export class Line {
     for (;;) {
       const place = this.#queue.next();
       if (place === undefined) break;
-      // Nobody is served any more: whoever leaves only makes room for the next to leave.
+      // The queues are closed: a flow that leaves only makes room for the next one to leave, and none is served.
       this.#serving = true;
       this.leave(place.request);
     }

@@ -100,7 +100,7 @@ export class MissedPods implements MetricSource {
   #isMissed(object: KubeObject, namespace: Namespace): boolean {
     if (object.metadata.deletionTimestamp !== undefined) return false;
     if (OVER.includes(textOf(fieldOf(object, "status"), "phase"))) return false;
-    // What the API sends is JSON.
+    // The API server sends JSON.
     const pod = readPod(object as unknown as Json);
     if (hasAgent(pod)) return false;
     const { settings, abilities } = this.#options;

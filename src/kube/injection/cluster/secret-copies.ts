@@ -32,7 +32,7 @@ export class SecretCopies {
     this.#options = options;
   }
 
-  /** What is not as it should be; empty when all copies are in step. */
+  /** Copies that could not be brought in step, each with the reason; empty when all are. */
   get faults(): readonly string[] {
     return this.#faults;
   }

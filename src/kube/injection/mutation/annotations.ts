@@ -1,5 +1,5 @@
-// What the author of a pod or a namespace asks for in labels and annotations. Ours stand beside those of the reference
-// implementation, and win where both are set.
+// The labels and annotations by which the author of a pod or a namespace controls injection. Ours stand beside those of
+// the reference implementation, and win where both are set.
 
 import { nearest } from "#base/text/spelling.ts";
 import type { Pod, Texts } from "../pod.ts";
@@ -34,7 +34,7 @@ const REFERENCE = {
 const CLOUD_GROUP = "aperture-cloud";
 
 export interface Wishes {
-  /** What the pod says itself; undefined where it says nothing. */
+  /** The pod's own wish about injection; undefined where it states none. */
   readonly inject: boolean | undefined;
   readonly agentGroup: string | undefined;
   readonly port: number | undefined;
@@ -42,7 +42,7 @@ export interface Wishes {
   readonly applicationPort: number | undefined;
   readonly resources: Partial<Resources>;
   readonly warnings: readonly string[];
-  /** Why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
+  /** Reasons why the pod cannot be injected as it asks: each names an annotation, what was wanted and what was got. */
   readonly faults: readonly string[];
 }
 

@@ -17,9 +17,9 @@ import {
 
 /** Containers of meshes, which stand before the application themselves. */
 const MESH_PROXIES: readonly string[] = ["istio-proxy", "linkerd-proxy", "consul-dataplane"];
-/** What Kubernetes takes where a pod does not say. */
+/** The default of Kubernetes for `terminationGracePeriodSeconds`. */
 const DEFAULT_GRACE_SECONDS = 30;
-/** For what lies between the steps of an end. */
+/** Time for the transitions between the steps of a shutdown. */
 const MARGIN_SECONDS = 3;
 /** Without an order of their ends, Envoy goes on for so long after clients have gone, and the agent a bit longer. */
 const ENVOY_OUTLIVES_SECONDS = 5;
@@ -57,7 +57,7 @@ export class Composition {
     this.#checkEnd();
   }
 
-  /** Why the pod cannot work as it is. */
+  /** Reasons why the pod cannot work as it is. */
   get faults(): readonly string[] {
     return this.#faults;
   }
@@ -269,7 +269,7 @@ function withSleep(container: Container, seconds: number): Container {
   return { ...container, lifecycle: { ...lifecycle, preStop } };
 }
 
-/** What the pod asks for goes before the defaults; a default that contradicts it gives way. */
+/** Resources of a container: those that the pod asks for win, and a default that contradicts them gives way. */
 function combined(defaults: Resources, asked: Partial<Resources>): Resources {
   const all = { ...defaults, ...asked };
   const fit = (what: "cpu" | "memory") => {

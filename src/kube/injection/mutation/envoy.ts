@@ -9,7 +9,7 @@ import { common, type Wait } from "./sidecar.ts";
 export const ENVOY_NAME = "sluice-envoy";
 
 export interface EnvoyPorts {
-  /** What clients call. */
+  /** The port that clients call. */
   readonly envoy: number;
   readonly admin: number;
   readonly agent: number;

@@ -1,5 +1,5 @@
-// What injection does to a pod: a pure function of the pod, the metadata of its namespace and the settings. Applied to a pod
-// that was injected already, it changes nothing.
+// The mutation that injection makes in a pod: a pure function of the pod, the metadata of its namespace and the
+// settings. Applied to a pod that was injected already, it changes nothing.
 
 import { isObject, type JsonObject, type Pod } from "../pod.ts";
 import type { ClusterAbilities, InjectionSettings, Namespace } from "../settings.ts";
@@ -8,7 +8,7 @@ import { Composition } from "./composition.ts";
 import { type Operation, patchOf } from "./patch.ts";
 import { AGENT_NAMES } from "./sidecar.ts";
 
-/** Why a pod is left alone. */
+/** Reason why a pod is left alone. */
 export type SkipReason = "namespace" | "asked" | "mirror" | "windows" | "host_network";
 
 export type Injection =

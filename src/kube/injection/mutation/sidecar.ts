@@ -81,7 +81,7 @@ export function agentContainer({
   };
 }
 
-/** What both containers have in common, apart from their mounts. */
+/** The fields that both containers have in common, apart from their mounts. */
 export function common(
   { image, imagePullPolicy, runAsUser }: ContainerSettings,
   resources: Quantities,

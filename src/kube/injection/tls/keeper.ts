@@ -19,7 +19,7 @@ export interface StoredMaterial {
   readonly resourceVersion: string;
 }
 
-/** What the API server trusts when it calls the webhook. */
+/** The webhook configuration, as the store of the certificates that the API server trusts when it calls the webhook. */
 export interface TrustStore {
   /** Whether calls of the webhook trust exactly this bundle, more than it, or not all of it. */
   trusts(bundle: string, signal: AbortSignal): Promise<"exactly" | "more" | "less">;
@@ -38,7 +38,7 @@ interface KeeperOptions {
   readonly log: Log;
 }
 
-/** How often a step is tried when others write at the same time. */
+/** Most attempts at one step while other replicas write at the same time. */
 const MAX_ATTEMPTS = 10;
 const CONFLICTS: readonly string[] = ["ABORTED", "ALREADY_EXISTS"];
 

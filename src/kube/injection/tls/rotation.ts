@@ -6,11 +6,11 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { commonName, issue, makeAuthority, type Pair, type Validity } from "./certificate.ts";
 
 export interface Material {
-  /** Issues what is issued from now on. */
+  /** The authority that issues new certificates. */
   readonly authority: Pair;
   /** The certificate of the authority before it, while it is still trusted; "" otherwise. */
   readonly previous: string;
-  /** What the webhook shows. */
+  /** The certificate that the webhook serves with. */
   readonly serving: Pair;
 }
 
@@ -33,7 +33,7 @@ export interface Circumstances {
 
 export interface Rotation {
   readonly material: Material;
-  /** What was done, for the log; undefined where nothing was. */
+  /** Description of the change, for the log; undefined where nothing changed. */
   readonly done: string | undefined;
 }
 
@@ -82,7 +82,7 @@ export function rotate(
   return { material, done: undefined };
 }
 
-/** What the API server trusts. */
+/** The certificates that the API server should trust. */
 export function bundleOf({ authority, previous }: Material): string {
   return `${authority.cert}${previous}`;
 }

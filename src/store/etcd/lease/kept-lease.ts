@@ -21,7 +21,7 @@ interface KeptLeaseOptions {
 
 export class KeptLease implements Lease {
   readonly #options: KeptLeaseOptions;
-  /** What was last written under the lease. */
+  /** The last values written under the lease, by key. */
   readonly #values = new Map<string, Uint8Array>();
   #current: Promise<EtcdLease>;
   #over = false;
@@ -123,7 +123,7 @@ export class KeptLease implements Lease {
         );
         return lease;
       } catch (thrown) {
-        // Nobody uses a lease without its keys. If it were renewed, it would never end.
+        // A lease without its keys is of no use, and if it were renewed it would never end.
         lease?.abandon();
         if (Fault.from(thrown).code === "CANCELLED") throw thrown;
         await client.pause(round);
@@ -134,7 +134,7 @@ export class KeptLease implements Lease {
 
   async #put(lease: EtcdLease, ops: readonly Op[]): Promise<void> {
     const { client, keys } = this.#options;
-    // What is revoked must not be written again.
+    // A revoked lease must not get its keys back.
     if (ops.length === 0 || this.#over) return;
     await commit(ops, { client, keys, guards: [], lease: lease.id });
   }

@@ -1,5 +1,5 @@
-// What a reader of a watch has yet to see: the net difference between the state that it was given last and the present
-// one. Its memory is bounded by the entries of both, however many changes there were between them.
+// The changes that a reader of a watch has yet to see: the net difference between the state that it was given last and
+// the present one. Its memory is bounded by the entries of both, however many changes there were between them.
 
 import type { Batch, Entry } from "../../store.ts";
 

@@ -14,7 +14,7 @@ import type { Keys } from "../keys.ts";
 import { list } from "../list.ts";
 import { Unseen } from "./unseen.ts";
 
-/** What happened to the watches of a store, for metrics and tests. */
+/** Counts of a store's watches, for metrics and tests. */
 export interface WatchCounts {
   /** Streams that were opened, the first one included. */
   opened: number;
@@ -32,7 +32,7 @@ interface WatchOptions {
   readonly refused: (fault: Fault | undefined) => void;
 }
 
-/** Why the present state has to be listed before changes can be followed. */
+/** Reason why the present state has to be listed before changes can be followed. */
 type ListReason =
   /** The reader knows no key. */
   | "nothing known"
@@ -50,7 +50,7 @@ export class EtcdWatch {
   readonly #options: WatchOptions;
   readonly #prefixes: readonly string[];
   readonly #unseen = new Unseen();
-  /** Of the state that was listed last. */
+  /** Cluster of the state that was listed last. */
   #clusterId: bigint | undefined;
   /** Undefined when changes can be followed. */
   #listBecause: ListReason | undefined = "nothing known";

@@ -102,7 +102,7 @@ const CONCURRENCY_LIMITER: DetailRow<SlotDetail> = {
   },
 };
 
-/** Of a load scheduler, the label is the workload. */
+/** Details of a load scheduler, whose label is the workload. */
 const LOAD_SCHEDULER: DetailRow<WorkloadDetail> = {
   field: 21,
   name: "load_scheduler_info",

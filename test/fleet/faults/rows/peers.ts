@@ -89,7 +89,7 @@ export const PEERS: readonly Row[] = [
   },
 ];
 
-/** Where the agents are asked, and probed, by the others. */
+/** Ports at which the agents are asked, and probed, by each other. */
 async function countersPorts(agents: readonly SluiceChild[]): Promise<readonly number[]> {
   const found = await Promise.all(agents.map(stats));
   return [...new Set(found.flatMap(({ members }) => members.map(portOf)))];

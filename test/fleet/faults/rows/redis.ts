@@ -10,7 +10,7 @@ import type { Row } from "../row.ts";
 const ENV = { COUNTERS_REDIS_TIMEOUT: "1s" } as const;
 const AWAY =
   "`on_failure` answers until Redis does: `closed` refuses, `local` counts in each of the three agents.";
-/** What three agents admit that each count alone. */
+/** Number of capacities that three agents admit when each counts alone. */
 const ALONE = 3;
 
 /** A Redis that keeps its data and does not answer for a while. */
