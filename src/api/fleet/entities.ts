@@ -59,8 +59,8 @@ function notFound(): Fault {
   return new Fault("NOT_FOUND", "entity not found");
 }
 
-/** The fields of a message, with the names that JSON has. */
-function view({ uid, ipAddress, name, namespace, nodeName, services }: Entity) {
+/** An entity in JSON. */
+export function entityJson({ uid, ipAddress, name, namespace, nodeName, services }: Entity) {
   return { uid, ip_address: ipAddress, name, namespace, node_name: nodeName, services };
 }
 
@@ -73,8 +73,8 @@ export function entityRoutes(entities: EntityDirectory): readonly Route[] {
       access: "administration",
       costly: true,
       handle() {
-        const byAddress = [...entities.all()].map((each) => [each.ipAddress, view(each)]);
-        const byName = [...entities.byName()].map(([name, each]) => [name, view(each)]);
+        const byAddress = [...entities.all()].map((each) => [each.ipAddress, entityJson(each)]);
+        const byName = [...entities.byName()].map(([name, each]) => [name, entityJson(each)]);
         return jsonReply(
           JSON.stringify({
             entities_by_ip_address: { entities: Object.fromEntries(byAddress) },
@@ -89,7 +89,7 @@ export function entityRoutes(entities: EntityDirectory): readonly Route[] {
       about: "The entity at this IP address.",
       access: "administration",
       handle: ({ params }) =>
-        jsonReply(JSON.stringify(view(entityAt(entities, params["ip_address"] ?? "")))),
+        jsonReply(JSON.stringify(entityJson(entityAt(entities, params["ip_address"] ?? "")))),
     },
     {
       method: "GET",
@@ -98,7 +98,7 @@ export function entityRoutes(entities: EntityDirectory): readonly Route[] {
       access: "administration",
       costly: true,
       handle: ({ params }) =>
-        jsonReply(JSON.stringify(view(entityNamed(entities, params["name"] ?? "")))),
+        jsonReply(JSON.stringify(entityJson(entityNamed(entities, params["name"] ?? "")))),
     },
   ];
 }

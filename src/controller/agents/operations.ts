@@ -1,6 +1,7 @@
 // A controller's answers about its agents: it asks them and puts their answers together.
 
 import { type FleetOperations, notBuilt } from "#api/fleet/controller.ts";
+import { entityJson } from "#api/fleet/entities.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Agents } from "#fleet/calls/agents.ts";
@@ -154,18 +155,6 @@ export function fleetOperations({ agents, status, log }: FleetOperationsOptions)
       return found === undefined ? { status: null, groups: {} } : statusJson(found.view());
     },
   };
-}
-
-function entityJson(entity: {
-  readonly uid: string;
-  readonly ipAddress: string;
-  readonly name: string;
-  readonly namespace: string;
-  readonly nodeName: string;
-  readonly services: readonly string[];
-}): Json {
-  const { uid, ipAddress: ip_address, name, namespace, nodeName: node_name, services } = entity;
-  return { uid, ip_address, name, namespace, node_name, services };
 }
 
 const TYPES: ReadonlySet<string> = new Set(
