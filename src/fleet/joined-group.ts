@@ -20,20 +20,24 @@ export interface JoinOptions {
   readonly announced: (fault: Fault | undefined) => void;
 }
 
+/** Most agents with the address of this one that it answers; each restart of one counts as another. */
+const MAX_TWINS = 16;
+
 export class JoinedGroup implements OwnGroup {
   readonly #options: JoinOptions;
   readonly #members: FollowedMembers;
   readonly #keys: LeasedKeys;
   readonly #services = new Map<string, string>();
   #address: string | undefined;
-  #warned = false;
+  /** Ids of other agents that announced the address of this one. */
+  readonly #twins = new Set<string>();
 
   constructor(options: JoinOptions) {
     this.#options = options;
     const { store, group, clock, log, announced: written } = options;
     this.#members = new FollowedMembers({ store, group, clock, log });
     this.#keys = new LeasedKeys({ store, clock, log, written });
-    this.#members.onChange(() => this.#warnOfTwins());
+    this.#members.onChange(() => this.#answerTwin());
   }
 
   get list(): readonly Member[] {
@@ -91,15 +95,22 @@ export class JoinedGroup implements OwnGroup {
     if (self !== undefined) this.#keys.put(peerKey(self.group, self.address), writeMember(self));
   }
 
-  /** Two agents with one address would overwrite each other's record without end if both insisted. */
-  #warnOfTwins(): void {
+  /**
+   * Another agent has overwritten the record of this one, because both announce one address. This agent warns, and writes
+   * its own record once more: then the other one finds out, too, while the old record of a process that was restarted
+   * stays silent. Each agent insists only once against each other one, so that they come to an end.
+   */
+  #answerTwin(): void {
     const { self } = this;
     const twin = this.list.find(({ address, id }) => address === self?.address && id !== self?.id);
-    if (twin === undefined || this.#warned) return;
-    this.#warned = true;
-    this.#options.log.warn(
-      { address: twin.address },
-      `another agent announces the address of this one, ${twin.address}: set peer_discovery.advertisement_addr`,
-    );
+    if (twin === undefined || this.#twins.has(twin.id) || this.#twins.size >= MAX_TWINS) return;
+    if (this.#twins.size === 0) {
+      this.#options.log.warn(
+        { address: twin.address },
+        `another agent announces the address of this one, ${twin.address}: set peer_discovery.advertisement_addr`,
+      );
+    }
+    this.#twins.add(twin.id);
+    this.#write();
   }
 }

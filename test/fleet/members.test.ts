@@ -145,17 +145,45 @@ test("records of other implementations are read: they have no id", () => {
   assert.equal(Buffer.from(bytes).toString("hex"), "0a03683a3112016" + "81a080a01611203623a32");
 });
 
-test("two agents with one address are told so, once", async (t) => {
+test("each of several agents with one address warns once, and their writes come to an end", async (t) => {
   const store = memoryStore();
-  const one = join(t, store);
+  const twins = ["id-1", "id-2", "id-3"].map((id) => join(t, store, { id }));
+  const warnings = () =>
+    twins.map(({ lines }) => lines.filter(({ message }) => /peer_discovery/.test(message)).length);
+  const [one, two, three] = twins;
+  assert.ok(one && two && three);
   one.announce("same:8080");
   await until("the first is there", () => one.list.length === 1);
-  join(t, store, { id: "id-2" }).announce("same:8080");
-  const warned = () => one.lines.filter(({ message }) => /peer_discovery/.test(message)).length;
-  await until("a warning", () => warned() === 1);
-  join(t, store, { id: "id-3" }).announce("other:8080");
-  await until("the third is known", () => one.list.length === 2);
-  assert.equal(warned(), 1);
+  two.announce("same:8080");
+  await until("both warn", () => warnings().join() === "1,1,0");
+  three.announce("same:8080");
+  await until("the third warns", () => warnings().join() === "1,1,1");
+  const other = join(t, store, { id: "id-4" });
+  other.announce("other:8080");
+  await until("the fourth is known", () => twins.every(({ list }) => list.length === 2));
+  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
+  const { revision } = await store.list("/peers/");
+  for (let turns = 0; turns < 50; turns++) await new Promise(setImmediate);
+  assert.equal((await store.list("/peers/")).revision, revision, "nobody writes any more");
+  assert.deepEqual(warnings(), [1, 1, 1]);
+});
+
+test("a process that was restarted replaces its old record without a warning", async (t) => {
+  const store = memoryStore();
+  const left = {
+    group: "default",
+    address: "node1:8080",
+    hostname: "node1",
+    services: {},
+    id: "id-0",
+  };
+  const key = "/peers/aperture-agent/default/node1:8080";
+  await store.commit([{ kind: "put", key, value: writeMember(left) }]);
+  const one = join(t, store);
+  await one.known;
+  one.announce("node1:8080");
+  await until("its record is there", () => one.list[0]?.id === "id-1");
+  assert.deepEqual(one.lines, []);
 });
 
 test("a store that takes nothing is tried again, and the last record counts", async (t) => {
