@@ -100,7 +100,8 @@ async function openTelemetryPort(
   } catch (thrown) {
     const fault = Fault.from(thrown);
     if (isChosen(path)) throw fault;
-    log.warn({ port: number }, `no ${name.replaceAll("-", " ")}: ${fault.message}`);
+    const why = fault.message.replace(`cannot listen on ${path}: `, "");
+    log.warn({ port: number }, `${path} is not opened: ${why}`);
     return undefined;
   }
 }

@@ -53,16 +53,28 @@ for (const name of ["agent", "controller"] as const)
       });
       assert.deepEqual([...ports.telemetry], []);
       const warning = lines.filter(
-        ({ level, message }) =>
-          level === "warn" && /^no \w+ port\b|^no health check port/.test(message),
+        ({ level, message }) => level === "warn" && /is not opened/.test(message),
       );
       assert.equal(warning.length, 1, JSON.stringify(warning));
       assert.match(
         warning[0]?.message ?? "",
-        new RegExp(`^no ${key.replaceAll("_", " ")}: .*in use`),
+        new RegExp(`^otel\\.ports\\.${key} is not opened: the address is in use`),
       );
     });
   }
+
+test("ports that are not opened for one reason warn each under its own key", async (t) => {
+  const numbers = await Promise.all(KEYS.map(() => taken(t)));
+  const { lines } = await processOn(t, "agent", {
+    env: Object.fromEntries(KEYS.map((key, at) => [variable(key), String(numbers[at])])),
+    chosen: (path) => !path.startsWith("otel.ports."),
+  });
+  const warnings = lines.filter(({ message }) => message.includes("is not opened"));
+  assert.deepEqual(
+    warnings.map(({ message }) => message.split(" ")[0]),
+    KEYS.map((key) => `otel.ports.${key}`),
+  );
+});
 
 /** Opens one of the ports, and returns its address with the process. */
 async function portOf(
