@@ -77,6 +77,7 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
   const { settings, distCache, id, members, store, listen, context, clock, log } = options;
   const { tls } = distCache;
   let secret: GroupSecret | undefined;
+  let noSecret = "the secret of the group is not known yet";
   const first = Promise.withResolvers<void>();
   const sharedKey = () => secret?.connections;
   const owned = new OwnedLimiters(context, randomSeed());
@@ -143,13 +144,15 @@ export async function openPeerCounters(options: PeerCountersOptions): Promise<Pe
         follow();
         first.resolve();
       },
+      unusable(why) {
+        noSecret = why;
+        if (secret === undefined && late) options.changed(why);
+      },
     },
     stop.signal,
   );
   const missing = () =>
-    secret === undefined
-      ? "the secret of the group is not known yet"
-      : "the members of the group are not known yet";
+    secret === undefined ? noSecret : "the members of the group are not known yet";
   const ready = Promise.all([first.promise, members.known]).then(() => {
     if (stop.signal.aborted) return;
     group.ready = true;

@@ -1,4 +1,4 @@
-// The secret of a group: made once, found by all, and written again when it was deleted.
+// The secret of a group: made once, found by all, and written again when it was deleted or is damaged.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,7 +17,7 @@ test("agents that start together find one secret, and keep it when it is deleted
   const following = [1, 2, 3].map((agent) => {
     const found: GroupSecret[] = [];
     known.set(agent, found);
-    const options = { store, group: "g", clock: fakeClock(), log };
+    const options = { store, group: "g", clock: fakeClock(), log, unusable: () => assert.fail() };
     return followSecret({ ...options, known: (secret) => found.push(secret) }, stop.signal);
   });
   t.after(async () => {
@@ -43,37 +43,88 @@ test("agents that start together find one secret, and keep it when it is deleted
   assert.ok(log.lines.some(({ message }) => /has changed: counts start anew/.test(message)));
 });
 
-test("a secret that cannot be used is refused, once in the log, and what was known stays in use", async (t) => {
+test("a value that cannot be used is reported once, and replaced by the secret that an agent knows", async (t) => {
   const store = memoryStore();
   const stop = new AbortController();
   const log = memoryLog();
+  const clock = fakeClock();
   const key = groupSecretKey("g");
   const put = (length: number) =>
     store.commit([{ kind: "put", key, value: new Uint8Array(length) }]);
-  await put(3);
-  const found: number[] = [];
-  const known = ({ bytes }: GroupSecret) => void found.push(bytes.length);
+  const present = async () => (await store.list(key)).entries[0]?.value;
+  const found: Uint8Array[] = [];
+  const refused: string[] = [];
   const following = followSecret(
-    { store, group: "g", clock: fakeClock(), log, known },
+    {
+      store,
+      group: "g",
+      clock,
+      log,
+      known: ({ bytes }) => void found.push(bytes),
+      unusable: (why) => void refused.push(why),
+    },
     stop.signal,
   );
   t.after(async () => {
     stop.abort();
     await following;
+    assert.equal(clock.alarms, 0);
   });
-  const said = () => log.lines.map(({ message }) => message);
-  const refused = `the value of ${key} in etcd cannot be used as the secret of the group: wanted 32 to 1024 bytes`;
-  await until("it is refused", () => said().length > 0);
-  await put(4);
-  await put(40);
-  await until("a good one is known", () => found.length === 1);
-  assert.deepEqual(said(), [`${refused}, got 3; no secret is known yet`]);
-  await put(1_025);
-  await until("a long one is refused", () => said().length > 1);
+  await until("a secret is known", () => found.length === 1);
+  for (const length of [3, 1_025]) {
+    refused.length = 0;
+    await put(length);
+    await until("it is refused", () => refused.length === 1);
+    clock.advance(0);
+    await until("it is replaced", async () => (await present())?.length === 32);
+    assert.deepEqual(await present(), found[0]);
+    assert.equal(
+      refused[0],
+      `the value of ${key} in etcd cannot be used as the secret of the group: wanted 32 to 1024 bytes, got ${length}`,
+    );
+    assert.equal(log.lines.at(-1)?.message, `${refused[0]}; the known one replaces it`);
+  }
   await put(1_024);
-  await until("the next one is known", () => found.length === 2);
-  assert.deepEqual(found, [40, 1_024]);
-  assert.equal(said()[1], `${refused}, got 1025; the secret that was known stays in use`);
+  await until("a usable one is taken", () => found.length === 2);
+  assert.equal(found[1]?.length, 1_024);
+});
+
+test("agents that know no secret replace an unusable value after others could have, and agree", async (t) => {
+  const store = memoryStore();
+  const stop = new AbortController();
+  const key = groupSecretKey("g");
+  await store.commit([{ kind: "put", key, value: new Uint8Array(3) }]);
+  const clock = fakeClock();
+  const log = memoryLog();
+  const found: Uint8Array[][] = [[], []];
+  let refused = 0;
+  const following = found.map((mine) =>
+    followSecret(
+      {
+        store,
+        group: "g",
+        clock,
+        log,
+        known: ({ bytes }) => void mine.push(bytes),
+        unusable: () => void refused++,
+      },
+      stop.signal,
+    ),
+  );
+  t.after(async () => {
+    stop.abort();
+    await Promise.all(following);
+    assert.equal(clock.alarms, 0);
+  });
+  await until("both refuse it", () => refused === 2);
+  clock.advance(4_999);
+  await new Promise(setImmediate);
+  assert.equal((await store.list(key)).entries[0]?.value.length, 3, "others may know one");
+  clock.advance(1);
+  await until("both know a secret", () => found.every((mine) => mine.length > 0));
+  assert.deepEqual(found[0], found[1]);
+  assert.equal(found[0]?.length, 1, "nobody has had another one");
+  assert.match(log.lines[0]?.message ?? "", /got 3; a new one replaces it in 5 s$/);
 });
 
 test("the secret of a restored backup wins over that which agents know", async (t) => {
@@ -101,6 +152,7 @@ test("the secret of a restored backup wins over that which agents know", async (
       clock: fakeClock(),
       log: memoryLog(),
       known: (secret) => void found.push(secret),
+      unusable: () => assert.fail(),
     },
     stop.signal,
   );

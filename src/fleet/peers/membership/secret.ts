@@ -14,6 +14,8 @@ const BYTES = 32;
 const MAX_BYTES = 1024;
 /** Milliseconds before the store is asked again. */
 const RETRY_MS = 1_000;
+/** Milliseconds in which an agent that knows the secret can replace an unusable value, before one that does not will. */
+const OTHERS_MS = 5_000;
 
 /** Keys for different uses, all derived from the secret. */
 export class GroupSecret {
@@ -51,33 +53,63 @@ interface FollowSecretOptions {
   readonly log: Log;
   /** Called when the secret is known, and each time that it is another one. */
   readonly known: (secret: GroupSecret) => void;
+  /** Called with the reason when the value in the store cannot be used. */
+  readonly unusable: (why: string) => void;
 }
 
 /**
  * Follows the secret of a group until the signal aborts, and makes one where there is none. A secret that was deleted is
- * written again by whoever knows it, so that those who join later still meet those who are there. A value that cannot be
- * used is reported once, and the secret that was known before it stays in use.
+ * written again by agents that know it, so that those who join later still meet those who are there. A value that cannot
+ * be used is reported once, and replaced: by the secret that an agent knows, which stays in use, or after some seconds by
+ * a new one. Otherwise agents that start later would never learn a secret.
  */
 export async function followSecret(
-  { store, group, clock, log, known }: FollowSecretOptions,
+  { store, group, clock, log, known, unusable }: FollowSecretOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const key = groupSecretKey(group);
   let bytes: Uint8Array = randomBytes(BYTES);
   let used: Uint8Array | undefined;
   let warned = false;
-  const leave = () =>
-    store.commit([{ kind: "put", key, value: bytes }], { guards: [{ key, revision: 0 }] });
+  let endRepair: () => void = () => undefined;
+  const failed = (thrown: unknown) => {
+    if (!warned && !signal.aborted) {
+      const { message } = Fault.from(thrown);
+      log.warn({}, `cannot read or write the group's secret in etcd: ${message}`);
+    }
+    warned = true;
+  };
+  /** Writes the secret in place of the value of this revision; 0 stands for none. */
+  const leave = (revision = 0) =>
+    store.commit([{ kind: "put", key, value: bytes }], { guards: [{ key, revision }] });
+  const repair = (revision: number, delayMs: number): void => {
+    endRepair = clock.alarm(delayMs, () => {
+      leave(revision).catch((thrown: unknown) => {
+        failed(thrown);
+        if (!signal.aborted) repair(revision, OTHERS_MS);
+      });
+    });
+  };
   while (!signal.aborted) {
     try {
       await leave();
       for await (const { puts, deletes } of store.watch([key], signal)) {
         if (deletes.includes(key)) await leave();
-        const value = puts.find((entry) => entry.key === key)?.value;
-        if (value === undefined) continue;
+        const entry = puts.find((each) => each.key === key);
+        if (entry === undefined) continue;
+        endRepair();
+        const { value, revision } = entry;
         if (value.length < BYTES || value.length > MAX_BYTES) {
-          if (!warned) log.warn({}, unusable(key, value.length, used !== undefined));
+          const why = unusableText(key, value.length);
+          unusable(why);
+          const seconds = OTHERS_MS / 1_000;
+          const then =
+            used === undefined
+              ? `a new one replaces it in ${seconds} s`
+              : "the known one replaces it";
+          if (!warned) log.warn({}, `${why}; ${then}`);
           warned = true;
+          repair(revision, used === undefined ? OTHERS_MS : 0);
           continue;
         }
         warned = false;
@@ -89,18 +121,14 @@ export async function followSecret(
         known(new GroupSecret(value));
       }
     } catch (thrown) {
-      if (!warned && !signal.aborted) {
-        const { message } = Fault.from(thrown);
-        log.warn({}, `cannot read or write the group's secret in etcd: ${message}`);
-      }
-      warned = true;
+      failed(thrown);
       await pause(RETRY_MS, clock, signal);
     }
   }
+  endRepair();
 }
 
-function unusable(key: string, length: number, isKnown: boolean): string {
+function unusableText(key: string, length: number): string {
   const wanted = `wanted ${BYTES} to ${MAX_BYTES} bytes, got ${length}`;
-  const then = isKnown ? "the secret that was known stays in use" : "no secret is known yet";
-  return `the value of ${key} in etcd cannot be used as the secret of the group: ${wanted}; ${then}`;
+  return `the value of ${key} in etcd cannot be used as the secret of the group: ${wanted}`;
 }
