@@ -252,6 +252,31 @@ test("64 requests wait for answers at a time, and none takes longer than ten sec
   await Promise.all([...again, ...two]);
 });
 
+test("ten thousand requests wait for their turn, and further ones are refused", async (t) => {
+  let alarms = 0;
+  const clock: Clock = {
+    ...fakeClock(),
+    alarm: () => {
+      alarms += 1;
+      return () => {
+        alarms -= 1;
+      };
+    },
+  };
+  const asked = controller(t, memoryStore(), clock);
+  const stop = new AbortController();
+  const ask = () => faultOf(asked.ask(member("id-9", "away"), ECHO, stop.signal));
+  const all = Array.from({ length: 64 + 10_000 }, ask);
+  const refused = await ask();
+  assert.equal(refused.code, "RESOURCE_EXHAUSTED");
+  assert.match(refused.message, /too many requests to agents wait for their turn/);
+  assert.equal(asked.counts.failed, 1, "none of the others was");
+  stop.abort();
+  const codes = new Set((await Promise.all(all)).map(({ code }) => code));
+  assert.deepEqual([...codes], ["CANCELLED"]);
+  assert.equal(alarms, 0);
+});
+
 test("whoever stops waiting cancels, and a controller that stops fails what waits", async (t) => {
   const store = memoryStore();
   const asked = controller(t, store);
