@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import type { PolicyOperations, PolicyRollout } from "#api/policies.ts";
 import type { Chance } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
+import type { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Stop } from "#base/scope.ts";
 import { queriesOf } from "#circuit/queries.ts";
@@ -162,8 +163,10 @@ function assemble(options: ControllerOptions) {
     const [set] = await compiler.compile([{ source, defaultName, text }]);
     return set ?? NO_POLICIES;
   };
-  const failed = (name: string, { message }: Error) =>
-    log.error({ policy: name }, `not applied: ${message}`);
+  const failed = (name: string, fault: Fault) => {
+    const fields = fault.cause === undefined ? {} : { error: fault };
+    log.error({ policy: name, ...fields }, `not applied: ${fault.message}`);
+  };
   const api = new ApiSource({ compile: compileOne, failed });
   const files = new DirectorySource({
     directories,

@@ -65,8 +65,11 @@ const HEAP_MB = 1_024;
 /** The scheduling priority ("nice") of the child process: lower than that of this one, which answers checks. */
 const PRIORITY = 10;
 
-/** The end of what a child process writes to stderr that is kept, in UTF-16 units. It tells why the process ended. */
+/** The end of a child process's stderr that is kept, in UTF-16 units. It tells why the process ended. */
 const MAX_SAID = 4 * 1024;
+
+/** Longest excerpt of it in a fault, in UTF-16 units. */
+const MAX_EXCERPT = 300;
 
 /** V8 aborts the process whose heap is full. */
 const OUT_OF_MEMORY: NodeJS.Signals = "SIGABRT";
@@ -189,12 +192,13 @@ export class Compiler {
     });
     // Not "exit", after which the rest of what it said may come.
     child.on("close", (code, signal) => {
+      const excerpt = excerptOf(said);
+      const cause = excerpt === "" ? undefined : new Error(excerpt);
       if (signal === OUT_OF_MEMORY) {
         const why = `wanted a document that compiles within ${heapMb} MiB of memory, got a larger one`;
-        this.#childFailed(child, "RESOURCE_EXHAUSTED", why);
+        this.#childFailed(child, "RESOURCE_EXHAUSTED", why, cause);
       } else {
         const how = signal ?? code;
-        const cause = said === "" ? undefined : new Error(said);
         this.#childFailed(child, "UNAVAILABLE", `the compiler process ended (${how})`, cause);
       }
     });
@@ -240,6 +244,16 @@ export class Compiler {
     child.kill("SIGKILL");
     await ended;
   }
+}
+
+/** The line of a process's last words that names the error, in one line of bounded length; "" where it said nothing. */
+function excerptOf(said: string): string {
+  const lines = said
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+  const named = lines.find((line) => /^(?:FATAL ERROR|[A-Za-z]*Error\b|Uncaught)/.test(line));
+  return (named ?? lines.at(-1) ?? "").slice(0, MAX_EXCERPT);
 }
 
 function stderrOf(child: ChildProcess | undefined): Socket | undefined {

@@ -135,7 +135,8 @@ test("a process that dies, throws or takes too long fails only its document, by 
   await Promise.all([dies, killed]);
   const thrown = await throws;
   assert.ok(ended("throws", "1")(thrown));
-  assert.match(String(thrown.cause), /out of the blue/, "what it wrote to stderr is the cause");
+  const { message } = thrown.cause as Error;
+  assert.equal(message, "Error: out of the blue", "the line of stderr that names the error");
   assert.equal((await last).asked, 1);
   const sleeps = assert.rejects(echo("sleeps"), exhausted(/^sleeps: wanted .* within 120 s/));
   clock.advance(120_000);
@@ -151,7 +152,12 @@ process.on("message", () => {
 });
 `;
   const { echo } = made(t, { child, heapMb: 16 });
-  await assert.rejects(echo("greedy"), exhausted(/^greedy: wanted .* 16 MiB/));
+  const thrown = await echo("greedy").then(
+    () => assert.fail("compiled"),
+    (fault: Fault) => fault,
+  );
+  assert.ok(exhausted(/^greedy: wanted .* 16 MiB/)(thrown));
+  assert.match((thrown.cause as Error).message, /^FATAL ERROR: .*heap out of memory/);
 });
 
 test("closing fails running and waiting documents and leaves nothing open", async (t) => {
