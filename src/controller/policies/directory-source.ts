@@ -91,7 +91,7 @@ export class DirectorySource implements PolicySource {
   readonly #warned = new WeakSet<PolicySet>();
   /** True while files are being applied: reports wait until they are in force. */
   #applying = false;
-  readonly #away = new AwayFiles();
+  readonly #away: AwayFiles;
   #watches: readonly DirectoryWatch[] = [];
   /** Ends when no reload is under way. */
   #reloads: Promise<unknown> = Promise.resolve();
@@ -99,6 +99,10 @@ export class DirectorySource implements PolicySource {
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
+    this.#away = new AwayFiles((path, ms) => {
+      const stay = `its policies stay in force for ${ms / 1_000} s, in case that it is being replaced`;
+      options.log.info({}, `${path} is gone or empty: ${stay}`);
+    });
   }
 
   *offers(): Generator<Offer> {
@@ -156,7 +160,7 @@ export class DirectorySource implements PolicySource {
     const findings = await this.#apply().catch((thrown: unknown) => {
       // Another attempt would need as much memory or time, so the next one waits until the files change.
       if (!(thrown instanceof Fault) || thrown.code !== "RESOURCE_EXHAUSTED") throw thrown;
-      this.#reportFailure([thrown.message]);
+      this.#reportFailure([thrown.message], thrown);
       return [];
     });
     if (findings.length === 0) return;
@@ -169,7 +173,7 @@ export class DirectorySource implements PolicySource {
 
   /** Reports that the files could not be read or applied. While the controller stops, they cannot be compiled. */
   #unreadable(fault: Fault): void {
-    if (!this.#closed) this.#reportFailure([fault.message]);
+    if (!this.#closed) this.#reportFailure([fault.message], fault);
   }
 
   faultsOf(file: string): string | undefined {
@@ -311,9 +315,10 @@ export class DirectorySource implements PolicySource {
     else log.info({}, line);
   }
 
-  #reportFailure(lines: readonly string[]): void {
+  #reportFailure(lines: readonly string[], fault?: Fault): void {
     const { log, status, counts } = this.#options;
-    for (const line of lines) log.error({}, line);
+    const fields = fault?.cause === undefined ? {} : { error: fault };
+    for (const line of lines) log.error(fields, line);
     log.error({}, "the policies of the directory were not applied; those in force stay");
     status.fail(`the policies of the directory were not applied: ${lines.join("; ")}`);
     counts.reloaded("failure");

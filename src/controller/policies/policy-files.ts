@@ -108,8 +108,14 @@ const AWAY_MS = 5_000;
 
 /** Files that are away, or empty, for a moment. */
 export class AwayFiles {
+  readonly #missed: (path: string, ms: number) => void;
   /** When a file was first missed, by path, on the monotonic clock. */
   #since: ReadonlyMap<string, number> = new Map();
+
+  /** `missed` is called when a file is found to be away, with the milliseconds for which its policies stay. */
+  constructor(missed: (path: string, ms: number) => void) {
+    this.#missed = missed;
+  }
 
   /** Whether another look is needed, because a file that is away may have to go. */
   get any(): boolean {
@@ -137,6 +143,7 @@ export class AwayFiles {
     for (const [path, file] of missing) {
       const missedAt = this.#since.get(path) ?? now;
       if (!this.waits(path, now) || namesIn(file).some((name) => taken.has(name))) continue;
+      if (!this.#since.has(path)) this.#missed(path, AWAY_MS);
       since.set(path, missedAt);
       kept.set(path, file);
     }

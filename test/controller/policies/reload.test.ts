@@ -5,12 +5,15 @@ import assert from "node:assert/strict";
 import { renameSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { Fault } from "#base/fault.ts";
 import { sha256 } from "#controller/digest.ts";
+import { DirectorySource } from "#controller/policies/directory-source.ts";
 import { compileFiles, readPolicyFiles } from "#controller/policies/policy-files.ts";
 import { SLICE_PIECES, Slices } from "#host/life/slices.ts";
 import { compileSet, type PolicyText } from "#policy/set.ts";
 import { fakeClock } from "../../kit/clock.ts";
 import { folderOf } from "../../kit/folder.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
 import { bench, counting, decisionsOf, variable } from "../kit.ts";
 
 /** A time that all file systems tell apart from that of a change now. */
@@ -158,12 +161,40 @@ test("a file that is away for a moment keeps its policy and its state; after fiv
   assert.equal(status(), "VALID");
   assert.ok((await counted()) >= before);
   renameSync(away, join(directory, "c.yaml"));
+  // Reading files takes real time, in which the clock must not pass the five seconds.
+  await controller.reload();
+  const told = () => logged.filter((line) => line.includes("is gone or empty"));
+  const stays = "its policies stay in force for 5 s, in case that it is being replaced";
+  assert.deepEqual(told(), [`${join(directory, "c.yaml")} is gone or empty: ${stays}`]);
   await pass(20);
   assert.ok((await counted()) >= before + 10, `${await counted()} after ${before}`);
   assert.ok(!logged.some((line) => /removed|new: c/.test(line.replace(/^.*; new: a .*$/, ""))));
   renameSync(join(directory, "c.yaml"), away);
   await when("it is removed", () => !controller.policies.list().has("c"));
   await when("that is logged", () => logged.some((line) => /removed: c /.test(line)));
+  assert.equal(told().length, 2, "once for each time that it was away");
+});
+
+test("the log has the last words of a compiler process that died", async (t) => {
+  const cause = new Error("FATAL ERROR: JavaScript heap out of memory");
+  const dies = new Fault("RESOURCE_EXHAUSTED", "a.yaml: wanted a smaller document", { cause });
+  const directory = folderOf(t, {});
+  const log = memoryLog();
+  const source = new DirectorySource({
+    directories: [directory],
+    clock: fakeClock(),
+    active: () => ({ update: async () => undefined }) as never,
+    hasPolicy: () => false,
+    compile: () => Promise.reject(dies),
+    log,
+    status: { ok: () => undefined, fail: () => undefined },
+    counts: { setDocuments: () => undefined, reloaded: () => undefined },
+  });
+  t.after(() => source.close());
+  await source.reload();
+  const [line] = log.lines;
+  assert.equal(line?.message, dies.message);
+  assert.equal(line?.fields["error"], dies);
 });
 
 test("a file that is empty, because it is being written, keeps its policy; after five seconds it is a fault", async (t) => {
