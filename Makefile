@@ -36,7 +36,7 @@ test: node ## Install what the tests need and run all of them, with a real Envoy
 	npm test -s
 
 test-kube: node ## Run the tests that need a Kubernetes cluster, with a real control plane
-	$(NODE) deploy/tools/install.ts kube kwok helm etcd envoy openssl
+	$(NODE) deploy/tools/install.ts kube kwok helm gateways etcd envoy openssl
 	npm run -s test:kube
 
 faults: node ## Run the fault matrix and write docs/fault-matrix.md (about ten minutes)

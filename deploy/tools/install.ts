@@ -4,6 +4,7 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
+import { gatewayDefinitions } from "./gateways.ts";
 import { goTools, helm, INTEROP_SOURCE, kube, kwok } from "./go-tools.ts";
 import { debian, debianFiles, wheels } from "./machine.ts";
 
@@ -122,7 +123,8 @@ if (import.meta.main) {
     faketime,
   };
   const etcds = () => Object.values(etcd()).join(" ");
-  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, helm };
+  const gateways = () => gatewayDefinitions().resources;
+  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, helm, gateways };
   const tools = { envoy, grpcio, ...built, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
