@@ -10,7 +10,6 @@ import { OwnedLimiters } from "#fleet/peers/owned-limiters.ts";
 import { type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
 import { NO_OBSERVER } from "#flow/observer.ts";
 import { HandOver } from "../../../src/fleet/peers/exchange/hand-over.ts";
-import { Link } from "../../../src/fleet/peers/exchange/link.ts";
 import { Ring, type RingMember } from "../../../src/fleet/peers/membership/ring.ts";
 import { TEN_PER_SECOND } from "../../flow/counters/suite.ts";
 import { fakeClock } from "../../kit/clock.ts";
@@ -745,27 +744,6 @@ test("a copy that waits is out of date when its sender has handed over since", a
 });
 
 const memberOf = (id: string): RingMember => ({ name: id, id, address: id, probe: undefined });
-
-test("what is to be sent after a link was closed comes back at once", async () => {
-  const link = new Link({
-    member: memberOf("other"),
-    from: "this",
-    clock: fakeClock(),
-    timeoutMs: 100,
-    probeMs: 1_000,
-    most: 10,
-    number: () => 1,
-    changed: () => undefined,
-    caller: {
-      call: () => assert.fail("a call after the end"),
-      close: () => undefined,
-    },
-  });
-  const limiter = { name: { policyName: "policy", name: "limiter" }, params: TEN };
-  const bucket = { kind: "bucket", limiter, lo: 1, hi: 2, available: 3, filledMs: 0 } as const;
-  link.close();
-  assert.deepEqual(await link.store("copy", [bucket], false), [bucket]);
-});
 
 test("an agent that leaves gets nothing back when the new owner of what it handed over goes away", async () => {
   const clock = fakeClock();

@@ -2,6 +2,7 @@
 // arrive in order, each once.
 
 import type { Clock } from "#base/clock.ts";
+import type { Slices } from "#host/life/slices.ts";
 import {
   type Channel,
   type ReplyReceiver,
@@ -26,12 +27,15 @@ interface LinkOptions extends RequestsOptions {
   readonly caller: Caller;
   /** Numbers the messages of this agent: each larger than all before, also over earlier links. */
   readonly number: () => number;
+  /** Slices in which the hand-overs of all links are written. */
+  readonly slices: Pick<Slices, "turn">;
 }
 
 /** Buckets and slots of one message. */
 const PAGE = 5_000;
-/** Milliseconds before what could not be handed over is sent again. */
-const RETRY_MS = 100;
+/** Milliseconds before a hand-over that failed is sent again: at first, and at most. Each failure doubles them. */
+const MIN_RETRY_MS = 100;
+const MAX_RETRY_MS = 1_000;
 
 interface Page {
   readonly number: number;
@@ -54,6 +58,7 @@ export class Link implements Channel<Take, undefined, TakeReply> {
   readonly #from: string;
   readonly #nextNumber: () => number;
   readonly #clock: Clock;
+  readonly #slices: Pick<Slices, "turn">;
   /** Undefined when this turn has none yet. */
   #batch: Batch | undefined;
   #pages: Page[] = [];
@@ -67,6 +72,7 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     this.#from = options.from;
     this.#nextNumber = options.number;
     this.#clock = options.clock;
+    this.#slices = options.slices;
     this.requests = new Requests(this, options);
   }
 
@@ -135,18 +141,24 @@ export class Link implements Channel<Take, undefined, TakeReply> {
 
   async #send(): Promise<void> {
     this.#sending = true;
+    let retryMs = MIN_RETRY_MS;
     for (let page = this.#pages[0]; page !== undefined; page = this.#pages[0]) {
+      // A change of members makes messages to many agents at once.
+      if (page.purpose !== "copy") await this.#slices.turn();
+      if (this.#closed) break;
       try {
         await this.#caller.call("Store", writeStore({ ...page, from: this.#from }));
       } catch {
         if (this.#closed) break;
         if (page.purpose !== "copy") {
-          await this.#pause();
+          await this.#pause(retryMs);
+          retryMs = Math.min(2 * retryMs, MAX_RETRY_MS);
           continue;
         }
         this.#settle(page, false);
         continue;
       }
+      retryMs = MIN_RETRY_MS;
       this.#settle(page, true);
     }
     this.#sending = false;
@@ -157,9 +169,9 @@ export class Link implements Channel<Take, undefined, TakeReply> {
     page.done(delivered);
   }
 
-  #pause(): Promise<void> {
+  #pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const disarm = this.#clock.alarm(RETRY_MS, resolve);
+      const disarm = this.#clock.alarm(ms, resolve);
       this.#disarm = () => {
         disarm();
         resolve();

@@ -2,6 +2,7 @@
 
 import type { Clock } from "#base/clock.ts";
 import type { Log } from "#base/log.ts";
+import { Slices } from "#host/life/slices.ts";
 import type { RequestCounts } from "../../requests.ts";
 import type { Ring, RingMember } from "../membership/ring.ts";
 import type { OwnedLimiter } from "../owned-limiters.ts";
@@ -35,6 +36,8 @@ export class Neighbours {
   /** Messages with copies that did not arrive in time. */
   copiesLost = 0;
   #number = 0;
+  /** In these the hand-overs to all agents are written. */
+  readonly #slices: Slices;
   readonly #options: NeighboursOptions;
   /** By process id. */
   readonly #all = new Map<string, Neighbour>();
@@ -52,6 +55,7 @@ export class Neighbours {
 
   constructor(options: NeighboursOptions) {
     this.#options = options;
+    this.#slices = new Slices(options.clock);
   }
 
   /** The agents that cannot be asked, each with the reason; undefined while all answer. */
@@ -106,6 +110,7 @@ export class Neighbours {
       most,
       caller: connect(member),
       number: () => ++this.#number,
+      slices: this.#slices,
       changed: (reason) => this.#changed(member, reason),
     });
     const waitMs = timeoutMs * COPIED_WITHIN;
