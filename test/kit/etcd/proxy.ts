@@ -16,6 +16,8 @@ export interface Proxy {
   /** Connections that were accepted so far, and those that are open now. */
   readonly accepted: () => number;
   readonly connections: () => number;
+  /** Pieces of data that the server has sent so far. */
+  readonly pieces: () => number;
 }
 
 /** `listen`: an address of this machine instead of a free port of 127.0.0.1, as `host:port`. */
@@ -27,6 +29,7 @@ export async function startProxy(
   let state: "open" | "cut" | "swallowing" = "open";
   let late = 0;
   let accepted = 0;
+  let pieces = 0;
   const sockets = new Set<Socket>();
   const [host = "", port = ""] = target.replace(/^https?:\/\//, "").split(":");
   const server = createServer((near) => {
@@ -43,6 +46,7 @@ export async function startProxy(
       sockets.add(from);
       from.on("error", () => undefined);
       from.on("data", (bytes) => {
+        if (from === far) pieces += 1;
         const pass = () => void (state === "open" && to.writable && to.write(bytes));
         // Timers of one length fire in the order in which they were set.
         if (late === 0) pass();
@@ -85,5 +89,6 @@ export async function startProxy(
     },
     accepted: () => accepted,
     connections: () => sockets.size / 2,
+    pieces: () => pieces,
   };
 }
