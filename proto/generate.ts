@@ -24,7 +24,9 @@ const ROOT = resolve(import.meta.dirname, "..");
 const GENERATED = "src/wire/protobuf/gen";
 const DEPS = "node_modules/@grpc/grpc-js-xds/deps";
 const ENVOY = `${DEPS}/envoy-api/envoy/service/auth/v3/external_auth.proto`;
+const ACCESS_LOG = `${DEPS}/envoy-api/envoy/service/accesslog/v3/als.proto`;
 const ENVOY_MESSAGES = ["CheckRequest", "CheckResponse"].map((m) => `envoy.service.auth.v3.${m}`);
+const ACCESS_LOG_MESSAGE = "envoy.service.accesslog.v3.StreamAccessLogsMessage";
 
 /** Where imports are looked up, this repository's own protos first. */
 const MODULES = [
@@ -47,7 +49,7 @@ function run(command: string, args: readonly string[]): void {
   if (status !== 0) throw new Error(`${command} ended with ${status}\n${stdout}${stderr}`);
 }
 
-/** Writes descriptors and types of Sluice's protos, of ext_authz and of everything that they import. */
+/** Writes descriptors and types of Sluice's protos, of ext_authz, of Envoy's access log and of everything that they import. */
 function descriptors(out: string): void {
   const plugin = {
     local: "./node_modules/.bin/protoc-gen-es",
@@ -73,6 +75,8 @@ function descriptors(out: string): void {
     "proto/sluice",
     "--path",
     ENVOY,
+    "--path",
+    ACCESS_LOG,
   ]);
 }
 
@@ -173,6 +177,7 @@ function generate(out: string): void {
     /^(aperture|etcdserverpb|sluice)\./.test(name),
   );
   bundle(join(out, "ext-authz.json"), [ENVOY], (name) => ENVOY_MESSAGES.includes(name));
+  bundle(join(out, "access-log.json"), [ACCESS_LOG], (name) => name === ACCESS_LOG_MESSAGE);
 }
 
 function differences(left: string, right: string): string[] {

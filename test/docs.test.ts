@@ -8,8 +8,9 @@ import { ATTRIBUTES } from "#flow/classify/attribute.ts";
 import { HEADER_PREFIX, HTTP_LABELS, PATH_LABEL, SERVICE_LABELS } from "#flow/label.ts";
 import { WARNINGS } from "#policy/document/warning.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
-import { numberOf } from "#telemetry/flows/flow-records.ts";
+import { numberOf } from "#telemetry/flows/flow-report.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
+import { reportOfRecord } from "#telemetry/flows/otlp-record.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { PAGES } from "./tools/docs.ts";
 
@@ -83,13 +84,15 @@ test("docs/access-logs.md lists every attribute that Sluice reads or that deploy
       return Map.prototype.get.call(record, name);
     };
     const meters = new FluxMeters();
-    new FinishedFlows(meters, () => undefined, new UnreportedFlows()).consume(record);
+    const report = reportOfRecord(record);
+    assert.ok(report !== undefined);
+    new FinishedFlows(meters, () => [], new UnreportedFlows()).consume(record);
     for (const number of [
       "flow_duration_ms",
       "workload_duration_ms",
       "http.response_content_length",
     ])
-      numberOf(record, source, number, () => undefined);
+      numberOf(report, number, () => undefined);
   }
   const unlisted = [...sent, ...asked].filter((name) => !listed.includes(name));
   // The page says in words that times may come without their unit.

@@ -78,7 +78,7 @@ export async function startAgent(
   const controller = judgingFrom(known, createFlowController(book, context));
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, known);
-  const end = (slots: readonly SlotRef[]) => void controller.end(slots);
+  const end = (slots: readonly SlotRef[]) => controller.end(slots);
   const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics);
   metrics.add(finishedFlows);
   const { lookup, entities } = await discover(process, config);

@@ -1,14 +1,16 @@
 // All gRPC services and JSON routes of flow control that an agent serves.
 
 import type { GrpcService, HttpHandler, Route, UnaryHandler } from "#base/handler.ts";
+import type { EntryReader } from "#wire/access-log/message.ts";
 import type { Signal } from "#wire/otlp/records.ts";
 import { checkBinary, checkJson, unreadCheck } from "./check.ts";
 import { checkHttpBinary, checkHttpJson, unreadCheckHttp } from "./check-http.ts";
 import type { OperationContext } from "./context.ts";
 import { extAuthz } from "./ext-authz.ts";
 import { flowEndBinary, flowEndJsonHandler } from "./flow-end.ts";
-import { consumeAll, exportRecords, otlpRoutes, type RecordConsumer } from "./otlp.ts";
 import { explainingUnreadable } from "./reply/unreadable.ts";
+import { accessLogService } from "./reports/access-log.ts";
+import { consumeAll, exportRecords, otlpRoutes, type RecordConsumer } from "./reports/otlp.ts";
 
 export const CHECK_SERVICE = "aperture.flowcontrol.check.v1.FlowControlService";
 export const CHECK_HTTP_SERVICE = "aperture.flowcontrol.checkhttp.v1.FlowControlServiceHTTP";
@@ -25,7 +27,7 @@ function unary(handle: UnaryHandler) {
 
 export function grpcServices(
   context: OperationContext,
-  records: RecordConsumer,
+  records: RecordConsumer & EntryReader,
 ): readonly GrpcService[] {
   return [
     {
@@ -55,6 +57,7 @@ export function grpcServices(
       methods: { Export: unary(exportRecords("traces", records)) },
       access: "data",
     },
+    accessLogService(records),
   ];
 }
 

@@ -23,8 +23,8 @@ import {
   OTLP_SERVICES,
   type UnreadHandlers,
 } from "./endpoints.ts";
-import { otlpRoutes } from "./otlp.ts";
 import { jsonReply } from "./reply/json-reply.ts";
+import { otlpRoutes } from "./reports/otlp.ts";
 
 /** Sends one encoded message to the other server and resolves with its reply. Throws Fault. */
 export type Forward = (method: string, message: Uint8Array, call: Call) => Promise<Uint8Array>;

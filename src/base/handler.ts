@@ -88,6 +88,11 @@ export interface GrpcService {
   readonly methods: Readonly<Record<string, Method>>;
   /** Other names under which health reports the service. */
   readonly healthNames?: readonly string[];
+  /**
+   * Ends the calls that would otherwise last as long as their callers. Called when the port drains and takes no new
+   * connections any more.
+   */
+  drain?(): void;
 }
 
 export interface HttpRequest {

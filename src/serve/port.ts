@@ -136,7 +136,15 @@ export async function openPort(options: PortOptions): Promise<Port> {
   }
   listener.on("error", (error) => log.error({ error }, "listener failed"));
   const bound = listener.address();
-  const shutdown = new Shutdown({ listener, acceptor, health, transports, turns, release });
+  const shutdown = new Shutdown({
+    listener,
+    acceptor,
+    health,
+    services: options.services,
+    transports,
+    turns,
+    release,
+  });
   return {
     address: showAddress(bound),
     health,

@@ -5,10 +5,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type protobuf from "protobufjs";
 import { AUTHORIZATION_SERVICE, CHECK_HTTP_SERVICE, CHECK_SERVICE } from "#api/endpoints.ts";
-import { exportRecords } from "#api/otlp.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
+import { exportRecords } from "#api/reports/otlp.ts";
 import { Fault } from "#base/fault.ts";
 import type { UnaryHandler } from "#base/handler.ts";
+import { LogMessages } from "#wire/access-log/message.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { agentOf, callOf, endpointsOf, handlerOf, post } from "../kit/api/agent.ts";
 import { CP, perUser, threeEach } from "../kit/api/corpus.ts";
@@ -28,6 +29,9 @@ const TRIES = 3;
 
 const own = new Messages(new URL("../../src/wire/protobuf/gen/aperture.json", import.meta.url));
 const proxy = new Messages(new URL("../../src/wire/protobuf/gen/ext-authz.json", import.meta.url));
+const accessLog = new Messages(
+  new URL("../../src/wire/protobuf/gen/access-log.json", import.meta.url),
+);
 
 const { services, routes } = endpointsOf(agentOf([[perUser, threeEach]]).flowController);
 const call = callOf(CP);
@@ -99,6 +103,16 @@ const BINARY_ENDPOINTS: readonly BinaryEndpoint[] = [
     deepest: 6,
     before: NONE,
     handle: exportRecords("logs", { consume: () => true }),
+  },
+  {
+    title: "StreamAccessLogs",
+    type: accessLog.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"),
+    deepest: 6,
+    before: NONE,
+    handle(message) {
+      new LogMessages().read(message, { entry() {}, unread() {} });
+      return NONE;
+    },
   },
   {
     title: "UpsertPolicy",

@@ -20,7 +20,7 @@ const S = 1_000;
 test("invented records neither use up the store of samples nor change what queries of real ones say", async (t) => {
   const clock = fakeClock(0, Date.UTC(2026, 0, 1));
   const meters = new FluxMeters();
-  const records = new FinishedFlows(meters, () => undefined, new UnreportedFlows());
+  const records = new FinishedFlows(meters, () => [], new UnreportedFlows());
   const metrics = new Metrics({
     enable_go_metrics: false,
     enable_process_collector: false,

@@ -130,7 +130,7 @@ function routesPage(): string {
     table(
       GRPC_HEAD,
       grpc([
-        ...grpcServices(context, { consume: never }),
+        ...grpcServices(context, { consume: never, entry: never, unread: never }),
         peerGrpcService(peers),
         controlPointGrpcService(noPoints),
         entityGrpcService(NO_ENTITIES),

@@ -5,6 +5,7 @@ import type { Server } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pause } from "#base/async/wait.ts";
 import type { Clock } from "#base/clock.ts";
+import type { GrpcService } from "#base/handler.ts";
 import type { Log } from "#base/log.ts";
 import type { DrainSettings } from "../settings.ts";
 import type { Transport } from "../transport/transport.ts";
@@ -23,6 +24,7 @@ interface ShutdownOptions {
   readonly listener: Server;
   readonly acceptor: ConnectionAcceptor;
   readonly health: { beginDrain(): void; close(): void };
+  readonly services: readonly Pick<GrpcService, "drain">[];
   readonly transports: readonly Transport[];
   readonly turns: Turns;
   /** Releases everything that is not a connection. */
@@ -53,7 +55,7 @@ export class Shutdown {
   }
 
   async #inOrder({ accept_for, grace }: DrainSettings, clock: Clock, log: Log): Promise<void> {
-    const { health, acceptor, transports } = this.#options;
+    const { health, services, acceptor, transports } = this.#options;
     health.beginDrain();
     for (const transport of transports) transport.beginDrain();
     if (accept_for > 0) await pause(accept_for, clock, this.#cut.signal);
@@ -61,6 +63,7 @@ export class Shutdown {
     if (this.#cut.signal.aborted) return this.#close();
     const closed = this.#close();
     health.close();
+    for (const service of services) service.drain?.();
     acceptor.closePending();
     for (const transport of transports) transport.drain(grace);
     const forget = clock.alarm(grace, () => {

@@ -1,9 +1,11 @@
-// Reads the records of finished flows, which proxies send as an access log and SDKs as spans: they give flux meters the
-// durations of flows, and free the concurrency slots of those flows. A record carries the decision, or the id of its
+// Processes reports of finished flows, which proxies send as an access log and SDKs as spans: they give flux meters the
+// durations of flows, and free the concurrency slots of those flows. A report carries the decision, or the id of its
 // request, by which the agent that made the decision finds it.
 
 import { Fault } from "#base/fault.ts";
-import type { SlotRef } from "#flow/flow.ts";
+import { Pending, type SlotRef, type SlotReturn } from "#flow/flow.ts";
+import type { HttpLogEntry } from "#wire/access-log/entry.ts";
+import type { Unread } from "#wire/access-log/message.ts";
 import {
   type LoggedDecision,
   type LoggedWorkload,
@@ -12,8 +14,10 @@ import {
 import { loggedDecisionFromJson } from "#wire/check-json/logged-decision.ts";
 import type { Attributes } from "#wire/otlp/records.ts";
 import type { MetricSink, MetricSource } from "../metrics/table.ts";
-import { numberOf, type Source, sourceOf, textOf } from "./flow-records.ts";
+import { LoggedEntry } from "./access-log-entry.ts";
+import { type FlowReport, numberOf, type Source } from "./flow-report.ts";
 import type { FluxMeters } from "./flux-meter.ts";
+import { reportOfRecord } from "./otlp-record.ts";
 import type { UnreportedFlows } from "./unreported-flows.ts";
 
 /** Outcomes of processing a record; only `taken` ones are used. */
@@ -23,15 +27,12 @@ const RESULTS = [
   "no_decision",
   "bad_decision",
   "unknown_request",
+  "unfinished",
+  "tcp",
+  "malformed",
+  "too_many",
 ] as const;
 type Result = (typeof RESULTS)[number];
-
-const DECISION = "aperture.check_response";
-const STATUS_CODE = "http.status_code";
-const STATUS = "aperture.flow.status";
-const REQUEST_ID = "x-request-id";
-/** Tells flows of one request at several control points apart. */
-const CONTROL_POINT = "aperture.control_point";
 
 const WORKLOAD_DURATION = "workload_duration_ms";
 
@@ -40,18 +41,29 @@ export interface WorkloadLatencies {
   completed(workload: LoggedWorkload, latencyMs: number): void;
 }
 
+/**
+ * Frees the slots of a flow whose caller does not end it. `latencyMs` is the time that the service needed for an accepted
+ * flow; undefined where it did not respond, or too fast to be measured.
+ */
+export type EndOfFlow = (
+  slots: readonly SlotRef[],
+  latencyMs: number | undefined,
+) => readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
+
 export class FinishedFlows implements MetricSource {
   readonly #meters: FluxMeters;
-  readonly #end: (slots: readonly SlotRef[]) => void;
+  readonly #end: EndOfFlow;
   readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
   readonly #records = new Map<Result, number>();
   readonly #workloads: WorkloadLatencies | undefined;
+  readonly #entry = new LoggedEntry();
+  readonly #slots = { returned: 0, unknown: 0 };
   #badNumbers = 0;
 
-  /** `end` frees the slots of flows whose callers do not end them. `workloads` learns how long the service needed. */
+  /** `workloads` learns how long the service needed. */
   constructor(
     meters: FluxMeters,
-    end: (slots: readonly SlotRef[]) => void,
+    end: EndOfFlow,
     unreported: Pick<UnreportedFlows, "reported" | "take">,
     workloads?: WorkloadLatencies,
   ) {
@@ -62,51 +74,78 @@ export class FinishedFlows implements MetricSource {
   }
 
   /**
-   * Processes one record; false when it is not usable, which is counted by reason. The span of a flow for which an SDK
-   * got no decision is no mistake of its sender.
+   * Processes one record of OpenTelemetry; false when it is not usable, which is counted by reason. The span of a flow for
+   * which an SDK got no decision is no mistake of its sender.
    */
   consume(record: Attributes): boolean {
-    const source = sourceOf(record);
-    const result = source === undefined ? "unknown_source" : this.#outcome(record, source);
+    const report = reportOfRecord(record);
+    const result = report === undefined ? "unknown_source" : this.#outcome(report);
+    this.#count(result);
+    return result === "taken" || (result === "no_decision" && report?.source !== "envoy");
+  }
+
+  /** Processes one entry of Envoy's gRPC access log, which is counted by what becomes of it. */
+  entry(entry: HttpLogEntry): void {
+    this.#count(entry.isFinal ? this.#outcome(this.#entry.of(entry)) : "unfinished");
+  }
+
+  /** Counts an entry that there is no way to process. */
+  unread(why: Unread): void {
+    this.#count(why);
+  }
+
+  #count(result: Result): void {
     this.#records.set(result, (this.#records.get(result) ?? 0) + 1);
-    return result === "taken" || (result === "no_decision" && source !== "envoy");
   }
 
-  #outcome(record: Attributes, source: Source): Result {
-    const decision = this.#decisionOf(record, source);
+  #outcome(report: FlowReport): Result {
+    const decision = this.#decisionOf(report);
     if (typeof decision === "string") return decision;
-    this.#observe(record, source, decision);
-    if (!decision.expectEnd && decision.slots.length > 0) this.#end(decision.slots);
-    return "taken";
-  }
-
-  /** The decision about the flow, or why there is none. */
-  #decisionOf(record: Attributes, source: Source): LoggedDecision | Result {
-    const text = textOf(record, DECISION);
-    if (text === "") {
-      const id = textOf(record, REQUEST_ID);
-      if (id === "") return "no_decision";
-      return this.#unreported.take(id, textOf(record, CONTROL_POINT)) ?? "unknown_request";
-    }
-    if (source === "envoy") this.#unreported.reported();
-    return readDecision(text, source) ?? "bad_decision";
-  }
-
-  #observe(record: Attributes, source: Source, decision: LoggedDecision): void {
-    const statusCode = textOf(record, STATUS_CODE);
+    const { accepted, slots, workloads, expectEnd } = decision;
     const bad = () => {
       this.#badNumbers++;
     };
-    this.#meters.observe(decision.fluxMeters, {
-      accepted: decision.accepted,
+    this.#measure(report, decision, bad);
+    const ends = !expectEnd && slots.length > 0;
+    if (!ends && workloads.length === 0) return "taken";
+    const latencyMs = accepted ? numberOf(report, WORKLOAD_DURATION, bad) : undefined;
+    if (latencyMs !== undefined)
+      for (const workload of workloads) this.#workloads?.completed(workload, latencyMs);
+    if (ends) this.#return(slots, latencyMs);
+    return "taken";
+  }
+
+  /** The decision about the flow, or the reason why there is none. */
+  #decisionOf(report: FlowReport): LoggedDecision | Result {
+    const { decision, source } = report;
+    if (decision === "") {
+      const { requestId } = report;
+      if (requestId === "") return "no_decision";
+      return this.#unreported.take(requestId, report.controlPoint) ?? "unknown_request";
+    }
+    if (source === "envoy") this.#unreported.reported();
+    return readDecision(decision, source) ?? "bad_decision";
+  }
+
+  #measure(report: FlowReport, { accepted, fluxMeters }: LoggedDecision, bad: () => void): void {
+    if (fluxMeters.length === 0) return;
+    const { statusCode } = report;
+    this.#meters.observe(fluxMeters, {
+      accepted,
       statusCode,
-      status: /^[123]/.test(statusCode) ? "OK" : textOf(record, STATUS) || "Error",
-      number: (attribute) => numberOf(record, source, attribute, bad),
+      status: /^[123]/.test(statusCode) ? "OK" : report.status || "Error",
+      number: (attribute) => numberOf(report, attribute, bad),
     });
-    if (!decision.accepted || decision.workloads.length === 0) return;
-    const latencyMs = numberOf(record, source, WORKLOAD_DURATION, bad);
-    if (latencyMs === undefined) return;
-    for (const workload of decision.workloads) this.#workloads?.completed(workload, latencyMs);
+  }
+
+  #return(slots: readonly SlotRef[], latencyMs: number | undefined): void {
+    const ended = this.#end(slots, latencyMs);
+    const count = (returns: readonly SlotReturn[]) => {
+      for (const { returned } of returns) this.#slots[returned ? "returned" : "unknown"]++;
+    };
+    if (!(ended instanceof Pending)) count(ended);
+    // A slot whose owner cannot be asked stays taken until it expires.
+    else ended.whenSettled(count, () => count(slots.map(() => ({ returned: false, error: "" }))));
   }
 
   collect(to: MetricSink): void {
@@ -114,6 +153,8 @@ export class FinishedFlows implements MetricSource {
       const count = this.#records.get(result);
       if (count !== undefined) to.number("sluice_access_log_records_total", [result], count);
     }
+    for (const [result, count] of Object.entries(this.#slots))
+      if (count > 0) to.number("sluice_reported_slots_total", [result], count);
     if (this.#badNumbers > 0) to.number("sluice_bad_measurements_total", [], this.#badNumbers);
   }
 }

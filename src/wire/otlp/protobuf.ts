@@ -49,7 +49,7 @@ export function readReply(reply: Uint8Array): number {
   each(reader, reader.end, 1, (end) => {
     while (reader.at < end) {
       const field = reader.tag(end);
-      if (field === 1 && reader.wire === VARINT) rejected = Number(reader.int64(end));
+      if (field === 1 && reader.wire === VARINT) rejected = reader.int64Number(end);
       else reader.skip(field, end);
     }
   });
@@ -125,7 +125,7 @@ function anyValue(reader: ProtoReader, end: number): string | number | undefined
     const field = reader.tag(end);
     if (field === 1 && reader.wire === BYTES) value = reader.text(end);
     else if (field === 2 && reader.wire === VARINT) value = String(reader.bool(end));
-    else if (field === 3 && reader.wire === VARINT) value = Number(reader.int64(end));
+    else if (field === 3 && reader.wire === VARINT) value = reader.int64Number(end);
     else if (field === 4 && reader.wire === FIXED64) value = reader.double(end);
     else reader.skip(field, end);
   }

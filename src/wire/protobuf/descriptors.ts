@@ -51,6 +51,9 @@ const SERVICES: Readonly<Record<string, () => Promise<DescFile>>> = {
       .file_aperture_policy_language_v1_policy,
   "aperture.status.v1.StatusService": async () =>
     (await import("./gen/aperture/status/v1/status_pb.ts")).file_aperture_status_v1_status,
+  "envoy.service.accesslog.v3.AccessLogService": async () =>
+    (await import("./gen/envoy/service/accesslog/v3/als_pb.ts"))
+      .file_envoy_service_accesslog_v3_als,
   "envoy.service.auth.v3.Authorization": async () =>
     (await import("./gen/envoy/service/auth/v3/external_auth_pb.ts"))
       .file_envoy_service_auth_v3_external_auth,

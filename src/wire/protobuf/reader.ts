@@ -118,6 +118,12 @@ export class ProtoReader {
     return (BigInt(this.#high) << 32n) | BigInt(this.#low >>> 0);
   }
 
+  /** A signed 64-bit varint as the nearest double, which is exact up to 2^53. */
+  int64Number(end: number): number {
+    this.#varint64(end);
+    return this.#high * 0x100000000 + (this.#low >>> 0);
+  }
+
   /** A signed 64-bit varint as decimal text, without a bigint where a double is exact. */
   int64Text(end: number): string {
     this.#varint64(end);

@@ -11,13 +11,14 @@ import {
   unreadHandlers,
 } from "#api/endpoints.ts";
 import { type Forward, gatewayRoutes } from "#api/gateway.ts";
-import type { RecordConsumer } from "#api/otlp.ts";
+import type { RecordConsumer } from "#api/reports/otlp.ts";
 import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
 import type { Call, GrpcService, Held, HttpReply, Route } from "#base/handler.ts";
 import { createFlowController, type FlowController } from "#flow/flow-controller.ts";
 import { Rulebook } from "#flow/rulebook.ts";
 import type { LimiterNumbers, Rule, SelectorRule } from "#flow/rules.ts";
+import type { EntryReader } from "#wire/access-log/message.ts";
 import {
   CheckRequestSchema,
   CheckResponseSchema,
@@ -105,7 +106,11 @@ export async function post(
 }
 
 /** Takes every record of a finished flow and does nothing with it. */
-export const NO_RECORDS: RecordConsumer = { consume: () => true };
+export const NO_RECORDS: RecordConsumer & EntryReader = {
+  consume: () => true,
+  entry() {},
+  unread() {},
+};
 
 /** The JSON routes of an agent that has this flow controller and forwards what it can read. */
 export function forwardedRoutes(

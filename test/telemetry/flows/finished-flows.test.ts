@@ -37,7 +37,11 @@ function setup(attributeKey = "workload_duration_ms") {
   const meters = new FluxMeters();
   const ended: SlotRef[] = [];
   const unreported = new UnreportedFlows();
-  const log = new FinishedFlows(meters, (slots) => ended.push(...slots), unreported);
+  const end = (slots: readonly SlotRef[]) => {
+    ended.push(...slots);
+    return [];
+  };
+  const log = new FinishedFlows(meters, end, unreported);
   const metrics = new Metrics(PLAIN);
   metrics.add(meters);
   metrics.add(log);
@@ -299,7 +303,7 @@ test("negative durations and lengths are counted and not used; other negative nu
 test("only a proxy's record that carries its decision says that proxies report decisions", () => {
   let reports = 0;
   const unreported = { reported: () => void reports++, take: () => undefined };
-  const log = new FinishedFlows(new FluxMeters(), () => undefined, unreported);
+  const log = new FinishedFlows(new FluxMeters(), () => [], unreported);
   log.consume(span());
   log.consume(record({ "aperture.source": "lua" }));
   log.consume(record({ "aperture.check_response": "", "x-request-id": "one" }));

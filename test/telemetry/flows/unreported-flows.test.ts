@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Flow, Verdict } from "#flow/flow.ts";
+import type { Flow, SlotRef, Verdict } from "#flow/flow.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
@@ -30,11 +30,11 @@ function setup(most?: number) {
   const meters = new FluxMeters();
   meters.keep([aFluxMeter()]);
   const ended: string[] = [];
-  const records = new FinishedFlows(
-    meters,
-    (slots) => ended.push(...slots.map(({ requestId, tokens }) => `${requestId}*${tokens}`)),
-    unreported,
-  );
+  const end = (slots: readonly SlotRef[]) => {
+    ended.push(...slots.map(({ requestId, tokens }) => `${requestId}*${tokens}`));
+    return [];
+  };
+  const records = new FinishedFlows(meters, end, unreported);
   const metrics = new Metrics({
     enable_go_metrics: false,
     enable_process_collector: false,

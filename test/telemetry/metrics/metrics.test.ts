@@ -26,7 +26,7 @@ function everything(): Metrics {
   const policies = new PolicyMetrics();
   const meters = new FluxMeters();
   const unreported = new UnreportedFlows(1);
-  const log = new FinishedFlows(meters, () => undefined, unreported);
+  const log = new FinishedFlows(meters, () => [{ returned: true, error: "" }], unreported);
   const circuits = new CircuitMetrics();
   // Counted by what sends them, which calls other servers.
   const alerts: MetricSource = {
@@ -136,6 +136,9 @@ function everything(): Metrics {
   log.consume(new Map());
   const record = { "aperture.source": "envoy", "aperture.check_response": "WgMKAW0=" };
   log.consume(new Map(Object.entries({ ...record, RESPONSE_DURATION: -1 })));
+  // limiter_decisions { concurrency_limiter_info { request_id: "a" } }
+  const slot = Buffer.from([0x62, 6, 0xc2, 1, 3, 0x1a, 1, 0x61]).toString("base64");
+  log.consume(new Map(Object.entries({ ...record, "aperture.check_response": slot })));
   const readings = [1, Number.NaN, Number.POSITIVE_INFINITY];
   const signals = readings.map((_, at) => ({ circuit: "root", name: `s${at}` }));
   const circuit = circuits.policy("p", signals);

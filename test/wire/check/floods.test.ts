@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type protobuf from "protobufjs";
 import { Fault } from "#base/fault.ts";
+import { LogMessages } from "#wire/access-log/message.ts";
 import { readAuthRequest } from "#wire/check/ext-authz-reader.ts";
 import { HeaderNames } from "#wire/check/headers.ts";
 import { readLoggedDecision } from "#wire/check/logged-decision.ts";
@@ -20,9 +21,18 @@ const own = new Messages(new URL("../../../src/wire/protobuf/gen/aperture.json",
 const proxy = new Messages(
   new URL("../../../src/wire/protobuf/gen/ext-authz.json", import.meta.url),
 );
+const accessLog = new Messages(
+  new URL("../../../src/wire/protobuf/gen/access-log.json", import.meta.url),
+);
 const names = new HeaderNames(() => 0.5);
 const CHECK = "aperture.flowcontrol.check.v1";
 
+/** The reader keeps the last entry. */
+const readEntries = (message: Uint8Array) => {
+  const messages = new LogMessages();
+  messages.read(message, { entry() {}, unread() {} });
+  return messages;
+};
 const readLogs = (message: Uint8Array) => readRecords("logs", message);
 
 const READERS: readonly (readonly [protobuf.Type, (message: Buffer) => unknown])[] = [
@@ -34,6 +44,7 @@ const READERS: readonly (readonly [protobuf.Type, (message: Buffer) => unknown])
   ],
   [proxy.type("envoy.service.auth.v3.CheckRequest"), (message) => readAuthRequest(message, names)],
   [otlp.lookupType("Request"), readLogs],
+  [accessLog.type("envoy.service.accesslog.v3.StreamAccessLogsMessage"), readEntries],
   [own.type(`${CHECK}.CheckResponse`), (message) => readLoggedDecision(message.toString("base64"))],
 ];
 

@@ -26,7 +26,13 @@ export const FINISHED_FLOW_METRICS = {
     type: "counter",
     labels: ["result"],
     about:
-      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`.",
+      "Records of finished flows, from access logs of proxies and spans of SDKs: `taken`, or not used because of an `unknown_source`, `no_decision`, a `bad_decision` or, without a decision, an `unknown_request`. Of Envoy's gRPC access log also `unfinished` (logged before the end of the request), `tcp` (of a TCP proxy), `malformed`, and `too_many` (the rest of a message with more than 10 000 entries).",
+  },
+  sluice_reported_slots_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Slots of concurrency limits whose flows were reported as finished: `returned`, or `unknown`: they had expired, had been returned before, or belong to an agent that has restarted or that does not share its counters.",
   },
   sluice_flows_forgotten_total: {
     type: "counter",

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { Gunzip } from "#api/otlp/gunzip.ts";
-import { consumeAll, exportRecords, otlpRoutes } from "#api/otlp.ts";
+import { Gunzip } from "#api/reports/gunzip.ts";
+import { consumeAll, exportRecords, otlpRoutes } from "#api/reports/otlp.ts";
 import { Fault } from "#base/fault.ts";
 import { FinishedFlows } from "#telemetry/flows/finished-flows.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { Metrics } from "#telemetry/metrics/metrics.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { callOf } from "../kit/api/agent.ts";
-import { aFluxMeter } from "../telemetry/kit.ts";
+import { callOf } from "../../kit/api/agent.ts";
+import { aFluxMeter } from "../../telemetry/kit.ts";
 
 /** One record for each text, which is its attribute `name`. */
 function message(names: readonly string[]): Buffer {
@@ -81,11 +81,11 @@ function otlpServer() {
     pedantic: true,
   });
   const ended: unknown[] = [];
-  const finished = new FinishedFlows(
-    meters,
-    (slots) => ended.push(...slots),
-    new UnreportedFlows(),
-  );
+  const end = (slots: readonly unknown[]) => {
+    ended.push(...slots);
+    return [];
+  };
+  const finished = new FinishedFlows(meters, end, new UnreportedFlows());
   metrics.add(meters);
   metrics.add(finished);
   const routes = otlpRoutes(consumeAll(finished));

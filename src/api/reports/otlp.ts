@@ -13,7 +13,7 @@ import type {
 import { recordsFromJson, replyToJson } from "#wire/otlp/json.ts";
 import { readRecords, writeReply } from "#wire/otlp/protobuf.ts";
 import type { Attributes, Signal } from "#wire/otlp/records.ts";
-import { Gunzip } from "./otlp/gunzip.ts";
+import { Gunzip } from "./gunzip.ts";
 
 export interface RecordConsumer {
   /** False when the record could not be used, and its sender should know. */

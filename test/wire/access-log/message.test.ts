@@ -1,0 +1,149 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type HttpLogEntry, TIME } from "#wire/access-log/entry.ts";
+import { LogMessages } from "#wire/access-log/message.ts";
+import {
+  duration,
+  type Entry,
+  entryOf,
+  httpMessage,
+  logMessage,
+} from "../../kit/messages/access-log.ts";
+
+const shown = (entry: HttpLogEntry) => ({
+  decision: entry.decision,
+  requestId: entry.requestId,
+  isFinal: entry.isFinal,
+  checkMs: entry.checkMs,
+  statusCode: entry.statusCode,
+  requestBytes: entry.requestBytes,
+  responseBytes: entry.responseBytes,
+  own: entry.tag("own"),
+  times: Object.values(TIME).map((field) => entry.time(field)),
+});
+
+/** The entries of a message in order, and a word for each that is not read. */
+function read(message: Uint8Array, reader = new LogMessages()) {
+  const found: (ReturnType<typeof shown> | string)[] = [];
+  reader.read(message, {
+    entry: (entry) => void found.push(shown(entry)),
+    unread: (why) => void found.push(why),
+  });
+  return found;
+}
+
+const WHOLE = {
+  decision: "CgZh",
+  requestId: "id-1",
+  isFinal: true,
+  checkMs: 2,
+  statusCode: 200,
+  requestBytes: 40,
+  responseBytes: 1_000,
+  own: "1.5",
+  times: [1, 4, 30, 32.25, 33],
+};
+const NONE = {
+  decision: "",
+  requestId: "",
+  isFinal: true,
+  checkMs: undefined,
+  statusCode: undefined,
+  requestBytes: 0,
+  responseBytes: 0,
+  own: undefined,
+  times: Array(5).fill(undefined),
+};
+
+test("an entry is read as a library wrote it, and leaves nothing behind for the next one", () => {
+  const reader = new LogMessages();
+  const identified = logMessage({
+    identifier: { node: { id: "n", cluster: "c" }, logName: "ingress" },
+    logEntries: { case: "httpLogs", value: { logEntry: [entryOf("CgZh"), {}, entryOf("CgZh")] } },
+  });
+  assert.deepEqual(read(identified, reader), [WHOLE, NONE, WHOLE]);
+  assert.deepEqual(read(httpMessage([{}]), reader), [NONE]);
+  assert.deepEqual(read(logMessage({}), reader), []);
+});
+
+test("times beyond a second, and negative ones, as they were sent", () => {
+  const of = (ms: number): Entry => ({
+    commonProperties: { timeToFirstUpstreamRxByte: duration(ms) },
+  });
+  const [first, second] = read(httpMessage([of(61_250.5), of(-1_500)]));
+  assert.ok(typeof first === "object" && typeof second === "object");
+  assert.deepEqual([first.times[2], second.times[2]], [61_250.5, -1_500]);
+});
+
+test("only reports of the end of a request are final", () => {
+  const types = Array.from({ length: 14 }, (_, accessLogType) => accessLogType);
+  const entries = types.map((accessLogType) => entryOf("", { accessLogType }));
+  const found = read(httpMessage([...entries, entryOf("", { intermediateLogEntry: true })]));
+  const final = found.map((each) => typeof each === "object" && each.isFinal);
+  assert.deepEqual(
+    final,
+    [...types, undefined].map((type) => type === 0 || type === 6),
+  );
+});
+
+test("entries about TCP connections are counted and not read", () => {
+  const tcp = logMessage({ logEntries: { case: "tcpLogs", value: { logEntry: [{}, {}] } } });
+  assert.deepEqual(read(tcp), ["tcp", "tcp"]);
+});
+
+test("a decision of another type than text is none", () => {
+  const struct = (value: unknown): Entry => ({
+    commonProperties: {
+      metadata: {
+        filterMetadata: {
+          "envoy.filters.http.ext_authz": {
+            "aperture.check_response": value as never,
+            ext_authz_duration: "2",
+          },
+        },
+      },
+    },
+  });
+  const entries = [1, true, null, ["CgZh"], { a: "CgZh" }, ""].map(struct);
+  for (const each of read(httpMessage(entries))) assert.deepEqual(each, NONE);
+});
+
+test("a malformed entry costs no other one", () => {
+  const good = httpMessage([entryOf("CgZh")]);
+  // http_logs { log_entry: a length that exceeds the entry }
+  const bad = Buffer.from([0x12, 4, 0x0a, 2, 0x0a, 9]);
+  assert.deepEqual(read(Buffer.concat([good, bad, good])), [WHOLE, "malformed", WHOLE]);
+});
+
+test("the beginning of a message has its first entries, and what is cut counts as malformed", () => {
+  const one = httpMessage([entryOf("CgZh")]);
+  const two = Buffer.concat([one, one]);
+  for (let length = 0; length < two.length; length++) {
+    const whole = Math.trunc(length / one.length);
+    const wanted: unknown[] = Array(whole).fill(WHOLE);
+    if (length % one.length !== 0) wanted.push("malformed");
+    assert.deepEqual(read(two.subarray(0, length)), wanted, `${length} bytes`);
+  }
+});
+
+test("of more than 10 000 entries in a message the rest is left out, and counted once", () => {
+  const many = Buffer.from([0x12, 20, ...Array(10).fill([0x0a, 0]).flat()]);
+  const count = (times: number) => {
+    const found = read(Buffer.concat(Array(times).fill(many)));
+    return [found.filter((each) => typeof each === "object").length, found.at(-1)];
+  };
+  assert.deepEqual(count(1_000), [10_000, NONE]);
+  assert.deepEqual(count(1_002), [10_000, "too_many"]);
+  const reader = new LogMessages();
+  read(Buffer.concat(Array(1_002).fill(many)), reader);
+  assert.deepEqual(read(many, reader).length, 10, "the next message is read");
+});
+
+test("an entry with more than 1 000 custom tags is malformed", () => {
+  const tags = (count: number): Entry => ({
+    commonProperties: {
+      customTags: Object.fromEntries(Array.from({ length: count }, (_, at) => [`t${at}`, ""])),
+    },
+  });
+  assert.deepEqual(read(httpMessage([tags(1_001), tags(1_000)])), ["malformed", NONE]);
+});
