@@ -1,47 +1,69 @@
-// FlowControlService/FlowEnd: returns the concurrency slots of flows that ended, in protobuf and in JSON.
+// FlowControlService/FlowEnd: returns the concurrency slots of flows that ended and settles what they cost, in protobuf
+// and in JSON.
 
+import { Fault } from "#base/fault.ts";
 import type { HttpHandler, UnaryHandler } from "#base/handler.ts";
 import { Pending, type SlotReturn } from "#flow/flow.ts";
+import { MAX_LABEL_NUMBER } from "#flow/label.ts";
 import { type FlowEndRequest, readFlowEndRequest } from "#wire/check/request.ts";
-import { type ReturnStatus, writeFlowEndResponse } from "#wire/check/response.ts";
+import { type FlowEndReply, writeFlowEndResponse } from "#wire/check/response.ts";
 import { flowEndFromJson } from "#wire/check-json/request.ts";
 import { flowEndJson } from "#wire/check-json/response.ts";
 import { type OperationContext, requireControlPoint } from "./context.ts";
 import { jsonReply } from "./reply/json-reply.ts";
 import { andThen } from "./reply/verdict.ts";
 
-type Statuses = readonly ReturnStatus[];
-
 /**
- * Returns every slot independently: one that cannot be returned does not affect the others. A promise only where agents
- * share their slots. The slots are returned also when the caller leaves.
+ * Settles the reservation, and returns every slot independently: one that cannot be returned does not affect the others.
+ * A promise only where agents share their slots. All of it also happens when the caller leaves.
  */
 function flowEnd(
   { flowController }: OperationContext,
-  { controlPoint, refs }: FlowEndRequest,
-): Statuses | Promise<Statuses> {
+  { controlPoint, refs, ...end }: FlowEndRequest,
+): FlowEndReply | Promise<FlowEndReply> {
   requireControlPoint(controlPoint);
+  requireCost(end);
   flowController.observer.ended(controlPoint);
+  const settled = end.reservationId === "" ? undefined : flowController.settle(end);
   const ended = flowController.end(refs);
-  const statuses = (returns: readonly SlotReturn[]) =>
-    refs.map((ref, at) => ({ ref, returned: false, error: "", ...returns[at] }));
-  if (!(ended instanceof Pending)) return statuses(ended);
-  return new Promise((resolve, reject) => {
-    ended.whenSettled((returns) => resolve(statuses(returns)), reject);
+  const reply = (returns: readonly SlotReturn[]): FlowEndReply => ({
+    slots: refs.map((ref, at) => ({ ref, returned: false, error: "", ...returns[at] })),
+    settled,
   });
+  if (!(ended instanceof Pending)) return reply(ended);
+  return new Promise((resolve, reject) => {
+    ended.whenSettled((returns) => resolve(reply(returns)), reject);
+  });
+}
+
+/** A cost that nobody can mean settles nothing: its caller is told. */
+function requireCost({
+  reservationId,
+  cost,
+}: Pick<FlowEndRequest, "reservationId" | "cost">): void {
+  if (cost === undefined) return;
+  if (reservationId === "") {
+    throw new Fault(
+      "INVALID_ARGUMENT",
+      "cost: wanted the reservation_id that it settles, got none",
+    );
+  }
+  if (cost >= 0 && cost <= MAX_LABEL_NUMBER) return;
+  throw new Fault(
+    "INVALID_ARGUMENT",
+    `cost: wanted a number from 0 to ${MAX_LABEL_NUMBER}, got ${cost}`,
+  );
 }
 
 export function flowEndBinary(context: OperationContext): UnaryHandler {
   return (message) =>
-    andThen(flowEnd(context, readFlowEndRequest(message)), (statuses) =>
-      writeFlowEndResponse(statuses),
-    );
+    andThen(flowEnd(context, readFlowEndRequest(message)), (reply) => writeFlowEndResponse(reply));
 }
 
 export function flowEndJsonHandler(context: OperationContext): HttpHandler {
   const { max_json_depth } = context.bounds;
   return ({ body }) =>
-    andThen(flowEnd(context, flowEndFromJson(body, max_json_depth)), (statuses) =>
-      jsonReply(flowEndJson(statuses)),
+    andThen(flowEnd(context, flowEndFromJson(body, max_json_depth)), (reply) =>
+      jsonReply(flowEndJson(reply)),
     );
 }

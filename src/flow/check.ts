@@ -7,6 +7,7 @@ import type { Held } from "#base/handler.ts";
 import { byFailureMode, needsFailureMode, unanswered, withoutGrant } from "./check/decision.ts";
 import { heldSlots } from "./check/held-slots.ts";
 import { PendingAnswers } from "./check/pending-answers.ts";
+import type { Reservations } from "./check/reservations.ts";
 import { RequestReader } from "./classify/extract.ts";
 import {
   type ClassifierInfo,
@@ -29,6 +30,8 @@ export interface JudgementContext {
   readonly clock: Clock;
   readonly chance: Chance;
   readonly observer: Observer;
+  /** Absent where no flow settles what it took. */
+  readonly reservations?: Reservations;
 }
 
 /** Judges one flow by one plan. Returns the verdict itself unless a stage has to wait. */
@@ -55,6 +58,7 @@ class Judgement implements Verdict {
   classifiers = NO_CLASSIFIERS;
   fluxMeters = NO_METERS;
   held: Held | undefined;
+  reservationId = "";
   readonly labels: Labels;
   readonly start: number;
   end = 0;
@@ -224,10 +228,8 @@ class Judgement implements Verdict {
 
   /** All or none: a refusal gives back everything that any stage took, before the reply leaves. */
   #settle(accepted: boolean, reason: RejectReason, deniedStatus: number, waitMs: number): Verdict {
-    const { slotLimiters } = this.#plan;
-    if (!accepted) this.#giveBack();
-    else if (slotLimiters.size > 0)
-      this.held = heldSlots(this.decisions, slotLimiters, this.#context.observer);
+    if (accepted) this.#hold();
+    else this.#giveBack();
     this.accepted = accepted;
     this.reason = reason;
     this.deniedStatus = deniedStatus;
@@ -239,6 +241,15 @@ class Judgement implements Verdict {
     if (this.#callerLeft) this.#context.observer.anomaly("abandoned");
     else this.#context.observer.decided(this.#flow, this);
     return this;
+  }
+
+  /** Keeps what an accepted flow gives back, or settles, when it ends. */
+  #hold(): void {
+    const { slotLimiters, settlingLimiters } = this.#plan;
+    const { observer, reservations } = this.#context;
+    if (slotLimiters.size > 0) this.held = heldSlots(this.decisions, slotLimiters, observer);
+    if (settlingLimiters.size > 0 && reservations !== undefined)
+      this.reservationId = reservations.open(this.decisions, settlingLimiters);
   }
 
   #giveBack(): void {

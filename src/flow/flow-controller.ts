@@ -2,6 +2,7 @@
 
 import type { Refusal } from "#base/http/refusal.ts";
 import { refuse } from "./check/refuse.ts";
+import { type FlowEnd, Reservations } from "./check/reservations.ts";
 import { type JudgementContext, judge } from "./check.ts";
 import {
   type Flow,
@@ -24,15 +25,31 @@ export interface FlowController {
    * share their slots.
    */
   end(refs: readonly SlotRef[]): readonly SlotReturn[] | Pending<readonly SlotReturn[]>;
+  /**
+   * Settles what a flow took as an estimate. False when its reservation is unknown, so a second end changes nothing.
+   * Reservations are known only where the flow was judged.
+   */
+  settle(end: FlowEnd): boolean;
+  /** Flows whose settlement is awaited. */
+  readonly reservations: number;
   readonly observer: Observer;
 }
 
 /** Judges each flow by the plan that the rulebook holds when the flow arrives. */
-export function createFlowController(book: Rulebook, context: JudgementContext): FlowController {
+export function createFlowController(
+  book: Rulebook,
+  around: Omit<JudgementContext, "reservations">,
+): FlowController {
+  const reservations = new Reservations(around);
+  const context = { ...around, reservations };
   return {
     judge: (flow) => judge(book.plan, flow, context),
     refuse: (flow, refusal) => refuse(flow, refusal, context),
     end: (refs) => whenAll(refs.map((ref) => endSlot(book, ref))),
+    settle: (end) => reservations.settle(end),
+    get reservations() {
+      return reservations.count;
+    },
     observer: context.observer,
   };
 }

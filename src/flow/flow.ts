@@ -191,6 +191,8 @@ export interface Verdict {
   readonly labels: Labels;
   /** The slots that the flow holds until it is ended, for a caller that never learns of them; undefined without any. */
   readonly held: Held | undefined;
+  /** Names what the flow took as an estimate, for its end; empty where no limiter settles anything. */
+  readonly reservationId: string;
   /** Unix ms. */
   readonly start: number;
   readonly end: number;

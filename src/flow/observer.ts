@@ -17,6 +17,7 @@ export const ANOMALIES = [
   "abandoned", // the caller left while its check waited: no decision was made
   "undelivered", // the reply to an accepted flow did not reach its caller: the slots it held were released
   "keys_overflow", // a limiter is full: the key shares the overflow bucket
+  "reservations_full", // too many flows have to be settled: this one costs what it took
   "queue_full", // a queue had no room for a flow, which was refused at once
 ] as const;
 export type Anomaly = (typeof ANOMALIES)[number];
@@ -34,6 +35,8 @@ export interface Observer {
   queued(component: Component): void;
   /** A scheduler let a flow pass, or did not. Called once for each flow that it judged. */
   scheduled(component: Component, flow: ScheduledFlow): void;
+  /** A limiter settled what a flow took: `difference` more tokens, or fewer where it is negative. */
+  settled(component: Component, how: Settled, difference: number): void;
   /**
    * Reports the numbers of a load scheduler. The object changes with them, and stays the same for as long as the
    * component exists.
@@ -67,6 +70,13 @@ export interface ScheduledFlow {
   readonly overtookAlike: number | undefined;
 }
 
+/**
+ * The ends of an estimate: the true cost was committed, a status refunded it, or nobody settled it in time, and it stayed
+ * spent or was refunded.
+ */
+export const SETTLED = ["committed", "refunded", "unsettled", "unsettled_refunded"] as const;
+export type Settled = (typeof SETTLED)[number];
+
 export type MissingLabel = "key" | "tokens";
 
 export const NO_OBSERVER: Observer = {
@@ -77,6 +87,7 @@ export const NO_OBSERVER: Observer = {
   missingLabel: () => undefined,
   queued: () => undefined,
   scheduled: () => undefined,
+  settled: () => undefined,
   loaded: () => undefined,
 };
 
@@ -105,6 +116,9 @@ export function observerOf(all: readonly Observer[]): Observer {
     },
     scheduled(component, flow) {
       for (const observer of all) observer.scheduled(component, flow);
+    },
+    settled(component, how, difference) {
+      for (const observer of all) observer.settled(component, how, difference);
     },
     loaded(component, gauges) {
       for (const observer of all) observer.loaded(component, gauges);

@@ -49,6 +49,19 @@ export const SESSION_HASHES = ["mixed", "fnv1a"] as const;
 /** The hash by which samplers choose sessions. `fnv1a` chooses as the reference implementation does. */
 export type SessionHash = (typeof SESSION_HASHES)[number];
 
+export const UNSETTLED_MODES = ["keep", "refund"] as const;
+/** The end of a reservation that nobody settles in time: the estimate stays spent, or comes back. */
+export type UnsettledMode = (typeof UNSETTLED_MODES)[number];
+
+/** Flows take an estimate, and their true cost is settled when they end. */
+export interface SettlementRule {
+  /** Longest time from the check to the end of a flow. Above 0. */
+  readonly timeoutMs: number;
+  readonly unsettled: UnsettledMode;
+  /** HTTP statuses whose flows cost nothing: a class such as `5xx`, or one status such as `429`. */
+  readonly refundStatuses: readonly string[];
+}
+
 interface ComponentRule {
   readonly policyName: string;
   readonly policyHash: string;
@@ -72,6 +85,8 @@ export interface RateLimiterRule extends ComponentRule {
   readonly maxIdleMs: number;
   /** 0 when lazy synchronisation is off. Only engines that agents share know it. */
   readonly lazySyncs: number;
+  /** Undefined where flows cost what they took. */
+  readonly settlement?: SettlementRule | undefined;
 }
 
 export interface ConcurrencyLimiterRule extends ComponentRule {

@@ -209,6 +209,7 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
     decisions: [],
     hit: undefined,
     held: undefined,
+    reservationId: "",
     classifiers: [],
     fluxMeters: [],
     labels: new Labels([], flow.labels),
@@ -220,7 +221,8 @@ function verdictOf(flow: Flow, over: Partial<Verdict>): Verdict {
 
 function flowControllerOf(judge: FlowController["judge"]): FlowController {
   const refuse = () => assert.fail("nothing is refused unjudged");
-  return { judge, refuse, end: () => [], observer: recordingObserver() };
+  const settle = () => assert.fail("nothing is settled");
+  return { judge, refuse, end: () => [], settle, reservations: 0, observer: recordingObserver() };
 }
 
 describe("a verdict that has to wait", () => {
@@ -363,6 +365,98 @@ describe("the end of a flow", () => {
       [true],
     );
     assert.deepEqual(ended, ["here", "here"]);
+  });
+});
+
+describe("the cost of a flow", () => {
+  const settling: Rule = {
+    ...common,
+    kind: "rate_limiter",
+    componentId: "root.0",
+    limitByLabelKey: "",
+    tokensLabelKey: "estimate",
+    intervalMs: 1_000,
+    continuousFill: true,
+    delayInitialFill: false,
+    maxIdleMs: 0,
+    lazySyncs: 0,
+    settlement: { timeoutMs: 60_000, unsettled: "keep", refundStatuses: ["5xx"] },
+  };
+  const hundred = { ...threeEach, bucketCapacity: 100, fillAmount: 0 };
+  const labels = { estimate: "30" };
+  const setUp = () => {
+    const endpoints = endpointsOf(agentOf([[settling, hundred]]).flowController);
+    const left = async () => {
+      const free = { control_point: "here", labels: { estimate: "0" } };
+      const [decision] = (await endpoints.checkJson(free)).limiter_decisions;
+      return decision.rate_limiter_info.tokens_info.remaining;
+    };
+    return { endpoints, left };
+  };
+
+  it("is settled in either encoding by the id in the reply, once", async () => {
+    const { endpoints, left } = setUp();
+    const json = await endpoints.checkJson({ control_point: "here", labels });
+    const end = { control_point: "here", reservation_id: json.reservation_id, cost: 10 };
+    const first = await endpoints.flowEndJson(end);
+    assert.deepEqual(first, { token_return_statuses: [], settled: true });
+    assert.equal(await left(), 90);
+    const second = await endpoints.flowEndJson({ ...end, cost: 0 });
+    assert.deepEqual(second, { token_return_statuses: [], settled: false });
+    const binary = await endpoints.check({ controlPoint: "here", labels });
+    const { reservationId = "" } = binary;
+    const ended = await endpoints.flowEnd({ controlPoint: "here", reservationId, cost: 0 });
+    assert.equal(ended.settled, true);
+    assert.equal(await left(), 90);
+    const failed = await endpoints.checkJson({ control_point: "here", labels });
+    const refund = { reservation_id: failed.reservation_id, status_code: 503 };
+    await endpoints.flowEndJson({ control_point: "here", ...refund });
+    assert.equal(await left(), 90);
+    const right = await endpoints.check({ controlPoint: "here", labels });
+    const known = {
+      controlPoint: "here",
+      reservationId: right.reservationId ?? "",
+      statusCode: 200,
+    };
+    assert.equal((await endpoints.flowEnd(known)).settled, true);
+    assert.equal(await left(), 60);
+  });
+
+  it("is named in the decision that proxies log", async () => {
+    const { endpoints } = setUp();
+    const { dynamicMetadata } = await endpoints.proxy({}, callOf(CP));
+    assert.match(embedded(dynamicMetadata).reservationId ?? "", /^[0-9a-f-]{36}$/);
+  });
+
+  it("is absent from replies where nothing is settled", async () => {
+    const endpoints = endpointsOf(agentOf([[slots, oneSlot]]).flowController);
+    assert.ok(!("reservation_id" in (await endpoints.checkJson({ control_point: "here" }))));
+    const ended = await endpoints.flowEndJson({ control_point: "here" });
+    assert.deepEqual(ended, { token_return_statuses: [] });
+  });
+
+  it("is refused where nobody can mean it", async () => {
+    const { endpoints, left } = setUp();
+    const { reservation_id } = await endpoints.checkJson({ control_point: "here", labels });
+    const end = { control_point: "here", reservation_id };
+    for (const cost of [-1, 1e13]) {
+      await assert.rejects(endpoints.flowEndJson({ ...end, cost }), {
+        code: "INVALID_ARGUMENT",
+        message: `cost: wanted a number from 0 to 1000000000000, got ${cost}`,
+      });
+    }
+    for (const cost of [Number.NaN, Number.POSITIVE_INFINITY]) {
+      const binary = { controlPoint: "here", reservationId: reservation_id, cost };
+      await assert.rejects(endpoints.flowEnd(binary), { code: "INVALID_ARGUMENT" });
+    }
+    await assert.rejects(endpoints.flowEndJson({ ...end, cost: "much" }));
+    await assert.rejects(endpoints.flowEndJson({ control_point: "here", cost: 1 }), {
+      code: "INVALID_ARGUMENT",
+      message: "cost: wanted the reservation_id that it settles, got none",
+    });
+    assert.equal(await left(), 70);
+    assert.equal((await endpoints.flowEndJson({ ...end, cost: "1.5e1" })).settled, true);
+    assert.equal(await left(), 85);
   });
 });
 

@@ -15,6 +15,7 @@ function named(name: string, heard: string[]): Observer {
     missingLabel: ({ componentId }, what) => heard.push(`${name} ${componentId} lacks ${what}`),
     queued: ({ componentId }) => heard.push(`${name} queued ${componentId}`),
     scheduled: (_component, { workload }) => heard.push(`${name} scheduled ${workload}`),
+    settled: (_component, how, difference) => heard.push(`${name} ${how} ${difference}`),
     loaded: (_component, { fillRate }) => heard.push(`${name} loaded ${fillRate}`),
   };
 }
@@ -35,6 +36,7 @@ test("several observers are called in order", () => {
   const flow = { workload: "w", tokens: 1, passed: true, queued: true, waitedMs: 0 };
   all.queued(componentOf());
   all.scheduled(componentOf(), { ...flow, overtook: undefined, overtookAlike: undefined });
+  all.settled(componentOf(), "refunded", -3);
   all.loaded(componentOf(), { multiplier: 1, fillRate: 5, available: 0 });
   assert.deepEqual(heard, [
     "a ended here",
@@ -49,6 +51,8 @@ test("several observers are called in order", () => {
     "b queued root.0",
     "a scheduled w",
     "b scheduled w",
+    "a refunded -3",
+    "b refunded -3",
     "a loaded 5",
     "b loaded 5",
   ]);

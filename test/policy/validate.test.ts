@@ -261,6 +261,23 @@ describe("defaults", () => {
     assert.equal(said("315576000000s"), "");
     assert.match(said("99999999999999m"), /in seconds with the suffix s/);
   });
+  test("statuses that refund a flow are classes or statuses", () => {
+    const said = (statuses: string) => {
+      const settlement = `settlement: {refund_statuses: ${statuses}}`;
+      return lines(
+        circuit(rateLimiter(CONSTANT_PORTS, `parameters: {interval: 1s, ${settlement}}`)),
+      ).join();
+    };
+    assert.equal(said('["5xx", "429", "100", "599"]'), "");
+    for (const bad of ["5XX", "6xx", "0", "600", "50", "", "2xxx"]) {
+      assert.match(
+        said(`["429", "${bad}"]`),
+        /refund_statuses\[1\]: wanted a class of HTTP statuses such as 5xx, or a status such as 429, got/,
+      );
+    }
+    const timeout = "parameters: {interval: 1s, settlement: {timeout: 0s}}";
+    assert.match(lines(circuit(rateLimiter(CONSTANT_PORTS, timeout))).join(), /settlement.timeout/);
+  });
   test("a status that does not tell of a refusal is remarked upon", () => {
     const texts = (status: string) =>
       compiled(

@@ -33,6 +33,7 @@ const rules: readonly Rule[] = [
     delayInitialFill: true,
     maxIdleMs: 7_200_000,
     lazySyncs: 4,
+    settlement: { timeoutMs: 90_000, unsettled: "refund", refundStatuses: ["5xx", "429"] },
   },
   {
     ...component,
@@ -133,6 +134,7 @@ const configs: readonly AgentConfig[] = [
         delay_initial_fill: true,
         max_idle_time: "7200s",
         lazy_sync: { enabled: true, num_sync: 4 },
+        settlement: { timeout: "90s", unsettled: "refund", refund_statuses: ["5xx", "429"] },
         on_failure: "last_known",
         on_missing_label: "refuse",
       },

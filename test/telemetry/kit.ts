@@ -47,7 +47,7 @@ export function aFlow(controlPoint = "ingress"): Flow {
 
 export function aVerdict(changed: Partial<Verdict> = {}): Verdict {
   const verdict = { accepted: true, reason: 0, deniedStatus: 0, waitMs: 0, decisions: [] };
-  const rest = { classifiers: [], fluxMeters: [], start: 0, end: 0 };
+  const rest = { classifiers: [], fluxMeters: [], reservationId: "", start: 0, end: 0 };
   return { ...verdict, ...rest, ...changed } as unknown as Verdict;
 }
 

@@ -80,6 +80,8 @@ function routesPage(): string {
     judge: () => never(),
     refuse: () => never(),
     end: () => [],
+    settle: () => never(),
+    reservations: 0,
     observer: NO_OBSERVER,
   };
   const context = createOperationContext(flowController, NO_SERVICES, chance);

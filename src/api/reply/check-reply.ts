@@ -73,6 +73,7 @@ class Reply implements CheckReply {
   deniedStatus = 0;
   cache: CacheReply | undefined;
   expectEnd = false;
+  reservationId = "";
 
   fill(flow: Flow, verdict: Verdict, labels: ReplyLabels): this {
     this.start = verdict.start;
@@ -88,6 +89,7 @@ class Reply implements CheckReply {
     this.decisions = verdict.decisions;
     this.deniedStatus = verdict.deniedStatus;
     this.expectEnd = flow.expectEnd;
+    this.reservationId = verdict.reservationId;
     return this;
   }
 }

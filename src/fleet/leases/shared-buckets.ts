@@ -3,19 +3,22 @@
 
 import type { BucketHome } from "#flow/counters/bucket-home.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
-import type { SharedEngine } from "#flow/counters/shared-counters.ts";
+import type { SharedBucketEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
+import { Debts } from "./debts.ts";
 import { LazyBuckets } from "./lazy-buckets.ts";
 import type { LeaseAgent } from "./lease-agent.ts";
 import { LeasedBuckets } from "./leased-buckets.ts";
 
-export class SharedBuckets implements SharedEngine<BucketParams> {
+export class SharedBuckets implements SharedBucketEngine {
   readonly #home: BucketHome;
   readonly #leased: LeasedBuckets;
   readonly #lazy: LazyBuckets;
+  readonly #debts: Debts;
 
   constructor(agent: LeaseAgent, home: BucketHome) {
     this.#home = home;
+    this.#debts = new Debts(agent.clock, home);
     this.#leased = new LeasedBuckets(agent, home);
     this.#lazy = new LazyBuckets(agent, home);
   }
@@ -46,7 +49,13 @@ export class SharedBuckets implements SharedEngine<BucketParams> {
       : this.#leased.giveBack(value, amount, id, params);
   }
 
+  charge(value: string | undefined, amount: number, _id: string, params: BucketParams): void {
+    this.adopt(params);
+    this.#debts.charge(value, amount);
+  }
+
   close(): void {
+    this.#debts.close();
     this.#leased.close();
     this.#lazy.close();
     this.#home.close();

@@ -3,14 +3,14 @@
 
 import type { BucketHome, BucketReply, BucketRequest } from "#flow/counters/bucket-home.ts";
 import { type BucketParams, type EngineAnswer, UNDECIDED } from "#flow/counters/counter-engine.ts";
-import type { CounterName, SharedEngine } from "#flow/counters/shared-counters.ts";
+import type { CounterName, SharedBucketEngine } from "#flow/counters/shared-counters.ts";
 import type { Pending } from "#flow/flow.ts";
 import type { LeaseAgent } from "../leases/lease-agent.ts";
 import { SharedBuckets } from "../leases/shared-buckets.ts";
 import type { OwnedLimiter } from "./owned-limiters.ts";
 import type { PeerGroup } from "./peer-group.ts";
 
-export class PeerBuckets implements SharedEngine<BucketParams> {
+export class PeerBuckets implements SharedBucketEngine {
   readonly #group: PeerGroup;
   readonly #name: CounterName;
   readonly #counts: LeaseAgent["counts"];
@@ -75,6 +75,10 @@ export class PeerBuckets implements SharedEngine<BucketParams> {
     return group.countsNow(lo, hi)
       ? group.giveBack(limiter, lo, hi, amount, id, params)
       : this.#elsewhere.giveBack(value, amount, id, params);
+  }
+
+  charge(value: string | undefined, amount: number, id: string, params: BucketParams): void {
+    if (this.#limiterFor(params) !== undefined) this.#elsewhere.charge(value, amount, id, params);
   }
 
   close(): void {

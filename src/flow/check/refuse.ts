@@ -20,6 +20,7 @@ export function refuse(flow: Flow, refusal: Refusal, context: JudgementContext):
     classifiers: [],
     fluxMeters: [],
     held: undefined,
+    reservationId: "",
     labels: new Labels([], flow.labels),
     start,
     end: start,

@@ -91,6 +91,15 @@ export interface LocalEngine<Params> extends CounterEngine<Params> {
   giveBack(value: string | undefined, amount: number, id: string, params: Params): boolean;
 }
 
+/** An engine whose counts are tokens, which a flow may turn out to have cost more of than it took. */
+export interface BucketEngine extends CounterEngine<BucketParams> {
+  /**
+   * Takes tokens whether or not they are there: what fills the bucket pays the debt first. `id` is that of the answer by
+   * which the flow passed.
+   */
+  charge(value: string | undefined, amount: number, id: string, params: BucketParams): void;
+}
+
 /** The answer of an engine that was not asked. The failure mode of the limiter answers in its place. */
 export const UNDECIDED: EngineAnswer = Object.freeze({
   outcome: "undecided",

@@ -1,6 +1,6 @@
 // Counts that the agents of a group share. This room says what it needs of them; where they are kept is another room's.
 
-import type { BucketParams, CounterEngine, SlotParams } from "./counter-engine.ts";
+import type { BucketEngine, BucketParams, CounterEngine, SlotParams } from "./counter-engine.ts";
 
 /** Identifies the counts of one limiter: equal on all agents of a group that have the same rules. */
 export interface CounterName {
@@ -17,9 +17,11 @@ export interface SharedEngine<Params> extends CounterEngine<Params> {
   close(): void;
 }
 
+export interface SharedBucketEngine extends SharedEngine<BucketParams>, BucketEngine {}
+
 /** Opening the counts of a limiter must not have an effect by itself: rules are also tried without coming into force. */
 export interface SharedCounters {
-  buckets(name: CounterName): SharedEngine<BucketParams>;
+  buckets(name: CounterName): SharedBucketEngine;
   /** A slot that one agent took can be given back by every other one. */
   slots(name: CounterName): SharedEngine<SlotParams>;
 }

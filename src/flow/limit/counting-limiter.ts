@@ -153,11 +153,20 @@ export class CountingLimiter<Params, Detail extends TokenDetail> {
   /** False when the engine does not know (any more) what was taken, or cannot be asked. */
   giveBack(grant: Grant, params: Params): boolean | Pending<boolean> {
     if (!this.#input.owns(grant.key)) return false;
-    const value = this.#input.valueOf(grant.key);
-    if (!grant.id.startsWith(LOCAL_PREFIX)) {
-      return this.#engine.giveBack(value, grant.amount, grant.id, params);
-    }
-    return this.#local.giveBack(value, grant.amount, grant.id.slice(LOCAL_PREFIX.length), params);
+    const { value, id, local } = this.originOf(grant);
+    const engine = local ? this.#local : this.#engine;
+    return engine.giveBack(value, grant.amount, id, params);
+  }
+
+  /** The count that a grant of this limiter came from: its key, its id there, and whether the local engine answered. */
+  originOf({ key, id }: Grant): {
+    readonly value: string | undefined;
+    readonly id: string;
+    readonly local: boolean;
+  } {
+    const value = this.#input.valueOf(key);
+    const local = id.startsWith(LOCAL_PREFIX);
+    return { value, id: local ? id.slice(LOCAL_PREFIX.length) : id, local };
   }
 
   #settle(

@@ -1,11 +1,11 @@
 // Rate limiter: a number of tokens per interval and label value, in token buckets.
 
-import type { BucketParams, CounterEngine } from "../counters/counter-engine.ts";
+import type { BucketEngine, BucketParams } from "../counters/counter-engine.ts";
 import { LocalBuckets, type LocalBucketsContext } from "../counters/local/local-buckets.ts";
-import type { SharedCounters, SharedEngine } from "../counters/shared-counters.ts";
+import type { SharedBucketEngine, SharedCounters } from "../counters/shared-counters.ts";
 import type { Component, Decision, Grant, Pending } from "../flow.ts";
 import type { LabelSlots, Labels } from "../label.ts";
-import type { BucketNumbers, RateLimiterRule, TokenDetail } from "../rules.ts";
+import type { BucketNumbers, RateLimiterRule, SettlementRule, TokenDetail } from "../rules.ts";
 import { boundedSignal } from "./bounded-signal.ts";
 import { type Asked, type CountingKind, CountingLimiter } from "./counting-limiter.ts";
 import type { Limiter } from "./stage-member.ts";
@@ -35,7 +35,7 @@ interface RateContext extends LocalBucketsContext {
 export class RateState {
   readonly buckets: LocalBuckets;
   /** The same limiter's buckets where agents share them; undefined where they are counted in process. */
-  readonly shared: SharedEngine<BucketParams> | undefined;
+  readonly shared: SharedBucketEngine | undefined;
   /** The reason for which the numbers do not count now; undefined while they do. */
   gap: Gap | undefined = "no_numbers";
   numbers: RateNumbers | undefined;
@@ -61,6 +61,7 @@ export class RateLimiter implements Limiter {
   readonly component: Component;
   readonly #rule: Omit<RateLimiterRule, "kind">;
   readonly #state: RateState;
+  readonly #engine: BucketEngine;
   readonly #counting: CountingLimiter<BucketParams, TokenDetail>;
   #numbers: RateNumbers | undefined;
   #params: BucketParams | undefined;
@@ -71,9 +72,10 @@ export class RateLimiter implements Limiter {
     slots: LabelSlots,
     state: RateState,
     { observer }: LocalBucketsContext,
-    engine: CounterEngine<BucketParams> = state.shared ?? state.buckets,
+    engine: BucketEngine = state.shared ?? state.buckets,
   ) {
     this.component = component;
+    this.#engine = engine;
     this.#rule = rule;
     this.#state = state;
     const engines = { engine, local: state.buckets };
@@ -104,6 +106,22 @@ export class RateLimiter implements Limiter {
   undo(grant: Grant): void {
     const params = this.#current();
     if (params !== undefined) this.#counting.giveBack(grant, params);
+  }
+
+  get settlement(): SettlementRule | undefined {
+    return this.#rule.settlement;
+  }
+
+  /** Works while nothing is counted, too. */
+  settle(grant: Grant, cost: number): void {
+    const params = this.#current();
+    if (params === undefined) return;
+    const more = cost - grant.amount;
+    if (more < 0) this.#counting.giveBack({ ...grant, amount: -more }, params);
+    if (more <= 0) return;
+    const { value, id, local } = this.#counting.originOf(grant);
+    const engine = local ? this.#state.buckets : this.#engine;
+    engine.charge(value, more, id, params);
   }
 
   /** Numbers that are not finite are no numbers. */

@@ -7,7 +7,7 @@ import type { SharedCounters } from "../counters/shared-counters.ts";
 import type { Component, Decision, Flow, Grant, LookupHit, Pending } from "../flow.ts";
 import type { Labels } from "../label.ts";
 import type { Observer } from "../observer.ts";
-import type { LimiterNumbers } from "../rules.ts";
+import type { LimiterNumbers, SettlementRule } from "../rules.ts";
 
 /** May refuse a flow. Belongs to a stage of kind `limit`. */
 export interface Limiter {
@@ -20,8 +20,22 @@ export interface Limiter {
   undo(grant: Grant): void;
   /** Ends one slot; false when it is unknown or expired. Absent in limiters without slots. */
   end?(grant: Grant): boolean | Pending<boolean>;
+  /** How flows settle what they took. Undefined or absent where they cost what they took. */
+  readonly settlement?: SettlementRule | undefined;
+  /** Makes the cost of a flow that has ended take the place of what it took. Present where `settlement` is. */
+  settle?(grant: Grant, cost: number): void;
   /** Adopts new numbers. Undefined when they were removed: its failure mode then answers. */
   decide(numbers: LimiterNumbers | undefined): void;
+}
+
+/** A limiter that takes an estimate, which is settled when the flow ends. */
+export interface SettlingLimiter extends Limiter {
+  readonly settlement: SettlementRule;
+  settle(grant: Grant, cost: number): void;
+}
+
+export function settles(limiter: Limiter): limiter is SettlingLimiter {
+  return limiter.settlement !== undefined;
 }
 
 /** A limiter whose grants are slots, which a flow holds until it ends. */

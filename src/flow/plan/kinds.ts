@@ -25,7 +25,7 @@ import { FrontEnd } from "../schedule/front-end.ts";
 import { LoadGate, LoadState } from "../schedule/load-scheduler.ts";
 import { Lines, type LinesContext, MAX_WAITING, WaitingRoom } from "../schedule/queue/lines.ts";
 import { Timers } from "../schedule/queue/timers.ts";
-import { BucketGate } from "../schedule/quota-scheduler.ts";
+import { BucketGate, BucketScheduler } from "../schedule/quota-scheduler.ts";
 import { Scheduler } from "../schedule/scheduler.ts";
 import {
   RAMP_STAGE,
@@ -137,7 +137,7 @@ const QUOTA_SCHEDULER: KindRow<QuotaSchedulerRule, QuotaState> = {
     const buckets = new RateLimiter(component, asked, slots, counts, context);
     const gate = new BucketGate(buckets, rule, slots, observer);
     const frontEnd = new FrontEnd(rule.scheduler, slots, observer);
-    return new Scheduler(component, frontEnd, gate, lines, observer);
+    return new BucketScheduler(component, frontEnd, gate, lines, observer);
   },
 };
 

@@ -8,9 +8,11 @@ import {
   holdsSlots,
   type Limiter,
   type Lookup,
+  type SettlingLimiter,
   type Shadow,
   type SlotLimiter,
   type StageMember,
+  settles,
 } from "../limit/stage-member.ts";
 import type { LimiterRule, Rule, SelectorRule } from "../rules.ts";
 import type { Stage } from "../stages.ts";
@@ -33,6 +35,8 @@ export interface ServicePlan {
   readonly steps: readonly Step[];
   /** The limiters whose slots a flow holds until it ends. */
   readonly slotLimiters: ReadonlyMap<Component, SlotLimiter>;
+  /** The limiters that settle what flows cost when they end. */
+  readonly settlingLimiters: ReadonlyMap<Component, SettlingLimiter>;
 }
 
 export interface ControlPointPlan {
@@ -84,7 +88,13 @@ export function* compilePlan(
 
 function emptyControlPoint({ stages }: KindTable): ControlPointPlan {
   const steps = stepsOf(stages, [], new Set());
-  const none: ServicePlan = { classifiers: [], meters: [], steps, slotLimiters: NO_SLOTS };
+  const none: ServicePlan = {
+    classifiers: [],
+    meters: [],
+    steps,
+    slotLimiters: NO_LIMITERS,
+    settlingLimiters: NO_LIMITERS,
+  };
   return Object.freeze({ keys: [], rules: [], members: [], forServices: () => none });
 }
 
@@ -123,7 +133,8 @@ function compileControlPoint(
       classifiers: candidates(classifiers, services),
       meters: candidates(meters, services),
       steps,
-      slotLimiters: slotLimitersOf(steps),
+      slotLimiters: limitersOf(steps, holdsSlots),
+      settlingLimiters: limitersOf(steps, settles),
     });
   };
   const named = namedServices([...classifiers, ...meters, ...members]);
@@ -137,7 +148,7 @@ function compileControlPoint(
 }
 
 const NO_MEMBERS: readonly never[] = [];
-const NO_SLOTS: ReadonlyMap<Component, SlotLimiter> = new Map();
+const NO_LIMITERS: ReadonlyMap<Component, never> = new Map<Component, never>();
 
 /** A step for each stage that has members, or that refuses flows because it has none. */
 function stepsOf(
@@ -154,11 +165,15 @@ function stepsOf(
   return steps.slice();
 }
 
-function slotLimitersOf(steps: readonly Step[]): ReadonlyMap<Component, SlotLimiter> {
+/** The limiters of some kind, by their components. */
+function limitersOf<L extends Limiter>(
+  steps: readonly Step[],
+  isOne: (limiter: Limiter) => limiter is L,
+): ReadonlyMap<Component, L> {
   const limiters = steps.flatMap((step) => step.limiters.map(({ item }) => item));
-  const holders = limiters.filter(holdsSlots);
-  if (holders.length === 0) return NO_SLOTS;
-  return new Map(holders.map((limiter) => [limiter.component, limiter]));
+  const found = limiters.filter(isOne);
+  if (found.length === 0) return NO_LIMITERS;
+  return new Map(found.map((limiter) => [limiter.component, limiter]));
 }
 
 /** The row of a kind names a stage and binds a member for it, so both are of one kind. */

@@ -1,7 +1,7 @@
 // Components that agents carry out on flows: rate and concurrency limiters, samplers and load ramps.
 
 import { FAILURE_MODES } from "#base/failure-mode.ts";
-import { MISSING_LABEL_MODES, SESSION_HASHES } from "#flow/rules.ts";
+import { MISSING_LABEL_MODES, SESSION_HASHES, UNSETTLED_MODES } from "#flow/rules.ts";
 import type { Refuse } from "../document/finding.ts";
 import type { Warn } from "../document/warning.ts";
 import {
@@ -86,6 +86,37 @@ const limitByLabelKey = () =>
     labelKey(text()),
   );
 
+const MINUTE = 60_000;
+
+const REFUND_STATUS = /^[1-5](?:xx|[0-9][0-9])$/;
+
+const settlement = message(
+  "RateLimiter.Parameters.Settlement",
+  {
+    timeout: about(
+      "Longest time from the check to the end of a flow. Then `unsettled` applies, and the end changes nothing any more.",
+      durationOr(MINUTE, { positive: true }),
+    ),
+    unsettled: about(
+      "What becomes of the tokens of a flow whose end is not reported in time: `keep` leaves them spent, `refund` gives them back. Default: `keep`.",
+      choice(UNSETTLED_MODES),
+    ),
+    refund_statuses: about(
+      "HTTP statuses of flows that cost nothing in the end: a class such as `5xx`, or one status such as `429`.",
+      list(text()),
+    ),
+  },
+  {
+    check({ refund_statuses }, refuse): void {
+      for (const [at, status] of refund_statuses.entries()) {
+        if (REFUND_STATUS.test(status)) continue;
+        const wanted = "a class of HTTP statuses such as 5xx, or a status such as 429";
+        refuse(["refund_statuses", at], wanted, JSON.stringify(status));
+      }
+    },
+  },
+);
+
 export const rateLimiterParameters = message(
   "RateLimiter.Parameters",
   {
@@ -110,6 +141,10 @@ export const rateLimiterParameters = message(
     delay_initial_fill: about("Starts new buckets empty instead of full.", flag()),
     on_missing_label: onMissingKey(),
     on_failure: onKeyedFailure(),
+    settlement: about(
+      "Makes the tokens that a flow takes an estimate: when it ends, its true cost takes their place. [More](writing-policies.md#costs-that-are-known-at-the-end).",
+      part(settlement),
+    ),
   },
   needingKey(
     "limit_by_label_key",

@@ -66,10 +66,15 @@ export class VirtualAgent {
     return this.#flowController.judge(flow);
   }
 
-  /** Ends an accepted flow: frees its slots and records its latency in ms. `answered`: the service responded. */
+  /** Ends an accepted flow: frees its slots, settles what it took, and records its latency in ms. `answered`: the service responded. */
   completed(flow: Flow, verdict: Verdict, latencyMs: number, answered: boolean): void {
     const slots = verdict.decisions.flatMap(slotOf);
     if (slots.length > 0) this.#flowController.end(slots);
+    const { reservationId } = verdict;
+    if (reservationId !== "") {
+      const status = answered ? 200 : 503;
+      this.#flowController.settle({ reservationId, cost: undefined, status });
+    }
     this.#decisions.ended(flow.controlPoint);
     this.#meters.observe(verdict.fluxMeters, {
       accepted: true,

@@ -16,9 +16,11 @@ import {
   type MissingLabel,
   type Observer,
   type ScheduledFlow,
+  type Settled,
 } from "#flow/observer.ts";
 import type { LoggedWorkload } from "#wire/check/logged-decision.ts";
 import { LIMITER_COUNTERS, type MetricSink, type MetricSource } from "../metrics/table.ts";
+import { SettlementCounts } from "./settlement-counts.ts";
 import { WorkloadCounts } from "./workload-counts.ts";
 
 /** `agent_group` is the configured `agent_info.agent_group`; `most_control_points` get series of their own. */
@@ -92,6 +94,8 @@ interface ComponentRow {
   readonly workloads: WorkloadCounts | undefined;
   /** The numbers that a load scheduler reported last; undefined for other components. */
   load: LoadGauges | undefined;
+  /** Of a limiter that has settled something. */
+  settlements: SettlementCounts | undefined;
 }
 
 interface ClassifierRow {
@@ -112,6 +116,7 @@ export class FlowMetrics implements Observer, MetricSource {
     missing: { key: 0, tokens: 0 },
     workloads: isScheduler(name) ? new WorkloadCounts() : undefined,
     load: undefined,
+    settlements: undefined,
   }));
   readonly #classifiers = new Rows<ClassifierInfo, ClassifierName, ClassifierRow>(
     classifierKey,
@@ -184,6 +189,13 @@ export class FlowMetrics implements Observer, MetricSource {
 
   scheduled(component: Component, flow: ScheduledFlow): void {
     this.#components.of(component)?.workloads?.scheduled(flow);
+  }
+
+  settled(component: Component, how: Settled, difference: number): void {
+    const row = this.#components.of(component);
+    if (row === undefined) return;
+    row.settlements ??= new SettlementCounts();
+    row.settlements.settled(how, difference);
   }
 
   loaded(component: Component, gauges: LoadGauges): void {
@@ -364,9 +376,10 @@ function isScheduler({ kind }: ComponentName): boolean {
 }
 
 function collectComponent(to: MetricSink, row: ComponentRow): void {
-  const { name, counts, missing, workloads, load } = row;
+  const { name, counts, missing, workloads, load, settlements } = row;
   const { policyName, policyHash, componentId, kind } = name;
   workloads?.collect(to, [policyName, policyHash, componentId]);
+  settlements?.collect(to, [policyName, policyHash, componentId]);
   if (load !== undefined) {
     const labels = [policyName, policyHash, componentId];
     to.number("token_bucket_lm_ratio", labels, load.multiplier);

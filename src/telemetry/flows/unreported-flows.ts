@@ -41,8 +41,9 @@ export class UnreportedFlows implements Observer, MetricSource {
 
   decided(flow: Flow, verdict: Verdict): void {
     if (!this.#wanted || flow.expectEnd || flow.http === undefined) return;
-    const { held, fluxMeters, decisions } = verdict;
-    if (held === undefined && fluxMeters.length === 0 && !isScheduled(decisions)) return;
+    const { held, fluxMeters, decisions, reservationId } = verdict;
+    const ends = held !== undefined || reservationId !== "";
+    if (!ends && fluxMeters.length === 0 && !isScheduled(decisions)) return;
     const id = flow.http.header(REQUEST_ID);
     if (id === undefined || id === "" || id.length > LONGEST_ID) return;
     this.#remember(id, {
@@ -52,6 +53,7 @@ export class UnreportedFlows implements Observer, MetricSource {
       slots: slotsOf(verdict),
       workloads: workloadsOf(verdict),
       expectEnd: false,
+      reservationId: verdict.reservationId,
     });
   }
 
@@ -61,6 +63,7 @@ export class UnreportedFlows implements Observer, MetricSource {
   readonly missingLabel = NO_OBSERVER.missingLabel;
   readonly queued = NO_OBSERVER.queued;
   readonly scheduled = NO_OBSERVER.scheduled;
+  readonly settled = NO_OBSERVER.settled;
   readonly loaded = NO_OBSERVER.loaded;
 
   /** A proxy's record carried its decision. */

@@ -76,6 +76,18 @@ const CHECK_METRICS = {
     about:
       "Flows that reached a limiter without a label that it reads: the one by which it tells flows apart (`key`), or the one with the number of tokens (`tokens`).",
   },
+  sluice_settlements_total: {
+    type: "counter",
+    labels: [...COMPONENT, "result"],
+    about:
+      "Flows whose cost a limiter settled: at their true cost (`committed`), free by their HTTP status (`refunded`), or because nobody reported their end (`unsettled`, `unsettled_refunded`).",
+  },
+  sluice_settled_tokens_total: {
+    type: "counter",
+    labels: [...COMPONENT, "direction"],
+    about:
+      "Tokens by which settled costs differ from what the flows took: `charged` later, or `returned`.",
+  },
 } as const satisfies MetricTable;
 
 export const METRICS = {

@@ -34,6 +34,7 @@ export function loggedDecisionFromJson(text: string): LoggedDecision {
     slots,
     workloads,
     expectEnd: response("expect_end") === true,
+    reservationId: textOf(response("reservation_id")),
   };
 }
 

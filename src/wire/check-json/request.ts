@@ -47,7 +47,13 @@ const CHECK = fieldNames({
   expect_end: 5,
 });
 const LOOKUP = fieldNames({ control_point: 1, result_cache_key: 2, global_cache_keys: 3 });
-const FLOW_END = fieldNames({ control_point: 1, inflight_requests: 2 });
+const FLOW_END = fieldNames({
+  control_point: 1,
+  inflight_requests: 2,
+  reservation_id: 3,
+  cost: 4,
+  status_code: 5,
+});
 const REF = fieldNames({
   policy_name: 1,
   policy_hash: 2,
@@ -226,8 +232,13 @@ export function flowEndFromJson(body: Uint8Array, maxDepth?: number): FlowEndReq
   const refs = fields[2] ?? [];
   if (!Array.isArray(refs)) throw invalid("inflight_requests must be a list");
   if (refs.length > MAX_REFS) throw tooManyRefs();
-  const controlPoint = readControlPoint(fields[1], body, FLOW_END, 1);
-  return { controlPoint, refs: refs.map(readRef) };
+  return {
+    controlPoint: readControlPoint(fields[1], body, FLOW_END, 1),
+    refs: refs.map(readRef),
+    reservationId: readText(fields[3], "reservation_id"),
+    cost: fields[4] === undefined ? undefined : readDouble(fields[4], "cost"),
+    status: readUint32(fields[5], "status_code"),
+  };
 }
 
 function readRef(value: unknown): InflightRef {

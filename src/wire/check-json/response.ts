@@ -16,8 +16,8 @@ import {
   type CacheReply,
   type CheckReply,
   CheckResponseWriter,
+  type FlowEndReply,
   type ReportedClassifier,
-  type ReturnStatus,
   type TelemetryWriter,
 } from "../check/response.ts";
 import { fragment, JsonWriter } from "../json/writer.ts";
@@ -81,8 +81,9 @@ const WAIT = fragment('],"wait_time":');
 const NULL = fragment("null");
 const DENIED_STATUS = fragment(',"denied_response_status_code":');
 const CACHE = fragment(',"cache_lookup_response":');
-const EXPECT_END = fragment(',"expect_end":true}');
-const EXPECT_NO_END = fragment(',"expect_end":false}');
+const EXPECT_END = fragment(',"expect_end":true');
+const EXPECT_NO_END = fragment(',"expect_end":false');
+const RESERVATION = fragment(',"reservation_id":');
 
 const DROPPED = fragment(',"dropped":true,"reason":"LIMITER_REASON_');
 const PASSED = fragment(',"dropped":false,"reason":"LIMITER_REASON_');
@@ -181,12 +182,13 @@ export class JsonAnswerWriter {
     this.#telemetry(reply.telemetry, telemetry);
     this.#outcome(reply);
     this.#decisions(reply.decisions);
-    const { waitMs, deniedStatus, cache, expectEnd } = reply;
-    if (waitMs > 0 || deniedStatus !== 0 || cache !== undefined || expectEnd) this.#ends(reply);
-    else out.raw(ENDS);
+    const { waitMs, deniedStatus, cache, expectEnd, reservationId } = reply;
+    const usual = waitMs <= 0 && deniedStatus === 0 && cache === undefined && !expectEnd;
+    if (usual && reservationId === "") out.raw(ENDS);
+    else this.#ends(reply);
   }
 
-  #ends({ waitMs, deniedStatus, cache, expectEnd }: CheckReply): void {
+  #ends({ waitMs, deniedStatus, cache, expectEnd, reservationId }: CheckReply): void {
     const out = this.#out;
     out.raw(WAIT);
     if (waitMs > 0) out.duration(waitMs);
@@ -197,6 +199,11 @@ export class JsonAnswerWriter {
     if (cache === undefined) out.raw(NULL);
     else out.raw(fragment(cacheJson(cache)));
     out.raw(expectEnd ? EXPECT_END : EXPECT_NO_END);
+    if (reservationId !== "") {
+      out.raw(RESERVATION);
+      out.text(reservationId);
+    }
+    out.literal("}");
   }
 
   #services(services: readonly string[]): void {
@@ -339,13 +346,14 @@ function answerJson({ missed, error }: CacheAnswer): string {
 }
 
 /** FlowEndResponse. */
-export function flowEndJson(statuses: readonly ReturnStatus[]): string {
-  const items = statuses.map(({ ref, returned, error }) => {
+export function flowEndJson({ slots, settled }: FlowEndReply): string {
+  const items = slots.map(({ ref, returned, error }) => {
     const of =
       `{"policy_name":${text(ref.policyName)},"policy_hash":${text(ref.policyHash)},` +
       `"component_id":${text(ref.componentId)},"label":${text(ref.label)},` +
       `"request_id":${text(ref.requestId)},"tokens":${doubleJson(ref.tokens)}}`;
     return `{"inflight_request_ref":${of},"returned":${returned},"error":${text(error)}}`;
   });
-  return `{"token_return_statuses":[${items.join(",")}]}`;
+  const settlement = settled === undefined ? "" : `,"settled":${settled}`;
+  return `{"token_return_statuses":[${items.join(",")}]${settlement}}`;
 }

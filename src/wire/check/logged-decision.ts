@@ -5,6 +5,7 @@ import { Fault } from "#base/fault.ts";
 import { BYTES, FIXED64, ProtoReader, VARINT } from "../protobuf/reader.ts";
 import { SLOT_MEMBERS, WORKLOAD_MEMBERS } from "./decisions/limiter-details.ts";
 import { type InflightRef, MAX_REFS, tooManyRefs } from "./request.ts";
+import { RESERVATION_ID } from "./response.ts";
 
 export interface LoggedDecision {
   readonly accepted: boolean;
@@ -16,6 +17,8 @@ export interface LoggedDecision {
   readonly workloads: readonly LoggedWorkload[];
   /** The caller announced that it ends the flow itself. */
   readonly expectEnd: boolean;
+  /** Names the estimate that the flow took; empty where nothing is to be settled. */
+  readonly reservationId: string;
 }
 
 /** A scheduler, and what it took the flow for. */
@@ -41,6 +44,7 @@ export function readLoggedDecision(base64: string): LoggedDecision {
   const workloads: LoggedWorkload[] = [];
   let accepted = true;
   let expectEnd = false;
+  let reservationId = "";
   while (reader.at < end) {
     const field = reader.tag(end);
     if (field === 8 && reader.wire === VARINT) accepted = reader.uint32(end) === 0;
@@ -54,9 +58,10 @@ export function readLoggedDecision(base64: string): LoggedDecision {
       if (workload !== "") workloads.push({ policyName, policyHash, componentId, workload });
       if (slots.length > MAX_REFS || workloads.length > MAX_REFS) throw tooManyRefs();
     } else if (field === 16 && reader.wire === VARINT) expectEnd = reader.bool(end);
+    else if (field === RESERVATION_ID && reader.wire === BYTES) reservationId = reader.text(end);
     else reader.skip(field, end);
   }
-  return { accepted, fluxMeters: [...meters], slots, workloads, expectEnd };
+  return { accepted, fluxMeters: [...meters], slots, workloads, expectEnd, reservationId };
 }
 
 export function tooManyMeters(): Fault {

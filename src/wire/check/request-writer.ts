@@ -1,14 +1,16 @@
 // Writes the requests of our own check services in protobuf, for JSON routes that forward to another server. Two parts
 // of them occur in replies as well.
 
+import { BYTES, FIXED64, VARINT } from "../protobuf/reader.ts";
 import { ProtoWriter } from "../protobuf/writer.ts";
 import { headersAsMap } from "./headers.ts";
-import type {
-  CheckHttpRequest,
-  CheckRequest,
-  DescribedSocket,
-  FlowEndRequest,
-  InflightRef,
+import {
+  type CheckHttpRequest,
+  type CheckRequest,
+  type DescribedSocket,
+  FLOW_END_FIELDS,
+  type FlowEndRequest,
+  type InflightRef,
 } from "./request.ts";
 
 export function writeCheckHttpRequest(message: CheckHttpRequest): Buffer {
@@ -76,6 +78,13 @@ export function writeFlowEndRequest(message: FlowEndRequest): Buffer {
   const out = new ProtoWriter();
   out.textField(0x0a, message.controlPoint);
   for (const ref of message.refs) writeRef(out, 0x12, ref);
+  const own = FLOW_END_FIELDS;
+  out.textField((own.reservationId << 3) | BYTES, message.reservationId);
+  if (message.cost !== undefined) {
+    out.tag((own.cost << 3) | FIXED64);
+    out.double(message.cost);
+  }
+  out.uint32Field((own.status << 3) | VARINT, message.status);
   return out.copy();
 }
 

@@ -126,7 +126,16 @@ export interface InflightRef {
 export interface FlowEndRequest {
   readonly controlPoint: string;
   readonly refs: readonly InflightRef[];
+  /** As the reply to the check named it; empty where it named none. */
+  readonly reservationId: string;
+  /** Tokens that the flow cost; undefined where the estimate was right. */
+  readonly cost: number | undefined;
+  /** HTTP status of the response; 0 where there is none. */
+  readonly status: number;
 }
+
+/** Fields of Sluice's own in FlowEnd. */
+export const FLOW_END_FIELDS = { reservationId: 2000, cost: 2001, status: 2002 } as const;
 
 /** Default maximum number of labels that a caller claims for one flow: all are sorted into the reply. */
 export const MAX_LABELS = 1_000;
@@ -356,17 +365,25 @@ function readLookup(reader: ProtoReader, end: number, into: MutableCacheLookup):
 export function readFlowEndRequest(message: Uint8Array): FlowEndRequest {
   const reader = new ProtoReader(message);
   const { end } = reader;
+  const own = FLOW_END_FIELDS;
   const refs: InflightRef[] = [];
   let controlPoint = "";
+  let reservationId = "";
+  let cost: number | undefined;
+  let status = 0;
   while (reader.at < end) {
     const field = reader.tag(end);
-    if (field === 1 && reader.wire === BYTES) controlPoint = reader.text(end);
-    else if (field === 2 && reader.wire === BYTES) {
+    const { wire } = reader;
+    if (field === 1 && wire === BYTES) controlPoint = reader.text(end);
+    else if (field === 2 && wire === BYTES) {
       if (refs.length >= MAX_REFS) throw tooManyRefs();
       refs.push(readRef(reader, reader.sub(end)));
-    } else reader.skip(field, end);
+    } else if (field === own.reservationId && wire === BYTES) reservationId = reader.text(end);
+    else if (field === own.cost && wire === FIXED64) cost = reader.double(end);
+    else if (field === own.status && wire === VARINT) status = reader.uint32(end);
+    else reader.skip(field, end);
   }
-  return { controlPoint, refs };
+  return { controlPoint, refs, reservationId, cost, status };
 }
 
 function readRef(reader: ProtoReader, end: number): InflightRef {

@@ -98,6 +98,8 @@ export interface CheckReply {
   readonly deniedStatus: number;
   readonly cache: CacheReply | undefined;
   readonly expectEnd: boolean;
+  /** Empty leaves the field out. */
+  readonly reservationId: string;
 }
 
 export interface ReturnStatus {
@@ -107,6 +109,12 @@ export interface ReturnStatus {
 }
 
 const EXPECT_END = 16 << 3;
+
+/** Number of Sluice's own field `reservation_id` of CheckResponse. */
+export const RESERVATION_ID = 2000;
+const RESERVATION_ID_TAG = (RESERVATION_ID << 3) | 2;
+/** Sluice's own field `settled` of FlowEndResponse. */
+const SETTLED = 2000 << 3;
 
 /** Sluice's own field `unreadable` of ClassifierInfo. */
 const UNREADABLE = (2000 << 3) | 2;
@@ -150,6 +158,7 @@ export class CheckResponseWriter {
       out.tag(EXPECT_END);
       out.uint32(1);
     }
+    if (reply.reservationId !== "") out.text(RESERVATION_ID_TAG, reply.reservationId);
     return out;
   }
 
@@ -196,14 +205,25 @@ export class CheckResponseWriter {
   }
 }
 
-export function writeFlowEndResponse(statuses: readonly ReturnStatus[]): Buffer {
+/** What became of the ends of a flow. */
+export interface FlowEndReply {
+  readonly slots: readonly ReturnStatus[];
+  /** Whether the call settled the reservation; undefined where it named none. */
+  readonly settled: boolean | undefined;
+}
+
+export function writeFlowEndResponse({ slots, settled }: FlowEndReply): Buffer {
   const out = new ProtoWriter();
-  for (const status of statuses) {
+  for (const status of slots) {
     const start = out.open(0x0a);
     writeRef(out, 0x0a, status.ref);
     out.uint32Field(0x10, status.returned ? 1 : 0);
     out.textField(0x1a, status.error);
     out.close(start);
+  }
+  if (settled !== undefined) {
+    out.tag(SETTLED);
+    out.uint32(Number(settled));
   }
   return out.copy();
 }

@@ -163,6 +163,11 @@ export class ProtoWriter {
   doubleField(tag: number, value: number): void {
     if (value === 0 && !Object.is(value, -0)) return;
     this.uint32(tag);
+    this.double(value);
+  }
+
+  /** The bytes of a double, after its tag. */
+  double(value: number): void {
     this.#room(8);
     this.#view.setFloat64(this.#at, value, true);
     this.#at += 8;

@@ -25,6 +25,10 @@ bucketSuite("leases", async () => {
       use(params);
       agent.giveBack(amount, value as string);
     },
+    async charge(value, amount, params) {
+      use(params);
+      agent.buckets.charge(value, amount, "", params);
+    },
     adopt(params) {
       use(params);
       agent.buckets.adopt(params);

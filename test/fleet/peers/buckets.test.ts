@@ -36,6 +36,10 @@ for (const { count, leases } of CASES) {
         next(value).buckets.giveBack(value, amount, "", params);
         await network.settle();
       },
+      async charge(value, amount, params) {
+        next(value).buckets.charge(value, amount, "", params);
+        await network.settle();
+      },
       adopt: (params) => {
         for (const { buckets } of agents) buckets.adopt(params);
       },

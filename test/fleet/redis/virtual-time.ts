@@ -4,6 +4,7 @@
 import type { TestContext } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { Redis } from "ioredis";
+import { Debts } from "#fleet/leases/debts.ts";
 import { LeaseAgent } from "#fleet/leases/lease-agent.ts";
 import { LeasedBuckets } from "#fleet/leases/leased-buckets.ts";
 import { RedisBuckets } from "#fleet/redis/buckets.ts";
@@ -159,6 +160,11 @@ export function benchOf(redis: VirtualRedis, enabled = false): RedisBench {
     async giveBack(value, amount, params: BucketParams) {
       buckets.giveBack(value, amount, "", params);
       // Requests of one connection are handled in order.
+      await answered(buckets.take(value, 0, params, clock.now()));
+    },
+    async charge(value, amount, params: BucketParams) {
+      buckets.adopt(params);
+      new Debts(clock, home).charge(value, amount);
       await answered(buckets.take(value, 0, params, clock.now()));
     },
     async abandon(value, want, params) {

@@ -15,6 +15,9 @@ bucketSuite("local", async () => {
     async giveBack(value, amount, params) {
       buckets.giveBack(value, amount, "", params);
     },
+    async charge(value, amount, params) {
+      buckets.charge(value, amount, "", params);
+    },
     adopt: (params) => buckets.adopt(params),
     advance: (ms) => clock.advance(ms),
   };

@@ -43,6 +43,8 @@ bucketSuite("home", async () => {
       };
     },
     giveBack: async (value, back, params) => void ask({ back }, params, value),
+    charge: async (value, amount, params) =>
+      void ask({ ...take(amount), overdraft: "owe" }, params, value),
     adopt: (params) => owned.adopt(params),
     advance: (ms) => clock.advance(ms),
   };

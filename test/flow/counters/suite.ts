@@ -8,6 +8,7 @@ import type { BucketParams, EngineAnswer } from "#flow/counters/counter-engine.t
 export interface BucketBench {
   take(value: string | undefined, want: number, params: BucketParams): Promise<EngineAnswer>;
   giveBack(value: string | undefined, amount: number, params: BucketParams): Promise<void>;
+  charge(value: string | undefined, amount: number, params: BucketParams): Promise<void>;
   /** Makes new numbers count from now on. */
   adopt(params: BucketParams): void;
   advance(ms: number): void | Promise<void>;
@@ -101,6 +102,22 @@ export function bucketSuite(make: string, open: () => Promise<BucketBench>): voi
       await expect(bench, params, 1, [true, continuous ? 0 : 4, continuous ? 10 : 6, 0]);
     });
   }
+
+  on("what is charged later is owed, and filled up first", async (bench) => {
+    const params = TEN_PER_SECOND;
+    await expect(bench, params, 4, [true, 6, 4, 0]);
+    await bench.charge("a", 5, params);
+    await expect(bench, params, 1, [true, 0, 10, 0]);
+    await bench.charge("a", 20, params);
+    await expect(bench, params, 1, [false, 0, 10, 2_100]);
+    await bench.advance(2_000);
+    await expect(bench, params, 1, [false, 0, 10, 100]);
+    await bench.advance(100);
+    await expect(bench, params, 1, [true, 0, 10, 0]);
+    await bench.charge("b", 15, params);
+    await expect(bench, params, 1, [false, 0, 10, 600], "b");
+    await expect(bench, params, 1, [true, 9, 1, 0], "c");
+  });
 
   on("what comes back fills the bucket, to its capacity", async (bench) => {
     const params = { ...TEN_PER_SECOND, amount: 0 };

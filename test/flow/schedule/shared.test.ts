@@ -66,6 +66,10 @@ class Remote<Params> implements SharedEngine<Params> {
     };
   }
 
+  charge(): void {
+    assert.fail("nothing is settled");
+  }
+
   adopt(): void {}
   close(): void {}
 }

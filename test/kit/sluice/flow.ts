@@ -121,6 +121,7 @@ export function planOfSteps(steps: readonly Step[], classifiers: readonly Classi
     meters: [],
     steps,
     slotLimiters,
+    settlingLimiters: new Map(),
   };
   const here = { keys: [], rules: [], members: [], forServices: () => services };
   return { controlPoint: () => here, controlPoints: new Map() };

@@ -119,6 +119,7 @@ function everything(): Metrics {
     flows.scheduled(scheduler, { ...queued, ...overtook });
   }
   flows.queued(scheduler);
+  flows.settled(scheduler, "committed", 2);
   flows.loaded(scheduler, { multiplier: 0.5, fillRate: 10, available: 3 });
   flows.completed({ policyName: "p", policyHash: "h", componentId: "root.9", workload: "w" }, 7);
   flows.ended("ingress");

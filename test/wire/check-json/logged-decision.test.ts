@@ -42,6 +42,7 @@ test("names in either spelling, enums as numbers or names, members that nobody r
         null,
       ],
       expectEnd: true,
+      reservationId: "id",
     };
     const wanted = {
       accepted,
@@ -49,6 +50,7 @@ test("names in either spelling, enums as numbers or names, members that nobody r
       slots: [SLOT],
       workloads: [],
       expectEnd: true,
+      reservationId: "id",
     };
     assert.deepEqual(loggedDecisionFromJson(JSON.stringify(camel)), wanted);
     const snake = JSON.stringify(camel).replaceAll(
@@ -58,8 +60,18 @@ test("names in either spelling, enums as numbers or names, members that nobody r
     );
     assert.deepEqual(loggedDecisionFromJson(snake), wanted);
   }
-  const nothing = { accepted: true, fluxMeters: [], slots: [], workloads: [], expectEnd: false };
-  for (const text of ["{}", '{"fluxMeterInfos":{},"limiterDecisions":7,"expectEnd":"yes"}'])
+  const nothing = {
+    accepted: true,
+    fluxMeters: [],
+    slots: [],
+    workloads: [],
+    expectEnd: false,
+    reservationId: "",
+  };
+  for (const text of [
+    "{}",
+    '{"fluxMeterInfos":{},"limiterDecisions":7,"expectEnd":"yes","reservationId":7}',
+  ])
     assert.deepEqual(loggedDecisionFromJson(text), nothing);
 });
 

@@ -17,7 +17,7 @@ import { writePair } from "#wire/check/request-writer.ts";
 import {
   type CacheAnswer,
   type CheckReply,
-  type ReturnStatus,
+  type FlowEndReply,
   TELEMETRY_ENTRY,
   type TelemetryWriter,
   writeFlowEndResponse,
@@ -31,7 +31,7 @@ import { CheckHTTPResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol
 import { CheckResponseSchema as AuthResponseSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { Messages } from "#wire/protobuf/messages.ts";
 import { ProtoWriter } from "#wire/protobuf/writer.ts";
-import { answer, type FullDecision, reply, statuses } from "./replies.ts";
+import { answer, type FullDecision, flowEnds, reply } from "./replies.ts";
 
 const GEN = new URL("../../../src/wire/protobuf/gen/", import.meta.url);
 const own = new Messages(new URL("aperture.json", GEN));
@@ -126,6 +126,7 @@ function checkOf(given: CheckReply, more: readonly Pair[] = []) {
     deniedResponseStatusCode: given.deniedStatus,
     ...(given.cache === undefined ? {} : { cacheLookupResponse: cacheOf(given.cache) }),
     expectEnd: given.expectEnd,
+    ...(given.reservationId === "" ? {} : { reservationId: given.reservationId }),
   };
 }
 
@@ -171,9 +172,10 @@ function checkHttpOf(given: HttpAnswer) {
   };
 }
 
-function flowEndOf(given: readonly ReturnStatus[]) {
+function flowEndOf({ slots, settled }: FlowEndReply) {
   return {
-    tokenReturnStatuses: given.map(({ ref, ...rest }) => ({ inflightRequestRef: ref, ...rest })),
+    tokenReturnStatuses: slots.map(({ ref, ...rest }) => ({ inflightRequestRef: ref, ...rest })),
+    ...(settled === undefined ? {} : { settled }),
   };
 }
 
@@ -278,7 +280,7 @@ describe("whole replies, as both libraries read and write them", () => {
 
   it("FlowEndResponse", () => {
     fc.assert(
-      fc.property(statuses, (given) =>
+      fc.property(flowEnds, (given) =>
         assertSays(FLOW_END, writeFlowEndResponse(given), flowEndOf(given)),
       ),
     );

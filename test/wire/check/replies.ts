@@ -3,7 +3,12 @@
 import fc from "fast-check";
 import type { ReportedDecision } from "#wire/check/decisions/reported-decision.ts";
 import type { HttpAnswer } from "#wire/check/http-reply.ts";
-import { type CheckReply, KeyList, type ReturnStatus } from "#wire/check/response.ts";
+import {
+  type CheckReply,
+  type FlowEndReply,
+  KeyList,
+  type ReturnStatus,
+} from "#wire/check/response.ts";
 
 export const text = fc.oneof(
   fc.string({ maxLength: 10 }),
@@ -106,6 +111,7 @@ export const reply: fc.Arbitrary<FullReply> = fc.record({
     { nil: undefined },
   ),
   expectEnd: fc.boolean(),
+  reservationId: text,
 });
 export const answer: fc.Arbitrary<HttpAnswer> = fc.record({
   check: reply,
@@ -115,7 +121,7 @@ export const answer: fc.Arbitrary<HttpAnswer> = fc.record({
   baggage: fc.constantFrom(undefined, "", "a=b", 'k="odd"', `k=${"x".repeat(200)}`),
 });
 
-export const statuses: fc.Arbitrary<ReturnStatus[]> = fc.array(
+const statuses: fc.Arbitrary<ReturnStatus[]> = fc.array(
   fc.record({
     ref: fc.record({
       policyName: text,
@@ -129,3 +135,8 @@ export const statuses: fc.Arbitrary<ReturnStatus[]> = fc.array(
     error: text,
   }),
 );
+
+export const flowEnds: fc.Arbitrary<FlowEndReply> = fc.record({
+  slots: statuses,
+  settled: fc.constantFrom(undefined, true, false),
+});

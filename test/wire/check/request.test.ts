@@ -113,6 +113,14 @@ const flowEnd = fc.record({
     }),
     { maxLength: 3 },
   ),
+  reservationId: text,
+  cost: fc.option(
+    fc.double({ noDefaultInfinity: true, noNaN: true }).map((n) => n + 0 || 0),
+    {
+      nil: undefined,
+    },
+  ),
+  statusCode: fc.nat({ max: 0xffffffff }),
 });
 
 /** The result of a reader, or "refused" for a Fault; any other error fails the test. */

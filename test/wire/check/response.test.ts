@@ -16,7 +16,7 @@ import { CheckHTTPResponseSchema } from "#wire/protobuf/gen/aperture/flowcontrol
 import { CheckResponseSchema as AuthResponseSchema } from "#wire/protobuf/gen/envoy/service/auth/v3/external_auth_pb.ts";
 import { decode } from "#wire/protobuf/messages.ts";
 import { toJson } from "#wire/protobuf/protojson.ts";
-import { answer, components, decision, reply, statuses, text } from "./replies.ts";
+import { answer, components, decision, flowEnds, reply, text } from "./replies.ts";
 
 const proto = new HttpAnswerWriter();
 const json = new JsonAnswerWriter();
@@ -177,7 +177,7 @@ describe("writing the replies to HTTP checks", () => {
 describe("writing FlowEndResponse", () => {
   it("is the same in binary and JSON", () => {
     fc.assert(
-      fc.property(statuses, (given) => {
+      fc.property(flowEnds, (given) => {
         const message = fromBinary(FlowEndResponseSchema, writeFlowEndResponse(given));
         assert.ok(isMessage(message, FlowEndResponseSchema));
         assert.deepEqual(JSON.parse(flowEndJson(given)), toJson(FlowEndResponseSchema, message));

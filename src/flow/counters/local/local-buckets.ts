@@ -4,6 +4,7 @@
 import type { Clock } from "#base/clock.ts";
 import type { Observer } from "../../observer.ts";
 import {
+  type BucketEngine,
   type BucketParams,
   type EngineAnswer,
   type LocalEngine,
@@ -45,7 +46,7 @@ export interface BucketState {
 /** Id of tokens out of the bucket that keys share when the table is full. */
 const OVERFLOW = "overflow";
 
-export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
+export class LocalBuckets implements LocalEngine<BucketParams>, BucketEngine, EvictionPolicy {
   readonly #clock: Clock;
   readonly #observer: Observer;
   readonly #hash: KeyHash;
@@ -162,6 +163,11 @@ export class LocalBuckets implements LocalEngine<BucketParams>, EvictionPolicy {
     if (table.words[w] === UNUSED) return false;
     this.#add(table.doubles, table.d + 2 * place, table.words, w, amount, params, now);
     return true;
+  }
+
+  charge(value: string | undefined, amount: number, id: string, params: BucketParams): void {
+    if (value !== undefined) this.#hash.of(value);
+    this.oweHashed(value !== undefined && id !== OVERFLOW, amount, params, this.#clock.now());
   }
 
   spent(now: number, doubles: Float64Array, d: number, words: Uint32Array, w: number): boolean {

@@ -1,6 +1,11 @@
 // Rate limiters, and the schedulers that count in buckets as they do, with their numbers, read from wrapper messages.
 
-import type { QuotaSchedulerRule, RateLimiterRule } from "#flow/rules.ts";
+import {
+  type QuotaSchedulerRule,
+  type RateLimiterRule,
+  type SettlementRule,
+  UNSETTLED_MODES,
+} from "#flow/rules.ts";
 import type { Decoded } from "#wire/protobuf/message-types.ts";
 import { decode, millisecondsOf } from "#wire/protobuf/messages.ts";
 import { schedulerRule } from "./scheduler.ts";
@@ -11,6 +16,7 @@ import {
   failureOf,
   incomplete,
   nameIn,
+  oneOf,
   ownParameters,
   type StoredNumbers,
 } from "./wrapper.ts";
@@ -66,7 +72,7 @@ export const quotaScheduler: FollowedKind = {
 };
 
 function bucketRule(parameters: RateParameters, kind: "rate_limiter" | "quota_scheduler") {
-  const { lazySync } = parameters;
+  const { lazySync, settlement } = parameters;
   return {
     ...ownParameters(parameters, { kind, onMissingLabel: "pass" }),
     // The deprecated key counts only where the current one is empty.
@@ -76,6 +82,19 @@ function bucketRule(parameters: RateParameters, kind: "rate_limiter" | "quota_sc
     delayInitialFill: parameters.delayInitialFill,
     maxIdleMs: millisecondsOf(parameters.maxIdleTime),
     lazySyncs: lazySync?.enabled ? lazySync.numSync : 0,
+    ...(settlement === null ? {} : { settlement: settlementRule(settlement) }),
+  };
+}
+
+function settlementRule({
+  timeout,
+  unsettled,
+  refundStatuses,
+}: NonNullable<RateParameters["settlement"]>): SettlementRule {
+  return {
+    timeoutMs: millisecondsOf(timeout),
+    unsettled: oneOf("settlement.unsettled", UNSETTLED_MODES, unsettled) ?? "keep",
+    refundStatuses,
   };
 }
 

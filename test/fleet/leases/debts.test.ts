@@ -1,0 +1,89 @@
+// Tokens that flows turned out to have cost beyond what they took, while the home of their bucket is away.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Debts } from "#fleet/leases/debts.ts";
+import type { BucketHome, BucketReply } from "#flow/counters/bucket-home.ts";
+import { fakeClock } from "../../kit/clock.ts";
+
+const REPLY = { granted: [1], tokens: 0, waitMs: 0, leased: 0, recall: false, full: false };
+
+interface Asked {
+  readonly value: string | undefined;
+  readonly tokens: number;
+  readonly answered: (reply: BucketReply | undefined) => void;
+  readonly late: (reply: BucketReply) => void;
+}
+
+function benchOf() {
+  const clock = fakeClock();
+  const asked: Asked[] = [];
+  const home: BucketHome & { away: boolean } = {
+    away: false,
+    adopt: () => undefined,
+    close: () => undefined,
+    ask(value, { runs, overdraft }, _now, answered, late) {
+      if (home.away) return false;
+      assert.equal(overdraft, "owe");
+      asked.push({ value, tokens: runs[0]?.want ?? 0, answered, late });
+      return true;
+    },
+  };
+  const told = () => asked.splice(0).map(({ value, tokens }) => [value, tokens]);
+  return { clock, home, asked, told, debts: new Debts(clock, home) };
+}
+
+test("a debt that the home knows of is not reported again", () => {
+  const { clock, debts, asked, told } = benchOf();
+  debts.charge("a", 5);
+  asked[0]?.answered(REPLY);
+  assert.deepEqual(told(), [["a", 5]]);
+  clock.advance(10_000);
+  assert.deepEqual(told(), []);
+  assert.equal(clock.alarms, 0);
+});
+
+test("debts wait for a home that is away or does not answer, those of one key together", () => {
+  const { clock, home, debts, asked, told } = benchOf();
+  debts.charge("a", 5);
+  asked[0]?.answered(undefined);
+  home.away = true;
+  debts.charge("a", 2);
+  debts.charge(undefined, 1);
+  told();
+  clock.advance(5_000);
+  assert.deepEqual(told(), []);
+  home.away = false;
+  clock.advance(1_000);
+  assert.deepEqual(told(), [
+    ["a", 7],
+    [undefined, 1],
+  ]);
+});
+
+test("a debt that arrived although its answer was late is not charged twice", () => {
+  const { clock, debts, asked, told } = benchOf();
+  debts.charge("a", 5);
+  debts.charge("a", 3);
+  for (const { answered } of asked) answered(undefined);
+  asked[0]?.late(REPLY);
+  told();
+  clock.advance(1_000);
+  assert.deepEqual(told(), [["a", 3]]);
+});
+
+test("debts of 10 000 keys wait, and none after the end", () => {
+  const { clock, home, debts, told } = benchOf();
+  home.away = true;
+  for (let key = 0; key < 10_001; key++) debts.charge(String(key), 1);
+  home.away = false;
+  clock.advance(1_000);
+  assert.equal(told().length, 10_000);
+  home.away = true;
+  debts.charge("a", 1);
+  debts.close();
+  debts.charge("b", 1);
+  home.away = false;
+  clock.advance(10_000);
+  assert.deepEqual(told(), []);
+});

@@ -1,0 +1,299 @@
+// Estimates that are settled when their flow ends: the true cost, refunds, flows whose end nobody reports, and the bound
+// of the sum of all costs.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { seededChance } from "#base/chance.ts";
+import { Pending, type Verdict } from "#flow/flow.ts";
+import { createFlowController } from "#flow/flow-controller.ts";
+import { NO_OBSERVER } from "#flow/observer.ts";
+import { Rulebook } from "#flow/rulebook.ts";
+import type { LimiterNumbers, LimiterRule, SettlementRule } from "#flow/rules.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { flowOf } from "../../kit/sluice/flow.ts";
+import { concurrency, concurrencyRule, rate, rateRule } from "../limit/setup.ts";
+import { quota, quotaRule, schedulerRule } from "../schedule/kit.ts";
+
+const EVERYWHERE = [
+  {
+    controlPoint: "here",
+    agentGroup: "default",
+    service: "any",
+    matcher: { labels: {}, list: [], expression: undefined },
+  },
+];
+
+function settlement(over: Partial<SettlementRule> = {}): SettlementRule {
+  return { timeoutMs: 10_000, unsettled: "keep", refundStatuses: [], ...over };
+}
+
+/** An agent with these limiters, which never fill by themselves unless their numbers say so. */
+function agentWith(...limiters: readonly [LimiterRule, LimiterNumbers][]) {
+  const clock = fakeClock();
+  const anomalies: string[] = [];
+  const settled: [string, string, number][] = [];
+  const observer = {
+    ...NO_OBSERVER,
+    anomaly: (what: string) => void anomalies.push(what),
+    settled: ({ componentId }: { componentId: string }, how: string, difference: number) =>
+      void settled.push([componentId, how, difference]),
+  };
+  const context = { clock, chance: seededChance(1), observer, maxKeys: 100 };
+  const book = new Rulebook("default", context);
+  const rules = new Map<string, LimiterRule>();
+  const numbers = new Map<string, LimiterNumbers>();
+  for (const [at, [rule, given]] of limiters.entries()) {
+    const componentId = `root.${at}`;
+    rules.set(componentId, { ...rule, componentId, selectors: EVERYWHERE });
+    numbers.set(componentId, { ...given, componentId });
+  }
+  assert.deepEqual(book.apply({ rules, numbers }), []);
+  const controller = createFlowController(book, context);
+  const check = (labels: Record<string, string> = {}): Verdict => {
+    const verdict = controller.judge(flowOf({ claims: labels }));
+    assert.ok(!(verdict instanceof Pending));
+    return verdict;
+  };
+  return {
+    clock,
+    anomalies,
+    settled,
+    book,
+    controller,
+    check,
+    /** Tokens of the first limiter that a flow sees before it takes any. */
+    left(labels: Record<string, string> = {}): number {
+      const [decision] = check({ ...labels, cost: "0" }).decisions;
+      assert.ok(decision !== undefined && "remaining" in decision.detail);
+      return decision.detail.remaining;
+    },
+    end(verdict: Verdict, cost?: number, status = 200): boolean {
+      return controller.settle({ reservationId: verdict.reservationId, cost, status });
+    },
+  };
+}
+
+const COSTLY = { tokensLabelKey: "cost", intervalMs: 1_000 } as const;
+const NEVER_FILLED = rate(100, 0);
+
+describe("settlement", () => {
+  it("gives back what the flow did not need, and takes what it needed more", () => {
+    const agent = agentWith([rateRule({ ...COSTLY, settlement: settlement() }), NEVER_FILLED]);
+    const cheap = agent.check({ cost: "30" });
+    assert.notEqual(cheap.reservationId, "");
+    assert.equal(agent.left(), 70);
+    assert.equal(agent.end(cheap, 10), true);
+    assert.equal(agent.left(), 90);
+    const dear = agent.check({ cost: "30" });
+    assert.equal(agent.end(dear, 50), true);
+    assert.equal(agent.left(), 40);
+    const right = agent.check({ cost: "5" });
+    agent.end(right);
+    assert.equal(agent.left(), 35);
+    assert.deepEqual(agent.settled, [
+      ["root.0", "committed", -20],
+      ["root.0", "committed", 20],
+      ["root.0", "committed", 0],
+    ]);
+    // Flows that take nothing reserve nothing, and the others have ended.
+    assert.equal(agent.controller.reservations, 0);
+  });
+
+  it("leaves a debt that is filled before another flow passes", () => {
+    const rule = rateRule({ ...COSTLY, settlement: settlement() });
+    const agent = agentWith([rule, rate(10, 10)]);
+    agent.end(agent.check({ cost: "10" }), 30);
+    // 20 are owed, and ten come each second.
+    agent.clock.advance(2_900);
+    assert.equal(agent.check({ cost: "10" }).accepted, false);
+    agent.clock.advance(100);
+    assert.equal(agent.check({ cost: "10" }).accepted, true);
+  });
+
+  it("happens once: a second end changes nothing, nor does one that is too late", () => {
+    const agent = agentWith([rateRule({ ...COSTLY, settlement: settlement() }), NEVER_FILLED]);
+    const flow = agent.check({ cost: "30" });
+    assert.equal(agent.end(flow, 10), true);
+    assert.equal(agent.end(flow, 0), false);
+    assert.equal(agent.end(flow, 90), false);
+    assert.equal(agent.left(), 90);
+    const late = agent.check({ cost: "30" });
+    agent.clock.advance(10_000);
+    assert.equal(agent.end(late, 0), false);
+    assert.equal(agent.left(), 60);
+    assert.deepEqual(agent.settled.at(-1), ["root.0", "unsettled", 0]);
+    assert.equal(agent.controller.settle({ reservationId: "", cost: 1, status: 0 }), false);
+  });
+
+  it("refunds by status class and by status, and nothing else", () => {
+    const refundStatuses = ["5xx", "429"];
+    const rule = rateRule({ ...COSTLY, settlement: settlement({ refundStatuses }) });
+    for (const [status, left] of [
+      [200, 60],
+      [404, 60],
+      [428, 60],
+      [429, 100],
+      [500, 100],
+      [599, 100],
+      [0, 60],
+    ] as const) {
+      const agent = agentWith([rule, NEVER_FILLED]);
+      agent.end(agent.check({ cost: "30" }), 40, status);
+      assert.equal(agent.left(), left, `status ${status}`);
+    }
+  });
+
+  it("refunds flows whose end nobody reports, where the policy says so", () => {
+    const rule = rateRule({ ...COSTLY, settlement: settlement({ unsettled: "refund" }) });
+    const agent = agentWith([rule, NEVER_FILLED]);
+    agent.check({ cost: "30" });
+    agent.clock.advance(5_000);
+    agent.check({ cost: "20" });
+    agent.clock.advance(4_999);
+    assert.equal(agent.left(), 50);
+    agent.clock.advance(1);
+    assert.equal(agent.left(), 80);
+    agent.clock.advance(5_000);
+    assert.equal(agent.left(), 100);
+    assert.deepEqual(agent.settled, [
+      ["root.0", "unsettled_refunded", -30],
+      ["root.0", "unsettled_refunded", -20],
+    ]);
+  });
+
+  it("moves all limiters of a flow together, and only those that settle", () => {
+    const keyed = { ...COSTLY, limitByLabelKey: "user", settlement: settlement() };
+    const agent = agentWith(
+      [rateRule(keyed), NEVER_FILLED],
+      [rateRule(COSTLY), NEVER_FILLED],
+      [
+        quotaRule(schedulerRule({ tokensLabelKey: "cost" }), { settlement: settlement() }),
+        quota(100, 0),
+      ],
+    );
+    const flow = agent.check({ cost: "30", user: "a" });
+    agent.end(flow, 5);
+    const { decisions } = agent.check({ cost: "1", user: "a" });
+    const remaining = decisions.map(({ detail }) => ("remaining" in detail ? detail.remaining : 0));
+    assert.deepEqual(remaining, [94, 69, 94]);
+    assert.deepEqual(agent.settled, [
+      ["root.0", "committed", -25],
+      ["root.2", "committed", -25],
+    ]);
+  });
+
+  it("lets a flow pass that waits for tokens which come back", () => {
+    const rule = quotaRule(schedulerRule({ tokensLabelKey: "cost" }), { settlement: settlement() });
+    const agent = agentWith([rule, quota(100, 0.001)]);
+    const first = agent.check({ cost: "100" });
+    const waiting = agent.controller.judge(flowOf({ claims: { cost: "40" }, deadline: 1e12 }));
+    assert.ok(waiting instanceof Pending);
+    let passed: boolean | undefined;
+    waiting.whenSettled(
+      ({ accepted }) => {
+        passed = accepted;
+      },
+      () => assert.fail(),
+    );
+    assert.equal(passed, undefined);
+    agent.end(first, 10);
+    agent.clock.advance(1);
+    assert.equal(passed, true);
+  });
+
+  it("reserves nothing for refused flows, and where no limiter settles", () => {
+    const plain = agentWith([rateRule(COSTLY), NEVER_FILLED]);
+    assert.equal(plain.check({ cost: "5" }).reservationId, "");
+    const slots = agentWith([concurrencyRule(), concurrency(5)]);
+    assert.equal(slots.check().reservationId, "");
+    const agent = agentWith([rateRule({ ...COSTLY, settlement: settlement() }), NEVER_FILLED]);
+    const refused = agent.check({ cost: "101" });
+    assert.equal(refused.accepted, false);
+    assert.equal(refused.reservationId, "");
+    assert.equal(agent.controller.reservations, 0);
+  });
+
+  it("gives back to buckets that have moved to another version of the policy", () => {
+    const rule = rateRule({ ...COSTLY, settlement: settlement() });
+    const agent = agentWith([rule, NEVER_FILLED]);
+    const flow = agent.check({ cost: "30" });
+    const next = { ...rule, policyHash: "next", componentId: "root.7", selectors: EVERYWHERE };
+    const refused = agent.book.apply({
+      rules: new Map([
+        ["root.0", undefined],
+        ["root.7", next],
+      ]),
+      numbers: new Map([
+        ["root.7", { ...NEVER_FILLED, policyHash: "next", componentId: "root.7" }],
+      ]),
+    });
+    assert.deepEqual(refused, []);
+    assert.equal(agent.left(), 70);
+    agent.end(flow, 0);
+    assert.equal(agent.left(), 100);
+  });
+
+  it("is bounded: further flows cost what they took, which is counted", () => {
+    const agent = agentWith([
+      rateRule({ ...COSTLY, settlement: settlement() }),
+      rate(1_000_000, 0),
+    ]);
+    const flows = Array.from({ length: 50_000 }, () => agent.check());
+    assert.equal(agent.controller.reservations, 50_000);
+    const one = agent.check();
+    assert.equal(one.accepted, true);
+    assert.equal(one.reservationId, "");
+    assert.deepEqual(agent.anomalies, ["reservations_full"]);
+    assert.equal(new Set(flows.map(({ reservationId }) => reservationId)).size, 50_000);
+    // They end in several turns, and nothing is left.
+    agent.clock.advance(10_000);
+    agent.clock.advance(1);
+    assert.equal(agent.controller.reservations, 0);
+  });
+
+  it("keeps the sum of all costs within the limit and what flows in progress turn out to cost more", () => {
+    const CAPACITY = 100;
+    const PER_SECOND = 20;
+    const step = fc.oneof(
+      fc.record({
+        do: fc.constant("check" as const),
+        estimate: fc.integer({ min: 1, max: 40 }),
+        cost: fc.integer({ min: 0, max: 80 }),
+      }),
+      fc.record({ do: fc.constant("end" as const), which: fc.nat() }),
+      fc.record({ do: fc.constant("pass" as const), ms: fc.integer({ min: 1, max: 3_000 }) }),
+    );
+    const property = fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      const rule = rateRule({ ...COSTLY, settlement: settlement({ timeoutMs: 4_000 }) });
+      const agent = agentWith([rule, rate(CAPACITY, PER_SECOND)]);
+      const open: { verdict: Verdict; estimate: number; cost: number }[] = [];
+      const started = agent.clock.now();
+      let spent = 0;
+      let inProgress = 0;
+      let most = 0;
+      for (const each of steps) {
+        if (each.do === "pass") agent.clock.advance(each.ms);
+        else if (each.do === "check") {
+          const { estimate, cost } = each;
+          const verdict = agent.check({ cost: String(estimate) });
+          if (!verdict.accepted) continue;
+          open.push({ verdict, estimate, cost });
+          spent += estimate;
+          inProgress += Math.max(0, cost - estimate);
+          most = Math.max(most, inProgress);
+        } else {
+          const [ended] = open.splice(each.which % Math.max(1, open.length), 1);
+          if (ended === undefined) continue;
+          const { verdict, estimate, cost } = ended;
+          inProgress -= Math.max(0, cost - estimate);
+          if (agent.end(verdict, cost)) spent += cost - estimate;
+          assert.equal(agent.end(verdict, 0), false);
+        }
+        const filled = ((agent.clock.now() - started) * PER_SECOND) / 1_000;
+        assert.ok(spent <= CAPACITY + filled + most + 1e-6);
+      }
+    });
+    fc.assert(property, { numRuns: 300 });
+  });
+});
