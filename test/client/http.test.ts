@@ -223,6 +223,21 @@ test("responses that are cut off or are not HTTP", async (t) => {
   await fails(call, "UNAVAILABLE", /connection (reset|closed before)/);
 });
 
+test("the port of a URL without one is that of its scheme", async (t) => {
+  const http = caller(t);
+  for (const [scheme, port] of [
+    ["https", 443],
+    ["http", 80],
+  ] as const) {
+    // Nothing listens at this address of loopback.
+    await assert.rejects(http.call({ method: "GET", url: `${scheme}://127.77.0.1` }), (thrown) => {
+      assert.ok(thrown instanceof Fault);
+      assert.match(String(thrown.cause), new RegExp(`127\\.77\\.0\\.1:${port}\\b`));
+      return true;
+    });
+  }
+});
+
 test("host names that do not exist", async (t) => {
   const call = caller(t).call({ method: "GET", url: "http://nobody.invalid/" });
   await fails(call, "UNAVAILABLE", /^http:\/\/nobody\.invalid: (no such host|the DNS server)/);

@@ -147,12 +147,16 @@ export class Connections {
       keepAliveInitialDelay: probes > 0 ? Math.ceil(probes) : 15_000,
     });
     const handshake = this.#handshake();
-    return (to, done) =>
-      this.#tracked(tcp, { ...to, protocol: "http:" }, (...[error, socket]) => {
+    return (to, done) => {
+      const isSecure = to.protocol === "https:";
+      // The connector would choose the port of its own protocol where the URL has none.
+      const port = to.port || (isSecure ? "443" : "80");
+      this.#tracked(tcp, { ...to, protocol: "http:", port }, (...[error, socket]) => {
         if (error !== null) done(error, null);
-        else if (to.protocol === "https:") handshake({ ...to, httpSocket: socket }, done);
+        else if (isSecure) handshake({ ...to, httpSocket: socket }, done);
         else done(null, socket);
       });
+    };
   }
 
   #handshake(): Connector {
