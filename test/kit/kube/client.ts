@@ -86,34 +86,38 @@ export class KubeClient {
     accept = "application/json",
   ): Promise<Answer> {
     const { url, ca, token } = this.#options;
+    const text = body === undefined || typeof body === "string" ? body : JSON.stringify(body);
     return new Promise((resolve, reject) => {
       const headers = {
         authorization: `Bearer ${token}`,
         accept,
-        ...(body === undefined ? {} : { "content-type": contentType }),
+        ...(text === undefined
+          ? {}
+          : // Node would send the body of a DELETE without its length.
+            { "content-type": contentType, "content-length": Buffer.byteLength(text) }),
       };
       const sent = request(
         new URL(path, url),
         { method, headers, ca, agent: false },
         (response) => {
-          let text = "";
+          let received = "";
           response.setEncoding("utf8");
           response.on("data", (part: string) => {
-            text += part;
+            received += part;
           });
           response.on("error", reject);
           response.on("end", () => {
             const warnings = [response.headersDistinct["warning"] ?? []].flat();
             resolve({
               status: response.statusCode ?? 0,
-              body: bodyOf(text),
+              body: bodyOf(received),
               warnings: warnings.map((each) => /^299 - "(.*)"$/.exec(each)?.[1] ?? each),
             });
           });
         },
       );
       sent.on("error", reject);
-      sent.end(body === undefined || typeof body === "string" ? body : JSON.stringify(body));
+      sent.end(text);
     });
   }
 
