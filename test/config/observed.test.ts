@@ -114,7 +114,7 @@ const OBSERVED: readonly Observation[] = [
   row("dist_cache", "bind_addr memberlist_bind_addr", "fleet/peers/security", "a port that a pers"),
   row("dist_cache", "memberlist_advertise_addr", "agent/peers", "dist_cache.memberlist_advertise"),
   row("dist_cache", "replica_count", PEERS, "with two copies a killed agent loses nothing"),
-  row("dist_cache", "sync_replication", "fleet/peers/membership", "synchronous copies are written"),
+  row("dist_cache", "sync_replication", "fleet/peers/copies", "synchronous copies are written"),
   row("dist_cache.tls", "*", "fleet/peers/security", "with certificates, agents share a limit"),
   row("etcd", "endpoints", "store/etcd-faults", "endpoints are tried in turn"),
   row("etcd", "lease_ttl", "fleet/members", "etcd: a lost lease brings the record back"),
