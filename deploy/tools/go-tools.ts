@@ -1,5 +1,5 @@
 // Builds the Go programs of the tests: those that test the transport, a Kubernetes control plane, kwok, which plays its
-// nodes, and Helm.
+// nodes, kubectl and Helm.
 
 import { chmodSync, copyFileSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,14 +28,27 @@ const CONTROL_PLANE = ["kube-apiserver", "kube-controller-manager", "kube-schedu
 /** The folder of the programs of a Kubernetes control plane, under their usual names. */
 export function kube(): string {
   return fromModule("kube", { module: "kube" }, (go, folder) => {
-    // Helm, kubectl and the injector ask the server which version it is, which only the linker can tell it.
     const version = go("list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").trim();
-    const [, major = "", minor = ""] = /^v(\d+)\.(\d+)\./.exec(version) ?? [];
-    const facts = { gitVersion: version, gitMajor: major, gitMinor: minor };
-    const linked = Object.entries(facts).map(([name, fact]) => `-X ${VERSION}.${name}=${fact}`);
-    go("build", `-ldflags=-s -w ${linked.join(" ")}`, "-o", join(folder, "kube"), ".");
+    go("build", linkedAs(version), "-o", join(folder, "kube"), ".");
     for (const name of CONTROL_PLANE) symlinkSync("kube", join(folder, name));
   });
+}
+
+/** Path of kubectl. */
+export function kubectl(): string {
+  const built = fromModule("kubectl", { module: "kubectl" }, (go, folder) => {
+    const version = go("list", "-m", "-f", "{{.Version}}", "k8s.io/kubectl").trim();
+    go("build", linkedAs(version.replace(/^v0/, "v1")), "-o", join(folder, "kubectl"), ".");
+  });
+  return join(built, "kubectl");
+}
+
+/** Helm, kubectl and the injector ask the server which version it is, which only the linker can tell it. */
+function linkedAs(version: string): string {
+  const [, major = "", minor = ""] = /^v(\d+)\.(\d+)\./.exec(version) ?? [];
+  const facts = { gitVersion: version, gitMajor: major, gitMinor: minor };
+  const linked = Object.entries(facts).map(([name, fact]) => `-X ${VERSION}.${name}=${fact}`);
+  return `-ldflags=-s -w ${linked.join(" ")}`;
 }
 
 /** The behaviour of simulated nodes and pods, from kwok's own module: a node becomes ready, a pod runs at once. */

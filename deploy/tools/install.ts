@@ -5,7 +5,7 @@
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { gatewayDefinitions } from "./gateways.ts";
-import { goTools, helm, INTEROP_SOURCE, kube, kwok } from "./go-tools.ts";
+import { goTools, helm, INTEROP_SOURCE, kube, kubectl, kwok } from "./go-tools.ts";
 import { debian, debianFiles, wheels } from "./machine.ts";
 
 /** Path of the Envoy binary, which is installed if it is missing. */
@@ -124,7 +124,7 @@ if (import.meta.main) {
   };
   const etcds = () => Object.values(etcd()).join(" ");
   const gateways = () => gatewayDefinitions().resources;
-  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, helm, gateways };
+  const built = { "go-tools": goTools, kube, kwok: () => kwok().command, kubectl, helm, gateways };
   const tools = { envoy, grpcio, ...built, etcd: etcds, ...fromDebian };
   for (const [name, install] of Object.entries(tools)) {
     if (wanted.includes(name)) process.stdout.write(`${name}: ${install()}\n`);
