@@ -1,5 +1,6 @@
 // Opens the counters that agents share, where they are configured.
 
+import { splitHostPort } from "#base/net/host-port.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { EngineName } from "#fleet/group-engines.ts";
 import type { OwnGroup } from "#fleet/members.ts";
@@ -7,6 +8,7 @@ import { type OpenCounters, openSharedCounters } from "#fleet/shared-counters.ts
 import type { BucketStoreContext } from "#flow/counters/bucket-store.ts";
 import { openPeerPort } from "#process/peer-port.ts";
 import type { SluiceProcess } from "#process/process.ts";
+import { podAddress } from "./peers.ts";
 
 export async function openCounters(
   process: SluiceProcess,
@@ -15,7 +17,7 @@ export async function openCounters(
   context: BucketStoreContext,
   byDefault: EngineName,
 ): Promise<OpenCounters> {
-  const { clock, health, id, isChosen, metrics, scope, store } = process;
+  const { clock, env, health, id, isChosen, metrics, scope, store } = process;
   const opened = await openSharedCounters(counters, {
     byDefault,
     clock,
@@ -27,7 +29,7 @@ export async function openCounters(
     distCache: dist_cache,
     group: agent_info.agent_group,
     log: process.log.child("counters"),
-    advertised: peer_discovery.advertisement_addr,
+    advertisedHost: splitHostPort(peer_discovery.advertisement_addr).host || podAddress(env),
     // Not a part of readiness: without shared counters the agent still answers, as its policies say.
     status: () => health.root.at("system", "counters"),
     async listen(service, sharedKey) {

@@ -8,7 +8,7 @@ import type { ProcessPart, SluiceProcess } from "#process/process.ts";
 
 /** Returns the group, and what to do when the main port is open. */
 export function joinGroup(
-  { store, clock, log, id, health, metrics, scope }: SluiceProcess,
+  { store, clock, env, log, id, health, metrics, scope }: SluiceProcess,
   { agent_info, peer_discovery }: Pick<AgentConfig, "agent_info" | "peer_discovery">,
 ): { readonly group: JoinedGroup; readonly opened: NonNullable<ProcessPart["opened"]> } {
   const status = health.root.at("system", "peers");
@@ -33,14 +33,20 @@ export function joinGroup(
     },
   });
   const opened = (address: string) => {
-    group.announce(peer_discovery.advertisement_addr || advertised(own, address) || id);
+    const { advertisement_addr } = peer_discovery;
+    group.announce(advertisement_addr || advertised(podAddress(env) || own, address) || id);
     // The agent leaves before it drains, so that the others stop asking it.
     scope.add("announcement", () => group.leave());
   };
   return { group, opened };
 }
 
-/** The host's name with the port of a listener; undefined for a Unix socket, which other machines cannot reach. */
+/** The address of the pod, which Kubernetes sets where the pod asks for it; "" elsewhere. */
+export function podAddress(env: SluiceProcess["env"]): string {
+  return env["POD_IP"] ?? "";
+}
+
+/** A host with the port of a listener; undefined for a Unix socket, which other machines cannot reach. */
 function advertised(host: string, listener: string): string | undefined {
   if (listener.startsWith("unix:")) return undefined;
   return joinHostPort(host, splitHostPort(listener).port);

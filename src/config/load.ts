@@ -10,6 +10,8 @@ import { readYaml } from "./read/document.ts";
 import { readVariables, type Variable } from "./read/variables.ts";
 import { type ConfigOf, leaves, PROCESSES, type ProcessName } from "./tree.ts";
 
+export type { Variable };
+
 export interface ConfigSources {
   /** The environment. `process.env` is not read. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -19,6 +21,8 @@ export interface ConfigSources {
   readonly beside?: ProcessName | undefined;
   /** Directory of `.env` files; by default the working directory. */
   readonly dotenvDir?: string | undefined;
+  /** More variables, such as those of a ConfigMap. They win over files, and the environment wins over them. */
+  readonly variables?: readonly Variable[] | undefined;
 }
 
 export interface Loaded<P extends ProcessName = ProcessName> {
@@ -42,6 +46,7 @@ export function loadConfig<P extends ProcessName>(process: P, sources: ConfigSou
   const into = new Collected(process);
   readFile(into, process, sources);
   readDotenv(into, process, sources);
+  readVariables(into, process, sources.variables ?? []);
   readVariables(into, process, environment(sources.env));
   const built = into.build(table);
   if (into.errors.length > 0) throw new ConfigFault(into.errors);

@@ -137,7 +137,7 @@ const injectorTable = table("", "", {
   kubernetes_client: group({ http_client: object(httpClientConfig) }),
   missed_pods_interval: duration(
     "1m",
-    "Time between searches for pods of labelled namespaces that have no agent, because they are older than the label or were made while no injector answered.",
+    "Time between searches for pods of labelled namespaces that have no agent, because they are older than the label or were made while no injector answered, and between looks at the copies of Secrets.",
     { own: true, least: "1s" },
   ),
   namespace: string(

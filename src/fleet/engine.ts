@@ -43,8 +43,8 @@ export interface SharedCountersOptions {
   /** Called only where counters are shared. */
   readonly status: () => CountersStatus;
   readonly distCache: DistCacheSettings;
-  /** `peer_discovery.advertisement_addr`. */
-  readonly advertised: string;
+  /** Host by which other agents reach this machine; empty: its address. */
+  readonly advertisedHost: string;
   /** Whether a person set a key. */
   readonly isChosen: (path: string) => boolean;
   /** Id of this process. */

@@ -3,59 +3,26 @@
 
 import { pause } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
-import { ConfigFault } from "#config/fault.ts";
-import { type ConfigSources, type Loaded, loadConfig } from "#config/load.ts";
 import type { InjectorConfig } from "#config/tree.ts";
 import type { Dependency } from "#host/status/health.ts";
 import { version } from "#host/status/info.ts";
 import { findAccess } from "#kube/api/access.ts";
 import { KubeClient } from "#kube/api/client.ts";
-import { Injector } from "#kube/injection/injector.ts";
+import { type ComponentState, Injector } from "#kube/injection/injector.ts";
+import type { Sidecars } from "#kube/injection/settings.ts";
 import { openGuarded } from "#process/guarded-port.ts";
 import { openPorts, type Ports } from "#process/ports.ts";
 import { type ProcessOptions, type SluiceProcess, startProcess } from "#process/process.ts";
 import type { Port } from "#serve/port.ts";
 import { memoryStore } from "#store/memory.ts";
-import {
-  type ConfiguredInjection,
-  injectionSettings,
-  secretsOfSidecars,
-  standIns,
-} from "./settings.ts";
+import type { InjectorProcessConfig } from "./config.ts";
 
 /** Milliseconds before another attempt while the API server is away. */
 const RETRY_MS = 5_000;
 /** Between two looks at the certificates, at most; more often where the overlap is short. */
 const LONGEST_LOOK_MS = 60_000;
 const LOOKS_PER_OVERLAP = 10;
-
-export interface InjectorProcessConfig {
-  readonly injector: Loaded<"injector">;
-  readonly injection: ConfiguredInjection;
-}
-
-/**
- * Loads the injector's tree and the agent's, from one file or from the file of each in a directory. Throws one ConfigFault
- * with the faults of both.
- */
-export function loadInjector(sources: ConfigSources): InjectorProcessConfig {
-  const faults: ConfigFault[] = [];
-  const attempt = <T>(load: () => T): T | undefined => {
-    try {
-      return load();
-    } catch (thrown) {
-      if (!(thrown instanceof ConfigFault)) throw thrown;
-      faults.push(thrown);
-      return undefined;
-    }
-  };
-  const injector = attempt(() => loadConfig("injector", { ...sources, beside: "agent" }));
-  const referred = injector === undefined ? {} : standIns(injector);
-  const env = { ...referred, ...sources.env };
-  const agent = attempt(() => loadConfig("agent", { ...sources, env, beside: "injector" }));
-  if (injector === undefined || agent === undefined) throw ConfigFault.join(faults);
-  return { injector, injection: injectionSettings({ injector, agent }) };
-}
+const SETTLE_MS = 200;
 
 export interface InjectorProcessOptions extends Omit<ProcessOptions, "configs" | "store"> {
   readonly config: InjectorProcessConfig;
@@ -77,10 +44,11 @@ export async function startInjectorProcess(
   const settings = config.injector.config;
   const access = await findAccess(env, clock);
   const home = settings.namespace === "" ? access.namespace : settings.namespace;
-  const injection = {
-    ...config.injection,
-    version: version(),
-    ignoredNamespaces: [home, ...config.injection.ignoredNamespaces],
+  const ignoredNamespaces = [home, ...settings.ignored_namespaces];
+  const ofProcess = { ignoredNamespaces, ipFamily: ipFamily(env), version: version() };
+  const sidecars = (entries: Readonly<Record<string, string>>): Sidecars => {
+    const { injection, secrets } = config.sidecars(entries);
+    return { settings: { ...injection, ...ofProcess }, secrets };
   };
   const client = new KubeClient({
     access,
@@ -92,17 +60,20 @@ export async function startInjectorProcess(
   });
   scope.add("kubernetes", () => client.close());
   const api = health.dependency("kubernetes");
+  const configuration = health.dependency("sidecar-settings");
   const injector = new Injector({
     client,
     clock,
     chance,
     log,
     home,
-    settings: injection,
+    ignoredNamespaces,
+    sidecars,
+    configMap: settings.sidecar.config_map,
     webhook: settings.webhook,
     nativeSidecars: settings.native_sidecars,
-    secrets: secretsOfSidecars(config.injector),
     followed: (fault) => say(api, fault, "the API server answers"),
+    configured: (fault) => say(configuration, fault, "sidecars get the present settings"),
   });
   for (const source of injector.metrics) metrics.add(source);
   await injector.start();
@@ -113,10 +84,16 @@ export async function startInjectorProcess(
   webhook.catch((thrown: unknown) => {
     if (!stopped.signal.aborted) process.fail("the webhook could not be opened", thrown);
   });
-  const searches = search(process, settings, injector, stopped.signal);
+  const { signal } = stopped;
+  const every = settings.missed_pods_interval;
+  const wakes = (wake: () => void) => injector.onChange(wake);
+  const background = [
+    repeat(process, { what: "secrets", every, wakes, signal }, () => injector.copy(signal)),
+    repeat(process, { what: "missed-pods", every, signal }, () => injector.search(signal)),
+  ];
   scope.add("background", async () => {
     stopped.abort();
-    await searches;
+    await Promise.all(background);
   });
   return { ...ports, webhook };
 }
@@ -173,31 +150,50 @@ async function openWebhook(
   return port;
 }
 
-/** Searches for missed pods from time to time, until the signal. Never rejects. */
-async function search(
+interface Repetition {
+  /** Name of the component in the status. */
+  readonly what: string;
+  /** Milliseconds between two rounds. */
+  readonly every: number;
+  /** Takes a function that lets the next round begin soon. */
+  readonly wakes?: (wake: () => void) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Repeats work until the signal aborts, and shows its result in the status. Never rejects. */
+async function repeat(
   { clock, health, log }: SluiceProcess,
-  { missed_pods_interval }: InjectorConfig,
-  injector: Injector,
-  signal: AbortSignal,
+  { what, every, wakes, signal }: Repetition,
+  work: () => Promise<ComponentState>,
 ): Promise<void> {
-  const node = health.root.at("system", "injector");
+  const status = health.root.at("system", "injector").at("component", what);
+  let rest = new AbortController();
+  const wake = () => rest.abort();
+  wakes?.(wake);
+  signal.addEventListener("abort", wake, { once: true });
   let last = "";
   while (!signal.aborted) {
+    rest = new AbortController();
     try {
-      for (const [name, state] of await injector.round(signal)) {
-        const status = node.at("component", name);
-        if (state.isGood) status.ok(state.message);
-        else status.fail(state.message);
-      }
+      const state = await work();
+      if (state.isGood) status.ok(state.message);
+      else status.fail(state.message);
       last = "";
     } catch (thrown) {
       const { message } = Fault.from(thrown);
-      node.at("component", "search").fail(message);
-      if (message !== last && !signal.aborted) log.warn({}, `pods were not searched: ${message}`);
+      status.fail(message);
+      if (message !== last && !signal.aborted) log.warn({}, `${what}: ${message}`);
       last = message;
     }
-    await pause(last === "" ? missed_pods_interval : RETRY_MS, clock, signal);
+    await pause(last === "" ? every : RETRY_MS, clock, rest.signal);
+    // Changes that come together lead to one round.
+    await pause(SETTLE_MS, clock, signal);
   }
+}
+
+/** The first address of each pod is of the family that the cluster's own Service has. */
+function ipFamily(env: SluiceProcess["env"]): "IPv4" | "IPv6" {
+  return env["KUBERNETES_SERVICE_HOST"]?.includes(":") ? "IPv6" : "IPv4";
 }
 
 function say(dependency: Dependency, fault: Fault | undefined, good: string): void {

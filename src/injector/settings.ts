@@ -12,8 +12,11 @@ export interface InjectorConfigs {
   readonly agent: Loaded<"agent">;
 }
 
-/** The settings of injection without the version of Sluice, which the process adds. */
-export type ConfiguredInjection = Omit<InjectionSettings, "version">;
+/** The settings of injection without those that the cluster and this process tell. */
+export type ConfiguredInjection = Omit<
+  InjectionSettings,
+  "ignoredNamespaces" | "ipFamily" | "version"
+>;
 
 type EnvVar = InjectionSettings["sidecar"]["env"][number];
 type OtherPort = InjectionSettings["sidecar"]["otherPorts"][number];
@@ -54,11 +57,14 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
     ...referencesOf(injector, faults),
   ];
   const port = portOf(agent, faults);
+  if (injector.config.sidecar.image.trim() === "") {
+    const [wanted, got] = ["the image of Sluice", "nothing"];
+    faults.push({ process: "injector", path: "sidecar.image", where: "", wanted, got });
+  }
   if (faults.length > 0) throw new ConfigFault(faults);
-  const { envoy, ignored_namespaces, sidecar } = injector.config;
+  const { envoy, sidecar } = injector.config;
   const { drain, tls } = agent.config.server;
   return {
-    ignoredNamespaces: ignored_namespaces,
     sidecar: {
       ...containerOf(sidecar),
       port,
@@ -67,7 +73,6 @@ export function injectionSettings({ injector, agent }: InjectorConfigs): Configu
       env,
       certificates: sidecar.certificates,
       drainSeconds: Math.ceil((drain.accept_for + drain.grace) / 1_000),
-      ipFamily: sidecar.ip_family,
     },
     envoy: {
       ...containerOf(envoy),

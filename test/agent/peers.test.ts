@@ -27,6 +27,7 @@ async function agentOn(
   store: Store,
   seed: number,
   env: Readonly<Record<string, string>> = {},
+  pod: Readonly<Record<string, string>> = {},
 ) {
   const scope = new Scope();
   t.after(() => scope.close("cut"));
@@ -35,7 +36,7 @@ async function agentOn(
   const { main } = await startAgentProcess({
     config,
     store: storeWith(store, { close: async () => undefined }),
-    context: processContext(scope),
+    context: processContext(scope, { env: pod }),
     chance: seededChance(seed),
     log: { ...memoryLog(), close: async () => undefined },
   });
@@ -64,6 +65,27 @@ test("dist_cache.memberlist_advertise_addr is where others probe this agent", as
   const { body } = await get(address, "/v1/peers");
   assert.ok(Object.values(body.self_peer.services).includes("10.9.8.7:3322"), JSON.stringify(body));
 });
+
+for (const [ip, announced] of [
+  ["10.1.2.3", "10.1.2.3"],
+  ["2001:db8::7", "[2001:db8::7]"],
+] as const)
+  test(`an agent in a pod announces the pod's address: ${announced}`, async (t) => {
+    const peers = {
+      COUNTERS_ENGINE: "peers",
+      DIST_CACHE_BIND_ADDR: "127.0.0.1:0",
+      DIST_CACHE_MEMBERLIST_BIND_ADDR: "0.0.0.0:0",
+    };
+    const { address } = await agentOn(t, memoryStore(), 1, peers, { POD_IP: ip });
+    await known(address, 1);
+    const { body } = await get(address, "/v1/peers");
+    assert.equal(body.self_peer.address, `${announced}:${address.split(":")[1]}`);
+    const services: readonly string[] = Object.values(body.self_peer.services);
+    assert.ok(
+      services.some((each) => each.startsWith(`${announced}:`)),
+      services.join(),
+    );
+  });
 
 test("two agents show one another; peer_discovery.advertisement_addr is what is announced", async (t) => {
   const store = memoryStore();

@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { folderOf } from "../kit/folder.ts";
-import { type Asked, type FakeApi, fakeApi } from "../kit/kube/fake-api.ts";
+import { type Asked, type FakeApi, fakeApi, type Watching } from "../kit/kube/fake-api.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of all kinds, whose fields a test names
 type Any = any;
@@ -21,7 +21,10 @@ export interface Cluster {
   readonly events: Any[];
   /** By namespace. */
   readonly pods: Map<string, readonly Any[]>;
+  /** Entries of the ConfigMap `sidecars` of the injector's namespace; undefined: there is none. */
+  readonly settings: Readonly<Record<string, string>> | undefined;
   minor: string;
+  setSettings(entries: Readonly<Record<string, string>> | undefined): void;
   addNamespace(name: string, labels?: object, annotations?: object): void;
 }
 
@@ -46,21 +49,35 @@ export async function cluster(t: TestContext): Promise<Cluster> {
     name,
     clientConfig: { service: { name: "sluice-injector" } },
   });
+  const isOfMap = ({ query }: Watching) => query.get("fieldSelector") === "metadata.name=sidecars";
+  const mapOf = (data: Cluster["settings"]) =>
+    data && versioned({ metadata: { name: "sidecars", namespace: HOME, uid: "map" }, data });
+  let configMap: Any;
   const held: Cluster = {
     api,
     kubeconfig,
     secrets: new Map(),
     configuration: versioned({
-      metadata: { name: "sluice-injector" },
+      metadata: { name: "sluice-injector", uid: "configuration" },
       webhooks: [entry("a"), entry("b")],
     }),
     events: [],
     pods: new Map(),
     minor: "33",
+    settings: undefined,
+    setSettings(entries) {
+      const before = configMap;
+      state.settings = entries;
+      configMap = mapOf(entries);
+      const type = entries === undefined ? "DELETED" : before === undefined ? "ADDED" : "MODIFIED";
+      for (const watch of api.watches)
+        if (watch.isOpen() && isOfMap(watch)) watch.send(type, configMap ?? before);
+    },
     addNamespace(name, labels = { "sluice-injection": "enabled" }, annotations = {}) {
       const namespace = versioned({ metadata: { name, uid: name, labels, annotations } });
       api.items = [...api.items.filter(({ metadata }) => metadata.name !== name), namespace];
-      for (const watch of api.watches) if (watch.isOpen()) watch.send("MODIFIED", namespace);
+      for (const watch of api.watches)
+        if (watch.isOpen() && !isOfMap(watch)) watch.send("MODIFIED", namespace);
     },
   };
   const state = held as { -readonly [Key in keyof Cluster]: Cluster[Key] };
@@ -107,7 +124,11 @@ export async function cluster(t: TestContext): Promise<Cluster> {
         reply(201, held.secrets.get(key));
       }
     } else if (kind === "secrets" && name !== undefined) onSecret(asked, `${namespace}/${name}`);
-    else if (kind === "pods") {
+    else if (kind === "configmaps") {
+      if (query.get("watch") === "true") return false;
+      const items = configMap === undefined ? [] : [configMap];
+      reply(200, { metadata: { resourceVersion: "1" }, items });
+    } else if (kind === "pods") {
       reply(200, { metadata: { resourceVersion: "1" }, items: held.pods.get(namespace) ?? [] });
     } else if (kind === "events") {
       const event = JSON.parse(body);

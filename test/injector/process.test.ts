@@ -8,7 +8,8 @@ import { request } from "node:https";
 import { type TestContext, test } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
-import { loadInjector, startInjectorProcess } from "#injector/process.ts";
+import { loadInjector } from "#injector/config.ts";
+import { startInjectorProcess } from "#injector/process.ts";
 import { folderOf } from "../kit/folder.ts";
 import { variables } from "../kit/process.ts";
 import { processContext } from "../kit/process-context.ts";
@@ -32,7 +33,9 @@ async function injectorOn(
   const stop = () => scope.close("cut");
   t.after(stop);
   const folder = folderOf(t);
-  const own = variables("injector", { SIDECAR_IMAGE: "sluice:1", WEBHOOK_ADDR: "127.0.0.1:0" });
+  const isInMap = Object.hasOwn(env, "SVC_INJECTOR_SIDECAR_CONFIG_MAP");
+  const image = isInMap ? {} : { SIDECAR_IMAGE: "sluice:1" };
+  const own = variables("injector", { WEBHOOK_ADDR: "127.0.0.1:0", ...image });
   const all = { ...own, ...env };
   const log = memoryLog();
   const { main, webhook } = await startInjectorProcess({
@@ -275,6 +278,8 @@ test("Secrets of sidecars are copied, kept in step, and removed with the label; 
   const copy = () => held.secrets.get("shop/etcd");
   await until("it is copied", () => copy() !== undefined);
   assert.deepEqual(copy().data, data);
+  const [owner] = copy().metadata.ownerReferences;
+  assert.deepEqual([owner.kind, owner.uid], ["MutatingWebhookConfiguration", "configuration"]);
   assert.deepEqual(held.secrets.get("taken/etcd").data, {});
   await until("the other is said", async () =>
     /Secret taken\/etcd is no copy/.test((await get("/v1/status/system/injector")).text),
@@ -292,6 +297,77 @@ test("Secrets of sidecars are copied, kept in step, and removed with the label; 
   await until("it is removed", () => copy() === undefined);
   assert.ok(held.secrets.has("taken/etcd"));
   assert.ok(held.secrets.has(`${HOME}/etcd`));
+});
+
+const FROM_MAP = { SVC_INJECTOR_SIDECAR_CONFIG_MAP: "sidecars" };
+
+test("settings of a ConfigMap apply to the next pod, and the last good ones stay", async (t) => {
+  const held = await cluster(t);
+  held.addNamespace("shop");
+  const { webhook, get, log } = await injectorOn(t, held, {
+    ...FROM_MAP,
+    SVC_AGENT_METRICS_PEDANTIC: "true",
+  });
+  const readiness = async () => (await get("/v1/status/system/readiness")).text;
+  await until("it waits for the ConfigMap", async () =>
+    /ConfigMap sluice\/sidecars does not exist: the chart sluice-agent/.test(await readiness()),
+  );
+  const image = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1", SVC_AGENT_LOG_LEVEL: "debug" };
+  held.setSettings({ ...image, SVC_AGENT_METRICS_PEDANTIC: "false" });
+  const { address } = await webhook;
+  await until("the authority is published", () => caOf(held) !== "");
+  const patchNow = async () => (await review({ address, ca: caOf(held) })).patch;
+  assert.match(await patchNow(), /"SVC_AGENT_LOG_LEVEL","value":"debug"/);
+  assert.match(await patchNow(), /PEDANTIC","value":"true"/, "the environment wins");
+
+  held.setSettings({ ...image, SVC_AGENT_LOG_LEVEL: "warn" });
+  await until("the change is in force", async () => /"value":"warn"/.test(await patchNow()));
+
+  held.setSettings({ ...image, SVC_AGENT_LOG_LEVL: "error", SVC_INJECTOR_NAMESPACE: "other" });
+  const metric = /sluice_dependency_degraded\{dependency="sidecar-settings"\} 1/;
+  await until("it is reported", async () => metric.test((await get("/metrics")).text));
+  const { text } = await get("/v1/status");
+  assert.match(
+    text,
+    /SVC_AGENT_LOG_LEVL in ConfigMap sidecars: .*did you mean SVC_AGENT_LOG_LEVEL/,
+  );
+  assert.match(
+    text,
+    /SVC_INJECTOR_NAMESPACE in ConfigMap sidecars: wanted only variables of sidec/,
+  );
+  assert.match(await patchNow(), /"value":"warn"/);
+  held.setSettings(undefined);
+  await until("that is reported too", () =>
+    log.lines.some(({ level, message }) => level === "warn" && /does not exist/.test(message)),
+  );
+  assert.match(await patchNow(), /"value":"warn"/);
+
+  held.setSettings({ ...image, SVC_AGENT_LOG_LEVEL: "info" });
+  await until("it is good again", async () => !metric.test((await get("/metrics")).text));
+  assert.match(await patchNow(), /"value":"info"/);
+});
+
+test("Secrets that a changed ConfigMap refers to are copied at once, and those of a labelled namespace", async (t) => {
+  const held = await cluster(t);
+  held.addNamespace("shop");
+  for (const name of ["one", "two"])
+    held.secrets.set(`${HOME}/${name}`, {
+      metadata: { name, namespace: HOME, resourceVersion: "1" },
+      data: { password: btoa("hunter2") },
+    });
+  const entries = (secret: string) => ({
+    SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1",
+    SVC_AGENT_ETCD_USERNAME: "agent",
+    SVC_INJECTOR_SIDECAR_SECRETS: `[etcd.password=${secret}/password]`,
+  });
+  held.setSettings(entries("one"));
+  // Nothing is looked for again in the time of this test.
+  await injectorOn(t, held, { ...FROM_MAP, SVC_INJECTOR_MISSED_PODS_INTERVAL: "24h" });
+  await until("the first is copied", () => held.secrets.has("shop/one"));
+  held.setSettings(entries("two"));
+  await until("the second is copied", () => held.secrets.has("shop/two"));
+  held.addNamespace("later");
+  await until("to the new namespace as well", () => held.secrets.has("later/two"));
 });
 
 for (const [what, env, wanted] of [

@@ -3,27 +3,26 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { loadInjector } from "#injector/process.ts";
+import { loadInjector } from "#injector/config.ts";
+import type { ConfiguredInjection } from "#injector/settings.ts";
 import { folderOf } from "../kit/folder.ts";
 
 function injectionOf(
   t: TestContext,
   env: Readonly<Record<string, string>>,
   file?: string,
-): ReturnType<typeof loadInjector>["injection"] {
+): ConfiguredInjection {
   const folder = folderOf(t, file === undefined ? {} : { "both.yaml": file });
   const all = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1", ...env };
   const configPath = file === undefined ? folder : `${folder}/both.yaml`;
-  return loadInjector({ env: all, configPath, dotenvDir: folder }).injection;
+  return loadInjector({ env: all, configPath, dotenvDir: folder }).sidecars({}).injection;
 }
 
 test("every key about containers has its place", (t) => {
   const env = Object.entries({
-    IGNORED_NAMESPACES: "[infra]",
     SIDECAR_CERTIFICATES: "ca",
     SIDECAR_IMAGE: "r/sluice:2",
     SIDECAR_IMAGE_PULL_POLICY: "Never",
-    SIDECAR_IP_FAMILY: "IPv6",
     SIDECAR_RUN_AS_USER: "0",
     SIDECAR_RESOURCES_CPU_LIMIT: "2",
     SIDECAR_RESOURCES_CPU_REQUEST: "1",
@@ -44,7 +43,6 @@ test("every key about containers has its place", (t) => {
   }).map(([key, value]) => [`SVC_INJECTOR_${key}`, value] as const);
   const valueFrom = { secretKeyRef: { name: "redis", key: "password" } };
   assert.deepEqual(injectionOf(t, Object.fromEntries(env)), {
-    ignoredNamespaces: ["infra"],
     sidecar: {
       image: "r/sluice:2",
       imagePullPolicy: "Never",
@@ -56,7 +54,6 @@ test("every key about containers has its place", (t) => {
       env: [{ name: "SVC_AGENT_COUNTERS_REDIS_PASSWORD", valueFrom }],
       certificates: "ca",
       drainSeconds: 12,
-      ipFamily: "IPv6",
     },
     envoy: {
       image: "r/envoy:2",

@@ -204,7 +204,6 @@ function agentValues(): string {
       "KUBERNETES_DEPLOYMENT",
     ),
     agent,
-    ipFamily: choice("IPv4", "IPv6"),
     sidecars: only({
       configMap: TEXT,
       injectorAccount: TEXT,

@@ -1,6 +1,7 @@
 // `sluice injector`: the webhook that injects sidecars into pods.
 
-import { loadInjector, startInjectorProcess } from "#injector/process.ts";
+import { loadInjector } from "#injector/config.ts";
+import { startInjectorProcess } from "#injector/process.ts";
 import { type Command, readArgs } from "../command.ts";
 import { serve } from "./serve.ts";
 

@@ -145,7 +145,7 @@ export const peerDiscoveryConfig = table("PeerDiscoveryConfig", "How peers find 
   advertisement_addr: string(
     "",
     hostPort,
-    "Address that this agent announces to the others of its group and to controllers. Empty means host name and listener port; an agent on a Unix socket then announces its id.",
+    "Address that this agent announces to the others of its group and to controllers. Empty means the address in POD_IP, or else the host name, and the listener port; an agent on a Unix socket then announces its id.",
   ),
 });
 

@@ -78,14 +78,16 @@ export const sidecarConfig = table(
       "Secret that sidecars mount at /etc/sluice/certificates. It is copied from the injector's namespace into labelled ones and kept in step.",
       { own: true },
     ),
-    image: string("", anyText, "Image of Sluice. Required.", { own: true }),
-    image_pull_policy: pullPolicy,
-    ip_family: choice(
-      "IPv4",
-      ["IPv4", "IPv6"] as const,
-      "Family of the first address of pods, under which agents announce themselves to each other.",
+    config_map: string(
+      "",
+      optionalName,
+      "ConfigMap of the injector's namespace with more variables: SVC_INJECTOR_SIDECAR_…, SVC_INJECTOR_ENVOY_… and SVC_AGENT_…, over which those of the injector's environment win. It is followed: a change applies to pods that start afterwards. Entries with faults are reported, and the last good ones stay in force.",
       { own: true },
     ),
+    image: string("", anyText, "Image of Sluice. Required, here or in the ConfigMap.", {
+      own: true,
+    }),
+    image_pull_policy: pullPolicy,
     resources: object(resources("SidecarResources", "128Mi")),
     run_as_user: user(65_532),
     secrets: strings(
@@ -94,8 +96,10 @@ export const sidecarConfig = table(
       { own: true },
     ),
   },
-  ({ image }) =>
-    image.trim() === "" ? [{ key: "image", wanted: "the image of Sluice", got: "nothing" }] : [],
+  ({ config_map, image }) =>
+    image.trim() === "" && config_map === ""
+      ? [{ key: "image", wanted: "the image of Sluice", got: "nothing" }]
+      : [],
 );
 
 export const envoyConfig = table(

@@ -46,8 +46,8 @@ interface PeerCountersOptions {
   readonly settings: PeersSettings;
   readonly leases: LeaseAgent;
   readonly distCache: DistCacheSettings;
-  /** `peer_discovery.advertisement_addr`: its host is where other agents reach this machine. */
-  readonly advertised: string;
+  /** Host by which other agents reach this machine; empty: its address. */
+  readonly advertisedHost: string;
   /** True if a person set the key. A chosen port must be free; a default one may be replaced. */
   readonly isChosen: (path: string) => boolean;
   readonly group: string;
@@ -226,11 +226,11 @@ function probeAddress(port: number, options: PeerCountersOptions): string {
 function reachable(
   bound: string,
   bind: string,
-  { advertised }: Pick<PeerCountersOptions, "advertised">,
+  { advertisedHost }: Pick<PeerCountersOptions, "advertisedHost">,
 ): string {
   const { port } = splitHostPort(bound);
   const { host } = splitHostPort(bind);
-  return reachableAddress(host, port, () => splitHostPort(advertised).host || ownAddress());
+  return reachableAddress(host, port, () => advertisedHost || ownAddress());
 }
 
 /** The first IPv4 address of this machine that is not loopback. */

@@ -12,10 +12,12 @@ import { textOf } from "../api/objects.ts";
 import { MissedPods } from "./cluster/missed-pods.ts";
 import { Namespaces } from "./cluster/namespaces.ts";
 import { SecretCopies } from "./cluster/secret-copies.ts";
-import type { ClusterAbilities, InjectionSettings } from "./settings.ts";
+import { SidecarConfig } from "./cluster/sidecar-config.ts";
+import type { Texts } from "./pod.ts";
+import type { ClusterAbilities, InjectionSettings, Sidecars } from "./settings.ts";
 import { type CertificateFiles, certificateFiles } from "./tls/files.ts";
 import { Keeper } from "./tls/keeper.ts";
-import { materialStore, trustStore } from "./tls/stores.ts";
+import { materialStore, trustStore, webhookOwner } from "./tls/stores.ts";
 import { Webhook } from "./webhook.ts";
 
 /** `webhook.*` of the configuration; durations in ms. */
@@ -32,16 +34,21 @@ export interface WebhookSettings {
 
 export interface InjectorOptions {
   readonly client: KubeClient;
-  readonly settings: InjectionSettings;
+  /** Namespaces that are left alone, besides those of Kubernetes. */
+  readonly ignoredNamespaces: readonly string[];
+  /** ConfigMap of the injector's namespace that says what sidecars are like; empty: there is none. */
+  readonly configMap: string;
+  /** What sidecars are like, with the entries of the ConfigMap. Throws a Fault for entries that cannot be used. */
+  readonly sidecars: (entries: Texts) => Sidecars;
   readonly webhook: WebhookSettings;
   /** Whether sidecars are native; `auto` asks the cluster. */
   readonly nativeSidecars: "auto" | "on" | "off";
   /** The injector's namespace. */
   readonly home: string;
-  /** Names of the Secrets that sidecars refer to. */
-  readonly secrets: readonly string[];
   /** Called with undefined when namespaces are followed, with a fault when what is known of them may be old. */
   readonly followed: (fault: Fault | undefined) => void;
+  /** Called with undefined when the present settings of sidecars are in use, with a fault when they are not. */
+  readonly configured: (fault: Fault | undefined) => void;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
@@ -51,6 +58,8 @@ export interface ComponentState {
   readonly isGood: boolean;
   readonly message: string;
 }
+
+const WAITS: ComponentState = { isGood: true, message: "waits for the settings of sidecars" };
 
 /** The first versions, 1.x, with each ability. */
 const NATIVE_SIDECARS_SINCE = 29;
@@ -66,23 +75,41 @@ export class Injector {
   #own: { readonly files: CertificateFiles; readonly keeper: Keeper } | undefined;
   /** Undefined until the cluster has said which version it is. */
   #minor: number | undefined;
+  /** Undefined until the ConfigMap was read. */
+  #sidecars: Sidecars | undefined;
+  readonly #config: SidecarConfig | undefined;
+  #changed: () => void = () => undefined;
 
   constructor(options: InjectorOptions) {
-    const { client, settings, home, secrets, followed, clock, chance, log } = options;
+    const { client, home, ignoredNamespaces, configMap, clock, chance, log } = options;
     this.#options = options;
     const abilities = () => this.#abilities();
+    const settings = () => this.#settings();
     this.#namespaces = new Namespaces({
       client,
       clock,
       chance,
       log,
-      followed,
-      ignored: settings.ignoredNamespaces,
+      followed: options.followed,
+      ignored: ignoredNamespaces,
+      changed: () => this.#changed(),
     });
     const namespaces = () => this.#namespaces.enabled();
     const wall = () => clock.wall();
     this.#missed = new MissedPods({ client, namespaces, settings, abilities, wall, log });
-    this.#copies = new SecretCopies({ client, home, names: secrets, namespaces, log });
+    const owner = webhookOwner(client, options.webhook.configuration);
+    this.#copies = new SecretCopies({ client, home, namespaces, owner, log });
+    if (configMap !== "")
+      this.#config = new SidecarConfig({
+        client,
+        namespace: home,
+        name: configMap,
+        use: (entries) => this.#use(entries),
+        followed: options.configured,
+        clock,
+        chance,
+        log,
+      });
     const webhook = new Webhook({
       settings,
       abilities,
@@ -102,6 +129,16 @@ export class Injector {
       this.#own = { files, keeper: this.#keeper(files) };
     }
     this.#namespaces.follow();
+    if (this.#config !== undefined) this.#config.follow();
+    else {
+      this.#use({});
+      this.#options.configured(undefined);
+    }
+  }
+
+  /** Calls `changed` when copies of Secrets may be missing: other ones are referred to, or another namespace is labelled. */
+  onChange(changed: () => void): void {
+    this.#changed = changed;
   }
 
   /** The certificate of the webhook. Files of its own are there after the first look that succeeded. */
@@ -110,10 +147,10 @@ export class Injector {
     return { cert_file, key_file };
   }
 
-  /** Whether the webhook can be served: the version of the cluster is known, and there is a certificate. */
+  /** Whether the webhook can be served: there are settings and a certificate, and the cluster has said its version. */
   get isReady(): boolean {
     const hasCertificate = this.#own === undefined || this.#own.keeper.inUse !== undefined;
-    return this.#minor !== undefined && hasCertificate;
+    return this.#minor !== undefined && this.#sidecars !== undefined && hasCertificate;
   }
 
   /** Learns the version of the cluster once, and takes the next step with the certificates. Throws a Fault. */
@@ -122,24 +159,37 @@ export class Injector {
     await this.#own?.keeper.look(signal);
   }
 
-  /** Looks for missed pods and brings copies of Secrets in step. Throws a Fault when the API server does not answer. */
-  async round(signal: AbortSignal): Promise<ReadonlyMap<string, ComponentState>> {
-    await this.#copies.round(signal);
-    await this.#missed.search(signal);
+  /** Brings copies of Secrets in step. Throws a Fault when the API server does not answer. */
+  async copy(signal: AbortSignal): Promise<ComponentState> {
+    if (this.#sidecars === undefined) return WAITS;
+    await this.#copies.round(this.#sidecars.secrets, signal);
     const { faults } = this.#copies;
-    const copies: ComponentState = {
-      isGood: faults.length === 0,
-      message: faults.length === 0 ? "all copies are in step" : faults.join("; "),
-    };
-    return new Map([
-      ["secrets", copies],
-      ["missed-pods", { isGood: true, message: this.#missed.summary }],
-    ]);
+    const isGood = faults.length === 0;
+    return { isGood, message: isGood ? "all copies are in step" : faults.join("; ") };
+  }
+
+  /** Looks for missed pods. Throws a Fault when the API server does not answer. */
+  async search(signal: AbortSignal): Promise<ComponentState> {
+    if (this.#sidecars === undefined) return WAITS;
+    await this.#missed.search(signal);
+    return { isGood: true, message: this.#missed.summary };
   }
 
   async close(): Promise<void> {
+    await this.#config?.close();
     await this.#namespaces.close();
     await this.#own?.files.remove();
+  }
+
+  #use(entries: Texts): void {
+    this.#sidecars = this.#options.sidecars(entries);
+    this.#changed();
+  }
+
+  /** Throws a Fault as long as there are none, which is before the webhook is served. */
+  #settings(): InjectionSettings {
+    if (this.#sidecars === undefined) throw new Fault("UNAVAILABLE", WAITS.message);
+    return this.#sidecars.settings;
   }
 
   #keeper(files: CertificateFiles): Keeper {

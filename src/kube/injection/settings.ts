@@ -35,8 +35,6 @@ export interface SidecarSettings extends ContainerSettings {
   readonly certificates: string;
   /** Seconds that the agent takes to drain, at most. */
   readonly drainSeconds: number;
-  /** Family of the pod's addresses: an IPv6 address is written in brackets before a port. */
-  readonly ipFamily: "IPv4" | "IPv6";
 }
 
 export interface EnvoySettings extends ContainerSettings {
@@ -55,8 +53,17 @@ export interface InjectionSettings {
   readonly version: string;
   /** Namespaces that are left alone. */
   readonly ignoredNamespaces: readonly string[];
+  /** Of the first address of pods. */
+  readonly ipFamily: "IPv4" | "IPv6";
   readonly sidecar: SidecarSettings;
   readonly envoy: EnvoySettings;
+}
+
+/** Everything about sidecars that may change while the injector runs. */
+export interface Sidecars {
+  readonly settings: InjectionSettings;
+  /** Names of the Secrets that sidecars refer to. */
+  readonly secrets: readonly string[];
 }
 
 /** Abilities of the cluster, which depend on its version. */

@@ -20,7 +20,8 @@ const RESULTS = ["injected", "unchanged", "skipped", "refused", "invalid"] as co
 type Result = (typeof RESULTS)[number];
 
 interface WebhookOptions {
-  readonly settings: InjectionSettings;
+  /** As they are when a review arrives. */
+  readonly settings: () => InjectionSettings;
   readonly abilities: () => ClusterAbilities;
   /** The metadata of a namespace. Asks the API server for a namespace that is not known yet. */
   readonly namespace: (name: string, signal: () => AbortSignal) => Promise<Namespace> | Namespace;
@@ -85,7 +86,7 @@ export class Webhook implements MetricSource {
   async #inject({ pod, namespace: name }: Review, call: Call): Promise<Injection> {
     const { settings, abilities, namespace } = this.#options;
     const found = await namespace(name, () => call.signal());
-    return inject({ pod, namespace: found, settings, abilities: abilities() });
+    return inject({ pod, namespace: found, settings: settings(), abilities: abilities() });
   }
 
   #report({ pod, namespace, dryRun }: Review, injection: Injection): void {

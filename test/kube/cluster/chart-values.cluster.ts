@@ -190,7 +190,6 @@ for (const process of ["agent", "controller"] as const) {
     assert.equal(config.etcd.tls.ca_file, "/etc/sluice/tls/etcd/ca.crt");
     if ("flow_control" in config) {
       assert.equal(config.flow_control.max_keys, 2_000_000);
-      assert.equal(config.peer_discovery.advertisement_addr, "10.1.2.3:8080");
       assert.equal(config.etcd.password, "a-secret-of-16-signs");
     }
   });

@@ -12,6 +12,7 @@ import type { KubeObject } from "../../kit/kube/client.ts";
 import { kubeconfigOf, namespaceOf, startControlPlane } from "../../kit/kube/control-plane.ts";
 import { chartPath, helm } from "../../kit/kube/helm.ts";
 import { child } from "../../kit/servers/child.ts";
+import { until } from "../../kit/until.ts";
 
 const SLUICE = join(import.meta.dirname, "../../../src/cli/sluice.js");
 const { client, kubeconfig } = await startControlPlane({ after });
@@ -68,14 +69,8 @@ test("the injector runs as the charts say, and pods get the agent that the value
     namespace,
   });
   const pod = deployment?.["spec"].template.spec;
-  const [{ args, env, envFrom }] = pod.containers;
-  const map = {
-    apiVersion: "v1",
-    kind: "ConfigMap",
-    name: envFrom[0].configMapRef.name,
-    namespace,
-  };
-  const variables: Record<string, string> = { ...(await client.get(map))?.["data"] };
+  const [{ args, env }] = pod.containers;
+  const variables: Record<string, string> = {};
   for (const entry of env as readonly Entry[]) variables[entry.name] = entry.value ?? namespace;
   const account = JSON.parse(
     kubeconfigOf(client.as(await client.tokenOf(namespace, pod.serviceAccountName))),
@@ -126,22 +121,19 @@ test("the injector runs as the charts say, and pods get the agent that the value
     "the Secret is copied",
     () => true,
   );
-  const application = {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { name: "application" },
-    spec: { containers: [{ name: "application", image: "none" }] },
-  };
+  const create = (name: string) =>
+    client.call("POST", `/api/v1/namespaces/${shop}/pods`, {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name },
+      spec: { containers: [{ name: "application", image: "none" }] },
+    });
   await client.wait(
     { apiVersion: "v1", kind: "ServiceAccount", name: "default", namespace: shop },
     "the account",
     () => true,
   );
-  const { status, body, warnings } = await client.call(
-    "POST",
-    `/api/v1/namespaces/${shop}/pods`,
-    application,
-  );
+  const { status, body, warnings } = await create("application");
   assert.equal(status, 201, JSON.stringify(body));
   const all: readonly { readonly name: string }[] = [
     ...(body.spec.initContainers ?? []),
@@ -164,7 +156,27 @@ test("the injector runs as the charts say, and pods get the agent that the value
   assert.equal(own("FLOW_CONTROL_MAX_KEYS")?.value, "2000000");
   assert.equal(own("CLOUDEXT_INSTALLATION_MODE")?.value, "KUBERNETES_SIDECAR");
   assert.match(own("LOG_WRITERS")?.value ?? "", /\/tmp\/\$\$\(POD_IP\)\.log/);
+
+  // An upgrade of the settings is for the next pod, and the injector goes on as it is.
+  const changed = { agent: { config: { ...config, log: { level: "debug" } }, secrets }, image };
+  await helm(["upgrade", "sluice-agent", chartPath("sluice-agent"), ...flags], {
+    values: changed,
+    kubeconfig,
+  });
+  let count = 0;
+  await until("the next pod has the changed settings", async () =>
+    /"SVC_AGENT_LOG_LEVEL","value":"debug"/.test(
+      JSON.stringify((await create(`next-${count++}`)).body),
+    ),
+  );
   injector.kill("SIGTERM");
   assert.equal(await injector.ended, 0, injector.err());
   assert.doesNotMatch(injector.out() + injector.err(), /forbidden|"level":"error"/);
+
+  const copy = { ...secret, name: "etcd-users", namespace: shop };
+  const uninstall = (name: string) =>
+    helm(["uninstall", name, "--namespace", namespace, "--wait"], { kubeconfig });
+  await uninstall("sluice-controller");
+  await client.gone(copy);
+  await uninstall("sluice-agent");
 });

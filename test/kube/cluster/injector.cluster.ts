@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
-import { loadInjector, startInjectorProcess } from "#injector/process.ts";
+import { loadInjector } from "#injector/config.ts";
+import { startInjectorProcess } from "#injector/process.ts";
 import type { Ending } from "../../kit/ending.ts";
 import { folderOf } from "../../kit/folder.ts";
 import { kubeconfigOf, namespaceOf, sharedCluster } from "../../kit/kube/control-plane.ts";
@@ -95,6 +96,9 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
       await client.delete({ apiVersion: `${RBAC}/v1`, kind, name });
     }
   });
+  const settings = { SVC_INJECTOR_SIDECAR_IMAGE: "sluice:1" };
+  const map = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "sluice-sidecars" } };
+  await client.apply([{ ...map, data: settings }], home);
   const config = JSON.parse(kubeconfigOf(client.as(await client.tokenOf(home, name))));
   config.contexts[0].context.namespace = home;
   const kubeconfig = join(folderOf(t), "kubeconfig");
@@ -127,7 +131,7 @@ async function install(t: Ending, change: (rights: Rights) => Rights = (rights) 
     t.after(stop);
     const folder = folderOf(t);
     const own = variables("injector", {
-      SIDECAR_IMAGE: "sluice:1",
+      SIDECAR_CONFIG_MAP: "sluice-sidecars",
       WEBHOOK_ADDR: "0.0.0.0:0",
       WEBHOOK_CONFIGURATION: name,
       WEBHOOK_SECRET: `${name}-tls`,

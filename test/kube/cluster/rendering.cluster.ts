@@ -144,14 +144,13 @@ test("sidecars get one Secret with certificates, and the injector the right to c
   assert.deepEqual(kinds(await agent()), ["ConfigMap"], "no secrets, no rights");
 });
 
-test("agents announce addresses of either family", async () => {
-  const values = { installationMode: "KUBERNETES_DAEMONSET", ipFamily: "IPv6" };
-  const entries = envOf(only(await agent(values), "DaemonSet"));
-  const announced = entries.find(
-    ({ name }) => name === "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR",
-  );
-  assert.equal(announced?.value, "[$(POD_IP)]:8080");
-  assert.equal(entries[0]?.name, "POD_IP", "a variable can only name those before it");
+test("pods of agents have the address that they announce", async () => {
+  for (const installationMode of ["KUBERNETES_DAEMONSET", "KUBERNETES_DEPLOYMENT"]) {
+    const [workload] = workloads(await agent({ installationMode }));
+    const [first] = envOf(workload as Rendered);
+    assert.equal(first?.name, "POD_IP", "a variable can only name those before it");
+    assert.deepEqual(first?.valueFrom, { fieldRef: { fieldPath: "status.podIP" } });
+  }
 });
 
 test("a second rendering is the same", async () => {
@@ -179,8 +178,8 @@ test("the umbrella chart wires its parts together, and production leaves two of 
     assert.equal(address, "http://sluice-prometheus.sluice.svc:9090");
   }
   assert.ok(services.includes("sluice-etcd") && services.includes("sluice-prometheus"));
-  const injector = podOf(only(objects, "Deployment", "sluice-injector")).containers[0];
-  assert.deepEqual(injector.envFrom, [{ configMapRef: { name: "sluice-sidecars" } }]);
+  const injector = environment(envOf(only(objects, "Deployment", "sluice-injector")));
+  assert.equal(injector["SVC_INJECTOR_SIDECAR_CONFIG_MAP"], "sluice-sidecars");
   const values = { "sluice-agent": needed("agent"), "sluice-controller": needed("controller") };
   const production = await objectsIn("sluice", values, [
     "--values",
@@ -220,17 +219,24 @@ test("webhook and certificate are left to their owner", async () => {
   }
   assert.equal(only(objects, "Secret", "sluice-injector-tls")["data"], undefined);
   const managed = await controller({ injector: { certManager: { enabled: true } } });
-  assert.ok(!managed.some(({ kind }) => kind === "Secret" || kind === "Role"));
+  assert.ok(!managed.some(({ kind }) => kind === "Secret"));
   assert.equal(
     only(managed, "MutatingWebhookConfiguration").metadata.annotations?.[
       "cert-manager.io/inject-ca-from"
     ],
     "sluice/sluice-injector-certificate",
   );
-  const rules = only(managed, "ClusterRole")["rules"].flatMap(
-    ({ resources }: { resources: string[] }) => resources,
-  );
-  assert.deepEqual(rules, ["namespaces", "pods", "events"]);
+  const rules = (of: readonly Rendered[], kind: string): readonly string[] =>
+    only(of, kind)["rules"].map(
+      ({ resources, verbs }: { resources: string[]; verbs: string[] }) =>
+        `${verbs.join(" ")}: ${resources.join()}`,
+    );
+  assert.deepEqual(rules(managed, "ClusterRole").slice(3), ["get: mutatingwebhookconfigurations"]);
+  assert.deepEqual(rules(objects, "ClusterRole").slice(3), [
+    "get patch: mutatingwebhookconfigurations",
+  ]);
+  assert.deepEqual(rules(managed, "Role"), ["list watch: configmaps"]);
+  assert.deepEqual(rules(objects, "Role"), ["list watch: configmaps", "get patch: secrets"]);
 });
 
 test("controllers get rights where policies are resources, and a webhook where they have TLS", async () => {

@@ -29,6 +29,7 @@ const RESOURCES = {
 export const SETTINGS: InjectionSettings = {
   version: "1.2.3",
   ignoredNamespaces: ["sluice"],
+  ipFamily: "IPv4",
   sidecar: {
     image: "sluice:1.2.3",
     imagePullPolicy: "IfNotPresent",
@@ -40,7 +41,6 @@ export const SETTINGS: InjectionSettings = {
     env: [{ name: "SVC_AGENT_ETCD_ENDPOINTS", value: "[http://etcd.sluice.svc:2379]" }],
     certificates: "",
     drainSeconds: 12,
-    ipFamily: "IPv4",
   },
   envoy: {
     image: "envoy:1",

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { loadConfig } from "#config/load.ts";
 import { isObject, type JsonObject, listAt } from "../../../src/kube/injection/pod.ts";
-import type { Namespace } from "../../../src/kube/injection/settings.ts";
+import type { InjectionSettings, Namespace } from "../../../src/kube/injection/settings.ts";
 import {
   application,
   assertKept,
@@ -103,24 +103,26 @@ test("the agent's variables are valid settings, and name the pod", () => {
     assert.deepEqual(env[name], { fieldRef: { apiVersion: "v1", fieldPath: path } });
   }
   const texts = Object.entries(env).flatMap(([name, value]) =>
-    name.startsWith("SVC_")
-      ? [[name, String(value).replace("$(POD_IP)", "10.0.0.1")] as const]
-      : [],
+    name.startsWith("SVC_") ? [[name, String(value)] as const] : [],
   );
   const { config } = loadConfig("agent", { env: Object.fromEntries(texts), dotenvDir: "/nowhere" });
   assert.equal(config.agent_info.agent_group, "checkout");
   assert.equal(config.server.listener.addr, ":9080");
-  assert.equal(config.peer_discovery.advertisement_addr, "10.0.0.1:9080");
   assert.equal(config.cloudext.installation_mode, "KUBERNETES_SIDECAR");
   assert.equal(config.service_discovery.kubernetes.enabled, false);
   assert.deepEqual(config.etcd.endpoints, ["http://etcd.sluice.svc:2379"]);
   assert.deepEqual(listAt(agent["ports"])[0]?.["containerPort"], 9080);
 });
 
-test("in a cluster of IPv6 addresses they stand in brackets", () => {
-  const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, ipFamily: "IPv6" as const } };
-  const env = envOf(containerOf(injected(podWith(), { settings }).whole, "sluice-agent"));
-  assert.equal(env["SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR"], "[$(POD_IP)]:8080");
+test("in a cluster of IPv6 addresses Envoy listens on them", () => {
+  const pod = podWith({ annotations: { "sluice/envoy-inject": "true" } });
+  const bootstrap = (settings: InjectionSettings) =>
+    JSON.stringify(containerOf(injected(pod, { settings }).whole, "sluice-envoy")["args"]);
+  assert.match(bootstrap(SETTINGS), /"address\\":\\"0\.0\.0\.0/);
+  assert.match(
+    bootstrap({ ...SETTINGS, ipFamily: "IPv6" }),
+    /"address\\":\\"::\\",\\"ipv4_compat\\":true/,
+  );
 });
 
 test("an address that the configuration announces is kept", () => {

@@ -15,7 +15,7 @@ type Find = (name: string) => Namespace | Promise<Namespace>;
 async function webhookOn(t: TestContext, find: Find = () => NAMESPACE) {
   const log = memoryLog();
   const webhook = new Webhook({
-    settings: SETTINGS,
+    settings: () => SETTINGS,
     abilities: () => MODERN,
     namespace: find,
     clock: realClock,

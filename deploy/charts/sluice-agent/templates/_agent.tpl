@@ -31,9 +31,6 @@
 {{- if not (or $administration (eq $mode "KUBERNETES_SIDECAR")) -}}
 {{- $_ := set $found "SVC_AGENT_SERVER_ADMINISTRATION_ADDR" "127.0.0.1:8081" -}}
 {{- end -}}
-{{- if ne $mode "KUBERNETES_SIDECAR" -}}
-{{- $_ := set $found "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR" (printf (ternary "[$(POD_IP)]:%s" "$(POD_IP):%s" (eq .Values.ipFamily "IPv6")) (include "agent.port" .)) -}}
-{{- end -}}
 {{- $tls := include "agent.tls" . | fromJson -}}
 {{- toJson (mergeOverwrite $found $tls.variables) -}}
 {{- end -}}

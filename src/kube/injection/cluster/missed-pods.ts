@@ -30,7 +30,7 @@ export interface MissedPod {
 interface MissedPodsOptions {
   readonly client: KubeClient;
   readonly namespaces: () => Iterable<Namespace>;
-  readonly settings: InjectionSettings;
+  readonly settings: () => InjectionSettings;
   readonly abilities: () => ClusterAbilities;
   /** Unix ms. */
   readonly wall: () => number;
@@ -104,7 +104,7 @@ export class MissedPods implements MetricSource {
     const pod = readPod(object as unknown as Json);
     if (hasAgent(pod)) return false;
     const { settings, abilities } = this.#options;
-    const { outcome } = inject({ pod, namespace, settings, abilities: abilities() });
+    const { outcome } = inject({ pod, namespace, settings: settings(), abilities: abilities() });
     return outcome === "injected" || outcome === "refused";
   }
 

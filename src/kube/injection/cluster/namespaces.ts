@@ -7,7 +7,7 @@ import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
 import type { KubeObject, Resource } from "../../api/objects.ts";
-import { Reflector } from "../../api/reflector.ts";
+import { type Changes, Reflector } from "../../api/reflector.ts";
 import { isEnabled } from "../mutation/annotations.ts";
 import { SYSTEM_NAMESPACES } from "../mutation/mutate.ts";
 import type { Namespace } from "../settings.ts";
@@ -20,6 +20,8 @@ export interface NamespacesOptions {
   readonly ignored: readonly string[];
   /** Called with undefined when the namespaces are followed, with a fault when what is known may be old. */
   readonly followed: (fault: Fault | undefined) => void;
+  /** Called when other namespaces than before are enabled. */
+  readonly changed: () => void;
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Log;
@@ -28,6 +30,8 @@ export interface NamespacesOptions {
 export class Namespaces {
   readonly #options: NamespacesOptions;
   readonly #reflector: Reflector<Namespace>;
+  /** Names of those that are enabled. */
+  readonly #enabled = new Set<string>();
 
   constructor(options: NamespacesOptions) {
     const { client, clock, chance, followed } = options;
@@ -38,7 +42,7 @@ export class Namespaces {
       chance,
       resource: NAMESPACES,
       keep: namespaceOf,
-      changed: () => undefined,
+      changed: (changes) => this.#compare(changes),
       followed: (following) => followed(following.state === "away" ? following.fault : undefined),
     });
   }
@@ -59,10 +63,21 @@ export class Namespaces {
 
   /** Those whose pods are injected. */
   *enabled(): Generator<Namespace> {
-    const left = [...SYSTEM_NAMESPACES, ...this.#options.ignored];
-    for (const [name, namespace] of this.#reflector.entries()) {
-      if (!left.includes(name) && isEnabled(namespace.labels)) yield namespace;
+    for (const name of this.#enabled) {
+      const namespace = this.#reflector.get(name);
+      if (namespace !== undefined) yield namespace;
     }
+  }
+
+  #compare({ puts, deletes }: Changes<Namespace>): void {
+    const before = [...this.#enabled].sort().join();
+    const left = [...SYSTEM_NAMESPACES, ...this.#options.ignored];
+    for (const [name, { labels }] of puts) {
+      if (!left.includes(name) && isEnabled(labels)) this.#enabled.add(name);
+      else this.#enabled.delete(name);
+    }
+    for (const name of deletes) this.#enabled.delete(name);
+    if ([...this.#enabled].sort().join() !== before) this.#options.changed();
   }
 
   async #read(name: string, signal: AbortSignal): Promise<Namespace> {

@@ -1,5 +1,6 @@
 // Copies of the Secrets that sidecars refer to: from the injector's namespace into each labelled one, kept in step, and removed
-// when the namespace loses its label. A Secret of that name that somebody else made is left alone.
+// when the namespace loses its label. A Secret of that name that somebody else made is left alone. The webhook configuration
+// owns the copies, so that the cluster removes them with it.
 
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
@@ -7,7 +8,7 @@ import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
 import { fieldOf, type KubeObject } from "../../api/objects.ts";
 import type { Namespace } from "../settings.ts";
-import { optional, SECRETS } from "../tls/stores.ts";
+import { type OwnerReference, optional, SECRETS } from "../tls/stores.ts";
 
 /** Marks a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";
@@ -16,9 +17,9 @@ interface SecretCopiesOptions {
   readonly client: KubeClient;
   /** The injector's namespace. */
   readonly home: string;
-  /** Names of the Secrets. */
-  readonly names: readonly string[];
   readonly namespaces: () => Iterable<Namespace>;
+  /** The owners of copies. Rejects where the owner is gone: then nothing would remove a new copy. */
+  readonly owner: (signal: AbortSignal) => Promise<readonly OwnerReference[]>;
   readonly log: Log;
 }
 
@@ -37,10 +38,14 @@ export class SecretCopies {
     return this.#faults;
   }
 
-  /** Brings all copies in step. Throws a Fault when the API server does not answer. */
-  async round(signal: AbortSignal): Promise<void> {
-    const { client, home, names, namespaces, log } = this.#options;
-    if (names.length === 0) return;
+  /** Brings the copies of these Secrets in step. Throws a Fault when the API server does not answer. */
+  async round(names: readonly string[], signal: AbortSignal): Promise<void> {
+    const { client, home, namespaces, owner, log } = this.#options;
+    if (names.length === 0) {
+      this.#faults = [];
+      return;
+    }
+    const owners = await owner(signal);
     const wanted = [...namespaces()].map(({ name }) => name).filter((name) => name !== home);
     const faults: string[] = [];
     for (const name of names) {
@@ -50,7 +55,7 @@ export class SecretCopies {
         continue;
       }
       for (const namespace of wanted) {
-        const fault = await this.#copy(original, namespace, signal);
+        const fault = await this.#copy(original, namespace, owners, signal);
         if (fault !== undefined) faults.push(fault);
       }
     }
@@ -67,6 +72,7 @@ export class SecretCopies {
   async #copy(
     original: KubeObject,
     namespace: string,
+    owners: readonly OwnerReference[],
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { client, home } = this.#options;
@@ -74,7 +80,7 @@ export class SecretCopies {
     const copy = {
       apiVersion: "v1",
       kind: "Secret",
-      metadata: { namespace, name, labels: { [COPY_OF]: home } },
+      metadata: { namespace, name, labels: { [COPY_OF]: home }, ownerReferences: owners },
       type: fieldOf(original, "type") ?? "Opaque",
       data: fieldOf(original, "data") ?? {},
     };
@@ -83,13 +89,9 @@ export class SecretCopies {
       if (found === undefined) await client.create(SECRETS, copy, signal);
       else if (found.metadata.labels?.[COPY_OF] !== home) {
         return `Secret ${namespace}/${name} is no copy of ${home}/${name}: sidecars use it as it is`;
-      } else if (!isDeepStrictEqual(fieldOf(found, "data") ?? {}, copy.data)) {
-        await client.update(
-          SECRETS,
-          { ...found, ...copy, metadata: found.metadata },
-          undefined,
-          signal,
-        );
+      } else if (!isInStep(found, copy.data, owners)) {
+        const metadata = { ...found.metadata, ownerReferences: owners };
+        await client.update(SECRETS, { ...found, ...copy, metadata }, undefined, signal);
       }
       return undefined;
     } catch (thrown) {
@@ -109,4 +111,9 @@ export class SecretCopies {
     const found = await optional(client.get(SECRETS, place, signal));
     if (found?.metadata.labels?.[COPY_OF] === home) await client.delete(SECRETS, place, signal);
   }
+}
+
+function isInStep(found: KubeObject, data: unknown, owners: readonly OwnerReference[]): boolean {
+  const owned = fieldOf(found.metadata, "ownerReferences") ?? [];
+  return isDeepStrictEqual(fieldOf(found, "data") ?? {}, data) && isDeepStrictEqual(owned, owners);
 }

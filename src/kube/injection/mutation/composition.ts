@@ -109,6 +109,7 @@ export class Composition {
       envoyContainer(
         settings.envoy,
         ports,
+        settings.ipFamily,
         isNative ? undefined : this.#wait(this.#envoySeconds, ["sleep", `${this.#envoySeconds}`]),
       ),
     );

@@ -3,7 +3,7 @@
 // is needed in the namespace.
 
 import type { Container, Json, JsonObject } from "../pod.ts";
-import type { EnvoySettings } from "../settings.ts";
+import type { EnvoySettings, InjectionSettings } from "../settings.ts";
 import { common, type Wait } from "./sidecar.ts";
 
 export const ENVOY_NAME = "sluice-envoy";
@@ -19,11 +19,16 @@ export interface EnvoyPorts {
 export function envoyContainer(
   settings: EnvoySettings,
   ports: EnvoyPorts,
+  ipFamily: InjectionSettings["ipFamily"],
   wait: Wait | undefined,
 ): Container {
   return {
     name: ENVOY_NAME,
-    args: ["--config-yaml", JSON.stringify(envoyBootstrap(ports)), "--disable-hot-restart"],
+    args: [
+      "--config-yaml",
+      JSON.stringify(envoyBootstrap(ports, ipFamily)),
+      "--disable-hot-restart",
+    ],
     ports: [{ name: "sluice-envoy", containerPort: ports.envoy, protocol: "TCP" }],
     startupProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 1, failureThreshold: 60 },
     readinessProbe: { tcpSocket: { port: ports.envoy }, periodSeconds: 5 },
@@ -35,14 +40,18 @@ const NETWORK = "envoy.extensions.filters.network.http_connection_manager.v3.Htt
 const DECISION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:aperture.check_response)%";
 const DURATION = "%DYNAMIC_METADATA(envoy.filters.http.ext_authz:ext_authz_duration)%";
 
-export function envoyBootstrap({ envoy, admin, agent, application }: EnvoyPorts): JsonObject {
+/** Envoy listens on every address of the pod; in a cluster of IPv6 those of IPv4 are among them. */
+export function envoyBootstrap(
+  { envoy, admin, agent, application }: EnvoyPorts,
+  ipFamily: InjectionSettings["ipFamily"],
+): JsonObject {
   return {
     admin: { address: at("127.0.0.1", admin) },
     static_resources: {
       listeners: [
         {
           name: "ingress",
-          address: at("0.0.0.0", envoy),
+          address: ipFamily === "IPv6" ? atEvery(envoy) : at("0.0.0.0", envoy),
           filter_chains: [
             {
               filters: [
@@ -179,6 +188,10 @@ function typed(type: string, fields: JsonObject): JsonObject {
 
 function at(address: string, port: number): JsonObject {
   return { socket_address: { address, port_value: port } };
+}
+
+function atEvery(port: number): JsonObject {
+  return { socket_address: { address: "::", ipv4_compat: true, port_value: port } };
 }
 
 function assignment(cluster: string, port: number): JsonObject {

@@ -135,11 +135,10 @@ function resourcesOf(quantities: Quantities): JsonObject {
 
 /** Facts about the pod come first, because later values refer to them. */
 function agentEnv(
-  { env, ipFamily }: SidecarSettings,
+  { env }: SidecarSettings,
   port: number,
   agentGroup: string | undefined,
 ): readonly EnvVar[] {
-  const ip = ipFamily === "IPv6" ? "[$(POD_IP)]" : "$(POD_IP)";
   const own: readonly EnvVar[] = [
     fact("NODE_NAME", "spec.nodeName"),
     fact("POD_NAME", "metadata.name"),
@@ -155,13 +154,7 @@ function agentEnv(
   ];
   const isOwn = new Set(own.map(({ name }) => name));
   const configured = env.filter(({ name }) => !isOwn.has(name));
-  const advertised: EnvVar = {
-    name: "SVC_AGENT_PEER_DISCOVERY_ADVERTISEMENT_ADDR",
-    value: `${ip}:${port}`,
-  };
-  return configured.some(({ name }) => name === advertised.name)
-    ? [...own, ...configured]
-    : [...own, advertised, ...configured];
+  return [...own, ...configured];
 }
 
 function fact(name: string, fieldPath: string): EnvVar {

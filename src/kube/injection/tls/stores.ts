@@ -106,6 +106,31 @@ export function trustStore(client: KubeClient, name: string): TrustStore {
   };
 }
 
+/** What an object says about the object with which it goes away. */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+}
+
+/**
+ * The webhook configuration as an owner: what it owns is removed by the cluster when it is removed, as an uninstallation
+ * does. Without a name there is none. Rejects with NOT_FOUND where the configuration is gone.
+ */
+export function webhookOwner(
+  client: KubeClient,
+  name: string,
+): (signal: AbortSignal) => Promise<readonly OwnerReference[]> {
+  return async (signal) => {
+    if (name === "") return [];
+    const { uid = "" } = (await client.get(CONFIGURATIONS, { name }, signal)).metadata;
+    const { group, version } = CONFIGURATIONS;
+    const kind = "MutatingWebhookConfiguration";
+    return [{ apiVersion: `${group}/${version}`, kind, name, uid }];
+  };
+}
+
 function bundleIn(webhook: unknown): string {
   const bundle = textOf(fieldOf(webhook, "clientConfig"), "caBundle");
   return Buffer.from(bundle, "base64").toString("utf8");
