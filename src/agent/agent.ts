@@ -23,7 +23,7 @@ import { FlowMetrics } from "#telemetry/flows/flow-metrics.ts";
 import { FluxMeters } from "#telemetry/flows/flux-meter.ts";
 import { UnreportedFlows } from "#telemetry/flows/unreported-flows.ts";
 import { openCounters } from "./counters.ts";
-import { discover } from "./discovery.ts";
+import { discover } from "./discovery/discovery.ts";
 import { follow, type Refusal, type RuleFaults } from "./follow.ts";
 import { answerControllers } from "./functions.ts";
 import { forwardingRoutes } from "./gateway.ts";

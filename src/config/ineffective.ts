@@ -93,6 +93,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "server.http.max_baggage_bytes", why: CHECKS },
     { path: "server.http.max_json_depth", why: CHECKS },
     { path: "server.http.max_labels", why: CHECKS },
+    { path: "service_discovery", why: STANDALONE },
     { path: "token_source", why: GOOGLE_TOKENS },
     { path: "watchdog.memory.heap.min_gogc", why: NO_GOGC },
     { path: "watchdog", why: STANDALONE },

@@ -18,6 +18,7 @@ import {
   autoScaleKubernetesConfig,
   checkpointsConfig,
   cloudExtConfig,
+  controllerDiscoveryConfig,
   crWatcherConfig,
   etcdConfig,
   kubernetesDiscoveryConfig,
@@ -124,6 +125,7 @@ const controllerTable = table("", "", {
     checkpoints: object(checkpointsConfig),
     promql_jobs_scheduler: object(jobGroupConfig),
   }),
+  service_discovery: group({ kubernetes: object(controllerDiscoveryConfig) }),
 });
 
 const injectorTable = table("", "", {

@@ -251,7 +251,15 @@ function assemble(options: ControllerOptions) {
     await Promise.all([compiler.close(), backend.close(), alerts.close(), ...written]);
     for (const remove of removeMetrics) remove();
   };
-  const guardPublished = () => followDeletions({ store, outbox, log, failed: fail });
+  const guardPublished = () =>
+    followDeletions({
+      store,
+      prefixes: PUBLISHED,
+      what: "configurations or decisions",
+      outbox,
+      log,
+      failed: fail,
+    });
   const adopt = async () => {
     for (const prefix of PUBLISHED) {
       const { entries } = await store.list(prefix);

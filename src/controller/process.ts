@@ -2,6 +2,7 @@
 // other processes.
 
 import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
+import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import type { Stop } from "#base/scope.ts";
 import type { Loaded } from "#config/load.ts";
@@ -17,6 +18,7 @@ import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
 import { fleetOperations } from "./agents/operations.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
+import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
 import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
 import type { Cluster } from "./resources/cluster.ts";
@@ -35,6 +37,7 @@ export async function startControllerProcess(options: ControllerProcessOptions):
   const process = startProcess({ ...options, configs: [options.config] });
   const fleet = knowAgents(process);
   const cluster = await clusterOf(process, options.config.config);
+  const discovery = clusterDiscovery(process, options.config.config);
   let leading: Controller | undefined;
   const candidate = new Candidate(process, async (store, over) => {
     const controller = await openController({ ...process, store }, options, {
@@ -44,9 +47,10 @@ export async function startControllerProcess(options: ControllerProcessOptions):
       cluster,
     });
     leading = controller;
+    const endDiscovery = discovery.lead(store);
     const stop: Stop = async (speed) => {
       leading = undefined;
-      await controller.stop(speed);
+      await Promise.all([endDiscovery(), controller.stop(speed)]);
     };
     return { stop };
   });
@@ -63,7 +67,9 @@ export async function startControllerProcess(options: ControllerProcessOptions):
       if (isStoreAway()) throw storeIsAway();
     },
   );
-  const ports = await openPorts(process, [controllerPart(process, policies, fleet, cluster)]);
+  const ports = await openPorts(process, [
+    controllerPart(process, policies, fleet, cluster, discovery),
+  ]);
   const { enabled } = process.settings.server.administration;
   await candidate.stand(enabled ? (ports.administration ?? ports.main).address : undefined);
   return ports;
@@ -101,6 +107,7 @@ function controllerPart(
   policies: PolicyOperations,
   { agents, service }: Fleet,
   cluster: Cluster | undefined,
+  { entities }: Pick<ClusterDiscovery, "entities"> = { entities: undefined },
 ): ProcessPart {
   const fleet = fleetOperations({ agents, status: health.root, log: log.child("agents") });
   return {
@@ -108,8 +115,14 @@ function controllerPart(
       ...policyRoutes(policies),
       ...controllerRoutes(fleet),
       ...(cluster === undefined ? [] : [cluster.webhook]),
+      ...(entities === undefined ? [] : entityRoutes(entities)),
     ],
-    services: [policyGrpcService(policies), controllerGrpcService(fleet, policies), service],
+    services: [
+      policyGrpcService(policies),
+      controllerGrpcService(fleet, policies),
+      service,
+      ...(entities === undefined ? [] : [entityGrpcService(entities)]),
+    ],
   };
 }
 

@@ -34,6 +34,24 @@ export const API_DYNAMIC_CONFIGS = "/config/api/dynamic-config-policies/";
 /** Replica counts that agents report about the objects they scale. */
 export const REPLICAS = "/status/pod_scaler/";
 
+/** The prefix of all that the leading controller publishes about its Kubernetes cluster. */
+export const DISCOVERY = "/discovery/";
+
+/** The pods and Services at IP addresses, one key for each address. */
+export const ENTITIES = "/discovery/addresses/";
+
+/** Written by a leading controller when the store has all that it discovered. The value tells one time from another. */
+export const DISCOVERED = "/discovery/complete";
+
+/** The prefix of the one key of an address in canonical form. It ends so that no other address begins with it. */
+export function entityPrefix(address: string): string {
+  return `${ENTITIES}${address}/`;
+}
+
+export function entityKey(address: string): string {
+  return `${entityPrefix(address)}entity`;
+}
+
 /** The records of all agents, by group and advertised address. */
 export const PEERS = "/peers/aperture-agent/";
 

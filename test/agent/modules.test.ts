@@ -23,7 +23,7 @@ const CONTROLLER_ONLY = [
 ];
 /** The module that an agent loads only where it discovers services through the API server, and its importer. */
 const DISCOVERY = {
-  importer: "src/agent/discovery.ts",
+  importer: "src/agent/discovery/cluster.ts",
   target: "src/kube/discovery/discovery.ts",
 } as const;
 /** Agents publish their metrics to the server that controllers query. */
@@ -102,7 +102,8 @@ const SCRIPT = `
     // As in the pod of an application.
     KUBERNETES_SERVICE_HOST: "10.96.0.1",
     KUBERNETES_SERVICE_PORT: "443",
-    SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED: "false",
+    SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_SOURCE: "controller",
+    POD_IP: "10.0.0.1",
   };
   const scope = new Scope();
   const { main } = await startAgentProcess({

@@ -333,7 +333,7 @@ test("agent: defaults are the documented ones", () => {
       ports: PORTS,
     },
     peer_discovery: { advertisement_addr: "" },
-    service_discovery: { kubernetes: { enabled: true } },
+    service_discovery: { kubernetes: { enabled: true, source: "api_server" } },
   });
 });
 
@@ -352,6 +352,7 @@ test("controller: defaults are the documented ones", () => {
       default_agent_group: "default",
       promql_jobs_scheduler: GROUP,
     },
+    service_discovery: { kubernetes: { enabled: false } },
   });
 });
 

@@ -347,8 +347,23 @@ const OBSERVED: readonly Observation[] = [
   row(
     "service_discovery.kubernetes",
     "enabled",
-    "agent/discovery",
+    "agent/discovery/cluster",
     "nothing is asked where discovery is switched off",
+    "agent",
+  ),
+  row(
+    "service_discovery.kubernetes",
+    "source",
+    "agent/discovery/published",
+    "a sidecar knows its own services, looks up those",
+    "agent",
+  ),
+  row(
+    "service_discovery.kubernetes",
+    "enabled",
+    "process/sidecar-discovery",
+    "a leader that does not discover removes what is left",
+    "controller",
   ),
   row("watchdog.memory", "*.adaptive_policy.*", "host/watchdog", ": the adaptive policy collects"),
   row(

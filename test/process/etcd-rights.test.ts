@@ -32,6 +32,7 @@ test("with the users of docs/etcd.md, rules reach an agent that can change neith
   const agent = startSluice(t, "agent", etcd.endpoints, [], {
     ETCD_USERNAME: "agent",
     ETCD_PASSWORD: "choose-this",
+    SERVICE_DISCOVERY_KUBERNETES_SOURCE: "controller",
   });
   const controller = startSluice(t, "controller", etcd.endpoints, ["--policies", folder], {
     ETCD_USERNAME: "controller",
@@ -47,7 +48,13 @@ test("with the users of docs/etcd.md, rules reach an agent that can change neith
       /./.test(await as("root:choose-another", ...keys)),
     );
   }
-  for (const place of ["config/x", "decisions/x", "controller-election/x", "checkpoints/x"]) {
+  for (const place of [
+    "config/x",
+    "decisions/x",
+    "controller-election/x",
+    "checkpoints/x",
+    "discovery/x",
+  ]) {
     const key = `aperture/${place}`;
     await assert.rejects(as("agent:choose-this", "put", key, "x"), /permission denied/, place);
     await assert.rejects(as("agent:choose-this", "del", key), /permission denied/, place);

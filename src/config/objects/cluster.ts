@@ -136,7 +136,25 @@ export const kubernetesDiscoveryConfig = table(
   {
     enabled: bool(
       true,
-      "Watch the EndpointSlices and Services of the whole cluster, so that checks have the services of their addresses. Has no effect outside a cluster, that is without KUBERNETES_SERVICE_HOST. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both.",
+      "Know the pods and Services of the whole cluster by address, so that checks have the services of their addresses.",
+    ),
+    source: choice(
+      "api_server",
+      ["api_server", "controller"] as const,
+      "`api_server`: the agent watches EndpointSlices and Services. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both; without KUBERNETES_SERVICE_HOST, outside a cluster, nothing is watched. `controller`: the agent reads from etcd what the leading controller discovered (its `service_discovery.kubernetes.enabled`), and needs no right on the Kubernetes API. It follows the key of its own pod, whose addresses POD_IPS or POD_IP names, and looks other addresses up in the background, so that the first check from an address may not know it yet.",
+      { own: true },
+    ),
+  },
+);
+
+export const controllerDiscoveryConfig = table(
+  "ControllerDiscoveryConfig",
+  "Discovery of services through Kubernetes, for agents that have no right on its API.",
+  {
+    enabled: bool(
+      false,
+      "While this controller leads, watch the EndpointSlices and Services of the whole cluster, and publish in etcd what stands at each address, for agents with `service_discovery.kubernetes.source: controller`. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch both. A leader with false deletes what an earlier one published.",
+      { own: true },
     ),
   },
 );

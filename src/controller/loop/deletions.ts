@@ -3,11 +3,14 @@
 
 import type { Log } from "#base/log.ts";
 import type { Store } from "#store/store.ts";
-import { PUBLISHED } from "#sync/keys.ts";
 import type { Outbox } from "./outbox.ts";
 
 interface DeletionsOptions {
   readonly store: Pick<Store, "watch">;
+  /** Of all that the outbox writes. */
+  readonly prefixes: readonly string[];
+  /** Of the entries, for the log. */
+  readonly what: string;
   readonly outbox: Pick<Outbox, "putBack">;
   readonly log: Log;
   /** The store can no longer be followed. */
@@ -15,14 +18,14 @@ interface DeletionsOptions {
 }
 
 /** Begins to follow the store. The returned function ends it. */
-export function followDeletions({ store, outbox, log, failed }: DeletionsOptions): () => void {
+export function followDeletions(options: DeletionsOptions): () => void {
+  const { store, prefixes, what, outbox, log, failed } = options;
   const stop = new AbortController();
   const follow = async () => {
-    for await (const { deletes } of store.watch(PUBLISHED, stop.signal)) {
+    for await (const { deletes } of store.watch(prefixes, stop.signal)) {
       const keys = deletes.length === 0 ? 0 : outbox.putBack(deletes);
       if (keys === 0) continue;
-      const message =
-        "somebody deleted configurations or decisions from the store; they are written again";
+      const message = `somebody deleted ${what} from the store; they are written again`;
       log.warn({ keys, first: deletes[0] }, message);
     }
   };

@@ -12,8 +12,11 @@ export type Entries = ReadonlyMap<string, Uint8Array | undefined>;
 interface OutboxOptions {
   readonly store: Pick<Store, "commit">;
   readonly clock: Clock;
-  /** The operation which states that the store has everything that was put. Written after every removal. */
-  readonly complete: () => Op;
+  /**
+   * The operation which states that the store has everything that was put. Written after every removal; absent where nobody
+   * asks for it.
+   */
+  readonly complete?: () => Op;
   /** A commit succeeded; `recovered` says that the one before it had failed. */
   readonly committed: (recovered: boolean) => void;
   /** A commit failed and will be tried again. */
@@ -148,7 +151,7 @@ export class Outbox {
       if (ops.length > 0) await store.commit(ops);
       this.#unconfirmed ||= ops.some(({ kind }) => kind === "delete");
       // A commit of its own, because a store may write a large one in parts, the deletes last.
-      if (this.#unconfirmed) await store.commit([complete()]);
+      if (this.#unconfirmed && complete !== undefined) await store.commit([complete()]);
       this.#unconfirmed = false;
       this.#succeeded(ops);
     } catch (thrown) {

@@ -25,6 +25,8 @@ export interface DiscoveryOptions {
   readonly domain: string;
   /** Called when both kinds of objects are followed, and with why not when one of them no longer is. */
   readonly followed: (fault: Fault | undefined) => void;
+  /** Called with each address whose entity may differ from now on. */
+  readonly changed?: ((address: string) => void) | undefined;
   readonly clock: Clock;
   readonly chance: Chance;
 }
@@ -37,7 +39,7 @@ const KINDS: readonly (readonly [Resource, Keep])[] = [
 ];
 
 export class Discovery {
-  readonly entities = new Entities();
+  readonly entities: Entities;
   readonly #reflectors: readonly Reflector<readonly Entity[]>[];
   readonly #options: DiscoveryOptions;
   /** Resolves when all objects have been listed once. */
@@ -45,7 +47,8 @@ export class Discovery {
 
   constructor(options: DiscoveryOptions) {
     this.#options = options;
-    const { client, domain, clock, chance } = options;
+    const { client, domain, clock, chance, changed } = options;
+    this.entities = new Entities(undefined, changed);
     const lists = KINDS.map(() => Promise.withResolvers<void>());
     this.listed = Promise.all(lists.map(({ promise }) => promise));
     this.#reflectors = KINDS.map(
@@ -95,6 +98,7 @@ export interface OpenDiscovery {
   readonly proxy: ProxySettings;
   readonly env: Environment;
   readonly followed: DiscoveryOptions["followed"];
+  readonly changed?: DiscoveryOptions["changed"];
   readonly clock: Clock;
   readonly chance: Chance;
   readonly log: Pick<Log, "info" | "warn">;
@@ -112,13 +116,22 @@ export interface OpenedDiscovery {
  * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
  */
 export async function openDiscovery(options: OpenDiscovery): Promise<OpenedDiscovery> {
-  const { settings, proxy, env, clock, chance, log, followed } = options;
+  const { settings, proxy, env, clock, chance, log, followed, changed } = options;
   const access = await findAccess(env, clock);
   const client = new KubeClient({ access, settings, proxy, env, clock, log });
   const domain =
     clusterDomainOf(await readTextFile(RESOLVER, MOST).catch(() => "")) ?? USUAL_DOMAIN;
   log.info({ domain }, "discovers the pods and services of the cluster");
-  const discovery = new Discovery({ client, domain, clock, chance, followed });
+  let wasAway = false;
+  const told = (fault: Fault | undefined) => {
+    const line = "pods and services are followed";
+    if (fault === undefined) log.info({}, wasAway ? `${line} again` : line);
+    else
+      log.warn({}, `pods and services are not followed, and what is known stays: ${fault.message}`);
+    wasAway = fault !== undefined;
+    followed(fault);
+  };
+  const discovery = new Discovery({ client, domain, clock, chance, followed: told, changed });
   discovery.follow();
   return {
     entities: discovery.entities,

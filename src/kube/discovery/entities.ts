@@ -27,6 +27,7 @@ const NONE: readonly string[] = [];
  */
 export class Entities {
   readonly #most: number;
+  readonly #changed: (address: string) => void;
   readonly #objects = new Map<string, readonly Entity[]>();
   readonly #byAddress = new Map<string, Entity>();
   /** Addresses that are named more than once, with everything that is named there. */
@@ -34,8 +35,10 @@ export class Entities {
   #named = 0;
   #leftOut = 0;
 
-  constructor(most = MOST) {
+  /** `changed` is called with each address whose entity may differ from now on. */
+  constructor(most = MOST, changed: (address: string) => void = () => undefined) {
     this.#most = most;
+    this.#changed = changed;
   }
 
   /** The number of addresses that are known. */
@@ -126,6 +129,7 @@ export class Entities {
     else this.#shared.delete(address);
     if (first === undefined) this.#byAddress.delete(address);
     else this.#byAddress.set(address, entities.length === 1 ? first : merged(entities));
+    this.#changed(address);
   }
 
   /** Takes in what was left out, once there is room for more than a few. */

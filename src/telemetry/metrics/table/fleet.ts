@@ -60,6 +60,18 @@ export const FLEET_METRICS = {
     labels: [],
     about: "Addresses that service discovery left out because there are too many.",
   },
+  sluice_discovery_published: {
+    type: "gauge",
+    labels: [],
+    about:
+      "Addresses that the leading controller publishes for agents that have no right on the Kubernetes API.",
+  },
+  sluice_discovery_lookups_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Addresses that an agent looked up among those that the controller publishes, by result: `found`, `unknown`, `failed`, or `left_out`, which were not asked for because there were too many.",
+  },
   sluice_rules_kept: {
     type: "gauge",
     labels: [],

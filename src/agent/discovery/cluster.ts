@@ -1,48 +1,29 @@
-// Service discovery of an agent: through the API server of the cluster that it runs in, where it may read from it. What
-// speaks to Kubernetes is loaded only then; sidecars have discovery switched off.
+// Discovery through the API server of the cluster that an agent runs in, where it may read from it. What speaks to Kubernetes
+// is loaded only then.
 
-import { type EntityDirectory, NO_ENTITIES } from "#api/fleet/entities.ts";
-import { NO_SERVICES, type ServiceLookup } from "#api/service-lookup.ts";
 import { within } from "#base/async/wait.ts";
 import { Fault } from "#base/fault.ts";
 import type { AgentConfig } from "#config/tree.ts";
 import type { SluiceProcess } from "#process/process.ts";
 
-export interface Discovered {
-  readonly lookup: ServiceLookup;
-  readonly entities: EntityDirectory;
-}
-
-const NOTHING: Discovered = { lookup: NO_SERVICES, entities: NO_ENTITIES };
 /** Milliseconds that a start waits for what is in the cluster. Until that is known, no check has services. */
 const LIST_MS = 2_000;
-/** Kubernetes puts it into every container. */
-const IN_CLUSTER = "KUBERNETES_SERVICE_HOST";
 
 /**
- * Starts service discovery. Resolves when the pods and services of the cluster are known, or when the API server takes
- * too long.
+ * Starts to follow the cluster. Resolves when its pods and services are known, or when the API server takes too long; with
+ * undefined where there is no way to an API server.
  */
-export async function discover(process: SluiceProcess, config: AgentConfig): Promise<Discovered> {
+export async function discoverInCluster(process: SluiceProcess, config: AgentConfig) {
   const { clock, chance, env, health, metrics, scope, settings } = process;
-  const { enabled } = config.service_discovery.kubernetes;
-  if (!enabled || !env[IN_CLUSTER]) return NOTHING;
   const log = process.log.child("discovery");
   const status = health.dependency("discovery");
-  let wasAway = false;
   const followed = (fault: Fault | undefined) => {
-    if (fault === undefined) {
-      status.ok("the pods and services of the cluster are followed");
-      const line = "pods and services are followed";
-      log.info({}, wasAway ? `${line} again` : line);
-    } else {
+    if (fault === undefined) status.ok("the pods and services of the cluster are followed");
+    else {
       status.degraded(fault.message);
       // Checks are answered all the same: by what was known last, and at first without services.
       health.doWithout("discovery");
-      const line = "pods and services are not followed, and what is known stays";
-      log.warn({}, `${line}: ${fault.message}`);
     }
-    wasAway = fault !== undefined;
   };
   const { openDiscovery } = await import("#kube/discovery/discovery.ts");
   const { http_client } = config.kubernetes_client;
@@ -62,7 +43,9 @@ export async function discover(process: SluiceProcess, config: AgentConfig): Pro
     return { lookup: entities, entities };
   } catch (thrown) {
     // Pods without a service account run as before.
-    followed(Fault.from(thrown));
-    return NOTHING;
+    const fault = Fault.from(thrown);
+    log.warn({}, `pods and services are not followed: ${fault.message}`);
+    followed(fault);
+    return undefined;
   }
 }

@@ -2,77 +2,48 @@
 // the server is away or refuses.
 
 import assert from "node:assert/strict";
-import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { startAgentProcess } from "#agent/process.ts";
 import { seededChance } from "#base/chance.ts";
 import { Scope } from "#base/scope.ts";
-import type { KubeObject } from "#kube/api/objects.ts";
 import { memoryStore } from "#store/memory.ts";
 import { decode, encode } from "#wire/protobuf/messages.ts";
-import { grpcClient } from "../kit/clients/grpc.ts";
-import { folderOf } from "../kit/folder.ts";
-import { type FakeApi, fakeApi, type Watching } from "../kit/kube/fake-api.ts";
-import { variables } from "../kit/process.ts";
-import { processContext } from "../kit/process-context.ts";
-import { call } from "../kit/sluice/check.ts";
-import { configOf } from "../kit/sluice/config.ts";
-import { memoryLog } from "../kit/sluice/log.ts";
-import { until } from "../kit/until.ts";
+import { grpcClient } from "../../kit/clients/grpc.ts";
+import type { FakeApi } from "../../kit/kube/fake-api.ts";
+import {
+  checked,
+  environmentOf,
+  fakeCluster,
+  SERVICES,
+  SLICES,
+  service,
+  slice,
+} from "../../kit/kube/fake-cluster.ts";
+import { variables } from "../../kit/process.ts";
+import { processContext } from "../../kit/process-context.ts";
+import { call } from "../../kit/sluice/check.ts";
+import { configOf } from "../../kit/sluice/config.ts";
+import { memoryLog } from "../../kit/sluice/log.ts";
+import { until } from "../../kit/until.ts";
 
-const SLICES = "/apis/discovery.k8s.io/v1/endpointslices";
-const SERVICES = "/api/v1/services";
-
-function slice(namespace: string, version: string, pods: Readonly<Record<string, string>>) {
-  const endpoints = Object.entries(pods).map(([name, address]) => ({
-    addresses: [address],
-    nodeName: "n1",
-    targetRef: { kind: "Pod", name, namespace, uid: `uid-${name}` },
-  }));
-  const labels = { "kubernetes.io/service-name": "web" };
-  const metadata = { name: "web-x", namespace, uid: "s", resourceVersion: version, labels };
-  return { metadata, addressType: "IPv4", endpoints } as KubeObject;
-}
-
-function service(clusterIP: string): KubeObject {
-  const metadata = { name: "web", namespace: "a", uid: "v", resourceVersion: "1" };
-  return { metadata, spec: { type: "ClusterIP", clusterIP } } as KubeObject;
-}
-
-/** A server with these objects by the path of their kind; `watches` has the latest watch of each. */
-async function apiWith(t: TestContext, objects: Readonly<Record<string, readonly KubeObject[]>>) {
-  const api = await fakeApi(t);
-  const watches = new Map<string, Watching>();
-  let path = "";
-  api.before = (asked) => {
-    path = asked.path;
-    api.items = objects[path] ?? [];
-    return false;
-  };
-  // The server calls this for the request that it has just asked about.
-  api.began = (watch) => void watches.set(path, watch);
-  return { api, watches };
-}
-
-async function agentIn(t: TestContext, { url }: Pick<FakeApi, "url">, env = {}) {
-  const config = {
-    clusters: [{ name: "c", cluster: { server: url } }],
-    users: [{ name: "u", user: { token: "t" } }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  };
-  const KUBECONFIG = join(folderOf(t, { config: JSON.stringify(config) }), "config");
+async function agentIn(t: TestContext, api: Pick<FakeApi, "url">, env = {}) {
   const scope = new Scope();
   t.after(() => scope.close("cut"));
   const own = { COUNTERS_ENGINE: "local", ...env };
   const { main } = await startAgentProcess({
     config: configOf("agent", variables("agent", own)),
     store: memoryStore(),
-    context: processContext(scope, { env: { KUBECONFIG, KUBERNETES_SERVICE_HOST: "10.96.0.1" } }),
+    context: processContext(scope, { env: environmentOf(t, api) }),
     chance: seededChance(1),
     log: { ...memoryLog(), close: async () => undefined },
   });
   return main.address;
+}
+
+/** What a check says about services. */
+async function labelsOf(agent: string, from: string, to: string) {
+  const { services, source, destination } = await checked(agent, from, to);
+  return { services, source, destination };
 }
 
 const get = async (address: string, path: string) => {
@@ -80,38 +51,19 @@ const get = async (address: string, path: string) => {
   return { status, body: JSON.parse(body) };
 };
 
-/** Reply to a check of a request between these addresses. */
-async function checked(address: string, source: string, destination: string) {
-  const request = { source: { address: source }, destination: { address: destination } };
-  const headers = { "content-type": "application/json" };
-  const reply = await fetch(`http://${address}/v1/flowcontrol/checkhttp`, {
-    method: "POST",
-    headers,
-    body: JSON.stringify({ control_point: "ingress", ...request }),
-  });
-  const { check_response: answer } = (await reply.json()) as {
-    check_response: { services: string[]; telemetry_flow_labels: Record<string, string> };
-  };
-  return {
-    services: answer.services,
-    source: answer.telemetry_flow_labels["aperture.source_fqdns"],
-    destination: answer.telemetry_flow_labels["aperture.destination_fqdns"],
-  };
-}
-
 const degraded = async (address: string) => {
   const { body } = await call(address, "GET", "/metrics");
   return /^sluice_dependency_degraded\{dependency="discovery"\} (\d)$/m.exec(body)?.[1];
 };
 
 test("checks have the services of their addresses, and changes are followed", async (t) => {
-  const { api, watches } = await apiWith(t, {
+  const { api, watches } = await fakeCluster(t, {
     [SLICES]: [slice("a", "1", { "web-1": "10.0.0.1" }), slice("b", "1", { "web-1": "10.0.0.2" })],
     [SERVICES]: [service("10.96.0.7")],
   });
   const address = await agentIn(t, api);
   const [inA, inB] = ["web.a.svc.cluster.local", "web.b.svc.cluster.local"];
-  assert.deepEqual(await checked(address, "10.0.0.2", "10.0.0.1"), {
+  assert.deepEqual(await labelsOf(address, "10.0.0.2", "10.0.0.1"), {
     services: [inA],
     source: inB,
     destination: inA,
@@ -138,7 +90,7 @@ test("checks have the services of their addresses, and changes are followed", as
 });
 
 test("the routes and the service show entities by address and by name", async (t) => {
-  const { api } = await apiWith(t, {
+  const { api } = await fakeCluster(t, {
     [SLICES]: [
       slice("a", "1", { "web-1": "10.0.0.1", "web-2": "10.0.0.4" }),
       slice("b", "1", { "web-1": "10.0.0.2" }),
@@ -190,7 +142,7 @@ test("the routes and the service show entities by address and by name", async (t
 });
 
 test("an agent without rights judges all the same, and says what is missing", async (t) => {
-  const { api } = await apiWith(t, {});
+  const { api } = await fakeCluster(t, {});
   api.before = ({ reply }) => {
     reply(403, { kind: "Status", message: "services is forbidden" });
     return true;
@@ -202,7 +154,7 @@ test("an agent without rights judges all the same, and says what is missing", as
 });
 
 test("nothing is asked where discovery is switched off", async (t) => {
-  const { api } = await apiWith(t, {});
+  const { api } = await fakeCluster(t, {});
   const address = await agentIn(t, api, { SERVICE_DISCOVERY_KUBERNETES_ENABLED: "false" });
   assert.deepEqual((await get(address, "/v1/discovery/entities")).body, {
     entities_by_ip_address: { entities: {} },

@@ -1,0 +1,91 @@
+// The services of this pod, by what the store says about its addresses. Those that the store lost stay until a controller has
+// written again.
+
+import type { Entity } from "#api/fleet/entities.ts";
+import type { Batch } from "#store/store.ts";
+import { readEntity } from "#sync/entities.ts";
+import { DISCOVERED, entityKey } from "#sync/keys.ts";
+
+/** Peers at these addresses are in the same pod, whose containers share one network. */
+const LOOPBACK: readonly string[] = ["127.0.0.1", "::1"];
+const NONE: readonly string[] = [];
+
+export class OwnPod {
+  /** Its addresses by their keys. */
+  readonly #addresses: ReadonlyMap<string, string>;
+  readonly #entities = new Map<string, Entity>();
+  /** Keys that the store lost. */
+  readonly #lost = new Set<string>();
+  /** By address, the loopback addresses among them. */
+  #services = new Map<string, readonly string[]>();
+  #isLost = false;
+
+  /** The addresses in canonical form. */
+  constructor(addresses: readonly string[]) {
+    this.#addresses = new Map(addresses.map((address) => [entityKey(address), address]));
+    this.#index();
+  }
+
+  /** Whether the store lost its data, and no controller has written all of it since. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  get entities(): readonly Entity[] {
+    return [...this.#entities.values()];
+  }
+
+  /** Of all its addresses together. */
+  get services(): readonly string[] {
+    const [only, ...others] = this.entities;
+    if (only === undefined || others.length === 0) return only?.services ?? NONE;
+    const all = [only, ...others].flatMap(({ services }) => services);
+    return [...new Set(all)].toSorted();
+  }
+
+  at(address: string): Entity | undefined {
+    return this.#entities.get(address);
+  }
+
+  /** Undefined where the address is not one of this pod. */
+  byAddress(address: string): readonly string[] | undefined {
+    return this.#services.get(address);
+  }
+
+  /** @throws Fault for a value that cannot be read; what was known of its address stays */
+  apply({ puts, deletes, reset = false }: Batch): void {
+    this.#isLost ||= reset;
+    for (const key of deletes) {
+      const address = this.#addresses.get(key);
+      if (address === undefined) continue;
+      if (this.#isLost) this.#lost.add(key);
+      else this.#entities.delete(address);
+    }
+    try {
+      for (const { key, value } of puts) {
+        const address = this.#addresses.get(key);
+        if (address === undefined) continue;
+        this.#entities.set(address, { ...readEntity(value), ipAddress: address });
+        this.#lost.delete(key);
+      }
+    } finally {
+      if (puts.some(({ key }) => key === DISCOVERED)) this.#complete();
+      this.#index();
+    }
+  }
+
+  /** A controller has written everything: what is still missing is gone. */
+  #complete(): void {
+    this.#isLost = false;
+    for (const key of this.#lost) this.#entities.delete(this.#addresses.get(key) ?? "");
+    this.#lost.clear();
+  }
+
+  #index(): void {
+    const found = new Map<string, readonly string[]>();
+    if (this.#addresses.size > 0) for (const each of LOOPBACK) found.set(each, this.services);
+    for (const address of this.#addresses.values())
+      found.set(address, this.#entities.get(address)?.services ?? NONE);
+    this.#services = found;
+  }
+}

@@ -1,0 +1,141 @@
+// Discovery for agents that have no right on the Kubernetes API: the leading controller publishes the pod or Service at each
+// address under a key of the store. An agent follows the keys of its own pod, and looks other addresses up.
+
+import { isIP } from "node:net";
+import type { Entity } from "#api/fleet/entities.ts";
+import { within } from "#base/async/wait.ts";
+import type { Fault } from "#base/fault.ts";
+import { canonicalAddress } from "#base/net/ip-address.ts";
+import { followStore } from "#fleet/follow-store.ts";
+import type { SluiceProcess } from "#process/process.ts";
+import type { Batch } from "#store/store.ts";
+import { readEntity } from "#sync/entities.ts";
+import { DISCOVERED, entityPrefix } from "#sync/keys.ts";
+import { LookedUp } from "./looked-up.ts";
+import { OwnPod } from "./own-pod.ts";
+
+/** Milliseconds that a start waits for the store. Until it answers, no check has services. */
+const FIRST_MS = 2_000;
+/** Milliseconds that a look-up may take. */
+const LOOKUP_MS = 3_000;
+/** The most addresses that a pod may have: one of each family. */
+const MAX_OWN = 2;
+
+/** Starts to follow the store, until the process ends. Resolves when it has answered, or takes too long. */
+export async function followPublished(process: SluiceProcess) {
+  const { clock, env, health, metrics, scope, store } = process;
+  const log = process.log.child("discovery");
+  const status = health.dependency("discovery");
+  const addresses = addressesOf(env);
+  const own = new OwnPod(addresses);
+  let hasPublisher = false;
+  let lookupFault: Fault | undefined;
+  let logged: string | undefined;
+  const show = () => {
+    const faults = [
+      ...(own.isLost ? [LOST] : hasPublisher ? [] : [NO_PUBLISHER]),
+      ...(addresses.length === 0 ? [NO_ADDRESS] : []),
+      ...(lookupFault === undefined ? [] : [NO_LOOKUPS]),
+    ];
+    const text = faults.join("; ");
+    const why = lookupFault === undefined ? "" : `: ${lookupFault.message}`;
+    if (faults.length === 0) status.ok(`${addresses.join(" and ")}: ${textOf(own.services)}`);
+    else {
+      status.degraded(text + why);
+      // Checks are answered all the same: by what was known last, and at first without services.
+      health.doWithout("discovery");
+    }
+    // Without the reason, which may name another server each time.
+    if (text === logged) return;
+    if (faults.length > 0) log.warn({}, text + why);
+    else log.info({ addresses }, "the services of this pod are followed");
+    logged = text;
+  };
+  const lookedUp = new LookedUp({
+    clock,
+    async find(address) {
+      const { entries } = await store.list(entityPrefix(address), { timeoutMs: LOOKUP_MS });
+      const [entry] = entries;
+      return entry && readEntity(entry.value);
+    },
+    isUnsure: () => own.isLost || health.degraded.get("store") === true,
+    reached(fault) {
+      if (lookupFault?.message === fault?.message) return;
+      lookupFault = fault;
+      show();
+    },
+  });
+  const first = Promise.withResolvers<void>();
+  const stop = new AbortController();
+  const apply = (batch: Batch) => {
+    for (const key of batch.deletes) if (key === DISCOVERED) hasPublisher = false;
+    hasPublisher ||= batch.puts.some(({ key }) => key === DISCOVERED);
+    try {
+      own.apply(batch);
+    } finally {
+      show();
+      first.resolve();
+    }
+  };
+  const prefixes = [...addresses.map(entityPrefix), DISCOVERED];
+  const what = "the services of this pod";
+  const followed = { store, prefixes, what, apply, clock, log, signal: stop.signal };
+  const ended = followStore(followed);
+  scope.add("discovery", async () => {
+    stop.abort();
+    lookedUp.close();
+    await ended;
+  });
+  metrics.add({
+    collect(to) {
+      to.number("sluice_discovery_addresses", [], own.entities.length + lookedUp.known);
+      for (const [result, count] of Object.entries(lookedUp.counts))
+        to.number("sluice_discovery_lookups_total", [result], count);
+    },
+  });
+  await within(FIRST_MS, clock, first.promise);
+  if (logged === undefined) show();
+  const at = (address: string) => own.at(address) ?? lookedUp.at(address);
+  return {
+    lookup: {
+      byAddress: (address: string): readonly string[] =>
+        own.byAddress(address) ?? lookedUp.byAddress(address),
+    },
+    entities: {
+      at,
+      all: (): Iterable<Entity> => [...own.entities, ...lookedUp.all()],
+      byName: () => byName([...own.entities, ...lookedUp.all()]),
+    },
+  };
+}
+
+const LOST = "the store lost what controllers published, and what is known stays";
+const NO_LOOKUPS = "other addresses cannot be looked up, and what is known stays";
+const NO_PUBLISHER =
+  "no controller publishes services (service_discovery.kubernetes.enabled of the controllers)";
+const NO_ADDRESS =
+  "the services of this pod are unknown, because POD_IPS and POD_IP name no address of it";
+
+function textOf(services: readonly string[]): string {
+  if (services.length === 0) return "this pod belongs to no service";
+  const [first = ""] = services;
+  const others = services.length > 1 ? ` and ${services.length - 1} other services` : "";
+  return `this pod belongs to ${first}${others}`;
+}
+
+/** The addresses of this pod, as the downward API names them, in canonical form. */
+function addressesOf(env: SluiceProcess["env"]): readonly string[] {
+  const texts = `${env["POD_IPS"] ?? ""},${env["POD_IP"] ?? ""}`.split(",");
+  const found = texts.map((text) => canonicalAddress(text.trim()));
+  return [...new Set(found.filter((text) => isIP(text) !== 0))].slice(0, MAX_OWN);
+}
+
+/** An entity with several addresses is shown with the first. */
+function byName(entities: readonly Entity[]): ReadonlyMap<string, Entity> {
+  const found = new Map<string, Entity>();
+  for (const entity of entities) {
+    const name = `${entity.namespace}/${entity.name}`;
+    if (!found.has(name)) found.set(name, entity);
+  }
+  return found;
+}

@@ -1,0 +1,171 @@
+// Service discovery for agents that have no right on the Kubernetes API: while this controller leads, it knows the pods and
+// Services of the cluster, and publishes them by address.
+
+import type { EntityDirectory } from "#api/fleet/entities.ts";
+import { Fault } from "#base/fault.ts";
+import type { ControllerConfig } from "#config/tree.ts";
+import type { Dependency } from "#host/status/health.ts";
+import type { SluiceProcess } from "#process/process.ts";
+import type { Store } from "#store/store.ts";
+import { DISCOVERY } from "#sync/keys.ts";
+import { EntityPublisher } from "./entity-publisher.ts";
+
+export interface ClusterDiscovery {
+  /** Pods and Services that this controller knows; undefined where discovery is off. Throws UNAVAILABLE while it stands by. */
+  readonly entities: EntityDirectory | undefined;
+  /** Called with the store of a leader when its leadership begins. The returned function ends it. */
+  readonly lead: (store: Store) => () => Promise<void>;
+}
+
+const STANDING_BY = "the controller that leads discovers pods and services";
+
+/** Nothing is called, and nothing of Kubernetes loaded, before the controller leads. */
+export function clusterDiscovery(
+  process: SluiceProcess,
+  settings: ControllerConfig,
+): ClusterDiscovery {
+  const log = process.log.child("discovery");
+  if (!settings.service_discovery.kubernetes.enabled) {
+    const lead = (store: Store) => {
+      const ended = removePublished(store, log).catch((thrown: unknown) => {
+        const why = Fault.from(thrown).message;
+        log.warn({}, `services that an earlier leader published may still be there: ${why}`);
+      });
+      return () => ended;
+    };
+    return { entities: undefined, lead };
+  }
+  const dependency = process.health.dependency("discovery");
+  dependency.ok(STANDING_BY);
+  let term: Term | undefined;
+  process.metrics.add({
+    collect(to) {
+      if (term?.publisher === undefined) return;
+      const { entities, publisher } = term;
+      to.number("sluice_discovery_addresses", [], entities?.size ?? 0);
+      to.number("sluice_discovery_addresses_left_out", [], entities?.leftOut ?? 0);
+      to.number("sluice_discovery_published", [], publisher.published);
+    },
+  });
+  const known = (): EntityDirectory => {
+    if (term?.entities !== undefined) return term.entities;
+    throw new Fault("UNAVAILABLE", `this controller knows none at present: ${STANDING_BY}`);
+  };
+  return {
+    entities: {
+      at: (address) => known().at(address),
+      all: () => known().all(),
+      byName: () => known().byName(),
+    },
+    lead(store) {
+      const own = new Term({ process: { ...process, store, log }, settings, dependency });
+      term = own;
+      return async () => {
+        term = undefined;
+        await own.close();
+        dependency.ok(STANDING_BY);
+      };
+    },
+  };
+}
+
+async function removePublished(store: Store, log: SluiceProcess["log"]): Promise<void> {
+  const { entries } = await store.list(DISCOVERY);
+  if (entries.length === 0) return;
+  await store.commit(entries.map(({ key }) => ({ kind: "delete", key }) as const));
+  const why = "service_discovery.kubernetes.enabled is false here";
+  log.info({ keys: entries.length }, `removed what an earlier leader discovered: ${why}`);
+}
+
+interface TermOptions {
+  readonly process: SluiceProcess;
+  readonly settings: ControllerConfig;
+  readonly dependency: Dependency;
+}
+
+/** One leadership. */
+class Term {
+  readonly #options: TermOptions;
+  readonly #over = Promise.withResolvers<void>();
+  readonly #ended: Promise<void>;
+  readonly publisher: EntityPublisher;
+  #discovery: Awaited<ReturnType<typeof open>> | undefined;
+  #isClosed = false;
+  /** Reasons for which not everything works, by the part that found each. */
+  readonly #faults = new Map<"cluster" | "store", Fault>();
+
+  constructor(options: TermOptions) {
+    this.#options = options;
+    const { store, clock, log } = options.process;
+    this.publisher = new EntityPublisher({
+      store,
+      clock,
+      log,
+      at: (address) => this.entities?.at(address),
+      written: (fault) => this.#report("store", fault),
+    });
+    options.dependency.ok("the pods and services of the cluster are being listed");
+    this.#ended = this.#run();
+  }
+
+  get entities() {
+    return this.#discovery?.entities;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#over.resolve();
+    await this.publisher.close();
+    await this.#ended;
+  }
+
+  async #run(): Promise<void> {
+    try {
+      this.#discovery = await open(this.#options, {
+        followed: (fault) => this.#report("cluster", fault),
+        changed: (address) => this.publisher.change(address),
+      });
+    } catch (thrown) {
+      // Its policies must be run all the same.
+      const fault = Fault.from(thrown);
+      this.#options.process.log.error({}, `no pods and services are discovered: ${fault.message}`);
+      this.#report("cluster", fault);
+      return;
+    }
+    const discovery = this.#discovery;
+    // Nothing is written, and so nothing deleted, before everything is known.
+    const all = discovery.listed.then(() => true);
+    const isListed = await Promise.race([all, this.#over.promise.then(() => false)]);
+    if (isListed) await this.publisher.begin(() => discovery.entities.all());
+    await this.#over.promise;
+    await discovery.close();
+  }
+
+  #report(part: "cluster" | "store", fault: Fault | undefined): void {
+    const { dependency } = this.#options;
+    if (this.#isClosed) return;
+    if (fault === undefined) this.#faults.delete(part);
+    else this.#faults.set(part, fault);
+    const cluster = this.#faults.get("cluster");
+    const store = this.#faults.get("store");
+    if (cluster !== undefined)
+      dependency.degraded(`pods and services are not followed: ${cluster.message}`);
+    else if (store !== undefined)
+      dependency.degraded(`services are not published, will be retried: ${store.message}`);
+    else dependency.ok("the pods and services of the cluster are followed and published");
+  }
+}
+
+async function open(
+  { process, settings }: TermOptions,
+  told: {
+    readonly followed: (fault: Fault | undefined) => void;
+    readonly changed: (address: string) => void;
+  },
+) {
+  const { env, clock, chance, log } = process;
+  const { http_client } = settings.kubernetes_client;
+  const { proxy } = settings.client;
+  const { openDiscovery } = await import("#kube/discovery/discovery.ts");
+  return openDiscovery({ settings: http_client, proxy, env, clock, chance, log, ...told });
+}
