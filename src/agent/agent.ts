@@ -79,7 +79,8 @@ export async function startAgent(
   // Rejects when the store refuses to be followed.
   await within(RULES_MS, clock, known);
   const end = (slots: readonly SlotRef[]) => controller.end(slots);
-  const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics);
+  const { settle } = controller;
+  const finishedFlows = new FinishedFlows(fluxMeters, end, unreported, flowMetrics, settle);
   metrics.add(finishedFlows);
   const { lookup, entities } = await discover(process, config);
   const checkContext = createOperationContext(

@@ -2,10 +2,11 @@
 
 import type { Refusal } from "#base/http/refusal.ts";
 import { refuse } from "./check/refuse.ts";
-import { type FlowEnd, Reservations } from "./check/reservations.ts";
+import { Reservations } from "./check/reservations.ts";
 import { type JudgementContext, judge } from "./check.ts";
 import {
   type Flow,
+  type FlowEnd,
   type Grant,
   Pending,
   type SlotRef,

@@ -215,6 +215,16 @@ export interface SlotReturn {
   readonly error: string;
 }
 
+/** The end of a flow, as its caller or its access log reports it. */
+export interface FlowEnd {
+  /** As the reply to the check named it. */
+  readonly reservationId: string;
+  /** Tokens that the flow cost; undefined where the estimate was right. Finite and >= 0. */
+  readonly cost: number | undefined;
+  /** HTTP status of the response; 0 where there is none. */
+  readonly status: number;
+}
+
 type Outcome<T> = { readonly value: T } | { readonly thrown: unknown };
 
 /** An answer that must wait. Settles once; cheaper than a promise, and can be cancelled. */

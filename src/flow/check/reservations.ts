@@ -3,7 +3,7 @@
 
 import { type Chance, uuid } from "#base/chance.ts";
 import type { Clock } from "#base/clock.ts";
-import { type Component, type Decision, type Grant, grantOf } from "../flow.ts";
+import { type Component, type Decision, type FlowEnd, type Grant, grantOf } from "../flow.ts";
 import type { SettlingLimiter } from "../limit/stage-member.ts";
 import type { Observer } from "../observer.ts";
 
@@ -12,16 +12,6 @@ const MAX_RESERVATIONS = 50_000;
 
 /** Reservations that end by themselves in one turn, so that none of them keeps checks waiting. */
 const MAX_EXPIRED = 1_000;
-
-/** The end of a flow, as its caller or its access log reports it. */
-export interface FlowEnd {
-  /** As the reply to the check named it. */
-  readonly reservationId: string;
-  /** Tokens that the flow cost; undefined where the estimate was right. Finite and >= 0. */
-  readonly cost: number | undefined;
-  /** HTTP status of the response; 0 where there is none. */
-  readonly status: number;
-}
 
 /** What one limiter took for a flow. */
 interface Part {

@@ -3,7 +3,8 @@
 // request, by which the agent that made the decision finds it.
 
 import { Fault } from "#base/fault.ts";
-import { Pending, type SlotRef, type SlotReturn } from "#flow/flow.ts";
+import { type FlowEnd, Pending, type SlotRef, type SlotReturn } from "#flow/flow.ts";
+import { MAX_LABEL_NUMBER } from "#flow/label.ts";
 import type { HttpLogEntry } from "#wire/access-log/entry.ts";
 import type { Unread } from "#wire/access-log/message.ts";
 import {
@@ -35,6 +36,8 @@ const RESULTS = [
 type Result = (typeof RESULTS)[number];
 
 const WORKLOAD_DURATION = "workload_duration_ms";
+/** The tokens that the flow cost, where its limiters settle estimates. */
+const COST = "sluice.cost";
 
 /** Counter of the latencies of workloads. */
 export interface WorkloadLatencies {
@@ -56,18 +59,21 @@ export class FinishedFlows implements MetricSource {
   readonly #unreported: Pick<UnreportedFlows, "reported" | "take">;
   readonly #records = new Map<Result, number>();
   readonly #workloads: WorkloadLatencies | undefined;
+  readonly #settle: ((end: FlowEnd) => boolean) | undefined;
   readonly #entry = new LoggedEntry();
   readonly #slots = { returned: 0, unknown: 0 };
   #badNumbers = 0;
 
-  /** `workloads` learns how long the service needed. */
+  /** `workloads` learns how long the service needed, and `settle` what the flow cost. */
   constructor(
     meters: FluxMeters,
     end: EndOfFlow,
     unreported: Pick<UnreportedFlows, "reported" | "take">,
     workloads?: WorkloadLatencies,
+    settle?: (end: FlowEnd) => boolean,
   ) {
     this.#workloads = workloads;
+    this.#settle = settle;
     this.#meters = meters;
     this.#end = end;
     this.#unreported = unreported;
@@ -106,6 +112,7 @@ export class FinishedFlows implements MetricSource {
       this.#badNumbers++;
     };
     this.#measure(report, decision, bad);
+    if (!expectEnd && decision.reservationId !== "") this.#settleCost(report, decision, bad);
     const ends = !expectEnd && slots.length > 0;
     if (!ends && workloads.length === 0) return "taken";
     const latencyMs = accepted ? numberOf(report, WORKLOAD_DURATION, bad) : undefined;
@@ -136,6 +143,14 @@ export class FinishedFlows implements MetricSource {
       status: /^[123]/.test(statusCode) ? "OK" : report.status || "Error",
       number: (attribute) => numberOf(report, attribute, bad),
     });
+  }
+
+  #settleCost(report: FlowReport, { reservationId }: LoggedDecision, bad: () => void): void {
+    const cost = numberOf(report, COST, bad);
+    const known = cost !== undefined && cost >= 0 && cost <= MAX_LABEL_NUMBER;
+    if (cost !== undefined && !known) bad();
+    const status = Number(report.statusCode) || 0;
+    this.#settle?.({ reservationId, cost: known ? cost : undefined, status });
   }
 
   #return(slots: readonly SlotRef[], latencyMs: number | undefined): void {

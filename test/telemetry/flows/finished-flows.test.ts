@@ -218,6 +218,42 @@ test("slots of a flow that nobody else ends are given back", () => {
   assert.equal(ended.length, 1);
 });
 
+test("estimates of a flow that nobody else ends are settled, at its cost and by its status", () => {
+  const settled: object[] = [];
+  const unreported = new UnreportedFlows();
+  const settle = (end: object) => {
+    settled.push(end);
+    return true;
+  };
+  const log = new FinishedFlows(new FluxMeters(), () => [], unreported, undefined, settle);
+  const metrics = new Metrics(PLAIN);
+  metrics.add(log);
+  const reserved = decision({ reservationId: "id" });
+  const report = (changed: Readonly<Record<string, string | number>>) =>
+    log.consume(record({ "aperture.check_response": reserved, ...changed }));
+  assert.equal(report({ "sluice.cost": "12.5" }), true);
+  report({ "sluice.cost": 0, "http.status_code": "503" });
+  report({ "http.status_code": "-" });
+  const reservationId = "id";
+  assert.deepEqual(settled, [
+    { reservationId, cost: 12.5, status: 200 },
+    { reservationId, cost: 0, status: 503 },
+    { reservationId, cost: undefined, status: 0 },
+  ]);
+  settled.length = 0;
+  for (const cost of ["-1", "1e13"]) report({ "sluice.cost": cost });
+  assert.deepEqual(settled, [
+    { reservationId, cost: undefined, status: 200 },
+    { reservationId, cost: undefined, status: 200 },
+  ]);
+  assert.equal(metrics.read("sluice_bad_measurements_total"), 2);
+  settled.length = 0;
+  log.consume(record({ "aperture.check_response": decision({}) }));
+  const expecting = decision({ reservationId: "id", expectEnd: true });
+  log.consume(record({ "aperture.check_response": expecting }));
+  assert.deepEqual(settled, []);
+});
+
 /** The span of an SDK: times in ms with their unit in the name. */
 function span(changed: Readonly<Record<string, string | number>> = {}) {
   return new Map<string, string | number>(

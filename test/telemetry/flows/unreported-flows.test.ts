@@ -48,6 +48,22 @@ function setup(most?: number) {
 
 const FULL = { "aperture.check_response": "WgMKAW0=" };
 
+test("a record without a decision finds the reservation of its request", () => {
+  const settled: object[] = [];
+  const unreported = new UnreportedFlows();
+  const records = new FinishedFlows(
+    new FluxMeters(),
+    () => [],
+    unreported,
+    undefined,
+    (end) => settled.push(end) > 0,
+  );
+  unreported.decided(flow("a"), aVerdict({ reservationId: "id" }));
+  const attributes = { "aperture.source": "envoy", "x-request-id": "a", "http.status_code": "200" };
+  records.consume(new Map(Object.entries(attributes)));
+  assert.deepEqual(settled, [{ reservationId: "id", cost: undefined, status: 200 }]);
+});
+
 test("a record without a decision frees the slot of its request, once", () => {
   const { unreported, ended, report, metrics } = setup();
   unreported.decided(flow("a"), holding("slot-a"));
