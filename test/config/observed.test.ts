@@ -30,6 +30,8 @@ const row = (
 ): Observation => ({ of, keys, file: `${file}.test.ts`, name, ...(only && { only }) });
 
 const HTTP = "client/http";
+const HTTP_TIMEOUTS = "client/http/timeouts";
+const HTTP_TLS = "client/http/tls";
 const CALLS = "fleet/calls/connections";
 const REDIS = "fleet/redis/topologies";
 const PEERS = "fleet/peers/processes";
@@ -41,14 +43,14 @@ const HTTP_SETTINGS = "serve/http/settings";
 /** Effects of the keys of the HTTP client, whichever part uses it. */
 const httpClient = (of: string, only?: ProcessName): readonly Observation[] => [
   row(of, "idle_connection_timeout max_idle_*", HTTP, "idle connections: lim", only),
-  row(of, "key_log_file", HTTP, "TLS: session keys are written to the key", only),
+  row(of, "key_log_file", HTTP_TLS, "TLS: session keys are written to the key", only),
   row(of, "max_conns_per_host", HTTP, "connections: kept alive, closed aft", only),
   row(of, "max_response_*", HTTP, "responses are bounded: as received", only),
   row(of, "network_keep_alive", HTTP, "network_keep_alive is when", only),
-  row(of, "network_timeout", HTTP, "network_timeout bounds the wait for a", only),
-  row(of, "response_header_timeout", HTTP, "response_header_timeout bounds", only),
-  row(of, "tls.insecure_skip_verify", HTTP, "TLS: private authority, client", only),
-  row(of, "tls_handshake_timeout", HTTP, "tls_handshake_timeout: a server", only),
+  row(of, "network_timeout", HTTP_TIMEOUTS, "network_timeout bounds the wait for a", only),
+  row(of, "response_header_timeout", HTTP_TIMEOUTS, "response_header_timeout bounds", only),
+  row(of, "tls.insecure_skip_verify", HTTP_TLS, "TLS: private authority, client", only),
+  row(of, "tls_handshake_timeout", HTTP_TIMEOUTS, "tls_handshake_timeout: a server", only),
 ];
 
 const OBSERVED: readonly Observation[] = [
@@ -84,7 +86,7 @@ const OBSERVED: readonly Observation[] = [
     "controller",
   ),
   row("client.proxy", "http https", "client/grpc-proxy", "cleartext and TLS are tunnelled"),
-  row("client.proxy", "no_proxy", HTTP, "no_proxy: host names, subdomains"),
+  row("client.proxy", "no_proxy", "client/http/proxies", "no_proxy: host names, subdomains"),
   row("counters", "engine redis.url", "fleet/redis/one-limit", "three agents at five times"),
   row("counters", "lease.duration", "fleet/leases/leased-buckets", "counters.lease.duration: the"),
   row("counters", "lease.enabled", "fleet/leases/leased-buckets", "counters.lease.enabled false"),
