@@ -248,3 +248,10 @@ function named(json: Json): string {
   const { name, mountPath, containerPort } = json;
   return JSON.stringify(containerPort ?? mountPath ?? name ?? json);
 }
+
+/** The variables of a container, each with its value or its source. */
+export function envOf(container: JsonObject): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    listAt(container["env"]).map(({ name, value, valueFrom }) => [name, value ?? valueFrom]),
+  );
+}

@@ -1,22 +1,19 @@
-// The mutation of pods: the parts that injection adds, keeps and refuses, and that a second run changes nothing.
+// The mutation of pods: the containers that injection adds and merges, and the pods that it refuses.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { loadConfig } from "#config/load.ts";
 import { isObject, type JsonObject, listAt } from "../../../src/kube/injection/pod.ts";
-import type { InjectionSettings, Namespace } from "../../../src/kube/injection/settings.ts";
+import type { InjectionSettings } from "../../../src/kube/injection/settings.ts";
 import {
   application,
-  assertKept,
   assertValid,
   containerOf,
   containersOf,
+  envOf,
   injected,
   injectInto,
-  MODERN,
   messageOf,
-  NAMESPACE,
   OLD,
   podWith,
   SETTINGS,
@@ -25,12 +22,6 @@ import {
 
 const namesOf = (containers: unknown) =>
   listAt(containers as JsonObject["x"]).map(({ name }) => name);
-
-function envOf(container: JsonObject): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(
-    listAt(container["env"]).map(({ name, value, valueFrom }) => [name, value ?? valueFrom]),
-  );
-}
 
 function object(json: unknown): JsonObject {
   assert.ok(isObject(json as JsonObject));
@@ -133,100 +124,6 @@ test("an address that the configuration announces is kept", () => {
   const settings = { ...SETTINGS, sidecar: { ...SETTINGS.sidecar, env: [own] } };
   const agent = containerOf(injected(podWith(), { settings }).whole, "sluice-agent");
   assert.equal(envOf(agent)[own.name], own.value);
-});
-
-test("the agent group: of the pod, then of the reference's annotation, then of the namespace, then as configured", () => {
-  const namespace: Namespace = {
-    ...NAMESPACE,
-    annotations: { "sluice/agent-group": "of-namespace" },
-  };
-  const group = (annotations: Readonly<Record<string, string>>, from = namespace) =>
-    envOf(
-      containerOf(injected(podWith({ annotations }), { namespace: from }).whole, "sluice-agent"),
-    )["SVC_AGENT_AGENT_INFO_AGENT_GROUP"];
-  const reference = { "sidecar.fluxninja.com/agent-group": "of-reference" };
-  assert.equal(group({ ...reference, "sluice/agent-group": "of-pod" }), "of-pod");
-  assert.equal(group(reference), "of-reference");
-  assert.equal(group({}), "of-namespace");
-  assert.equal(group({}, NAMESPACE), undefined);
-});
-
-test("resources as the pod asks; a default that contradicts them gives way", () => {
-  const resources = (annotations: Readonly<Record<string, string>>) =>
-    containerOf(injected(podWith({ annotations })).whole, "sluice-agent")["resources"];
-  assert.deepEqual(resources({ "sluice/resources-memory-request": "1Gi" }), {
-    requests: { cpu: "100m", memory: "1Gi" },
-  });
-  assert.deepEqual(
-    resources({ "sluice/resources-memory-limit": "64Mi", "sluice/resources-cpu-limit": "1" }),
-    { requests: { cpu: "100m", memory: "64Mi" }, limits: { cpu: "1", memory: "64Mi" } },
-  );
-});
-
-test("pods that are left alone", () => {
-  const reason = (pod: JsonObject, changed = {}) => {
-    const found = injectInto(pod, changed);
-    return found.outcome === "skipped" ? found.reason : messageOf(found);
-  };
-  assert.equal(reason(podWith({ annotations: { "sluice/inject": "false" } })), "asked");
-  assert.equal(
-    reason(podWith({ annotations: { "sidecar.fluxninja.com/injection": "false" } })),
-    "asked",
-  );
-  assert.equal(reason(podWith({ annotations: { "kubernetes.io/config.mirror": "x" } })), "mirror");
-  assert.equal(reason(podWith({ spec: { os: { name: "windows" }, containers: [] } })), "windows");
-  assert.equal(reason(podWith({ spec: { hostNetwork: true } })), "host_network");
-  for (const name of ["kube-system", "kube-public", "kube-node-lease", "sluice"]) {
-    assert.equal(reason(podWith(), { namespace: { ...NAMESPACE, name } }), "namespace");
-  }
-});
-
-test("our annotation wins over that of the reference implementation", () => {
-  const annotations = { "sluice/inject": "true", "sidecar.fluxninja.com/injection": "false" };
-  assert.equal(injectInto(podWith({ annotations })).outcome, "injected");
-});
-
-test("a pod on the host's network is left alone with a warning, and refused where it insists", () => {
-  const spec = { hostNetwork: true, containers: [application()] };
-  assert.match(injectInto(podWith({ spec })).warnings[0] ?? "", /network of its node/);
-  const insisting = podWith({ spec, annotations: { "sluice/inject": "true" } });
-  assert.match(messageOf(injectInto(insisting)), /sluice\/inject: wanted a pod with a network/);
-});
-
-for (const [annotation, value, wanted] of [
-  ["sluice/inject", "yes", /sluice\/inject: wanted "true" or "false", got "yes"/],
-  ["sidecar.fluxninja.com/injection", "0", /injection: wanted "true" or "false", got "0"/],
-  ["sluice/agent-group", "a/b", /agent-group: wanted the name of an agent group.*got "a\/b"/],
-  ["sluice/agent-group", "$(PASSWORD)", /agent-group: wanted/],
-  ["sidecar.fluxninja.com/agent-group", "aperture-cloud", /agent-group: wanted.*aperture-cloud/],
-  ["sluice/port", "70000", /sluice\/port: wanted a port from 1 to 65535, got "70000"/],
-  ["sluice/resources-cpu-limit", "fast", /cpu-limit: wanted a quantity, such as .*got "fast"/],
-  ["sluice/envoy-inject", "1", /envoy-inject: wanted "true" or "false", got "1"/],
-] as const) {
-  test(`an annotation that cannot be honoured refuses the pod: ${annotation} ${value}`, () => {
-    const found = injectInto(podWith({ annotations: { [annotation]: value } }));
-    assert.equal(found.outcome, "refused");
-    assert.match(messageOf(found), wanted);
-  });
-}
-
-test("a request above its limit is refused", () => {
-  const annotations = {
-    "sluice/resources-memory-request": "1Gi",
-    "sluice/resources-memory-limit": "512Mi",
-  };
-  assert.match(
-    messageOf(injectInto(podWith({ annotations }))),
-    /memory-limit: wanted at least the request, "1Gi", got "512Mi"/,
-  );
-});
-
-test("a misspelt annotation is a warning with the name that was probably meant", () => {
-  const { warnings } = injected(podWith({ annotations: { "sluice/agent-grop": "a" } }));
-  assert.match(
-    warnings[0] ?? "",
-    /"sluice\/agent-grop" is unknown.*did you mean sluice\/agent-group/,
-  );
 });
 
 test("a port that the application listens on refuses the pod, until the agent is moved", () => {
@@ -422,136 +319,4 @@ for (const [path, pod] of [
   test(`what is no pod is named: ${path}`, () => {
     assert.throws(() => injectInto(pod as unknown as JsonObject), { message: path });
   });
-}
-
-const port = fc.record({
-  containerPort: fc.constantFrom(80, 443, 8080, 9000, 10_000, 8888),
-  protocol: fc.constantFrom("TCP", "UDP"),
-});
-const probe = fc.constant({ tcpSocket: { port: 1 } });
-const container = (name: fc.Arbitrary<string>) =>
-  fc.record(
-    {
-      name,
-      image: fc.constantFrom("a:1", "auto", "b@sha256:0"),
-      imagePullPolicy: fc.constantFrom("Always", "Never"),
-      ports: fc.uniqueArray(port, { maxLength: 2, selector: ({ containerPort }) => containerPort }),
-      env: fc.uniqueArray(
-        fc.record({
-          name: fc.constantFrom("A", "POD_IP", "SVC_AGENT_SERVER_LISTENER_ADDR"),
-          value: fc.string(),
-        }),
-        { selector: ({ name: variable }) => variable },
-      ),
-      resources: fc.constantFrom({}, { limits: { cpu: "1" } }),
-      securityContext: fc.constantFrom({}, { runAsUser: 1 }),
-      lifecycle: fc.constantFrom({}, { postStart: { exec: { command: ["a"] } } }),
-      volumeMounts: fc.constantFrom([], [{ name: "data", mountPath: "/data" }]),
-    },
-    { requiredKeys: ["name", "image"] },
-  );
-/** A container that injection merges. It fills in the image of an Envoy only where the pod gets one. */
-const agentLike = fc.oneof(
-  fc.record(
-    {
-      name: fc.constantFrom("sluice-agent", "aperture-agent"),
-      image: fc.constantFrom("", "auto", "own:1"),
-      livenessProbe: probe,
-      args: fc.constant(["agent", "--x"]),
-    },
-    { requiredKeys: ["name", "image"] },
-  ),
-  fc.record({ name: fc.constant("sluice-envoy"), image: fc.constant("own:1") }),
-);
-const pods = fc
-  .record({
-    annotations: fc.dictionary(
-      fc.constantFrom(
-        "sluice/inject",
-        "sluice/agent-group",
-        "sluice/port",
-        "sluice/envoy-inject",
-        "sluice/application-port",
-        "sluice/resources-cpu-limit",
-        "sluice/unknown",
-        "a/b~c",
-      ),
-      fc.constantFrom("true", "9090", "100m", "x"),
-      { maxKeys: 2 },
-    ),
-    init: fc.uniqueArray(container(fc.constantFrom("i1", "i2")), {
-      selector: ({ name }) => name,
-      maxLength: 2,
-    }),
-    main: fc.uniqueArray(container(fc.constantFrom("c1", "c2", "istio-proxy")), {
-      selector: ({ name }) => name,
-      minLength: 1,
-      maxLength: 3,
-    }),
-    own: fc.option(fc.tuple(agentLike, fc.boolean())),
-    abilities: fc.constantFrom(MODERN, OLD, { nativeSidecars: true, sleepAction: false }),
-    envoy: fc.boolean(),
-    grace: fc.constantFrom(0, 30, 600),
-  })
-  .map(({ annotations, init, main, own, abilities, envoy, grace }) => {
-    const [added, isInit] = own ?? [undefined, false];
-    const initContainers =
-      added !== undefined && isInit ? [...init, { ...added, restartPolicy: "Always" }] : init;
-    const containers = added !== undefined && !isInit ? [...main, added] : main;
-    const noLifecycle = initContainers.map(({ ...each }) => {
-      const { lifecycle: _, ...others } = each as JsonObject;
-      return others;
-    });
-    const pod = podWith({
-      annotations,
-      spec: {
-        initContainers: noLifecycle,
-        containers,
-        volumes: [{ name: "data", emptyDir: {} }],
-        terminationGracePeriodSeconds: grace,
-      } as unknown as JsonObject,
-    });
-    const settings = { ...SETTINGS, envoy: { ...SETTINGS.envoy, inject: envoy } };
-    return { pod, changed: { abilities, settings } };
-  });
-
-test("whatever the pod is, a patch makes a valid pod, keeps what was there, and changes nothing a second time", () => {
-  let count = 0;
-  fc.assert(
-    fc.property(pods, ({ pod, changed }) => {
-      const found = injectInto(pod, changed);
-      if (found.outcome !== "injected") return;
-      count++;
-      const { whole } = injected(pod, changed);
-      if (changed.abilities.nativeSidecars) assertValid(whole);
-      const { spec: before, ...others } = pod;
-      const { spec: after, ...same } = whole;
-      assertKept(others, same, "");
-      assertKept(withoutFilled(before as JsonObject), after, "/spec");
-      assert.equal(injectInto(whole, changed).outcome, "unchanged");
-    }),
-    { numRuns: 500 },
-  );
-  assert.ok(count > 100, `${count} pods were injected`);
-});
-
-/** Without what injection may replace: images that ask to be filled in, and empty objects. */
-function withoutFilled(spec: JsonObject): JsonObject {
-  const clean = (list: JsonObject["x"]) =>
-    listAt(list).map((each) =>
-      Object.fromEntries(
-        Object.entries(each).filter(
-          ([key, value]) =>
-            !(
-              ["", "auto"].includes(String(each["image"])) &&
-              ["image", "imagePullPolicy"].includes(key)
-            ) && !(isObject(value) && Object.keys(value).length === 0),
-        ),
-      ),
-    );
-  return {
-    ...spec,
-    initContainers: clean(spec["initContainers"] ?? []),
-    containers: clean(spec["containers"] ?? []),
-  };
 }
