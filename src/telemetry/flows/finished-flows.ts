@@ -45,8 +45,8 @@ export interface WorkloadLatencies {
 }
 
 /**
- * Frees the slots of a flow whose caller does not end it. `latencyMs` is the time that the service needed for an accepted
- * flow; undefined where it did not respond, or too fast to be measured.
+ * Frees the slots of a flow whose caller does not end it. `latencyMs` is the time that the service needed; undefined where
+ * it did not respond, or too fast to be measured.
  */
 export type EndOfFlow = (
   slots: readonly SlotRef[],
@@ -113,9 +113,10 @@ export class FinishedFlows implements MetricSource {
     };
     this.#measure(report, decision, bad);
     if (!expectEnd && decision.reservationId !== "") this.#settleCost(report, decision, bad);
+    // A refused flow holds no slot, although its decision names those that it asked for.
     const ends = !expectEnd && slots.length > 0;
-    if (!ends && workloads.length === 0) return "taken";
-    const latencyMs = accepted ? numberOf(report, WORKLOAD_DURATION, bad) : undefined;
+    if (!accepted || (!ends && workloads.length === 0)) return "taken";
+    const latencyMs = numberOf(report, WORKLOAD_DURATION, bad);
     if (latencyMs !== undefined)
       for (const workload of workloads) this.#workloads?.completed(workload, latencyMs);
     if (ends) this.#return(slots, latencyMs);

@@ -45,9 +45,9 @@ export class Bootstrap {
     this.#root = parse(bootstrapText(addresses));
   }
 
-  /** Leaves the decision out of the access log, as `access-log-slim.yaml` describes it. */
-  slimAccessLog(): void {
-    const { access_log } = parse(readFileSync(join(FOLDER, "access-log-slim.yaml"), "utf8"));
+  /** Puts the access log of this file in the place of the bootstrap's own. */
+  accessLogOf(file: "access-log-slim.yaml" | "access-log-grpc.yaml"): void {
+    const { access_log } = parse(readFileSync(join(FOLDER, file), "utf8"));
     this.set(AT.accessLog, access_log);
   }
 

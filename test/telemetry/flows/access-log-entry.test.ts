@@ -147,7 +147,7 @@ test("slots of a flow that nobody else ends return once it has ended, with the t
   const slots = (result: string) => metrics.read("sluice_reported_slots_total", { result });
   assert.deepEqual([slots("returned"), slots("unknown")], [2, 1]);
   log(holding("refused", { decisionType: 1 }));
-  assert.deepEqual(ended.at(-1), [[ref("refused")], undefined], "nobody served it");
+  assert.equal(ended.length, 3, "a refused flow holds none");
 });
 
 test("a slot whose owner cannot be asked counts as unknown", () => {
