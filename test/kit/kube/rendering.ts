@@ -6,6 +6,10 @@ import { objectsIn, type Rendered, type Values } from "./helm.ts";
 
 export const ENDPOINTS = ["https://etcd.example.com:2379"];
 export const WATCHES = "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED";
+/** Variables with which agents and controllers ask the API server for services. */
+export const DISCOVERS: readonly string[] = ["AGENT", "CONTROLLER"].map(
+  (process) => `SVC_${process}_SERVICE_DISCOVERY_KUBERNETES_ENABLED`,
+);
 export const MODES = [
   "KUBERNETES_SIDECAR",
   "KUBERNETES_DAEMONSET",

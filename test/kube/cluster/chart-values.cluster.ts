@@ -48,7 +48,13 @@ test("each mode renders what it says", async () => {
     MODES.map((installationMode) => agent({ installationMode })),
   );
   assert.deepEqual(kinds(sidecar ?? []), ["ConfigMap"]);
-  assert.deepEqual(kinds(daemonSet ?? []).toSorted(), ["DaemonSet", "Service", "ServiceAccount"]);
+  assert.deepEqual(kinds(daemonSet ?? []).toSorted(), [
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "DaemonSet",
+    "Service",
+    "ServiceAccount",
+  ]);
   assert.deepEqual(kinds(deployment ?? []).toSorted(), [
     "Deployment",
     "PodDisruptionBudget",

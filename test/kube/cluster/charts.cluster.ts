@@ -352,10 +352,15 @@ test("each process has the rights that it uses, and no other", async (t) => {
   for (const [verb, resource] of [
     ["list", "pods"],
     ["get", "secrets"],
-    ["list", "services"],
+    ["get", "services"],
     ["list", "configmaps"],
   ] as const)
     assert.ok(!(await may(controller, verb, resource, { namespace })), `${verb} ${resource}`);
+  // It discovers services for sidecars.
+  const slices = { group: "discovery.k8s.io" };
+  assert.ok(await may(controller, "watch", "services"));
+  assert.ok(await may(controller, "watch", "endpointslices", slices));
+  assert.ok(!(await may(controller, "update", "endpointslices", slices)));
   await uninstall(controllers);
   await uninstall(agents);
   await nothingLeft(namespace);

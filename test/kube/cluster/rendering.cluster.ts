@@ -11,6 +11,7 @@ import { chartPath, objectsIn, type Rendered, rendered } from "../../kit/kube/he
 import {
   agent,
   controller,
+  DISCOVERS,
   EVERYTHING_AGENT,
   EVERYTHING_CONTROLLER,
   environment,
@@ -85,8 +86,9 @@ test("all pods fit the level restricted, and only those that use the API have a 
       assert.equal(pod.securityContext.runAsNonRoot, true, name);
       assert.ok(pod.securityContext.runAsUser > 0, name);
       assert.deepEqual(pod.securityContext.seccompProfile, { type: "RuntimeDefault" }, name);
-      // Controllers use it where policies are resources.
-      const watches = envOf(each).some((one) => one.name === WATCHES && one.value === "true");
+      // Controllers use it where policies are resources, and processes that discover services do.
+      const uses = [WATCHES, ...DISCOVERS];
+      const watches = envOf(each).some((one) => uses.includes(one.name) && one.value === "true");
       const usesApi = name === "sluice-injector" || watches;
       assert.equal(pod.automountServiceAccountToken, usesApi, name);
       for (const { securityContext, resources } of pod.containers) {
@@ -227,7 +229,7 @@ test("webhook and certificate are left to their owner", async () => {
     "sluice/sluice-injector-certificate",
   );
   const rules = (of: readonly Rendered[], kind: string): readonly string[] =>
-    only(of, kind)["rules"].map(
+    only(of, kind, "sluice-injector")["rules"].map(
       ({ resources, verbs }: { resources: string[]; verbs: string[] }) =>
         `${verbs.join(" ")}: ${resources.join()}`,
     );
@@ -262,4 +264,56 @@ test("controllers get rights where policies are resources, and a webhook where t
   assert.equal(clientConfig.service.path, "/validate/policy");
   const page = readFileSync(join(import.meta.dirname, "../../../docs/routes.md"), "utf8");
   assert.ok(page.includes(`| POST | \`${clientConfig.service.path}\` |`));
+});
+
+test("agents of a DaemonSet and controllers of sidecars may list and watch what discovery reads, and no others", async () => {
+  const rules = [
+    { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"] },
+    { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
+  ];
+  const discovery = (objects: readonly Rendered[]) =>
+    objects.filter(({ metadata }) => metadata.name.endsWith("-discovery"));
+  const assertDiscovers = (objects: readonly Rendered[], variable: string, isOn: boolean) => {
+    const [role, binding, ...others] = discovery(objects);
+    const [workload] = workloads(objects).filter(({ metadata }) =>
+      /(?:agent|controller)$/.test(metadata.name),
+    );
+    assert.ok(workload);
+    const { automountServiceAccountToken, serviceAccountName } = podOf(workload);
+    const env = environment(envOf(workload));
+    assert.deepEqual([automountServiceAccountToken, env[variable] === "true"], [isOn, isOn]);
+    assert.equal(role !== undefined, isOn);
+    if (!isOn) return;
+    assert.deepEqual(role?.["rules"], rules);
+    assert.equal(binding?.["roleRef"].name, role?.metadata.name);
+    assert.equal(binding?.["subjects"][0].name, serviceAccountName);
+    assert.deepEqual(others, []);
+  };
+  const [ofAgent = "", ofController = ""] = DISCOVERS;
+  const mode = (installationMode: string) => ({ installationMode });
+  const key = (process: string, to: unknown) =>
+    treeOf(`${process}.config.service_discovery.kubernetes`, to);
+  const [on, off] = [{ enabled: true }, { enabled: false }];
+  const daemonSet = mode("KUBERNETES_DAEMONSET");
+  const deployment = mode("KUBERNETES_DEPLOYMENT");
+  assertDiscovers(await agent(daemonSet), ofAgent, true);
+  assertDiscovers(await agent(daemonSet, key("agent", off)), ofAgent, false);
+  assertDiscovers(await agent(deployment), ofAgent, false);
+  assertDiscovers(await agent(deployment, key("agent", on)), ofAgent, true);
+  const account = treeOf("serviceAccount.name", "own");
+  assertDiscovers(await agent(daemonSet, account), ofAgent, true);
+  // Through the controller, an agent needs no right.
+  const through = await agent(daemonSet, key("agent", { source: "controller" }));
+  assert.deepEqual(discovery(through), []);
+  assert.equal(podOf(only(through, "DaemonSet")).automountServiceAccountToken, false);
+  const { data } = only(await agent(), "ConfigMap");
+  assert.equal(data[ofAgent], undefined, "sidecars discover unless the values say otherwise");
+  const silent = only(await agent(key("agent", off)), "ConfigMap");
+  assert.equal(silent["data"][ofAgent], "false");
+
+  const alone = treeOf("injector.enabled", false);
+  assertDiscovers(await controller(), ofController, true);
+  assertDiscovers(await controller(key("controller", off)), ofController, false);
+  assertDiscovers(await controller(alone), ofController, false);
+  assertDiscovers(await controller(alone, key("controller", on)), ofController, true);
 });

@@ -90,6 +90,7 @@ test("the agent's variables are valid settings, and name the pod", () => {
     ["POD_NAME", "metadata.name"],
     ["POD_NAMESPACE", "metadata.namespace"],
     ["POD_IP", "status.podIP"],
+    ["POD_IPS", "status.podIPs"],
   ] as const) {
     assert.deepEqual(env[name], { fieldRef: { apiVersion: "v1", fieldPath: path } });
   }
@@ -100,7 +101,7 @@ test("the agent's variables are valid settings, and name the pod", () => {
   assert.equal(config.agent_info.agent_group, "checkout");
   assert.equal(config.server.listener.addr, ":9080");
   assert.equal(config.cloudext.installation_mode, "KUBERNETES_SIDECAR");
-  assert.equal(config.service_discovery.kubernetes.enabled, false);
+  assert.deepEqual(config.service_discovery.kubernetes, { enabled: true, source: "controller" });
   assert.deepEqual(config.etcd.endpoints, ["http://etcd.sluice.svc:2379"]);
   assert.deepEqual(listAt(agent["ports"])[0]?.["containerPort"], 9080);
 });

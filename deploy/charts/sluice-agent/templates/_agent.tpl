@@ -25,7 +25,9 @@
 {{- if ne $mode "KUBERNETES_DEPLOYMENT" -}}
 {{- $_ := set $found "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE" $mode -}}
 {{- end -}}
-{{- $_ := set $found "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED" "false" -}}
+{{- if ne $mode "KUBERNETES_SIDECAR" -}}
+{{- $_ := set $found "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED" (ternary "true" "false" (eq $mode "KUBERNETES_DAEMONSET")) -}}
+{{- end -}}
 {{- /* In the pod of an application, ports are the application's; administration stays refused there. */ -}}
 {{- $administration := or ((.Values.agent.config.server | default dict).administration) ((.Values.agent.secrets.server | default dict).administration) -}}
 {{- if not (or $administration (eq $mode "KUBERNETES_SIDECAR")) -}}
@@ -125,6 +127,17 @@ volumeMounts:
 volumes:
   {{- toYaml . | nindent 2 }}
 {{- end -}}
+{{- end -}}
+
+{{/*
+"true" where agents of this chart ask the API server for pods and Services: by default in a DaemonSet. Sidecars learn of
+them through the controller.
+*/}}
+{{- define "agent.discovers" -}}
+{{- $keys := ((.Values.agent.config.service_discovery | default dict).kubernetes) | default dict -}}
+{{- $mode := include "agent.mode" . -}}
+{{- $enabled := ternary $keys.enabled (eq $mode "KUBERNETES_DAEMONSET") (hasKey $keys "enabled") -}}
+{{- if and $enabled (ne $mode "KUBERNETES_SIDECAR") (ne ($keys.source | default "api_server") "controller") (ne (toString .Values.agent.create) "false") }}true{{ end -}}
 {{- end -}}
 
 {{- define "agent.account" -}}

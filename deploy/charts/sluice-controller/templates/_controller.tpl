@@ -9,6 +9,9 @@
 {{- if include "controller.watchesPolicies" . -}}
 {{- $_ := set $found "SVC_CONTROLLER_POLICIES_CR_WATCHER_ENABLED" "true" -}}
 {{- end -}}
+{{- if include "controller.discovers" . -}}
+{{- $_ := set $found "SVC_CONTROLLER_SERVICE_DISCOVERY_KUBERNETES_ENABLED" "true" -}}
+{{- end -}}
 {{- $tls := include "controller.tls" . | fromJson -}}
 {{- toJson (mergeOverwrite $found $tls.variables) -}}
 {{- end -}}
@@ -41,4 +44,10 @@
 {{- define "controller.watchesPolicies" -}}
 {{- $keys := ((.Values.controller.config.policies | default dict).cr_watcher) | default dict -}}
 {{- if or .Values.policies.crWatcher.enabled $keys.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* "true" where controllers discover services for sidecars: by default where the injector makes sidecars. */}}
+{{- define "controller.discovers" -}}
+{{- $keys := ((.Values.controller.config.service_discovery | default dict).kubernetes) | default dict -}}
+{{- if ternary $keys.enabled .Values.injector.enabled (hasKey $keys "enabled") }}true{{ end -}}
 {{- end -}}

@@ -144,9 +144,11 @@ function agentEnv(
     fact("POD_NAME", "metadata.name"),
     fact("POD_NAMESPACE", "metadata.namespace"),
     fact("POD_IP", "status.podIP"),
+    // Both addresses of a pod with two families.
+    fact("POD_IPS", "status.podIPs"),
     { name: "SVC_AGENT_CLOUDEXT_INSTALLATION_MODE", value: "KUBERNETES_SIDECAR" },
     // Sidecars have no rights on the Kubernetes API: the controller discovers services for them.
-    { name: "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_ENABLED", value: "false" },
+    { name: "SVC_AGENT_SERVICE_DISCOVERY_KUBERNETES_SOURCE", value: "controller" },
     { name: "SVC_AGENT_SERVER_LISTENER_ADDR", value: `:${port}` },
     ...(agentGroup === undefined
       ? []
