@@ -14,6 +14,8 @@ const MAPPED: Address = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
  * address that stands for an IPv4 address (`::ffff:192.0.2.1`) becomes that one. Other text is returned unchanged.
  */
 export function canonicalAddress(text: string): string {
+  // An IPv4 address has one spelling. Each check with service discovery comes here several times.
+  if (!text.includes(":")) return text;
   const address = parseAddress(text);
   return address === undefined ? text : format(address);
 }
