@@ -128,7 +128,7 @@ const FLOORS: Readonly<Record<string, readonly string[]>> = {
   host: ["life", "status", "profiling", "watchdog"],
   sync: ["publish", "follow"],
   fleet: ["calls"],
-  kube: ["api", "discovery", "injection", "policies"],
+  kube: ["api", "discovery", "injection", "policies", "scale"],
   api: ["fleet"],
 };
 
@@ -212,6 +212,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
       warnings: ["diagnosis", "loop"],
       resources: ["compiling", "policies"],
       discovery: ["loop"],
+      scaling: ["loop"],
       agents: [],
       leadership: [],
     },
@@ -229,7 +230,7 @@ const INSIDE: Readonly<Record<string, Layers>> = {
   },
   kube: {
     shared: [],
-    parts: { api: [], discovery: ["api"], injection: ["api"], policies: ["api"] },
+    parts: { api: [], discovery: ["api"], injection: ["api"], policies: ["api"], scale: ["api"] },
   },
   "kube/injection": {
     shared: ["pod.ts", "settings.ts"],

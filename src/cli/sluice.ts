@@ -106,6 +106,7 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     flags: {
       "--json": "print JSON, with line and column for editors",
       "--strict": "treat warnings as faults, with exit code 1",
+      "--auto-scale": "the controllers scale Kubernetes objects (auto_scale.kubernetes.enabled)",
       "--label NAME":
         "a label that callers send with their checks, as SDKs do, so that a limit may be keyed by it; may be repeated",
       ...POLICY_FLAGS,
@@ -163,11 +164,12 @@ const COMMANDS: Readonly<Record<string, Row>> = {
     load: async () => (await import("./controller/policy.ts")).policyDeleteCommand,
   },
   agents: {
-    usage: "[--agent-group NAME] [--control-points] [--controller ADDRESS] [--json]",
+    usage: "[--agent-group NAME] [--control-points | --auto-scale] [--controller ADDRESS] [--json]",
     about: "list the agents of a running controller, or what they have seen",
     flags: {
       "--agent-group NAME": "only the agents of this group",
       "--control-points": "list the control points of the flows that the agents have judged",
+      "--auto-scale": "list the Kubernetes objects that policies could scale",
       ...CONTROLLER_FLAGS,
     },
     load: async () => (await import("./controller/agents.ts")).agentsCommand,

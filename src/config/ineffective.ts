@@ -45,7 +45,7 @@ const INEFFECTIVE: Readonly<Record<ProcessName, readonly Entry[]>> = {
     { path: "agent_functions.client.http", why: OVER_GRPC },
     { path: "alerter", why: CONTROLLER },
     { path: "alertmanagers", why: CONTROLLER },
-    { path: "auto_scale", why: KUBERNETES },
+    { path: "auto_scale", why: CONTROLLER },
     { path: "cloudext.installation_mode", why: INSTALLATION_MODE },
     { path: "cloudext", why: CLOUD },
     { path: "crashreport.traces_sample_rate", why: NO_TRACES },

@@ -18,6 +18,7 @@ import {
   autoScaleKubernetesConfig,
   checkpointsConfig,
   cloudExtConfig,
+  controllerAutoScaleConfig,
   controllerDiscoveryConfig,
   crWatcherConfig,
   etcdConfig,
@@ -112,6 +113,7 @@ const agentTable = table(
 
 const controllerTable = table("", "", {
   ...common,
+  auto_scale: group({ kubernetes: object(controllerAutoScaleConfig) }),
   kubernetes_client: group({ http_client: object(httpClientConfig) }),
   otel: object(controllerOtelConfig),
   policies: group({

@@ -12,6 +12,7 @@ import { queriesOf } from "#circuit/queries.ts";
 import type { Environment } from "#client/http-settings.ts";
 import type { StatusNode } from "#host/status/status.ts";
 import type { CompiledPolicy } from "#policy/compiled.ts";
+import { needsAutoScale } from "#policy/needs.ts";
 import type { PolicySet } from "#policy/set.ts";
 import { QueryRunner } from "#prometheus/query-runner.ts";
 import type { Store } from "#store/store.ts";
@@ -22,6 +23,7 @@ import { Alerts } from "#telemetry/alerts/alerts.ts";
 import { CircuitMetrics } from "#telemetry/metrics/circuits.ts";
 import { LIMITER_COUNTERS, type MetricName, type MetricSource } from "#telemetry/metrics/table.ts";
 import { CheckpointKeeper } from "./checkpoint/checkpoint-keeper.ts";
+import type { Cluster } from "./cluster.ts";
 import { Compiler } from "./compiling/compiler.ts";
 import { followDeletions } from "./loop/deletions.ts";
 import { watchTicks } from "./loop/liveness.ts";
@@ -35,8 +37,7 @@ import { PolicyService } from "./policies/policy-service.ts";
 import { showPolicies } from "./policies/policy-status.ts";
 import type { PolicySource } from "./policy-source.ts";
 import { type LocalMetrics, openQueryBackend, type QueryBackend } from "./query-backend.ts";
-import type { Cluster } from "./resources/cluster.ts";
-import { ScaleReports } from "./scale-reports.ts";
+import { ScaleReports } from "./scaling/scale-reports.ts";
 import type { ControllerSettings } from "./settings.ts";
 import { StoreFollower } from "./store-follower.ts";
 import type { CheckCount } from "./warnings/control-point-watch.ts";
@@ -70,7 +71,7 @@ export interface ControllerOptions {
   readonly over?: AbortSignal;
   /** The rollout of a policy among agents; absent where nobody follows them. */
   readonly rollout?: (policy: CompiledPolicy) => PolicyRollout | undefined;
-  /** The cluster whose policy resources run; absent where none are looked for. */
+  /** The cluster whose policy resources run and whose objects are scaled; absent where neither is wanted. */
   readonly cluster?: Cluster | undefined;
   /** Called when the controller cannot go on. */
   readonly fail: (message: string, cause?: unknown) => void;
@@ -102,9 +103,11 @@ type Parts = ReturnType<typeof assemble>;
 
 async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
   const { sources, files, follower, compiler, outbox, policies, adopt, removeOrphans } = parts;
-  const { checkpoints, guardPublished } = parts;
+  const { checkpoints, guardPublished, scaling } = parts;
   let endGuard: () => void = () => undefined;
   const endFollowing = async () => {
+    // First of all: another controller may scale by now.
+    await scaling?.close();
     const closed = sources.map((source) => source.close?.());
     follower.stop();
     endGuard();
@@ -132,6 +135,7 @@ async function start(parts: Parts, over?: AbortSignal): Promise<Controller> {
     await outbox.settled();
     over?.throwIfAborted();
     checkpoints?.start();
+    scaling?.start();
     endGuard = guardPublished();
   } catch (thrown) {
     await endFollowing();
@@ -178,7 +182,7 @@ function assemble(options: ControllerOptions) {
     status: policiesStatus,
     counts,
   });
-  const resources = options.cluster?.policies({
+  const resources = options.cluster?.policies?.({
     active: () => active,
     compile: compileOne,
     lastGood: async (name) => {
@@ -212,12 +216,18 @@ function assemble(options: ControllerOptions) {
     },
   });
   const checkpoints = openCheckpoints(options, () => active.loops);
-  const warnings = new PolicyWarnings({
+  const scaling = options.cluster?.scaling?.({
+    store,
+    warned: () => void warnings.examine(),
+    failed: fail,
+  });
+  const warnings: PolicyWarnings = new PolicyWarnings({
     loops: () => active.loops,
     clock,
     log,
     knowsMetric: backend.knowsMetric,
     agentGroups: agentGroup === undefined ? undefined : [agentGroup],
+    scaling: (object) => scaling?.warningsOf(object) ?? needsAutoScale(object),
     limiters: () => (agentGroup === undefined ? [] : limitersIn(meters)),
     checks: agentGroup === undefined ? undefined : () => checksIn(meters),
   });
@@ -238,7 +248,7 @@ function assemble(options: ControllerOptions) {
     log,
     rollout: options.rollout,
   });
-  const metricSources = [metrics, alerts, warnings, backend.metrics, checkpoints];
+  const metricSources = [metrics, alerts, warnings, backend.metrics, checkpoints, scaling];
   const removeMetrics = metricSources.flatMap((source) => (source ? meters.add(source) : []));
   const endLiveness = watchTicks(settings.liveness, clock, status, active.loops);
   const close = async () => {
@@ -278,6 +288,7 @@ function assemble(options: ControllerOptions) {
     outbox,
     compiler,
     checkpoints,
+    scaling,
     close,
     adopt,
     removeOrphans,

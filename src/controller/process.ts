@@ -3,6 +3,7 @@
 
 import { controllerGrpcService, controllerRoutes } from "#api/fleet/controller.ts";
 import { entityGrpcService, entityRoutes } from "#api/fleet/entities.ts";
+import { scalePointGrpcService, scalePointRoutes } from "#api/fleet/scale-points.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import type { Stop } from "#base/scope.ts";
 import type { Loaded } from "#config/load.ts";
@@ -17,11 +18,11 @@ import {
 import { PolicyMetrics } from "#telemetry/metrics/policies.ts";
 import { type Fleet, knowAgents } from "./agents/fleet.ts";
 import { fleetOperations } from "./agents/operations.ts";
+import type { Cluster } from "./cluster.ts";
 import { type Controller, type ControllerOptions, startController } from "./controller.ts";
 import { type ClusterDiscovery, clusterDiscovery } from "./discovery/cluster-discovery.ts";
 import { nobodyKnown, policiesOf, standsBy, storeIsAway } from "./leadership/standby.ts";
 import { Candidate } from "./leadership.ts";
-import type { Cluster } from "./resources/cluster.ts";
 
 interface ControllerProcessOptions extends Omit<ProcessOptions, "configs"> {
   readonly config: Loaded<"controller">;
@@ -97,8 +98,9 @@ async function clusterOf(
   process: SluiceProcess,
   settings: ControllerConfig,
 ): Promise<Cluster | undefined> {
-  if (!settings.policies.cr_watcher.enabled) return undefined;
-  const { openCluster } = await import("./resources/cluster.ts");
+  const { policies, auto_scale } = settings;
+  if (!policies.cr_watcher.enabled && !auto_scale.kubernetes.enabled) return undefined;
+  const { openCluster } = await import("./cluster.ts");
   return openCluster(process, settings);
 }
 
@@ -109,17 +111,25 @@ function controllerPart(
   cluster: Cluster | undefined,
   { entities }: Pick<ClusterDiscovery, "entities"> = { entities: undefined },
 ): ProcessPart {
-  const fleet = fleetOperations({ agents, status: health.root, log: log.child("agents") });
+  const scalable = cluster?.scalable;
+  const fleet = fleetOperations({
+    agents,
+    scalable,
+    status: health.root,
+    log: log.child("agents"),
+  });
   return {
     routes: [
       ...policyRoutes(policies),
       ...controllerRoutes(fleet),
-      ...(cluster === undefined ? [] : [cluster.webhook]),
       ...(entities === undefined ? [] : entityRoutes(entities)),
+      ...scalePointRoutes(scalable),
+      ...(cluster?.webhook === undefined ? [] : [cluster.webhook]),
     ],
     services: [
       policyGrpcService(policies),
       controllerGrpcService(fleet, policies),
+      scalePointGrpcService(scalable),
       service,
       ...(entities === undefined ? [] : [entityGrpcService(entities)]),
     ],

@@ -15,6 +15,7 @@ export interface ControllerSettings {
     readonly checkpoints: CheckpointSettings;
     readonly cr_watcher: { readonly enabled: boolean };
   };
+  readonly auto_scale: { readonly kubernetes: { readonly enabled: boolean } };
   readonly kubernetes_client: { readonly http_client: HttpClientSettings };
   readonly prometheus: PrometheusSettings & { readonly http_client: HttpClientSettings };
   readonly client: { readonly proxy: ProxySettings };

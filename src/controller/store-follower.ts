@@ -5,7 +5,7 @@ import type { Store } from "#store/store.ts";
 import { API_DYNAMIC_CONFIGS, API_POLICIES, REPLICAS } from "#sync/keys.ts";
 import type { ActivePolicies } from "./policies/active-policies.ts";
 import type { ApiSource } from "./policies/api-source.ts";
-import type { ScaleReports } from "./scale-reports.ts";
+import type { ScaleReports } from "./scaling/scale-reports.ts";
 
 export interface StoreFollowerOptions {
   readonly store: Pick<Store, "watch">;

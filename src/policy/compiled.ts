@@ -53,14 +53,31 @@ export interface LimiterLabel {
   readonly use: "key" | "tokens";
 }
 
+/** A Kubernetes object that a policy scales. */
+export interface ScaledObject {
+  /** Group and version, such as `apps/v1`. */
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly namespace: string;
+  readonly name: string;
+}
+
 /** A name that something else must define or use. */
 export interface Need {
-  readonly kind: "label" | "metric" | "flux_meter" | "control_point" | "agent_group";
+  readonly kind:
+    | "label"
+    | "metric"
+    | "flux_meter"
+    | "control_point"
+    | "agent_group"
+    | "scaled_object";
   readonly name: string;
   /** Only for a control point. */
   readonly agentGroup?: string;
   /** Only for a label. */
   readonly readBy?: LimiterLabel;
+  /** Of a scaled object only. */
+  readonly object?: ScaledObject;
   readonly at: Position;
   readonly path: string;
 }

@@ -9,12 +9,13 @@ import { isRequestLabel, isReserved } from "#flow/label.ts";
 import { NAME_LABEL, type Selector as QuerySelector, walk } from "#promql/syntax/ast.ts";
 import { parse } from "#promql/syntax/parse.ts";
 import { pathOf } from "./compile/port-warnings.ts";
-import type { CompiledPolicy, LimiterLabel, Need, Supply } from "./compiled.ts";
+import type { CompiledPolicy, LimiterLabel, Need, ScaledObject, Supply } from "./compiled.ts";
 import { formatPath, locate, type Path, type Tree } from "./document/tree.ts";
-import type { Warning } from "./document/warning.ts";
+import type { PolicyWarning, Warning } from "./document/warning.ts";
 import type { Message, Type } from "./language/field.ts";
 import { type Component, type Policy, policy as policyTable } from "./language/policy.ts";
 import { infraMeter as infraMeterTable } from "./language/resources.ts";
+import { type KubernetesObjectSelector, kubernetesObjectSelector } from "./language/scale.ts";
 import {
   type LabelMatcher,
   labelMatcher,
@@ -42,7 +43,7 @@ export function needsOf(
     const where = [...path, ...inner];
     return { kind, name, at: locate(root, where), path: formatPath(where) };
   };
-  const { labelKeys, matchedLabels, selectors, groups } = mentions(document);
+  const { labelKeys, matchedLabels, selectors, groups, objects } = mentions(document);
   const labels = labelKeys
     .filter(({ name }) => !isRequestLabel(name))
     .map(({ name, path: inner }) => ({ ...need("label", name, inner), readBy: limiterAt(inner) }));
@@ -63,7 +64,11 @@ export function needsOf(
     ];
   });
   const agentGroups = [...groups].map(([name, inner]) => need("agent_group", name, inner));
-  return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints];
+  const scaled = objects.map(({ value, path: inner }) => {
+    const { api_version: apiVersion, kind, namespace, name } = value;
+    return { ...need("scaled_object", name, inner), object: { apiVersion, kind, namespace, name } };
+  });
+  return [...labels, ...matched, ...queries, ...agentGroups, ...controlPoints, ...scaled];
 }
 
 /** The names that exist besides those that the policies of a set define. */
@@ -76,6 +81,8 @@ export interface KnownNames {
   readonly agentGroups?: readonly string[] | undefined;
   /** Whether no check names a control point of an agent group; where it is undefined, that is not known. */
   readonly isUnused?: ((agentGroup: string, controlPoint: string) => boolean) | undefined;
+  /** What is to be said about a Kubernetes object that a policy scales; where it is undefined, that is not known. */
+  readonly scaling?: ((object: ScaledObject) => readonly Omit<PolicyWarning, "path">[]) | undefined;
   /** Finds the known word that was meant. It compares all of them, so it is asked for unmet needs only. */
   readonly suggest?: (word: string, known: readonly string[]) => string | undefined;
 }
@@ -85,19 +92,45 @@ export function unmetNeeds(
   policies: readonly Pick<CompiledPolicy, "name" | "needs" | "supply">[],
   known: KnownNames = {},
 ): ReadonlyMap<string, readonly Warning[]> {
-  const warningOf = needChecker(policies, known);
+  const warningsOf = needChecker(policies, known);
   const unmet = new Map<string, readonly Warning[]>();
   for (const { name, needs } of policies) {
-    const warnings = needs.flatMap((need) => warningOf(need) ?? []);
+    const warnings = needs.flatMap(warningsOf);
     if (warnings.length > 0) unmet.set(name, warnings);
   }
   return unmet;
 }
 
-/** Returns a function that warns of a need of these policies that nothing meets. For callers that divide the work. */
+/** Returns a function with warnings about a need of these policies that nothing meets. For callers that divide the work. */
 export function needChecker(
   policies: readonly Pick<CompiledPolicy, "supply">[],
   known: KnownNames = {},
+): (need: Need) => readonly Warning[] {
+  const warningOf = nameChecker(policies, known);
+  const { scaling = () => [] } = known;
+  return (need) => {
+    const { object, at, path } = need;
+    if (object !== undefined) return scaling(object).map((each) => ({ ...each, at, path }));
+    const warning = warningOf(need);
+    return warning === undefined ? NONE : [warning];
+  };
+}
+
+/** The warning about an object where no controller scales, or nobody knows whether one does. */
+export function needsAutoScale({
+  kind,
+  namespace,
+  name,
+}: ScaledObject): readonly Omit<PolicyWarning, "path">[] {
+  const text = `the replicas of ${kind} ${namespace}/${name} change only where auto_scale.kubernetes.enabled of the controllers is true`;
+  return [{ code: "needs_auto_scale", text }];
+}
+
+const NONE: readonly Warning[] = [];
+
+function nameChecker(
+  policies: readonly Pick<CompiledPolicy, "supply">[],
+  known: KnownNames,
 ): (need: Need) => Warning | undefined {
   const {
     knowsMetric = () => true,
@@ -144,6 +177,8 @@ export function needChecker(
         const text = `no check has named the control point ${name}${of} for ten minutes`;
         return { code: "unused_control_point", at, path, text };
       }
+      case "scaled_object":
+        return undefined;
     }
   };
 }
@@ -173,18 +208,29 @@ interface Mentions {
   readonly selectors: ReadonlyMap<string, { readonly value: Selector; readonly path: Path }>;
   /** The place where each agent group is named first, or would be if it were not the default. */
   readonly groups: ReadonlyMap<string, Path>;
+  /** The selectors of Kubernetes objects. */
+  readonly objects: readonly { readonly value: KubernetesObjectSelector; readonly path: Path }[];
 }
+
+/** An infra meter has the group of the collector around it, and objects are scaled by controllers. */
+const GROUPS_WITHOUT_AGENTS: ReadonlySet<Message> = new Set<Message>([
+  infraMeterTable,
+  kubernetesObjectSelector,
+]);
 
 function mentions(document: Policy): Mentions {
   const labelKeys: { name: string; path: Path }[] = [];
   const matchedLabels: { name: string; path: Path }[] = [];
   const selectors = new Map<string, { value: Selector; path: Path }>();
   const groups = new Map<string, Path>();
+  const objects: { value: KubernetesObjectSelector; path: Path }[] = [];
   const visit = (message: Message, value: unknown, path: Path): void => {
     const group = (value as { readonly agent_group?: string }).agent_group;
-    // An infra meter has the group of the collector around it.
-    if (group !== undefined && message !== infraMeterTable && !groups.has(group)) {
+    if (group !== undefined && !GROUPS_WITHOUT_AGENTS.has(message) && !groups.has(group)) {
       groups.set(group, [...path, "agent_group"]);
+    }
+    if (message === kubernetesObjectSelector) {
+      objects.push({ value: value as KubernetesObjectSelector, path });
     }
     if (message === selectorTable) {
       const own = value as Selector;
@@ -219,7 +265,7 @@ function mentions(document: Policy): Mentions {
     }
   };
   visit(policyTable, document, []);
-  return { labelKeys, matchedLabels, selectors, groups };
+  return { labelKeys, matchedLabels, selectors, groups, objects };
 }
 
 /** Metrics and flux meters that a query selects by their exact names; none if it cannot be parsed. */

@@ -65,6 +65,20 @@ describe("policy check", () => {
     assert.equal((await check(t, REGO, "--strict")).code, 1);
   });
 
+  it("tells without --auto-scale what needs a controller that scales", async (t) => {
+    const object = "{namespace: shop, api_version: apps/v1, kind: Deployment, name: api}";
+    const scaling = circuit(
+      `auto_scale: {pod_scaler: {in_ports: {replicas: {constant_signal: {value: 3}}}, kubernetes_object_selector: ${object}}}`,
+    );
+    const { code, text } = await check(t, scaling);
+    assert.equal(code, 0);
+    const line =
+      "the replicas of Deployment shop/api change only where auto_scale.kubernetes.enabled";
+    assert.ok(text.includes(line), text);
+    assert.match(text, /kubernetes_object_selector: .*\(warning needs_auto_scale\)/);
+    assert.equal((await check(t, scaling, "--auto-scale", "--strict")).code, 0);
+  });
+
   it("tells without --queries what needs a Prometheus server", async (t) => {
     for (const query of ["predict_linear(sluice_policies[1m], 1)", "my_service_latency"]) {
       const { code, text } = await check(t, asking(query));

@@ -340,6 +340,7 @@ test("agent: defaults are the documented ones", () => {
 test("controller: defaults are the documented ones", () => {
   assert.deepEqual(configOf("controller").config, {
     ...COMMON,
+    auto_scale: { kubernetes: { enabled: false } },
     kubernetes_client: { http_client: HTTP_CLIENT },
     otel: {
       enable_high_cardinality_platform_metrics: false,

@@ -205,6 +205,13 @@ const OBSERVED: readonly Observation[] = [
     "checkpoints that are",
   ),
   row(
+    "auto_scale.kubernetes",
+    "enabled",
+    "controller/scaling/controller",
+    "a policy scales an object",
+    "controller",
+  ),
+  row(
     "policies.cr_watcher",
     "enabled",
     "controller/resources/controller",

@@ -310,6 +310,7 @@ describe("an examination", () => {
       },
       agentGroups: undefined,
       checks: undefined,
+      scaling: () => [],
       limiters: () => [],
     });
     const total = () => calls.reduce((sum, each) => sum + each, 0);
@@ -334,6 +335,7 @@ describe("an examination", () => {
       knowsMetric: () => false,
       agentGroups: undefined,
       checks: undefined,
+      scaling: () => [],
       limiters: () => [],
     });
     const examined = async (needs: number) => {
@@ -401,6 +403,7 @@ describe("an examination that fails", () => {
       knowsMetric: undefined,
       agentGroups: undefined,
       checks: undefined,
+      scaling: () => [],
       limiters: () => [],
     });
     await warnings.examine();

@@ -73,7 +73,8 @@ describe("the reference page", () => {
     ]) {
       assert.ok(page.includes(row), row);
     }
-    assert.match(page, /\[`auto_scale\.pod_scaler`\].* \| published only \|/);
+    assert.match(page, /\[`resources\.infra_meters`\].* \| published only \|/);
+    assert.match(page, /\[`auto_scale\.pod_scaler`\].* \| controller \|/);
     assert.match(page, /\[`flow_control\.rate_limiter`\].* \| agents \|/);
   });
 });

@@ -166,7 +166,7 @@ test("what agents do not act on is published, with one warning for each place", 
   assert.deepEqual(set.findings, []);
   assert.deepEqual(
     set.warnings.filter(({ of }) => of.text.startsWith("published")).map(({ of }) => of.path),
-    ["circuit.components[0].auto_scale.pod_scaler", "resources.infra_meters"],
+    ["resources.infra_meters"],
   );
 });
 

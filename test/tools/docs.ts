@@ -12,6 +12,7 @@ import {
 } from "#api/fleet/controller.ts";
 import { entityGrpcService, entityRoutes, NO_ENTITIES } from "#api/fleet/entities.ts";
 import { peerGrpcService, peerRoutes } from "#api/fleet/peers.ts";
+import { scalePointGrpcService, scalePointRoutes } from "#api/fleet/scale-points.ts";
 import { type PolicyOperations, policyGrpcService, policyRoutes } from "#api/policies.ts";
 import { NO_SERVICES } from "#api/service-lookup.ts";
 import { seededChance } from "#base/chance.ts";
@@ -146,6 +147,7 @@ function routesPage(): string {
       http([
         ...policyRoutes(policies),
         ...controllerRoutes(fleet),
+        ...scalePointRoutes(undefined),
         policyWebhook({ compile: never, namespace: "", clock }),
       ]),
     ),
@@ -155,6 +157,7 @@ function routesPage(): string {
       grpc([
         policyGrpcService(policies),
         controllerGrpcService(fleet, policies),
+        scalePointGrpcService(undefined),
         new Connections().service,
       ]),
     ),

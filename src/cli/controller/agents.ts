@@ -1,4 +1,4 @@
-// `sluice agents`: the agents of a controller, or the control points that they have seen.
+// `sluice agents`: the agents of a controller, the control points that they have seen, or the objects that it could scale.
 
 import { EXIT } from "#host/life/run.ts";
 import { type Command, readArgs } from "../command.ts";
@@ -10,18 +10,21 @@ export const agentsCommand: Command = async (args, terminal) => {
     ...CONTROLLER_OPTIONS,
     "agent-group": { type: "string" },
     "control-points": { type: "boolean" },
+    "auto-scale": { type: "boolean" },
   } as const;
   const { values } = readArgs(args, options);
   const group = values["agent-group"];
   const controller = await openController(values, terminal);
-  const points = values["control-points"] === true;
   const query = group === undefined ? "" : `?agent_group=${encodeURIComponent(group)}`;
-  const reply = await controller.call(
-    "GET",
-    points ? "/v1/agents/controlpoints" : `/v1/agents${query}`,
+  const [path, text] = values["auto-scale"]
+    ? (["/v1/autoscale/kubernetes/controlpoints", scalePointsText] as const)
+    : values["control-points"]
+      ? (["/v1/agents/controlpoints", pointsText] as const)
+      : ([`/v1/agents${query}`, agentsText] as const);
+  const reply = await controller.call("GET", path);
+  terminal.out(
+    values.json === true ? `${JSON.stringify(reply, undefined, 2)}\n` : text(reply, group),
   );
-  if (values.json === true) terminal.out(`${JSON.stringify(reply, undefined, 2)}\n`);
-  else terminal.out(points ? pointsText(reply, group) : agentsText(reply));
   return EXIT.clean;
 };
 
@@ -49,6 +52,15 @@ function pointsText({ global_flow_control_points, errors_count }: Json, group?: 
   return silent === 0
     ? text
     : `${text}${silent} ${silent === 1 ? "agent" : "agents"} did not answer; the controller's log names them\n`;
+}
+
+function scalePointsText({ auto_scale_kubernetes_control_points }: Json): string {
+  const rows = listOf(auto_scale_kubernetes_control_points).map((point) =>
+    ["api_version", "kind", "namespace", "name"].map((key) => String(point[key] ?? "")),
+  );
+  return rows.length === 0
+    ? "no objects that policies could scale: auto_scale.kubernetes.enabled of the controller is false, or it may list none\n"
+    : tableText(["API VERSION", "KIND", "NAMESPACE", "NAME"], rows);
 }
 
 function listOf(value: unknown): readonly Json[] {

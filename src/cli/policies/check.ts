@@ -21,6 +21,7 @@ export const policyCheckCommand: Command = async (args, terminal) => {
     json: { type: "boolean" },
     queries: { type: "string" },
     "agent-group": { type: "string" },
+    "auto-scale": { type: "boolean", default: false },
     strict: { type: "boolean", default: false },
     label: { type: "string", multiple: true, default: [] as string[] },
   } as const;
@@ -29,7 +30,12 @@ export const policyCheckCommand: Command = async (args, terminal) => {
   if (labels.some((label) => label.trim() === "")) {
     throw new Fault("INVALID_ARGUMENT", "--label: wanted the name of a label, got nothing");
   }
-  const judging = { queries, labels, agentGroup: values["agent-group"] };
+  const judging = {
+    queries,
+    labels,
+    agentGroup: values["agent-group"],
+    scales: values["auto-scale"],
+  };
   const set = await checkFiles("policy check", positionals, terminal, judging);
   const refused = set.findings.length > 0 || (strict && set.warnings.length > 0);
   if (values.json === true) {

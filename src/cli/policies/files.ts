@@ -16,7 +16,7 @@ import type { Warning } from "#policy/document/warning.ts";
 import { checkDynamicConfig } from "#policy/dynamic.ts";
 import { policyOfDynamicFile, readDynamicFile } from "#policy/dynamic-file.ts";
 import { findingLine } from "#policy/format.ts";
-import { unmetNeeds } from "#policy/needs.ts";
+import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
 import { compileSet, type PolicySet, type PolicyText, type Sourced } from "#policy/set.ts";
 import type { Dialect } from "#promql/result.ts";
 import { isSeriesName } from "#telemetry/metrics/samples.ts";
@@ -55,6 +55,8 @@ export interface Setting {
 interface Judging extends Setting {
   /** Labels that callers send with their checks. */
   readonly labels: readonly string[];
+  /** Whether the controllers scale Kubernetes objects; false where that is not known. */
+  readonly scales?: boolean;
 }
 
 interface Checked extends PolicySet {
@@ -79,12 +81,12 @@ export async function checkFiles(
   terminal: Terminal,
   judging: Judging,
 ): Promise<Checked> {
-  const { queries, labels } = judging;
+  const { queries } = judging;
   const { set, texts, dynamic } = await readAndCompile(command, names, terminal, judging, true);
   const findings = [...set.findings];
   const warnings = [
     ...set.warnings,
-    ...missing(set, queries === "own", labels),
+    ...missing(set, judging),
     ...(queries === undefined ? needingPrometheus(texts, set, judging.agentGroup) : []),
     ...(await ignoredIn(names)),
   ];
@@ -104,11 +106,14 @@ export async function checkFiles(
 /** Names that no policy of the set defines and, where Sluice answers queries itself, that it does not measure. */
 function missing(
   { policies }: PolicySet,
-  own: boolean,
-  labels: readonly string[],
+  { queries, labels, scales = false }: Judging,
 ): readonly Sourced<Warning>[] {
   const given = policies.map(({ of }) => of);
-  const unmet = unmetNeeds(given, { knowsMetric: own ? isSeriesName : undefined, labels });
+  const unmet = unmetNeeds(given, {
+    knowsMetric: queries === "own" ? isSeriesName : undefined,
+    labels,
+    scaling: scales ? undefined : needsAutoScale,
+  });
   return policies.flatMap(({ source, of: { name } }) =>
     (unmet.get(name) ?? []).map((of) => ({ source, of })),
   );

@@ -130,6 +130,18 @@ export const autoScaleKubernetesConfig = table(
   },
 );
 
+export const controllerAutoScaleConfig = table(
+  "ControllerAutoScaleConfig",
+  "Scaling of Kubernetes objects by the controller that leads.",
+  {
+    enabled: bool(
+      false,
+      "Set the replicas of the objects that pod scalers and auto scalers of policies name. The API server is that of KUBECONFIG, or else of the pod's service account, which must be allowed to list and watch these objects, to get and update their scale, and to list and watch HorizontalPodAutoscalers.",
+      { own: true },
+    ),
+  },
+);
+
 export const kubernetesDiscoveryConfig = table(
   "KubernetesDiscoveryConfig",
   "Discovery of services through Kubernetes.",

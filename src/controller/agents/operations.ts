@@ -2,6 +2,7 @@
 
 import { type FleetOperations, notBuilt } from "#api/fleet/controller.ts";
 import { entityJson } from "#api/fleet/entities.ts";
+import { type ScalableObjects, scalePointJson } from "#api/fleet/scale-points.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { Agents } from "#fleet/calls/agents.ts";
@@ -14,6 +15,8 @@ type Json = Readonly<Record<string, unknown>>;
 
 interface FleetOperationsOptions {
   readonly agents: Agents;
+  /** Lists what this controller could scale; undefined where it scales nothing. */
+  readonly scalable?: ScalableObjects | undefined;
   /** The root of the status tree. */
   readonly status: StatusNode;
   readonly log: Log;
@@ -31,7 +34,12 @@ const SERVICES = request("ListServicesRequest");
 /** Agents that did not answer and are named in one line of the log. */
 const MAX_NAMED = 20;
 
-export function fleetOperations({ agents, status, log }: FleetOperationsOptions): FleetOperations {
+export function fleetOperations({
+  agents,
+  scalable,
+  status,
+  log,
+}: FleetOperationsOptions): FleetOperations {
   const inGroup = (wanted: string): readonly Member[] => {
     const found = agents.list.filter(({ group }) => group === wanted);
     if (found.length > 0) return found;
@@ -100,7 +108,16 @@ export function fleetOperations({ agents, status, log }: FleetOperationsOptions)
           agent_group,
         }));
       });
-      return { global_auto_scale_control_points: distinct(found), errors_count };
+      // A controller scales for the agents of every group, so its own points are in none.
+      const own = await scalable?.(signal);
+      const points = (own?.points ?? []).map((point) => ({
+        auto_scale_control_point: scalePointJson(point),
+        agent_group: "",
+      }));
+      return {
+        global_auto_scale_control_points: distinct([...found, ...points]),
+        errors_count: errors_count + (own?.errors ?? 0),
+      };
     },
     async listServices(signal) {
       const { replies, errors_count } = await askAll(agents.list, SERVICES, signal);

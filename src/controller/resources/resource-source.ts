@@ -151,6 +151,8 @@ export class ResourceSource implements PolicySource {
   #work(): void {
     this.#working ??= this.#rounds().finally(() => {
       this.#working = undefined;
+      // Others may have changed after its last look.
+      if (this.#changed.size > 0 && !this.#stop.signal.aborted) this.#work();
     });
   }
 
@@ -244,6 +246,7 @@ export class ResourceSource implements PolicySource {
     if (this.#due !== "all") this.#due = due;
     this.#writing ??= this.#writeAll().finally(() => {
       this.#writing = undefined;
+      if (this.#due !== "nothing" && !this.#stop.signal.aborted) this.#write("state");
     });
   }
 

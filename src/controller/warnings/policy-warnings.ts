@@ -6,6 +6,7 @@ import type { Clock } from "#base/clock.ts";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import { Slices } from "#host/life/slices.ts";
+import type { ScaledObject } from "#policy/compiled.ts";
 import type { PolicyWarning, Warning } from "#policy/document/warning.ts";
 import { runningWarningLine } from "#policy/format.ts";
 import { needChecker } from "#policy/needs.ts";
@@ -26,6 +27,8 @@ interface PolicyWarningsOptions {
   readonly agentGroups: readonly string[] | undefined;
   /** Checks so far by agent group and control point; undefined where no agent runs in this process. */
   readonly checks: (() => Iterable<CheckCount>) | undefined;
+  /** What is to be said about a Kubernetes object that a policy scales. */
+  readonly scaling: (object: ScaledObject) => readonly Omit<PolicyWarning, "path">[];
   /** The number of flows that each limiter has judged so far; empty where no agent runs in this process. */
   readonly limiters: () => readonly LimiterCount[];
 }
@@ -95,7 +98,7 @@ export class PolicyWarnings implements MetricSource {
   }
 
   async #examineOnce(): Promise<void> {
-    const { loops: current, clock, knowsMetric, agentGroups } = this.#options;
+    const { loops: current, clock, knowsMetric, agentGroups, scaling } = this.#options;
     const slices = new Slices(clock);
     await slices.end();
     const loops = [...current().values()];
@@ -107,13 +110,13 @@ export class PolicyWarnings implements MetricSource {
     await slices.end();
     const labels = this.#labels.seen;
     const isUnused = watch && ((group: string, point: string) => watch.isUnused(group, point));
-    const warningOf = needChecker(policies, { knowsMetric, labels, agentGroups, isUnused });
+    const known = { knowsMetric, labels, agentGroups, isUnused, scaling };
+    const warningsOf = needChecker(policies, known);
     const unmet = new Map<string, readonly Warning[]>();
     for (const { name, needs } of policies) {
       const warnings: Warning[] = [];
       for (const need of needs) {
-        const warning = warningOf(need);
-        if (warning !== undefined) warnings.push(warning);
+        warnings.push(...warningsOf(need));
         await slices.pause();
       }
       if (warnings.length > 0) unmet.set(name, warnings);

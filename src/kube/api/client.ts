@@ -71,6 +71,8 @@ const MAX_PAGE = 64 * 1024 * 1024;
 /** Bytes of one event: etcd keeps no object of more than 1.5 MiB, and JSON is larger than what it keeps. */
 const MAX_EVENT = 8 * 1024 * 1024;
 const PAGE = 500;
+/** Media type of lists without specs and statuses. */
+const METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 /**
  * Bounds of repeating a call because the server is busy: the number of repetitions, and the longest pause before each.
  */
@@ -83,6 +85,8 @@ interface Call {
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly body?: object;
   readonly contentType?: string;
+  /** JSON by default. */
+  readonly accept?: string | undefined;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -119,13 +123,13 @@ export class KubeClient {
     return asObject(await this.#call({ method: "GET", path: pathOf(resource, place), signal }));
   }
 
-  /** Any document of the API, such as a list of resources. */
-  read(path: string, signal?: AbortSignal): Promise<unknown> {
-    return this.#call({ method: "GET", path, signal });
+  /** Any document of the API, such as a list of resources, in the form that `accept` names. */
+  read(path: string, signal?: AbortSignal, accept?: string): Promise<unknown> {
+    return this.#call({ method: "GET", path, signal, accept });
   }
 
   /**
-   * Up to five hundred objects. A page after the first is of the same state as the first.
+   * Up to five hundred objects, whole or only their metadata. A page after the first is of the same state as the first.
    * @throws Fault OUT_OF_RANGE when the state of the first page is gone
    */
   async page(
@@ -133,10 +137,12 @@ export class KubeClient {
     { namespace, ...selectors }: Selection,
     from = "",
     signal?: AbortSignal,
+    form: "whole" | "metadata" = "whole",
   ): Promise<Page> {
     const query = { ...selectors, limit: String(PAGE), continue: from || undefined };
     const path = pathOf(resource, { namespace });
-    const list = await this.#call({ method: "GET", path, query, signal });
+    const accept = form === "whole" ? undefined : METADATA;
+    const list = await this.#call({ method: "GET", path, query, signal, accept });
     const items = fieldOf(list, "items") ?? [];
     if (!Array.isArray(items)) throw new TypeError(`GET ${path}: wanted a list of items`);
     const metadata = fieldOf(list, "metadata");
@@ -239,7 +245,7 @@ export class KubeClient {
         method: call.method,
         url: url + call.path + search,
         headers: {
-          accept: "application/json",
+          accept: call.accept ?? "application/json",
           ...(authorization === undefined ? {} : { authorization }),
           ...(call.body === undefined
             ? {}

@@ -12,6 +12,17 @@ export interface ObjectMeta {
   readonly annotations?: Readonly<Record<string, string>>;
   readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
+  readonly ownerReferences?: readonly OwnerReference[];
+}
+
+/** An object with which another one goes away. */
+export interface OwnerReference {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly name: string;
+  readonly uid: string;
+  /** Whether it is the one that manages the other, as a Deployment does its ReplicaSets. */
+  readonly controller?: boolean;
 }
 
 export interface KubeObject {

@@ -132,7 +132,7 @@ export const component = message(
       "Components that agents carry out on flows.",
       arm("component", flowControl),
     ),
-    auto_scale: about("Components that agents carry out on replicas.", arm("component", autoScale)),
+    auto_scale: about("Components that set numbers of replicas.", arm("component", autoScale)),
     query: about("Queries for measurements.", arm("component", control.query)),
     gradient_controller: about(
       "Multiplies the control variable by (signal / setpoint)^slope, within bounds. Invalid while an input is invalid or the setpoint is 0.",

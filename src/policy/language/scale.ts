@@ -12,7 +12,6 @@ import {
   message,
   number,
   part,
-  published,
   required,
   text,
   type ValueOf,
@@ -23,13 +22,14 @@ import { alerterParameters } from "./signals.ts";
 
 const MAX_INT64 = 9223372036854775807n;
 
-const kubernetesObjectSelector = message("KubernetesObjectSelector", {
+export const kubernetesObjectSelector = message("KubernetesObjectSelector", {
   agent_group: agentGroup(),
   namespace: about("Namespace of the object.", required(text())),
   api_version: about("Group and version, such as `apps/v1`.", required(text())),
   kind: about("Kind, such as `Deployment`.", required(text())),
   name: about("Name of the object.", required(text())),
 });
+export type KubernetesObjectSelector = ValueOf<typeof kubernetesObjectSelector>;
 const scaledObject = () =>
   about("The Kubernetes object to scale.", required(part(kubernetesObjectSelector)));
 
@@ -236,11 +236,11 @@ export const autoScale = message(
   {
     pod_scaler: about(
       "Requests a number of replicas: the input truncated to a whole number of at least 0. While the input is invalid, the scale stays as it is.",
-      published(arm("component", podScaler)),
+      arm("component", podScaler),
     ),
     auto_scaler: about(
       "Scales by the proposals of its controllers, with bounds and cooldowns.",
-      published(arm("component", autoScaler)),
+      arm("component", autoScaler),
     ),
   },
   { oneOf: { component: "auto_scale component" } },

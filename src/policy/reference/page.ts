@@ -83,7 +83,7 @@ function overviewRow({ path, field }: Listed): string {
 }
 
 function isAgents(path: string): boolean {
-  return /^(?:flow_control|auto_scale|resources)\./.test(path);
+  return /^(?:flow_control|resources)\./.test(path);
 }
 
 function membersOf(message: Message, prefix: string): Listed[] {

@@ -1,17 +1,54 @@
-// Replica counts as agents report them to the controller.
+// Scaling as the store has it: pod scalers with the objects that they name, decisions about them, and the replica counts
+// that those who scale report to the controller.
 
 import type { Replicas } from "#circuit/component.ts";
-import { decode } from "#wire/protobuf/messages.ts";
+import { decode, encode } from "#wire/protobuf/messages.ts";
 import { attributesOf, incomplete } from "./kinds/wrapper.ts";
 
+const SCALER = "aperture.policy.sync.v1.PodScalerWrapper";
+const DECISION = "aperture.policy.sync.v1.ScaleDecisionWrapper";
 const REPORT = "aperture.policy.sync.v1.ScaleStatusWrapper";
 
-/** One report, and the component and policy version that it is about. */
-export interface ReportedReplicas extends Replicas {
+/** A component of one version of a policy. */
+export interface ScalerIdentity {
   readonly policyName: string;
   readonly policyHash: string;
   readonly componentId: string;
 }
+
+/** A pod scaler, and the object that it scales. */
+export interface StoredPodScaler extends ScalerIdentity {
+  readonly object: {
+    readonly apiVersion: string;
+    readonly kind: string;
+    readonly namespace: string;
+    readonly name: string;
+  };
+}
+
+/** @throws Fault INVALID_ARGUMENT when the bytes are no complete pod scaler. */
+export function readPodScaler(bytes: Uint8Array): StoredPodScaler {
+  const { commonAttributes, podScaler } = decode(SCALER, bytes);
+  const selector = podScaler?.kubernetesObjectSelector;
+  if (commonAttributes === null || !selector) throw incomplete(SCALER);
+  const { apiVersion, kind, namespace, name } = selector;
+  return { ...attributesOf(commonAttributes), object: { apiVersion, kind, namespace, name } };
+}
+
+/** The number of replicas that one component decided. */
+export interface StoredScaleDecision extends ScalerIdentity {
+  readonly replicas: number;
+}
+
+/** @throws Fault INVALID_ARGUMENT when the bytes are no complete decision. */
+export function readScaleDecision(bytes: Uint8Array): StoredScaleDecision {
+  const { commonAttributes, scaleDecision } = decode(DECISION, bytes);
+  if (commonAttributes === null || scaleDecision === null) throw incomplete(DECISION);
+  return { ...attributesOf(commonAttributes), replicas: scaleDecision.desiredReplicas };
+}
+
+/** One report, and the component and policy version that it is about. */
+export interface ReportedReplicas extends Replicas, ScalerIdentity {}
 
 /** @throws Fault INVALID_ARGUMENT when the bytes are not a complete report. */
 export function readReplicas(bytes: Uint8Array): ReportedReplicas {
@@ -19,4 +56,11 @@ export function readReplicas(bytes: Uint8Array): ReportedReplicas {
   if (commonAttributes === null || scaleStatus === null) throw incomplete(REPORT);
   const { configuredReplicas: configured, actualReplicas: actual } = scaleStatus;
   return { ...attributesOf(commonAttributes), configured, actual };
+}
+
+export function writeReplicas({ configured, actual, ...of }: ReportedReplicas): Uint8Array {
+  return encode(REPORT, {
+    commonAttributes: attributesOf(of),
+    scaleStatus: { configuredReplicas: configured, actualReplicas: actual },
+  });
 }

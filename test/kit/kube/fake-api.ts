@@ -1,14 +1,17 @@
 // An API server whose list and events a test writes itself, to see what happens when they come late, broken or not at all.
 
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Clock } from "#base/clock.ts";
 import { KubeClient, type KubeClientOptions } from "#kube/api/client.ts";
 import { fixedToken } from "#kube/api/credentials.ts";
 import type { KubeObject, Resource } from "#kube/api/objects.ts";
 import { clientSettings, NO_PROXY } from "../../prometheus/kit.ts";
+import { folderOf } from "../folder.ts";
 import { realClock } from "../sluice/port.ts";
 
 export const THINGS: Resource = { group: "example.com", version: "v1", plural: "things" };
@@ -142,6 +145,23 @@ export function clientOf(
   });
   t.after(() => client.close());
   return client;
+}
+
+/** The environment of a process that runs in the namespace `shop` of such a server. */
+export function accessTo(
+  t: TestContext,
+  { url }: Pick<FakeApi, "url">,
+): Readonly<Record<string, string>> {
+  const context = { cluster: "c", user: "u", namespace: "shop" };
+  const config = {
+    clusters: [{ name: "c", cluster: { server: url } }],
+    users: [{ name: "u", user: { token: "t" } }],
+    contexts: [{ name: "x", context }],
+    "current-context": "x",
+  };
+  const file = join(folderOf(t), "kubeconfig");
+  writeFileSync(file, JSON.stringify(config));
+  return { KUBECONFIG: file };
 }
 
 function replyBy(response: ServerResponse): Asked["reply"] {

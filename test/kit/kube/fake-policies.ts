@@ -1,12 +1,9 @@
 // An API server that has policy resources: a test puts, changes and deletes them as people do, and sees the statuses that
 // a controller writes.
 
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { KubeObject } from "#kube/api/objects.ts";
-import { folderOf } from "../folder.ts";
-import { type FakeApi, fakeApi } from "./fake-api.ts";
+import { accessTo, type FakeApi, fakeApi } from "./fake-api.ts";
 
 export interface FakePolicies {
   readonly api: FakeApi;
@@ -83,18 +80,9 @@ export async function fakePolicies(t: TestContext): Promise<FakePolicies> {
     }
     return true;
   };
-  const context = { cluster: "c", user: "u", namespace: "shop" };
-  const config = {
-    clusters: [{ name: "c", cluster: { server: api.url } }],
-    users: [{ name: "u", user: { token: "t" } }],
-    contexts: [{ name: "x", context }],
-    "current-context": "x",
-  };
-  const file = join(folderOf(t), "kubeconfig");
-  writeFileSync(file, JSON.stringify(config));
   return {
     api,
-    variables: { KUBECONFIG: file },
+    variables: accessTo(t, api),
     writes,
     put(name, spec, more = {}) {
       const before = resources.get(name);

@@ -6,9 +6,9 @@ import { isDeepStrictEqual } from "node:util";
 import { Fault } from "#base/fault.ts";
 import type { Log } from "#base/log.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject } from "../../api/objects.ts";
+import { fieldOf, type KubeObject, type OwnerReference } from "../../api/objects.ts";
 import type { Namespace } from "../settings.ts";
-import { type OwnerReference, optional, SECRETS } from "../tls/stores.ts";
+import { optional, SECRETS } from "../tls/stores.ts";
 
 /** Marks a copy; its value is the namespace of the original. */
 export const COPY_OF = "sluice/copy-of";

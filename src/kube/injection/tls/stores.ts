@@ -2,7 +2,13 @@
 
 import { Fault } from "#base/fault.ts";
 import type { KubeClient } from "../../api/client.ts";
-import { fieldOf, type KubeObject, type Resource, textOf } from "../../api/objects.ts";
+import {
+  fieldOf,
+  type KubeObject,
+  type OwnerReference,
+  type Resource,
+  textOf,
+} from "../../api/objects.ts";
 import type { MaterialStore, StoredMaterial, TrustStore } from "./keeper.ts";
 import type { Material } from "./rotation.ts";
 
@@ -104,14 +110,6 @@ export function trustStore(client: KubeClient, name: string): TrustStore {
       await client.patch(CONFIGURATIONS, { name }, { merge }, signal);
     },
   };
-}
-
-/** What an object says about the object with which it goes away. */
-export interface OwnerReference {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly name: string;
-  readonly uid: string;
 }
 
 /**

@@ -27,6 +27,18 @@ export const CONTROL_METRICS = {
     about:
       "Warnings about a policy in force: parts of it that do not do what the document says. The status of the policy has them in words.",
   },
+  sluice_scaled_objects: {
+    type: "gauge",
+    labels: ["state"],
+    about:
+      "Kubernetes objects that policies name for scaling: `followed`, or `faulty`, which are not scaled now. Only on the controller that leads, with `auto_scale.kubernetes.enabled`.",
+  },
+  sluice_scale_attempts_total: {
+    type: "counter",
+    labels: ["result"],
+    about:
+      "Attempts to scale objects: `scaled`, in `conflict` with a change of somebody else and made again, or `failed`.",
+  },
   signal_reading: {
     type: "summary",
     labels: SIGNAL,

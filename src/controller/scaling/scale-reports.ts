@@ -8,7 +8,7 @@ import type { Replicas } from "#circuit/component.ts";
 import type { Batch } from "#store/store.ts";
 import { type ReportedReplicas, readReplicas } from "#sync/follow/replicas.ts";
 import { REPLICAS } from "#sync/keys.ts";
-import type { PolicyLoop } from "./loop/policy-loop.ts";
+import type { PolicyLoop } from "../loop/policy-loop.ts";
 
 /** Milliseconds for which a report holds after it has gone away. */
 export const GRACE_MS = 60_000;

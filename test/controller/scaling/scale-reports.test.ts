@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Replicas } from "#circuit/component.ts";
 import type { PolicyLoop } from "#controller/loop/policy-loop.ts";
-import { GRACE_MS, ScaleReports } from "#controller/scale-reports.ts";
+import { GRACE_MS, ScaleReports } from "#controller/scaling/scale-reports.ts";
 import { encode } from "#wire/protobuf/messages.ts";
-import { fakeClock } from "../kit/clock.ts";
-import { batchOf } from "../kit/sluice/stored.ts";
+import { fakeClock } from "../../kit/clock.ts";
+import { batchOf } from "../../kit/sluice/stored.ts";
 
 const KEY = "/status/pod_scaler/agent_group-default-policy-p-component_id-root.1";
 

@@ -1,0 +1,134 @@
+// The controller's work in a Kubernetes cluster: it runs the policy resources of its namespace and scales objects while it
+// leads; it judges policies for the API server, and lists what can be scaled, whether it leads or not.
+
+import type { ScalableObjects } from "#api/fleet/scale-points.ts";
+import type { Route } from "#base/handler.ts";
+import type { ControllerConfig } from "#config/tree.ts";
+import { findAccess } from "#kube/api/access.ts";
+import { KubeClient } from "#kube/api/client.ts";
+import type { Following } from "#kube/api/reflector.ts";
+import { controlPoints, MAX_POINTS } from "#kube/scale/control-points.ts";
+import { needsAutoScale, unmetNeeds } from "#policy/needs.ts";
+import type { PolicySet } from "#policy/set.ts";
+import type { SluiceProcess } from "#process/process.ts";
+import { Compiler } from "./compiling/compiler.ts";
+import { policyWebhook } from "./resources/policy-webhook.ts";
+import { ResourceSource, type ResourceSourceOptions } from "./resources/resource-source.ts";
+import { Scaling, type ScalingOptions } from "./scaling/scaling.ts";
+
+export interface Cluster {
+  /** The policies of resources, as a source for a controller that leads; absent where none are looked for. */
+  readonly policies?: (
+    own: Omit<ResourceSourceOptions, "client" | "followed" | "clock" | "chance" | "log">,
+  ) => ResourceSource;
+  /** The route that the API server calls before it stores a policy; absent where policies are no resources. */
+  readonly webhook?: Route;
+  /** Scales objects for a controller that leads; absent where it scales nothing. */
+  readonly scaling?: (own: Pick<ScalingOptions, "store" | "warned" | "failed">) => Scaling;
+  /** The objects that could be scaled; absent where nothing is scaled. */
+  readonly scalable?: ScalableObjects;
+}
+
+/**
+ * Ends with the process. Nothing is called yet.
+ * @throws Fault when it is unknown where the API server is, or its certificates cannot be used
+ */
+export async function openCluster(
+  process: SluiceProcess,
+  settings: ControllerConfig,
+): Promise<Cluster> {
+  const { clock, env, scope } = process;
+  const log = process.log.child("kubernetes");
+  const access = await findAccess(env, clock);
+  const { http_client } = settings.kubernetes_client;
+  const proxy = settings.client.proxy;
+  const client = new KubeClient({ access, settings: http_client, proxy, env, clock, log });
+  scope.add("Kubernetes client", () => client.close());
+  return {
+    ...(settings.policies.cr_watcher.enabled ? policyParts(process, settings, client) : {}),
+    ...(settings.auto_scale.kubernetes.enabled ? scalingParts(process, client) : {}),
+  };
+}
+
+const STANDING_BY = "policy resources are followed by the controller that leads";
+
+function policyParts(
+  { clock, chance, log: processLog, health, scope }: SluiceProcess,
+  settings: ControllerConfig,
+  client: KubeClient,
+): Pick<Cluster, "policies" | "webhook"> {
+  const log = processLog.child("kubernetes");
+  const { namespace } = client;
+  const dependency = health.dependency("kubernetes");
+  dependency.ok(STANDING_BY);
+  let isAway = false;
+  const followed = (following: Following) => {
+    if (following.state === "away") {
+      const { message } = following.fault;
+      dependency.degraded(message);
+      log.warn({}, `policy resources are not followed, and what is known stays: ${message}`);
+    } else if (following.state === "starting") dependency.ok(STANDING_BY);
+    else {
+      dependency.ok(`policy resources of the namespace ${namespace} are followed`);
+      const line = isAway ? "policy resources are followed again" : "follows policy resources";
+      log.info({ namespace }, line);
+    }
+    isAway = following.state === "away";
+  };
+  const dialect = settings.prometheus.address === "" ? "own" : "prometheus";
+  const defaultGroup = settings.policies.default_agent_group;
+  const compiler = new Compiler({ settings: { queries: dialect, defaultGroup }, clock });
+  scope.add("compiler of the webhook", () => compiler.close());
+  const compile = async (source: string, defaultName: string, text: string): Promise<PolicySet> => {
+    const [set] = await compiler.compile([{ source, defaultName, text }]);
+    if (set === undefined) return { policies: [], findings: [], warnings: [] };
+    if (settings.auto_scale.kubernetes.enabled) return set;
+    const unmet = unmetNeeds(
+      set.policies.map(({ of }) => ({
+        ...of,
+        needs: of.needs.filter(({ kind }) => kind === "scaled_object"),
+      })),
+      { scaling: needsAutoScale },
+    );
+    const more = [...unmet.values()].flat().map((of) => ({ source, of }));
+    return { ...set, warnings: [...set.warnings, ...more] };
+  };
+  return {
+    policies: (own) => new ResourceSource({ ...own, client, followed, clock, chance, log }),
+    webhook: policyWebhook({ compile, namespace, clock }),
+  };
+}
+
+const NOT_LEADING = "objects are scaled by the controller that leads";
+
+function scalingParts(
+  { clock, chance, log: processLog, health }: SluiceProcess,
+  client: KubeClient,
+): Pick<Cluster, "scaling" | "scalable"> {
+  const log = processLog.child("scaling");
+  const dependency = health.dependency("auto_scale");
+  dependency.ok(NOT_LEADING);
+  return {
+    scaling: (own) => {
+      let failing = "";
+      const followed: ScalingOptions["followed"] = (fault) => {
+        const message = fault?.message ?? "";
+        if (message === "") dependency.ok("the objects that policies name are scaled");
+        else dependency.degraded(message);
+        if (message !== "" && failing === "")
+          log.warn({}, `scaling works only in part: ${message}`);
+        if (message === "" && failing !== "") log.info({}, "scaling works again");
+        failing = message;
+      };
+      const closed = () => dependency.ok(NOT_LEADING);
+      return new Scaling({ ...own, client, followed, closed, clock, chance, log });
+    },
+    scalable: async (signal) => {
+      const { points, faults, isCut } = await controlPoints(client, signal);
+      for (const { message } of faults)
+        log.warn({}, `objects of a kind are not listed as auto-scale control points: ${message}`);
+      if (isCut) log.warn({}, `only the first ${MAX_POINTS} auto-scale control points are listed`);
+      return { points, errors: faults.length };
+    },
+  };
+}

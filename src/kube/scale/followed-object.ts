@@ -1,0 +1,236 @@
+// One object that policies scale: its replicas are read whenever it changes, and set while somebody wants another number.
+// One round at a time looks at the object and acts, so that bursts of changes cost one round, and a newer decision cancels the
+// round of the one before.
+
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { KubeClient } from "../api/client.ts";
+import { Reflector } from "../api/reflector.ts";
+import type { ScalableKind } from "./kinds.ts";
+import { type ObjectName, objectText, type Replicas, replicasOf, scaleWith } from "./object.ts";
+
+/** Rounds by how they ended, for metrics. */
+export interface RoundCounts {
+  /** The number of replicas was set. */
+  scaled: number;
+  /** Somebody else changed the object meanwhile; it was read again. */
+  conflict: number;
+  failed: number;
+}
+
+export interface FollowedObjectOptions {
+  readonly client: KubeClient;
+  readonly object: ObjectName;
+  readonly resource: ScalableKind["resource"];
+  /** The replicas, or the fault, are others than before. */
+  readonly changed: () => void;
+  readonly counts: RoundCounts;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** Milliseconds before another round, the first time and at most, and their random share. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+const JITTER = 0.5;
+/** Conflicts of one round that are tried again at once. */
+const MAX_CONFLICTS = 5;
+/** Milliseconds before the same number is set again when somebody else has changed it. */
+const CORRECT_MS = 10_000;
+
+export class FollowedObject {
+  readonly #options: FollowedObjectOptions;
+  readonly #reflector: Reflector<true>;
+  #exists = false;
+  #wanted: number | undefined;
+  #replicas: Replicas | undefined;
+  #fault: Fault | undefined = undefined;
+  /** The number that was set last, and when, on the monotonic clock. */
+  #set: { readonly replicas: number; readonly at: number } | undefined;
+  #failures = 0;
+  #due = false;
+  #round: AbortController | undefined;
+  #working: Promise<void> | undefined;
+  #disarm: (() => void) | undefined;
+  #closed = false;
+
+  constructor(options: FollowedObjectOptions) {
+    this.#options = options;
+    const { client, object, resource, clock, chance } = options;
+    const { namespace, name } = object;
+    this.#reflector = new Reflector({
+      client,
+      resource,
+      // Rights may be cut down to named objects: the API server compares this selector with them.
+      selection: { namespace, fieldSelector: `metadata.name=${name}` },
+      keep: () => true,
+      changed: ({ puts, deletes }) => {
+        if (puts.size > 0) this.#exists = true;
+        else if (deletes.length > 0 || this.#reflector.size === 0) this.#gone();
+        this.#wake();
+      },
+      followed: () => options.changed(),
+      clock,
+      chance,
+      most: 1,
+    });
+  }
+
+  /** Begins to follow the object, until `close`. */
+  follow(): void {
+    this.#reflector.follow();
+  }
+
+  /** As they were read last; undefined where there is no such object, or nothing is known yet. */
+  get replicas(): Replicas | undefined {
+    return this.#replicas;
+  }
+
+  /** Reason for which the object is not followed or not scaled; undefined where it is, and before anything is known. */
+  get fault(): Fault | undefined {
+    const { following } = this.#reflector;
+    return following.state === "away" ? following.fault : this.#fault;
+  }
+
+  /** From now on this number of replicas is to be; undefined leaves them as they are. Ends a round for another number. */
+  want(replicas: number | undefined): void {
+    if (replicas === this.#wanted) return;
+    this.#wanted = replicas;
+    this.#failures = 0;
+    this.#disarmRetry();
+    this.#round?.abort();
+    this.#wake();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#disarmRetry();
+    this.#round?.abort();
+    await this.#reflector.close();
+    await this.#working;
+  }
+
+  #gone(): void {
+    this.#exists = false;
+    this.#set = undefined;
+    this.#failures = 0;
+    this.#disarmRetry();
+    this.#round?.abort();
+    const { object } = this.#options;
+    this.#settle(undefined, new Fault("NOT_FOUND", `there is no ${objectText(object)}`));
+  }
+
+  /** Starts a round, or another one after the one under way. A pause after a failure is kept. */
+  #wake(): void {
+    if (this.#closed || this.#disarm !== undefined) return;
+    this.#due = true;
+    this.#working ??= this.#rounds().finally(() => {
+      this.#working = undefined;
+      // It may have been woken after its last round.
+      if (this.#due) this.#wake();
+    });
+  }
+
+  async #rounds(): Promise<void> {
+    while (this.#due && !this.#closed) {
+      this.#due = false;
+      if (!this.#exists) continue;
+      const round = new AbortController();
+      this.#round = round;
+      try {
+        const replicas = await this.#look(round.signal);
+        if (round.signal.aborted) continue;
+        if (this.#failures > 0) {
+          const fields = { object: objectText(this.#options.object) };
+          this.#options.log.info(fields, "the replicas can be read and set again");
+        }
+        this.#failures = 0;
+        this.#settle(replicas, undefined);
+      } catch (thrown) {
+        if (round.signal.aborted) continue;
+        this.#failed(faultOf(thrown, this.#options.object));
+      }
+    }
+  }
+
+  /** Reads the scale, and sets it where another number is wanted. */
+  async #look(signal: AbortSignal): Promise<Replicas> {
+    const { client, resource, object, counts, clock, log } = this.#options;
+    const { namespace, name } = object;
+    for (let conflicts = 0; ; conflicts++) {
+      const scale = await client.get(resource, { namespace, name, subresource: "scale" }, signal);
+      const found = replicasOf(scale);
+      const wanted = this.#wanted;
+      if (wanted === undefined || found.configured === wanted || signal.aborted) return found;
+      const early = this.#earlyMs(wanted);
+      if (early > 0) {
+        this.#lookLater(early);
+        return found;
+      }
+      try {
+        const written = await client.update(resource, scaleWith(scale, wanted), "scale", signal);
+        counts.scaled += 1;
+        this.#set = { replicas: wanted, at: clock.now() };
+        const fields = { object: objectText(object), from: found.configured, to: wanted };
+        log.info(fields, "set the number of replicas");
+        return replicasOf(written);
+      } catch (thrown) {
+        if (Fault.from(thrown).code !== "ABORTED") throw thrown;
+        counts.conflict += 1;
+        if (conflicts >= MAX_CONFLICTS) throw thrown;
+      }
+    }
+  }
+
+  /** Milliseconds until the same number may be set again: whoever changes it back is not fought with at full speed. */
+  #earlyMs(wanted: number): number {
+    if (this.#set?.replicas !== wanted) return 0;
+    return this.#set.at + CORRECT_MS - this.#options.clock.now();
+  }
+
+  #failed(fault: Fault): void {
+    const { counts, chance, log, object } = this.#options;
+    counts.failed += 1;
+    this.#failures += 1;
+    if (this.#fault?.message !== fault.message) {
+      const line = `the replicas cannot be read or set, will be retried: ${fault.message}`;
+      log.warn({ object: objectText(object) }, line);
+    }
+    const ms = Math.min(FIRST_PAUSE_MS * 2 ** (this.#failures - 1), LONGEST_PAUSE_MS);
+    this.#lookLater(ms * (1 - JITTER * chance()));
+    this.#settle(this.#replicas, fault);
+  }
+
+  #lookLater(ms: number): void {
+    this.#disarmRetry();
+    this.#disarm = this.#options.clock.alarm(ms, () => {
+      this.#disarm = undefined;
+      this.#wake();
+    });
+  }
+
+  #disarmRetry(): void {
+    this.#disarm?.();
+    this.#disarm = undefined;
+  }
+
+  #settle(replicas: Replicas | undefined, fault: Fault | undefined): void {
+    const isSame =
+      replicas?.configured === this.#replicas?.configured &&
+      replicas?.actual === this.#replicas?.actual &&
+      fault?.message === this.#fault?.message;
+    this.#replicas = replicas;
+    this.#fault = fault;
+    if (!isSame) this.#options.changed();
+  }
+}
+
+/** What is no fault yet came from a reply that cannot be read. */
+function faultOf(thrown: unknown, object: ObjectName): Fault {
+  if (thrown instanceof Fault) return thrown;
+  const message = `the API server sent what cannot be read as the scale of ${objectText(object)}`;
+  return new Fault("UNAVAILABLE", message, { cause: thrown });
+}

@@ -1,0 +1,202 @@
+// Scales the objects that policies name, and knows of each its replicas, why it cannot be scaled, and who else scales it.
+// Only these objects are followed: a cluster has thousands that no policy names.
+
+import { pause } from "#base/async/wait.ts";
+import type { Chance } from "#base/chance.ts";
+import type { Clock } from "#base/clock.ts";
+import { Fault } from "#base/fault.ts";
+import type { Log } from "#base/log.ts";
+import type { KubeClient } from "../api/client.ts";
+import { Autoscalers } from "./autoscalers.ts";
+import { FollowedObject, type RoundCounts } from "./followed-object.ts";
+import { type ScalableKind, scalableKinds } from "./kinds.ts";
+import type { ObjectName, Replicas } from "./object.ts";
+
+export interface ScalerOptions {
+  readonly client: KubeClient;
+  /** Replicas, faults or autoscalers of some object are others than before. */
+  readonly changed: () => void;
+  readonly clock: Clock;
+  readonly chance: Chance;
+  readonly log: Pick<Log, "info" | "warn">;
+}
+
+/** An object, and how many replicas it is to have; undefined leaves them as they are. */
+export interface Wanted {
+  readonly object: ObjectName;
+  readonly replicas: number | undefined;
+}
+
+interface Held {
+  wanted: Wanted;
+  /** Absent until its kind is found. */
+  followed: FollowedObject | undefined;
+  /** Reason for which its kind is not found. */
+  fault: Fault | undefined;
+}
+
+/** Objects of one cluster: each has a watch, which is a connection. */
+export const MAX_OBJECTS = 1_000;
+/** Milliseconds between searches for kinds that were not there: somebody may define them. */
+const SEARCH_MS = 15_000;
+
+export class Scaler {
+  readonly counts: RoundCounts = { scaled: 0, conflict: 0, failed: 0 };
+  readonly #options: ScalerOptions;
+  readonly #autoscalers: Autoscalers;
+  /** By `objectText`. */
+  readonly #held = new Map<string, Held>();
+  readonly #closing = new Set<Promise<void>>();
+  readonly #stop = new AbortController();
+  #searching: Promise<void> | undefined;
+  /** Ends the pause of the search under way. */
+  #hurry: AbortController | undefined;
+  #leftOut = 0;
+
+  constructor(options: ScalerOptions) {
+    this.#options = options;
+    this.#autoscalers = new Autoscalers(options);
+  }
+
+  /** From now on these objects are followed and no others; by `objectText`. */
+  set(wanted: ReadonlyMap<string, Wanted>): void {
+    for (const [text, { followed }] of this.#held) {
+      if (wanted.has(text)) continue;
+      this.#held.delete(text);
+      if (followed !== undefined) this.#close(followed);
+    }
+    this.#leftOut = 0;
+    for (const [text, each] of wanted) {
+      const held = this.#held.get(text);
+      if (held !== undefined) {
+        held.wanted = each;
+        held.followed?.want(each.replicas);
+      } else if (this.#held.size >= MAX_OBJECTS) this.#leftOut += 1;
+      else {
+        this.#held.set(text, { wanted: each, followed: undefined, fault: undefined });
+        this.#hurry?.abort();
+      }
+    }
+    this.#autoscalers.follow(
+      new Set([...this.#held.values()].map(({ wanted: { object } }) => object.namespace)),
+    );
+    this.#search();
+  }
+
+  /** Objects that are followed, and objects that are not, be it for a fault or because there are too many. */
+  get sizes(): { readonly followed: number; readonly faulty: number } {
+    let faulty = 0;
+    for (const held of this.#held.values()) if (faultOf(held) !== undefined) faulty += 1;
+    return { followed: this.#held.size - faulty, faulty: faulty + this.#leftOut };
+  }
+
+  replicasOf(text: string): Replicas | undefined {
+    return this.#held.get(text)?.followed?.replicas;
+  }
+
+  /** Reason for which an object is not scaled; undefined where it is, and before that is known. */
+  faultOf(text: string): Fault | undefined {
+    const held = this.#held.get(text);
+    if (held !== undefined) return faultOf(held);
+    if (this.#leftOut === 0) return undefined;
+    return new Fault("RESOURCE_EXHAUSTED", `a controller scales ${MAX_OBJECTS} objects at most`);
+  }
+
+  /** Names of the HorizontalPodAutoscalers that scale the same object. */
+  autoscalersOf(text: string): readonly string[] {
+    const held = this.#held.get(text);
+    return held === undefined ? [] : this.#autoscalers.of(held.wanted.object);
+  }
+
+  /**
+   * A reason for which objects are not scaled or HorizontalPodAutoscalers are not followed, apart from objects and kinds
+   * that are not there; undefined when all is well.
+   */
+  get fault(): Fault | undefined {
+    for (const held of this.#held.values()) {
+      const fault = faultOf(held);
+      if (fault !== undefined && fault.code !== "NOT_FOUND") return fault;
+    }
+    return this.#autoscalers.fault;
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    for (const { followed } of this.#held.values())
+      if (followed !== undefined) this.#close(followed);
+    this.#held.clear();
+    await Promise.all([...this.#closing, this.#autoscalers.close(), this.#searching]);
+  }
+
+  #close(followed: FollowedObject): void {
+    const closing = followed.close().finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  #search(): void {
+    this.#searching ??= this.#searchAll().finally(() => {
+      this.#searching = undefined;
+      // Another object may have come after its last look.
+      if (!this.#stop.signal.aborted && this.#homeless().length > 0) this.#search();
+    });
+  }
+
+  /** Looks for the kinds of objects that have none yet, until each has one. */
+  async #searchAll(): Promise<void> {
+    const { client, clock, changed } = this.#options;
+    const { signal } = this.#stop;
+    // Objects that come in one turn of the event loop share a search.
+    await undefined;
+    while (!signal.aborted && this.#homeless().length > 0) {
+      try {
+        this.#settle(await scalableKinds(client, signal));
+      } catch (thrown) {
+        if (signal.aborted) return;
+        for (const held of this.#homeless()) held.fault = Fault.from(thrown);
+      }
+      changed();
+      if (this.#homeless().length === 0) return;
+      const hurry = new AbortController();
+      this.#hurry = hurry;
+      await pause(SEARCH_MS, clock, AbortSignal.any([signal, hurry.signal]));
+    }
+  }
+
+  #homeless(): readonly Held[] {
+    return [...this.#held.values()].filter(({ followed }) => followed === undefined);
+  }
+
+  #settle(kinds: readonly ScalableKind[]): void {
+    const { client, clock, chance, log, changed } = this.#options;
+    for (const held of this.#homeless()) {
+      const { object, replicas } = held.wanted;
+      const found = kinds.find(
+        ({ apiVersion, kind }) => apiVersion === object.apiVersion && kind === object.kind,
+      );
+      if (found === undefined) {
+        const what = `the cluster has no kind ${object.kind} of ${object.apiVersion} with a scale`;
+        held.fault = new Fault("NOT_FOUND", what);
+        continue;
+      }
+      held.fault = undefined;
+      const { counts } = this;
+      const followed = new FollowedObject({
+        client,
+        object,
+        resource: found.resource,
+        changed,
+        counts,
+        clock,
+        chance,
+        log,
+      });
+      held.followed = followed;
+      followed.want(replicas);
+      followed.follow();
+    }
+  }
+}
+
+function faultOf({ followed, fault }: Held): Fault | undefined {
+  return followed === undefined ? fault : followed.fault;
+}
