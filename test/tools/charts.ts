@@ -258,6 +258,15 @@ function controllerValues(): string {
     serviceMonitor: MONITOR,
     etcd: only({ enabled: BOOL }),
     prometheus: only({ enabled: BOOL }),
+    autoScale: only({
+      enabled: BOOL,
+      resources: {
+        type: "array",
+        minItems: 1,
+        items: { type: "string", pattern: "^[a-z0-9-]+([.][a-z0-9.-]+)?$" },
+      },
+      namespaces: NAMES,
+    }),
     policies: only({
       crWatcher: only({
         enabled: BOOL,

@@ -322,6 +322,7 @@ test("each process has the rights that it uses, and no other", async (t) => {
   await run("install", controllers, {
     controller: { config: etcd, secrets },
     policies: { crWatcher: { enabled: true } },
+    autoScale: { enabled: true },
   });
   const accountOf = async (name: string) => client.as(await client.tokenOf(namespace, name));
 
@@ -349,6 +350,13 @@ test("each process has the rights that it uses, and no other", async (t) => {
   assert.ok(await may(controller, "watch", "policies", { ...policies, namespace }));
   assert.ok(!(await may(controller, "watch", "policies", policies)), "only its own namespace");
   assert.ok(!(await may(controller, "update", "policies", { ...policies, namespace })));
+  const apps = { group: "apps", namespace: "default" };
+  for (const kind of ["deployments", "statefulsets", "replicasets"]) {
+    assert.ok(await may(controller, "watch", kind, { group: "apps" }), `watch ${kind}`);
+    assert.ok(await may(controller, "update", `${kind}/scale`, apps), `update ${kind}/scale`);
+    assert.ok(!(await may(controller, "update", kind, apps)), `update ${kind}`);
+  }
+  assert.ok(!(await may(controller, "watch", "daemonsets", apps)));
   for (const [verb, resource] of [
     ["list", "pods"],
     ["get", "secrets"],

@@ -241,6 +241,43 @@ test("webhook and certificate are left to their owner", async () => {
   assert.deepEqual(rules(objects, "Role"), ["list watch: configmaps", "get patch: secrets"]);
 });
 
+test("controllers get rights where they scale, in all namespaces or in those that are named", async () => {
+  const none = { injector: { enabled: false } };
+  const isRole = ({ kind }: Rendered) => /Role/.test(kind);
+  assert.ok(!(await controller(none)).some(isRole));
+  const own = { autoScale: { enabled: true, resources: ["shops.example.com", "pods"] } };
+  const everywhere = await controller(none, own);
+  const rules = only(everywhere, "ClusterRole")["rules"];
+  const of = (group: string, resource: string, ...verbs: readonly string[]) => ({
+    apiGroups: [group],
+    resources: [resource],
+    verbs,
+  });
+  assert.deepEqual(rules, [
+    of("example.com", "shops", "list", "watch"),
+    of("example.com", "shops/scale", "get", "update"),
+    of("", "pods", "list", "watch"),
+    of("", "pods/scale", "get", "update"),
+    of("autoscaling", "horizontalpodautoscalers", "list", "watch"),
+  ]);
+  assert.equal(podOf(only(everywhere, "Deployment")).automountServiceAccountToken, true);
+  const named = await controller(none, own, { autoScale: { namespaces: ["shop", "stock"] } });
+  const roles = named.filter(({ kind }) => kind === "Role");
+  assert.deepEqual(
+    roles.map(({ metadata }) => metadata.namespace),
+    ["shop", "stock"],
+  );
+  for (const role of roles) assert.deepEqual(role["rules"], rules);
+  assert.ok(!named.some(({ kind }) => kind.startsWith("ClusterRole")));
+  const bindings = named.filter(({ kind }) => kind === "RoleBinding");
+  assert.equal(bindings.length, 2);
+  const [subject] = bindings[0]?.["subjects"] ?? [];
+  assert.equal(subject.name, only(named, "ServiceAccount").metadata.name);
+  const key = treeOf("controller.config.auto_scale.kubernetes.enabled", true);
+  assert.equal(only(await controller(none, key), "ClusterRole")["rules"].length, 7);
+  await assert.rejects(controller(own, { autoScale: { resources: ["Deployment"] } }), /resources/);
+});
+
 test("controllers get rights where policies are resources, and a webhook where they have TLS", async () => {
   const enabled = { policies: { crWatcher: { enabled: true } } };
   const rights = parse(

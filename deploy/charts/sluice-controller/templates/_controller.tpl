@@ -12,6 +12,9 @@
 {{- if include "controller.discovers" . -}}
 {{- $_ := set $found "SVC_CONTROLLER_SERVICE_DISCOVERY_KUBERNETES_ENABLED" "true" -}}
 {{- end -}}
+{{- if include "controller.scales" . -}}
+{{- $_ := set $found "SVC_CONTROLLER_AUTO_SCALE_KUBERNETES_ENABLED" "true" -}}
+{{- end -}}
 {{- $tls := include "controller.tls" . | fromJson -}}
 {{- toJson (mergeOverwrite $found $tls.variables) -}}
 {{- end -}}
