@@ -2,70 +2,19 @@
 // never works on more requests than the limit allows. Nothing else frees a slot here within an hour.
 
 import assert from "node:assert/strict";
-import { connect as connectHttp2 } from "node:http2";
-import { type TestContext, test } from "node:test";
+import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { slotsHeld, slotsPolicy } from "../kit/attack/slots.ts";
-import { AT, type Bootstrap } from "../kit/servers/bootstrap.ts";
-import { type Envoy, startEnvoy } from "../kit/servers/envoy.ts";
+import { AT } from "../kit/servers/bootstrap.ts";
+import { startEnvoy } from "../kit/servers/envoy.ts";
 import { counted } from "../kit/sluice/scrape.ts";
 import { standaloneProcess } from "../kit/sluice/standalone.ts";
 import { until } from "../kit/until.ts";
+import { clientOf, limitsFarAway, type Reply, ROUTE } from "./limits.ts";
 import { startTroubledService } from "./troubled-service.ts";
 
 const LIMIT = 50;
-const ROUTE = [
-  ...AT.accessLog.slice(0, -1),
-  "route_config",
-  "virtual_hosts",
-  0,
-  "routes",
-  0,
-  "route",
-];
 const POLICIES = { "slots.yaml": slotsPolicy("ingress", LIMIT) };
-
-function edit(bootstrap: Bootstrap): void {
-  bootstrap.accessLogOf("access-log-grpc.yaml");
-  bootstrap.set([...AT.extAuthz, "grpc_service", "timeout"], "20s");
-  bootstrap.set([...ROUTE, "timeout"], "300s");
-  // By default Envoy makes at most 1 024 calls of each cluster at once.
-  const thresholds = [{ max_requests: 10_000, max_pending_requests: 10_000 }];
-  for (const cluster of [0, 1])
-    bootstrap.set(["static_resources", "clusters", cluster, "circuit_breakers"], { thresholds });
-}
-
-interface Reply {
-  /** 0 without a response. */
-  readonly status: number;
-  /** The body is as long as announced. */
-  readonly whole: boolean;
-}
-
-/** A client with so many HTTP/2 connections. */
-function clientOf(t: TestContext, { url }: Envoy, connections: number) {
-  const sessions = Array.from({ length: connections }, () => connectHttp2(url));
-  for (const session of sessions) {
-    session.on("error", () => undefined);
-    t.after(() => session.destroy());
-  }
-  let next = 0;
-  /** Sends a request, and cancels it when `leave` resolves. */
-  return (path: string, id: string, leave?: Promise<void>): Promise<Reply> => {
-    const stream = sessions[next++ % connections]?.request({ ":path": path, "x-id": id });
-    assert.ok(stream !== undefined);
-    const { promise, resolve } = Promise.withResolvers<Reply>();
-    let status = 0;
-    stream.on("response", (headers) => {
-      status = Number(headers[":status"]);
-    });
-    stream.resume();
-    stream.on("error", () => undefined);
-    stream.on("close", () => resolve({ status, whole: stream.rstCode === 0 }));
-    void leave?.then(() => stream.close(8));
-    return promise;
-  };
-}
 
 test("a slot returns however its request ends", async (t) => {
   const { address, child } = await standaloneProcess(t, { policies: POLICIES });
@@ -74,7 +23,7 @@ test("a slot returns however its request ends", async (t) => {
     agent: address,
     service: service.port,
     edit(bootstrap) {
-      edit(bootstrap);
+      limitsFarAway(bootstrap);
       // Entries of refused requests too.
       bootstrap.remove([...AT.accessLog, 1, "filter"]);
       bootstrap.set([...ROUTE, "timeout"], "0.5s");
@@ -91,7 +40,7 @@ test("a slot returns however its request ends", async (t) => {
   let returned = 0;
   const ends = async (what: string, wanted: Reply, path: string, leave?: Promise<void>) => {
     const before = envoy.log().length;
-    assert.deepEqual(await ask(path, what, leave), wanted, what);
+    assert.deepEqual(await ask(path, what, { leave }), wanted, what);
     returned += 1;
     await until(`${what} is reported`, async () => (await slots())["returned"] === returned);
     await freed(what);
@@ -104,7 +53,7 @@ test("a slot returns however its request ends", async (t) => {
   await ends("reset by the service", { status: 503, whole: true }, "/reset?ms=5");
   await ends("cut off by the service", { status: 200, whole: false }, "/cut?ms=5");
   await ends("given up by Envoy", { status: 504, whole: true }, "/hang");
-  const left = service.arrives("left by the client");
+  const left = service.leaving("left by the client");
   await ends("left by the client", { status: 0, whole: false }, "/hang", left);
   assert.deepEqual(await results(), { taken: returned });
 
@@ -122,7 +71,7 @@ test("a slot returns however its request ends", async (t) => {
   // Without a decision there is no slot: the agent takes it back when Envoy cancels the check.
   await child.freeze();
   const cancelled = sleep(50);
-  assert.equal((await ask("/ok", "cancelled", cancelled)).status, 0);
+  assert.equal((await ask("/ok", "cancelled", { leave: cancelled })).status, 0);
   assert.equal((await ask("/ok", "too late")).status, 503);
   child.kill("SIGCONT");
   await until("both records", async () => (await results())["no_decision"] === 2);
@@ -146,7 +95,7 @@ test("2 000 requests at once, under a limit of 50, with a restart of the agent",
   const agent = await start(`${HOST}:0`);
   const { address } = agent;
   const service = await startTroubledService(t);
-  const envoy = await startEnvoy(t, { agent: address, service: service.port, edit });
+  const envoy = await startEnvoy(t, { agent: address, service: service.port, edit: limitsFarAway });
   const ask = clientOf(t, envoy, 20);
   const begun = performance.now();
   let served = 0;
@@ -159,10 +108,10 @@ test("2 000 requests at once, under a limit of 50, with a restart of the agent",
   const untilServed = async (at: number) => {
     const id = `request ${at}`;
     const way = WAYS[at % WAYS.length] ?? "/ok";
-    const leave = way === "/hang" ? service.arrives(id) : undefined;
+    const leave = way === "/hang" ? service.leaving(id) : undefined;
     while (run.on) {
       asked += 1;
-      const { status, whole } = await ask(`${way}?ms=${10 + (at % 40)}`, id, leave);
+      const { status, whole } = await ask(`${way}?ms=${10 + (at % 40)}`, id, { leave });
       if (status === 200 && whole) served += 1;
       if (service.arrived.has(id)) return;
       assert.ok(status === 429 || status === 503, `${id}: ${status}`);

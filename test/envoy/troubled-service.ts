@@ -24,8 +24,10 @@ export interface TroubledService {
   readonly arrived: ReadonlySet<string>;
   /** From now on every answer waits, or those that wait and all others are given. */
   hold(on: boolean): void;
-  /** Resolves when the request with this `x-id` has arrived, but not while answers wait. */
-  arrives(id: string): Promise<void>;
+  /** Resolves when the request with this `x-id` has arrived. */
+  begins(id: string): Promise<void>;
+  /** The same, but not while answers wait: the time for a client to leave. */
+  leaving(id: string): Promise<void>;
 }
 
 export async function startTroubledService(test: Ending): Promise<TroubledService> {
@@ -59,6 +61,13 @@ export async function startTroubledService(test: Ending): Promise<TroubledServic
     } else response.end("done");
   };
 
+  const begins = (id: string) => {
+    const arrival = awaited.get(id) ?? Promise.withResolvers<void>();
+    awaited.set(id, arrival);
+    if (arrived.has(id)) arrival.resolve();
+    return arrival.promise;
+  };
+
   const server = createServer((request, response) => {
     working.add(response);
     response.on("close", () => void working.delete(response));
@@ -66,7 +75,7 @@ export async function startTroubledService(test: Ending): Promise<TroubledServic
     const id = String(request.headers["x-id"]);
     arrived.add(id);
     const { resolve } = awaited.get(id) ?? {};
-    if (resolve !== undefined) void Promise.resolve(gate?.promise).then(resolve);
+    resolve?.();
     void judge();
     void answer(request, response);
   });
@@ -90,10 +99,10 @@ export async function startTroubledService(test: Ending): Promise<TroubledServic
       const now = [...working];
       return () => now.filter((each) => working.has(each)).length;
     },
-    arrives(id) {
-      const arrival = awaited.get(id) ?? Promise.withResolvers<void>();
-      awaited.set(id, arrival);
-      return arrival.promise;
+    begins,
+    async leaving(id) {
+      await begins(id);
+      await gate?.promise;
     },
     forget() {
       most = 0;
