@@ -13,7 +13,7 @@ import {
   REFUSAL_HEADER,
   requireControlPoint,
 } from "./context.ts";
-import { findServicesCounted } from "./labels/services.ts";
+import { findPeerServices } from "./labels/services.ts";
 import { checkReply } from "./reply/check-reply.ts";
 import { jsonReply } from "./reply/json-reply.ts";
 import { andThen, judged, replyTo } from "./reply/verdict.ts";
@@ -67,11 +67,7 @@ function flowOf(context: OperationContext, message: CheckRequest, call: Call): F
   return {
     controlPoint: message.controlPoint,
     type: "feature",
-    services: findServicesCounted(
-      context.serviceLookup,
-      call.peer,
-      context.flowController.observer,
-    ),
+    services: findPeerServices(context.serviceLookup, call.peer, context.flowController.observer),
     labels: new CheckLabels(message.labels),
     http: undefined,
     rampMode: message.rampMode,

@@ -18,7 +18,7 @@ import {
   writeServiceLabels,
 } from "../labels/encoded-labels.ts";
 import { RequestLabels } from "../labels/request-labels.ts";
-import { findServicesCounted } from "../labels/services.ts";
+import { findPeerServices, findServicesCounted } from "../labels/services.ts";
 import { ReusableAnswer } from "../reply/check-reply.ts";
 import { NO_SERVICES } from "../service-lookup.ts";
 import { proxyAttributeFields } from "./attribute-fields.ts";
@@ -76,7 +76,7 @@ export class ProxyCheck implements Flow, TelemetryWriter {
     const { source, destination } = undiscovered ? NO_SOCKETS : this.http;
     const atSource = findServicesCounted(lookup, source?.address ?? "", observer);
     const atDestination = findServicesCounted(lookup, destination?.address ?? "", observer);
-    const own = findServicesCounted(lookup, undiscovered ? "" : call.peer, observer);
+    const own = findPeerServices(lookup, undiscovered ? "" : call.peer, observer);
     this.services = own.length > 0 ? own : atDestination;
     this.#source = servicesLabel(atSource);
     this.#destination = servicesLabel(atDestination);

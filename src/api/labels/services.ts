@@ -5,6 +5,8 @@ import type { Observer } from "#flow/observer.ts";
 import { NO_SERVICES, type ServiceLookup } from "../service-lookup.ts";
 
 const NONE: readonly string[] = [];
+/** Peers on a Unix socket have no address; they are on the same machine, as those at this address are. */
+const LOOPBACK = "127.0.0.1";
 
 /** Services at an address, however a message spells it; empty when unknown. */
 export function findServices(lookup: ServiceLookup, address: string): readonly string[] {
@@ -24,4 +26,13 @@ export function findServicesCounted(
   const services = findServices(lookup, address);
   observer.lookedUp(services.length > 0);
   return services;
+}
+
+/** Services of whoever called, counted. */
+export function findPeerServices(
+  lookup: ServiceLookup,
+  peer: string,
+  observer: Observer,
+): readonly string[] {
+  return findServicesCounted(lookup, peer === "" ? LOOPBACK : peer, observer);
 }

@@ -60,6 +60,20 @@ describe("services of a flow", () => {
     assert.deepEqual(found, [true]);
   });
 
+  it("are those of the loopback address for a peer on a Unix socket, which has none", async () => {
+    const own: ServiceLookup = { byAddress: (at) => (at === "127.0.0.1" ? ["own"] : []) };
+    const endpoints = endpointsOf(agentOf([]).flowController, own);
+    const attributes = { destination: socketOf("10.0.0.2") };
+    const call = callOf({ "control-point": "here" }, { peer: "" });
+    const proxied = embedded((await endpoints.proxy({ attributes }, call)).dynamicMetadata);
+    assert.deepEqual(proxied.services, ["own"]);
+    const asked = await endpoints.checkJson({ control_point: "here" }, call);
+    assert.deepEqual(asked.services, ["own"]);
+    // An address that a request does not name is nobody's.
+    const described = await endpoints.checkHttpJson({ control_point: "here" }, call);
+    assert.deepEqual(described.check_response.services, []);
+  });
+
   it("are empty, and UNKNOWN in the labels, when no service is known", async () => {
     const { check_response: check } = await endpointsOf(agentOf([]).flowController).checkHttpJson({
       control_point: "here",
